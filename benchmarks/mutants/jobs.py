@@ -15,8 +15,8 @@ from benchmarks.mutants.plan import load_kernels
 
 from kernelkb.actions.project.bench_target import prepare_loaded
 from kernelkb.measure.check import check
-from kernelkb.measure.job_specs.subject import MeasurementSubject
 from kernelkb.measure.process.worker_jobs import worker_python
+from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.specs import Code
 from kernelkb.model.base import Target
 from kernelkb.model.records.measurement import Build

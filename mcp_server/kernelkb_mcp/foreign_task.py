@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kernelkb_mcp.arguments import require_path
 from kernelkb_mcp.results import BenchResult, format_recommend_call
-from kernelkb_mcp.tools.arguments import require_path
 
 if TYPE_CHECKING:
     from kernelkb.measure.machine.environment import TargetChoice

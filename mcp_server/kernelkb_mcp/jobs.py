@@ -17,8 +17,7 @@ from mcp import MCPError
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
-from kernelkb.measure.process.progress import ProgressEvent
-from kernelkb.measure.process.subprocesses import OperationCancelled
+from kernelkb.progress import OperationCancelled, ProgressEvent
 from kernelkb_mcp.results import JobState, JobStatus
 
 INLINE_S = 45.0

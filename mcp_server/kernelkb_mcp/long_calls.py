@@ -107,7 +107,7 @@ async def _cancel_and_wait(job: Job) -> None:
 async def _run_work(job: Job, call: ToolCall, work: Callable[[], T]) -> T:
     def timed_work() -> T:
         from kernelkb.actions.project.bench_target import get_project_path
-        from kernelkb.measure.process.progress import progress_listener
+        from kernelkb.progress import progress_listener
 
         key = f"{get_project_path()} {call}"
         job.expected_s = expected_seconds(key)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver.exceptions import ToolError
 
 from kernelkb.errors import BadValueError, KbError
+from kernelkb_mcp.arguments import require_path
 from kernelkb_mcp.next_call import format_step
 from kernelkb_mcp.results import BuildResult, RestoredState
 from kernelkb_mcp.tool_adapter import to_tool_error
-from kernelkb_mcp.tools.arguments import require_path
 
 if TYPE_CHECKING:
     from kernelkb.measure.machine.environment import TargetChoice

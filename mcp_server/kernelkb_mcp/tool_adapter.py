@@ -183,7 +183,7 @@ async def run_in_thread(work: Callable[[], T]) -> T:
     Raises:
         ToolError: The engine raised a ``KbError``; the text has its cause and cure.
     """
-    from kernelkb.measure.process.subprocesses import cancel_on
+    from kernelkb.progress import cancel_on
 
     stop, begun, ended = threading.Event(), threading.Event(), threading.Event()
 

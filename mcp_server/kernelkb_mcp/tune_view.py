@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kernelkb.measure.process.progress import report_progress
+from kernelkb.progress import report_progress
 from kernelkb.record.tuning_journal import read_journal
 from kernelkb.render.text.tuning import describe_next, format_configuration, summarize_result
-from kernelkb.render.text.units import format_duration
+from kernelkb.units import format_duration
 from kernelkb_mcp.results import TuneResult, TuningSummary
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from measurements import make_bench
 
 from kernelkb.cli import main
 from kernelkb.errors import DatabaseError
-from kernelkb.measure.process.progress import progress_listener
+from kernelkb.progress import progress_listener
 from kernelkb.record.measurements.store import open_read_only, open_store
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from attacks import write_attack
 
+from kernelkb.actions.comparison.compare_attempts import compare_attempts
 from kernelkb.actions.history import record_attempt as keep_attempts
 from kernelkb.actions.history import restore_attempt as restore_module
 from kernelkb.actions.history import reuse_bench as known_bench
-from kernelkb.actions.history.attempts import compare_attempts, load_attempt_log
+from kernelkb.actions.history.attempts import load_attempt_log
 from kernelkb.actions.history.record_attempt import describe_state, read_own_files
 from kernelkb.actions.history.restore_attempt import restore_attempt
 from kernelkb.actions.history.reuse_bench import find_known_bench

@@ -14,8 +14,7 @@ import pytest
 
 from kernelkb.actions.kernels.kernels import bench_variant
 from kernelkb.measure.process.device_queue import exclusive_device, queue_wait_s
-from kernelkb.measure.process.progress import ProgressEvent, progress_listener
-from kernelkb.measure.process.subprocesses import OperationCancelled, cancel_on
+from kernelkb.progress import OperationCancelled, ProgressEvent, cancel_on, progress_listener
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from processes import find_processes
 
 from kernelkb.actions.kernels.kernels import bench_variant
-from kernelkb.measure.job_specs.subject import MeasurementSubject
+from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.judge.timing.plain_answers import (
     is_far_slower,
     is_slower_in_pairs,

@@ -14,8 +14,9 @@ from processes import find_processes, ignore_signals, wait_for_count
 from kernelkb.actions.kernels.kernels import check_variant
 from kernelkb.measure.process import candidate_sandbox
 from kernelkb.measure.process.scratch_folders import scratch_folder
-from kernelkb.measure.process.subprocesses import OperationCancelled, cancel_on, run_supervised
+from kernelkb.measure.process.subprocesses import run_supervised
 from kernelkb.measure.process.worker_jobs import run_job
+from kernelkb.progress import OperationCancelled, cancel_on
 
 GRANDCHILD_PROGRAM = (
     "import subprocess,sys; subprocess.run([sys.executable,'-c','import time; time.sleep(60)'])"

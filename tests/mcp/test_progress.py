@@ -17,7 +17,7 @@ from mcp.types import CallToolResult
 from stalled_compiler import release_compiler, wait_for_process
 
 from kernelkb.actions.project.call_durations import expected_seconds, record_duration
-from kernelkb.measure.process.progress import report_progress
+from kernelkb.progress import report_progress
 from kernelkb_mcp import progress
 from kernelkb_mcp.jobs import make_tool_call
 from kernelkb_mcp.long_calls import run_long_call

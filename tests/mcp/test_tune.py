@@ -18,8 +18,8 @@ from kernelkb.actions.tune_plan import plan_tuning
 from kernelkb.cli import main
 from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult, TuningTrial
 from kernelkb.model.records.measurement import Bench
+from kernelkb_mcp.arguments import parse_budget
 from kernelkb_mcp.server_config import ServerConfig
-from kernelkb_mcp.tools.arguments import parse_budget
 from kernelkb_mcp.tune_view import build_tune_result
 
 SERVER_ARGS = ["-c", "from kernelkb_mcp.start import main; main()"]

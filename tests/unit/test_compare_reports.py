@@ -9,11 +9,6 @@ from shipped_rules import program
 
 from kernelkb.actions.comparison import compare_reports as compare_reports_module
 from kernelkb.actions.comparison.compare_choice import ReportChoice, choose_reports
-from kernelkb.actions.comparison.compare_launches import (
-    IndexedLaunch,
-    pair_launches,
-    simplify_kernel_name,
-)
 from kernelkb.actions.comparison.compare_lines import LineMatch, match_lines
 from kernelkb.actions.comparison.compare_reports import compare_reports
 from kernelkb.actions.comparison.compare_samples import compare_samples
@@ -22,6 +17,11 @@ from kernelkb.actions.comparison.compare_verdicts import (
     compare_budgets,
     describe_binding,
     judge_time,
+)
+from kernelkb.actions.project.compare_launches import (
+    IndexedLaunch,
+    pair_launches,
+    simplify_kernel_name,
 )
 from kernelkb.decide.recommend import recommend
 from kernelkb.errors import BadValueError, KbError

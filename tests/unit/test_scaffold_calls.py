@@ -9,7 +9,6 @@ import pytest
 from kernelkb.actions.init.init_project import init_project
 from kernelkb.actions.init.init_related import find_near_definers
 from kernelkb.scaffold.c.build_macros import find_macros
-from kernelkb.scaffold.c.c_source import summarize_source
 from kernelkb.scaffold.c.call_plan import plan_call
 from kernelkb.scaffold.c.file_facts import read_facts
 from kernelkb.scaffold.c.include_folders import plan_includes
@@ -17,6 +16,7 @@ from kernelkb.scaffold.c.older_toolkits import draft_compatibility
 from kernelkb.scaffold.draft.call_signature import Parameter
 from kernelkb.scaffold.draft.known_operations import recognise_operation
 from kernelkb.scaffold.draft.menu_order import order_functions
+from kernelkb.scaffold.source_summary import summarize_source
 
 PLANE = """
 __global__ void blend(const float* x, float* y, int nx, int ny) {

@@ -41,8 +41,8 @@ from kernelkb.cluster.project_copy import pack_kernel
 from kernelkb.cluster.tasks import LanesLostError, Task, WorkerDiedError
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.loading.kernels import KernelFolder, load_kernel, select_variant
-from kernelkb.measure.job_specs.subject import MeasurementSubject
 from kernelkb.measure.machine.environment import TargetChoice
+from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult, TuningTrial
 from kernelkb.model.records.measurement import Bench

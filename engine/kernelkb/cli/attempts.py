@@ -48,7 +48,7 @@ def run_diff(options: Namespace) -> int:
 
     kb diff 3f2a91c0 77ab02de
     """
-    from kernelkb.actions.history.attempts import compare_attempts
+    from kernelkb.actions.comparison.compare_attempts import compare_attempts
     from kernelkb.cli.output import print_record
     from kernelkb.render.text.attempts import build_difference_object, format_attempt_difference
 

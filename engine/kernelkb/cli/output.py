@@ -55,7 +55,7 @@ def interruptible_measurement(
         shown: What runs, such as ``bench row_softmax``; shown on a terminal with the elapsed time.
         interrupted: What Ctrl-C prints.
     """
-    from kernelkb.measure.process.progress import ProgressEvent, progress_listener
+    from kernelkb.progress import ProgressEvent, progress_listener
 
     def show_event(event: ProgressEvent) -> None:
         update(event.text)
@@ -83,7 +83,7 @@ def show_activity(shown: str | None) -> Iterator[Callable[[str], None]]:
     if shown is None or not sys.stderr.isatty():
         yield lambda _: None
         return
-    from kernelkb.cli.screen import show_live
+    from kernelkb.cli.live import show_live
 
     with show_live(shown) as update:
         yield update

@@ -1,32 +1,27 @@
-"""Everything that a terminal gets in colour. Only this module and answer_screen import rich."""
+"""Environments, steps and triages as a terminal gets them, in colour."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.live import Live
-from rich.spinner import Spinner
 from rich.text import Text
 
 from kernelkb.actions.history.steps import StepListener
-from kernelkb.actions.project.bench_target import get_project_path
-from kernelkb.actions.project.call_durations import expected_seconds, record_duration
+from kernelkb.cli.live import Activity
 from kernelkb.cli.output import PARTLY_RECORDED, interruptible_measurement, print_lines
-from kernelkb.measure.process.progress import ProgressEvent, progress_listener
 from kernelkb.model.answers.triage import FixOutcome, Triage
 from kernelkb.model.records.measurement import Environment
 from kernelkb.model.records.session import Step
+from kernelkb.progress import ProgressEvent, progress_listener
+from kernelkb.record.decisions import describe_falsifier
 from kernelkb.render.text.answers import format_answer_lines, format_speedup
-from kernelkb.render.text.decisions import describe_falsifier
 from kernelkb.render.text.edit_location import format_next_lines
-from kernelkb.render.text.units import format_duration
+from kernelkb.units import format_duration
 
 _STATUS_MARKS = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failure": ("NO", "bold red")}
 _NAME_WIDTH = 22
-_REFRESHES_PER_S = 4
 
 
 def print_environment(found: Environment) -> None:
@@ -42,7 +37,7 @@ def print_environment(found: Environment) -> None:
 def watch_steps(*, quiet: bool) -> Iterator[StepListener]:
     """Yield a reporter: live on a terminal, a plain line for each finished step in a pipe."""
     console = Console(highlight=False, soft_wrap=True)
-    activity = _Activity("starting")
+    activity = Activity("starting")
     live = console.status(activity) if console.is_terminal and not quiet else None
 
     def print_step(name: str, variant: str | None, step: Step | None) -> None:
@@ -63,48 +58,6 @@ def watch_steps(*, quiet: bool) -> Iterator[StepListener]:
         else:
             with live, progress_listener(show_progress):
                 yield print_step
-
-
-@contextmanager
-def show_live(call: str) -> Iterator[Callable[[str], None]]:
-    """Show a line on stderr that ends with the block; the call's time is the next one's forecast.
-
-    Args:
-        call: What runs, such as ``bench row_softmax``.
-
-    Yields:
-        A function that changes the text.
-    """
-    key, started = f"kb {get_project_path()} {call}", time.monotonic()
-    activity = _Activity(call, expected_seconds(key))
-
-    def set_text(text: str) -> None:
-        activity.text = text
-
-    console = Console(stderr=True, highlight=False)
-    live = Live(
-        Spinner("dots", text=activity),
-        console=console,
-        transient=True,
-        refresh_per_second=_REFRESHES_PER_S,
-        redirect_stdout=False,
-    )
-    with live:
-        yield set_text
-    record_duration(key, time.monotonic() - started)
-
-
-class _Activity:
-    """A line such as ``bench naive, 12 s of about 30 s``, made anew for each picture."""
-
-    def __init__(self, text: str, expected_s: float | None = None) -> None:
-        self.text, self._expected_s, self._started = text, expected_s, time.monotonic()
-
-    def __rich__(self) -> Text:
-        elapsed = time.monotonic() - self._started
-        forecast = self._expected_s or 0
-        about = f" of about {forecast:.0f} s" if forecast > elapsed else ""
-        return Text(f"{self.text}, {elapsed:.0f} s{about}", overflow="ellipsis", no_wrap=True)
 
 
 def print_triage(result: Triage) -> None:

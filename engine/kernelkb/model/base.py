@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.fields import FieldInfo
 
 Slug = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=60)]
@@ -16,6 +16,12 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=60)]
 
 Quantity = Annotated[str, Field(pattern=r"^(device\.)?[a-z][a-z0-9_]*$", max_length=60)]
 """A metric's id, or ``device.<fact>`` for a fact of the GPU, such as ``device.sm_count``."""
+
+SessionId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=80)]
+"""Names the file: a date and the kernel, so that ids sort by day."""
+
+MeasurementId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+"""Id of a record in the measurement database: a hash of its content."""
 
 Target = Literal["cpu", "cuda"]
 """Where a kernel runs."""

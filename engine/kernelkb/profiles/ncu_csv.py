@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from kernelkb.errors import KbError
-from kernelkb.measure.process.subprocesses import sleep_cancellable
 from kernelkb.profiles.launch import ProfiledLaunch, RawName, parse_cell_number, split_instance
+from kernelkb.progress import sleep_cancellable
 
 KERNEL_NAME_COLUMN = "Kernel Name"
 _DEVICE_COLUMN = "device__attribute_display_name"

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kernelkb.errors import BadValueError, ForbiddenPathError, KbError
-from kernelkb.measure.process.progress import report_progress
 from kernelkb.profiles.launch import ProfiledLaunch, RawName
 from kernelkb.profiles.ncu_csv import KERNEL_NAME_COLUMN, iterate_lines, read_raw_page
 from kernelkb.profiles.ncu_details import read_details_page
 from kernelkb.profiles.ncu_rep import COMPRESSED_MAGIC, MAGIC, read_binary
 from kernelkb.profiles.reader_process import ReaderProcess
+from kernelkb.progress import report_progress
 from kernelkb.safety.workspace import MAX_REPORT_BYTES, read_bytes
 
 _CURE = "give a .ncu-rep file, or what ncu --csv --page raw or details printed"

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from kernelkb.errors import SessionError, UnknownNameError
-from kernelkb.model.records.session import SessionId
+from kernelkb.model.base import SessionId
 from kernelkb.record.sessions import read_header, read_session
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.workspace import read_text, resolve_inside

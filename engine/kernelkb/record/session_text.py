@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from kernelkb.model.records.session import Session, SessionEntry
-from kernelkb.render.text.session_page import (
+from kernelkb.record.session_page import (
     format_entry_paragraphs,
     format_entry_title,
     format_plan_lines,

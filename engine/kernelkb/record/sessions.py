@@ -10,7 +10,8 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from kernelkb.errors import ForbiddenPathError, Problem, SessionError, UnknownNameError
-from kernelkb.model.records.session import Session, SessionEntry, SessionId
+from kernelkb.model.base import SessionId
+from kernelkb.model.records.session import Session, SessionEntry
 from kernelkb.record import session_parser
 from kernelkb.record.atomic_append import (
     AppendRequest,

@@ -12,12 +12,12 @@ from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
 from kernelkb.model.records.measurement import Bench
+from kernelkb_mcp.arguments import Change, Kernel, Target, Variant, Workload
 from kernelkb_mcp.foreign_task import bench_foreign_task
 from kernelkb_mcp.jobs import make_tool_call
 from kernelkb_mcp.long_calls import run_long_call
 from kernelkb_mcp.next_call import format_step
 from kernelkb_mcp.results import BenchResult, format_recommend_call
-from kernelkb_mcp.tools.arguments import Change, Kernel, Target, Variant, Workload
 
 TITLE = "Check and time a kernel variant"
 HINTS = ToolAnnotations(

@@ -11,12 +11,12 @@ from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
 from kernelkb.errors import KbError
+from kernelkb_mcp.arguments import Change, Kernel, Target, Variant
 from kernelkb_mcp.jobs import make_tool_call
 from kernelkb_mcp.long_calls import run_long_call
 from kernelkb_mcp.results import BuildResult, RestoredState
 from kernelkb_mcp.start_variant import add_copy, make_build_result, set_up_and_build
 from kernelkb_mcp.tool_adapter import run_in_thread, to_tool_error
-from kernelkb_mcp.tools.arguments import Change, Kernel, Target, Variant
 
 if TYPE_CHECKING:
     from kernelkb.measure.machine.environment import TargetChoice

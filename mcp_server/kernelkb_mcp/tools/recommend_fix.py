@@ -12,6 +12,7 @@ from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from kernelkb_mcp.arguments import require_path
 from kernelkb_mcp.jobs import make_tool_call
 from kernelkb_mcp.log_view import diagnose_log_text
 from kernelkb_mcp.long_calls import run_to_the_end
@@ -23,7 +24,6 @@ from kernelkb_mcp.tool_adapter import (
     run_in_thread,
     run_inline,
 )
-from kernelkb_mcp.tools.arguments import require_path
 
 TITLE = "Recommend the next fix"
 HINTS = ToolAnnotations(

@@ -9,10 +9,10 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
+from kernelkb_mcp.arguments import Budget, Kernel, Target, Workload, parse_budget
 from kernelkb_mcp.jobs import JobRegistry, ToolCall, current_job, make_tool_call
 from kernelkb_mcp.long_calls import format_wait_call, get_jobs, run_long_call
 from kernelkb_mcp.results import TuneResult
-from kernelkb_mcp.tools.arguments import Budget, Kernel, Target, Workload, parse_budget
 
 TITLE = "Search a variant's configurations"
 HINTS = ToolAnnotations(

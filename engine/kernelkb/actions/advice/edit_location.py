@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.actions.advice.next_steps import complete_next_steps
-from kernelkb.actions.comparison.compare_launches import simplify_kernel_name
 from kernelkb.actions.project.bench_target import get_project_path
+from kernelkb.actions.project.compare_launches import simplify_kernel_name
 from kernelkb.actions.project.variants import (
     choose_variant_name,
     find_included_source,

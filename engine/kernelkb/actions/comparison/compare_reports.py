@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from kernelkb.actions.advice.recommend_report import answer_launch, iter_plausible_metrics
 from kernelkb.actions.comparison.compare_choice import ReportChoice
-from kernelkb.actions.comparison.compare_launches import IndexedLaunch, pair_launches
 from kernelkb.actions.comparison.compare_samples import (
     LaunchSamples,
     compare_samples,
@@ -20,6 +19,7 @@ from kernelkb.actions.comparison.compare_verdicts import (
     describe_binding,
     judge_time,
 )
+from kernelkb.actions.project.compare_launches import IndexedLaunch, pair_launches
 from kernelkb.actions.project.kernel_patterns import compile_pattern, match_names
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.derive import complete_metrics

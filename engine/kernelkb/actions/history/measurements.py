@@ -14,14 +14,14 @@ from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.model.records.comparison import PairwiseComparison, RegressionResult
 from kernelkb.model.records.history import Measurement
 from kernelkb.record.attempts.store import open_attempts
-from kernelkb.record.attempts.transfer import generate_attempts
-from kernelkb.record.measurements.compare import compute_comparison
-from kernelkb.record.measurements.import_export import (
+from kernelkb.record.exchange.attempt_transfer import generate_attempts
+from kernelkb.record.exchange.import_export import (
     Format,
     TransferCounts,
     generate_export,
     import_records,
 )
+from kernelkb.record.measurements.compare import compute_comparison
 from kernelkb.record.measurements.regression_gate import FAIL_UNDER, apply_regression_gate
 from kernelkb.record.measurements.store import DEFAULT_LIMIT, Store, open_store
 from kernelkb.safety.kernel_name import read_kernel_name
@@ -187,7 +187,7 @@ def stream_export(
 ) -> Iterator[str]:
     """Yield the text of an export.
 
-    See ``kernelkb.record.measurements.import_export.generate_export``.
+    See ``kernelkb.record.exchange.import_export.generate_export``.
     """
     with open_store(get_project_path(), writes=False) as store:
         yield from _generate(store, form, left_out, with_sources=with_sources)
@@ -196,7 +196,7 @@ def stream_export(
 def import_file(path: Path) -> TransferCounts:
     """Add the measurements and attempts of a file.
 
-    See ``kernelkb.record.measurements.import_export.import_records``.
+    See ``kernelkb.record.exchange.import_export.import_records``.
     """
     project = get_project_path()
     with open_store(project) as store, open_attempts(project) as attempts:

@@ -23,7 +23,7 @@ from kernelkb.model.records.attempt import Attempt
 from kernelkb.model.records.measurement import Build
 from kernelkb.profiles.code_digest import digest_code
 from kernelkb.profiles.static_analysis import count_built_code
-from kernelkb.render.text.units import format_duration
+from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
     from kernelkb.record.attempts.store import AttemptStore

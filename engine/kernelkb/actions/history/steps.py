@@ -10,7 +10,6 @@ from typing import NamedTuple, Protocol, TypeVar
 from kernelkb.actions.history.recording import sources_digest
 from kernelkb.actions.project.bench_target import BenchTarget
 from kernelkb.measure.process.device_queue import queue_wait_s
-from kernelkb.measure.process.progress import report_progress
 from kernelkb.model.answers.recommendation import KernelAnswer
 from kernelkb.model.base import Slug
 from kernelkb.model.records.measurement import (
@@ -23,6 +22,7 @@ from kernelkb.model.records.measurement import (
     Verdict,
 )
 from kernelkb.model.records.session import Step
+from kernelkb.progress import report_progress
 from kernelkb.record.measurements.compare import find_noise_reason
 from kernelkb.render.text.answers import describe_advice
 from kernelkb.render.text.measurements import (

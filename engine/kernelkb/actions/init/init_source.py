@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from kernelkb.errors import BadValueError
 from kernelkb.safety.paths import project_root
-from kernelkb.scaffold.c.c_source import defines_any, summarize_source
+from kernelkb.scaffold.c.c_source import defines_any
 from kernelkb.scaffold.draft.call_signature import Function, SourceSummary
 from kernelkb.scaffold.draft.launchers import to_field_name
 from kernelkb.scaffold.draft.menu_order import order_functions
+from kernelkb.scaffold.source_summary import summarize_source
 
 COMPILED_SUFFIXES = (".cu", ".cpp", ".cc", ".cuh")
 _HEADER_SUFFIXES = (".h", ".hpp", ".cuh", ".inl", ".inc", ".hxx")

@@ -35,8 +35,8 @@ from kernelkb.actions.project.bench_target import (
 from kernelkb.actions.sessions.sessions import choose_session
 from kernelkb.errors import KbError, NextStep
 from kernelkb.loading.kernels import load_kernel, select_variant
-from kernelkb.measure.job_specs.subject import MeasurementSubject
 from kernelkb.measure.machine.environment import TargetChoice
+from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.answers.triage import FixOutcome, Triage, VariantResult
 from kernelkb.model.base import Target
 from kernelkb.model.records.measurement import Bench, Environment

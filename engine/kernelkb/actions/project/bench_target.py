@@ -10,8 +10,8 @@ from kernelkb.decide.parse_metric import find_device
 from kernelkb.decide.rules import CompiledRules
 from kernelkb.errors import BadValueError, EnvironmentGapError, UnknownNameError
 from kernelkb.loading.kernels import KernelFolder, load_kernel, select_variant
-from kernelkb.measure.job_specs.subject import MeasurementSubject
 from kernelkb.measure.machine.environment import TargetChoice, inspect_compiler, inspect_machine
+from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import Kernel, Variant
 from kernelkb.model.records.measurement import Environment, Machine

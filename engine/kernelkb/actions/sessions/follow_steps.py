@@ -7,8 +7,8 @@ from pathlib import Path
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import KbError, NextStep
 from kernelkb.loading.kernels import find_kernel_folders, load_kernel_folder
+from kernelkb.model.base import SessionId
 from kernelkb.model.records.measurement import Bench, Build, Profile
-from kernelkb.model.records.session import SessionId
 from kernelkb.record.open_session import find_open_session
 from kernelkb.record.sessions import list_session_ids, make_session_id
 

@@ -27,7 +27,7 @@ from kernelkb.record.attempts.tree import AttemptNode, AttemptTree
 from kernelkb.record.open_session import find_open_session, find_open_session_for
 from kernelkb.render.text.attempts import ID_DIGITS, describe_outcome
 from kernelkb.render.text.edit_location import describe_place
-from kernelkb.render.text.units import format_duration
+from kernelkb.units import format_duration
 
 MAX_BYTES = 2000
 _MAX_TRIED = 8

@@ -13,14 +13,8 @@ from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.actions.sessions.follow_steps import step_to_open
 from kernelkb.errors import BadValueError, KbError, NextStep, SessionError
 from kernelkb.loading.kernels import find_kernel_folder
-from kernelkb.model.base import Record
-from kernelkb.model.records.session import (
-    PlanKind,
-    Session,
-    SessionEntry,
-    SessionId,
-    SessionSummary,
-)
+from kernelkb.model.base import Record, SessionId
+from kernelkb.model.records.session import PlanKind, Session, SessionEntry, SessionSummary
 from kernelkb.record.open_session import (
     clear_open_session,
     find_open_session,

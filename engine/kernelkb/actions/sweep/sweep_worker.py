@@ -47,9 +47,9 @@ from kernelkb.loading.kernels import load_kernel_folder, select_variant
 from kernelkb.measure.build.commands import LIBRARY_NAME, REPORT_NAME
 from kernelkb.measure.build.folders import LOG_NAME, finish, is_whole, make_unfinished_folder
 from kernelkb.measure.check.check import TIMEOUT_S
-from kernelkb.measure.job_specs.subject import MeasurementSubject
 from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.process.device_queue import queue_wait_s
+from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.records.history import Measurement
 from kernelkb.model.records.measurement import Bench, Build, Check, Machine
 from kernelkb.model.records.session import Step

@@ -32,7 +32,6 @@ from kernelkb.measure.job_specs.runner_specs import (
     make_rival_specs,
     returns_outputs,
 )
-from kernelkb.measure.job_specs.subject import MeasurementSubject
 from kernelkb.measure.machine.gpu_telemetry import GpuSampler, sample_gpu
 from kernelkb.measure.machine.host_memory import (
     describe_low_memory,
@@ -42,6 +41,7 @@ from kernelkb.measure.machine.host_memory import (
 from kernelkb.measure.machine.peaks import get_machine_peaks
 from kernelkb.measure.process.scratch_folders import scratch_folder
 from kernelkb.measure.process.worker_jobs import JobRun, StartedJob, start_job, threads_env
+from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.judge_jobs import BenchJob, BenchJobResult, BenchTimes
 from kernelkb.measure.worker.shared.messages.specs import Precision, RunnerSpec
 from kernelkb.model.records.measurement import Bench, Build, Machine

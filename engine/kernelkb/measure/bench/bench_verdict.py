@@ -21,9 +21,9 @@ from kernelkb.measure.bench.timing_analysis import (
     overhead_ns,
 )
 from kernelkb.measure.job_specs.case_specs import output_bytes, working_set_bytes
-from kernelkb.measure.job_specs.subject import MeasurementSubject
 from kernelkb.measure.machine.gpu_telemetry import GpuSampler, summarize_clocks, was_throttled
 from kernelkb.measure.machine.peaks import Peaks
+from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.judge_jobs import BenchTimes
 from kernelkb.model.kernels.kernel import Kernel
 from kernelkb.model.records.clocks import Clocks

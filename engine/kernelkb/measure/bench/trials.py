@@ -18,12 +18,12 @@ from kernelkb.measure.job_specs.case_specs import (
 )
 from kernelkb.measure.job_specs.reference_specs import prepare_reference
 from kernelkb.measure.job_specs.runner_specs import make_code_spec
-from kernelkb.measure.job_specs.subject import MeasurementSubject
 from kernelkb.measure.process.scratch_folders import scratch_folder
-from kernelkb.measure.process.subprocesses import sleep_cancellable
 from kernelkb.measure.process.worker_jobs import StartedJob, start_job, threads_env
+from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.trial_jobs import Trial, TrialJob, TrialTimes
 from kernelkb.model.records.measurement import Build
+from kernelkb.progress import sleep_cancellable
 from kernelkb.safety.untrusted_text import to_one_line
 
 START_TIMEOUT_S = 120.0

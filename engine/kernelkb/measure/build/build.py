@@ -26,11 +26,11 @@ from kernelkb.measure.build.sources import (
     locate_includes,
     parse_include_folders,
 )
-from kernelkb.measure.job_specs.subject import MeasurementSubject
 from kernelkb.measure.machine.tools import find_cxx, find_ninja
 from kernelkb.measure.process.compiler_sandbox import sandbox_command
 from kernelkb.measure.process.scratch_folders import remove_afterwards
 from kernelkb.measure.process.subprocesses import run_supervised
+from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.kernels.kernel import Variant
 from kernelkb.model.records.measurement import Build, KernelResources, Loop
 from kernelkb.safety.compiler_flags import find_disallowed_flag

@@ -10,8 +10,8 @@ from kernelkb.loading.kernels import KernelFolder
 from kernelkb.measure.build.build import build
 from kernelkb.measure.job_specs.case_specs import make_reference_spec
 from kernelkb.measure.job_specs.runner_specs import make_candidate_spec, make_code_spec
-from kernelkb.measure.job_specs.subject import MeasurementSubject
 from kernelkb.measure.machine.environment import inspect_machine
+from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.specs import Reference, RunnerSpec
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import Kernel, Variant

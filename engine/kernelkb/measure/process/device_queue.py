@@ -33,8 +33,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
-from kernelkb.measure.process.progress import report_progress
-from kernelkb.measure.process.subprocesses import sleep_cancellable
+from kernelkb.progress import report_progress, sleep_cancellable
 
 _SHARED_FOLDER = "/tmp"  # noqa: S108 not TMPDIR, which differs from user to user; files stay empty
 # The older name on disk: a version from before KB_DEVICE_QUEUE may run beside us, and both must
@@ -64,7 +63,7 @@ def exclusive_device(device: str, get_title: Callable[[], str]) -> Iterator[str 
         ``KB_DEVICE_QUEUE=off`` asks for no lock.
 
     Raises:
-        OperationCancelled: While it waited; see ``subprocesses.cancel_on``.
+        OperationCancelled: While it waited; see ``progress.cancel_on``.
     """
     base = _read_queue_setting()
     if base == "off" or device in _HELD_DEVICES.get():

@@ -6,18 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
 
-_CANCEL_EVENT: ContextVar[threading.Event | None] = ContextVar("cancel", default=None)
+from kernelkb.progress import end_all_work, raise_if_cancelled
+
 _SUPERVISOR_COMMAND = (sys.executable, "-I", "-S", str(Path(__file__).with_name("supervisor.py")))
 _LIVE_SUPERVISORS: set[int] = set()
-_SHUTTING_DOWN = threading.Event()
 _TAIL_BYTES = 20_000
 """Of a log, in a ProcessResult: some 200 lines."""
 _POLL_S = 0.02
@@ -25,10 +23,6 @@ _SUPERVISOR_TIMEOUT_S = 30.0
 """Longer than the 20 s that ``supervisor.py`` gives its own children."""
 _SHUTDOWN_TIMEOUT_S = 5.0
 """For the supervisors; then their sessions are killed from here."""
-
-
-class OperationCancelled(BaseException):
-    """The caller cancelled the work. Not an Exception, so that no handler swallows it."""
 
 
 class ProcessResult(NamedTuple):
@@ -41,36 +35,6 @@ class ProcessResult(NamedTuple):
     """Wall-clock time."""
     output: str
     """The end of its stdout and stderr, at most 20,000 bytes."""
-
-
-@contextmanager
-def cancel_on(event: threading.Event) -> Iterator[None]:
-    """Kill every child started inside this block as soon as ``event`` is set."""
-    token = _CANCEL_EVENT.set(event)
-    try:
-        yield
-    finally:
-        _CANCEL_EVENT.reset(token)
-
-
-def sleep_cancellable(seconds: float) -> None:
-    """Sleep, or raise at once when the work is cancelled.
-
-    Raises:
-        OperationCancelled: The event given to ``cancel_on`` is set, or this process is ending.
-    """
-    cancel = _CANCEL_EVENT.get()
-    if cancel is None:
-        time.sleep(seconds)
-    else:
-        cancel.wait(seconds)
-    _raise_if_cancelled()
-
-
-def _raise_if_cancelled() -> None:
-    cancel = _CANCEL_EVENT.get()
-    if _SHUTTING_DOWN.is_set() or (cancel is not None and cancel.is_set()):
-        raise OperationCancelled
 
 
 def run_supervised(
@@ -159,7 +123,7 @@ def start_supervised(
     Raises:
         OperationCancelled: The event given to ``cancel_on`` was set.
     """
-    _raise_if_cancelled()
+    raise_if_cancelled()
     with log.open("wb") as sink:
         child = subprocess.Popen(
             [*_SUPERVISOR_COMMAND, str(os.getpid()), *argv],
@@ -193,7 +157,7 @@ def _wait_until(child: subprocess.Popen[bytes], deadline: float) -> bool:
         with suppress(subprocess.TimeoutExpired):
             child.wait(_POLL_S)
             return True
-        _raise_if_cancelled()
+        raise_if_cancelled()
         if time.monotonic() > deadline:
             return False
 
@@ -210,7 +174,7 @@ def kill_all() -> None:
 
     From here on no child starts, and threads that wait for one raise ``OperationCancelled``.
     """
-    _SHUTTING_DOWN.set()
+    end_all_work()
     supervisors = tuple(_LIVE_SUPERVISORS)
     for pid in supervisors:
         with suppress(OSError):

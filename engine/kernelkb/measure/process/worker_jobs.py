@@ -12,12 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 import kernelkb
 from kernelkb.measure.process.own_cores import keep_own_cores
-from kernelkb.measure.process.subprocesses import (
-    ProcessResult,
-    SupervisedProgram,
-    sleep_cancellable,
-    start_supervised,
-)
+from kernelkb.measure.process.subprocesses import ProcessResult, SupervisedProgram, start_supervised
 from kernelkb.measure.worker.shared.messages.judge_jobs import (
     BenchJob,
     BenchJobResult,
@@ -43,6 +38,7 @@ from kernelkb.measure.worker.shared.messages.other_jobs import (
     TorchProfileResult,
 )
 from kernelkb.measure.worker.shared.messages.trial_jobs import TrialJob
+from kernelkb.progress import sleep_cancellable
 from kernelkb.safety.paths import cache_folder
 from kernelkb.safety.storage import require_space
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.measure.job_specs.subject import MeasurementSubject
 from kernelkb.measure.profile.ncu import collect_counters
+from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.other_jobs import RepeatJob
 from kernelkb.profiles.launch import RawName
 from kernelkb.profiles.reader_process import has_reader

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from pydantic import Field, model_validator
 
-from kernelkb.model.base import Name, Record, Slug
-from kernelkb.model.records.session import SessionId
+from kernelkb.model.base import Name, Record, SessionId, Slug
 
 PRIOR_SHARE = 1.0
 """Share of a predicted gain that is assumed before any case: the model's own prediction."""

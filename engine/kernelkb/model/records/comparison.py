@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from kernelkb.model.base import Name, Record, Slug, Target
-from kernelkb.model.records.session import MeasurementId
+from kernelkb.model.base import MeasurementId, Name, Record, Slug, Target
 
 
 class PromotionScope(Record):

@@ -7,10 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from kernelkb.model.base import Name, Record, Slug, Target
+from kernelkb.model.base import MeasurementId, Name, Record, SessionId, Slug, Target
 from kernelkb.model.records.measurement import Disturbance, Verdict
 from kernelkb.model.records.resource_use import ResourceUse
-from kernelkb.model.records.session import MeasurementId, SessionId
 
 MeasurementKind = Literal["build", "check", "bench", "profile", "tune"]
 

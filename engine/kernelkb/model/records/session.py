@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
 
-from kernelkb.model.base import Name, Record, Slug, Target
+from kernelkb.model.base import MeasurementId, Name, Record, SessionId, Slug, Target
 from kernelkb.model.entries.review import Review
 from kernelkb.model.records.measurement import Verdict
-
-SessionId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=80)]
-"""Names the file: a date and the kernel, so that ids sort by day."""
-
-MeasurementId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
-"""Id of a record in the measurement database: a hash of its content."""
 
 PlanKind = Literal["baseline", "optimize"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import URL, Engine
 
 from kernelkb.errors import DatabaseError
-from kernelkb.measure.process.progress import report_progress
+from kernelkb.progress import report_progress
 from kernelkb.record.measurements.connections import (
     NOTHING_RECORDED,
     OTHER_DATABASE_HINT,

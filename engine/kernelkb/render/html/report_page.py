@@ -15,7 +15,7 @@ from kernelkb.render.html.report_code import format_code, list_marks, name_ancho
 from kernelkb.render.html.report_diagnoses import format_diagnoses, format_further, pick_first_line
 from kernelkb.render.html.report_style import STYLE
 from kernelkb.render.html.report_text import count_bytes, escape_text, format_share
-from kernelkb.render.text.units import format_duration
+from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
     from kernelkb.model.answers.recommendation import KernelAnswer

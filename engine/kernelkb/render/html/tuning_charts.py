@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kernelkb.model.kernels.tuning import TuningResult, TuningTrial
 from kernelkb.render.html.report_text import escape_text
-from kernelkb.render.text.units import format_duration
+from kernelkb.units import format_duration
 
 _WIDTH, _HEIGHT = 460, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 10, 10, 38

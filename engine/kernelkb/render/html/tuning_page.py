@@ -26,7 +26,7 @@ from kernelkb.render.text.tuning import (
     summarize_result,
 )
 from kernelkb.render.text.tuning_why import format_gain_explanation
-from kernelkb.render.text.units import format_duration
+from kernelkb.units import format_duration
 
 _MAX_CHARS = 400
 _WHOLE, _KEEP = ("Time", "Trials", "Share", "Excludes"), ' class="keep"'

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kernelkb.decide.conditions import format_comparison
 from kernelkb.render.text.edit_location import format_next_lines
 from kernelkb.render.text.source_lines import format_source_lines
-from kernelkb.render.text.units import format_duration
+from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
     from kernelkb.model.answers.recommendation import (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kernelkb.render.text.report_comparison import format_report_comparison
-from kernelkb.render.text.units import format_duration
+from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
     from kernelkb.model.records.attempt import AttemptId, ChangeOutcome

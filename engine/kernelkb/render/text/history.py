@@ -12,7 +12,7 @@ from kernelkb.render.text.resource_use import (
     describe_own_use,
     describe_verdict,
 )
-from kernelkb.render.text.units import format_duration
+from kernelkb.units import format_duration
 
 
 def format_history_lines(measurements: Sequence[Measurement]) -> Iterator[str]:

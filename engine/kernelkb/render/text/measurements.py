@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kernelkb.model.records.measurement import Bench, Build, Check, Environment, Profile
 from kernelkb.render.text.resource_use import describe_resource_use, describe_verdict
-from kernelkb.render.text.units import format_duration
 from kernelkb.safety.untrusted_text import quote_excerpt
+from kernelkb.units import format_duration
 
 _CONFIDENCE_GAP = 0.05
 """Chance that so many correct calls are drawn although more than the stated share is wrong."""

@@ -11,7 +11,7 @@ from kernelkb.model.records.outcome import (
     SessionOutcome,
     SessionTrend,
 )
-from kernelkb.render.text.units import format_minutes
+from kernelkb.units import format_minutes
 
 _UNKNOWN = "not known"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kernelkb.render.text.answers import format_speedup
 from kernelkb.render.text.source_lines import format_source_lines
-from kernelkb.render.text.units import format_duration
+from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
     from kernelkb.model.answers.report_comparison import (

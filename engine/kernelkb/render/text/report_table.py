@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.render.text.units import format_duration
+from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
     from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer

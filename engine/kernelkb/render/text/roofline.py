@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kernelkb.render.text.units import format_duration
+from kernelkb.units import format_duration
 
 RooflineDict = Mapping[str, Any]
 """The result of ``kernelkb.actions.advice.roofline.analyze_roofline``."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from kernelkb.model.records.session import Decision, Session, SessionEntry, SessionSummary
-from kernelkb.render.text.decisions import format_decision_outcome
-from kernelkb.render.text.units import describe_time_budget
+from kernelkb.record.decisions import format_decision_outcome
+from kernelkb.units import describe_time_budget
 
 
 def format_session_lines(sessions: Iterable[SessionSummary]) -> Iterator[str]:

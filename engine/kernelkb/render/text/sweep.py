@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from kernelkb.model.records.measurement import Bench
 from kernelkb.model.records.sweep import Sweep, SweepLane, SweepRow
 from kernelkb.render.text.resource_use import describe_verdict
-from kernelkb.render.text.units import format_duration
 from kernelkb.safety.untrusted_text import quote_excerpt
+from kernelkb.units import format_duration
 
 
 def format_row(row: SweepRow) -> str:

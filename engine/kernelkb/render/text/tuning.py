@@ -14,8 +14,8 @@ from kernelkb.model.kernels.tuning import (
 from kernelkb.model.records.tuning_outcome import LaneSummary, Rejection, ValueConcentration
 from kernelkb.render.text.measurements import describe_bench
 from kernelkb.render.text.tuning_why import format_gain_explanation
-from kernelkb.render.text.units import format_duration
 from kernelkb.tune.space import EnumeratedSpace
+from kernelkb.units import format_duration
 
 _MAX_RULE = 60
 _SHOWN_TUNABLES = 5

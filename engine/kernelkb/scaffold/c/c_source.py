@@ -28,7 +28,6 @@ from kernelkb.scaffold.draft.call_signature import (
     SourceSummary,
 )
 from kernelkb.scaffold.draft.default_values import choose_number
-from kernelkb.scaffold.python import python_source
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -47,15 +46,13 @@ _ARRAYS = ("input", "output")
 _HOST_MEMORY = ("cudaMalloc", "cudaMemcpy", "cudaMallocManaged", "cudaMallocHost", "malloc")
 
 
-def summarize_source(name: str, text: str) -> SourceSummary | None:
+def summarize_c_source(name: str, text: str) -> SourceSummary | None:
     """Return the kernels and launchers of a source file, None where it holds neither.
 
     Args:
         name: The file's name; its suffix decides how it is read.
         text: What the file holds.
     """
-    if name.endswith(".py"):
-        return python_source.summarize_python(text)
     if not any(word in text for word in _KERNEL_WORDS):  # most files; spares the parsing
         return None
     root = parse_c(text)

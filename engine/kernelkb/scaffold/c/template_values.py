@@ -88,7 +88,7 @@ def _choose_value(parameter: TemplateParameter, own: Declaration, facts: SourceF
     is_own_kind = kind.isidentifier() and not is_size_type(kind)
     if is_own_kind and kind not in ("typename", "class", "bool", "auto"):
         return f"static_cast<{kind}>(0)"  # an enumeration
-    return choose_template_value(parameter)
+    return choose_template_value(parameter.type, parameter.name)
 
 
 def _is_called(name: str, own: Declaration) -> bool:
@@ -114,7 +114,8 @@ def name_host_template(site: LaunchSite, types: Sequence[str]) -> dict[str, str]
     """Map the template parameters of the host function to the values chosen for them."""
     passed = dict(zip(site.template, types, strict=False))
     return {
-        each.name: passed.get(each.name, choose_template_value(each)) for each in site.host.template
+        each.name: passed.get(each.name, choose_template_value(each.type, each.name))
+        for each in site.host.template
     }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kernelkb.scaffold.c.c_declarations import TemplateParameter
 from kernelkb.scaffold.draft.call_signature import Parameter
 
 _NUMBERS = (
@@ -110,11 +109,16 @@ def guess_shape(name: str, common: tuple[str, ...]) -> tuple[str, ...]:
     return common[:1] if _ROW_NAMES.fullmatch(bare) else common
 
 
-def choose_template_value(parameter: TemplateParameter) -> str:
-    """Return an argument for a template parameter: float for a type, else a number by its name."""
-    if parameter.type.startswith(("typename", "class")):
+def choose_template_value(kind: str, name: str) -> str:
+    """Return an argument for a template parameter: float for a type, else a number by its name.
+
+    Args:
+        kind: ``typename``, ``class`` or the type of the number.
+        name: The parameter's name.
+    """
+    if kind.startswith(("typename", "class")):
         return "float"
-    if parameter.type == "bool":
+    if kind == "bool":
         return "false"
-    name = parameter.name.lower()
-    return next((v for pattern, v in _TEMPLATE_NUMBERS if re.fullmatch(pattern, name)), "1")
+    lowered = name.lower()
+    return next((v for pattern, v in _TEMPLATE_NUMBERS if re.fullmatch(pattern, lowered)), "1")

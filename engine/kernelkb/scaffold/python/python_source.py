@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from kernelkb.scaffold.c.c_source import summarize_c_source
 from kernelkb.scaffold.draft.call_signature import Function, SourceSummary
 from kernelkb.scaffold.python.python_functions import list_launches, read_python_function
 from kernelkb.scaffold.python.python_texts import iter_texts
@@ -43,9 +44,7 @@ def summarize_python(text: str) -> SourceSummary | None:
 
 def summarize_embedded(text: str) -> SourceSummary | None:
     """Return the kernels of CUDA text that stood in strings of a Python file."""
-    from kernelkb.scaffold.c.c_source import summarize_source
-
-    inner = summarize_source("strings.cu", text)
+    inner = summarize_c_source("strings.cu", text)
     return inner._replace(kind="embedded", embedded=text) if inner is not None else None
 
 

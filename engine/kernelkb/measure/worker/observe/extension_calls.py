@@ -7,8 +7,9 @@ import types
 from types import ModuleType
 from typing import Any
 
+from kernelkb.measure.worker.observe.modules import is_installed
 from kernelkb.measure.worker.observe.operation_name import OperationName
-from kernelkb.measure.worker.observe.recorder import Recorder, is_installed, make_function
+from kernelkb.measure.worker.observe.recorder import Recorder, make_function
 
 
 def wrap_extension(module: ModuleType, operation: OperationName, recorder: Recorder) -> None:

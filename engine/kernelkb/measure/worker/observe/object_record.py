@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from kernelkb.measure.worker.observe.recorder import is_installed, name_module
+from kernelkb.measure.worker.observe.modules import is_installed, name_module
 
 _MAX_TENSORS = 48
 """Of a module that is an argument: one with more is a whole model."""

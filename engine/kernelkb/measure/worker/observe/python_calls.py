@@ -8,13 +8,9 @@ import threading
 from types import CodeType, FrameType
 from typing import Any
 
+from kernelkb.measure.worker.observe.modules import is_installed, name_module
 from kernelkb.measure.worker.observe.operation_name import OperationName
-from kernelkb.measure.worker.observe.recorder import (
-    Recorder,
-    is_installed,
-    make_function,
-    name_module,
-)
+from kernelkb.measure.worker.observe.recorder import Recorder, make_function
 from kernelkb.measure.worker.shared.messages.observed import ObservedFunction
 
 

@@ -13,6 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kernelkb.measure.worker.observe.modules import (
+    find_main_file,
+    is_own,
+)
 from kernelkb.measure.worker.shared.messages.observed import (
     ObservedFunction,
     ObservedProcess,
@@ -22,8 +26,6 @@ from kernelkb.measure.worker.shared.messages.observed import (
 _MAX_SEEN = 4000
 """Distinct names of other operations that are counted."""
 _WRITTEN_SEEN = 400
-_main_files: list[str] = []
-"""At most one: the program's main script, once it is known."""
 _WRITE_EVERY_S = 2.0
 """The program may be ended at any time, and tells nothing then."""
 
@@ -215,31 +217,12 @@ def _copy(tensor: Any) -> Any:
     return tensor.detach().cpu().clone()
 
 
-def find_main_file() -> str:
-    """Return the path of the program's main script; empty where there is none.
-
-    Python takes the path off the module when the script ends, before the last record is written.
-    """
-    main = sys.modules.get("__main__")
-    file = getattr(main, "__file__", None)
-    if file and not _main_files:
-        _main_files.append(str(Path(file).resolve()))
-    return _main_files[0] if _main_files else ""
-
-
-def name_module(module: str) -> str:
-    """Return a module's name as users know it: the main script by its file's name."""
-    if module not in ("__main__", "__mp_main__"):
-        return module
-    return Path(find_main_file()).stem or "__main__"
-
-
 def make_function(kind: str, module: str, qualname: str, **fields: Any) -> ObservedFunction:
     """Return the record of a function without calls."""
     libraries = [
         file
         for name, loaded in list(sys.modules.items())
-        if (file := getattr(loaded, "__file__", None)) and file.endswith(".so") and _is_own(file)
+        if (file := getattr(loaded, "__file__", None)) and file.endswith(".so") and is_own(file)
     ]
     torch = sys.modules.get("torch")
     loaded_libraries = getattr(getattr(torch, "ops", None), "loaded_libraries", ())
@@ -261,14 +244,3 @@ def make_function(kind: str, module: str, qualname: str, **fields: Any) -> Obser
     }
     function: ObservedFunction = made  # type: ignore[assignment]  # its keys are those above
     return function
-
-
-def is_installed(file: str) -> bool:
-    """Return whether a file belongs to an installed package or to Python itself."""
-    if "site-packages" in file or "dist-packages" in file:
-        return True
-    return file.startswith((f"{Path(os.__file__).parent}{os.sep}", "<"))
-
-
-def _is_own(file: str) -> bool:
-    return not is_installed(file) and "lib-dynload" not in file

@@ -9,13 +9,9 @@ from collections.abc import Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
+from kernelkb.measure.worker.observe.modules import is_installed, name_module
 from kernelkb.measure.worker.observe.operation_name import OperationName
-from kernelkb.measure.worker.observe.recorder import (
-    Recorder,
-    is_installed,
-    make_function,
-    name_module,
-)
+from kernelkb.measure.worker.observe.recorder import Recorder, make_function
 
 _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 

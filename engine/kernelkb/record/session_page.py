@@ -8,8 +8,8 @@ from datetime import UTC
 
 from kernelkb.model.entries.review import Review
 from kernelkb.model.records.session import Decision, PlannedPhase, Session, SessionEntry, Step
-from kernelkb.render.text.decisions import format_decision_outcome
-from kernelkb.render.text.units import describe_time_budget
+from kernelkb.record.decisions import format_decision_outcome
+from kernelkb.units import describe_time_budget
 
 _BREAK_CHARACTERS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]+")
 _MARKDOWN_MARKS = re.compile(r"([\\|<*])")

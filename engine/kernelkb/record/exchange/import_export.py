@@ -16,8 +16,8 @@ from kernelkb.model.records.attempt import AttemptTransfer
 from kernelkb.model.records.comparison import Promotion
 from kernelkb.model.records.history import Measurement
 from kernelkb.record.attempts.store import AttemptStore
-from kernelkb.record.attempts.transfer import ATTEMPT_KEY, add_transfers
-from kernelkb.record.measurements.foreign_formats import (
+from kernelkb.record.exchange.attempt_transfer import ATTEMPT_KEY, add_transfers
+from kernelkb.record.exchange.foreign_formats import (
     build_trace,
     fits_t4,
     fits_trace,

@@ -1,0 +1,1 @@
+"""Measurements and attempts to files of others, and back."""
