@@ -1,10 +1,10 @@
-"""Small files and functions: admired codebases grow one monster where "the main thing" accretes."""
+"""Small functions, modules that are read at once, folders that are seen at once."""
 
 import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-MAX_MODULE_LINES = 300
+MAX_MODULE_LINES = 600
 MAX_FUNCTION_LINES = 40
 
 
@@ -20,7 +20,7 @@ def iter_functions(path):
             yield node.name, node.lineno, node.end_lineno - node.lineno + 1
 
 
-def test_no_module_is_longer_than_300_lines():
+def test_no_module_is_longer_than_600_lines():
     lengths = {path: len(path.read_text("utf-8").splitlines()) for path in list_modules()}
     too_long = [f"{p.relative_to(ROOT)}: {n}" for p, n in lengths.items() if n > MAX_MODULE_LINES]
 

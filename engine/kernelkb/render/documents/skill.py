@@ -55,7 +55,7 @@ _REPOSITORY_COMMANDS = (
 _REPOSITORY_RULES = (
     "knowledge/ is data with sources; kb check runs the cases of each entry.",
     "engine/ never imports mcp_server, mcp or torch; make check holds the import rules.",
-    "Modules have at most 300 lines and functions at most 40; a test counts.",
+    "Modules have at most 600 lines, functions 40, folders 20 modules; a test counts.",
     "A bug is first a failing test; a test's name is a claim; use real compilers and processes.",
     "Tool schemas are pinned in tests/data/mcp_tools.json; a failing test names the cure.",
     "A user's mistake never prints a stack: one line with what happened and the cure.",
