@@ -24,6 +24,8 @@ from kernelkb.measure.worker.judge.compare.accuracy import (
     worst_errors,
 )
 from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
+from kernelkb.measure.worker.judge.hidden.hidden_reference import HiddenReference
+from kernelkb.measure.worker.judge.inputs.hidden_inputs import transform_inputs
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase
 from kernelkb.measure.worker.judge.rivals.rival_precision import RivalPrecision
 from kernelkb.measure.worker.runner.reduced_precision import convert_tensors, copy_to_out
@@ -154,6 +156,14 @@ def test_where_products_are_the_same_in_tf32_the_16_bit_types_are_considered():
     assert choose_precisions(FP16, errors, ("fp16", "bf16")) == ["fp16"]
 
 
+def test_a_processor_with_products_in_bf16_admits_bf16_as_well():
+    """As one with AMX has: there, torch's fp32 products may be rounded to bf16 on request."""
+    errors = {"tf32": TF32, "bf16-products": BF16, "fp16": FP16, "bf16": BF16}
+
+    assert choose_precisions(BF16, errors, ("bf16", "fp16")) == ["tf32", "bf16-products", "bf16"]
+    assert choose_precisions(TF32, errors, ("bf16", "fp16")) == ["tf32"]
+
+
 def test_every_output_has_to_be_as_exact():
     assert is_as_exact((1e-4, 1e-4), (1e-4, 1e-4))
     assert not is_as_exact((1e-4, 1e-4), (1e-4, 1e-6))
@@ -274,6 +284,23 @@ def test_a_product_that_cuts_digits_off_is_correct_where_precision_is_open(
     assert judge.compare([left @ right])["correct"] is is_correct
     assert judge.compare([a @ b])["correct"]
     assert not judge.compare([1.003 * (a @ b)])["correct"]
+
+
+@pytest.mark.parametrize("stated", ["tf32", "open"])
+@pytest.mark.parametrize("distribution", ["nan", "infinities"])
+def test_a_tf32_product_is_right_on_hidden_inputs_where_the_task_has_tf32(
+    make_reference, stated, distribution
+):
+    """Few elements are finite there, so a larger share of them has an unlucky sum."""
+    for seed in range(20):
+        a, b = inputs = draw_inputs(seed)
+        case = make_reference(inputs, stated)._case
+        case.distribution = distribution
+        transform_inputs(distribution, inputs, seed)
+        judge = HiddenReference(case, inputs, {}, [SIZE**0.5])
+
+        assert judge.compare([round_to_tf32(a) @ round_to_tf32(b)])["correct"], seed
+        assert not judge.compare([1.05 * (a @ b)])["correct"], seed
 
 
 def test_calls_that_lose_digits_only_when_timed_admit_more_rivals(make_reference):

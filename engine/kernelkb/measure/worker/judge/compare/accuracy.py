@@ -18,7 +18,7 @@ _SAME_FACTOR = 2.0
 """One bit: what rounding inputs to TF32 gains over truncating them, as tensor cores do."""
 _BELOW_TF32_FACTOR = 4.0
 """bf16 has 8 times the error of TF32. fp16 has the same, but not the range: where a candidate is as
-exact as TF32, torch in fp16 is no equal."""
+exact as products of fp32's range, torch in fp16 is no equal. bf16 has that range."""
 _MIN_ERROR = 2.0**-24
 """Rounding to fp32 alone; smaller errors are equal."""
 
@@ -91,13 +91,13 @@ def choose_precisions(
     Args:
         candidate: Its errors; it is less exact than torch at its own precision.
         errors: Torch's, by precision, most exact first.
-        halves: Types of 16 bits, the preferred one first; one at most is returned, and only where
+        halves: Types of 16 bits, the preferred one first; one at most is returned, fp16 only where
             the candidate is clearly less exact than products of fewer digits make it.
     """
     admitted = [one for one, own in errors.items() if is_as_exact(own, candidate)]
     products = [own for one, own in errors.items() if one not in halves]
     if products and not is_less_exact(candidate, products[-1], _BELOW_TF32_FACTOR):
-        return [one for one in admitted if one not in halves]
+        admitted = [one for one in admitted if one != "fp16"]
     chosen = [one for one in halves if one in admitted][:1]
     return [one for one in admitted if one not in halves or one in chosen]
 

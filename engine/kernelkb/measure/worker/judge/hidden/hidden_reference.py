@@ -47,6 +47,7 @@ from kernelkb.measure.worker.judge.inputs.reference_operations import (
     sorts_values,
 )
 from kernelkb.measure.worker.shared.failures import UnsupportedHost
+from kernelkb.measure.worker.shared.fp32_precision import fp32_precision
 from kernelkb.measure.worker.shared.messages.judge_jobs import OutputComparison
 from kernelkb.measure.worker.shared.messages.specs import Distribution, Tolerances
 
@@ -121,7 +122,10 @@ class HiddenReference:
     def _run_repeatedly(self, inputs: Tensors) -> _Outputs:
         case = self._case
         dtype = case.plan.oracle_dtype if self._pieces == [ALL_ROWS] else torch.float64
-        native = case.run_reference(inputs, None)
+        stated = case.case_spec.get("precision")
+        # Where precision is open, the shortened inputs bring the digits that may be lost.
+        with fp32_precision(None if stated == "open" else stated):
+            native = case.run_reference(inputs, None)
         try:
             oracle = case.run_reference(inputs, dtype)
             changed = perturb_inputs(self._shorten(inputs), 0, dtype, self._product_ulp())
@@ -133,9 +137,9 @@ class HiddenReference:
         return [native, oracle, perturbed, *self._run_on_nan(inputs)]
 
     def _shorten(self, inputs: Tensors) -> Tensors:
-        """Return inputs with the digits that products may take, where precision is left open."""
-        is_open = self._case.case_spec.get("precision") == "open"
-        if is_open and multiplies_matrices(self._operations):
+        """Return inputs with the digits that products take, where fewer than those of fp32."""
+        is_shorter = self._case.case_spec.get("precision") not in (None, "fp32")
+        if is_shorter and multiplies_matrices(self._operations):
             return truncate_inputs(inputs, TRUNCATED_BITS)
         return inputs
 
