@@ -22,12 +22,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelkb.tune.encode import encode_rows
-from kernelkb.tune.prior import build_prior
 from kernelkb.tune.recorded_space import RecordedSpace, read_recorded_space
 from kernelkb.tune.replay import STRATEGIES, replay_search
-from kernelkb.tune.search import ModelSearch, Search
 from kernelkb.tune.space import EnumeratedSpace
+from kernelkb.tune.strategies.encode import encode_rows
+from kernelkb.tune.strategies.model_search import ModelSearch, Search
+from kernelkb.tune.strategies.prior import build_prior
 
 _BUDGET = 400
 _TOLERANCE = 0.05

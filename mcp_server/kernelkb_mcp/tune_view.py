@@ -13,8 +13,8 @@ from kernelkb.units import format_duration
 from kernelkb_mcp.results import TuneResult, TuningSummary
 
 if TYPE_CHECKING:
-    from kernelkb.actions.tune_plan import TuningPlan
     from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult, TuningTrial
+    from kernelkb.tune.plan import TuningPlan
 
 
 class TrialReporter:

@@ -10,15 +10,15 @@ import psutil
 import pytest
 from tunable_kernels import make_tunable_kernel
 
-from kernelkb.actions.lane_use import LaneUse, find_slow_lanes
-from kernelkb.actions.tune_cluster import SearchRequest, tune_on_cluster
-from kernelkb.actions.tune_search import TuningOptions
 from kernelkb.cli import main
 from kernelkb.cluster.choice import parse_workers
 from kernelkb.cluster.lanes import Lane
 from kernelkb.cluster.opening import open_cluster
 from kernelkb.cluster.tasks import LanesLostError
 from kernelkb.errors import KbError
+from kernelkb.tune.lanes.lane_use import LaneUse, find_slow_lanes
+from kernelkb.tune.on_cluster import SearchRequest, tune_on_cluster
+from kernelkb.tune.start_search import TuningOptions
 
 # Dask closes its sockets and loops in threads that outlive a test.
 pytestmark = [

@@ -9,15 +9,15 @@ import time
 import pytest
 from tunable_kernels import make_tunable_kernel
 
-from kernelkb.actions import tune_plan
-from kernelkb.actions.tune import TuningOptions, tune
-from kernelkb.actions.tune_plan import plan_tuning
-from kernelkb.actions.tune_replay import export_trials
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
 from kernelkb.measure.bench import trials
+from kernelkb.tune import plan as tune_plan
 from kernelkb.tune.best_table import find_best, load_table
+from kernelkb.tune.export import export_trials
+from kernelkb.tune.plan import plan_tuning
 from kernelkb.tune.recorded_space import read_recorded_space
+from kernelkb.tune.tune import TuningOptions, tune
 
 KB = [sys.executable, "-c", "import kernelkb.cli, sys; sys.exit(kernelkb.cli.main())"]
 

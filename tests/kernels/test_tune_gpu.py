@@ -3,14 +3,14 @@
 import pytest
 
 from kernelkb.actions.project.bench_target import validate_machine
-from kernelkb.actions.tune import tune
-from kernelkb.actions.tune_cluster import SearchRequest, tune_on_cluster
-from kernelkb.actions.tune_plan import plan_tuning
-from kernelkb.actions.tune_search import TuningOptions
 from kernelkb.cluster.choice import parse_workers
 from kernelkb.cluster.opening import open_cluster
 from kernelkb.measure.build.build import build
 from kernelkb.measure.check.sanitize import sanitize
+from kernelkb.tune.on_cluster import SearchRequest, tune_on_cluster
+from kernelkb.tune.plan import plan_tuning
+from kernelkb.tune.start_search import TuningOptions
+from kernelkb.tune.tune import tune
 
 pytestmark = pytest.mark.gpu
 

@@ -6,15 +6,15 @@ import shutil
 import pytest
 
 from kernelkb.actions.sessions.sessions import load_session, start_session
-from kernelkb.actions.tune import TuningOptions, tune
-from kernelkb.actions.tune_plan import format_defines, plan_tuning
-from kernelkb.actions.tune_why import list_formula_metrics
-from kernelkb.actions.tuned_winner import find_seeds
 from kernelkb.cli import main
 from kernelkb.measure.build.build import build
 from kernelkb.measure.build.machine_code import find_machine_code
 from kernelkb.profiles.static_analysis import count_built_code
 from kernelkb.record.measurements.store import open_store
+from kernelkb.tune.plan import format_defines, plan_tuning
+from kernelkb.tune.tune import TuningOptions, tune
+from kernelkb.tune.why import list_formula_metrics
+from kernelkb.tune.winner import find_seeds
 
 SOURCE = """
 #include <cstdint>

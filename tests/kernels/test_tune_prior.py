@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from kernelkb.actions.tune_plan import plan_tuning
-from kernelkb.actions.tune_prior import find_prior
 from kernelkb.model.kernels.tuning import TuningTrial
 from kernelkb.record.tuning_journal import name_journal, open_journal
+from kernelkb.tune.find_prior import find_prior
+from kernelkb.tune.plan import plan_tuning
 
 
 @pytest.fixture(scope="module")

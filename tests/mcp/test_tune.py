@@ -14,10 +14,10 @@ from processes import find_processes
 from tool_calls import call_tool, run_client
 from tunable_kernels import make_tunable_kernel, read_configurations
 
-from kernelkb.actions.tune_plan import plan_tuning
 from kernelkb.cli import main
 from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult, TuningTrial
 from kernelkb.model.records.measurement import Bench
+from kernelkb.tune.plan import plan_tuning
 from kernelkb_mcp.arguments import parse_budget
 from kernelkb_mcp.server_config import ServerConfig
 from kernelkb_mcp.tune_view import build_tune_result

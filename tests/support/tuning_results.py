@@ -2,13 +2,13 @@
 
 import random
 
-from kernelkb.actions.tune_rejections import analyse_rejections, measure_convergence
 from kernelkb.model.kernels.tuning import (
     ConfirmedConfiguration,
     SpaceRuleCount,
     TuningResult,
     TuningTrial,
 )
+from kernelkb.tune.rejections import analyse_rejections, measure_convergence
 
 VALUES = {
     "BLOCK_M": [16, 32, 64, 128, 256],

@@ -2,7 +2,7 @@
 
 import random
 
-from kernelkb.actions.tune_confirm import rank_by_turns
+from kernelkb.tune.confirm import rank_by_turns
 
 CONFIGURATIONS = [{"M": 1}, {"M": 2}, {"M": 3}]
 

@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from kernelkb.tune.encode import encode_rows
-from kernelkb.tune.gaussian_process import GaussianProcess
-from kernelkb.tune.prior import LEAST_TRIALS, MAX_SPACES, build_prior, list_promising
 from kernelkb.tune.recorded_space import RecordedSpace
 from kernelkb.tune.replay import replay_search
-from kernelkb.tune.search import ModelSearch
 from kernelkb.tune.space import EnumeratedSpace
+from kernelkb.tune.strategies.encode import encode_rows
+from kernelkb.tune.strategies.gaussian_process import GaussianProcess
+from kernelkb.tune.strategies.model_search import ModelSearch
+from kernelkb.tune.strategies.prior import LEAST_TRIALS, MAX_SPACES, build_prior, list_promising
 
 _SIZES = (8, 16, 32, 64, 96, 128, 192, 256)
 

@@ -2,8 +2,8 @@
 
 import random
 
-from kernelkb.actions.tune_rejections import analyse_rejections, measure_convergence
 from kernelkb.model.kernels.tuning import TuningTrial
+from kernelkb.tune.rejections import analyse_rejections, measure_convergence
 
 
 def make_trial(number, status="timed", time_us=None, detail=None, **configuration):

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from kernelkb.errors import BadValueError
-from kernelkb.tune.encode import encode_rows
-from kernelkb.tune.gaussian_process import GaussianProcess
-from kernelkb.tune.importance import rank_tunables
-from kernelkb.tune.latin_hypercube import sample_latin_hypercube
 from kernelkb.tune.recorded_space import read_recorded_space
 from kernelkb.tune.replay import STRATEGIES, replay_search
-from kernelkb.tune.search import SEED_COUNT, ModelSearch
+from kernelkb.tune.strategies.encode import encode_rows
+from kernelkb.tune.strategies.gaussian_process import GaussianProcess
+from kernelkb.tune.strategies.importance import rank_tunables
+from kernelkb.tune.strategies.latin_hypercube import sample_latin_hypercube
+from kernelkb.tune.strategies.model_search import SEED_COUNT, ModelSearch
 
 
 def time_configuration(m, n, stages):

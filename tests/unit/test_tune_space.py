@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.actions.tune_plan import enumerate_variant
 from kernelkb.cli.tune_options import parse_only
 from kernelkb.decide.residency import build_limits
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import find_kernel_folders, load_kernel
 from kernelkb.model.kernels.tuning import Constraint, TuningSpace
+from kernelkb.tune.plan import enumerate_variant
 from kernelkb.tune.space import enumerate_space
 
 

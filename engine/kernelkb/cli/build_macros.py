@@ -36,7 +36,7 @@ def choose_macros(options: Namespace) -> tuple[str | None, dict[str, list[str]]]
         return options.variant, given
     if given:
         raise BadValueError("--tuned names all macros; leave --define out")
-    from kernelkb.actions.tuned_winner import find_tuned_variant
+    from kernelkb.tune.winner import find_tuned_variant
 
     found = find_tuned_variant(
         options.kernel, options.variant, options.target, options.tuned or None, options.arch

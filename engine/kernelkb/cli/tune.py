@@ -20,9 +20,9 @@ from kernelkb.cli.tune_workers import search_on_workers
 from kernelkb.cli.workers_options import add_workers_arguments
 
 if TYPE_CHECKING:
-    from kernelkb.actions.trial_recorder import ReportTrial
-    from kernelkb.actions.tune_plan import TuningPlan
     from kernelkb.model.kernels.tuning import TuningResult
+    from kernelkb.tune.lanes.trial_recorder import ReportTrial
+    from kernelkb.tune.plan import TuningPlan
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -126,7 +126,7 @@ def run_tune(options: Namespace) -> int:
     if options.arch is not None and not options.plan:
         raise BadValueError("--arch only lists a plan, since no GPU can try it; add --plan")
     if options.page is not None:
-        from kernelkb.actions.tune_page import require_page_folder
+        from kernelkb.tune.page import require_page_folder
 
         require_page_folder(options.page)
     if options.workers is not None:
@@ -135,18 +135,18 @@ def run_tune(options: Namespace) -> int:
 
 
 def _simulate(options: Namespace) -> int:
-    from kernelkb.actions.tune_replay import simulate_search
     from kernelkb.cli.output import print_record
     from kernelkb.render.text.tuning import format_simulation
+    from kernelkb.tune.export import simulate_search
 
     found = simulate_search(options.simulate, options.strategy, options.seed, options.trials or 400)
     return print_record(found, format_simulation(found), as_json=options.json)
 
 
 def _search(options: Namespace) -> int:
-    from kernelkb.actions.tune_plan import plan_tuning
     from kernelkb.cli.output import print_record
     from kernelkb.render.text.tuning import format_plan, format_result
+    from kernelkb.tune.plan import plan_tuning
 
     plan = plan_tuning(
         options.kernel,
@@ -158,7 +158,9 @@ def _search(options: Namespace) -> int:
     )
     if options.plan:
         return print_record(
-            plan.space.describe(), format_plan(plan.title, plan.space), as_json=options.json
+            plan.space.describe(),
+            format_plan(plan.title, plan.space.describe(), plan.space.values_by_name),
+            as_json=options.json,
         )
     result = _run(options, plan)
     write_files(options, plan, result)
@@ -166,13 +168,13 @@ def _search(options: Namespace) -> int:
 
 
 def _run(options: Namespace, plan: TuningPlan) -> TuningResult:
-    from kernelkb.actions.tune import tune
     from kernelkb.cli.output import interruptible_measurement, print_lines
     from kernelkb.render.text.tuning import format_plan
+    from kernelkb.tune.tune import tune
 
     report: ReportTrial = ignore_trial
     if not options.json:
-        print_lines(format_plan(plan.title, plan.space))
+        print_lines(format_plan(plan.title, plan.space.describe(), plan.space.values_by_name))
         report = make_report(plan)
     shown = f"tune {options.kernel} {plan.bench_target.subject.variant.id}"
     with interruptible_measurement(shown, interrupted=STOPPED):

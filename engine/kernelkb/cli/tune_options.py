@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from kernelkb.errors import BadValueError
 
 if TYPE_CHECKING:
-    from kernelkb.actions.trial_recorder import ReportTrial
-    from kernelkb.actions.tune_plan import TuningPlan
-    from kernelkb.actions.tune_search import TuningOptions
     from kernelkb.model.kernels.tuning import TuningResult, TuningTrial
+    from kernelkb.tune.lanes.trial_recorder import ReportTrial
+    from kernelkb.tune.plan import TuningPlan
+    from kernelkb.tune.start_search import TuningOptions
 
 STOPPED = "interrupted: all trials are kept; the same command goes on"
 
 
 def make_tuning_options(options: Namespace) -> TuningOptions:
     """Return how long to search, and how."""
-    from kernelkb.actions.tune_search import TuningOptions
+    from kernelkb.tune.start_search import TuningOptions
 
     return TuningOptions(
         options.budget,
@@ -63,10 +63,8 @@ def make_report(plan: TuningPlan, title: str = "") -> ReportTrial:
     from kernelkb.record.tuning_journal import read_journal
     from kernelkb.render.text.tuning_progress import TrialTable
 
-    space = plan.space
-    values = dict(zip(space.names, space.values, strict=True))
     earlier = read_journal(plan.journal) if plan.journal.exists() else ()
-    table = TrialTable(values, plan.default, earlier)
+    table = TrialTable(plan.space.values_by_name, plan.default, earlier)
 
     def show(trial: TuningTrial, best: TuningTrial | None) -> None:
         print_lines(title + line for line in table.format_trial(trial, best))
@@ -77,10 +75,10 @@ def make_report(plan: TuningPlan, title: str = "") -> ReportTrial:
 
 def write_files(options: Namespace, plan: TuningPlan, result: TuningResult) -> None:
     """Write the page, the trials and the table that were asked for."""
-    from kernelkb.actions.tune_replay import add_to_table, export_trials
+    from kernelkb.tune.export import add_to_table, export_trials
 
     if options.page is not None:
-        from kernelkb.actions.tune_page import write_tuning_page
+        from kernelkb.tune.page import write_tuning_page
 
         write_tuning_page(result, options.page)
     if options.export is not None:

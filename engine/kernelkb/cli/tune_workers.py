@@ -20,20 +20,20 @@ from kernelkb.errors import BadValueError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kernelkb.actions.trial_recorder import ReportTrial
-    from kernelkb.actions.tune_plan import TuningPlan
     from kernelkb.cluster.lanes import Lane
     from kernelkb.model.kernels.tuning import TuningResult
+    from kernelkb.tune.lanes.trial_recorder import ReportTrial
+    from kernelkb.tune.plan import TuningPlan
 
 
 def search_on_workers(options: Namespace) -> int:
     """Search on workers, and print a result for each model of device."""
     from kernelkb.actions.project.bench_target import get_project_path
-    from kernelkb.actions.tune_cluster import SearchRequest, tune_on_cluster
     from kernelkb.cli.output import interruptible_measurement, print_record
     from kernelkb.loading.kernels import load_kernel
     from kernelkb.model.kernels.tuning import TuningResults
     from kernelkb.render.text.tuning import format_result
+    from kernelkb.tune.on_cluster import SearchRequest, tune_on_cluster
 
     _refuse_unsupported(options)
     load_kernel(options.kernel, get_project_path())  # an unknown name starts no worker
@@ -65,7 +65,7 @@ def _announce(plan: TuningPlan, lanes: Sequence[Lane]) -> ReportTrial:
     from kernelkb.cli.output import print_lines
     from kernelkb.render.text.tuning import format_plan
 
-    print_lines(format_plan(plan.title, plan.space))
+    print_lines(format_plan(plan.title, plan.space.describe(), plan.space.values_by_name))
     print_lines(f"  {lane.uuid} of {lane.host}" for lane in lanes)
     return make_report(plan)
 

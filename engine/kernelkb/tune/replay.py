@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kernelkb.tune.encode import encode_rows
-from kernelkb.tune.random_search import RandomSearch
 from kernelkb.tune.recorded_space import RecordedSpace
-from kernelkb.tune.search import ModelSearch, Search
 from kernelkb.tune.space import EnumeratedSpace
-from kernelkb.tune.tpe_search import TpeSearch
+from kernelkb.tune.strategies.encode import encode_rows
+from kernelkb.tune.strategies.model_search import ModelSearch, Search
+from kernelkb.tune.strategies.random_search import RandomSearch
+from kernelkb.tune.strategies.tpe_search import TpeSearch
 
 
 def start_model_search(space: EnumeratedSpace, seed: int) -> Search:

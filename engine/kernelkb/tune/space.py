@@ -59,6 +59,11 @@ class EnumeratedSpace(NamedTuple):
             )
         }
 
+    @property
+    def values_by_name(self) -> dict[str, tuple[int, ...]]:
+        """The values of each tunable."""
+        return dict(zip(self.names, self.values, strict=True))
+
     def describe(self) -> SpaceSummary:
         """Return the counts of the space."""
         return SpaceSummary(

@@ -49,9 +49,9 @@ async def tune_kernel(
     _refuse_second_search(get_jobs(ctx), call)
 
     def work() -> TuneResult:
-        from kernelkb.actions.tune import tune
-        from kernelkb.actions.tune_plan import plan_tuning
-        from kernelkb.actions.tune_search import TuningOptions
+        from kernelkb.tune.plan import plan_tuning
+        from kernelkb.tune.start_search import TuningOptions
+        from kernelkb.tune.tune import tune
         from kernelkb_mcp.tune_view import TrialReporter, build_tune_result
 
         plan = plan_tuning(kernel, variant, target, workload)

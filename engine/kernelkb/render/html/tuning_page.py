@@ -61,7 +61,7 @@ def format_tuning_page(result: TuningResult) -> str:
     """Return the page of a search.
 
     Args:
-        result: Of ``kernelkb.actions.tune.tune``.
+        result: Of ``kernelkb.tune.tune.tune``.
     """
     name = escape_text(f"{result.kernel}/{result.variant}", 160)
     where = escape_text(f"{result.workload}, {result.device}", 160)

@@ -14,7 +14,6 @@ from kernelkb.model.kernels.tuning import (
 from kernelkb.model.records.tuning_outcome import LaneSummary, Rejection, ValueConcentration
 from kernelkb.render.text.measurements import describe_bench
 from kernelkb.render.text.tuning_why import format_gain_explanation
-from kernelkb.tune.space import EnumeratedSpace
 from kernelkb.units import format_duration
 
 _MAX_RULE = 60
@@ -24,13 +23,18 @@ _MAX_BARS = 40
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-def format_plan(title: str, space: EnumeratedSpace) -> list[str]:
-    """Return the size of a space, what excludes how many combinations, and the values."""
-    values = zip(space.names, space.values, strict=True)
+def format_plan(title: str, space: SpaceSummary, values: Mapping[str, Sequence[int]]) -> list[str]:
+    """Return the size of a space, what excludes how many combinations, and the values.
+
+    Args:
+        title: What is searched, where.
+        space: The counts.
+        values: Of each tunable.
+    """
     return [
         title,
-        *format_space(space.describe()),
-        *(f"  {name}: {', '.join(map(str, choices))}" for name, choices in values),
+        *format_space(space),
+        *(f"  {name}: {', '.join(map(str, choices))}" for name, choices in values.items()),
     ]
 
 

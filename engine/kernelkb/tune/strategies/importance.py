@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kernelkb.tune.encode import encode_rows
-from kernelkb.tune.gaussian_process import GaussianProcess
 from kernelkb.tune.space import EnumeratedSpace
+from kernelkb.tune.strategies.encode import encode_rows
+from kernelkb.tune.strategies.gaussian_process import GaussianProcess
 
 if TYPE_CHECKING:
     import numpy as np

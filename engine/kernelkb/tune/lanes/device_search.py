@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from kernelkb.actions.lane_use import LaneUse
-from kernelkb.actions.trial_recorder import BuiltConfiguration, TrialRecorder
-from kernelkb.actions.tune_plan import TuningPlan
 from kernelkb.cluster.tasks import Task
 from kernelkb.model.records.measurement import Build
-from kernelkb.tune.search import Search
+from kernelkb.tune.lanes.lane_use import LaneUse
+from kernelkb.tune.lanes.trial_recorder import BuiltConfiguration, TrialRecorder
+from kernelkb.tune.plan import TuningPlan
+from kernelkb.tune.strategies.model_search import Search
 
 
 class DeviceSearch:

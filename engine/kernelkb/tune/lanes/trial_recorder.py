@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kernelkb.actions.tune_plan import TuningPlan
 from kernelkb.measure.bench.trials import TrialOutcome
 from kernelkb.model.kernels.tuning import TrialStatus, TuningTrial
 from kernelkb.model.records.measurement import Build
 from kernelkb.record.tuning_journal import TuningJournal
-from kernelkb.tune.search import Search
+from kernelkb.tune.plan import TuningPlan
+from kernelkb.tune.strategies.model_search import Search
 
 ReportTrial = Callable[[TuningTrial, TuningTrial | None], None]
 """Called after each trial, with the fastest so far."""

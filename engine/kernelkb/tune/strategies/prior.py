@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kernelkb.tune.encode import encode_rows
-from kernelkb.tune.gaussian_process import GaussianProcess
 from kernelkb.tune.space import EnumeratedSpace
-from kernelkb.tune.training import select_training
+from kernelkb.tune.strategies.encode import encode_rows
+from kernelkb.tune.strategies.gaussian_process import GaussianProcess
+from kernelkb.tune.strategies.training import select_training
 
 if TYPE_CHECKING:
     import numpy as np

@@ -18,7 +18,6 @@ from kernelkb.actions.project.bench_target import (
     prepare_architecture_in,
     prepare_in,
 )
-from kernelkb.actions.tune_confirm import judge_configuration
 from kernelkb.cluster.project_copy import PackedKernel, unpack_kernel
 from kernelkb.cluster.tasks import note_progress
 from kernelkb.measure.bench.trials import TrialOutcome, TrialProcess
@@ -29,6 +28,7 @@ from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.model.base import Target
 from kernelkb.model.records.measurement import Bench, Build, Machine
 from kernelkb.profiles.code_digest import digest_code
+from kernelkb.tune.confirm import judge_configuration
 
 
 class SearchJob(NamedTuple):

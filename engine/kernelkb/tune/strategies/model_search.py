@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kernelkb.tune.prior import list_promising
-from kernelkb.tune.training import select_training
+from kernelkb.tune.strategies.prior import list_promising
+from kernelkb.tune.strategies.training import select_training
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from kernelkb.tune.gaussian_process import Posterior
+    from kernelkb.tune.strategies.gaussian_process import Posterior
 
 SEED_COUNT = 16
 """Configurations of the Latin hypercube."""
@@ -72,8 +72,8 @@ class ModelSearch:
         import numpy as np
         from threadpoolctl import ThreadpoolController
 
-        from kernelkb.tune.gaussian_process import GaussianProcess
-        from kernelkb.tune.latin_hypercube import sample_latin_hypercube
+        from kernelkb.tune.strategies.gaussian_process import GaussianProcess
+        from kernelkb.tune.strategies.latin_hypercube import sample_latin_hypercube
 
         self._points = points
         self._inputs = points if prior is None else np.hstack([points, prior])

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from kernelkb.actions.project.profile_stages import make_next_counters
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.actions.tune_plan import TuningPlan
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules import CompiledRules
@@ -24,6 +23,7 @@ from kernelkb.model.kernels.tuning import TuningResult
 from kernelkb.model.records.measurement import Bench, Build
 from kernelkb.model.records.tuning_outcome import FactChange, GainExplanation, SavedTime
 from kernelkb.profiles.static_analysis import count_built_code
+from kernelkb.tune.plan import TuningPlan
 from kernelkb.tune.space import evaluate_expression
 
 _ON_A_CPU = "counters are read on a GPU only"

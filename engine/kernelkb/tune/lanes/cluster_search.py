@@ -6,10 +6,15 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from kernelkb.actions.device_search import DeviceSearch, fail_build
-from kernelkb.actions.lane_use import LaneUse, find_slow_lanes
-from kernelkb.actions.trial_recorder import BuiltConfiguration
-from kernelkb.actions.tune_worker import (
+from kernelkb.cluster.cluster import Cluster
+from kernelkb.cluster.lanes import Lane
+from kernelkb.cluster.tasks import LanesLostError, Task, WorkerDiedError
+from kernelkb.errors import KbError
+from kernelkb.measure.bench.trials import TrialOutcome
+from kernelkb.tune.lanes.device_search import DeviceSearch, fail_build
+from kernelkb.tune.lanes.lane_use import LaneUse, find_slow_lanes
+from kernelkb.tune.lanes.trial_recorder import BuiltConfiguration
+from kernelkb.tune.lanes.worker import (
     LaneBatch,
     LaneFacts,
     LaneTrial,
@@ -21,11 +26,6 @@ from kernelkb.actions.tune_worker import (
     summarize_build,
     time_configurations,
 )
-from kernelkb.cluster.cluster import Cluster
-from kernelkb.cluster.lanes import Lane
-from kernelkb.cluster.tasks import LanesLostError, Task, WorkerDiedError
-from kernelkb.errors import KbError
-from kernelkb.measure.bench.trials import TrialOutcome
 
 _QUEUED = 2
 """Tasks at a lane, with the one that runs: the next one's files are there when it begins."""

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 from kernelkb.actions.kernels.built_variant import check_built, make_untimed_bench
 from kernelkb.actions.project.bench_target import BenchTarget
-from kernelkb.actions.tune_plan import TuningPlan, format_defines
 from kernelkb.measure.bench.bench import bench
 from kernelkb.measure.bench.statistics import paired_speedup
 from kernelkb.measure.bench.trials import TrialProcess
@@ -15,6 +14,7 @@ from kernelkb.measure.build.build import build, build_all
 from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningTrial
 from kernelkb.model.records.measurement import Bench
+from kernelkb.tune.plan import TuningPlan, format_defines
 
 AS_IT_IS: Mapping[str, int] = {}
 """The configuration of a variant that is built without macros: its source decides."""

@@ -8,33 +8,7 @@ from contextlib import ExitStack
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kernelkb.actions.cluster_search import ClusterSearch
-from kernelkb.actions.device_search import DeviceSearch
-from kernelkb.actions.lane_use import LaneUse
 from kernelkb.actions.project.bench_target import BenchTarget, get_project_path, resolve_workload
-from kernelkb.actions.trial_recorder import ReportTrial, TrialRecorder
-from kernelkb.actions.tune import CONFIRM_SHARE
-from kernelkb.actions.tune_confirm import AS_IT_IS, ROUNDS, choose_candidates, rank_by_turns
-from kernelkb.actions.tune_outcome import conclude, make_result
-from kernelkb.actions.tune_plan import (
-    TuningPlan,
-    choose_variant,
-    narrow_variant,
-    plan_for_device,
-    require_packages,
-)
-from kernelkb.actions.tune_search import TuningOptions, start_search
-from kernelkb.actions.tune_worker import (
-    LaneFacts,
-    LaneTrial,
-    SearchJob,
-    build_configuration,
-    compare_configurations,
-    describe_lane,
-    judge_on_lane,
-    keep_kernel,
-)
-from kernelkb.actions.tuned_winner import find_seeds
 from kernelkb.cluster.cluster import Cluster
 from kernelkb.cluster.lanes import Lane
 from kernelkb.cluster.project_copy import pack_kernel
@@ -47,6 +21,32 @@ from kernelkb.model.base import Target
 from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult, TuningTrial
 from kernelkb.model.records.measurement import Bench
 from kernelkb.record.tuning_journal import TuningJournal, open_journal
+from kernelkb.tune.confirm import AS_IT_IS, ROUNDS, choose_candidates, rank_by_turns
+from kernelkb.tune.lanes.cluster_search import ClusterSearch
+from kernelkb.tune.lanes.device_search import DeviceSearch
+from kernelkb.tune.lanes.lane_use import LaneUse
+from kernelkb.tune.lanes.trial_recorder import ReportTrial, TrialRecorder
+from kernelkb.tune.lanes.worker import (
+    LaneFacts,
+    LaneTrial,
+    SearchJob,
+    build_configuration,
+    compare_configurations,
+    describe_lane,
+    judge_on_lane,
+    keep_kernel,
+)
+from kernelkb.tune.outcome import conclude, make_result
+from kernelkb.tune.plan import (
+    TuningPlan,
+    choose_variant,
+    narrow_variant,
+    plan_for_device,
+    require_packages,
+)
+from kernelkb.tune.start_search import TuningOptions, start_search
+from kernelkb.tune.tune import CONFIRM_SHARE
+from kernelkb.tune.winner import find_seeds
 
 StartReport = Callable[[TuningPlan, Sequence[Lane]], ReportTrial]
 """Called with the plan of each model and its lanes; returns what is called after each trial."""

@@ -9,15 +9,15 @@ from datetime import UTC, datetime, timedelta
 
 from kernelkb.actions.history.recording import sources_digest
 from kernelkb.actions.history.session_log import log_entry, machine_fields
-from kernelkb.actions.tune_plan import TuningPlan, format_defines
-from kernelkb.actions.tune_rejections import analyse_rejections, measure_convergence
-from kernelkb.actions.tune_why import explain_winner
-from kernelkb.actions.tuned_winner import record_winner
 from kernelkb.model.kernels.tuning import TuningResult, TuningTrial
 from kernelkb.model.records.measurement import Status
 from kernelkb.model.records.session import Step
 from kernelkb.render.text.tuning import describe_rejections, summarize_result
-from kernelkb.tune.importance import rank_tunables
+from kernelkb.tune.plan import TuningPlan, format_defines
+from kernelkb.tune.rejections import analyse_rejections, measure_convergence
+from kernelkb.tune.strategies.importance import rank_tunables
+from kernelkb.tune.why import explain_winner
+from kernelkb.tune.winner import record_winner
 
 
 def make_result(

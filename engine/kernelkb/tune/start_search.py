@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kernelkb.actions.tune_plan import TuningPlan
-from kernelkb.actions.tune_prior import find_prior
 from kernelkb.errors import BadValueError
 from kernelkb.record.tuning_journal import TuningJournal
-from kernelkb.tune.encode import encode_rows
-from kernelkb.tune.prior import list_promising
-from kernelkb.tune.random_search import RandomSearch
-from kernelkb.tune.search import ModelSearch, Search
+from kernelkb.tune.find_prior import find_prior
+from kernelkb.tune.plan import TuningPlan
+from kernelkb.tune.strategies.encode import encode_rows
+from kernelkb.tune.strategies.model_search import ModelSearch, Search
+from kernelkb.tune.strategies.prior import list_promising
+from kernelkb.tune.strategies.random_search import RandomSearch
 
 DEFAULT_BUDGET_S = 600.0
 _PROMISING = 4
@@ -61,7 +61,7 @@ def start_search(
         points = encode_rows(plan.space.rows)
         return ModelSearch(points, options.seed, known=known, first=first, prior=prior)
     if options.strategy == "tpe":
-        from kernelkb.tune.tpe_search import TpeSearch
+        from kernelkb.tune.strategies.tpe_search import TpeSearch
 
         promising = list_promising(prior, _PROMISING) if prior is not None else []
         return TpeSearch(plan.space, options.seed, known=known, first=[*first, *promising])

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelkb.actions.tune_plan import TuningPlan
 from kernelkb.errors import KbError
 from kernelkb.record.tuning_journal import read_journal
-from kernelkb.tune.prior import OtherTrials, build_prior
+from kernelkb.tune.plan import TuningPlan
+from kernelkb.tune.strategies.prior import OtherTrials, build_prior
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from kernelkb.actions.history.recording import find_session, make_record_subject
 from kernelkb.actions.project.bench_target import get_project_path, resolve_workload
-from kernelkb.actions.tune_plan import TuningPlan, format_defines, prepare_for
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.measure.build.build import build
 from kernelkb.measure.machine.environment import TargetChoice
@@ -20,6 +19,7 @@ from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult
 from kernelkb.model.records.history import Measurement
 from kernelkb.model.records.measurement import Bench
 from kernelkb.safety.workspace import may_write
+from kernelkb.tune.plan import TuningPlan, format_defines, prepare_for
 
 _MAX_SEEDS = 3
 _BENCH_FIELDS = (

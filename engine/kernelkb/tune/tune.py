@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import time
 
-from kernelkb.actions.trial_recorder import ReportTrial, TrialRecorder
-from kernelkb.actions.tune_confirm import confirm_fastest, judge_winner
-from kernelkb.actions.tune_lanes import TuningLanes
-from kernelkb.actions.tune_outcome import conclude, make_result
-from kernelkb.actions.tune_plan import TuningPlan, require_packages
-from kernelkb.actions.tune_search import TuningOptions, start_search
-from kernelkb.actions.tuned_winner import find_seeds
 from kernelkb.measure.bench.trials import TrialProcess
 from kernelkb.model.kernels.tuning import TuningResult
 from kernelkb.record.tuning_journal import open_journal
+from kernelkb.tune.confirm import confirm_fastest, judge_winner
+from kernelkb.tune.lanes.local_lanes import TuningLanes
+from kernelkb.tune.lanes.trial_recorder import ReportTrial, TrialRecorder
+from kernelkb.tune.outcome import conclude, make_result
+from kernelkb.tune.plan import TuningPlan, require_packages
+from kernelkb.tune.start_search import TuningOptions, start_search
+from kernelkb.tune.winner import find_seeds
 
 CONFIRM_SHARE = 0.1
 """Of the budget, kept for measuring the fastest again."""

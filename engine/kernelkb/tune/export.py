@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kernelkb.actions.tune_plan import TuningPlan, require_packages
 from kernelkb.errors import BadValueError
 from kernelkb.model.kernels.tuning import SimulatedSearch, TuningResult
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.workspace import resolve_inside
 from kernelkb.tune.best_table import BestEntry, store_entry
+from kernelkb.tune.plan import TuningPlan, require_packages
 from kernelkb.tune.recorded_space import read_recorded_space
 from kernelkb.tune.replay import STRATEGIES, replay_search
 

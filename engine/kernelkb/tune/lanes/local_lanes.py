@@ -8,14 +8,14 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Self
 
-from kernelkb.actions.trial_recorder import BuiltConfiguration, TrialRecorder
-from kernelkb.actions.tune_plan import TuningPlan
 from kernelkb.measure.bench.trials import TrialProcess
 from kernelkb.measure.build.build import build
 from kernelkb.measure.build.machine_code import find_machine_code
 from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.profiles.code_digest import digest_code
-from kernelkb.tune.search import Search
+from kernelkb.tune.lanes.trial_recorder import BuiltConfiguration, TrialRecorder
+from kernelkb.tune.plan import TuningPlan
+from kernelkb.tune.strategies.model_search import Search
 
 _BUILDS_AHEAD = 2
 """Builds that wait for the device, for each core that builds."""

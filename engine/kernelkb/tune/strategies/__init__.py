@@ -1,0 +1,1 @@
+"""Strategies that propose the next configuration, and the model that they share."""
