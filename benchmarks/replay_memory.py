@@ -20,8 +20,9 @@ from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
+from benchmarks.zoo.score import NCU_CAUSES
+
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.actions.score.score import NCU_CAUSES
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.remember import TriedChange, remember_changes
 from kernelkb.model.answers.recommendation import KernelAnswer

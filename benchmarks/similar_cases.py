@@ -17,9 +17,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
+from benchmarks.zoo.pairs import list_pairs
+from benchmarks.zoo.score import read_all_recordings
+
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.actions.score.score import read_all_recordings
-from kernelkb.actions.score.zoo_pairs import list_pairs
 from kernelkb.decide.change_rows import MeasuredCaseRow
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.similar import (

@@ -11,7 +11,7 @@ from odd_calls import list_commands, list_kernel_calls, list_odd_calls, make_odd
 from kernelkb.cli import main
 
 # Each call takes seconds, or serves until it is stopped; these have tests of their own.
-_SLOW = ("env", "score", "sweep", "worker")
+_SLOW = ("env", "sweep", "worker")
 _WRITES_SHIPPED_FILES = (["quickref", "--write"], ["guide", "--write"])
 _LOADS_A_KERNEL = ("triage", "build", "bench", "profile", "tune", "show", "variant")
 COMMANDS = [one for one in list_commands() if one[0][0] not in _SLOW]

@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
+from benchmarks.zoo.recordings import format_recording, read_recordings
 from shipped_rules import knowledge
 
 from kernelkb.loading.kernels import load_kernel_folder
-from kernelkb.loading.zoo import format_recording, read_recordings
 from kernelkb.safety.paths import shipped_folder
 
 ZOO = Path(shipped_folder("kernels")) / "zoo"

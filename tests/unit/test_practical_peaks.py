@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from benchmarks.zoo.recordings import read_recordings
 
 from kernelkb.actions.advice.recommend import recommend_from_metrics
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.cli import main
 from kernelkb.errors import EnvironmentGapError, KbError
-from kernelkb.loading.zoo import read_recordings
 from kernelkb.measure.machine import practical_peaks
 from kernelkb.measure.machine.kept_peaks import (
     keep_practical_peaks,

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benchmarks.zoo.pairs import list_pairs
 from machine_code import make_counters, make_function, unpack_report
 from shipped_rules import program
 
 from kernelkb.actions.advice.recommend_report import recommend_from_report
-from kernelkb.actions.score.zoo_pairs import list_pairs
 from kernelkb.cli import main
 from kernelkb.decide.source_lines import find_lines
 from kernelkb.errors import KbError

@@ -52,7 +52,7 @@ def load_report(path: Path) -> LoadedReport:
     return _load(path, status.st_mtime_ns, status.st_size)
 
 
-@lru_cache(maxsize=4)  # threads of ``kb score`` read several at once
+@lru_cache(maxsize=4)  # threads of benchmarks/zoo read several at once
 def _load(path: Path, _written_ns: int, _size: int) -> LoadedReport:
     context = importlib.import_module("ncu_report").load_report(str(path))
     return LoadedReport(Launches(context), ReportImages(path))

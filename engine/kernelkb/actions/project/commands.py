@@ -24,8 +24,6 @@ COMMANDS = {
     "guide": "how an assistant works with KernelKB; writes the Agent Skill",
     "learn": "calibrate predictions from sessions; leave one out again",
     "session": "plan, log, show and review work sessions",
-    "zoo": "pairs of kernels that differ by one change: list them, record them on your GPU",
-    "score": "how often the advice was right on measured pairs, beside Nsight Compute's rules",
     "log": "every state of a kernel that was built, as a tree, and what each change gave",
     "diff": "what differs between two attempts: time, machine code, metrics, source",
     "restore": "write a state of a variant back, after keeping what is there now",

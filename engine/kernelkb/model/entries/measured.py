@@ -28,6 +28,6 @@ class MeasuredCase(Record):
 
 
 class MeasuredCatalogue(Record):
-    """The file ``measured.yaml``, which kb zoo writes from the recordings."""
+    """The file ``measured.yaml``, which benchmarks/zoo writes from the recordings."""
 
     cases: tuple[MeasuredCase, ...] = ()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kernelkb.model.kernels.zoo import AdviceError, LineScore, Score, ScoreRow
+from benchmarks.zoo.score import AdviceError, Score, ScoreRow
+from benchmarks.zoo.score_lines import LineScore
 
 _COLUMNS = (
     "",

@@ -1,19 +1,57 @@
-"""Reads and writes the recordings of measured pairs: JSON Lines, one file for each GPU."""
+"""Reads and writes recordings of measured pairs: two variants, one change, and what it gave.
+
+They are JSON Lines, one file for each GPU.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from kernelkb.errors import KnowledgeError, Problem
-from kernelkb.model.kernels.zoo import PairRecording
+from kernelkb.model.base import Name, Record, Slug
 from kernelkb.safety.replace_file import replace_file
 
 _DIGITS = 7
 """Significant digits of a metric: more than any counter repeats."""
+
+
+class VariantRecording(Record):
+    """One variant on one GPU: its time, and the metrics of its profile."""
+
+    variant: Slug
+    kernel_us: float = Field(gt=0)
+    """Time of one call."""
+    metrics: dict[Name, float]
+    """By metric id: what the compiler and Nsight Compute report; empty without a profile."""
+    ncu_rules: dict[str, float] = Field(default_factory=dict)
+    """By rule of Nsight Compute, the share of the kernel's time that it says a fix would remove."""
+
+
+class PairRecording(Record):
+    """A pair on one GPU; one line of ``kernels/zoo/measured/<device>.jsonl``."""
+
+    kernel: Name
+    """The folder below ``kernels/zoo/<bottleneck>/``."""
+    device: Slug
+    driver: str
+    workload: Slug
+    speedup: float = Field(gt=0)
+    """Time before ÷ time after, from paired batches."""
+    interval: tuple[float, float] | None = None
+    """Of 95 %; None where the times are the profiler's."""
+    timed_by: Literal["bench", "profiler"] = "bench"
+    """profiler: durations under Nsight Compute, one launch each, until the pair is timed."""
+    before: VariantRecording
+    after: VariantRecording
+    report: str = ""
+    """The compressed binary report, below the folder of reports and the device; empty without."""
+    launch: int = 0
+    """Index of the launch of ``before`` in it; that of ``after`` follows."""
 
 
 def read_recordings(file: Path) -> list[PairRecording]:

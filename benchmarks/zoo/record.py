@@ -6,26 +6,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from kernelkb.actions.project.bench_target import get_project_path
-from kernelkb.actions.score.measured_cases import write_measured_cases
-from kernelkb.actions.score.zoo_pairs import (
+from benchmarks.zoo.measured_cases import write_measured_cases
+from benchmarks.zoo.pairs import (
     BuiltPair,
     ShowProgress,
     build_pairs,
     check_pairs,
     prepare_pairs,
 )
-from kernelkb.actions.score.zoo_reports import profile_pairs
+from benchmarks.zoo.recordings import (
+    PairRecording,
+    VariantRecording,
+    read_recordings,
+    write_recordings,
+)
+from benchmarks.zoo.reports import profile_pairs
+
+from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import find_zoo_folders
-from kernelkb.loading.zoo import read_recordings, write_recordings
 from kernelkb.measure.bench.bench import bench
 from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.measure.profile.profile import static_metrics
 from kernelkb.model.kernels.change_pair import Pair
-from kernelkb.model.kernels.zoo import PairRecording, VariantRecording
 from kernelkb.model.records.measurement import Bench
 
 Stage: TypeAlias = Literal["time", "profile"]
@@ -64,7 +69,7 @@ def record_pairs(
         show_progress: Called with one line for each step.
 
     Raises:
-        UnknownNameError: There is no such pair.
+        BadValueError: There is no such pair.
         EnvironmentGapError: There is no GPU, no compiler or no ncu.
     """
     chosen = prepare_pairs(names)

@@ -1,4 +1,4 @@
-"""Recordings of pairs: their file, their reports, and the command that lists them."""
+"""Recordings of pairs: their file, their reports, and the program that lists and records them."""
 
 import json
 import lzma
@@ -6,20 +6,24 @@ import shutil
 from pathlib import Path
 
 import pytest
+from benchmarks.zoo.__main__ import main
+from benchmarks.zoo.pairs import list_pairs
+from benchmarks.zoo.record import list_wanted, name_report
+from benchmarks.zoo.record import make_recording as record_bench
+from benchmarks.zoo.recordings import (
+    PairRecording,
+    VariantRecording,
+    format_recording,
+    read_recordings,
+    write_recordings,
+)
+from benchmarks.zoo.reports import blank_foreign_sources, extract_metrics
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.actions.score.zoo_pairs import list_pairs
-from kernelkb.actions.score.zoo_record import list_wanted, name_report
-from kernelkb.actions.score.zoo_record import make_recording as record_bench
-from kernelkb.actions.score.zoo_reports import extract_metrics
-from kernelkb.cli import main
 from kernelkb.errors import BadValueError, KnowledgeError, UnknownNameError
 from kernelkb.loading.kernels import find_kernel_folders, find_zoo_folders, load_kernel
-from kernelkb.loading.zoo import format_recording, read_recordings, write_recordings
-from kernelkb.measure.profile.full_reports import blank_foreign_sources
-from kernelkb.model.kernels.zoo import PairRecording, VariantRecording
 from kernelkb.model.records.measurement import Bench
 from kernelkb.profiles.launch import list_raw_names, split_instance
 from kernelkb.profiles.report import read_report
@@ -145,7 +149,7 @@ def test_a_new_recording_stands_in_place_of_the_old_one_of_its_pair(tmp_path):
 
 
 def test_without_recordings_there_is_nothing_to_extract(tmp_path):
-    with pytest.raises(BadValueError, match="kb zoo record writes them"):
+    with pytest.raises(BadValueError, match=r"python -m benchmarks\.zoo record writes them"):
         extract_metrics(tmp_path, tmp_path)
 
 
@@ -261,8 +265,8 @@ def test_a_pair_of_the_project_hides_the_shipped_one(project):
     assert list(list_pairs()).count(PAIR) == 1
 
 
-def test_kb_zoo_lists_every_pair_with_its_fix(project, capsys):
-    assert main(["zoo", "list"]) == 0
+def test_the_zoo_lists_every_pair_with_its_fix(project, capsys):
+    assert main(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
 
     assert len(lines) == len(
@@ -271,8 +275,8 @@ def test_kb_zoo_lists_every_pair_with_its_fix(project, capsys):
     assert f"{PAIR}: flaw, block-privatize" in lines
 
 
-def test_kb_zoo_lists_the_whole_pairs_as_json(project, capsys):
-    assert main(["zoo", "list", "--json"]) == 0
+def test_the_zoo_lists_the_whole_pairs_as_json(project, capsys):
+    assert main(["list", "--json"]) == 0
     kernels = {kernel["id"]: kernel for kernel in json.loads(capsys.readouterr().out)}
 
     assert kernels[PAIR]["pair"]["bottlenecks"] == ["atomic-contention"]
@@ -280,18 +284,20 @@ def test_kb_zoo_lists_the_whole_pairs_as_json(project, capsys):
 
 @pytest.mark.parametrize("verb", ["list", "extract"])
 def test_only_recording_takes_names(project, capsys, verb):
-    assert main(["zoo", verb, PAIR]) == 2
-    assert "takes no names; leave them out" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        main([verb, PAIR])
+
+    assert f"unrecognized arguments: {PAIR}" in capsys.readouterr().err
 
 
 def test_an_unknown_pair_is_offered_the_near_one(project, capsys):
-    assert main(["zoo", "record", "histogram_few_bin"]) == 2
+    assert main(["record", "histogram_few_bin"]) == 2
     assert f"did you mean '{PAIR}'?" in capsys.readouterr().err
 
 
 def test_extracting_without_recordings_says_what_writes_them(project, capsys):
-    assert main(["zoo", "extract"]) == 2
-    assert "kb zoo record writes them" in capsys.readouterr().err
+    assert main(["extract"]) == 2
+    assert "python -m benchmarks.zoo record writes them" in capsys.readouterr().err
 
 
 RECORDED = {

@@ -5,21 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
+from benchmarks.zoo.recordings import PairRecording, read_recordings
 
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.similar import vectorize_answer
 from kernelkb.loading.kernels import find_zoo_folders, load_kernel_folder
-from kernelkb.loading.zoo import read_recordings
 from kernelkb.model.entries.measured import MeasuredCase, MeasuredCatalogue
 from kernelkb.model.kernels.change_pair import Pair
-from kernelkb.model.kernels.zoo import PairRecording
 from kernelkb.safety.replace_file import replace_file
 
 _LEAST_GAIN = 1.05
 """Speedup of a change that helped."""
-_HEADER = "# Written by kb zoo from the recordings in kernels/zoo/measured; edit nothing here.\n"
+_HEADER = (
+    "# Written by benchmarks/zoo from the recordings in kernels/zoo/measured; edit nothing here.\n"
+)
 
 
 def write_measured_cases(recordings: Path) -> Path | None:

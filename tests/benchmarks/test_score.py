@@ -7,14 +7,14 @@ import random
 from pathlib import Path
 
 import pytest
+from benchmarks.zoo.pairs import list_pairs
+from benchmarks.zoo.recordings import read_recordings
+from benchmarks.zoo.score import score_advice
+from benchmarks.zoo.score_table import format_score_table
 from shipped_rules import program
 
-from kernelkb.actions.score.score import score_advice
-from kernelkb.actions.score.zoo_pairs import list_pairs
 from kernelkb.decide.recommend import recommend
-from kernelkb.loading.zoo import read_recordings
 from kernelkb.render.text.answers import format_answer_lines
-from kernelkb.render.text.score import format_score_table
 
 ROOT = Path(__file__).parents[2]
 ROWS = [
@@ -32,7 +32,7 @@ def score():
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/time-model.md"])
-def test_the_documents_show_the_table_that_kb_score_prints(score, page):
+def test_the_documents_show_the_table_that_the_score_prints(score, page):
     text = (ROOT / page).read_text()
 
     assert [line for line in format_score_table(score) if line not in text] == []

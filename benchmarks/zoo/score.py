@@ -12,19 +12,20 @@ from math import exp, log
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.zoo.pairs import list_pairs
+from benchmarks.zoo.recordings import PairRecording, read_recordings
+from benchmarks.zoo.score_lines import LineScore, score_lines
+
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.actions.score.score_lines import score_lines
-from kernelkb.actions.score.zoo_pairs import list_pairs
 from kernelkb.decide.conditions import satisfies
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules import CompiledRules
 from kernelkb.errors import BadValueError
-from kernelkb.loading.zoo import read_recordings
 from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer, PredictedSpeedup
+from kernelkb.model.base import Name, Record, Slug
 from kernelkb.model.kernels.change_pair import Pair
-from kernelkb.model.kernels.zoo import AdviceError, PairRecording, Score, ScoreRow, WorstPrediction
 from kernelkb.safety.paths import shipped_folder
 
 _WORST_COUNT = 10
@@ -64,6 +65,72 @@ NCU_CAUSES: dict[str, frozenset[str]] = {
     ),
 }
 """The bottlenecks that a rule of Nsight Compute may mean; others mean none of ours."""
+
+
+class ScoreRow(Record):
+    """How often one predictor was right, on one set of pairs."""
+
+    predictor: str
+    pair_count: int
+    """Pairs with a flaw that a change cured."""
+    first_cause: int
+    """Pairs whose first cause was a correct one."""
+    cause_in_three: int
+    within_14: int
+    """Pairs whose told gain was within a factor of 1.4 of the measured one."""
+    within_2: int
+    median_error: float
+    """Median factor between told and measured gain, at least 1."""
+    held_50: float | None = None
+    """Share of the intervals for 50 % that held the measured gain; None without intervals. Their
+    width is fitted to the pairs of other operations."""
+    held_80: float | None = None
+    held_95: float | None = None
+
+
+class AdviceError(Record):
+    """A pair for which more was promised than the kernel or the change can give."""
+
+    kernel: Name
+    told: float
+    measured: float
+
+
+class WorstPrediction(Record):
+    """One of the predictions with the largest errors."""
+
+    kernel: Name
+    bottleneck: Slug | None
+    """The first cause that was named."""
+    fix: Slug
+    told: float
+    measured: float
+
+
+class Score(Record):
+    """How often advice was right, by predictor, and where it was not."""
+
+    rows: tuple[ScoreRow, ...]
+    roof_count: int
+    """Pairs at their roof."""
+    roof_alarms: tuple[AdviceError, ...]
+    """Of those, the ones that were promised more than 1.2x."""
+    no_gain_count: int
+    """Pairs whose change gains nothing or makes the kernel slower."""
+    no_gain_advised: tuple[AdviceError, ...]
+    """Of those, the ones whose change was the first fix told, with more than 1.2x."""
+    falsifier_count: int
+    """Pairs whose correct cause came with a falsifier."""
+    falsifiers_held: int
+    """Of those, the ones that held after the change."""
+    falsifiers_true_before: int
+    """Falsifiers of any diagnosis that held before the change."""
+    worst: tuple[WorstPrediction, ...]
+    profiler_timed: int
+    """Pairs whose gain is a ratio of profiler durations, since they were not timed yet."""
+    devices: tuple[Slug, ...]
+    lines: LineScore | None = None
+    """None without reports."""
 
 
 class Judged(NamedTuple):
@@ -145,7 +212,9 @@ def read_all_recordings(measured: Path | None = None) -> list[PairRecording]:
     folder = measured or (own if own.is_dir() else shipped)
     rows = [row for file in sorted(folder.glob("*.jsonl")) for row in read_recordings(file)]
     if not rows:
-        raise BadValueError(f"no recordings in {folder}; kb zoo record writes them")
+        raise BadValueError(
+            f"no recordings in {folder}; python -m benchmarks.zoo record writes them"
+        )
     return rows
 
 

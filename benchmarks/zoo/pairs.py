@@ -13,7 +13,7 @@ from kernelkb.actions.project.bench_target import (
     prepare,
     resolve_workload,
 )
-from kernelkb.errors import BadValueError, KbError, UnknownNameError
+from kernelkb.errors import BadValueError, KbError, did_you_mean
 from kernelkb.loading.kernels import find_zoo_folders, load_kernel_folder
 from kernelkb.measure.check.check import check
 from kernelkb.model.kernels.change_pair import Pair
@@ -58,13 +58,15 @@ def prepare_pairs(names: Sequence[str]) -> list[BuiltPair]:
     """Return pairs, not yet compiled; none for all.
 
     Raises:
-        UnknownNameError: There is no such pair.
-        BadValueError: A kernel of the zoo declares no pair.
+        BadValueError: There is no such pair.
     """
     known = list_pairs()
     for name in names:
         if name not in known:
-            raise UnknownNameError("pair", name, known, "zoo", id="list")
+            raise BadValueError(
+                f"unknown pair {name!r}{did_you_mean(name, known)}; "
+                "python -m benchmarks.zoo list lists them"
+            )
     return [_prepare_pair(name, known[name]) for name in names or known]
 
 

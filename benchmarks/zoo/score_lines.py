@@ -1,7 +1,7 @@
 """Scores on the zoo's reports whether the planted flaw is the first cause, and its line the first.
 
 Where a flaw lies was told from the code alone (``pair.place`` in kernel.yaml). Asked are the lines
-for its true cause, so that a wrong diagnosis does not count twice; see ``kb score``.
+for its true cause, so that a wrong diagnosis does not count twice.
 """
 
 from __future__ import annotations
@@ -14,21 +14,57 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from benchmarks.zoo.pairs import list_pairs
+from benchmarks.zoo.recordings import PairRecording
+
 from kernelkb.actions.advice.recommend_report import answer_launch
 from kernelkb.actions.advice.source_lines import measure_counted_code
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.actions.score.zoo_pairs import list_pairs
 from kernelkb.decide.rules import LineEvidenceRow
 from kernelkb.decide.source_lines import find_lines
 from kernelkb.errors import BadValueError
+from kernelkb.model.base import Name, Record, Slug
 from kernelkb.model.entries.source_line import LineAnswer
 from kernelkb.model.kernels.change_pair import FlawPlace
-from kernelkb.model.kernels.zoo import LineMiss, LineScore, LineScoreRow, PairRecording
 from kernelkb.profiles.launch import ProfiledLaunch, list_raw_names
 from kernelkb.profiles.report import read_report
 from kernelkb.profiles.source_counters import load_source_counters
 
 _TOLERANCE_LINES = 2
+
+
+class LineScoreRow(Record):
+    """How often the first line was right, for the flaws of one cause."""
+
+    bottleneck: Slug
+    count: int
+    right: int
+    """First lines within two of the flaw, or of what it waits for."""
+
+
+class LineMiss(Record):
+    """A flaw whose line was not the first one told."""
+
+    kernel: Name
+    bottleneck: Slug
+    wanted: int
+    told: int | None
+    reason: str | None
+    """Why no line was told."""
+
+
+class LineScore(Record):
+    """What reports tell of planted flaws: the first cause, and the first line of the true one."""
+
+    cause_count: int
+    """Flaws with a report."""
+    causes_right: int
+    """Of those, the ones whose first cause, with what the machine code shows, is a planted one."""
+    rows: tuple[LineScoreRow, ...]
+    producer_count: int
+    """Flaws that are a wait for something with a line of its own."""
+    producers_right: int
+    misses: tuple[LineMiss, ...]
 
 
 class _FlawLine(NamedTuple):

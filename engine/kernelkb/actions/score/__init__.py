@@ -1,1 +1,0 @@
-"""How often the advice is right: pairs of kernels that differ by one change."""
