@@ -4,12 +4,11 @@ import ast
 
 import pytest
 
-from kernelkb.scaffold.observed.observed_callee import Places
+from kernelkb.scaffold.observed.observed_callee import NotSliceable, Places, slice_function
 from kernelkb.scaffold.observed.observed_code import draft_call
-from kernelkb.scaffold.observed.observed_inputs import draft_input_function, make_fill
 from kernelkb.scaffold.observed.observed_launch import SizeCode, find_size
 from kernelkb.scaffold.observed.observed_shapes import plan_calls
-from kernelkb.scaffold.observed.python_slice import NotSliceable, slice_function
+from kernelkb.scaffold.observed.observed_yaml import draft_input_function, make_fill
 
 FILE = """
 import argparse

@@ -7,15 +7,13 @@ import subprocess
 import pytest
 
 from kernelkb.actions.init.init_project import init_project
-from kernelkb.actions.init.init_related import find_near_definers
-from kernelkb.scaffold.c.build_macros import find_macros
+from kernelkb.actions.init.init_source import find_near_definers, order_functions
+from kernelkb.scaffold.c.build_flags import find_macros, plan_includes
 from kernelkb.scaffold.c.call_plan import plan_call
-from kernelkb.scaffold.c.file_facts import read_facts
-from kernelkb.scaffold.c.include_folders import plan_includes
 from kernelkb.scaffold.c.older_toolkits import draft_compatibility
+from kernelkb.scaffold.c.source_facts import read_facts
 from kernelkb.scaffold.draft.call_signature import Parameter
 from kernelkb.scaffold.draft.known_operations import recognise_operation
-from kernelkb.scaffold.draft.menu_order import order_functions
 from kernelkb.scaffold.source_summary import summarize_source
 
 PLANE = """

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from kernelkb.actions.init.init_project import init_project
+from kernelkb.scaffold.c.build_flags import plan_includes
 from kernelkb.scaffold.c.call_plan import plan_call
-from kernelkb.scaffold.c.file_facts import read_facts
-from kernelkb.scaffold.c.include_folders import plan_includes
+from kernelkb.scaffold.c.source_facts import read_facts
 from kernelkb.scaffold.draft.call_signature import Parameter
 from kernelkb.scaffold.draft.known_operations import recognise_operation
 from kernelkb.scaffold.source_summary import summarize_source

@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from kernelkb.actions.init.init_related import find_near_definers, read_callers, read_headers
 from kernelkb.actions.init.init_source import (
     KernelSource,
     choose_function,
     find_definers,
+    find_near_definers,
     find_source,
     list_headers,
+    read_callers,
+    read_headers,
     read_source_text,
 )
 from kernelkb.actions.kernels.foreign_tasks import make_task_files
@@ -23,14 +25,12 @@ from kernelkb.loading.kernel_files import FILL_IN_MARK
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.model.base import Name, Record, Target
 from kernelkb.safety.paths import shipped_folder
-from kernelkb.scaffold.c.build_macros import find_macros
+from kernelkb.scaffold.c.build_flags import find_macros, plan_includes
 from kernelkb.scaffold.c.c_source import list_undefined_functions
-from kernelkb.scaffold.c.include_folders import plan_includes
 from kernelkb.scaffold.c.pointer_draft import draft_pointer_files
 from kernelkb.scaffold.c.tensor_draft import draft_tensor_files
-from kernelkb.scaffold.draft.draft_request import DraftRequest
-from kernelkb.scaffold.draft.kernel_yaml import DRAFTED_VARIANT, OWN_REFERENCE
-from kernelkb.scaffold.draft.launchers import to_field_name
+from kernelkb.scaffold.draft.call_signature import DraftRequest
+from kernelkb.scaffold.draft.kernel_yaml import DRAFTED_VARIANT, OWN_REFERENCE, to_field_name
 from kernelkb.scaffold.python.python_draft import draft_python_files
 
 

@@ -1,9 +1,10 @@
-"""Finds the source file of ``kb init``, and the one kernel of it to draft."""
+"""Finds the source file of kb init, the one kernel of it to draft, and the files around it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,8 +12,7 @@ from kernelkb.errors import BadValueError
 from kernelkb.safety.paths import project_root
 from kernelkb.scaffold.c.c_source import defines_any
 from kernelkb.scaffold.draft.call_signature import Function, SourceSummary
-from kernelkb.scaffold.draft.launchers import to_field_name
-from kernelkb.scaffold.draft.menu_order import order_functions
+from kernelkb.scaffold.draft.kernel_yaml import to_field_name
 from kernelkb.scaffold.source_summary import summarize_source
 
 COMPILED_SUFFIXES = (".cu", ".cpp", ".cc", ".cuh")
@@ -178,3 +178,99 @@ def find_definers(source: KernelSource) -> list[Path]:
     names = summary.missing_functions
     definers = [p.resolve() for p in candidates if defines_any(read_source_text(p), names)]
     return [p for p in definers if p.is_relative_to(path.resolve().parent)] or definers
+
+
+_MAX_READ_HEADERS, _MAX_BYTES = 40, 200_000
+"""Headers that are read for a draft, and the size of each."""
+_MAX_CALLERS = 400
+"""Files that are searched for a launch or a function that is not in the kernel's own file."""
+
+
+def read_headers(paths: Iterable[Path]) -> tuple[str, ...]:
+    """Return what a source's headers hold, without those that are too large to be its own."""
+    small = [path for path in paths if path.stat().st_size <= _MAX_BYTES]
+    return tuple(read_source_text(path) for path in small[:_MAX_READ_HEADERS])
+
+
+def read_callers(source: Path, kernel: str, text: str) -> tuple[str, ...]:
+    """Return what the files hold that include a source and launch its kernel, nearest first.
+
+    Args:
+        source: The file with the kernel.
+        kernel: The kernel's name.
+        text: What the file holds; none is searched for where it launches the kernel itself.
+    """
+    launch = re.compile(rf"\b{re.escape(kernel)}\s*(?:<[^;{{}}()]*>\s*)?<<<")
+    include = re.compile(rf"#\s*include[^\n]*\b{re.escape(source.name)}[\">]")
+    if launch.search(text):
+        return ()
+    found = []
+    for path in _iter_near(source.resolve()):
+        other = read_source_text(path) if path.stat().st_size <= _MAX_BYTES else ""
+        if launch.search(other) and include.search(other):
+            found.append(other)
+    return tuple(found[:1])
+
+
+def find_near_definers(source: Path, names: Iterable[str]) -> list[Path]:
+    """Return, for each of some functions, the nearest file that defines it; each file once.
+
+    Args:
+        source: The file that uses them.
+        names: Of functions; those that no file defines are left out.
+    """
+    wanted, found = list(names), dict[Path, None]()
+    if not wanted:
+        return []
+    texts = {
+        path: read_source_text(path)
+        for path in _iter_near(source.resolve())
+        if path.suffix in (".cu", ".cpp", ".cc") and path.stat().st_size <= _MAX_BYTES
+    }
+    for name in wanted:
+        definers = (path for path, text in texts.items() if defines_any(text, (name,)))
+        if (nearest := next(definers, None)) is not None:
+            found.setdefault(nearest)
+    return [*found]
+
+
+def _iter_near(source: Path) -> list[Path]:
+    """List the project's other compiled files, those with the most folders in common first."""
+    files = [path.resolve() for path in iter_sources(Path(project_root()).resolve())]
+    others = [path for path in files if path.suffix in COMPILED_SUFFIXES and path != source]
+
+    def rank(path: Path) -> tuple[int, int]:
+        return -len(Path(os.path.commonpath((path, source))).parts), len(path.parts)
+
+    return sorted(others, key=rank)[:_MAX_CALLERS]
+
+
+_HELPER = re.compile(
+    r"(?:^|_)(?:get|set|init\w*|warm_?up|fill\w*|zero\w*|reset|clear|check\w*|print\w*|verify|test"
+    r"|dummy|empty|random\w*|rand|setup|util\w*|helper|is|has|num|calculate|compare|debug)(?:_|$)"
+)
+"""Words of functions that serve the kernel beside them."""
+_BACKWARD = re.compile(r"(?:^|_)(?:backward|bwd|grad\w*|bp|reference|ref|cpu|host)(?:_|$)")
+
+
+def order_functions(functions: Sequence[Function], stem: str) -> list[Function]:
+    """Return functions as a menu lists them; those that are alike keep the file's order.
+
+    Args:
+        functions: Those of a file.
+        stem: The file's name without its suffix, whose words the wanted kernel has, too.
+    """
+    wanted = set(_split_name(stem).split("_")) - {"kernel", "kernels", "cuda", "cu", ""}
+    return sorted(functions, key=lambda each: _rank(each, wanted))
+
+
+def _rank(function: Function, wanted: set[str]) -> tuple[bool, bool, bool, bool]:
+    words = _split_name(function.name)
+    arrays = [p for p in function.parameters if p.role in ("input", "output")]
+    is_opaque = bool(function.parameters) and not (arrays and all(p.dtype for p in arrays))
+    is_foreign = not wanted & {*words.split("_"), words}
+    return bool(_HELPER.search(words)), is_opaque, bool(_BACKWARD.search(words)), is_foreign
+
+
+def _split_name(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

@@ -1,4 +1,4 @@
-"""Kernels, launchers and their parameters in C++ and CUDA text; uncertain roles are flagged."""
+"""Kernels, launchers and functions of tensors in C++ and CUDA text; uncertain roles are flagged."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kernelkb.model.base import Target
-from kernelkb.scaffold.c.c_declarations import (
+from kernelkb.scaffold.c.c_functions import DTYPES, build_function
+from kernelkb.scaffold.c.syntax import (
     Declaration,
+    LaunchSite,
+    find_launch_sites,
     get_text,
+    iter_calls,
     iter_declarations,
+    iter_declarators,
     iter_nodes,
     parse_c,
 )
-from kernelkb.scaffold.c.c_functions import build_function
-from kernelkb.scaffold.c.launch_sites import (
-    LaunchSite,
-    find_launch_sites,
-    iter_calls,
-)
-from kernelkb.scaffold.c.tensor_functions import find_style, read_tensor_function
 from kernelkb.scaffold.draft.call_signature import (
+    CallStyle,
     Function,
+    Parameter,
+    ParameterRole,
     SourceKind,
     SourceSummary,
 )
@@ -31,6 +32,7 @@ from kernelkb.scaffold.draft.default_values import choose_number
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
 
 _CUDA_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[^\n]*cuda", re.MULTILINE | re.IGNORECASE)
 _KERNEL_WORDS = (
@@ -236,3 +238,256 @@ def _list_used_declarations(root: Node, declarations: list[Declaration]) -> list
     """List the functions that a file declares, does not define, and uses."""
     counts = Counter(get_text(node) for node in iter_nodes(root) if node.type == "identifier")
     return [each.name for each in declarations if each.body is None and counts[each.name] > 1]
+
+
+_TORCH_TENSOR = re.compile(r"(?:(?:torch|at)::(?:stable::)?)?Tensor")
+_FFI_TENSOR = re.compile(r"(?:(?:tvm::)?ffi::)?Tensor(?:View)?|DLTensor")
+_OPTIONAL = re.compile(r"\boptional\b|Optional\b")
+_SIZE = re.compile(
+    r"(?:static_cast<[\w: ]+>\(|\(\w+\))?(\w+)\."
+    r"(?:size\((-?\d+)\)|sizes\(\)\[(\d+)\]|shape\(\)?[\[(](\d+)[\])])\)?"
+)
+_COUNT = re.compile(r"(?:static_cast<[\w: ]+>\(|\(\w+\))?(\w+)\.(?:numel\(\)|dim\(\))\)?")
+_POINTER = re.compile(r"\b(\w+)\.(?:\w*data_ptr|data)\b")
+_MAKERS = re.compile(
+    r"(?:(?:torch|at)::)?(?:empty|zeros|ones|full)_?(like)?\s*\(\s*(.*)|(\w+)\.(?:new_\w+|clone|contiguous)\((.*)",
+    re.DOTALL,
+)
+_KINDS = {
+    **dict.fromkeys(("kHalf", "kFloat16", "float16"), "float16"),
+    **dict.fromkeys(("kBFloat16", "bfloat16"), "bfloat16"),
+    **dict.fromkeys(("kInt", "kInt32", "int32"), "int32"),
+    **dict.fromkeys(("kLong", "kInt64", "int64"), "int64"),
+    **dict.fromkeys(("kChar", "kInt8", "int8"), "int8"),
+    **dict.fromkeys(("kByte", "kUInt8", "uint8"), "uint8"),
+    **dict.fromkeys(("kFloat", "kFloat32", "float32"), "float32"),
+    **dict.fromkeys(("kDouble", "kFloat64"), "float64"),
+}
+_OUTPUT_NAME = re.compile(
+    r"(?:o|out\w*|output\w*|y|z|c|dst\w*|result\w*|res|\w+_out|ret)", re.IGNORECASE
+)
+_INDEX_NAME = re.compile(
+    r"\w*(?:idx|index|indices|ids|positions?|offsets?|labels?)\w*", re.IGNORECASE
+)
+
+
+def find_style(declaration: Declaration) -> CallStyle:
+    """Return how a host function takes its arrays, by the types of its parameters."""
+    texts = [get_text(node.child_by_field_name("type")) for node in declaration.parameters]
+    if any(_TORCH_TENSOR.fullmatch(text) for text in texts):
+        return (
+            "torch"
+            if not any("TensorView" in text or "ffi" in text for text in texts)
+            else "tvm-ffi"
+        )
+    return "tvm-ffi" if any(_FFI_TENSOR.fullmatch(text) for text in texts) else "pointers"
+
+
+def read_tensor_function(
+    declaration: Declaration, declarations: Sequence[Declaration], launches: tuple[str, ...]
+) -> Function:
+    """Return a function of tensors; tensors that it returns stand last among its parameters."""
+    parameters = [_read_parameter(node) for node in declaration.parameters]
+    tensors = [p.name for p in parameters if p.role == "input"]
+    shapes = _read_shapes(declaration, tensors)
+    dtypes = _read_dtypes(declaration, tensors)
+    written = _find_written(declaration, declarations, tensors)
+    returned = _read_returned(declaration, shapes, dtypes, tensors)
+    if not returned and not written:
+        named = [name for name in tensors if _OUTPUT_NAME.fullmatch(name.strip("_"))]
+        written = dict.fromkeys(named or tensors[-1:], False)
+    filled = []
+    for each in parameters:
+        if each.role == "input":
+            role: ParameterRole = "output" if each.name in written and not returned else "input"
+            each = each._replace(
+                role=role,
+                shape=shapes.get(each.name, ()),
+                dtype=dtypes.get(each.name),
+                is_read=role == "output" and written[each.name],
+            )
+        filled.append(each)
+    return Function(
+        declaration.name,
+        (*filled, *returned),
+        scope=declaration.scope,
+        returns=declaration.returns,
+        template=tuple(each.name for each in declaration.template),
+        style=find_style(declaration),
+        line=declaration.line,
+        launches=launches,
+    )
+
+
+def _read_parameter(node: Node) -> Parameter:
+    chain = list(iter_declarators(node))
+    name = get_text(chain[-1]) if chain and chain[-1].type == "identifier" else ""
+    kind = get_text(node.child_by_field_name("type")).replace("std::", "")
+    if _OPTIONAL.search(kind):
+        return Parameter(name, kind, "number", value="{}")
+    if _TORCH_TENSOR.fullmatch(kind) or _FFI_TENSOR.fullmatch(kind):
+        return Parameter(name, kind, "input")
+    default = get_text(node.child_by_field_name("default_value"))
+    parameter = Parameter(name, kind, "number")
+    return parameter._replace(value=default or choose_number(parameter))
+
+
+def _read_shapes(declaration: Declaration, tensors: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Name the dimensions of tensors by the variables that ``x.size(0)`` is assigned to."""
+    sizes: dict[str, dict[int, str]] = {}
+    for node in iter_nodes(declaration.body) if declaration.body else ():
+        name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
+        text = get_text(value) if node.type == "init_declarator" else ""
+        match = _SIZE.fullmatch(re.sub(r"\s", "", text))
+        if match and name is not None and match[1] in tensors:
+            index = int(next(group for group in match.groups()[1:] if group is not None))
+            sizes.setdefault(match[1], {})[index] = get_text(name)
+        elif node.type == "call_expression" and (match := _SIZE.fullmatch(get_text(node))):
+            index = int(next(group for group in match.groups()[1:] if group is not None))
+            if match[1] in tensors:
+                sizes.setdefault(match[1], {}).setdefault(index, "")
+    return {tensor: _complete_shape(known) for tensor, known in sizes.items()}
+
+
+def _complete_shape(known: dict[int, str]) -> tuple[str, ...]:
+    least = max((index for index in known if index >= 0), default=-1) + 1
+    rank = max(least, max((-index for index in known), default=0))
+    if least == 0:
+        rank = max(rank, 2)
+    names = ["" for _ in range(rank)]
+    for index, name in known.items():
+        names[index] = name or names[index]
+    return tuple(name or f"d{index}" for index, name in enumerate(names))
+
+
+def _read_dtypes(declaration: Declaration, tensors: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for node in iter_nodes(declaration.body) if declaration.body else ():
+        text = get_text(node)
+        if node.type not in ("call_expression", "cast_expression") or len(text) > 300:
+            continue
+        pointer = re.search(r"\b(\w+)\.\w*data_ptr<([\w:]+)>", text)
+        cast = re.match(
+            r"(?:\w+<|\()\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*[>)]*\(?\s*(\w+)\.", text
+        )
+        for name, kind in (
+            (pointer.groups(),) if pointer else (cast.groups()[::-1],) if cast else ()
+        ):
+            if name in tensors and kind.replace("std::", "") in DTYPES:
+                found.setdefault(name, DTYPES[kind.replace("std::", "")])
+        words = re.findall(r"\w+", text)
+        kinds = [_KINDS[word] for word in words if word in _KINDS]
+        named = [word for word in words if word in tensors]
+        if kinds and len(set(named)) == 1 and "empty" not in text and "zeros" not in text:
+            found.setdefault(named[0], kinds[0])
+    for name in tensors:
+        default = "int32" if _INDEX_NAME.fullmatch(name) else "float32"
+        found.setdefault(name, default)
+    return found
+
+
+def _find_written(
+    declaration: Declaration,
+    declarations: Sequence[Declaration],
+    tensors: Sequence[str],
+    depth: int = 0,
+) -> dict[str, bool]:
+    """Return the tensors that a kernel of the file writes, and whether it also reads them."""
+    written: dict[str, bool] = {}
+    if declaration.body is None or depth > 3:
+        return written
+    aliases = _list_pointer_aliases(declaration.body, tensors)
+    calls = [(s.kernel, list(s.arguments)) for s in find_launch_sites([declaration])]
+    calls += list(iter_calls(declaration.body))
+    for name, arguments in calls:
+        callee = next((d for d in declarations if d.name == name and d.body is not None), None)
+        if callee is None or callee == declaration:
+            continue
+        if callee.is_global:
+            roles = {p.name: p for p in build_function(callee).parameters if p.role == "output"}
+        else:
+            names = [read_parameter_name(node) for node in callee.parameters]
+            inner = _find_written(callee, declarations, names, depth + 1)
+            roles = {n: Parameter(n, "", "output", is_read=read) for n, read in inner.items()}
+        for node, argument in zip(callee.parameters, arguments, strict=False):
+            output = roles.get(read_parameter_name(node))
+            tensor = _find_tensor(argument, tensors, aliases)
+            if output is not None and tensor is not None:
+                written[tensor] = written.get(tensor, False) or output.is_read
+    return written
+
+
+def read_parameter_name(node: Node) -> str:
+    """Return the name of a declared parameter; empty without one."""
+    chain = list(iter_declarators(node))
+    return get_text(chain[-1]) if chain and chain[-1].type == "identifier" else ""
+
+
+def _list_pointer_aliases(body: Node, tensors: Sequence[str]) -> dict[str, str]:
+    aliases: dict[str, str] = {}
+    for node in iter_nodes(body):
+        name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
+        if node.type == "init_declarator" and name is not None and value is not None:
+            tensor = _find_tensor(get_text(value), tensors, aliases)
+            if tensor is not None and ("data" in get_text(value) or "(" not in get_text(value)):
+                aliases[re.sub(r"[*\s]", "", get_text(name))] = tensor
+    return aliases
+
+
+def _find_tensor(text: str, tensors: Sequence[str], aliases: dict[str, str]) -> str | None:
+    match = _POINTER.search(text)
+    if match and match[1] in tensors:
+        return match[1]
+    bare = re.sub(r"^\([^()]*\)", "", text.strip())
+    return aliases.get(bare) or (bare if bare in tensors else None)
+
+
+def _read_returned(
+    declaration: Declaration,
+    shapes: dict[str, tuple[str, ...]],
+    dtypes: dict[str, str],
+    tensors: Sequence[str],
+) -> list[Parameter]:
+    """Return an output for each tensor that a function returns."""
+    if "Tensor" not in declaration.returns and "tuple" not in declaration.returns:
+        return []
+    texts = [
+        get_text(node).removeprefix("return").strip(" ;")
+        for node in iter_nodes(declaration.body or declaration.parameters[0])
+        if node.type == "return_statement"
+    ]
+    last = texts[-1] if texts else "out"
+    listed = re.fullmatch(r"(?:std::make_tuple|std::tuple\S*)?\s*[({](.*)[)}]", last, re.DOTALL)
+    names = [part.strip() for part in listed[1].split(",")] if listed else [last]
+    made = _collect_made(declaration)
+    outputs = []
+    for index, name in enumerate(names):
+        source, dims = made.get(name, (name if name in tensors else "", ()))
+        like = source if source in tensors else next(iter(tensors), "")
+        known = dims or shapes.get(like, ())
+        field = name if name.isidentifier() and name not in tensors else f"out{index or ''}"
+        outputs.append(
+            Parameter(field, "return", "output", dtypes.get(like, "float32"), shape=known)
+        )
+    return outputs
+
+
+def _collect_made(declaration: Declaration) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Map each tensor that a body makes to the tensor it is like, or to its sizes."""
+    made: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for node in iter_nodes(declaration.body) if declaration.body else ():
+        name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
+        match = _MAKERS.match(get_text(value)) if node.type == "init_declarator" else None
+        if match is None or name is None:
+            continue
+        if match[1]:
+            source = re.match(r"\w+", match[2] or "")
+            made[get_text(name)] = (source[0] if source else "", ())
+        elif match[3]:
+            made[get_text(name)] = (match[3], ())
+        else:
+            sizes = re.match(r"\{([^{}]*)\}", match[2] or "")
+            dims = tuple(part.strip() for part in sizes[1].split(",")) if sizes else ()
+            whole = dims if all(d.isidentifier() or d.isdecimal() for d in dims) else ()
+            made[get_text(name)] = ("", whole)
+    return made

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kernelkb.loading.kernel_files import FILL_IN_MARK
 from kernelkb.scaffold.c.array_shapes import ROWS, KernelIndices, read_indices
-from kernelkb.scaffold.c.c_declarations import Declaration, get_text
+from kernelkb.scaffold.c.syntax import Declaration, get_text
 from kernelkb.scaffold.draft.call_signature import Function
 
 if TYPE_CHECKING:

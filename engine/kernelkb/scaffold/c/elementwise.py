@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.scaffold.c.c_declarations import get_text, iter_nodes
-from kernelkb.scaffold.c.launch_sites import read_called_name
+from kernelkb.scaffold.c.syntax import get_text, iter_nodes, read_called_name
 from kernelkb.scaffold.draft.known_operations import to_python_number
 
 if TYPE_CHECKING:

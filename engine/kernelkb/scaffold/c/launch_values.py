@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.scaffold.c.c_declarations import Declaration, get_text, iter_nodes
 from kernelkb.scaffold.c.c_functions import find_dtype
-from kernelkb.scaffold.c.launch_sites import LaunchSite
+from kernelkb.scaffold.c.syntax import Declaration, LaunchSite, get_text, iter_nodes
 from kernelkb.scaffold.draft.default_values import choose_host_value
 
 if TYPE_CHECKING:

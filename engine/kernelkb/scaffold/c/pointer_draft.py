@@ -6,23 +6,24 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from kernelkb.scaffold.c.c_declarations import Declaration
+from kernelkb.loading.kernel_files import FILL_IN_MARK
 from kernelkb.scaffold.c.c_functions import build_function, count_parts
 from kernelkb.scaffold.c.call_plan import CallPlan, plan_call
 from kernelkb.scaffold.c.elementwise import translate_elementwise
-from kernelkb.scaffold.c.file_facts import read_facts
-from kernelkb.scaffold.c.launch_sites import LaunchSite, bind_arguments
 from kernelkb.scaffold.c.older_toolkits import draft_compatibility
-from kernelkb.scaffold.c.pointer_launchers import draft_c_launcher, draft_torch_launcher
-from kernelkb.scaffold.c.source_facts import SourceFacts
-from kernelkb.scaffold.draft.call_signature import Function
-from kernelkb.scaffold.draft.draft_request import DraftRequest
+from kernelkb.scaffold.c.source_facts import SourceFacts, read_facts
+from kernelkb.scaffold.c.syntax import Declaration, LaunchSite, bind_arguments
+from kernelkb.scaffold.draft.call_signature import DraftRequest, Function, Parameter
+from kernelkb.scaffold.draft.default_values import FUNCTOR
 from kernelkb.scaffold.draft.drafted_reference import format_kernel_files, guess_expression
-from kernelkb.scaffold.draft.kernel_yaml import Draft, DraftedVariant, list_all_inputs
-from kernelkb.scaffold.draft.launchers import (
+from kernelkb.scaffold.draft.kernel_yaml import (
+    Draft,
+    DraftedVariant,
     assign_field_names,
     draft_include,
     draft_including_files,
+    hide_module,
+    list_all_inputs,
     make_start_input,
 )
 
@@ -139,3 +140,126 @@ def _name_in_kernel(
         return None
     taken = [p.name for p in build_function(kernel).parameters]
     return {passed: name for name, passed in bind_arguments(own[0].arguments, taken).items()}
+
+
+_FUNCTION = f"""\
+// Stands for the functions that the kernel takes: the argument itself, or the sum of two.
+struct {FUNCTOR} {{
+  template <typename A>
+  __host__ __device__ A operator()(A a) const {{ return a; }}
+  template <typename A, typename B>
+  __host__ __device__ A operator()(A a, B b) const {{ return a + b; }}
+}};
+"""
+
+
+def draft_c_launcher(draft: Draft, plan: CallPlan, include: str) -> str:
+    """Return the source of an ``extern "C"`` function with KernelKB's interface."""
+    function = plan.function
+    start_names = {make_start_input(p).name for p in draft.outputs if p.is_read}
+    arrays = [*list_all_inputs(draft), *draft.outputs]
+    declared = [
+        f"{'const ' if p.role == 'input' else ''}{p.type}* {p.name}"
+        for p in arrays
+        if p.name not in start_names
+    ]
+    starts = [f"const {p.type}* {p.name}" for p in arrays if p.name in start_names]
+    if not draft.inputs and not starts:
+        starts = ["const float*"]
+    position = len(draft.inputs)
+    declared[position:position] = starts
+    declared += [f"std::int64_t {axis}" for axis in draft.axes] + ["void* kb_stream"]
+    is_cuda = draft.target == "cuda"
+    numbers = _draft_numbers(function)
+    call = _draft_call(plan, "static_cast<cudaStream_t>(kb_stream)")
+    return f"""\
+// Calls {function.name} with the arguments of kernel.yaml: inputs, outputs, sizes, a stream.
+{"#include <cuda_runtime.h>" if is_cuda else ""}
+#include <cstdint>
+
+{include}
+{_FUNCTION if FUNCTOR in plan.template else ""}\
+extern "C" int kb_{draft.name}({", ".join(declared)}) {{
+{numbers}{call}  return {"static_cast<int>(cudaGetLastError())" if is_cuda else "0"};
+}}
+"""
+
+
+def draft_torch_launcher(draft: Draft, plan: CallPlan, include: str) -> str:
+    """Return a torch extension that passes the tensors' pointers, for a file of torch's headers."""
+    starts = {make_start_input(p).name: p for p in draft.outputs if p.is_read}
+    inputs = [p for p in list_all_inputs(draft) if p.name not in starts]
+    declared = [f"at::Tensor kb_{p.name}" for p in inputs] + ["at::Tensor"] * len(starts)
+    declared += [f"at::Tensor kb_{p.name}" for p in draft.outputs]
+    lines = [
+        f"  auto* {p.name} = reinterpret_cast<{p.type}*>(kb_{p.name}.data_ptr());\n"
+        for p in (*inputs, *draft.outputs)
+    ]
+    for axis in draft.axes:
+        place = next(
+            (
+                f"kb_{p.name}.size({p.shape.index(axis)})"
+                for p in (*inputs, *draft.outputs)
+                if axis in p.shape
+            ),
+            FILL_IN_MARK,
+        )
+        lines.append(f"  const std::int64_t {axis} = {place};\n")
+    call = _draft_call(plan, "c10::cuda::getCurrentCUDAStream().stream()")
+    return f"""\
+// Calls {plan.function.name} with the tensors of kernel.yaml.
+#include <torch/csrc/utils/pybind.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cstdint>
+
+{hide_module(include)}
+{_FUNCTION if FUNCTOR in plan.template else ""}\
+static void kb_call({", ".join(declared)}) {{
+{"".join(lines)}{_draft_numbers(plan.function)}{call}}}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{ module.def("kb_{draft.name}", &kb_call); }}
+"""
+
+
+def _draft_numbers(function: Function) -> str:
+    lines = [
+        f"  const {p.type or 'int'} {p.name} = {p.value or FILL_IN_MARK};\n"
+        for p in function.parameters
+        if p.role == "number" and (p.value != "" or not p.type.endswith("Params"))
+    ]
+    return "".join(lines)
+
+
+def _draft_call(plan: CallPlan, stream: str) -> str:
+    function = plan.function
+    arguments = ", ".join(_format_argument(p, stream) for p in function.parameters)
+    called = f"{function.scope}{function.name}"
+    if plan.template:
+        called += f"<{', '.join(plan.template)}>"
+    if not function.is_kernel:
+        return f"  {called}({arguments});\n"
+    if not plan.configuration:
+        return (
+            "  // The text does not show the grid and the block: copy them from your own launch.\n"
+            f"  const dim3 kb_blocks({FILL_IN_MARK}), kb_threads({FILL_IN_MARK});\n"
+            f"  {called}<<<kb_blocks, kb_threads, {_choose_shared(function)}, "
+            f"{stream}>>>({arguments});\n"
+        )
+    grid, block, shared, *_ = *plan.configuration, "0"
+    statements = "".join(f"  {line}\n" for line in plan.statements)
+    return f"{statements}  {called}<<<{grid}, {block}, {shared}, {stream}>>>({arguments});\n"
+
+
+def _choose_shared(function: Function) -> str:
+    return FILL_IN_MARK if function.takes_shared_memory else "0"
+
+
+def _format_argument(parameter: Parameter, stream: str) -> str:
+    name, kind = parameter.name, parameter.type
+    if parameter.role == "size":
+        return f"static_cast<{kind}>({name})"
+    if parameter.role == "stream":
+        return stream if kind != "void" else f"static_cast<void*>({stream})"
+    if parameter.role == "input":  # many kernels take their inputs without const
+        return f"const_cast<{kind}*>({name})"
+    return name

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from kernelkb.scaffold.c.c_declarations import Declaration, TemplateParameter, get_text
 from kernelkb.scaffold.c.c_functions import find_dtype, is_size_type
-from kernelkb.scaffold.c.launch_sites import LaunchSite
 from kernelkb.scaffold.c.launch_values import find_local_value
 from kernelkb.scaffold.c.source_facts import SourceFacts
+from kernelkb.scaffold.c.syntax import Declaration, LaunchSite, TemplateParameter, get_text
 from kernelkb.scaffold.draft.call_signature import Function
 from kernelkb.scaffold.draft.default_values import FUNCTOR, choose_template_value
 

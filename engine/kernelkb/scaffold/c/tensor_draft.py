@@ -10,16 +10,17 @@ from kernelkb.loading.kernel_files import FILL_IN_MARK
 from kernelkb.model.base import Target
 from kernelkb.scaffold.c.c_source import complete_function
 from kernelkb.scaffold.c.older_toolkits import draft_compatibility
-from kernelkb.scaffold.draft.call_signature import Function, Parameter
+from kernelkb.scaffold.draft.call_signature import DraftRequest, Function, Parameter
 from kernelkb.scaffold.draft.default_values import guess_shape
-from kernelkb.scaffold.draft.draft_request import DraftRequest
 from kernelkb.scaffold.draft.drafted_reference import format_kernel_files, guess_expression
-from kernelkb.scaffold.draft.kernel_yaml import Draft, DraftedVariant, list_all_inputs
-from kernelkb.scaffold.draft.launchers import (
+from kernelkb.scaffold.draft.kernel_yaml import (
+    Draft,
+    DraftedVariant,
     assign_field_names,
     draft_include,
     draft_including_files,
     hide_module,
+    list_all_inputs,
     make_start_input,
 )
 

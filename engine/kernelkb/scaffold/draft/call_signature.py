@@ -1,4 +1,4 @@
-"""Parameters and launch facts of a kernel or launcher, as its source text shows them."""
+"""A call to draft: parameters and launch facts that the source shows, and what is asked for."""
 
 from __future__ import annotations
 
@@ -94,3 +94,28 @@ class SourceSummary(NamedTuple):
     """Lines of a Python file that run code when it is imported, counted from 1."""
     embedded: str = ""
     """CUDA text in the strings of a Python file."""
+
+
+class DraftRequest(NamedTuple):
+    """A function of a source, and the folder that it gets."""
+
+    name: str
+    """The kernel's id."""
+    function: Function
+    """The kernel or launcher to draft for."""
+    summary: SourceSummary
+    text: str
+    """What the source holds."""
+    include: str
+    """The source's path, relative to the kernel's folder."""
+    target: Target
+    flags: tuple[str, ...] = ()
+    """Compiler flags, such as folders of headers."""
+    others: tuple[str, ...] = ()
+    """Paths of the files that define the functions it uses and does not define."""
+    uses_torch: bool = False
+    """Whether the file includes torch's headers: then it is a torch extension."""
+    headers: tuple[str, ...] = ()
+    """What the project's files hold that the source includes."""
+    callers: tuple[str, ...] = ()
+    """What files hold that include the source and launch its kernel."""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kernelkb.scaffold.draft.launchers import assign_field_names
+from kernelkb.scaffold.draft.kernel_yaml import assign_field_names
 from kernelkb.scaffold.observed.observed_launch import find_size, list_sizes
 
 Call = Mapping[str, Any]

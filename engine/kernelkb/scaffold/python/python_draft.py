@@ -7,12 +7,10 @@ import json
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from kernelkb.scaffold.draft.call_signature import Function, Parameter, SourceSummary
+from kernelkb.scaffold.draft.call_signature import DraftRequest, Function, Parameter, SourceSummary
 from kernelkb.scaffold.draft.default_values import guess_shape
-from kernelkb.scaffold.draft.draft_request import DraftRequest
 from kernelkb.scaffold.draft.drafted_reference import format_kernel_files, guess_expression
-from kernelkb.scaffold.draft.kernel_yaml import Draft, DraftedVariant
-from kernelkb.scaffold.draft.launchers import assign_field_names
+from kernelkb.scaffold.draft.kernel_yaml import Draft, DraftedVariant, assign_field_names
 from kernelkb.scaffold.python.triton_elementwise import translate_triton
 
 _SKIPPABLE = (ast.For, ast.While, ast.With, ast.Expr, ast.Assign, ast.AnnAssign, ast.Assert)
