@@ -27,6 +27,7 @@ from kernelkb.actions.kernels.kernels import bench_prepared
 from kernelkb.actions.project.bench_target import BenchTarget, prepare_loaded
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import load_kernel_folder
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.model.base import Target
 
 BENCHMARKS_FOLDER = Path(__file__).parent
@@ -101,7 +102,9 @@ def _bench_once(
     name = f"{names['kernel']}/{names['variant']} {workload}"
     started = time.monotonic()
     try:
-        found = bench_prepared(place, workload, 120.0, budget_s)
+        found = bench_prepared(
+            place, workload, options=BenchOptions(timeout_s=120.0, budget_s=budget_s)
+        )
         word, detail = str(found.verdict), found.detail
     except KbError as error:
         word, detail = "error", str(error)

@@ -25,6 +25,7 @@ from kernelkb.device_math.parse_size import format_size
 from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.measure.adapters.kernelbench import convert_kernelbench_task
 from kernelkb.measure.bench.bench import bench
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.check.check import check
 from kernelkb.measure.job_specs.case_specs import working_set_bytes
 from kernelkb.model.records.measurement import Build
@@ -139,7 +140,12 @@ def run_check(place: BenchTarget, built: Build) -> str:
 
 def run_bench(place: BenchTarget, built: Build) -> str:
     """Time, and return the verdict."""
-    found = bench(place.subject, built, workload=get_workload(place), timeout_s=900, budget_s=1.0)
+    found = bench(
+        place.subject,
+        built,
+        workload=get_workload(place),
+        options=BenchOptions(timeout_s=900, budget_s=1.0),
+    )
     for warning in found.warnings:
         print(f"    {warning}")
     return found.verdict

@@ -40,6 +40,7 @@ from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import recommend
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import load_kernel_folder
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.machine.tools import find_cuda_tool, query_version
 from kernelkb.measure.profile import counter_stages, ncu
 from kernelkb.measure.profile.profile import TIMEOUT_S, make_repeat_job, static_metrics
@@ -174,7 +175,7 @@ def measure_variant(place: BenchTarget) -> ProfileComparison:
     if built.error:
         raise NotProfiledError(f"build: {built.error}")
     workload = place.subject.kernel_folder.kernel.default_workload["cuda"]
-    timed = bench_built(place, built, workload, budget_s=BUDGET_S)
+    timed = bench_built(place, built, workload, options=BenchOptions(budget_s=BUDGET_S))
     if timed.candidate_us is None or timed.verdict == "incorrect":
         raise NotProfiledError(f"bench: {timed.verdict}: {timed.detail}")
     with patch.object(counter_stages, "has_reader", lambda: False):

@@ -119,11 +119,12 @@ def _bench_rows(
 
 
 def _bench_one(task: Path, candidate: Path, budget_s: float | None) -> Outcome:
-    from kernelkb.actions.kernels.foreign_tasks import bench_task
+    from kernelkb.actions.kernels.foreign_tasks import TASK_OPTIONS, bench_task
     from kernelkb.errors import KbError
 
     try:
-        found = bench_task(str(task), str(candidate), "cuda", budget_s=budget_s, precision="open")
+        options = TASK_OPTIONS._replace(budget_s=budget_s)
+        found = bench_task(str(task), str(candidate), "cuda", options=options, precision="open")
     except KbError as error:
         print(f"{task.stem}: {error}", file=sys.stderr)
         return Outcome("-", "-", "-", "-", "error")

@@ -26,6 +26,7 @@ from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import find_zoo_folders
 from kernelkb.measure.bench.bench import bench
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.machine.tools import find_cuda_tool
@@ -199,10 +200,12 @@ def _time_pair(
         timed = bench(
             pair.before.subject,
             pair.builds[before],
-            workload=pair.workload,
-            budget_s=budget_s,
-            rival_variant=(pair.after.subject, pair.builds[after]),
-            skip_other_rivals=True,
+            pair.workload,
+            BenchOptions(
+                budget_s=budget_s,
+                rival=(pair.after.subject, pair.builds[after]),
+                only_rival=True,
+            ),
         )
     except KbError as error:
         show_progress(f"{pair.kernel.id}: {error}")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kernelkb.actions.kernels.foreign_tasks import bench_task
+from kernelkb.actions.kernels.foreign_tasks import TASK_OPTIONS, bench_task
 from kernelkb.errors import BadValueError
 
 RELU_TASK = """\
@@ -63,7 +63,12 @@ def verified_task(project, tmp_path):
 
 def bench_answer(task, tmp_path, answer):
     (tmp_path / "new.py").write_text(CANDIDATE.format(answer=answer))
-    return bench_task(str(task), str(tmp_path / "new.py"), target="cpu", budget_s=0.2)
+    return bench_task(
+        str(task),
+        str(tmp_path / "new.py"),
+        target="cpu",
+        options=TASK_OPTIONS._replace(budget_s=0.2),
+    )
 
 
 def test_a_shortcut_for_the_tasks_own_inputs_fails_the_hidden_test_that_negates_them(
@@ -144,7 +149,12 @@ def configured_task(project, tmp_path):
 
 def bench_extension(task, tmp_path, scale):
     (tmp_path / "mine.cpp").write_text(EXTENSION.replace("SCALE", scale))
-    return bench_task(str(task), str(tmp_path / "mine.cpp"), target="cpu", budget_s=0.2)
+    return bench_task(
+        str(task),
+        str(tmp_path / "mine.cpp"),
+        target="cpu",
+        options=TASK_OPTIONS._replace(budget_s=0.2),
+    )
 
 
 def test_a_candidate_that_counts_on_weights_of_one_fails_where_they_are_drawn(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kernelkb.actions.kernels.foreign_tasks import bench_task, make_task_files
+from kernelkb.actions.kernels.foreign_tasks import TASK_OPTIONS, bench_task, make_task_files
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import load_kernel_folder
 
@@ -83,7 +83,9 @@ def test_a_solution_is_judged_on_the_inputs_that_the_reference_makes(
     task, tmp_path, content, verdicts
 ):
     path = write_solution(tmp_path, make_solution(content))
-    found = bench_task(str(task), str(path), target="cpu", budget_s=0.2)
+    found = bench_task(
+        str(task), str(path), target="cpu", options=TASK_OPTIONS._replace(budget_s=0.2)
+    )
 
     assert found.verdict in verdicts, found.detail
     assert found.workload == "w16"

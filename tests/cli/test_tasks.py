@@ -5,7 +5,7 @@ import json
 import pytest
 from slow_examples import mark_slow
 
-from kernelkb.actions.kernels.foreign_tasks import bench_task
+from kernelkb.actions.kernels.foreign_tasks import TASK_OPTIONS, bench_task
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
 
@@ -67,7 +67,11 @@ def write_task_files(tmp_path, task, candidate):
 @pytest.mark.parametrize("how", CANDIDATES)
 def test_a_kernelbench_candidate_gets_its_verdict(project, tmp_path, how):
     text, verdicts = CANDIDATES[how]
-    found = bench_task(*write_task_files(tmp_path, SOFTMAX_TASK, text), target="cpu", budget_s=0.2)
+    found = bench_task(
+        *write_task_files(tmp_path, SOFTMAX_TASK, text),
+        target="cpu",
+        options=TASK_OPTIONS._replace(budget_s=0.2),
+    )
 
     assert found.verdict in verdicts, found
     assert found.cure or found.verdict not in ("incorrect", "invalid")
@@ -89,7 +93,7 @@ def test_a_kernelbench_candidate_gets_its_verdict(project, tmp_path, how):
 def test_a_trivial_task_is_reported(project, tmp_path, old, new, warning):
     right = CORRECT_SOFTMAX.replace("return e / e.sum(self.dim, keepdim=True)", "return e")
     paths = write_task_files(tmp_path, SOFTMAX_TASK.replace(old, new), right)
-    found = bench_task(*paths, target="cpu", budget_s=0.2)
+    found = bench_task(*paths, target="cpu", options=TASK_OPTIONS._replace(budget_s=0.2))
 
     assert any(warning in one for one in found.warnings), found.warnings
 
@@ -177,7 +181,10 @@ INCORRECT_CANDIDATE = "def run(x, weight, eps):\n    return norm(x, weight, 0.5)
 def test_a_solution_of_flashinfer_bench_gets_its_verdict(definition_path, tmp_path, made, verdicts):
     (tmp_path / "mine.json").write_text(json.dumps(made))
     found = bench_task(
-        str(definition_path), str(tmp_path / "mine.json"), target="cpu", budget_s=0.2
+        str(definition_path),
+        str(tmp_path / "mine.json"),
+        target="cpu",
+        options=TASK_OPTIONS._replace(budget_s=0.2),
     )
 
     assert found.verdict in verdicts, found
@@ -266,7 +273,7 @@ def test_honest_candidates_of_ordinary_tasks_are_correct(project, tmp_path, how)
     found = bench_task(
         *write_task_files(tmp_path, task, mine.replace("Model(", "ModelNew(")),
         target="cpu",
-        budget_s=0.2,
+        options=TASK_OPTIONS._replace(budget_s=0.2),
     )
 
     assert found.verdict in ("faster", "slower", "inconclusive"), found.detail

@@ -10,6 +10,7 @@ from attacks import write_attack
 from slow_examples import mark_slow
 
 from kernelkb.actions.kernels.kernels import bench_variant
+from kernelkb.measure.bench_options import BenchOptions
 
 LAYERS_REFERENCE = """
 import torch
@@ -72,7 +73,7 @@ def deep(x):
 )
 def test_idle_batches_are_incorrect_whatever_their_order(project, left):
     name = write_layers(project, SKIPPING_BODY.replace("{left}", left))
-    found = bench_variant(name, target="cpu", budget_s=0.5)
+    found = bench_variant(name, target="cpu", options=BenchOptions(budget_s=0.5))
 
     assert found.verdict == "incorrect", found
 
@@ -132,7 +133,9 @@ HONEST_BODIES = {
 @pytest.mark.parametrize("how", mark_slow(HONEST_BODIES, ["compiled"]))
 def test_honest_candidates_that_look_odd_are_not_accused(project, how):
     name = write_attack(project, HONEST_BODIES[how], python=True, returns=True)
-    found = bench_variant(name, target="cpu", budget_s=0.5, timeout_s=600)  # it may compile first
+    found = bench_variant(
+        name, target="cpu", options=BenchOptions(budget_s=0.5, timeout_s=600)
+    )  # it may compile first
 
     assert found.verdict in ("slower", "inconclusive", "faster"), found
     assert found.judged_count >= 15
@@ -214,7 +217,7 @@ def test_calls_computed_together_are_not_faster(project, parts):
     (folder / "kernel.yaml").write_text(STEPS_YAML)
     (folder / "reference.py").write_text(STEPS_REFERENCE)
     (folder / "candidate.py").write_text(LOOKING_AHEAD_BODY.replace("PARTS", str(parts)))
-    found = bench_variant("steps", target="cpu", budget_s=0.5)
+    found = bench_variant("steps", target="cpu", options=BenchOptions(budget_s=0.5))
 
     assert found.verdict in ("invalid", "slower", "inconclusive"), found
 
@@ -244,7 +247,7 @@ def test_calls_alone_that_answer_before_they_have_computed_are_incorrect(project
         "        return late(x) if call_count > 40 else right(x[None])\n",
     )
     (folder / "candidate.py").write_text(late + LATE_BODY)
-    found = bench_variant("steps", target="cpu", budget_s=0.5)
+    found = bench_variant("steps", target="cpu", options=BenchOptions(budget_s=0.5))
 
     assert found.verdict == "incorrect", found
 
@@ -276,7 +279,7 @@ WRONG_AT_TIMES_BODIES = {
 @pytest.mark.parametrize("how", WRONG_AT_TIMES_BODIES)
 def test_calls_that_are_wrong_at_times_are_incorrect(project, how):
     name = write_attack(project, WRONG_AT_TIMES_BODIES[how])
-    found = bench_variant(name, target="cpu", budget_s=0.5)
+    found = bench_variant(name, target="cpu", options=BenchOptions(budget_s=0.5))
 
     assert found.verdict == "incorrect", found
 
@@ -300,6 +303,6 @@ def deep(x):
 @pytest.mark.parametrize("pause", ["pass", "time.sleep(0.005)"], ids=["long", "very long"])
 def test_long_calls_that_are_wrong_right_after_others_are_incorrect(project, pause, copy):
     name = write_layers(project, WRONG_WHEN_BUSY_BODY.format(pause=pause, copy=copy))
-    found = bench_variant(name, target="cpu", budget_s=0.5)
+    found = bench_variant(name, target="cpu", options=BenchOptions(budget_s=0.5))
 
     assert found.verdict == "incorrect", found

@@ -8,6 +8,7 @@ from kernelkb.actions.kernels.building import build_prepared
 from kernelkb.actions.kernels.built_variant import bench_built
 from kernelkb.actions.kernels.kernels import bench_variant
 from kernelkb.actions.project.bench_target import prepare
+from kernelkb.measure.bench_options import BenchOptions
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"
 HONEST_CUDA = "  honest(x, y, rows, cols, stream);\n"
@@ -43,7 +44,7 @@ def test_an_end_while_it_is_timed_is_a_status(project, how):
     what, word = CPU_FAILURES[how]
     name = write_attack(project, FAIL_AFTER_60_CALLS.format(what) + HONEST_BODY)
     place = prepare(name, target="cpu")
-    found = bench_built(place, build_prepared(place), "small", budget_s=1.0)
+    found = bench_built(place, build_prepared(place), "small", options=BenchOptions(budget_s=1.0))
 
     assert found.verdict == "invalid"
     assert word in found.detail
@@ -63,8 +64,10 @@ def test_the_gpu_is_usable_after_a_candidate_crashes(project, how):
     )
     source.write_text(text)
     place = prepare(name, target="cuda")
-    found = bench_built(place, build_prepared(place), "middle", budget_s=1.0)
-    after = bench_variant("row_softmax", "warp", "cuda", "medium", budget_s=0.5)
+    found = bench_built(place, build_prepared(place), "middle", options=BenchOptions(budget_s=1.0))
+    after = bench_variant(
+        "row_softmax", "warp", "cuda", "medium", options=BenchOptions(budget_s=0.5)
+    )
 
     assert found.verdict == "invalid", found
     assert word in found.detail

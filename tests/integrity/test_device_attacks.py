@@ -7,6 +7,7 @@ from attacks import write_attack
 
 from kernelkb.actions.kernels.kernels import bench_variant, check_variant, profile_variant
 from kernelkb.actions.project.bench_target import validate_machine
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.profile.ncu import describe_counter_error
 
 pytestmark = pytest.mark.gpu
@@ -61,7 +62,9 @@ TIMING_ATTACKS = {
 @pytest.mark.parametrize("how", TIMING_ATTACKS)
 def test_timing_attacks_are_incorrect_or_invalid(project, how):
     found = bench_variant(
-        write_attack(project, TIMING_ATTACKS[how], cuda=True), target="cuda", budget_s=1.0
+        write_attack(project, TIMING_ATTACKS[how], cuda=True),
+        target="cuda",
+        options=BenchOptions(budget_s=1.0),
     )
 
     assert found.verdict in ("incorrect", "invalid"), found
@@ -80,7 +83,10 @@ def test_work_on_an_untimed_stream_is_detected_while_timed(project):
         + SIDE_STREAM_BODY
     )
     found = bench_variant(
-        write_attack(project, later, cuda=True), target="cuda", workload="large", budget_s=1.0
+        write_attack(project, later, cuda=True),
+        target="cuda",
+        workload="large",
+        options=BenchOptions(budget_s=1.0),
     )
 
     assert found.verdict in ("invalid", "incorrect"), found
@@ -104,7 +110,7 @@ def softmax(x):
 
 def test_a_stream_that_nothing_waits_for_is_incorrect_while_timed_too(project):
     name = write_attack(project, UNJOINED_BODY, python=True, returns=True, cuda=True)
-    found = bench_variant(name, target="cuda", workload="large", budget_s=0.5)
+    found = bench_variant(name, target="cuda", workload="large", options=BenchOptions(budget_s=0.5))
 
     assert found.verdict == "incorrect", found
 
@@ -121,7 +127,7 @@ def softmax(x):
 
 def test_a_candidate_that_computes_nothing_in_a_graph_is_incorrect(project):
     name = write_attack(project, IDLE_IN_GRAPH_BODY, python=True, returns=True, cuda=True)
-    found = bench_variant(name, target="cuda", workload="large", budget_s=0.5)
+    found = bench_variant(name, target="cuda", workload="large", options=BenchOptions(budget_s=0.5))
 
     assert found.verdict == "incorrect", found
     assert "a CUDA graph that was replayed" in found.detail
@@ -167,12 +173,14 @@ extern "C"\
 def test_a_kernel_spinning_during_the_rival_batch_gains_nothing(project):
     """Its process can be stopped, what it launched cannot."""
     honest = bench_variant(
-        write_attack(project, HONEST_BODY, cuda=True), target="cuda", budget_s=1.0
+        write_attack(project, HONEST_BODY, cuda=True),
+        target="cuda",
+        options=BenchOptions(budget_s=1.0),
     )
     name = write_attack(project, SPINNING_BODY, cuda=True)
     source = project / "kernels" / name / "candidate.cu"
     source.write_text(source.read_text().replace('extern "C"', SPIN_KERNEL))
-    found = bench_variant(name, target="cuda", budget_s=1.0)
+    found = bench_variant(name, target="cuda", options=BenchOptions(budget_s=1.0))
 
     undecided = found.verdict in ("invalid", "inconclusive")
     assert undecided or found.speedup < 1.05 * honest.speedup, (found, honest)
@@ -181,7 +189,8 @@ def test_a_kernel_spinning_during_the_rival_batch_gains_nothing(project):
 def test_a_kernel_on_the_default_stream_is_timed_call_by_call(project):
     """No graph holds it; that is no fault of its outputs."""
     found = bench_variant(
-        write_attack(project, "  honest(x, y, rows, cols, 0);\n", cuda=True), budget_s=1.0
+        write_attack(project, "  honest(x, y, rows, cols, 0);\n", cuda=True),
+        options=BenchOptions(budget_s=1.0),
     )
 
     assert found.verdict not in ("incorrect", "invalid"), found.detail
@@ -227,7 +236,7 @@ def softmax(x, y):
     torch.softmax(x, dim=-1, out=y)
 """
     name = write_attack(project, body, python=True, cuda=True)
-    found = bench_variant(name, target="cuda", budget_s=1.0)
+    found = bench_variant(name, target="cuda", options=BenchOptions(budget_s=1.0))
 
     assert found.verdict == "invalid", found
     assert "the judge's clock" in found.detail
@@ -249,7 +258,7 @@ def test_l2_persistence_hints_do_not_help(project):
     source = project / "kernels" / write_attack(project, HONEST_BODY, cuda=True) / "candidate.cu"
     text = source.read_text().replace("__global__ void rows_kernel(", KEEP_IN_L2_KERNEL.lstrip())
     source.write_text(text.replace("fmaxf(top, a[i])", "fmaxf(top, keep(a + i))"))
-    sly = bench_variant("attacked", target="cuda", budget_s=1.0)
+    sly = bench_variant("attacked", target="cuda", options=BenchOptions(budget_s=1.0))
 
     assert sly.candidate_us is not None, sly.detail
     assert sly.candidate_us > max(sly.floor_us, sly.warm_us)
@@ -257,7 +266,9 @@ def test_l2_persistence_hints_do_not_help(project):
 
 def test_cache_sized_data_is_read_from_dram(project):
     found = bench_variant(
-        write_attack(project, HONEST_BODY, cuda=True), target="cuda", budget_s=1.0
+        write_attack(project, HONEST_BODY, cuda=True),
+        target="cuda",
+        options=BenchOptions(budget_s=1.0),
     )
     read = 2048 * 1024 * 4
 
@@ -267,7 +278,7 @@ def test_cache_sized_data_is_read_from_dram(project):
 
 def test_l2_flush_time_is_excluded_from_the_timing(project):
     name = write_attack(project, HONEST_BODY, cuda=True)
-    found = bench_variant(name, target="cuda", workload="small", budget_s=1.0)
+    found = bench_variant(name, target="cuda", workload="small", options=BenchOptions(budget_s=1.0))
 
     assert found.candidate_us < 10
     assert any("launch" in warning for warning in found.warnings)
@@ -276,7 +287,9 @@ def test_l2_flush_time_is_excluded_from_the_timing(project):
 def test_the_baseline_is_the_fastest_rival(project, monkeypatch):
     monkeypatch.delenv("TORCH_COMPILE_DISABLE")
     found = bench_variant(
-        write_attack(project, HONEST_BODY, cuda=True), target="cuda", budget_s=1.0
+        write_attack(project, HONEST_BODY, cuda=True),
+        target="cuda",
+        options=BenchOptions(budget_s=1.0),
     )
     tried = {rival.name: rival.graph_us for rival in found.rivals if rival.graph_us}
 
@@ -286,7 +299,9 @@ def test_the_baseline_is_the_fastest_rival(project, monkeypatch):
 
 def test_gpu_clocks_are_recorded(project):
     found = bench_variant(
-        write_attack(project, HONEST_BODY, cuda=True), target="cuda", budget_s=1.0
+        write_attack(project, HONEST_BODY, cuda=True),
+        target="cuda",
+        options=BenchOptions(budget_s=1.0),
     )
 
     assert found.clocks.sm_mhz[0] > 0
@@ -318,7 +333,9 @@ def test_memcheck_turns_an_out_of_bounds_kernel_incorrect(project):
         + HONEST_BODY
     )
     found = check_variant(
-        write_attack(project, body, cuda=True), target="cuda", with_sanitizer=True
+        write_attack(project, body, cuda=True),
+        target="cuda",
+        options=BenchOptions(with_sanitizer=True),
     )
 
     assert found.status == "incorrect"

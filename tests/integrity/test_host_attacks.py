@@ -8,6 +8,7 @@ from attacks import is_cpu_contended, write_attack
 from slow_examples import mark_slow
 
 from kernelkb.actions.kernels.kernels import bench_variant, check_variant
+from kernelkb.measure.bench_options import BenchOptions
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"
 
@@ -191,7 +192,10 @@ def test_integer_inputs_change_before_each_batch(project, inputs):
     (folder / "reference.py").write_text(TWICE_BODY)
     (folder / "twice.cpp").write_text(CACHING_BODY)
 
-    assert bench_variant("counted", target="cpu", budget_s=0.5).verdict == "incorrect"
+    assert (
+        bench_variant("counted", target="cpu", options=BenchOptions(budget_s=0.5)).verdict
+        == "incorrect"
+    )
 
 
 @pytest.mark.parametrize(
@@ -202,7 +206,9 @@ def test_integer_inputs_change_before_each_batch(project, inputs):
     ),
 )
 def test_timing_attacks_are_incorrect_or_invalid(project, how):
-    found = bench_variant(write_attack(project, TIMING_ATTACKS[how]), target="cpu", budget_s=1.0)
+    found = bench_variant(
+        write_attack(project, TIMING_ATTACKS[how]), target="cpu", options=BenchOptions(budget_s=1.0)
+    )
 
     assert found.verdict in ("incorrect", "invalid"), found
     assert found.cure
@@ -243,7 +249,9 @@ time.monotonic = lambda: 0.0
 def softmax(x, y):
     torch.softmax(x, dim=-1, out=y)
 """
-    found = bench_variant(write_attack(project, body, python=True), target="cpu", budget_s=1.0)
+    found = bench_variant(
+        write_attack(project, body, python=True), target="cpu", options=BenchOptions(budget_s=1.0)
+    )
 
     if not is_cpu_contended(found):
         assert found.verdict == "invalid", found
@@ -262,7 +270,9 @@ def test_caching_by_input_fingerprint_gains_nothing(project):
   if (mine.empty()) { honest(x, y, rows, cols); mine.assign(y, y + n); }
   else std::memcpy(y, mine.data(), bytes);
 """
-    found = bench_variant(write_attack(project, body), target="cpu", budget_s=1.0)
+    found = bench_variant(
+        write_attack(project, body), target="cpu", options=BenchOptions(budget_s=1.0)
+    )
 
     assert found.verdict != "faster"
 
@@ -274,7 +284,9 @@ def test_a_slow_first_call_gains_nothing(project):
   if (++calls < 30) usleep(20000);
   honest(x, y, rows, cols);
 """
-    found = bench_variant(write_attack(project, body), target="cpu", budget_s=1.0)
+    found = bench_variant(
+        write_attack(project, body), target="cpu", options=BenchOptions(budget_s=1.0)
+    )
 
     assert found.verdict == "slower" or (found.verdict != "faster" and is_cpu_contended(found)), (
         found
@@ -322,7 +334,7 @@ def test_a_thread_that_computes_ahead_gains_nothing(project):
     name = write_attack(project, AHEAD_OF_TIME_BODY)
     source = project / "kernels" / name / "candidate.cpp"
     source.write_text("#include <atomic>\n#include <mutex>\n" + source.read_text())
-    found = bench_variant(name, target="cpu", workload="middle", budget_s=1.0)
+    found = bench_variant(name, target="cpu", workload="middle", options=BenchOptions(budget_s=1.0))
 
     assert found.verdict != "faster"
 

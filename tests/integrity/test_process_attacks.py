@@ -8,6 +8,7 @@ from attacks import is_cpu_contended, write_attack
 from processes import find_processes
 
 from kernelkb.actions.kernels.kernels import bench_variant, check_variant
+from kernelkb.measure.bench_options import BenchOptions
 
 BATCHING_BODY = """
   struct Slot { const float* x; std::vector<float> y; };
@@ -47,7 +48,7 @@ def add_headers(project, name, *headers):
 
 def test_batching_all_calls_is_detected_by_single_calls(project):
     name = add_headers(project, write_attack(project, BATCHING_BODY), "algorithm", "ctime")
-    found = bench_variant(name, target="cpu", budget_s=1.0)
+    found = bench_variant(name, target="cpu", options=BenchOptions(budget_s=1.0))
 
     assert found.verdict in ("invalid", "incorrect") or is_cpu_contended(found), found
 

@@ -9,6 +9,7 @@ from attacks import write_attack
 from slow_examples import mark_slow
 
 from kernelkb.actions.kernels.kernels import bench_variant, check_variant
+from kernelkb.measure.bench_options import BenchOptions
 
 TAKEOVER_HEAD = """
 import gc, mmap, os, socket, threading, time
@@ -165,7 +166,7 @@ EXPECTED_VERDICTS = {
 )
 def test_a_runner_that_is_taken_over_is_found_out(project, how):
     name = write_attack(project, TAKEOVER_HEAD + TAKEOVER_ATTACKS[how], python=True, returns=True)
-    found = bench_variant(name, target="cpu", budget_s=1.0)
+    found = bench_variant(name, target="cpu", options=BenchOptions(budget_s=1.0))
     verdict, word = EXPECTED_VERDICTS[how].split(": ")
 
     assert found.verdict == verdict, found
@@ -177,7 +178,9 @@ def test_an_output_without_a_copy_gains_nothing(project):
         TAKEOVER_HEAD + TAKEOVER_ATTACKS["H7 what it returns lies where the judge's own arrays are"]
     )
     found = bench_variant(
-        write_attack(project, body, python=True, returns=True), target="cpu", budget_s=1.0
+        write_attack(project, body, python=True, returns=True),
+        target="cpu",
+        options=BenchOptions(budget_s=1.0),
     )
 
     assert found.verdict in ("slower", "inconclusive"), found
@@ -232,7 +235,7 @@ def test_slowing_down_a_rival_gains_nothing(project, how):
     source.write_text(
         "#include <fstream>\n#include <sched.h>\n#include <sys/resource.h>\n" + source.read_text()
     )
-    found = bench_variant(name, target="cpu", workload="middle", budget_s=1.0)
+    found = bench_variant(name, target="cpu", workload="middle", options=BenchOptions(budget_s=1.0))
 
     assert found.verdict in ("slower", "inconclusive"), found
 

@@ -16,6 +16,7 @@ from kernelkb.actions.kernels.kernels import bench_variant, check_variant
 from kernelkb.actions.project.bench_target import prepare
 from kernelkb.errors import KbError
 from kernelkb.measure.bench.bench import make_job
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.job_specs.runner_specs import make_candidate_spec
 from kernelkb.measure.process import candidate_sandbox
 from kernelkb.measure.process.own_cores import keep_own_cores
@@ -467,7 +468,7 @@ def test_limits_are_not_looked_for_while_the_clock_runs(project, tmp_path):
     """Reading all of /proc took 10 ms, on top of a call of 10 ms: of the candidate only."""
     place = prepare(write_attack(project, HONEST_BODY), target="cpu")
     workload = next(iter(place.subject.kernel_folder.kernel.workloads))
-    job = make_job(place.subject, build_prepared(place), workload, 0.2, None, False)
+    job = make_job(place.subject, build_prepared(place), workload, BenchOptions(budget_s=0.2))
     end = subprocess.run(
         [sys.executable, "-c", TIMED_PROGRAM, str(tmp_path)],
         input=json.dumps(job),

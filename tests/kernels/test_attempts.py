@@ -22,6 +22,7 @@ from kernelkb.actions.sessions.session_brief import MAX_BYTES, brief_session, re
 from kernelkb.actions.sessions.sessions import start_session
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.record.attempts.rows import create_attempt, digest_content
 from kernelkb.record.attempts.store import open_attempts
 
@@ -165,9 +166,11 @@ def test_equal_code_is_not_measured_again_and_a_change_is_judged(source, capsys,
     monkeypatch.setattr(known_bench, "_DECIDED", ("faster", "slower", "inconclusive"))
     monkeypatch.setattr(known_bench, "find_noise_reason", lambda _one: None)
     kernel = source.parent.name
-    first = bench_variant(kernel, target="cpu", budget_s=0.3)
+    first = bench_variant(kernel, target="cpu", options=BenchOptions(budget_s=0.3))
     edit(source, "// only a comment\n")
-    second = bench_variant(kernel, target="cpu", budget_s=0.3, again=False, change="nothing")
+    second = bench_variant(
+        kernel, target="cpu", options=BenchOptions(budget_s=0.3, again=False, change="nothing")
+    )
     tree = list_tree(source)
     last = list(tree.nodes.values())[-1]
 
@@ -186,7 +189,7 @@ def test_equal_code_is_not_measured_again_and_a_change_is_judged(source, capsys,
 def test_a_changed_reference_is_measured_again(source):
 
     kernel = source.parent.name
-    bench_variant(kernel, target="cpu", budget_s=0.3)
+    bench_variant(kernel, target="cpu", options=BenchOptions(budget_s=0.3))
     reference = source.parent / "reference.py"
     reference.write_text(reference.read_text() + "# changed\n")
     target = prepare(kernel, target="cpu")
@@ -361,10 +364,10 @@ def test_in_a_fresh_checkout_a_state_joins_the_tree_of_the_team(source, monkeypa
 def test_two_profiles_with_counters_are_compared_by_line(project, tmp_path, monkeypatch):
     from machine_code import unpack_report
 
-    from kernelkb.actions.history import attempts
+    from kernelkb.actions.comparison import compare_attempts
 
     report = unpack_report(tmp_path, "h100-sxm", "low-ilp")
-    monkeypatch.setattr(attempts, "find_report", lambda _project, _id: report)
+    monkeypatch.setattr(compare_attempts, "find_report", lambda _project, _id: report)
     found = attempts._compare_lines(project, ("a", "b"))
 
     assert found["kernels"]

@@ -13,9 +13,10 @@ from broken_kernels import make_broken_kernel
 from processes import find_processes, read_cmdline, reset_signals, wait_for_count
 
 from kernelkb.actions.history.steps import StepRunner
-from kernelkb.actions.kernels.kernels import BenchOptions, build_check_bench
+from kernelkb.actions.kernels.kernels import build_check_bench
 from kernelkb.actions.project.bench_target import prepare
 from kernelkb.measure.bench import bench
+from kernelkb.measure.bench_options import BenchOptions
 
 CLI = """
 import sys
@@ -24,7 +25,7 @@ from kernelkb.measure.bench import bench
 bench.MIN_CORES_AHEAD = 1
 sys.exit(main())
 """
-OPTIONS = BenchOptions(check_timeout_s=3.0, budget_s=0.1)
+OPTIONS = BenchOptions(budget_s=0.1)
 
 STARTED_JUDGE = """
 import os, subprocess, sys
@@ -52,9 +53,9 @@ def scratch(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run_steps(listener=lambda *_: None):
+def run_steps(listener=lambda *_: None, options=OPTIONS):
     steps = StepRunner(listener)
-    return build_check_bench(steps, prepare("broken", target="cpu"), "small", OPTIONS), steps
+    return build_check_bench(steps, prepare("broken", target="cpu"), "small", options), steps
 
 
 def test_a_correct_candidate_is_timed_and_every_second_counts_once(project, scratch):
@@ -74,7 +75,7 @@ def test_a_correct_candidate_is_timed_and_every_second_counts_once(project, scra
 )
 def test_a_check_that_fails_ends_the_processes_of_the_bench(project, scratch, kind, status):
     make_broken_kernel(project, kind)
-    results, _ = run_steps()
+    results, _ = run_steps(options=OPTIONS._replace(timeout_s=3.0))
 
     assert results.check.status == status
     assert results.bench is None

@@ -10,6 +10,7 @@ from kernelkb.actions.kernels.kernels import bench_prepared
 from kernelkb.actions.project.bench_target import prepare_loaded
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.loading.kernels import load_kernel_folder
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.machine.tools import find_nvcc
 
 KERNEL_FILES = sorted((Path(__file__).parents[2] / "benchmarks" / "kinds").glob("*/kernel.yaml"))
@@ -55,6 +56,10 @@ def test_a_benchmark_kernel_is_correct(path, project):
         place = prepare_loaded(load_kernel_folder(path.parent), None, "cuda")
     except EnvironmentGapError as gap:
         pytest.skip(str(gap))
-    found = bench_prepared(place._replace(project=project), "small", 120.0, 0.5)
+    found = bench_prepared(
+        place._replace(project=project),
+        "small",
+        options=BenchOptions(timeout_s=120.0, budget_s=0.5),
+    )
 
     assert found.verdict not in ("incorrect", "invalid"), found.detail

@@ -9,6 +9,7 @@ from tests.support.machine_code import unpack_report
 from kernelkb.actions.kernels.building import analyse_build, build_variant
 from kernelkb.actions.kernels.kernels import bench_variant
 from kernelkb.actions.project.bench_target import validate_machine
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.profile.profile import static_metrics
 from kernelkb.profiles.disassembler import iter_cubins
 
@@ -31,7 +32,7 @@ def bindings_project(tmp_path_factory):
 )
 def test_every_binding_is_checked_and_timed_on_a_cpu(bindings_project, monkeypatch, variant):
     monkeypatch.chdir(bindings_project)
-    found = bench_variant("scale", variant, "cpu", budget_s=0.3)
+    found = bench_variant("scale", variant, "cpu", options=BenchOptions(budget_s=0.3))
 
     assert found.verdict not in ("incorrect", "invalid"), found.detail
     assert found.candidate_us
@@ -50,7 +51,7 @@ def test_every_binding_is_checked_and_timed_on_a_gpu(bindings_project, monkeypat
     monkeypatch.chdir(bindings_project)
     if validate_machine("cuda").machine is None:
         pytest.skip("no GPU that torch sees, or no nvcc")
-    found = bench_variant("scale", variant, "cuda", budget_s=0.5)
+    found = bench_variant("scale", variant, "cuda", options=BenchOptions(budget_s=0.5))
 
     assert found.verdict not in ("incorrect", "invalid"), found.detail
     assert found.timing == "graph"
@@ -80,7 +81,7 @@ def test_the_code_that_triton_compiled_has_lines_of_python(bindings_project, mon
     monkeypatch.chdir(bindings_project)
     if validate_machine("cuda").machine is None:
         pytest.skip("no GPU that torch sees, or no nvcc")
-    found = bench_variant("scale", "triton", "cuda", budget_s=0.5)
+    found = bench_variant("scale", "triton", "cuda", options=BenchOptions(budget_s=0.5))
     (kernel, *_) = analyse_build(build_variant("scale", "triton", "cuda"))["kernels"]
 
     assert found.metrics["mma_opcode_count"] == 0

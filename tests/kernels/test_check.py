@@ -14,11 +14,12 @@ from kernelkb.actions.kernels.triage import triage
 from kernelkb.actions.project.bench_target import prepare
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.measure.bench.statistics import paired_speedup
+from kernelkb.measure.bench_options import BenchOptions
 
 
 def check_broken_kernel(project, how, timeout_s=60.0):
     make_broken_kernel(project, how)
-    return check_variant("broken", target="cpu", timeout_s=timeout_s)
+    return check_variant("broken", target="cpu", options=BenchOptions(timeout_s=timeout_s))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def test_a_failing_baseline_is_rejected_and_does_not_affect_the_candidate(projec
     path = folder / "kernel.yaml"
     line = "baselines: [{name: rival, file: rival.py, function: rival}]\n"
     path.write_text(path.read_text().replace("entry: row_softmax\n", line + "entry: row_softmax\n"))
-    found = bench_variant("broken", target="cpu", budget_s=0.5)
+    found = bench_variant("broken", target="cpu", options=BenchOptions(budget_s=0.5))
     rejected = {rival.name: rival.rejected for rival in found.rivals}
 
     assert found.baseline == "torch"
@@ -166,7 +167,9 @@ def test_a_failing_baseline_is_rejected_and_does_not_affect_the_candidate(projec
 
 def test_a_variant_is_compared_with_another_one(project):
     make_broken_kernel(project, "right")
-    found = bench_variant("broken", "naive", "cpu", "small", against="vectorized")
+    found = bench_variant(
+        "broken", "naive", "cpu", "small", options=BenchOptions(against="vectorized")
+    )
 
     assert found.verdict not in ("incorrect", "invalid")
     assert {"torch", "variant vectorized"} <= {rival.name for rival in found.rivals}
@@ -221,7 +224,7 @@ def test_workers_keep_torch_compiled_where_nothing_may_be_written_beside_it(
 def test_nothing_is_compared_with_a_variant_that_is_wrong(project):
     make_broken_kernel(project, "zeros")
     with pytest.raises(BadValueError, match="nothing can be compared with naive"):
-        bench_variant("broken", "vectorized", "cpu", against="naive")
+        bench_variant("broken", "vectorized", "cpu", options=BenchOptions(against="naive"))
 
 
 SLOW_PYTHON = """
@@ -240,7 +243,9 @@ def bench_slow_kernel(project, candidate_s, reference_s):
     reference = project / "kernels" / name / "reference.py"
     reference.write_text(SLOW_PYTHON.format("x", reference_s, "return "))
     place = prepare(name, target="cpu")
-    return bench_built(place, build_prepared(place), "small", 16.0, 0.5)
+    return bench_built(
+        place, build_prepared(place), "small", options=BenchOptions(timeout_s=16.0, budget_s=0.5)
+    )
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from kernelkb.actions.kernels.kernels import bench_variant
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.process.device_queue import exclusive_device, queue_wait_s
 from kernelkb.progress import OperationCancelled, ProgressEvent, cancel_on, progress_listener
 
@@ -304,7 +305,9 @@ def test_an_unusable_queue_folder_gives_a_warning_and_no_error(tmp_path, monkeyp
 def test_a_bench_without_the_device_lock_gives_a_warning(project, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("KB_DEVICE_QUEUE", str(tmp_path / "file"))
-    timed = bench_variant("row_softmax", "vectorized", "cpu", "tiny", budget_s=0.2)
+    timed = bench_variant(
+        "row_softmax", "vectorized", "cpu", "tiny", options=BenchOptions(budget_s=0.2)
+    )
 
     assert timed.speedup
     assert any("KB_DEVICE_QUEUE" in warning for warning in timed.warnings)

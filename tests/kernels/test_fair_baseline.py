@@ -7,7 +7,7 @@ import pytest
 import torch
 from task_checks import check_task, make_module, make_task
 
-from kernelkb.actions.kernels.foreign_tasks import bench_task
+from kernelkb.actions.kernels.foreign_tasks import TASK_OPTIONS, bench_task
 from kernelkb.actions.kernels.kernels import bench_variant
 from kernelkb.actions.project.bench_target import prepare, validate_machine
 from kernelkb.cli import main
@@ -329,7 +329,9 @@ def test_calls_that_lose_digits_only_when_timed_admit_more_rivals(make_reference
 @pytest.mark.parametrize("product", [IN_TF32, f"{IN_FP32} if self.calls < 30 else {IN_TF32}"])
 def test_a_tf32_candidate_is_not_faster_than_tf32_torch(project, tmp_path, product):
     paths = write_task(tmp_path, product)
-    found = bench_task(*paths, target="cpu", budget_s=0.5, precision="open")
+    found = bench_task(
+        *paths, target="cpu", precision="open", options=TASK_OPTIONS._replace(budget_s=0.5)
+    )
 
     assert found.verdict in ("inconclusive", "slower"), found.detail
     assert found.baseline == "torch (TF32)"
@@ -342,7 +344,9 @@ def test_a_tf32_candidate_is_not_faster_than_tf32_torch(project, tmp_path, produ
 
 def test_a_candidate_as_exact_as_fp32_is_compared_with_fp32_alone(project, tmp_path):
     paths = write_task(tmp_path, IN_FP32)
-    found = bench_task(*paths, target="cpu", budget_s=0.5, precision="open")
+    found = bench_task(
+        *paths, target="cpu", precision="open", options=TASK_OPTIONS._replace(budget_s=0.5)
+    )
 
     assert found.baseline == "torch"
     assert [rival.name for rival in found.rivals] == ["torch"]
@@ -356,7 +360,9 @@ def test_a_candidate_as_exact_as_fp32_is_compared_with_fp32_alone(project, tmp_p
 @pytest.mark.parametrize("stated", [None, "fp32"])
 def test_a_task_of_fp32_refuses_tf32(project, tmp_path, stated):
     paths = write_task(tmp_path, IN_TF32)
-    found = bench_task(*paths, target="cpu", budget_s=0.2, precision=stated)
+    found = bench_task(
+        *paths, target="cpu", precision=stated, options=TASK_OPTIONS._replace(budget_s=0.2)
+    )
 
     assert found.verdict == "incorrect"
 
@@ -373,14 +379,18 @@ def test_a_product_that_cuts_digits_off_passes_hidden_inputs_where_precision_is_
     (tmp_path / "task.py").write_text(task)
     (tmp_path / "new.py").write_text(cut.replace("PRODUCT", "torch.relu(cut(a) @ cut(b))"))
     paths = str(tmp_path / "task.py"), str(tmp_path / "new.py")
-    found = bench_task(*paths, target="cpu", budget_s=0.2, precision="open")
+    found = bench_task(
+        *paths, target="cpu", precision="open", options=TASK_OPTIONS._replace(budget_s=0.2)
+    )
 
     assert found.verdict in ("slower", "inconclusive"), found.detail
 
 
 def test_a_task_of_tf32_holds_the_baseline_to_it_too(project, tmp_path):
     paths = write_task(tmp_path, IN_TF32)
-    found = bench_task(*paths, target="cpu", budget_s=0.5, precision="tf32")
+    found = bench_task(
+        *paths, target="cpu", precision="tf32", options=TASK_OPTIONS._replace(budget_s=0.5)
+    )
 
     assert found.verdict in ("inconclusive", "slower"), found.detail
     assert found.baseline == "torch"
@@ -502,7 +512,9 @@ def test_a_gpus_tf32_is_compared_with_tf32_or_refused(project, tmp_path, stated)
     (tmp_path / "product.py").write_text(GPU_TASK.replace(str(SIZE), "4096"))
     (tmp_path / "new.py").write_text(GPU_CANDIDATE)
     paths = str(tmp_path / "product.py"), str(tmp_path / "new.py")
-    found = bench_task(*paths, target="cuda", budget_s=1.0, precision=stated)
+    found = bench_task(
+        *paths, target="cuda", precision=stated, options=TASK_OPTIONS._replace(budget_s=1.0)
+    )
 
     if stated != "open":
         assert found.verdict == "incorrect"

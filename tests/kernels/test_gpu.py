@@ -12,6 +12,7 @@ from kernelkb.actions.kernels.building import build_variant
 from kernelkb.actions.kernels.kernels import bench_variant, check_variant, profile_variant
 from kernelkb.actions.kernels.triage import triage
 from kernelkb.actions.project.bench_target import validate_machine
+from kernelkb.measure.bench_options import BenchOptions
 
 pytestmark = pytest.mark.gpu
 
@@ -97,7 +98,7 @@ def test_scratch_memory_and_energy_of_a_gpu_kernel_are_measured(project):
         "  cudaStreamSynchronize((cudaStream_t)stream);\n  cudaFree(scratch);\n"
     )
     source.write_text(text[:start] + scratch + text[start:])
-    found = bench_variant("broken", "naive", "cuda", "small", budget_s=0.3)
+    found = bench_variant("broken", "naive", "cuda", "small", options=BenchOptions(budget_s=0.3))
     use = found.resource_use
 
     assert use, found.detail
@@ -109,7 +110,9 @@ def test_scratch_memory_and_energy_of_a_gpu_kernel_are_measured(project):
 
 
 def test_a_gpu_kernel_without_scratch_memory_gets_no_warning(project):
-    found = bench_variant("row_softmax", "warp", "cuda", "large", budget_s=0.3)
+    found = bench_variant(
+        "row_softmax", "warp", "cuda", "large", options=BenchOptions(budget_s=0.3)
+    )
 
     assert found.resource_use, found.detail
     assert not [warning for warning in found.warnings if "of memory" in warning]

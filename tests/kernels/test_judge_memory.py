@@ -15,6 +15,7 @@ from kernelkb.errors import EnvironmentGapError
 from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.measure.adapters.kernelbench import convert_kernelbench_task
 from kernelkb.measure.bench.bench import bench
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.check.check import check
 from kernelkb.measure.job_specs.case_specs import working_set_bytes
 from kernelkb.measure.machine.host_memory import describe_low_memory, read_host_memory
@@ -199,7 +200,7 @@ def test_a_bench_does_not_accuse_a_candidate_for_want_of_gpu_memory(project):
     subject, built, workload = prepare_task(project, GELU, NO_GPU_MEMORY)
 
     with pytest.raises(EnvironmentGapError, match=r"candidate takes more GPU memory.*6\.00 GiB"):
-        bench(subject, built, workload=workload, budget_s=0.3)
+        bench(subject, built, workload=workload, options=BenchOptions(budget_s=0.3))
 
 
 @pytest.mark.parametrize(
@@ -216,7 +217,9 @@ def test_a_bench_does_not_accuse_a_candidate_for_want_of_gpu_memory(project):
 def test_with_little_memory_calls_are_timed_and_compared(project, body, verdicts):
     subject, built, workload = prepare_task(project, GELU, body)
     size = working_set_bytes(subject.kernel_folder, workload)
-    found = bench(subject, built, workload=workload, budget_s=0.3, free_bytes=4 * size)
+    found = bench(
+        subject, built, workload=workload, free_bytes=4 * size, options=BenchOptions(budget_s=0.3)
+    )
 
     assert found.verdict in verdicts, found.detail
     assert found.verdict == "incorrect" or any("one copy" in line for line in found.warnings)
@@ -325,7 +328,7 @@ def test_a_large_task_on_a_gpu_takes_three_times_inputs_and_outputs(project):
     with DevicePeak() as checking:
         checked = check(subject, built, workloads=[workload])
     with DevicePeak() as timing:
-        timed = bench(subject, built, workload=workload, budget_s=1.0)
+        timed = bench(subject, built, workload=workload, options=BenchOptions(budget_s=1.0))
     contexts = 3 * 2**30
 
     assert checked.status == "correct", checked.detail

@@ -14,6 +14,7 @@ from kernelkb.actions.kernels.building import build_variant
 from kernelkb.actions.kernels.kernels import bench_variant
 from kernelkb.cli import main
 from kernelkb.decide.remember import remember_changes
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.record.attempts.store import open_attempts
 
 HONEST = "  honest(x, y, rows, cols);\n"
@@ -67,7 +68,7 @@ def test_a_build_names_the_measured_attempt_whose_time_a_bench_answers(
     source, capsys, every_bench_counts
 ):
     kernel, whole = source.parent.name, source.read_text()
-    first = bench_variant(kernel, target="cpu", budget_s=0.3)
+    first = bench_variant(kernel, target="cpu", options=BenchOptions(budget_s=0.3))
     edit(source, 'extern "C" int more(int x) { return x * 3; }\n')
     build(source)
     source.write_text(whole + "// the first one again\n")
@@ -77,17 +78,19 @@ def test_a_build_names_the_measured_attempt_whose_time_a_bench_answers(
 
     assert f"machine code as in attempt {root[:8]}, measured " in shown
     assert f" on {first.workload}: kb bench answers from the record" in shown
-    assert bench_variant(kernel, target="cpu", budget_s=0.3, again=False).from_record
+    assert bench_variant(
+        kernel, target="cpu", options=BenchOptions(budget_s=0.3, again=False)
+    ).from_record
 
 
 def test_words_for_equal_code_are_unconfirmed_and_refute_nothing(
     source, capsys, every_bench_counts
 ):
     kernel = source.parent.name
-    bench_variant(kernel, target="cpu", budget_s=0.3)
+    bench_variant(kernel, target="cpu", options=BenchOptions(budget_s=0.3))
     edit(source, "// unrolled, it says\n")
     built = build(source, change="unroll-ilp")
-    timed = bench_variant(kernel, target="cpu", budget_s=0.3, again=False)
+    timed = bench_variant(kernel, target="cpu", options=BenchOptions(budget_s=0.3, again=False))
     assert main(["log", kernel]) == 0
     shown = capsys.readouterr().out
     node = list(load_attempt_log(kernel).tree.nodes.values())[-1]

@@ -8,6 +8,7 @@ import pytest
 from kernelkb.actions.kernels.kernels import bench_variant, check_variant
 from kernelkb.errors import BadValueError, KbError, KnowledgeError
 from kernelkb.loading.kernels import load_kernel_folder
+from kernelkb.measure.bench_options import BenchOptions
 
 KERNEL = """
 id: twice
@@ -116,7 +117,7 @@ def test_without_torch_code_a_candidate_is_timed_against_another_variant(project
 
     with pytest.raises(BadValueError, match=r"nothing to time mine against.*--against plain"):
         bench_variant("twice", "mine", target="cpu")
-    timed = bench_variant("twice", "mine", target="cpu", against="plain")
+    timed = bench_variant("twice", "mine", target="cpu", options=BenchOptions(against="plain"))
 
     assert timed.baseline == "variant plain"
     assert any("recorded output" in text for text in timed.warnings)

@@ -7,6 +7,7 @@ import pytest
 from processes import find_processes
 
 from kernelkb.actions.kernels.kernels import bench_variant
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.judge.timing.plain_answers import (
     is_far_slower,
@@ -99,7 +100,7 @@ def bench_script(project):
         (folder / "kernel.yaml").write_text(KERNEL_YAML.replace("TARGET", target))
         (folder / "reference.py").write_text(reference)
         (folder / "script.py").write_text(source)
-        return bench_variant("rows", "script", target, **options)
+        return bench_variant("rows", "script", target, options=BenchOptions(**options))
 
     return bench
 

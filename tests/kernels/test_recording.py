@@ -8,6 +8,7 @@ from kernelkb.actions.kernels.building import build_prepared
 from kernelkb.actions.kernels.built_variant import bench_built
 from kernelkb.actions.kernels.kernels import bench_variant, profile_variant
 from kernelkb.actions.project.bench_target import prepare
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.record.measurements.store import open_store
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"
@@ -24,7 +25,7 @@ def read_history(project, name):
 
 
 def test_a_bench_is_kept_with_all_that_it_depends_on(project, kernel):
-    timed = bench_variant(kernel, target="cpu", budget_s=0.3)
+    timed = bench_variant(kernel, target="cpu", options=BenchOptions(budget_s=0.3))
 
     (made,) = read_history(project, kernel)
     assert made.id == timed.measurement
@@ -45,7 +46,7 @@ def test_measuring_again_is_the_same_subject_and_a_changed_source_another_one(pr
     place = prepare(kernel, target="cpu")
     built = build_prepared(place)
     for _ in range(2):
-        bench_built(place, built, "small", budget_s=0.1)
+        bench_built(place, built, "small", options=BenchOptions(budget_s=0.1))
     source.write_text(source.read_text() + "// changed\n")
     place = prepare(kernel, target="cpu")
     changed = make_record_subject(place, build_prepared(place), "small")
@@ -66,7 +67,7 @@ def test_a_profile_is_kept_with_the_bench_that_it_explains(project, kernel):
 def test_a_result_that_cannot_be_recorded_is_still_returned(project, kernel, monkeypatch):
     monkeypatch.setenv("KB_DATABASE", f"sqlite:///{project}/kernels/{kernel}/kernel.yaml")
 
-    timed = bench_variant(kernel, target="cpu", budget_s=0.3)
+    timed = bench_variant(kernel, target="cpu", options=BenchOptions(budget_s=0.3))
     assert timed.speedup is not None
     assert timed.measurement is None
     assert "kernel.yaml" in timed.unrecorded
@@ -77,7 +78,10 @@ def test_a_bench_against_a_variant_records_the_sources_of_the_variant(project):
     built = {place.subject.variant.id: build_prepared(place) for place in (naive, fast)}
     rival = (naive.subject, built["naive"])
     timed = bench_built(
-        fast, built["vectorized"], "small", budget_s=0.3, incumbent=rival, alone=True
+        fast,
+        built["vectorized"],
+        "small",
+        options=BenchOptions(budget_s=0.3, rival=rival, only_rival=True),
     )
 
     (made,) = read_history(project, "row_softmax")

@@ -7,6 +7,7 @@ from broken_kernels import BODIES, CORRECT_BODY, make_broken_kernel
 
 from kernelkb.actions.history.measurements import list_measurements
 from kernelkb.actions.kernels.kernels import bench_variant
+from kernelkb.measure.bench_options import BenchOptions
 
 MIB = 2**20
 TOUCH_64_MIB = """\
@@ -40,7 +41,7 @@ def twice(x, y):
 def bench_body(project, monkeypatch, body):
     monkeypatch.setitem(BODIES, "scratch", body)
     make_broken_kernel(project, "scratch")
-    found = bench_variant("broken", "naive", "cpu", "small", budget_s=0.1)
+    found = bench_variant("broken", "naive", "cpu", "small", options=BenchOptions(budget_s=0.1))
 
     assert found.resource_use, found.detail
     return found
@@ -84,7 +85,7 @@ def test_a_kernel_that_is_wrong_only_after_the_timed_calls_is_incorrect(project,
     """Such as one that does less work to take less memory where memory is measured."""
     monkeypatch.setitem(BODIES, "scratch", CORRECT_BODY + WRONG_IN_THE_LAST_ARENA)
     make_broken_kernel(project, "scratch")
-    found = bench_variant("broken", "naive", "cpu", "small", budget_s=0.1)
+    found = bench_variant("broken", "naive", "cpu", "small", options=BenchOptions(budget_s=0.1))
 
     assert found.verdict == "incorrect"
     assert "after the timed ones" in found.detail
@@ -94,7 +95,7 @@ def test_a_torch_candidate_that_allocates_64_mib_is_seen(project, monkeypatch):
     folder = project / "kernels" / "scale"
     shutil.copytree(SCALE, folder)
     (folder / "script.py").write_text(TORCH_SCRATCH)
-    found = bench_variant("scale", "script", "cpu", budget_s=0.1)
+    found = bench_variant("scale", "script", "cpu", options=BenchOptions(budget_s=0.1))
 
     assert found.resource_use, found.detail
     use = found.resource_use

@@ -5,6 +5,7 @@ from attacks import write_attack
 from kernelkb.actions.kernels.building import build_variant
 from kernelkb.actions.kernels.kernels import bench_variant, check_variant, profile_variant
 from kernelkb.actions.sessions.sessions import close_session, load_session, start_session
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.record.measurements.store import open_store
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"
@@ -13,7 +14,7 @@ HONEST_BODY = "  honest(x, y, rows, cols);\n"
 def test_a_bench_and_the_open_session_name_each_other(project):
     kernel = write_attack(project, HONEST_BODY)
     start_session("mine", "make it faster", kernel=kernel)
-    timed = bench_variant(kernel, target="cpu", budget_s=0.3)
+    timed = bench_variant(kernel, target="cpu", options=BenchOptions(budget_s=0.3))
 
     (entry,) = load_session("mine").entries
     assert entry.by == "bench"

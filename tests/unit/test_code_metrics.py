@@ -9,6 +9,7 @@ from kernelkb.actions.advice.recommend_report import recommend_from_report
 from kernelkb.actions.kernels.built_variant import OpenBench
 from kernelkb.actions.project.bench_target import BenchTarget
 from kernelkb.cli import main
+from kernelkb.measure.bench_options import DEFAULT_OPTIONS
 from kernelkb.model.records.measurement import Bench, Build, KernelResources
 from kernelkb.profiles.disassembler import iter_cubins, list_symbols
 from kernelkb.sass.code_metrics import measure_code
@@ -216,7 +217,9 @@ def test_a_bench_records_what_the_machine_code_shows(chase, monkeypatch):
         kernel="lists", variant="walk", target="cuda", status="built", seconds=1.0,
         library=str(chase), directory=str(chase.parent), command="nvcc", resources=(resources,),
     )  # fmt: skip
-    timed = OpenBench(BenchTarget(None, chase.parent), built, FakeBench(), 1.0, None, None).run()
+    timed = OpenBench(
+        BenchTarget(None, chase.parent), built, FakeBench(), DEFAULT_OPTIONS, None
+    ).run()
 
     assert recorded == [timed]
     assert timed.metrics["speedup"] == 0.5

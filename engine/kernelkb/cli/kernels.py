@@ -191,23 +191,21 @@ def _refuse_ignored(options: Namespace) -> None:
 
 def _bench_kernel(options: Namespace) -> Bench:
     from kernelkb.actions.kernels.kernels import bench_variant
+    from kernelkb.measure.bench_options import DEFAULT_OPTIONS, BenchOptions
 
-    return bench_variant(
-        options.kernel,
-        options.variant,
-        options.target,
-        options.workload,
-        options.timeout or 120.0,
-        options.budget,
-        options.sanitize,
-        options.against,
+    how = BenchOptions(
+        timeout_s=options.timeout or DEFAULT_OPTIONS.timeout_s,
+        budget_s=options.budget,
+        with_sanitizer=options.sanitize,
+        against=options.against,
         change=options.change,
         again=options.again,
     )
+    return bench_variant(options.kernel, options.variant, options.target, options.workload, how)
 
 
 def _bench_task(options: Namespace) -> Bench:
-    from kernelkb.actions.kernels.foreign_tasks import bench_task
+    from kernelkb.actions.kernels.foreign_tasks import TASK_OPTIONS, bench_task
 
     return bench_task(
         options.task,
@@ -215,8 +213,9 @@ def _bench_task(options: Namespace) -> Bench:
         options.target,
         options.workload,
         workloads=options.workloads,
-        timeout_s=options.timeout or 600.0,
-        budget_s=options.budget,
+        options=TASK_OPTIONS._replace(
+            timeout_s=options.timeout or TASK_OPTIONS.timeout_s, budget_s=options.budget
+        ),
         precision=options.precision,
         skip_inputs=options.skip_inputs,
     )
@@ -238,7 +237,7 @@ def run_profile(options: Namespace) -> int:
     from kernelkb.actions.kernels.kernels import profile_variant
     from kernelkb.actions.sessions.follow_steps import step_after_profile
     from kernelkb.cli.output import interruptible_measurement, print_json, print_lines, print_result
-    from kernelkb.model.records.measurement import Bench
+    from kernelkb.measure.bench_options import BenchOptions
     from kernelkb.render.text.measurements import describe_bench, describe_profile
 
     with interruptible_measurement(_describe_call("profile", options)):
@@ -247,7 +246,7 @@ def run_profile(options: Namespace) -> int:
             options.variant,
             options.target,
             options.workload,
-            change=options.change,
+            BenchOptions(change=options.change),
         )
     follow = step_after_profile(result, options.workload).as_shell_words()
     if options.json:

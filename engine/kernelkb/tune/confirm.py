@@ -115,7 +115,7 @@ def judge_configuration(
         detail = checked.detail or checked.status
         return make_untimed_bench(bench_target, workload, "incorrect", detail, checked.cure, 0.0)
     with lock_device(subject.machine):
-        return bench(subject, built, workload=workload)
+        return bench(subject, built, workload)
 
 
 def _keep_fixed_axes(bench_target: BenchTarget, workload: str) -> BenchTarget:

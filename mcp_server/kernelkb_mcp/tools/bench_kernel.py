@@ -58,11 +58,11 @@ async def bench_kernel(
 
     def work() -> BenchResult:
         from kernelkb.actions.kernels.kernels import bench_variant
+        from kernelkb.measure.bench_options import BenchOptions
         from kernelkb.render.text.measurements import describe_bench
 
-        bench = bench_variant(
-            kernel or "", variant, target, workload, against=against, change=change, again=again
-        )
+        options = BenchOptions(against=against, change=change, again=again)
+        bench = bench_variant(kernel or "", variant, target, workload, options)
         follow = _list_next_steps(bench, against, workload)
         return BenchResult(summary=describe_bench(bench), bench=bench, next=follow)
 

@@ -60,10 +60,11 @@ class KeptState(NamedTuple):
 NOT_KEPT = KeptState(None, None)
 
 
-def keep_state(bench_target: BenchTarget) -> KeptState:
+def keep_state(bench_target: BenchTarget, said: str | None = None) -> KeptState:
     """Keep the files of a variant as they are now; an equal state is not kept twice.
 
-    One whose source lies outside the project is not kept.
+    One whose source lies outside the project is not kept. ``said`` is what the author says that
+    was changed.
     """
     if not may_write():
         return NOT_KEPT
@@ -79,16 +80,16 @@ def keep_state(bench_target: BenchTarget) -> KeptState:
             if attempt.id not in known:
                 parent = find_parent(store, bench_target.project, attempt, contents)
                 session = find_session(bench_target)
-                update = {"parent": parent, "said": bench_target.said, "session": session}
+                update = {"parent": parent, "said": said, "session": session}
                 store.add([attempt.model_copy(update=update)], (), contents.values())
-            elif bench_target.said not in (None, known[attempt.id].said):
-                store.add((), [_make_note(bench_target, attempt)])
+            elif said not in (None, known[attempt.id].said):
+                store.add((), [_make_note(bench_target, attempt, said)])
             return KeptState(attempt.id, None)
     except (KbError, OSError) as error:
         return KeptState(None, f"this state was not kept: {error}")
 
 
-def _make_note(bench_target: BenchTarget, attempt: Attempt) -> AttemptEvent:
+def _make_note(bench_target: BenchTarget, attempt: Attempt, said: str | None) -> AttemptEvent:
     """Return what the author says of a change whose state was kept before."""
     from kernelkb.record.attempts.rows import create_event
 
@@ -97,7 +98,7 @@ def _make_note(bench_target: BenchTarget, attempt: Attempt) -> AttemptEvent:
         kernel=attempt.kernel,
         kind="note",
         origin=identify_checkout(bench_target.project),
-        found=bench_target.said,
+        found=said,
     )
 
 
@@ -190,6 +191,7 @@ def keep_steps(
     built: Build | None,
     steps: Iterable[Step],
     candidate_us: float | None = None,
+    said: str | None = None,
 ) -> str | None:
     """Keep what the steps with a build gave, and the time of a call; return why that failed."""
     if built is None or built.attempt is None or not may_write():
@@ -206,7 +208,7 @@ def keep_steps(
         ]
         with open_attempts(bench_target.project) as store:
             store.add((), events)
-            if bench_target.said is not None:  # said of a state that may have been timed before
+            if said is not None:  # said of a state that may have been timed before
                 known = store.list_events([attempt])
                 events = [one for one in known if one.kind in ("note", *_KINDS.values())]
             outcome = find_outcome(bench_target, store, attempt, events)

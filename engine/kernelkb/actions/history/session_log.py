@@ -31,6 +31,8 @@ def log_result(
     result: T,
     built: Build | None = None,
     versions: Mapping[str, str] | None = None,
+    *,
+    said: str | None = None,
 ) -> T:
     """Append a result to the history of the kernel, and to the open session, if there is one.
 
@@ -41,13 +43,14 @@ def log_result(
         result: Of the last one.
         built: The build that was measured; its state gets the steps in the history.
         versions: Of the machine that measured; None: of this one.
+        said: What the author says that was changed.
 
     Returns:
         The result; its ``unrecorded`` says why the session does not hold it, if that failed.
     """
     failure = log_steps(bench_target, by, steps, getattr(result, "metrics", {}), versions)
     candidate_us = getattr(result, "candidate_us", None)
-    unkept = keep_steps(bench_target, built, steps.records, candidate_us)
+    unkept = keep_steps(bench_target, built, steps.records, candidate_us, said)
     reasons = "; ".join(dict.fromkeys(filter(None, (result.unrecorded, failure, unkept))))
     if not reasons:
         return result

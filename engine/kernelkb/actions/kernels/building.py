@@ -21,6 +21,7 @@ from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.symptoms import find_failure
 from kernelkb.errors import EnvironmentGapError, KbError, NextStep
 from kernelkb.loading.kernels import load_kernel
+from kernelkb.measure.bench_options import DEFAULT_OPTIONS, BenchOptions
 from kernelkb.measure.build.build import build, build_all
 from kernelkb.measure.build.folders import LOG_NAME
 from kernelkb.measure.build.machine_code import find_machine_code
@@ -45,15 +46,15 @@ def build_variant(
     ``change`` says in words what was changed since the state before.
     """
     bench_target, steps = _prepare_build(kernel, variant, target, arch), StepRunner()
-    bench_target = bench_target._replace(said=change)
+    options = BenchOptions(change=change)
     name = bench_target.subject.variant.id
     built = steps.run(
         "build",
         name,
-        lambda: build_prepared(bench_target),
+        lambda: build_prepared(bench_target, options),
         lambda result: summarize_build(bench_target, result),
     )
-    return log_result(bench_target, "build", steps, built, built)
+    return log_result(bench_target, "build", steps, built, built, said=change)
 
 
 def build_configurations(
@@ -122,16 +123,16 @@ def _prepare_build(
         raise EnvironmentGapError(gap.gap, gap.cure, cross_build) from gap
 
 
-def build_prepared(bench_target: BenchTarget) -> Build:
+def build_prepared(bench_target: BenchTarget, options: BenchOptions = DEFAULT_OPTIONS) -> Build:
     """Compile a prepared variant; a failure that a symptom describes gets its cure.
 
     The build also says what the history knows of it: see ``known_state``.
     """
-    if not bench_target.keeps:
+    if not options.keeps:
         return _add_cure(build(bench_target.subject, bench_target.build_root))
     from kernelkb.actions.history.reuse_build import add_known_state  # loads SQLAlchemy
 
-    kept = keep_state(bench_target)
+    kept = keep_state(bench_target, options.change)
     built = _add_cure(build(bench_target.subject, bench_target.build_root))
     update = {"attempt": kept.attempt, "unrecorded": kept.failure}
     return add_known_state(bench_target, built.model_copy(update=update))

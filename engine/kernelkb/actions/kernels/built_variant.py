@@ -17,6 +17,7 @@ from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.symptoms import find_failure
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.measure.bench import bench
+from kernelkb.measure.bench_options import DEFAULT_OPTIONS, BenchOptions
 from kernelkb.measure.check import check
 from kernelkb.measure.check.sanitize import sanitize
 from kernelkb.measure.machine.device_lock import lock_device
@@ -33,7 +34,7 @@ def check_built(
     bench_target: BenchTarget,
     built: Build,
     workload: str | None = None,
-    timeout_s: float = check.TIMEOUT_S,
+    timeout_s: float = DEFAULT_OPTIONS.timeout_s,
     before_start: Callable[[], None] = check.go_on,
 ) -> Check:
     """Check a built variant on the two smallest workloads and the one to be timed.
@@ -88,24 +89,23 @@ class OpenBench(NamedTuple):
     bench_target: BenchTarget
     built: Build
     started: bench.StartedBench
-    timeout_s: float
-    incumbent: bench.RivalVariant | None
+    options: BenchOptions
     queue_warning: str | None
 
     def run(self) -> Bench:
         """Time the built variant and record it, with what its machine code shows.
 
-        It is not recorded where the target does not keep.
+        It is not recorded where the options do not keep.
         """
-        timed = self.started.run(self.timeout_s)
+        timed = self.started.run(self.options.timeout_s)
         if self.queue_warning:
             timed = timed.model_copy(update={"warnings": (*timed.warnings, self.queue_warning)})
         if timed.metrics:
             metrics = {**static_metrics(self.built), **timed.metrics}
             timed = timed.model_copy(update={"metrics": metrics})
-        if not self.bench_target.keeps:
+        if not self.options.keeps:
             return timed
-        rival = self.incumbent[0].variant if self.incumbent else None
+        rival = self.options.rival[0].variant if self.options.rival else None
         return timed.model_copy(update=record_result(self.bench_target, self.built, timed, rival))
 
 
@@ -114,34 +114,24 @@ def open_bench(
     bench_target: BenchTarget,
     built: Build,
     workload: str,
-    timeout_s: float = bench.TIMEOUT_S,
-    budget_s: float | None = None,
-    incumbent: bench.RivalVariant | None = None,
-    *,
-    alone: bool = False,
+    options: BenchOptions = DEFAULT_OPTIONS,
 ) -> Iterator[OpenBench]:
     """Hold the device in a block, and start the processes of a bench there, to check before it."""
     subject = bench_target.subject
     with lock_device(subject.machine) as queue_warning:
-        job = bench.make_job(subject, built, workload, budget_s, incumbent, alone)
+        job = bench.make_job(subject, built, workload, options)
         with bench.start_bench(subject, workload, job) as started:
-            yield OpenBench(bench_target, built, started, timeout_s, incumbent, queue_warning)
+            yield OpenBench(bench_target, built, started, options, queue_warning)
 
 
 def bench_built(
     bench_target: BenchTarget,
     built: Build,
     workload: str,
-    timeout_s: float = bench.TIMEOUT_S,
-    budget_s: float | None = None,
-    incumbent: bench.RivalVariant | None = None,
-    *,
-    alone: bool = False,
+    options: BenchOptions = DEFAULT_OPTIONS,
 ) -> Bench:
-    """Time a built variant and record it; ``alone`` leaves the incumbent as the only baseline."""
-    with open_bench(
-        bench_target, built, workload, timeout_s, budget_s, incumbent, alone=alone
-    ) as opened:
+    """Time a built variant and record it."""
+    with open_bench(bench_target, built, workload, options) as opened:
         return opened.run()
 
 

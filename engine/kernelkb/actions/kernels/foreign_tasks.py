@@ -24,6 +24,7 @@ from kernelkb.loading.kernels import KernelFolder, load_kernel_folder
 from kernelkb.loading.sol_execbench import find_definition
 from kernelkb.measure.adapters.kernelbench import convert_kernelbench_task
 from kernelkb.measure.adapters.robust_kbench import convert_robust_kbench, is_robust_kbench
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.job_specs.candidate_policy import (
     check_candidate_source,
     find_library_only_reason,
@@ -36,8 +37,8 @@ from kernelkb.model.kernels.hidden_inputs import HiddenInputs, HiddenInputsOptio
 from kernelkb.model.kernels.kernel import StatedPrecision
 from kernelkb.model.records.measurement import Bench
 
-TASK_TIMEOUT_S = 600.0
-"""Seconds. Such candidates often compile with torch's own loader, which takes a minute."""
+TASK_OPTIONS = BenchOptions(timeout_s=600.0)
+"""Such candidates often compile with torch's own loader, which takes a minute."""
 
 
 def bench_task(
@@ -47,8 +48,7 @@ def bench_task(
     workload: str | None = None,
     *,
     workloads: str | None = None,
-    timeout_s: float = TASK_TIMEOUT_S,
-    budget_s: float | None = None,
+    options: BenchOptions = TASK_OPTIONS,
     precision: StatedPrecision | None = None,
     skip_inputs: Sequence[str] = (),
 ) -> Bench:
@@ -60,8 +60,7 @@ def bench_task(
         target: ``auto`` takes CUDA where there is a GPU.
         workload: One of the definition's workloads; the first by default.
         workloads: A JSON Lines file of workloads; by default that of the definition's data set.
-        timeout_s: Limit for the check and for the bench, in seconds each.
-        budget_s: Seconds of timing; None: the default of ``kernelkb.measure.bench.bench``.
+        options: How it is checked and timed.
         precision: Of a KernelBench task's fp32 products; None: as its file sets it.
         skip_inputs: Hidden inputs for which the task is not defined.
 
@@ -78,7 +77,7 @@ def bench_task(
         place,
         workload,
         files.warnings,
-        lambda: bench_prepared(place, workload, timeout_s, budget_s),
+        lambda: bench_prepared(place, workload, options),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from typing import NamedTuple
 
 from kernelkb.actions.history.reuse_bench import find_known_bench
@@ -29,26 +29,12 @@ from kernelkb.actions.project.bench_target import BenchTarget, prepare, resolve_
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.loading.kernels import select_variant
 from kernelkb.measure.bench import bench
+from kernelkb.measure.bench_options import DEFAULT_OPTIONS, BenchOptions
 from kernelkb.measure.check import check
 from kernelkb.measure.job_specs.reference_specs import is_reference
 from kernelkb.measure.machine.environment import TargetChoice
+from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.records.measurement import Bench, Build, Check, Profile
-
-
-class BenchOptions(NamedTuple):
-    """How the steps build, check and bench are run."""
-
-    check_timeout_s: float = check.TIMEOUT_S
-    bench_timeout_s: float = bench.TIMEOUT_S
-    budget_s: float | None = None
-    """Time for the timed batches, without compiling, checking and warming up; None: the default of
-    ``kernelkb.measure.bench.bench``."""
-    with_sanitizer: bool = False
-    """Also run compute-sanitizer, and count its findings as wrong answers."""
-    incumbent: bench.RivalVariant | None = None
-    """Another variant, built and checked: one more baseline."""
-    again: bool = True
-    """Whether to measure what the record answers, too."""
 
 
 class StepResults(NamedTuple):
@@ -63,16 +49,14 @@ def check_variant(
     kernel: str,
     variant: str | None = None,
     target: TargetChoice = "auto",
-    timeout_s: float = check.TIMEOUT_S,
-    with_sanitizer: bool = False,
+    options: BenchOptions = DEFAULT_OPTIONS,
 ) -> Build | Check:
     """Compare the outputs of a variant with the reference; return the Build if that failed."""
     bench_target = prepare(kernel, variant, target)
-    built = build_prepared(bench_target)
+    built = build_prepared(bench_target, options)
     if built.error:
         return built
     steps = StepRunner()
-    options = BenchOptions(check_timeout_s=timeout_s, with_sanitizer=with_sanitizer)
     checked = _run_check(steps, bench_target, built, None, options)
     return log_result(bench_target, "check", steps, checked, built)
 
@@ -82,13 +66,7 @@ def bench_variant(
     variant: str | None = None,
     target: TargetChoice = "auto",
     workload: str | None = None,
-    timeout_s: float = bench.TIMEOUT_S,
-    budget_s: float | None = None,
-    with_sanitizer: bool = False,
-    against: str | None = None,
-    *,
-    change: str | None = None,
-    again: bool = True,
+    options: BenchOptions = DEFAULT_OPTIONS,
 ) -> Bench:
     """Build, check and time a variant; only a correct one is timed.
 
@@ -97,45 +75,16 @@ def bench_variant(
         variant: The variant's id.
         target: Where it runs.
         workload: The workload to time.
-        timeout_s: Of the check and of the bench.
-        budget_s: Time for the timed batches.
-        with_sanitizer: Whether compute-sanitizer runs, too.
-        against: Another variant to use as one more baseline.
-        change: What was changed since the state before, in words.
-        again: Whether to measure what the record answers: an equal state, or equal machine code.
+        options: How.
     """
-    bench_target = prepare(kernel, variant, target)._replace(said=change)
-    return bench_prepared(
-        bench_target,
-        workload,
-        timeout_s,
-        budget_s,
-        with_sanitizer=with_sanitizer,
-        against=against,
-        again=again,
-    )
+    return bench_prepared(prepare(kernel, variant, target), workload, options)
 
 
 def bench_prepared(
-    bench_target: BenchTarget,
-    workload: str | None,
-    timeout_s: float,
-    budget_s: float | None,
-    *,
-    with_sanitizer: bool = False,
-    against: str | None = None,
-    again: bool = True,
+    bench_target: BenchTarget, workload: str | None, options: BenchOptions = DEFAULT_OPTIONS
 ) -> Bench:
     """Build, check and time a prepared variant, and log the steps to the open session."""
-    name = resolve_workload(
-        bench_target.subject.kernel_folder.kernel, bench_target.subject.variant.target, workload
-    )
-    incumbent = _prepare_incumbent(bench_target, against, name) if against else None
-    is_plain = not (with_sanitizer or against)
-    options = BenchOptions(
-        timeout_s, timeout_s, budget_s, with_sanitizer, incumbent, again or not is_plain
-    )
-    return _bench_and_log(bench_target, name, options)[0]
+    return _bench_and_log(bench_target, workload, options)[0]
 
 
 def profile_variant(
@@ -143,43 +92,35 @@ def profile_variant(
     variant: str | None = None,
     target: TargetChoice = "auto",
     workload: str | None = None,
-    *,
-    change: str | None = None,
+    options: BenchOptions = DEFAULT_OPTIONS,
 ) -> Bench | Profile:
-    """Build, check, time and profile a variant; return the Bench if it has no valid time.
-
-    ``change`` says in words what was changed since the state before.
-    """
-    bench_target = prepare(kernel, variant, target)._replace(said=change)
-    name = resolve_workload(
-        bench_target.subject.kernel_folder.kernel, bench_target.subject.variant.target, workload
-    )
-    timed, built = _bench_and_log(bench_target, name, BenchOptions(check_timeout_s=bench.TIMEOUT_S))
+    """Build, check, time and profile a variant; return the Bench if it has no valid time."""
+    bench_target = prepare(kernel, variant, target)
+    timed, built = _bench_and_log(bench_target, workload, options)
     if timed.candidate_us is None or timed.verdict == "incorrect":
         return timed
     steps = StepRunner()
     profiled = run_profile(steps, bench_target, built, timed)
-    return log_result(bench_target, "profile", steps, profiled, built)
+    return log_result(bench_target, "profile", steps, profiled, built, said=options.change)
 
 
 def _bench_and_log(
-    bench_target: BenchTarget, workload: str, options: BenchOptions
+    bench_target: BenchTarget, workload: str | None, options: BenchOptions
 ) -> tuple[Bench, Build]:
     """Run the steps and log them, also those before an error."""
+    kernel, variant = bench_target.subject.kernel_folder.kernel, bench_target.subject.variant
+    workload = resolve_workload(kernel, variant.target, workload)
+    if options.against:
+        options = options._replace(rival=_prepare_rival(bench_target, workload, options))
     steps = StepRunner()
     try:
         results = build_check_bench(steps, bench_target, workload, options)
     except KbError:
         log_steps(bench_target, "bench", steps)
         raise
-    timed = log_result(
-        bench_target,
-        "bench",
-        steps,
-        get_or_make_bench(bench_target, workload, results),
-        results.build,
-    )
-    return timed, results.build
+    timed = get_or_make_bench(bench_target, workload, results)
+    built = results.build
+    return log_result(bench_target, "bench", steps, timed, built, said=options.change), built
 
 
 def build_check_bench(
@@ -193,18 +134,18 @@ def build_check_bench(
     built = steps.run(
         "build",
         name,
-        lambda: build_prepared(bench_target),
+        lambda: build_prepared(bench_target, options),
         lambda build: summarize_build(bench_target, build),
     )
     if steps.has_failed:
         return StepResults(built)
-    known = None if options.again else find_known_bench(bench_target, built, workload)
+    known = find_known_bench(bench_target, built, workload) if options.may_reuse else None
     if known is not None:
         return StepResults(built, bench=steps.run("bench", name, lambda: known, summarize_bench))
     with ExitStack() as bench_block:
 
         def start_bench() -> OpenBench:
-            return bench_block.enter_context(_open_bench(bench_target, built, workload, options))
+            return bench_block.enter_context(open_bench(bench_target, built, workload, options))
 
         ahead = start_bench() if bench.starts_ahead(bench_target.subject.machine) else None
         wait = ahead.started.wait_until_ready if ahead else check.go_on
@@ -213,19 +154,6 @@ def build_check_bench(
             return StepResults(built, checked)
         timed = steps.run("bench", name, lambda: (ahead or start_bench()).run(), summarize_bench)
     return StepResults(built, checked, timed)
-
-
-def _open_bench(
-    bench_target: BenchTarget, built: Build, workload: str, options: BenchOptions
-) -> AbstractContextManager[OpenBench]:
-    return open_bench(
-        bench_target,
-        built,
-        workload,
-        options.bench_timeout_s,
-        options.budget_s,
-        options.incumbent,
-    )
 
 
 def _run_check(
@@ -237,7 +165,7 @@ def _run_check(
     before_start: Callable[[], None] = check.go_on,
 ) -> Check:
     def check_and_sanitize() -> Check:
-        checked = check_built(bench_target, built, workload, options.check_timeout_s, before_start)
+        checked = check_built(bench_target, built, workload, options.timeout_s, before_start)
         return (
             add_sanitizer_findings(bench_target, built, checked)
             if options.with_sanitizer
@@ -278,23 +206,22 @@ def get_or_make_bench(bench_target: BenchTarget, workload: str, results: StepRes
     )
 
 
-def _prepare_incumbent(
-    bench_target: BenchTarget, variant: str, workload: str
-) -> bench.RivalVariant:
+def _prepare_rival(
+    bench_target: BenchTarget, workload: str, options: BenchOptions
+) -> tuple[MeasurementSubject, Build]:
     """Build and check the variant to compare with.
 
     Raises:
         BadValueError: It does not compile, or its outputs are wrong.
     """
-    incumbent = select_variant(
-        bench_target.subject.kernel_folder.kernel, bench_target.subject.variant.target, variant
-    )
-    other = bench_target.with_variant(incumbent)
-    built = build_prepared(other)
+    kernel, name = bench_target.subject.kernel_folder.kernel, options.against
+    variant = select_variant(kernel, bench_target.subject.variant.target, name)
+    other = bench_target.with_variant(variant)
+    built = build_prepared(other, options._replace(change=None))
     problem = built.error
-    if problem is None and not is_reference(other.subject.kernel_folder.kernel, incumbent):
+    if problem is None and not is_reference(kernel, variant):
         checked = check_built(other, built, workload)
         problem = None if checked.status == "correct" else checked.detail or checked.status
     if problem is not None:
-        raise BadValueError(f"nothing can be compared with {variant}: {problem}")
+        raise BadValueError(f"nothing can be compared with {name}: {problem}")
     return other.subject, built

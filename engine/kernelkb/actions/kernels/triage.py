@@ -35,6 +35,7 @@ from kernelkb.actions.project.bench_target import (
 from kernelkb.actions.sessions.sessions import choose_session
 from kernelkb.errors import KbError, NextStep
 from kernelkb.loading.kernels import load_kernel, select_variant
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.answers.triage import FixOutcome, Triage, VariantResult
@@ -78,19 +79,19 @@ def triage(
         return _finish_triage(source.kernel.id, environment, steps, started)
     chosen = select_variant(source.kernel, environment.target, variant)
     subject = MeasurementSubject(source, chosen, environment.machine)
-    bench_target = BenchTarget(subject, get_project_path(), change)
+    bench_target = BenchTarget(subject, get_project_path())
     size = resolve_workload(source.kernel, environment.target, workload)
-    results, choice = _evaluate_variants(bench_target, size, steps)
+    results, choice = _evaluate_variants(bench_target, size, steps, change)
     outcome = _measure_fix(bench_target, results, choice, size, steps) if choice else None
     name = source.kernel.id
     return _finish_triage(name, environment, steps, started, results, outcome, choice)
 
 
 def _evaluate_variants(
-    bench_target: BenchTarget, workload: str, steps: StepRunner
+    bench_target: BenchTarget, workload: str, steps: StepRunner, change: str | None
 ) -> tuple[tuple[VariantResult, ...], FixVariant | None]:
     """Evaluate a variant, then the one that applies the recommended fix, if there is one."""
-    first = evaluate_variant(bench_target, workload, steps)
+    first = evaluate_variant(bench_target, workload, steps, change)
     subject = bench_target.subject
     if first.answer is None:
         return (first,), None
@@ -119,9 +120,8 @@ def _measure_fix(
 
     def bench_directly() -> Bench:
         try:
-            return bench_built(
-                fixed, new, workload, incumbent=(bench_target.subject, old), alone=True
-            )
+            rival = bench_target.subject, old
+            return bench_built(fixed, new, workload, BenchOptions(rival=rival, only_rival=True))
         except KbError as error:  # the earlier results are still to be recorded
             return make_untimed_bench(fixed, workload, "invalid", str(error), None, 0.0)
 

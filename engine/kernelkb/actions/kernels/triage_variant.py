@@ -9,11 +9,12 @@ from kernelkb.actions.advice.edit_location import AnsweredVariant, add_change_pl
 from kernelkb.actions.advice.source_lines import decide_with_lines
 from kernelkb.actions.history.record_attempt import keep_steps
 from kernelkb.actions.history.steps import StepRunner, summarize_gate, summarize_recommendation
-from kernelkb.actions.kernels.kernels import BenchOptions, build_check_bench, run_profile
+from kernelkb.actions.kernels.kernels import build_check_bench, run_profile
 from kernelkb.actions.project.bench_target import BenchTarget
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.actions.project.variant_language import measure_language
 from kernelkb.decide.recommend import recommend
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.model.answers.recommendation import KernelAnswer
 from kernelkb.model.answers.triage import VariantResult
@@ -24,31 +25,34 @@ _MEASURED = ("kb build", "kb bench", "kb profile")
 """Commands that the steps of an evaluation do."""
 
 
-def evaluate_variant(bench_target: BenchTarget, workload: str, steps: StepRunner) -> VariantResult:
+def evaluate_variant(
+    bench_target: BenchTarget, workload: str, steps: StepRunner, change: str | None = None
+) -> VariantResult:
     """Run all steps of one variant; the first that fails ends it.
 
     Args:
         bench_target: The kernel, the variant, the machine.
         workload: Name of the workload to time.
         steps: Runs and records each step.
+        change: What was changed since the state before, in words.
 
     Returns:
         The result of each step; None for the steps that were not reached.
     """
     name = bench_target.subject.variant.id
-    results = build_check_bench(steps, bench_target, workload, BenchOptions())
+    results = build_check_bench(steps, bench_target, workload, BenchOptions(change=change))
     timed = drop_noisy_speedup(results.bench) if results.bench else None
     evaluated = VariantResult(variant=name, build=results.build, check=results.check, bench=timed)
     candidate_us = results.bench.candidate_us if results.bench else None
     own = [step for step in steps.records if step.variant == name]
-    keep_steps(bench_target, results.build, own, candidate_us)
+    keep_steps(bench_target, results.build, own, candidate_us, change)
     if timed is None or steps.has_failed:
         return evaluated
     steps.run(
         "gate", name, lambda: decide_from_metrics(bench_target, timed.metrics), summarize_gate
     )
     profile = run_profile(steps, bench_target, results.build, timed)
-    keep_steps(bench_target, results.build, steps.records[-1:])
+    keep_steps(bench_target, results.build, steps.records[-1:], said=change)
     subject = _describe_subject(bench_target, workload, results.build)
     answer = steps.run(
         "recommend",

@@ -24,10 +24,6 @@ class BenchTarget(NamedTuple):
 
     subject: MeasurementSubject
     project: Path
-    said: str | None = None
-    """What the author of the source says that was changed since the state before."""
-    keeps: bool = True
-    """Whether results go to the project's history and database; a worker leaves that to others."""
 
     @property
     def build_root(self) -> Path:
@@ -36,7 +32,7 @@ class BenchTarget(NamedTuple):
 
     def with_variant(self, variant: Variant) -> BenchTarget:
         """Return the same target with another variant of the kernel."""
-        return self._replace(subject=self.subject._replace(variant=variant), said=None)
+        return self._replace(subject=self.subject._replace(variant=variant))
 
 
 def get_project_path() -> Path:

@@ -20,13 +20,12 @@ from kernelkb.actions.history.steps import StepRunner, summarize_build, summariz
 from kernelkb.actions.kernels.building import build_prepared
 from kernelkb.actions.kernels.built_variant import check_built
 from kernelkb.actions.kernels.foreign_tasks import (
-    TASK_TIMEOUT_S,
+    TASK_OPTIONS,
     bench_candidate,
     check_source,
     make_task_files,
 )
 from kernelkb.actions.kernels.kernels import (
-    BenchOptions,
     StepResults,
     build_check_bench,
     get_or_make_bench,
@@ -44,15 +43,17 @@ from kernelkb.cluster.project_copy import PackedKernel, remove_unused_projects, 
 from kernelkb.errors import KbError
 from kernelkb.loading.kernel_files import KernelFiles
 from kernelkb.loading.kernels import load_kernel_folder, select_variant
+from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.build.commands import LIBRARY_NAME, REPORT_NAME
 from kernelkb.measure.build.folders import LOG_NAME, finish, is_whole, make_unfinished_folder
-from kernelkb.measure.check.check import TIMEOUT_S
 from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.process.device_queue import queue_wait_s
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.records.history import Measurement
 from kernelkb.model.records.measurement import Bench, Build, Check, Machine
 from kernelkb.model.records.session import Step
+
+_OPTIONS = BenchOptions(keeps=False)
 
 
 class BuiltAhead(NamedTuple):
@@ -109,7 +110,7 @@ def build_ahead(packed: PackedKernel, job: SweepJob, architectures: tuple[str, .
     for cc in architectures or ("",):
         with suppress(KbError):  # the lane builds, and says why it cannot
             target = _prepare_build(project, job, cc)
-            built = build_prepared(target)
+            built = build_prepared(target, _OPTIONS)
             ahead = ahead._replace(toolchain=_describe_toolchain(target.subject.machine))
             if built.status == "failed":
                 ahead = ahead._replace(failed={**ahead.failed, cc: built})
@@ -152,7 +153,7 @@ def _get_worker_name() -> str:
 
 
 def _judge(project: Path, job: SweepJob, ahead: BuiltAhead | None) -> JudgedJob:
-    target = prepare_in(project, job.name, job.variant, job.target)._replace(keeps=False)
+    target = prepare_in(project, job.name, job.variant, job.target)
     machine = target.subject.machine
     failed = None
     if ahead is not None and ahead.toolchain == _describe_toolchain(machine):
@@ -169,7 +170,7 @@ def _judge_task(project: Path, packed: PackedKernel, job: SweepJob) -> JudgedJob
         files = make_task_files(task, candidate, None, machine.target)
     source = load_kernel_folder(files.write(project / ".kb" / "tasks"))
     variant = select_variant(source.kernel, machine.target)
-    target = BenchTarget(MeasurementSubject(source, variant, machine), project, keeps=False)
+    target = BenchTarget(MeasurementSubject(source, variant, machine), project)
     found = JudgedJob()
 
     def run() -> Bench:
@@ -193,13 +194,12 @@ def _run_steps(target: BenchTarget, job: SweepJob, failed: Build | None = None) 
     steps, machine = StepRunner(), target.subject.machine
     kernel = target.subject.kernel_folder.kernel
     workload = resolve_workload(kernel, target.subject.variant.target, job.workload)
-    timeout_s = job.timeout_s or (TASK_TIMEOUT_S if job.candidate else TIMEOUT_S)
+    options = _choose_options(job)
     if failed is not None:
         results = StepResults(_run_build(steps, target, lambda: failed))
     elif job.check_only:
-        results = _build_and_check(steps, target, workload, timeout_s)
+        results = _build_and_check(steps, target, workload, options)
     else:
-        options = BenchOptions(timeout_s, timeout_s, job.budget_s)
         results = build_check_bench(steps, target, workload, options)
     measurement = None
     if results.bench is not None:
@@ -216,15 +216,21 @@ def _run_steps(target: BenchTarget, job: SweepJob, failed: Build | None = None) 
     )
 
 
+def _choose_options(job: SweepJob) -> BenchOptions:
+    of_task = TASK_OPTIONS if job.candidate else _OPTIONS
+    timeout_s = job.timeout_s or of_task.timeout_s
+    return _OPTIONS._replace(timeout_s=timeout_s, budget_s=job.budget_s)
+
+
 def _build_and_check(
-    steps: StepRunner, target: BenchTarget, workload: str, timeout_s: float
+    steps: StepRunner, target: BenchTarget, workload: str, options: BenchOptions
 ) -> StepResults:
-    built = _run_build(steps, target, lambda: build_prepared(target))
+    built = _run_build(steps, target, lambda: build_prepared(target, options))
     if steps.has_failed:
         return StepResults(built)
 
     def check() -> Check:
-        return check_built(target, built, workload, timeout_s)
+        return check_built(target, built, workload, options.timeout_s)
 
     return StepResults(built, steps.run("check", target.subject.variant.id, check, summarize_check))
 
@@ -235,12 +241,9 @@ def _run_build(steps: StepRunner, target: BenchTarget, build: Callable[[], Build
 
 
 def _prepare_build(project: Path, job: SweepJob, cc: str) -> BenchTarget:
-    target = (
-        prepare_architecture_in(project, job.name, job.variant, cc)
-        if cc
-        else prepare_in(project, job.name, job.variant, job.target)
-    )
-    return target._replace(keeps=False)
+    if cc:
+        return prepare_architecture_in(project, job.name, job.variant, cc)
+    return prepare_in(project, job.name, job.variant, job.target)
 
 
 def _describe_toolchain(machine: Machine) -> tuple[str, ...]:

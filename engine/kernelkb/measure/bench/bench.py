@@ -13,6 +13,7 @@ from kernelkb.errors import BadValueError, KbError
 from kernelkb.measure.bench.bench_verdict import compute_bench_fields, is_below_floor
 from kernelkb.measure.bench.resource_use import add_resource_use
 from kernelkb.measure.bench.shortcuts import describe_shortcuts
+from kernelkb.measure.bench_options import DEFAULT_OPTIONS, BenchOptions
 from kernelkb.measure.check.check import find_cure, get_judge_result, require_gpu_memory
 from kernelkb.measure.job_specs.case_specs import (
     make_case_spec,
@@ -46,7 +47,6 @@ from kernelkb.measure.worker.shared.messages.judge_jobs import BenchJob, BenchJo
 from kernelkb.measure.worker.shared.messages.specs import Precision, RunnerSpec
 from kernelkb.model.records.measurement import Bench, Build, Machine
 
-TIMEOUT_S = 120.0
 MIN_CORES_AHEAD = 4
 """With fewer, processes that start beside a check delay it by as much as they gain."""
 _BUDGET_S = 3.0
@@ -57,19 +57,12 @@ _MAX_SLOTS = 512
 _ARENA_BYTES = {"cpu": 512 * 2**20, "cuda": 4 * 2**30}
 """Memory for the slots of all arrays."""
 
-RivalVariant = tuple[MeasurementSubject, Build]
-"""Another variant and its build."""
-
 
 def bench(
     subject: MeasurementSubject,
     build: Build,
-    *,
     workload: str,
-    timeout_s: float = TIMEOUT_S,
-    budget_s: float | None = None,
-    rival_variant: RivalVariant | None = None,
-    skip_other_rivals: bool = False,
+    options: BenchOptions = DEFAULT_OPTIONS,
     free_bytes: int | None = None,
 ) -> Bench:
     """Time a built variant against the fastest of its rivals, each in a process of its own.
@@ -78,20 +71,17 @@ def bench(
         subject: What to time.
         build: Its build, which must not have failed.
         workload: One of the kernel's named workloads.
-        timeout_s: For everything.
-        budget_s: How long to time pairs of batches; None: ``KB_BUDGET``, or else 3 s.
-        rival_variant: One more rival, which must be correct.
-        skip_other_rivals: Make it the only one.
+        options: How; its rival must be correct.
         free_bytes: For the judge's arrays; None: all that is free.
 
     Raises:
         KbError: The baselines failed or used all the time, or ``KB_BUDGET`` is no number.
     """
-    job = make_job(subject, build, workload, budget_s, rival_variant, skip_other_rivals)
+    job = make_job(subject, build, workload, options)
     if free_bytes is not None:
         job["free_bytes"] = free_bytes
     with start_bench(subject, workload, job) as started:
-        return started.run(timeout_s)
+        return started.run(options.timeout_s)
 
 
 def starts_ahead(machine: Machine) -> bool:
@@ -239,17 +229,12 @@ def _default_budget_s() -> float:
 
 
 def make_job(
-    subject: MeasurementSubject,
-    build: Build,
-    workload: str,
-    budget_s: float | None,
-    rival_variant: RivalVariant | None,
-    skip_other_rivals: bool,
+    subject: MeasurementSubject, build: Build, workload: str, options: BenchOptions
 ) -> BenchJob:
     """Return what a judge is to do; arguments and errors as of ``bench``."""
-    budget_s = _default_budget_s() if budget_s is None else budget_s
+    budget_s = _default_budget_s() if options.budget_s is None else options.budget_s
     kernel_folder, target = subject.kernel_folder, subject.variant.target
-    runners, reduced = _make_runners(subject, build, rival_variant, skip_other_rivals)
+    runners, reduced = _make_runners(subject, build, options)
     reference = prepare_reference(subject, build)
     for specs in (runners, *reduced.values()):
         share_module_seed(reference, (spec["code"] for spec in specs.values()))
@@ -277,19 +262,16 @@ def make_job(
 
 
 def _make_runners(
-    subject: MeasurementSubject,
-    build: Build,
-    rival_variant: RivalVariant | None,
-    skip_other_rivals: bool,
+    subject: MeasurementSubject, build: Build, options: BenchOptions
 ) -> tuple[dict[str, RunnerSpec], dict[Precision, dict[str, RunnerSpec]]]:
     """Return candidate and rivals, and the rivals that only a less exact candidate has."""
     candidate = make_candidate_spec(subject, build)
     returns = returns_outputs(candidate["code"])
     runners = {"candidate": candidate}
-    if not skip_other_rivals:
+    if not options.only_rival:
         runners |= make_rival_specs(subject, returns)
         runners |= make_code_rivals(subject, build)
-    if rival_variant:
-        runners[f"variant {rival_variant[0].variant.id}"] = make_candidate_spec(*rival_variant)
+    if options.rival:
+        runners[f"variant {options.rival[0].variant.id}"] = make_candidate_spec(*options.rival)
     require_rival(subject, runners)
-    return runners, {} if skip_other_rivals else make_reduced_rival_specs(subject, returns)
+    return runners, {} if options.only_rival else make_reduced_rival_specs(subject, returns)

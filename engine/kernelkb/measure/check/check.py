@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import KernelFolder
+from kernelkb.measure.bench_options import DEFAULT_OPTIONS
 from kernelkb.measure.check.extra_cases import make_extra_case_specs
 from kernelkb.measure.check.hidden_cases import add_distributions, make_hidden_size_cases
 from kernelkb.measure.job_specs.case_specs import (
@@ -36,7 +37,6 @@ from kernelkb.measure.worker.shared.messages.judge_jobs import (
 from kernelkb.measure.worker.shared.messages.specs import CaseSpec, RunnerFailure, RunnerStatus
 from kernelkb.model.records.measurement import Build, Check, CheckedCase
 
-TIMEOUT_S = 60.0
 """For the candidate, all cases together."""
 _JUDGE_TIMEOUT_S = 300.0
 """For the judge besides: inputs, references and comparisons."""
@@ -65,7 +65,7 @@ def check(
     build: Build,
     *,
     workloads: Sequence[str],
-    timeout_s: float = TIMEOUT_S,
+    timeout_s: float = DEFAULT_OPTIONS.timeout_s,
     before_start: Callable[[], None] = go_on,
     free_bytes: int | None = None,
 ) -> Check:
