@@ -368,10 +368,10 @@ def test_two_profiles_with_counters_are_compared_by_line(project, tmp_path, monk
 
     report = unpack_report(tmp_path, "h100-sxm", "low-ilp")
     monkeypatch.setattr(compare_attempts, "find_report", lambda _project, _id: report)
-    found = attempts._compare_lines(project, ("a", "b"))
+    found = compare_attempts._compare_lines(project, ("a", "b"))
 
     assert found["kernels"]
-    assert attempts._compare_lines(project, None) is None
+    assert compare_attempts._compare_lines(project, None) is None
 
 
 def test_what_is_said_later_of_a_state_counts(source):
