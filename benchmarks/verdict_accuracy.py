@@ -37,8 +37,7 @@ from kernelkb.measure.process.worker_jobs import threads_env
 from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase
 from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
-from kernelkb.measure.worker.judge.timing.runner_timer import RunnerTimer
-from kernelkb.measure.worker.judge.timing.timed_batch import draw_none
+from kernelkb.measure.worker.judge.timing.runner_timer import RunnerTimer, draw_none
 from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
 from kernelkb.measure.worker.shared.messages.specs import CaseSpec, Reference, RunnerSpec, Target
 

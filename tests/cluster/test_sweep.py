@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from simple_kernels import KILLING_REFERENCE, write_kernel
 
-from kernelkb.actions.sweep.sweep import SweepRun, sweep_worker
+from kernelkb.actions.sweep import sweep_worker
+from kernelkb.actions.sweep.sweep import SweepRun
 from kernelkb.actions.sweep.sweep_plan import SweepRequest, find_candidate, plan_sweep
 from kernelkb.cli import main
 from kernelkb.cluster.choice import parse_workers

@@ -441,7 +441,7 @@ from pathlib import Path
 from kernelkb.measure.worker.judge.processes import runner_process
 from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers
 from kernelkb.measure.worker.judge.run_judge import run_judge
-from kernelkb.measure.worker.judge.processes.runner_limits import LimitWatch
+from kernelkb.measure.worker.judge.processes.runner_process import LimitWatch
 from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
 
 events = []

@@ -15,6 +15,7 @@ from kernelkb.errors import BadValueError
 from kernelkb.measure.bench.fair_baseline import describe_fair_baseline
 from kernelkb.measure.bench.statistics import Speedup
 from kernelkb.measure.job_specs.runner_specs import make_reduced_rival_specs, make_rival_specs
+from kernelkb.measure.worker.judge.bench.rival_precision import RivalPrecision
 from kernelkb.measure.worker.judge.compare.accuracy import (
     choose_precisions,
     is_as_exact,
@@ -27,7 +28,6 @@ from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
 from kernelkb.measure.worker.judge.hidden.hidden_reference import HiddenReference
 from kernelkb.measure.worker.judge.inputs.hidden_inputs import transform_inputs
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase
-from kernelkb.measure.worker.judge.rivals.rival_precision import RivalPrecision
 from kernelkb.measure.worker.runner.reduced_precision import convert_tensors, copy_to_out
 from kernelkb.measure.worker.shared.fp32_precision import fp32_precision
 from kernelkb.model.records.accuracy import Accuracy

@@ -6,8 +6,12 @@ import pytest
 import torch
 
 from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
-from kernelkb.measure.worker.judge.inputs.input_generator import InputGenerator
-from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, RandomPool, same_bits
+from kernelkb.measure.worker.judge.inputs.inputs import (
+    InputGenerator,
+    KernelCase,
+    RandomPool,
+    same_bits,
+)
 from kernelkb.measure.worker.judge.inputs.memory_plan import MemoryPlan
 
 REFERENCE = """\

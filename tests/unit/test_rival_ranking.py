@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelkb.measure.worker.judge.rivals.rival_ranking import (
+from kernelkb.measure.worker.judge.bench.time_candidate import (
     gain_ratio,
     may_gain_nothing,
     rank_rivals,

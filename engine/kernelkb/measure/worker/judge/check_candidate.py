@@ -6,8 +6,8 @@ import random
 import time
 from pathlib import Path
 
-from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers
-from kernelkb.measure.worker.judge.buffers.candidate_calls import (
+from kernelkb.measure.worker.judge.buffers.buffers import (
+    CaseBuffers,
     build_result,
     call_once,
     is_passing,

@@ -1,11 +1,11 @@
-"""Measures what candidate and rival use besides time, and the judge's own time by its steps."""
+"""Memory, energy and own time of candidate and rival, after the pairs are timed."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 
-from kernelkb.measure.worker.judge.bench.energy_stretch import run_energy_stretch
-from kernelkb.measure.worker.judge.bench.step_clock import StepClock
 from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers
 from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
 from kernelkb.measure.worker.judge.timing.peak_memory import MemoryMeter
@@ -15,6 +15,69 @@ from kernelkb.measure.worker.shared.messages.judge_jobs import (
     EnergyStretch,
     ResourceReadings,
 )
+
+
+class StepClock:
+    """Seconds of each step; every moment between two calls of ``finish`` belongs to one step.
+
+    Attributes:
+        seconds: By step, in the order in which they were finished first.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._finished_at = time.monotonic()
+
+    def restart(self) -> None:
+        """Forget the time so far: it belongs to no step."""
+        self._finished_at = time.monotonic()
+
+    def finish(self, step: str) -> None:
+        """Add the time since the last call, or since the start, to a step."""
+        now = time.monotonic()
+        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._finished_at
+        self._finished_at = now
+
+    def move(self, from_step: str, to_step: str, seconds: float) -> None:
+        """Count seconds of a finished step as another step's."""
+        self.seconds[from_step] -= seconds
+        self.seconds[to_step] = self.seconds.get(to_step, 0.0) + seconds
+
+
+_STRETCH_S = 0.8
+"""Contains at least 7 changes of the counter."""
+_PILOT_S = 0.05
+_MAX_BATCH_S = 2.0
+
+
+def run_energy_stretch(timer: RunnerTimer) -> EnergyStretch | None:
+    """Run the planned batch of a runner again and again for about 0.8 s.
+
+    Args:
+        timer: Its batches are planned.
+
+    Returns:
+        When and how often; None where one batch takes more than 2 s.
+
+    Raises:
+        RunnerDied: The runner ended.
+        RunnerError: It reported an error.
+    """
+    batch_s = _time_repeats(timer, 1)
+    if batch_s > _MAX_BATCH_S:
+        return None
+    pilot_count = math.ceil(_PILOT_S / batch_s)  # one batch is mostly the round trip
+    batch_s = _time_repeats(timer, pilot_count) / pilot_count
+    start_s = time.monotonic()
+    calls = timer.repeat_batch(math.ceil(_STRETCH_S / batch_s))
+    return {"start_s": start_s, "end_s": time.monotonic(), "calls": calls}
+
+
+def _time_repeats(timer: RunnerTimer, count: int) -> float:
+    start_s = time.monotonic()
+    timer.repeat_batch(count)
+    return time.monotonic() - start_s
+
 
 SLOT_COUNT = 1
 """Slots of the buffers that calls for memory need."""

@@ -1,15 +1,308 @@
-"""Times a candidate on one case, and reports how the candidate or a baseline failed."""
+"""Times a candidate: rivals ranked, pairs until the interval is narrow, then resources."""
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from kernelkb.measure.worker.judge.bench.paired_bench import PairedBench
+from kernelkb.measure.worker.judge.bench.bench_runners import CANDIDATE, BenchRunners
+from kernelkb.measure.worker.judge.bench.resource_use import ResourceMeter
+from kernelkb.measure.worker.judge.bench.rival_precision import RivalPrecision, check_trial_calls
+from kernelkb.measure.worker.judge.bench.trial_timing import BatchSizes, TrialTimer
 from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
-from kernelkb.measure.worker.judge.rivals.bench_runners import CANDIDATE
-from kernelkb.measure.worker.judge.timing.pair_timing import IncorrectCallError
+from kernelkb.measure.worker.judge.timing.pair_timing import IncorrectCallError, time_pairs
+from kernelkb.measure.worker.judge.timing.plain_answers import is_slower_in_trials, sort_ratios
+from kernelkb.measure.worker.judge.timing.runner_timer import RunnerTimer
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError
-from kernelkb.measure.worker.shared.messages.judge_jobs import BenchJob, BenchJobResult
+from kernelkb.measure.worker.shared.messages.judge_jobs import (
+    BenchJob,
+    BenchJobResult,
+    BenchTimes,
+    PairTimes,
+    ResourceReadings,
+    RivalTimes,
+)
+
+_TRIAL_ERROR = 0.03
+"""Of a few batches, relative; chosen. Rivals that are closer may be in the other order."""
+_LEAST_GAIN = 1.005
+"""A candidate is called faster from 1.01 on."""
+
+
+class RankedRival(NamedTuple):
+    """A rival, and how it is timed against the candidate."""
+
+    name: str
+    times: RivalTimes
+    uses_graph: bool
+
+    @property
+    def call_ns(self) -> float:
+        """Nanoseconds of a call in trial batches."""
+        return (self.uses_graph and self.times["graph_ns"]) or self.times["eager_ns"]
+
+
+def rank_rivals(rival_times: Mapping[str, RivalTimes], *, graph: bool) -> list[RankedRival]:
+    """Return the fastest rival and those within the error of the trials, in their order.
+
+    Args:
+        rival_times: Of trial batches, by name; one at least.
+        graph: Whether the candidate can be captured in a CUDA graph. A rival that cannot is
+            launched one by one, as the candidate is then.
+    """
+    rivals = [
+        RankedRival(name, times, graph and times["graph_ns"] is not None)
+        for name, times in rival_times.items()
+    ]
+    rivals.sort(key=lambda rival: rival.call_ns)
+    limit_ns = (1 + _TRIAL_ERROR) * rivals[0].call_ns
+    return [rival for rival in rivals if rival.call_ns <= limit_ns]
+
+
+def may_gain_nothing(pair_times: PairTimes, rival: RankedRival, other: RankedRival) -> bool:
+    """Return whether a candidate that is faster than one rival may not be faster than another.
+
+    Args:
+        pair_times: Of the candidate and the first rival.
+        rival: The first.
+        other: One that took as long in trial batches, within their error.
+    """
+    gain = gain_ratio(pair_times)
+    least_gain = (1 - _TRIAL_ERROR) * gain * other.call_ns / rival.call_ns
+    return gain > _LEAST_GAIN and least_gain <= 1
+
+
+def gain_ratio(pair_times: PairTimes) -> float:
+    """Return the candidate's speedup, roughly: the median of the pairs."""
+    batches = pair_times["candidate_batches"], pair_times["rival_batches"]
+    return 1 / statistics.median(sort_ratios(*batches))
+
+
+def best_ns(times: RivalTimes) -> float:
+    """Return the nanoseconds of a call as it is fastest: in a graph, where there is one."""
+    return times["graph_ns"] or times["eager_ns"]
+
+
+_MAX_GRAPH_SPEEDUP = 8.0
+"""A launch takes some 15 us one by one and 2 us in a graph (H100)."""
+
+
+class _Trial(NamedTuple):
+    """Trial batches of the candidate and of the rivals in the pool."""
+
+    timer: RunnerTimer
+    """The candidate's."""
+    times: RivalTimes
+    """The same."""
+    rival_times: dict[str, RivalTimes]
+    no_graph_reason: str | None
+
+
+class _TimedPairs(NamedTuple):
+    """Pairs of the candidate and one rival."""
+
+    rival: RankedRival
+    timer: RunnerTimer
+    """The rival's."""
+    uses_graph: bool
+    """Whether batches are CUDA graphs."""
+    pairs: PairTimes
+
+
+class PairedBench:
+    """Candidate against the fastest of its rivals, on one workload."""
+
+    def __init__(self, job: BenchJob, runners: dict[str, RunnerProcess], folder: Path) -> None:
+        self._meter = ResourceMeter(job)
+        self._job, self._folder = job, folder
+        self._runners = BenchRunners(job, runners, folder, self._meter.memory)
+        self._rivals = self._runners.rivals
+        self._precision = RivalPrecision(job)
+        self._sizes = BatchSizes(job)
+        self._trials = TrialTimer(job, self._runners, self._sizes, self._precision)
+        self._left_out: list[str] = []
+
+    def run(self) -> BenchTimes:
+        """Choose batch size and rival, then time pairs of batches until the budget is used.
+
+        Loads nothing of the candidate before the job may start; see ``wait_for_start``.
+        """
+        try:
+            self._runners.wait_for_start()
+            self._meter.steps.restart()
+            return self._time_all()
+        finally:
+            self._runners.slow.close()
+
+    def _time_all(self) -> BenchTimes:
+        idle_read_ns = self._runners.buffers.idle_read_ns()  # before candidate code is loaded
+        trial = self._choose_rivals()
+        self._meter.steps.finish("baselines")
+        trial, timed = self._time_fairly(trial)
+        self._meter.finish_timing(timed.pairs["check_s"])
+        with_energy = not timed.pairs["is_plainly_slower"]
+        return {
+            **timed.pairs,
+            **self._measure_resources(trial.timer, timed.timer, with_energy=with_energy),
+            "rival_name": timed.rival.name,
+            "rivals": trial.rival_times,
+            "precision": self._precision.make_report(),
+            "rejection_reasons": self._rivals.rejection_reasons,
+            "left_out": self._left_out,
+            "uses_graph": timed.uses_graph,
+            "no_graph_reason": None if timed.uses_graph else trial.no_graph_reason,
+            "eager_ns": trial.times["eager_ns"],
+            "layers": self._runners.candidate.sandbox_layers,
+            "copy_ns": self._trials.max_copy_ns(),
+            "idle_read_ns": idle_read_ns,
+            "notes": self._runners.case.notes,
+        }
+
+    def _choose_rivals(self) -> _Trial:
+        """Load all and time trial batches; leave out slow rivals that no verdict depends on."""
+        runners = self._runners
+        timers = runners.load_all()
+        self._meter.steps.finish("load")
+        if runners.slow.are_loading:
+            trial = self._run_trial(*timers)
+            self._meter.steps.finish("baselines")
+            if is_slower_in_trials(trial.times, trial.rival_times):
+                self._left_out = runners.slow.leave_out()
+                self._precision.skipped = runners.slow_names
+                return trial
+        if runners.slow.names:
+            runners.join_slow()
+            timers = runners.attach_all()
+            self._meter.steps.finish("load")
+        return self._run_trial(*timers)
+
+    def _run_trial(self, candidate: RunnerTimer, rivals: dict[str, RunnerTimer]) -> _Trial:
+        """Time trial batches of the candidate and of the rivals in the pool."""
+        first_ns = self._trials.probe_ns(candidate)
+        shortest_ns = min([first_ns, *self._trials.probe_rivals(rivals)])
+        if self._trials.may_use_graph:
+            shortest_ns /= _MAX_GRAPH_SPEEDUP
+        self._runners.renew_buffers(self._sizes.slot_count(shortest_ns))
+        candidate = self._runners.make_timer(self._runners.candidate)
+        if self._trials.may_use_graph and (fault := candidate.find_stream_order_fault()):
+            raise IncorrectCallError(fault)
+        own_times = self._trials.time_candidate(candidate, first_ns)
+        no_graph_reason = candidate.no_graph_reason
+        rival_times = self._trials.compare_rivals(self._rivals.runners)
+        self._precision.base_rivals = list(rival_times)
+        with self._precision.observe(self._runners.buffers):
+            check_trial_calls(candidate)
+        return _Trial(candidate, own_times, rival_times, no_graph_reason)
+
+    def _measure_resources(
+        self, candidate: RunnerTimer, rival: RunnerTimer, *, with_energy: bool
+    ) -> ResourceReadings:
+        runners = self._runners.candidate, self._rivals.runners[rival.name]
+        renew, report = self._runners.renew_buffers, self._runners.write_progress
+        return self._meter.measure(
+            (candidate, rival), runners, renew, report, with_energy=with_energy
+        )
+
+    def _time_fairly(self, trial: _Trial) -> tuple[_Trial, _TimedPairs]:
+        """Time pairs with the fastest rival that is as exact as the candidate; see ``run``.
+
+        Again, where timed calls were less exact than those before and admit more rivals, or where
+        they do not confirm that rivals could be left out.
+
+        Returns:
+            The trial, with the candidate's times anew where it was wrong, and the pairs.
+        """
+        candidate, rival_times = trial.timer, trial.rival_times
+        while True:
+            rival_times |= self._add_reduced_rivals()
+            running = {name: rival_times[name] for name in self._rivals.runners}
+            may_use_graph = trial.times["graph_ns"] is not None
+            timed = self._time_closest(trial, rank_rivals(running, graph=may_use_graph))
+            if self._left_out and not timed.pairs["is_plainly_slower"]:
+                rival_times |= self._time_left_out()
+                # Batches planned by times that are wrong would be of another length.
+                trial = trial._replace(times=self._time_again(candidate, timed.pairs))
+            elif not self._precision.has_new_rivals():
+                return trial, timed
+
+    def _time_closest(self, trial: _Trial, ranked: Sequence[RankedRival]) -> _TimedPairs:
+        """Time pairs with the first rival; with others that may be faster, where that may decide.
+
+        Args:
+            trial: Of the candidate.
+            ranked: Those that trial batches cannot tell apart. All others end.
+
+        Returns:
+            The pairs with the rival over which the candidate gains least.
+        """
+        self._rivals.close(*(self._rivals.runners.keys() - {rival.name for rival in ranked}))
+        first, *others = ranked
+        least = self._time_pairs(trial, first)
+        for other in others:
+            if may_gain_nothing(least.pairs, least.rival, other):
+                timed = self._time_pairs(trial, other)
+                least = min(least, timed, key=lambda one: gain_ratio(one.pairs))
+        return least
+
+    def _time_pairs(self, trial: _Trial, rival: RankedRival) -> _TimedPairs:
+        self._sizes.is_single_call = False
+        candidate, runner = trial.timer, self._rivals.runners[rival.name]
+        timer = self._runners.make_timer(runner)
+        uses_graph = self._plan_pair(candidate, trial.times, timer, rival.times, rival.uses_graph)
+        with self._precision.observe(self._runners.buffers):
+            pairs = time_pairs(self._job, candidate, timer, self._runners.write_progress)
+        self._runners.release_memory(runner)
+        return _TimedPairs(rival, timer, uses_graph, pairs)
+
+    def _time_again(self, candidate: RunnerTimer, pair_times: PairTimes) -> RivalTimes:
+        """Time trial batches of the candidate, whose pairs did not confirm the first ones."""
+        batches = pair_times["candidate_batches"]
+        return self._trials.time_candidate(
+            candidate, statistics.median(batch.runner_ns / batch.calls for batch in batches)
+        )
+
+    def _time_left_out(self) -> dict[str, RivalTimes]:
+        """Load the rivals that were left out after all, and time them and the one that was not."""
+        names, self._left_out = self._left_out, []
+        self._precision.skipped = set()
+        self._sizes.is_single_call = False
+        self._runners.start_again(names)
+        times = self._trials.compare_rivals(self._rivals.runners)
+        self._precision.base_rivals += [name for name in names if name in times]
+        return times
+
+    def _plan_pair(
+        self,
+        candidate: RunnerTimer,
+        candidate_ns: RivalTimes,
+        rival: RunnerTimer,
+        rival_ns: RivalTimes,
+        uses_graph: bool,
+    ) -> bool:
+        """Plan the batches of both in the same way; return whether they are CUDA graphs."""
+        shortest_ns = min(best_ns(candidate_ns), best_ns(rival_ns))
+        self._sizes.is_single_call = self._sizes.is_long(shortest_ns) or candidate.shares_outputs
+        planned_graph = uses_graph
+        if uses_graph:
+            for timer, times in ((rival, rival_ns), (candidate, candidate_ns)):
+                calls = self._sizes.calls_per_batch(times["graph_ns"] or times["eager_ns"])
+                timer.plan_batches(calls, graph=uses_graph)
+                uses_graph = uses_graph and timer.uses_graph
+        if not uses_graph:
+            for timer, times in ((rival, rival_ns), (candidate, candidate_ns)):
+                timer.plan_batches(self._sizes.calls_per_batch(times["eager_ns"]), graph=False)
+        candidate.time_batch()  # the first that is as long as those that count
+        if candidate.shares_outputs and not self._sizes.is_single_call:
+            return self._plan_pair(candidate, candidate_ns, rival, rival_ns, planned_graph)
+        return uses_graph
+
+    def _add_reduced_rivals(self) -> dict[str, RivalTimes]:
+        """Start rivals at the precisions that the candidate's errors admit, and time them."""
+        added = self._precision.start_new_rivals(self._runners.by_name, self._folder)
+        self._runners.load_added(added)
+        return self._trials.compare_rivals(added, verify=True)
 
 
 def time_candidate(

@@ -1,4 +1,4 @@
-"""Input and output buffers of one case: several slots in memory that judge and runners share."""
+"""Shared arrays of a case, the candidate's calls on them, and what is wrong with outputs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import torch
 
 from kernelkb.measure.worker.judge.buffers.output_marks import DrawSlots, OutputMark, OutputMarker
 from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
-from kernelkb.measure.worker.judge.inputs.input_generator import InputGenerator
 from kernelkb.measure.worker.judge.inputs.inputs import (
+    InputGenerator,
     KernelCase,
     Tensors,
     is_poisoned,
+    may_be_unwritten,
     poison,
     same_bits,
 )
@@ -23,6 +24,8 @@ from kernelkb.measure.worker.judge.processes.procfs import thread_runqueue_wait_
 from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, UnsupportedHost
 from kernelkb.measure.worker.shared.memory import Arena, Layout, release_torch_cache
+from kernelkb.measure.worker.shared.messages.judge_jobs import CaseResult, OutputComparison
+from kernelkb.measure.worker.shared.messages.runner_commands import CallCommand
 from kernelkb.measure.worker.shared.messages.specs import Tolerances
 
 _OPEN_TIMEOUT_S = 60.0
@@ -297,3 +300,95 @@ class CaseBuffers:
     def _synchronize(self) -> None:
         if self.case.target == "cuda":
             torch.cuda.synchronize()
+
+
+_MIN_REQUEST_S = 0.1
+
+
+def remaining_s(candidate: RunnerProcess, timeout_s: float) -> float:
+    """Return what is left of the candidate's time; the judge's own time does not count."""
+    return max(_MIN_REQUEST_S, timeout_s - candidate.total_request_s)
+
+
+def call_once(
+    buffers: CaseBuffers, candidate: RunnerProcess, slot: int, timeout_s: float
+) -> tuple[Tensors, str | None]:
+    """Return copies of a slot's outputs after one call, and the error that was reported."""
+    buffers.reset_outputs(slot)
+    command: CallCommand = {"command": "call", "slot": slot, "fills_memory": True}
+    try:
+        candidate.ask(command, remaining_s(candidate, timeout_s))
+    except RunnerError as error:
+        return buffers.copy_outputs(slot), str(error)
+    return buffers.copy_outputs(slot), None
+
+
+def build_result(
+    buffers: CaseBuffers, slot: int, comparison: OutputComparison, kernel_error: str | None
+) -> CaseResult:
+    """Return the result of one call, with what the candidate wrote besides its outputs."""
+    return {
+        **comparison,
+        "name": buffers.case.case_spec["name"],
+        "kernel_error": kernel_error,
+        "tampering": buffers.find_tampering(slot),
+        "is_deterministic": True,
+        "has_tf32_error": False,
+    }
+
+
+def is_passing(result: CaseResult) -> bool:
+    """Return whether the outputs are correct and nothing else was wrong."""
+    return result["correct"] and not result["kernel_error"] and not result["tampering"]
+
+
+_SLOW_COMPARISON_S = 0.5
+"""At least 15 timed calls are compared: more would take as long as all the rest of a bench."""
+_WHOLE_COMPARISONS = 2
+"""Before a sample suffices: the first may take longer, as may one beside other load."""
+
+
+def find_slot_fault(buffers: CaseBuffers, slot: int, outputs: Tensors) -> str | None:
+    """Report what is wrong with a call: it changed memory that is not its own, or is incorrect.
+
+    Args:
+        buffers: Of the batch.
+        slot: That of the call.
+        outputs: Copies of what the call left.
+    """
+    tampering = buffers.find_tampering(slot)
+    if tampering:
+        return tampering
+    comparison = compare_call(buffers, slot, outputs)
+    if comparison["correct"]:
+        return None
+    if comparison["nan_count"]:
+        return f"{comparison['nan_count']} elements were not written when the call had returned"
+    return f"a timed call was wrong in {1 - comparison['matched_ratio']:.1%} of its elements"
+
+
+def compare_call(buffers: CaseBuffers, slot: int, outputs: Tensors) -> OutputComparison:
+    """Compare outputs, or a sample of their rows where comparing all of them took long.
+
+    All elements are looked at for ones that were not written: then the whole outputs decide.
+
+    Args:
+        buffers: Of the call.
+        slot: Its.
+        outputs: Copies of what it left.
+    """
+    if _may_sample(buffers.case) and not may_be_unwritten(outputs):
+        return buffers.compute_reference(slot, sampled=True).compare(outputs)
+    start = time.monotonic()
+    comparison = buffers.compute_reference(slot).compare(outputs)
+    buffers.case.comparison_times.append(time.monotonic() - start)
+    return comparison
+
+
+def _may_sample(case: KernelCase) -> bool:
+    """Return whether comparing is slow, and not only once, and what is not written is seen."""
+    times = case.comparison_times
+    if len(times) < _WHOLE_COMPARISONS or min(times) < _SLOW_COMPARISON_S:
+        return False
+    has_poison = not any(spec["starts_as"] for spec in case.output_specs)
+    return has_poison and case.plan.has_distributions  # else the memory is too short for a sample

@@ -1,23 +1,25 @@
-"""Compares outputs with the reference, within limits that follow from the reference's own error."""
+"""Compares outputs with the oracle, and proves that wrong outputs are rejected."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 
 from kernelkb.measure.worker.judge.compare.accuracy import RelativeError
-from kernelkb.measure.worker.judge.compare.error_limits import ErrorLimits, ReferenceErrors
+from kernelkb.measure.worker.judge.compare.error_limits import (
+    ErrorLimits,
+    OutputErrors,
+    ReferenceErrors,
+)
 from kernelkb.measure.worker.judge.compare.oracle import (
     TRUNCATED_BITS,
     Oracle,
     OraclePiece,
+    take_rows,
     truncate_inputs,
 )
-from kernelkb.measure.worker.judge.compare.output_errors import OutputErrors
-from kernelkb.measure.worker.judge.compare.row_pieces import take_rows
-from kernelkb.measure.worker.judge.compare.wrong_outputs import make_wrong_outputs
 from kernelkb.measure.worker.judge.inputs.chunks import CHUNK_ELEMENTS, MeanSquare, split_alike
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, Tensors
 from kernelkb.measure.worker.judge.inputs.reference_operations import convolves, multiplies_matrices
@@ -25,6 +27,70 @@ from kernelkb.measure.worker.shared.fp32_precision import fp32_precision
 from kernelkb.measure.worker.shared.memory import release_torch_cache
 from kernelkb.measure.worker.shared.messages.judge_jobs import OutputComparison
 from kernelkb.measure.worker.shared.messages.specs import ArraySpec, Precision, Tolerances
+
+_MIN_ROWS = 2
+_CLEAR_FACTOR = 2.0
+"""Small elements are tested where they are this many times more than may be wrong."""
+
+
+def make_wrong_outputs(
+    oracle: torch.Tensor,
+    inputs: Sequence[torch.Tensor],
+    swapped: Iterable[torch.Tensor],
+    off_share: float,
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield names and outputs, none of them equal to the correct one.
+
+    Args:
+        oracle: The correct output, any shape.
+        inputs: Those of the reference's inputs that have the output's shape; one may have been
+            copied.
+        swapped: What the reference returns for inputs that are exchanged.
+        off_share: Share of elements that may be wrong relative to their own value.
+    """
+    for name, output in _iter_outputs(oracle, inputs, swapped, off_share):
+        if not torch.equal(output, oracle):
+            yield name, output
+
+
+def _iter_outputs(
+    oracle: torch.Tensor,
+    inputs: Sequence[torch.Tensor],
+    swapped: Iterable[torch.Tensor],
+    off_share: float,
+) -> Iterator[tuple[str, torch.Tensor]]:
+    flat = oracle.reshape(-1)
+    yield "all zeros", torch.zeros_like(oracle)
+    yield "all ones", torch.ones_like(oracle)
+    yield "the correct values shifted by one", flat.roll(1).reshape(oracle.shape)
+    yield "the correct values reversed", flat.flip(0).reshape(oracle.shape)
+    if oracle.is_floating_point():
+        yield "the mean everywhere", oracle.mean().expand_as(oracle)
+        yield "NaN everywhere", torch.full_like(oracle, float("nan"))
+        if oracle.numel() and bool(oracle.isfinite().all()):
+            yield from _iter_partly_wrong(oracle, off_share)
+    for tensor in inputs:
+        yield "a copy of an input", tensor.to(oracle.dtype)
+    for output in swapped:
+        yield "two inputs exchanged", output
+
+
+def _iter_partly_wrong(
+    oracle: torch.Tensor, off_share: float
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield outputs that are right in most elements, or in the large ones."""
+    largest_at = int(oracle.abs().argmax())
+    one = oracle.reshape(-1).clone()
+    one[largest_at] *= -1
+    yield "one element of the wrong sign", one.reshape(oracle.shape)
+    if oracle.dim() and oracle.shape[0] >= _MIN_ROWS:
+        row = oracle.clone()
+        row[largest_at // (oracle.numel() // oracle.shape[0])] = 0.0
+        yield "one row of zeros", row
+    is_small = (oracle.abs() < oracle.square().mean().sqrt()) & (oracle != 0)
+    if float(is_small.float().mean()) > _CLEAR_FACTOR * off_share:
+        yield "zero below the root mean square", oracle.masked_fill(is_small, 0.0)
+
 
 _FEW_OUTPUTS = 4096
 """With fewer elements the reference's own error may be zero by chance: inputs are perturbed too."""

@@ -7,19 +7,19 @@ import secrets
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 import torch
 
-from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers
-from kernelkb.measure.worker.judge.buffers.candidate_calls import (
+from kernelkb.measure.worker.judge.buffers.buffers import (
+    CaseBuffers,
     build_result,
     call_once,
     is_passing,
     remaining_s,
 )
+from kernelkb.measure.worker.judge.compare.oracle import count_rows, has_rows
 from kernelkb.measure.worker.judge.hidden.hidden_reference import HiddenReference, UndefinedError
-from kernelkb.measure.worker.judge.hidden.index_range import is_drawn_integer, takes_all_integers
-from kernelkb.measure.worker.judge.hidden.row_cases import make_row_cases
 from kernelkb.measure.worker.judge.inputs.hidden_inputs import (
     DESCRIPTIONS,
     NON_FINITE,
@@ -29,12 +29,85 @@ from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, Tensors
 from kernelkb.measure.worker.judge.inputs.memory_plan import NO_DISTRIBUTIONS_NOTE
 from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, UnsupportedHost
+from kernelkb.measure.worker.shared.memory import array_bytes
 from kernelkb.measure.worker.shared.messages.judge_jobs import CaseResult, CheckJob
-from kernelkb.measure.worker.shared.messages.runner_commands import (
-    MAX_MISSING_PARAMETERS,
-    Answer,
+from kernelkb.measure.worker.shared.messages.runner_commands import MAX_MISSING_PARAMETERS, Answer
+from kernelkb.measure.worker.shared.messages.specs import (
+    ArraySpec,
+    CaseSpec,
+    Distribution,
+    InputSpec,
+    Reference,
 )
-from kernelkb.measure.worker.shared.messages.specs import CaseSpec, Distribution
+
+
+def takes_all_integers(reference: Reference, case_spec: CaseSpec) -> bool:
+    """Return whether the reference runs with the least and the largest value of integer inputs.
+
+    It runs on a CPU: on a GPU an index outside of its array would end the judge.
+    """
+    case = KernelCase("cpu", reference, case_spec)
+    inputs = case.make_inputs(0)
+    arrays = [
+        (array, int(spec["scale"]) - 1)
+        for array, spec in zip(inputs, case.input_specs, strict=True)
+        if is_drawn_integer(spec)
+    ]
+    for pick in (min, max):
+        for array, largest in arrays:
+            array.fill_(pick(0, largest))
+        try:
+            case.run_reference(inputs, None)
+        except Exception:  # the reference's own: any size may be impossible
+            return False
+    return True
+
+
+def is_drawn_integer(spec: InputSpec) -> bool:
+    """Return whether an input holds random integers."""
+    return spec["fill"] == "integers" and spec["dtype"].startswith(("int", "uint"))
+
+
+_MAX_BYTES = 2**28
+"""Of inputs and outputs: larger ones take seconds to compare."""
+_SpecT = TypeVar("_SpecT", bound=ArraySpec)
+
+
+def make_row_cases(case: KernelCase) -> list[CaseSpec]:
+    """Return cases of 1, of all but one, and of a drawn number of a case's rows.
+
+    None where its outputs and some inputs do not share a first dimension, are large, or memory is
+    to be saved.
+    """
+    rows = count_rows(case)
+    size = sum(map(array_bytes, (*case.input_specs, *case.output_specs)))
+    if rows < 2 or size > _MAX_BYTES or case.plan.in_pieces:
+        return []
+    counts = {1, rows - 1, random.SystemRandom().randrange(1, rows)}
+    return [_make_row_case(case, rows, count) for count in sorted(counts)]
+
+
+def _make_row_case(case: KernelCase, rows: int, count: int) -> CaseSpec:
+    spec = case.case_spec.copy()
+    spec["name"] = f"{count} of its {rows} rows"
+    spec["selftest"], spec["distributions"] = False, []
+    spec["inputs"] = [
+        value if "value" in value else _take_rows([value], rows, count)[0]
+        for value in spec["inputs"]
+    ]
+    spec["outputs"] = _take_rows(spec["outputs"], rows, count)
+    return spec
+
+
+def _take_rows(specs: Sequence[_SpecT], rows: int, count: int) -> list[_SpecT]:
+    taken = []
+    for spec in specs:
+        one = spec.copy()
+        if has_rows(spec, rows):
+            one["shape"] = [count, *spec["shape"][1:]]
+        taken.append(one)
+    return taken
+
 
 _MIN_BUDGET_S = 4.0
 _BUDGET_SHARE = 0.5

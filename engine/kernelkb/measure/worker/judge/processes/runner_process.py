@@ -1,22 +1,24 @@
-"""One runner process, seen from the judge: start it, send commands, enforce limits, kill it."""
+"""A runner process: its environment, its limits, and the commands that it answers."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import secrets
 import signal
+import site
 import socket
 import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NamedTuple, NoReturn, TypeAlias
 
-from kernelkb.measure.worker.judge.processes import procfs, runner_environment
+from kernelkb.measure.worker.judge.processes import procfs
 from kernelkb.measure.worker.judge.processes.pauser import ProcessPauser
-from kernelkb.measure.worker.judge.processes.runner_limits import LimitWatch
 from kernelkb.measure.worker.shared.channel import ProtocolError, receive, send
 from kernelkb.measure.worker.shared.failures import (
     RunnerDied,
@@ -27,8 +29,159 @@ from kernelkb.measure.worker.shared.failures import (
     make_printable,
     read_log_tail,
 )
-from kernelkb.measure.worker.shared.messages.runner_commands import Answer, Command
-from kernelkb.measure.worker.shared.messages.specs import RunnerSpec, RunnerStatus, Target
+from kernelkb.measure.worker.shared.messages.runner_commands import Answer, Command, ServeJob
+from kernelkb.measure.worker.shared.messages.specs import (
+    RunnerLimits,
+    RunnerSpec,
+    RunnerStatus,
+    Target,
+)
+
+StartRunner: TypeAlias = Callable[
+    [Sequence[str], ServeJob, Path, IO[bytes], Mapping[str, str]], "subprocess.Popen[bytes]"
+]
+"""Starts the process of a runner, with the arguments of ``start_interpreter``."""
+_WORKER_SCRIPT = Path(__file__).parents[2] / "start.py"
+
+_CACHE_VARIABLES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
+# Without fixed thresholds malloc adapts them to what was freed before: of two equal processes one
+# reuses its heap and the other takes a page fault for every 4 KiB of every output.
+_MALLOC_VARIABLES = {
+    "MALLOC_MMAP_THRESHOLD_": str(2**30),
+    "MALLOC_TRIM_THRESHOLD_": str(2**30),
+    "MALLOC_TOP_PAD_": str(2**26),
+}
+
+
+def build_environment(
+    spec: RunnerSpec, target: Target, private_folder: Path | None
+) -> dict[str, str]:
+    """Return all environment variables of a runner.
+
+    Args:
+        spec: The runner.
+        target: ``cpu`` or ``cuda``.
+        private_folder: The only folder that a sandboxed runner may write to, besides its cache
+            folder; None without a sandbox.
+    """
+    # The judge's idle OpenMP threads must not spin; a runner's may.
+    variables = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    # A pool of compiler processes takes longer to start than a reference takes to compile.
+    variables["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+    variables |= _MALLOC_VARIABLES
+    if target == "cpu":
+        # Unbound threads that were stopped may all resume on one core and spin there in turn.
+        # The order is the same for all runners, of which one runs at a time, since cores are not
+        # equal: devices interrupt the first, so it comes last.
+        cores = sorted(os.sched_getaffinity(0))
+        places = (f"{{{core}}}" for core in cores[1:] + cores[:1])
+        variables["OMP_PLACES"] = ",".join(places)
+        variables["OMP_PROC_BIND"] = "true"
+    if private_folder is None:
+        return variables
+    folder = str(private_folder)
+    variables |= dict.fromkeys(("HOME", "TMPDIR", "CUDA_CACHE_PATH"), folder)
+    variables |= dict.fromkeys(_CACHE_VARIABLES, spec["cache_folder"] or folder)
+    # torch may be installed below the user's home folder.
+    return {**variables, "PYTHONUSERBASE": site.getuserbase()}
+
+
+def make_job(
+    spec: RunnerSpec, target: Target, channel: socket.socket, *, is_confined: bool
+) -> ServeJob:
+    """Return the job of a runner that answers on a channel.
+
+    Args:
+        spec: The runner.
+        target: ``cpu`` or ``cuda``.
+        channel: Its end of the channel, which it inherits.
+        is_confined: Whether it is sandboxed; if not, it adopts the orphans of its code itself.
+    """
+    return {
+        "mode": "serve",
+        "target": target,
+        "code": spec["code"],
+        "channel": channel.fileno(),
+        "adopts_orphans": not is_confined,
+    }
+
+
+def start_interpreter(
+    sandbox: Sequence[str],
+    job: ServeJob,
+    folder: Path,
+    log_file: IO[bytes],
+    environment: Mapping[str, str],
+) -> subprocess.Popen[bytes]:
+    """Start a runner's interpreter.
+
+    Args:
+        sandbox: The command that confines it; empty for none.
+        job: Written to the folder.
+        folder: Its working directory.
+        log_file: Receives what it prints.
+        environment: All its variables.
+    """
+    job_file = folder / "job.json"
+    job_file.write_text(json.dumps(job), encoding="utf-8")
+    return subprocess.Popen(
+        [*sandbox, sys.executable, "-P", str(_WORKER_SCRIPT), str(job_file)],
+        stdin=subprocess.DEVNULL,
+        stdout=log_file,
+        stderr=subprocess.STDOUT,
+        pass_fds=(job["channel"],),
+        env=environment,
+        cwd=folder,
+    )
+
+
+_COUNT_INTERVAL_S = 0.4
+"""Between counts of a runner's processes, each of which reads all of /proc."""
+
+
+class ExceededLimit(NamedTuple):
+    """A limit that a runner exceeds."""
+
+    status: RunnerStatus
+    detail: str
+    """What it did, as a sentence."""
+
+
+class LimitWatch:
+    """Watches one process."""
+
+    def __init__(self, limits: RunnerLimits, *, counts_processes: bool) -> None:
+        """Watch nothing yet.
+
+        Args:
+            limits: What it may use.
+            counts_processes: Whether the number of processes that runners started counts.
+        """
+        self._limits, self._counts_processes = limits, counts_processes
+        self._last_count_at = 0.0
+
+    def find_exceeded(self, pid: int) -> ExceededLimit | None:
+        """Return a limit that the process exceeds now."""
+        status = procfs.read_status(pid)
+        used_kib = sum(int(status.get(key, "0").split()[0]) for key in ("RssAnon", "RssShmem"))
+        if used_kib * 1024 > self._limits["memory_bytes"]:
+            gib = self._limits["memory_bytes"] / 2**30
+            return ExceededLimit("out-of-memory", f"it took more than {gib:.1f} GiB of memory")
+        exceeded = _compare(int(status.get("Threads", "0")), "threads", self._limits["threads"])
+        if exceeded or not self._counts_processes:
+            return exceeded
+        if time.monotonic() - self._last_count_at < _COUNT_INTERVAL_S:
+            return None
+        self._last_count_at = time.monotonic()
+        count = len(procfs.list_all_descendants())
+        return _compare(count, "processes", self._limits["processes"])
+
+
+def _compare(count: int, noun: str, limit: int) -> ExceededLimit | None:
+    if count <= limit:
+        return None
+    return ExceededLimit("limit-exceeded", f"it started more than {limit} {noun}")
+
 
 _READY_TIMEOUT_S = 120.0  # importing torch takes seconds, more where several processes do so
 _POLL_S = 0.05
@@ -55,7 +208,7 @@ class RunnerProcess:
         spec: RunnerSpec,
         target: Target,
         folder: Path,
-        start: runner_environment.StartRunner = runner_environment.start_interpreter,
+        start: StartRunner = start_interpreter,
     ) -> None:
         """Start the process.
 
@@ -78,10 +231,10 @@ class RunnerProcess:
         self._is_confined, self._may_fork = bool(sandbox), spec["may_fork"]
         self._limit_watch = LimitWatch(spec["limits"], counts_processes=self._is_confined)
         self._log_file = (self._folder / "log").open("w+b")  # the runner may replace it by name
-        env = runner_environment.build_environment(spec, target, self._folder if sandbox else None)
+        env = build_environment(spec, target, self._folder if sandbox else None)
         self._channel, runner_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with runner_end:
-            job = runner_environment.make_job(spec, target, runner_end, is_confined=bool(sandbox))
+            job = make_job(spec, target, runner_end, is_confined=bool(sandbox))
             self._process = start(sandbox, job, self._folder, self._log_file, env)
         self.pid = self._process.pid
         procfs.register_runner(self.pid)

@@ -28,8 +28,7 @@ from collections.abc import Callable
 
 import torch
 
-from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers
-from kernelkb.measure.worker.judge.buffers.output_faults import compare_call
+from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers, compare_call
 from kernelkb.measure.worker.judge.processes import procfs
 from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
 from kernelkb.measure.worker.judge.timing.pair_timing import IncorrectCallError

@@ -1,32 +1,160 @@
-"""Times one runner process, batch by batch, on rotating shared-memory buffers."""
+"""Times batches of one runner's calls, and separate calls, and looks at their outputs."""
 
 from __future__ import annotations
 
+import os
 import random
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
 
-from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers
-from kernelkb.measure.worker.judge.buffers.output_faults import find_slot_fault
+from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers, find_slot_fault
 from kernelkb.measure.worker.judge.buffers.output_marks import DrawSlots, OutputMark
 from kernelkb.measure.worker.judge.inputs.inputs import Tensors
 from kernelkb.measure.worker.judge.processes.procfs import (
+    cpu_ticks,
+    cpu_time_ns,
     runqueue_wait_ns,
     share_core,
     thread_runqueue_wait_ns,
 )
 from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
-from kernelkb.measure.worker.judge.processes.threads import RunnerThreads
-from kernelkb.measure.worker.judge.timing.separate_calls import MAX_CALLS, time_separate_calls
-from kernelkb.measure.worker.judge.timing.timed_batch import TimedBatch, draw_none
-from kernelkb.measure.worker.shared.failures import make_printable
+from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, make_printable
 from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
 from kernelkb.measure.worker.shared.messages.runner_commands import (
     CaptureCommand,
     RepeatCommand,
     RunBatchCommand,
 )
+
+
+def draw_none(_slots: Sequence[int]) -> list[int]:
+    """Have no outputs returned; of the type ``DrawSlots``."""
+    return []
+
+
+class TimedBatch(NamedTuple):
+    """A batch that was timed, while its outputs are in the buffers still."""
+
+    batch: Batch
+    slots: list[int]
+    """In the order of the calls."""
+    outputs: dict[int, Tensors]
+    """Copies for the slots that were drawn."""
+    marks: list[OutputMark] | None = None
+    """Of all calls, where they were read when each had ended; None: they can be read still."""
+    kept_outputs: Mapping[int, Tensors] = {}
+    """Copies for all slots, where they were made when each call had ended."""
+
+
+_SPIN_DOWN_S = 0.1
+"""OpenMP threads spin for a while after a region before they sleep."""
+_IDLE_SAMPLE_S = 0.05
+"""How long to watch a process that runs without a command."""
+_BUSY_SAMPLE_S = 0.3
+_THREADS_TIMEOUT_S = 60.0
+
+
+class RunnerThreads:
+    """Threads of one runner's process."""
+
+    def __init__(self, runner: RunnerProcess) -> None:
+        self._runner = runner
+        self._warm_count = 0
+
+    def note_warm(self) -> None:
+        """Take the present number for that of a process that has made its first calls."""
+        self._warm_count = self._runner.thread_count()
+
+    def count_new(self) -> int:
+        """Return how many more there are than when it was warm; 0 if the process ended."""
+        with suppress(OSError, ValueError):
+            return max(0, self._runner.thread_count() - self._warm_count)
+        return 0
+
+    def busy_cores(self, command: RunBatchCommand) -> float:
+        """Return the mean number of cores that the process keeps busy, over 0.3 s of batches.
+
+        Args:
+            command: Runs one batch. The process is stopped afterwards.
+        """
+        time.sleep(_SPIN_DOWN_S)
+        wall_s, ticks = 0.0, cpu_ticks(self._runner.pid)
+        while wall_s < _BUSY_SAMPLE_S:
+            start = time.perf_counter()
+            self._runner.ask(command, _THREADS_TIMEOUT_S)
+            wall_s += time.perf_counter() - start
+        self._runner.pause()
+        return (cpu_ticks(self._runner.pid) - ticks) / os.sysconf("SC_CLK_TCK") / wall_s
+
+    def idle_cpu_ns(self) -> float:
+        """Return the CPU time that the process uses in 50 ms without a command; 0 if it ended.
+
+        Threads of OpenMP, which spin for a while, have gone to sleep by then.
+        """
+        with suppress(RunnerDied, RunnerError):
+            self._runner.ask({"command": "synchronize"}, _THREADS_TIMEOUT_S)
+            time.sleep(_SPIN_DOWN_S)
+            start_ns = cpu_time_ns(self._runner.pid)
+            time.sleep(_IDLE_SAMPLE_S)
+            used_ns = cpu_time_ns(self._runner.pid) - start_ns
+            self._runner.pause()
+            return float(max(0, used_ns))
+        return 0.0
+
+
+MAX_CALLS = 16
+_LEAD_CALLS = 1
+"""Calls before those that count: the runner has just been resumed."""
+_TIMEOUT_S = 60.0
+
+
+class SeparateCalls(NamedTuple):
+    """Calls that were timed one by one, and what each had left when it ended."""
+
+    judge_ns: float
+    """Of a call by the judge's clock: the median of those that count."""
+    runner_ns: float
+    """The same by the runner's clock."""
+    outputs: dict[int, Tensors]
+    """Copies, by slot."""
+    marks: list[OutputMark]
+    """In the order of the calls."""
+
+
+def time_separate_calls(
+    runner: RunnerProcess, buffers: CaseBuffers, slots: Sequence[int]
+) -> SeparateCalls:
+    """Call on each slot; raises like ``RunnerProcess.ask``.
+
+    Args:
+        runner: Bound to the buffers.
+        buffers: Of a CPU; the slots' inputs are drawn anew.
+        slots: Two at least.
+    """
+    judge_ns: list[float] = []
+    runner_ns: list[float] = []
+    outputs: dict[int, Tensors] = {}
+    marks: list[OutputMark] = []
+    for slot in slots:
+        buffers.draw(slot)
+        buffers.expect_calls([slot])
+        with share_core(runner.pid):
+            start_ns = time.perf_counter_ns()
+            answer = runner.ask(
+                {"command": "run-batch", "slots": [slot]}, _TIMEOUT_S, is_timed=True
+            )
+            elapsed_ns = time.perf_counter_ns() - start_ns
+        marks += buffers.read_marks([slot], runner)
+        outputs[slot] = buffers.copy_outputs(slot, runner)
+        judge_ns.append(elapsed_ns)
+        runner_ns.append(runner.parse_time_ns(answer, "runner_ns"))
+    runner.pause()
+    typical_ns = [statistics.median(side[_LEAD_CALLS:]) for side in (judge_ns, runner_ns)]
+    return SeparateCalls(typical_ns[0], typical_ns[1], outputs, marks)
+
 
 CALL_TIMEOUT_S = 60.0
 """For one call, a capture, or the first batch."""

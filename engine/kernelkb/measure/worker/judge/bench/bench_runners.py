@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from kernelkb.measure.worker.judge.bench.rival_precision import wait_until_ready
+from kernelkb.measure.worker.judge.bench.slow_rivals import RivalPool, SlowRivals, compiles_late
 from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase
 from kernelkb.measure.worker.judge.inputs.memory_plan import plan_case_memory
 from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
 from kernelkb.measure.worker.judge.processes.wait_for_start import wait_for_start
-from kernelkb.measure.worker.judge.rivals.rival_pool import RivalPool
-from kernelkb.measure.worker.judge.rivals.rival_precision import wait_until_ready
-from kernelkb.measure.worker.judge.rivals.slow_rivals import SlowRivals, compiles_late
 from kernelkb.measure.worker.judge.timing.peak_memory import (
     MemoryMeter,
     is_device_memory_short,

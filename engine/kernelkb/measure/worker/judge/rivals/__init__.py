@@ -1,1 +1,0 @@
-"""What a candidate is compared with: rivals started, ranked and kept fair."""
