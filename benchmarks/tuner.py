@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from kernelkb.tune.recorded_space import RecordedSpace, read_recorded_space
-from kernelkb.tune.replay import STRATEGIES, replay_search
+from kernelkb.tune.replay import replay_search
 from kernelkb.tune.space import EnumeratedSpace
-from kernelkb.tune.strategies.encode import encode_rows
-from kernelkb.tune.strategies.model_search import ModelSearch, Search
-from kernelkb.tune.strategies.prior import build_prior
+from kernelkb.tune.strategies.model_search import ModelSearch
+from kernelkb.tune.strategies.predictions import build_prior
+from kernelkb.tune.strategies.table import STRATEGIES, Search
 
 _BUDGET = 400
 _TOLERANCE = 0.05
@@ -48,7 +48,9 @@ def main() -> None:
     print(f"{'space':32} {'strategy':28} {'median':>7} {'mean':>7} {'solved':>7} {'s a run':>8}")
     for file in options.files:
         recorded = read_recorded_space(file)
-        strategies = {name: STRATEGIES[name] for name in options.strategies}
+        strategies: dict[str, Callable[[EnumeratedSpace, int], Search]] = {
+            name: STRATEGIES[name].load() for name in options.strategies
+        }
         if options.elsewhere:
             strategies["model, prior"] = _start_with_prior(read_recorded_space(options.elsewhere))
         rows = _play_ours(recorded, strategies, options.seeds, options.outstanding)
@@ -70,7 +72,7 @@ def _start_with_prior(elsewhere: RecordedSpace) -> Callable[[EnumeratedSpace, in
     """Return what starts the model with a search elsewhere as its prior."""
 
     def start(space: EnumeratedSpace, seed: int) -> Search:
-        search = STRATEGIES["model"](elsewhere.space, seed + 1000)
+        search = STRATEGIES["model"].load()(elsewhere.space, seed + 1000)
         trials: list[tuple[dict[str, int], float | None]] = []
         while len(trials) < _TRIALS_ELSEWHERE and (index := search.propose()) is not None:
             time = float(elsewhere.times[index])
@@ -79,7 +81,7 @@ def _start_with_prior(elsewhere: RecordedSpace) -> Callable[[EnumeratedSpace, in
             )
             search.record(index, trials[-1][1])
         prior = build_prior(space, [trials])
-        return ModelSearch(encode_rows(space.rows), seed, prior=prior)
+        return ModelSearch(space, seed, prior=prior)
 
     return start
 

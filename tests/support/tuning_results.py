@@ -8,7 +8,7 @@ from kernelkb.model.kernels.tuning import (
     TuningResult,
     TuningTrial,
 )
-from kernelkb.tune.rejections import analyse_rejections, measure_convergence
+from kernelkb.tune.outcome import analyse_rejections, measure_convergence
 
 VALUES = {
     "BLOCK_M": [16, 32, 64, 128, 256],

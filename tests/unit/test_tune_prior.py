@@ -8,10 +8,14 @@ import pytest
 from kernelkb.tune.recorded_space import RecordedSpace
 from kernelkb.tune.replay import replay_search
 from kernelkb.tune.space import EnumeratedSpace
-from kernelkb.tune.strategies.encode import encode_rows
 from kernelkb.tune.strategies.gaussian_process import GaussianProcess
 from kernelkb.tune.strategies.model_search import ModelSearch
-from kernelkb.tune.strategies.prior import LEAST_TRIALS, MAX_SPACES, build_prior, list_promising
+from kernelkb.tune.strategies.predictions import (
+    LEAST_TRIALS,
+    MAX_SPACES,
+    build_prior,
+    list_promising,
+)
 
 _SIZES = (8, 16, 32, 64, 96, 128, 192, 256)
 
@@ -44,9 +48,9 @@ def recorded():
 
 
 def count_trials(recorded, prior, seeds=8):
-    points = encode_rows(recorded.space.rows)
     found = [
-        replay_search(recorded, ModelSearch(points, seed, prior=prior), 200, 0.01).solved_at or 200
+        replay_search(recorded, ModelSearch(recorded.space, seed, prior=prior), 200, 0.01).solved_at
+        or 200
         for seed in range(seeds)
     ]
     return sum(found) / len(found)
@@ -68,7 +72,7 @@ def test_a_prior_that_does_not_hold_is_overcome(recorded):
 
 def test_what_elsewhere_promises_is_tried_after_what_was_asked_for_first(recorded):
     prior = build_prior(recorded.space, [draw_trials(recorded.space, 120)])
-    search = ModelSearch(encode_rows(recorded.space.rows), 0, first=[5], prior=prior)
+    search = ModelSearch(recorded.space, 0, first=[5], prior=prior)
 
     assert [search.propose() for _ in range(5)] == [5, *list_promising(prior, 4)]
 
@@ -133,9 +137,8 @@ def test_a_trend_carries_the_prediction_beyond_the_observations():
 
 
 def test_results_arrive_later_with_several_outstanding(recorded):
-    points = encode_rows(recorded.space.rows)
-    at_once = replay_search(recorded, ModelSearch(points, 0), 60, -1.0, outstanding=16)
-    alone = replay_search(recorded, ModelSearch(points, 0), 60, -1.0)
+    at_once = replay_search(recorded, ModelSearch(recorded.space, 0), 60, -1.0, outstanding=16)
+    alone = replay_search(recorded, ModelSearch(recorded.space, 0), 60, -1.0)
 
     assert len(at_once.best_times) == len(alone.best_times) == 60
     assert at_once.best_times[:16] == alone.best_times[:16]

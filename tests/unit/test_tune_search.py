@@ -8,12 +8,11 @@ import pytest
 
 from kernelkb.errors import BadValueError
 from kernelkb.tune.recorded_space import read_recorded_space
-from kernelkb.tune.replay import STRATEGIES, replay_search
-from kernelkb.tune.strategies.encode import encode_rows
+from kernelkb.tune.replay import replay_search
 from kernelkb.tune.strategies.gaussian_process import GaussianProcess
-from kernelkb.tune.strategies.importance import rank_tunables
-from kernelkb.tune.strategies.latin_hypercube import sample_latin_hypercube
-from kernelkb.tune.strategies.model_search import SEED_COUNT, ModelSearch
+from kernelkb.tune.strategies.model_search import SEED_COUNT, ModelSearch, sample_latin_hypercube
+from kernelkb.tune.strategies.predictions import rank_tunables
+from kernelkb.tune.strategies.table import STRATEGIES
 
 
 def time_configuration(m, n, stages):
@@ -86,7 +85,7 @@ def test_what_is_no_recorded_space_is_refused(tmp_path, text):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_each_configuration_is_proposed_once_until_all_were(strategy, recorded):
-    search = STRATEGIES[strategy](recorded.space, 0)
+    search = STRATEGIES[strategy].load()(recorded.space, 0)
     count = 40 if strategy == "tpe" else len(recorded.times)
     proposed = []
     for _ in range(count):
@@ -102,7 +101,9 @@ def test_each_configuration_is_proposed_once_until_all_were(strategy, recorded):
 def test_the_model_needs_a_fraction_of_what_chance_needs(recorded):
     def count(strategy):
         found = [
-            replay_search(recorded, STRATEGIES[strategy](recorded.space, seed), 384).solved_at
+            replay_search(
+                recorded, STRATEGIES[strategy].load()(recorded.space, seed), 384
+            ).solved_at
             for seed in range(5)
         ]
         return sum(found) / len(found)
@@ -112,7 +113,7 @@ def test_the_model_needs_a_fraction_of_what_chance_needs(recorded):
 
 def test_a_search_is_the_same_for_the_same_seed_and_results(recorded):
     def play():
-        search = STRATEGIES["model"](recorded.space, 3)
+        search = STRATEGIES["model"].load()(recorded.space, 3)
         order = []
         for _ in range(30):
             index = search.propose()
@@ -125,7 +126,7 @@ def test_a_search_is_the_same_for_the_same_seed_and_results(recorded):
 
 
 def test_several_proposals_without_a_result_differ(recorded):
-    search = STRATEGIES["model"](recorded.space, 1)
+    search = STRATEGIES["model"].load()(recorded.space, 1)
     for _ in range(SEED_COUNT):
         index = search.propose()
         search.record(index, float(min(recorded.times[index], 100.0)))
@@ -135,16 +136,15 @@ def test_several_proposals_without_a_result_differ(recorded):
 
 
 def test_known_results_are_not_proposed_and_the_first_ones_come_first(recorded):
-    points = encode_rows(recorded.space.rows)
     known = [(index, float(recorded.times[index])) for index in range(50)]
-    search = ModelSearch(points, 0, known=known, first=[3, 60, 61])
+    search = ModelSearch(recorded.space, 0, known=known, first=[3, 60, 61])
 
     assert [search.propose() for _ in range(2)] == [60, 61]
     assert all(search.propose() >= 50 for _ in range(30))
 
 
 def test_a_space_of_failures_is_searched_to_its_end(recorded):
-    search = STRATEGIES["model"](recorded.space, 0)
+    search = STRATEGIES["model"].load()(recorded.space, 0)
     for _ in range(len(recorded.times)):
         search.record(search.propose(), None)
 
@@ -180,8 +180,8 @@ def test_a_believed_point_is_as_one_that_was_fitted_with_its_mean():
     model.fit(points, values, optimize=True)
     believed = model.predict(asked)
     means, deviations = believed.means.copy(), believed.deviations.copy()
-    for place in (4, 7):
-        believed.believe(place)
+    for index in (4, 7):
+        believed.believe(index)
     joined = np.vstack([points, asked[[4, 7]]])
     model.fit(joined, np.append(values, means[[4, 7]]), optimize=False)
     fitted = model.predict(asked)
@@ -197,7 +197,7 @@ def test_equal_times_and_few_times_do_not_stop_the_search(recorded):
     model = GaussianProcess(2)
     model.fit(np.array([[0.0, 0.0], [1.0, 1.0]]), np.array([2.0, 2.0]), optimize=True)
     found = model.predict(np.array([[0.5, 0.5]]))
-    search = STRATEGIES["model"](recorded.space, 2)
+    search = STRATEGIES["model"].load()(recorded.space, 2)
     for _ in range(SEED_COUNT):
         last = search.propose()
     search.record(last, 5.0)
@@ -216,7 +216,7 @@ def test_what_decides_is_told_though_the_trials_crowd_around_the_best(recorded):
     stages = space.rows[:, space.names.index("S")]
     sizes = space.rows[:, space.names.index("M")]
     times = np.exp(0.5 * stages + 0.1 * sizes)
-    search = STRATEGIES["model"](space, 0)
+    search = STRATEGIES["model"].load()(space, 0)
     trials = []
     for _ in range(40):
         trials.append(search.propose())

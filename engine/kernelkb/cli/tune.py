@@ -18,6 +18,7 @@ from kernelkb.cli.tune_options import (
 )
 from kernelkb.cli.tune_workers import search_on_workers
 from kernelkb.cli.workers_options import add_workers_arguments
+from kernelkb.tune.strategies.table import DEFAULT_STRATEGY, STRATEGIES
 
 if TYPE_CHECKING:
     from kernelkb.model.kernels.tuning import TuningResult
@@ -41,9 +42,9 @@ def add_tune_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the draws; default 0")
     parser.add_argument(
         "--strategy",
-        choices=("model", "tpe", "random"),
-        default="model",
-        help="model: a Gaussian process; tpe: Optuna's; random: to record a whole space",
+        choices=tuple(STRATEGIES),
+        default=DEFAULT_STRATEGY,
+        help="; ".join(f"{name}: {one.help}" for name, one in STRATEGIES.items()),
     )
     parser.add_argument(
         "--no-judge",

@@ -12,7 +12,8 @@ from kernelkb.safety.workspace import resolve_inside
 from kernelkb.tune.best_table import BestEntry, store_entry
 from kernelkb.tune.plan import TuningPlan, require_packages
 from kernelkb.tune.recorded_space import read_recorded_space
-from kernelkb.tune.replay import STRATEGIES, replay_search
+from kernelkb.tune.replay import replay_search
+from kernelkb.tune.strategies.table import find_strategy
 
 
 def simulate_search(path: Path, strategy: str, seed: int, budget: int) -> SimulatedSearch:
@@ -30,7 +31,7 @@ def simulate_search(path: Path, strategy: str, seed: int, budget: int) -> Simula
     """
     require_packages(strategy)
     recorded = read_recorded_space(path)
-    played = replay_search(recorded, STRATEGIES[strategy](recorded.space, seed), budget)
+    played = replay_search(recorded, find_strategy(strategy).load()(recorded.space, seed), budget)
     return SimulatedSearch(
         space=path.name,
         strategy=strategy,

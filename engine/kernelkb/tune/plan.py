@@ -26,6 +26,7 @@ from kernelkb.model.kernels.tuning import TuningSpace
 from kernelkb.model.records.measurement import Machine
 from kernelkb.record.tuning_journal import name_journal
 from kernelkb.tune.space import EnumeratedSpace, enumerate_space
+from kernelkb.tune.strategies.table import find_strategy
 
 
 class TuningPlan(NamedTuple):
@@ -73,10 +74,18 @@ class TuningPlan(NamedTuple):
         return f"{name} on {self.workload}, {subject.machine.title}"
 
 
-def require_packages(strategy: str = "model") -> None:
-    """Raise EnvironmentGapError if a package of the extra ``tune`` that this needs is missing."""
-    names = ["numpy", "scipy", *(["optuna"] if strategy == "tpe" else [])]
-    missing = [name for name in names if find_spec(name) is None]
+def require_packages(strategy: str | None = None) -> None:
+    """Raise EnvironmentGapError if a package of the extra ``tune`` is missing.
+
+    Args:
+        strategy: A name in ``STRATEGIES``, whose packages are needed too; None: only a plan is
+            made.
+
+    Raises:
+        BadValueError: There is no such strategy.
+    """
+    further = find_strategy(strategy).packages if strategy is not None else ()
+    missing = [name for name in ("numpy", "scipy", *further) if find_spec(name) is None]
     if missing:
         raise EnvironmentGapError(
             f"not installed: {', '.join(missing)}", format_install_command("tune")

@@ -3,28 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import NamedTuple
 
 from kernelkb.tune.recorded_space import RecordedSpace
-from kernelkb.tune.space import EnumeratedSpace
-from kernelkb.tune.strategies.encode import encode_rows
-from kernelkb.tune.strategies.model_search import ModelSearch, Search
-from kernelkb.tune.strategies.random_search import RandomSearch
-from kernelkb.tune.strategies.tpe_search import TpeSearch
-
-
-def start_model_search(space: EnumeratedSpace, seed: int) -> Search:
-    """Return the search that ``kb tune`` uses by default."""
-    return ModelSearch(encode_rows(space.rows), seed)
-
-
-STRATEGIES: dict[str, Callable[[EnumeratedSpace, int], Search]] = {
-    "model": start_model_search,
-    "tpe": TpeSearch,
-    "random": RandomSearch,
-}
-"""By name: what starts a search with a seed."""
+from kernelkb.tune.strategies.table import Search
 
 
 class ReplayedSearch(NamedTuple):

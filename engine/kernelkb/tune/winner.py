@@ -109,18 +109,18 @@ def find_seeds(plan: TuningPlan) -> list[int]:
         return []
     here = (subject.machine.title, plan.workload)
     known.sort(key=lambda one: one.at, reverse=True)
-    known.sort(key=lambda one: _rank_place((one.subject.device, one.subject.workload), here))
-    places = (
+    known.sort(key=lambda one: _rank_origin((one.subject.device, one.subject.workload), here))
+    indexes = (
         plan.space.find_index(configuration)
         for one in known
         if (configuration := parse_configuration(one.subject.flags, plan.space.names))
     )
-    seeds = dict.fromkeys(one for one in places if one is not None and one != plan.default_index)
+    seeds = dict.fromkeys(one for one in indexes if one is not None and one != plan.default_index)
     return list(seeds)[:_MAX_SEEDS]
 
 
-def _rank_place(place: tuple[str, str], here: tuple[str, str]) -> tuple[bool, bool]:
-    return place[0] != here[0], place[1] != here[1]
+def _rank_origin(origin: tuple[str, str], here: tuple[str, str]) -> tuple[bool, bool]:
+    return origin[0] != here[0], origin[1] != here[1]
 
 
 def _list_winners(

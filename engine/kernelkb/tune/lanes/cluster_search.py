@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 from kernelkb.cluster.cluster import Cluster
 from kernelkb.cluster.lanes import Lane
@@ -41,12 +42,13 @@ _MOST_CHECKS = 3
 _WAIT_S = 0.1
 
 
-class _Label(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Label:
     """What a task is for."""
 
     step: Literal["build", "summary", "trial", "check"]
     search: DeviceSearch
-    place: int = -1
+    index: int = -1
     lane: str = ""
     of: Task | None = None
     """Of a summary and a check: the task of the build."""
@@ -127,12 +129,12 @@ class ClusterSearch:
         while search.building_count + len(search.ready) < most:
             if max_trials is not None and search.started_count >= max_trials:
                 return
-            place = search.search.propose()
-            if place is None:
+            index = search.search.propose()
+            if index is None:
                 return
-            configuration = search.plan.space.get_configuration(place)
-            build = self._submit_build(search, configuration, _Label("build", search, place))
-            label = _Label("summary", search, place, of=build)
+            configuration = search.plan.space.get_configuration(index)
+            build = self._submit_build(search, configuration, _Label("build", search, index))
+            label = _Label("summary", search, index, of=build)
             self._cluster.submit_build(summarize_build, build, label=label, fetch=True)
             search.building_count += 1
             search.started_count += 1
@@ -192,10 +194,10 @@ class ClusterSearch:
         search, build = label.search, label.of
         search.building_count -= 1
         if isinstance(task.error, WorkerDiedError):
-            search.recorder.add_decided(fail_build(search, label.place), "build-failed")
+            search.recorder.add_decided(fail_build(search, label.index), "build-failed")
             return
         summary: WorkerBuild = task.result()
-        built = BuiltConfiguration(label.place, summary.build, summary.code, summary.seconds)
+        built = BuiltConfiguration(label.index, summary.build, summary.code, summary.seconds)
         decided = search.recorder.judge_build(built)
         if decided:
             search.recorder.add_decided(built, decided)
@@ -214,7 +216,7 @@ class ClusterSearch:
             blamed = int(task.error.note or 0)
             outcome = TrialOutcome("crashed", "it ended the worker that tried it", ())
             search.recorder.add_outcome(label.batch[blamed][1], outcome, 0.0, label.lane)
-            others = [one for place, one in enumerate(label.batch) if place != blamed]
+            others = [one for number, one in enumerate(label.batch) if number != blamed]
             search.ready.extendleft(reversed(others))
             return
         ended: LaneBatch = task.result()

@@ -11,7 +11,7 @@ from kernelkb.model.records.measurement import Build
 from kernelkb.tune.lanes.lane_use import LaneUse
 from kernelkb.tune.lanes.trial_recorder import BuiltConfiguration, TrialRecorder
 from kernelkb.tune.plan import TuningPlan
-from kernelkb.tune.strategies.model_search import Search
+from kernelkb.tune.strategies.table import Search
 
 
 class DeviceSearch:
@@ -43,7 +43,7 @@ class DeviceSearch:
         return [lane for lane in self.lanes.values() if lane.is_open]
 
 
-def fail_build(search: DeviceSearch, place: int) -> BuiltConfiguration:
+def fail_build(search: DeviceSearch, index: int) -> BuiltConfiguration:
     """Return a failed build for a configuration that ended its compile worker."""
     subject = search.plan.bench_target.subject
     fields: dict[str, Any] = {
@@ -55,4 +55,4 @@ def fail_build(search: DeviceSearch, place: int) -> BuiltConfiguration:
         "command": "",
         "error": "it ended the worker that compiled it",
     }
-    return BuiltConfiguration(place, Build.model_validate(fields), None, 0.0)
+    return BuiltConfiguration(index, Build.model_validate(fields), None, 0.0)

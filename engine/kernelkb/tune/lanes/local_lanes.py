@@ -15,7 +15,7 @@ from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.profiles.code_digest import digest_code
 from kernelkb.tune.lanes.trial_recorder import BuiltConfiguration, TrialRecorder
 from kernelkb.tune.plan import TuningPlan
-from kernelkb.tune.strategies.model_search import Search
+from kernelkb.tune.strategies.table import Search
 
 _BUILDS_AHEAD = 2
 """Builds that wait for the device, for each core that builds."""

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from kernelkb.measure.bench.trials import TrialOutcome
 from kernelkb.model.kernels.tuning import TrialStatus, TuningTrial
 from kernelkb.model.records.measurement import Build
 from kernelkb.record.tuning_journal import TuningJournal
 from kernelkb.tune.plan import TuningPlan
-from kernelkb.tune.strategies.model_search import Search
+from kernelkb.tune.strategies.table import Search
 
 ReportTrial = Callable[[TuningTrial, TuningTrial | None], None]
 """Called after each trial, with the fastest so far."""
 
 
-class BuiltConfiguration(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BuiltConfiguration:
     """A configuration whose build has ended."""
 
-    place: int
+    index: int
     """Among the feasible ones."""
     build: Build
     code: str | None
@@ -99,7 +101,7 @@ class TrialRecorder:
         trial = TuningTrial.model_validate(
             {
                 "number": len(self._journal.trials),
-                "configuration": self._plan.space.get_configuration(built.place),
+                "configuration": self._plan.space.get_configuration(built.index),
                 "status": status,
                 "registers": max((one.registers for one in resources), default=None),
                 "spill_bytes": count_spills(built.build),
@@ -108,7 +110,7 @@ class TrialRecorder:
                 **fields,
             }
         )
-        self._search.record(built.place, trial.time_us)
+        self._search.record(built.index, trial.time_us)
         if trial.code and trial.status != "same-code":
             self._codes[trial.code] = trial
         self._journal.add(trial)

@@ -126,15 +126,15 @@ def time_configurations(
 ) -> LaneBatch:
     """Check configurations on this worker's device and time them, one after the other.
 
-    Each is noted when it begins, by its place among them: if the worker dies, that one is to blame.
+    Each is noted when it begins, by its number: if the worker dies, that one is to blame.
 
     Raises:
         KbError: The reference fails, or there is no memory.
     """
     began = time.time()
     trials = []
-    for place, one in enumerate(built):
-        note_progress(str(place))
+    for number, one in enumerate(built):
+        note_progress(str(number))
         trials.append(_run_trial(packed, job, [one], best_us, 1))
     return LaneBatch(tuple(trials), (began, time.time()))
 

@@ -1,14 +1,21 @@
-"""Fits a Gaussian process with a Matern 5/2 kernel, one length scale for each tunable."""
+"""Fits a Gaussian process with a Matern 5/2 kernel, one length scale for each tunable.
+
+``encode_rows`` and ``select_training`` prepare its points and values. numpy and scipy are imported
+at the top: import this module only where a search runs.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve, solve_triangular
+from scipy.optimize import minimize
+from scipy.spatial.distance import cdist
 
 _LENGTH = 0.7
 """Prior median of a length scale, as a share of a tunable's range."""
@@ -24,6 +31,51 @@ _BOUNDS = (-3.0, 3.0)
 _TREND_BOUNDS = (-8.0, 4.0)
 _NOISE_BOUNDS = (-12.0, 0.0)
 _MAX_ITERATIONS = 15
+MAX_TRAINING = 300
+"""Results that a search fits it to: the fastest half and the newest."""
+
+
+def encode_rows(rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return (configurations, tunables that vary) coordinates from 0 to 1.
+
+    A value is placed by its rank among the values that occur. On recorded spaces that needed fewer
+    measurements than placing it by its logarithm.
+
+    Args:
+        rows: (configurations, tunables) positions of the values.
+    """
+    columns = []
+    for column in rows.T:
+        used, ranks = np.unique(column, return_inverse=True)
+        if len(used) > 1:
+            columns.append(ranks / (len(used) - 1))
+    return np.stack(columns, axis=1) if columns else np.zeros((len(rows), 1))
+
+
+def select_training(
+    results: Mapping[int, float | None],
+) -> tuple[list[int], NDArray[np.float64]]:
+    """Return the configurations to learn from, and the capped logarithms of their times.
+
+    A failed configuration counts as the slowest one. Times far above the median count as if they
+    were nearer, so that the model is exact where it matters.
+
+    Args:
+        results: Times by configuration, in the order of the trials; None: it failed. At least one
+            has a time.
+    """
+    indexes = list(results)
+    values = np.log(np.array([results[one] or math.inf for one in indexes]))
+    values[~np.isfinite(values)] = values[np.isfinite(values)].max()
+    middle, best = float(np.median(values)), float(values.min())
+    values = np.minimum(values, middle + (middle - best) + 1e-6)
+    if len(indexes) > MAX_TRAINING:
+        half = MAX_TRAINING // 2
+        fastest = np.argsort(values, kind="stable")[:half]
+        newest = np.arange(len(indexes) - half, len(indexes))
+        kept = np.union1d(fastest, newest)
+        indexes, values = [indexes[one] for one in kept], values[kept]
+    return indexes, values
 
 
 class GaussianProcess:
@@ -40,8 +92,6 @@ class GaussianProcess:
             dimensions: Of the unit cube.
             trend_count: Trends; their values follow the coordinates of each point.
         """
-        import numpy as np
-
         self._dimensions = dimensions
         logs = [np.log(_LENGTH)] * dimensions + [np.log(_TREND)] * trend_count + [np.log(_NOISE)]
         self._prior = np.array(logs)
@@ -66,10 +116,6 @@ class GaussianProcess:
             values: (observations,).
             optimize: Maximise the likelihood, with a prior for each scale.
         """
-        import numpy as np
-        from scipy.linalg import cho_solve
-        from scipy.optimize import minimize
-
         self._points = points
         self._mean, self._scale = float(values.mean()), float(values.std()) + 1e-9
         standard = (values - self._mean) / self._scale
@@ -95,9 +141,6 @@ class GaussianProcess:
         Args:
             points: (points, dimensions + trends).
         """
-        import numpy as np
-        from scipy.linalg import solve_triangular
-
         near = self._compute_covariance(self._logs, self._points, points).total
         explained = solve_triangular(self._factor, near, lower=True, check_finite=False)
         trends = np.exp(self._logs[self._dimensions : -1])
@@ -108,9 +151,6 @@ class GaussianProcess:
     def _compute_covariance(
         self, logs: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64]
     ) -> _Covariance:
-        import numpy as np
-        from scipy.spatial.distance import cdist
-
         count = self._dimensions
         lengths = np.exp(logs[:count])
         scaled = np.sqrt(5.0) * cdist(first[:, :count] / lengths, second[:, :count] / lengths)
@@ -121,8 +161,6 @@ class GaussianProcess:
         return _Covariance(total, 5.0 / 3.0 * (1.0 + scaled) * decay)
 
     def _get_noise(self, logs: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-        import numpy as np
-
         noise: NDArray[np.float64] = (float(np.exp(logs[-1])) + _JITTER) * np.eye(count)
         return noise
 
@@ -130,9 +168,6 @@ class GaussianProcess:
         self, logs: NDArray[np.float64], points: NDArray[np.float64], values: NDArray[np.float64]
     ) -> tuple[float, NDArray[np.float64]]:
         """Return minus the logarithm of likelihood times prior, but for a constant; its slope."""
-        import numpy as np
-        from scipy.linalg import cho_solve
-
         count = len(values)
         covariance = self._compute_covariance(logs, points, points)
         try:
@@ -160,8 +195,6 @@ class GaussianProcess:
         It is half the sum over all pairs of ``residual`` times the slope of the covariance; for a
         length scale that sum is over squared differences, which two products give.
         """
-        import numpy as np
-
         count = self._dimensions
         coordinates, trends = points[:, :count], points[:, count:]
         weighted = residual * matern_slope
@@ -211,25 +244,23 @@ class Posterior:
     @property
     def deviations(self) -> NDArray[np.float64]:
         """(points,) standard deviations."""
-        import numpy as np
-
         found: NDArray[np.float64] = self._deviation * np.sqrt(np.maximum(self._left, 1e-9))
         return found
 
-    def believe(self, place: int) -> None:
+    def believe(self, index: int) -> None:
         """Take a point as observed at its mean: all means stay, and its neighbours are surer.
 
         It costs as much as the prediction of one point, not a new fit.
 
         Args:
-            place: Of the point.
+            index: Of the point.
         """
-        point = self._points[place : place + 1]
+        point = self._points[index : index + 1]
         covariance = self._compute_covariance(self._points, point).total[:, 0]
-        covariance = covariance - self._explained[:, place] @ self._explained
+        covariance = covariance - self._explained[:, index] @ self._explained
         for row in self._believed:
-            covariance -= row[place] * row
-        own = max(float(self._left[place]), 0.0) + self._noise
+            covariance -= row[index] * row
+        own = max(float(self._left[index]), 0.0) + self._noise
         self._believed.append(covariance / math.sqrt(own))
         self._left = self._left - self._believed[-1] ** 2
 

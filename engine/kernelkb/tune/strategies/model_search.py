@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple
 
-from kernelkb.tune.strategies.prior import list_promising
-from kernelkb.tune.strategies.training import select_training
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+from scipy.stats import qmc
+from threadpoolctl import ThreadpoolController
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from kernelkb.tune.strategies.gaussian_process import Posterior
+from kernelkb.tune.space import EnumeratedSpace
+from kernelkb.tune.strategies.gaussian_process import (
+    GaussianProcess,
+    Posterior,
+    encode_rows,
+    select_training,
+)
+from kernelkb.tune.strategies.predictions import list_promising
 
 SEED_COUNT = 16
 """Configurations of the Latin hypercube."""
@@ -30,16 +36,6 @@ _EARLY_COUNT = 60
 """Up to so many results, lengths are fitted again every fourth result, then every fifteenth."""
 
 
-class Search(Protocol):
-    """Chooses what to measure next, from the results so far."""
-
-    def propose(self) -> int | None:
-        """Return the index of a configuration that was not proposed before; None: all were."""
-
-    def record(self, index: int, time_us: float | None) -> None:
-        """Learn the time of a configuration in microseconds; None: it failed."""
-
-
 class ModelSearch:
     """Bayesian optimisation over a finite list of configurations.
 
@@ -51,30 +47,15 @@ class ModelSearch:
 
     def __init__(
         self,
-        points: NDArray[np.float64],
+        space: EnumeratedSpace,
         seed: int,
         *,
         known: Sequence[tuple[int, float | None]] = (),
         first: Sequence[int] = (),
         prior: NDArray[np.float64] | None = None,
     ) -> None:
-        """Start a search.
-
-        Args:
-            points: (configurations, dimensions) from 0 to 1, as ``encode_rows`` returns.
-            seed: Of the random draws; the same seed and results give the same proposals.
-            known: Results of an earlier search, which need no trial.
-            first: Configurations to try before the Latin hypercube: the default, winners of
-                other devices and sizes.
-            prior: (configurations, other spaces): what trials elsewhere predict, as
-                ``build_prior`` returns. How far each is followed is learned from the results.
-        """
-        import numpy as np
-        from threadpoolctl import ThreadpoolController
-
-        from kernelkb.tune.strategies.gaussian_process import GaussianProcess
-        from kernelkb.tune.strategies.latin_hypercube import sample_latin_hypercube
-
+        """Start as ``StartSearch`` says; how far the prior is followed is learned from results."""
+        points = encode_rows(space.rows)
         self._points = points
         self._inputs = points if prior is None else np.hstack([points, prior])
         self._random = np.random.default_rng(seed)
@@ -106,8 +87,6 @@ class ModelSearch:
         self._pool = None
 
     def _choose(self) -> int | None:
-        import numpy as np
-
         free = np.setdiff1d(np.arange(len(self._points)), list(self._proposed))
         if not len(free):
             return None
@@ -127,17 +106,15 @@ class ModelSearch:
             gains = _compute_expected_gain(
                 pool.best, pool.posterior.means, pool.posterior.deviations
             )
-            place = int(np.argmax(np.where(allowed, gains, -1.0)))
-            pool.is_free[place] = False
-            pool.posterior.believe(place)
-        return int(pool.indexes[place])
+            chosen = int(np.argmax(np.where(allowed, gains, -1.0)))
+            pool.is_free[chosen] = False
+            pool.posterior.believe(chosen)
+        return int(pool.indexes[chosen])
 
     def _find_neighbours(
         self, indexes: NDArray[np.intp], allowed: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Return which differ from the best in one tunable, else in two, else all allowed ones."""
-        import numpy as np
-
         changes = self._count_changes(indexes)
         least = int(np.min(changes, where=allowed, initial=len(self._points[0])))
         nearest = allowed & (changes <= max(1, min(2, least)))
@@ -152,8 +129,6 @@ class ModelSearch:
 
     def _fit_pool(self, free: NDArray[np.intp], *, is_local: bool) -> _Pool:
         """Fit the model to the results; believe what is proposed and not measured yet."""
-        import numpy as np
-
         indexes, values = select_training(self._results)
         count = len(self._results)
         interval = 4 if count < _EARLY_COUNT else 15
@@ -192,10 +167,28 @@ def _compute_expected_gain(
     best: float, means: NDArray[np.float64], deviations: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return by how much each value is expected to fall below the best one; 0 counts as none."""
-    import numpy as np
-    from scipy.special import ndtr
-
     gain = (best - means) / deviations
     density = np.exp(-0.5 * gain**2) / math.sqrt(2 * math.pi)
     expected: NDArray[np.float64] = deviations * (gain * ndtr(gain) + density)
     return expected
+
+
+def sample_latin_hypercube(
+    points: NDArray[np.float64], count: int, random: np.random.Generator
+) -> list[int]:
+    """Return the positions of ``count`` distinct points, near those of a Latin hypercube.
+
+    Args:
+        points: (configurations, tunables), from 0 to 1; only feasible ones.
+        count: Points to choose, at most as many as there are.
+        random: Source of the draws.
+    """
+    count = min(count, len(points))
+    free = np.ones(len(points), dtype=bool)
+    chosen: list[int] = []
+    for target in qmc.LatinHypercube(points.shape[1], rng=random).random(count):
+        distances = np.where(free, np.abs(points - target).sum(axis=1), np.inf)
+        nearest = np.flatnonzero(distances <= distances.min() + 1e-9)
+        chosen.append(int(random.choice(nearest)))
+        free[chosen[-1]] = False
+    return chosen

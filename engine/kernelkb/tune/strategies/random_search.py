@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kernelkb.tune.space import EnumeratedSpace
 
 
@@ -17,17 +20,9 @@ class RandomSearch:
         *,
         known: Sequence[tuple[int, float | None]] = (),
         first: Sequence[int] = (),
+        prior: NDArray[np.float64] | None = None,  # noqa: ARG002 the same for all strategies
     ) -> None:
-        """Draw an order of the space.
-
-        Args:
-            space: What to draw from.
-            seed: Of the draws.
-            known: Places that were measured, with their times; they are not proposed.
-            first: Places to propose before all others.
-        """
-        import numpy as np
-
+        """Draw an order of the space, of which ``first`` comes first; a prior tells it nothing."""
         begun = {index for index, _ in known} | set(first)
         drawn = np.random.default_rng(seed).permutation(len(space.rows)).tolist()
         left = [index for index in drawn if index not in begun]

@@ -5,10 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+import optuna
+from numpy.typing import NDArray
+from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.trial import create_trial
+
 from kernelkb.tune.space import EnumeratedSpace
+from kernelkb.tune.strategies.predictions import list_promising
 
 _MAX_ASKS = 200
 """Proposals of TPE in a row that are infeasible or known; then a free one is drawn."""
+_PROMISING_COUNT = 4
+"""Configurations that are fast elsewhere, and that are tried first."""
 
 
 class TpeSearch:
@@ -25,17 +34,17 @@ class TpeSearch:
         *,
         known: Sequence[tuple[int, float | None]] = (),
         first: Sequence[int] = (),
+        prior: NDArray[np.float64] | None = None,
     ) -> None:
-        import numpy as np
-        import optuna
-
+        """Start as ``StartSearch`` says; of a prior the most promising are tried first."""
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._space = space
         self._free = set(range(len(space.rows)))
         self._random = np.random.default_rng(seed)
         self._study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seed))
         self._trials: dict[int, optuna.Trial] = {}
-        self._queue = list(first)
+        promising = [] if prior is None else list_promising(prior, _PROMISING_COUNT)
+        self._queue = [*first, *promising]
         self._results: dict[int, float | None] = {}
         for index, time_us in known:
             self._free.discard(index)
@@ -65,9 +74,6 @@ class TpeSearch:
 
     def record(self, index: int, time_us: float | None) -> None:
         """Learn the time of a configuration in microseconds; None: it failed."""
-        from optuna.distributions import BaseDistribution, CategoricalDistribution
-        from optuna.trial import create_trial
-
         self._results[index] = time_us
         value = math.log(time_us) if time_us else self._find_worst()
         trial = self._trials.pop(index, None)

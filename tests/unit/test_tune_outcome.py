@@ -3,7 +3,7 @@
 import random
 
 from kernelkb.model.kernels.tuning import TuningTrial
-from kernelkb.tune.rejections import analyse_rejections, measure_convergence
+from kernelkb.tune.outcome import analyse_rejections, measure_convergence
 
 
 def make_trial(number, status="timed", time_us=None, detail=None, **configuration):
