@@ -18,12 +18,16 @@ import math
 import statistics
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from kernelkb.tune.recorded_space import RecordedSpace, read_recorded_space
-from kernelkb.tune.replay import replay_search
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelkb.errors import BadValueError
+from kernelkb.safety.workspace import read_bytes
 from kernelkb.tune.space import EnumeratedSpace
 from kernelkb.tune.strategies.model_search import ModelSearch
 from kernelkb.tune.strategies.predictions import build_prior
@@ -154,6 +158,125 @@ def _find_solved(
         if isinstance(seen[key], int | float) and seen[key] <= target:
             return number
     return None
+
+
+class RecordedSpace(NamedTuple):
+    """A space and the time of each of its configurations."""
+
+    space: EnumeratedSpace
+    times: NDArray[np.float64]
+    """(configurations,), in the unit of the record; infinity: it failed."""
+
+    @property
+    def best(self) -> float:
+        """The smallest time."""
+        return float(self.times.min())
+
+
+def read_recorded_space(path: Path) -> RecordedSpace:
+    """Read a Kernel Tuner cache or a T4 file, gzipped or not.
+
+    Args:
+        path: The file. A cache maps configurations to times under ``cache``; T4 lists
+            ``results`` with a ``configuration`` and ``measurements`` each.
+
+    Raises:
+        BadValueError: It cannot be read, has neither form, or no configuration succeeded.
+    """
+    try:
+        raw = read_bytes(path)
+        content = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
+        results = _list_results(content)
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadValueError(
+            f"{path} is no recorded space: {error}; Kernel Tuner's cache and T4 files are read"
+        ) from error
+    if not any(math.isfinite(time) for _, time in results):
+        raise BadValueError(f"no configuration of {path} has a time")
+    names = tuple(results[0][0])
+    values = tuple(tuple(sorted({one[name] for one, _ in results})) for name in names)
+    positions = [{value: position for position, value in enumerate(choices)} for choices in values]
+    rows = np.array(
+        [
+            [ranks[one[name]] for name, ranks in zip(names, positions, strict=True)]
+            for one, _ in results
+        ]
+    )
+    count = math.prod(len(choices) for choices in values)
+    times = np.array([time for _, time in results])
+    return RecordedSpace(EnumeratedSpace(names, values, rows, count, ()), times)
+
+
+def _list_results(content: Mapping[str, Any]) -> list[tuple[dict[str, Any], float]]:
+    """Return each configuration and its time."""
+    if "cache" in content:
+        names = content["tune_params_keys"]
+        return [
+            ({name: one[name] for name in names}, _parse_time(one["time"]))
+            for one in content["cache"].values()
+        ]
+    return [
+        (
+            one["configuration"],
+            _parse_time(one["measurements"][0]["value"])
+            if one["invalidity"] == "correct"
+            else math.inf,
+        )
+        for one in content["results"]
+    ]
+
+
+def _parse_time(value: object) -> float:
+    """Return a time; what is no number, 0 or huge is the mark of a failed configuration."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    time = float(value) if is_number else math.inf  # type: ignore[arg-type]
+    return time if 0 < time < 1e19 else math.inf
+
+
+class ReplayedSearch(NamedTuple):
+    """One search on a recorded space."""
+
+    best_times: list[float]
+    """The best time after each measurement; failed configurations count as one."""
+    solved_at: int | None
+    """Measurements until a time within the tolerance of the best; None: not reached."""
+
+
+def replay_search(
+    recorded: RecordedSpace,
+    search: Search,
+    budget: int,
+    tolerance: float = 0.05,
+    outstanding: int = 1,
+) -> ReplayedSearch:
+    """Return how a search went, until it came near the best time or the budget was used.
+
+    Results arrive in the order of the proposals.
+
+    Args:
+        recorded: The space, with all times.
+        search: A new search over it.
+        budget: Most measurements.
+        tolerance: Share above the best time that counts as solved.
+        outstanding: Proposals without a result at a time, as with several devices.
+    """
+    target = recorded.best * (1 + tolerance)
+    best_times: list[float] = []
+    best = float("inf")
+    waiting: deque[int] = deque()
+    for _ in range(budget):
+        while len(waiting) < outstanding and (proposal := search.propose()) is not None:
+            waiting.append(proposal)
+        if not waiting:
+            break
+        index = waiting.popleft()
+        time = float(recorded.times[index])
+        search.record(index, time if time < float("inf") else None)
+        best = min(best, time)
+        best_times.append(best)
+        if best <= target:
+            return ReplayedSearch(best_times, len(best_times))
+    return ReplayedSearch(best_times, None)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from benchmarks.tuner import read_recorded_space
 from tunable_kernels import make_tunable_kernel
 
 from kernelkb.cli import main
@@ -14,9 +15,9 @@ from kernelkb.errors import BadValueError
 from kernelkb.measure.bench import trials
 from kernelkb.tune import plan as tune_plan
 from kernelkb.tune.best_table import find_best, load_table
-from kernelkb.tune.export import export_trials
 from kernelkb.tune.plan import plan_tuning
-from kernelkb.tune.recorded_space import read_recorded_space
+from kernelkb.tune.result_files import export_trials
+from kernelkb.tune.strategies.table import STRATEGIES
 from kernelkb.tune.tune import TuningOptions, tune
 
 KB = [sys.executable, "-c", "import kernelkb.cli, sys; sys.exit(kernelkb.cli.main())"]
@@ -160,21 +161,23 @@ def test_the_plan_is_printed_without_building(twice, capsys):
     assert not (twice / ".kb" / "tuning").exists()
 
 
-@pytest.mark.parametrize("words", [["gemm", "--plan", "--target", "cpu"], ["--simulate", "x.json"]])
-def test_without_the_packages_the_extra_is_named(project, monkeypatch, capsys, words):
+def test_without_the_packages_the_extra_is_named(project, monkeypatch, capsys):
     monkeypatch.setattr(tune_plan, "find_spec", lambda _name: None)
 
-    assert main(["tune", *words]) == 2
+    assert main(["tune", "gemm", "--plan", "--target", "cpu"]) == 2
     assert "-m pip install 'optuna>=5' 'scipy>=1.13'" in capsys.readouterr().err
 
 
-def test_a_recorded_space_is_replayed_from_the_shell(twice, capsys):
+def test_a_recorded_space_is_replayed_by_the_benchmark(tmp_path):
     content = {
         "tune_params_keys": ["A"],
         "cache": {str(one): {"A": one, "time": 1.0 + one} for one in range(30)},
     }
-    (twice / "space.json").write_text(json.dumps(content))
+    file = tmp_path / "space.json"
+    file.write_text(json.dumps(content))
+    command = [sys.executable, "-m", "benchmarks.tuner", str(file), "--seeds", "2"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    assert main(["tune", "--simulate", "space.json", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["best_time"] == found["found_time"] == 1.0
+    rows = [line.split() for line in printed.splitlines()[1:]]
+    assert [row[1] for row in rows] == list(STRATEGIES)
+    assert all("".join(row[4:-1]) == "2/2" for row in rows)

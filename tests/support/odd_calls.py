@@ -32,7 +32,7 @@ UNMEASURABLE_KERNELS = (
 
 _FILE_ARGUMENTS = {
     "file", "report", "profile", "run", "code", "log", "task", "candidate", "candidates", "tasks",
-    "folder", "workloads", "export", "page", "table", "simulate", "output", "root", "plot",
+    "folder", "workloads", "export", "page", "table", "output", "root", "plot",
     "measured", "reports", "a", "b", "against",
 }  # fmt: skip
 _USUAL_VALUES = {

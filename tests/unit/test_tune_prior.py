@@ -4,9 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from benchmarks.tuner import RecordedSpace, replay_search
 
-from kernelkb.tune.recorded_space import RecordedSpace
-from kernelkb.tune.replay import replay_search
 from kernelkb.tune.space import EnumeratedSpace
 from kernelkb.tune.strategies.gaussian_process import GaussianProcess
 from kernelkb.tune.strategies.model_search import ModelSearch

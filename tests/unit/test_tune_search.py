@@ -5,10 +5,9 @@ import json
 
 import numpy as np
 import pytest
+from benchmarks.tuner import read_recorded_space, replay_search
 
 from kernelkb.errors import BadValueError
-from kernelkb.tune.recorded_space import read_recorded_space
-from kernelkb.tune.replay import replay_search
 from kernelkb.tune.strategies.gaussian_process import GaussianProcess
 from kernelkb.tune.strategies.model_search import SEED_COUNT, ModelSearch, sample_latin_hypercube
 from kernelkb.tune.strategies.predictions import rank_tunables

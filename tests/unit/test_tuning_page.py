@@ -12,7 +12,7 @@ from tuning_results import VALUES, draw_trials, make_result
 from kernelkb.errors import BadValueError
 from kernelkb.model.records.tuning_outcome import FactChange, GainExplanation, SavedTime
 from kernelkb.render.html.tuning_page import format_tuning_page
-from kernelkb.tune.page import require_page_folder, write_tuning_page
+from kernelkb.tune.result_files import require_page_folder, write_tuning_page
 
 HOSTILE = "<script>document.title='ran'</script>\"'><img src=x onerror=\"document.title='ran'\">"
 WHY = GainExplanation(

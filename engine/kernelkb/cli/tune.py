@@ -30,7 +30,7 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 def add_tune_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb tune``."""
-    add_kernel_arguments(parser, optional=True)
+    add_kernel_arguments(parser)
     parser.add_argument(
         "--budget",
         type=_parse_duration,
@@ -76,12 +76,6 @@ def _add_plan_arguments(parser: ArgumentParser) -> None:
         metavar="CC",
         help="with --plan: for this architecture, without a GPU: 9.0 or sm_90",
     )
-    parser.add_argument(
-        "--simulate",
-        type=Path,
-        metavar="FILE",
-        help="replay on a recorded space: a cache of Kernel Tuner or a T4 file",
-    )
 
 
 def _add_file_arguments(parser: ArgumentParser) -> None:
@@ -116,32 +110,18 @@ def run_tune(options: Namespace) -> int:
     kb tune attention_fp16 --plan --arch 9.0
     kb tune attention_fp16 --page tune.html --why
     kb tune attention_fp16 --workers auto
-    kb tune --simulate space.json.gz --trials 100
     """
     from kernelkb.errors import BadValueError
 
-    if options.simulate is not None:
-        return _simulate(options)
-    if options.kernel is None:
-        raise BadValueError("name a kernel, or a recorded space: kb tune --simulate FILE")
     if options.arch is not None and not options.plan:
         raise BadValueError("--arch only lists a plan, since no GPU can try it; add --plan")
     if options.page is not None:
-        from kernelkb.tune.page import require_page_folder
+        from kernelkb.tune.result_files import require_page_folder
 
         require_page_folder(options.page)
     if options.workers is not None:
         return search_on_workers(options)
     return _search(options)
-
-
-def _simulate(options: Namespace) -> int:
-    from kernelkb.cli.output import print_record
-    from kernelkb.render.text.tuning import format_simulation
-    from kernelkb.tune.export import simulate_search
-
-    found = simulate_search(options.simulate, options.strategy, options.seed, options.trials or 400)
-    return print_record(found, format_simulation(found), as_json=options.json)
 
 
 def _search(options: Namespace) -> int:

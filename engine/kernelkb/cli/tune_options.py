@@ -75,11 +75,9 @@ def make_report(plan: TuningPlan, title: str = "") -> ReportTrial:
 
 def write_files(options: Namespace, plan: TuningPlan, result: TuningResult) -> None:
     """Write the page, the trials and the table that were asked for."""
-    from kernelkb.tune.export import add_to_table, export_trials
+    from kernelkb.tune.result_files import add_to_table, export_trials, write_tuning_page
 
     if options.page is not None:
-        from kernelkb.tune.page import write_tuning_page
-
         write_tuning_page(result, options.page)
     if options.export is not None:
         export_trials(result, options.export)

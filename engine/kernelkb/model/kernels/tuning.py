@@ -217,21 +217,6 @@ class TuningResults(Record):
     results: tuple[TuningResult, ...]
 
 
-class SimulatedSearch(Record):
-    """A search that was replayed on a recorded space."""
-
-    space: str
-    strategy: str
-    seed: int
-    configuration_count: int
-    best_time: float
-    """Of the whole space, in the unit of the record."""
-    found_time: float | None
-    trial_count: int
-    solved_at: int | None
-    """Trials until a time within 5 % of the best; None: not reached."""
-
-
 class SpaceSummary(Record):
     """How large a space is."""
 

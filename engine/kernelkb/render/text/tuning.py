@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 from kernelkb.model.kernels.tuning import (
     ConfirmedConfiguration,
-    SimulatedSearch,
     SpaceSummary,
     TuningResult,
 )
@@ -226,16 +225,3 @@ def _format_confirmed(one: ConfirmedConfiguration) -> str:
     interval = f"{one.gain:.3g}x [{one.low:.3g}, {one.high:.3g}]"
     configuration = format_configuration(one.configuration)
     return f"{format_duration(one.time_us):>10}  {interval}  {configuration}{tie}"
-
-
-def format_simulation(found: SimulatedSearch) -> list[str]:
-    """Return how many trials a replayed search needed."""
-    solved = (
-        f"within 5 % of the best after {found.solved_at} trials"
-        if found.solved_at
-        else f"not within 5 % of the best after {found.trial_count} trials"
-    )
-    return [
-        f"{found.space}: {found.configuration_count:,} configurations, best {found.best_time:.4g}",
-        f"{found.strategy}, seed {found.seed}: {solved} (found {found.found_time:.4g})",
-    ]

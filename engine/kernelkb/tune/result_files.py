@@ -1,4 +1,4 @@
-"""Replays a search on a recorded space, and writes the trials of a search as such a file."""
+"""Writes what a search found to files: a page, its trials as T4, a winner to a table."""
 
 from __future__ import annotations
 
@@ -6,42 +6,46 @@ import json
 from pathlib import Path
 
 from kernelkb.errors import BadValueError
-from kernelkb.model.kernels.tuning import SimulatedSearch, TuningResult
+from kernelkb.model.kernels.tuning import TuningResult
+from kernelkb.render.html.tuning_page import format_tuning_page
+from kernelkb.safety.replace_file import replace_file
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.workspace import resolve_inside
 from kernelkb.tune.best_table import BestEntry, store_entry
-from kernelkb.tune.plan import TuningPlan, require_packages
-from kernelkb.tune.recorded_space import read_recorded_space
-from kernelkb.tune.replay import replay_search
-from kernelkb.tune.strategies.table import find_strategy
+from kernelkb.tune.plan import TuningPlan
+
+_FOLDER_CURE = "name a file in a folder that exists"
+_INVALIDITY = {"build-failed": "compile", "incorrect": "correctness", "timed-out": "timeout"}
+"""The words of T4 for a trial without a time."""
 
 
-def simulate_search(path: Path, strategy: str, seed: int, budget: int) -> SimulatedSearch:
-    """Search a recorded space, without a device.
+def require_page_folder(path: Path) -> None:
+    """Raise BadValueError where no page could be written, before a long search rather than after.
 
     Args:
-        path: A cache of Kernel Tuner or a T4 file.
-        strategy: A name in ``STRATEGIES``.
-        seed: Of the draws.
-        budget: Most measurements.
+        path: The file of the page.
+    """
+    if not path.absolute().parent.is_dir() or path.is_dir():
+        raise BadValueError(f"cannot write {path}: no such folder; {_FOLDER_CURE}")
+
+
+def write_tuning_page(result: TuningResult, path: Path) -> int:
+    """Write the page of a search, which replaces the file as a whole; return its size in bytes.
+
+    Args:
+        result: What the search found.
+        path: The file; its folder must exist.
 
     Raises:
-        BadValueError: The file is no recorded space.
-        EnvironmentGapError: The packages of the extra ``tune`` are missing.
+        BadValueError: The page cannot be written.
     """
-    require_packages(strategy)
-    recorded = read_recorded_space(path)
-    played = replay_search(recorded, find_strategy(strategy).load()(recorded.space, seed), budget)
-    return SimulatedSearch(
-        space=path.name,
-        strategy=strategy,
-        seed=seed,
-        configuration_count=len(recorded.times),
-        best_time=recorded.best,
-        found_time=min(played.best_times, default=None),
-        trial_count=len(played.best_times),
-        solved_at=played.solved_at,
-    )
+    page = format_tuning_page(result).encode()
+    try:
+        replace_file(Path(resolve_inside(path, to_write=True)), page)
+    except OSError as error:
+        cure = describe_write_cure(error, _FOLDER_CURE)
+        raise BadValueError(f"cannot write {path}: {error.strerror}; {cure}") from error
+    return len(page)
 
 
 def export_trials(result: TuningResult, path: Path) -> None:
@@ -101,7 +105,3 @@ def add_to_table(plan: TuningPlan, result: TuningResult, path: Path) -> None:
     except OSError as error:
         cure = describe_write_cure(error, "make it writable")
         raise BadValueError(f"{path} was not written: {error.strerror}; {cure}") from error
-
-
-_INVALIDITY = {"build-failed": "compile", "incorrect": "correctness", "timed-out": "timeout"}
-"""The words of T4 for a trial without a time."""
