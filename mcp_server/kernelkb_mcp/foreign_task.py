@@ -41,7 +41,7 @@ def bench_foreign_task(
 
 
 def _list_next_steps(bench: Bench, again: str) -> tuple[str, ...]:
-    if bench.verdict in ("incorrect", "invalid") or not (bench.measurement or bench.metrics):
+    if bench.has_failed or not (bench.measurement or bench.metrics):
         return (_CHANGE, again)
     return (format_recommend_call(bench),)
 

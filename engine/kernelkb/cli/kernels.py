@@ -152,7 +152,7 @@ def run_bench(options: Namespace) -> int:
         follow = step_after_bench(bench, options.against, options.workload)
         lines.append(f"next: {follow.as_shell_words()}")
     print_record(bench, lines, as_json=options.json)
-    return int(bench.verdict in ("incorrect", "invalid"))
+    return int(bench.has_failed)
 
 
 _PROBLEM_EXIT_STATUS = {"passed": 0, "built": 2}

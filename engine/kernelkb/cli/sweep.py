@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from kernelkb.actions.sweep.sweep_plan import SweepRequest
     from kernelkb.model.records.sweep import Sweep
 
-_FAILED = ("incorrect", "invalid", "not-run")
-
 
 def add_sweep_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb sweep``."""
@@ -88,7 +86,7 @@ def run_sweep(options: Namespace) -> int:
     sweep = _judge(options, request)
     lines = [] if options.json else ["", *format_sweep(sweep)]
     print_record(sweep, lines, as_json=options.json)
-    return int(any(row.verdict in _FAILED for row in sweep.rows))
+    return int(any(row.has_failed for row in sweep.rows))
 
 
 def _make_request(options: Namespace) -> SweepRequest:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from kernelkb.model.base import Target
 from kernelkb.model.records.session import Session, SessionEntry, Step
+from kernelkb.model.records.verdict import is_failure
 
 _MAX_PAUSE = timedelta(hours=1)
 """A longer pause between two steps is not counted as working time."""
 
-_VALID_VERDICTS = (None, "faster", "slower", "inconclusive")
 """None: sessions of the first release recorded no verdict."""
 
 _CODE_STEPS = ("build", "check", "bench", "profile", "tune", "compare")
@@ -64,7 +64,7 @@ class Timeline(NamedTuple):
 
 def get_valid_timing(step: Step) -> BenchTiming | None:
     """Return the speedup that a step measured; None without a valid one."""
-    if step.status == "failure" or step.speedup is None or step.verdict not in _VALID_VERDICTS:
+    if step.status == "failure" or step.speedup is None or is_failure(step.verdict):
         return None
     return BenchTiming(step.speedup, step.interval, step.baseline, step.workload)
 

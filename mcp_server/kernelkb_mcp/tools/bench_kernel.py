@@ -81,7 +81,7 @@ def _list_next_steps(bench: Bench, against: str | None, workload: str | None) ->
     from kernelkb.measure.machine.tools import find_cuda_tool
 
     call = format_step(step_after_bench(bench, against, workload))
-    if bench.verdict in ("incorrect", "invalid"):
+    if bench.has_failed:
         return (f"correct the source of {bench.variant}, by bench.cure", call)
     is_decided = bool(bench.measurement or bench.metrics)
     if bench.target == "cuda" and is_decided and find_cuda_tool("ncu") is None:

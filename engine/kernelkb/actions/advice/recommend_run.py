@@ -19,6 +19,7 @@ from kernelkb.errors import BadValueError, NextStep
 from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.model.answers.recommendation import KernelAnswer, Recommendation
 from kernelkb.model.records.history import Measurement
+from kernelkb.model.records.verdict import is_failure, is_undecided
 from kernelkb.record.measurements.compare import find_noise_reason, mark_noisy
 from kernelkb.record.measurements.store import open_read_only
 
@@ -94,7 +95,7 @@ def _require_decidable(measurement: Measurement) -> None:
     if measurement.kind not in _DECIDABLE_KINDS:
         problem = f"record {name} is of a {measurement.kind}, not a bench or profile"
         raise BadValueError(problem, NextStep("bench", which, "records a bench"))
-    if measurement.verdict in ("incorrect", "invalid"):
+    if is_failure(measurement.verdict):
         why = f": {measurement.detail}" if measurement.detail else ""
         raise BadValueError(f"bench {name} is {measurement.verdict}{why}; fix it", measure_again)
     if not measurement.metrics:
@@ -113,7 +114,7 @@ def _select_known_metrics(
     if unknown := sorted(measurement.metrics.keys() - metrics.keys()):
         notes.append(f"left out, because the knowledge has no such metric: {', '.join(unknown)}")
     noise = find_noise_reason(measurement)
-    if noise and measurement.verdict == "inconclusive":
+    if noise and is_undecided(measurement.verdict):
         metrics = mark_noisy(metrics)
         notes.append(f"its speedup is left out, because the bench was disturbed: {noise}")
     elif noise:

@@ -14,6 +14,7 @@ from kernelkb.model.entries.learned import PRIOR_SHARE
 from kernelkb.model.kernels.kernel import Kernel, Variant
 from kernelkb.model.records.measurement import Bench
 from kernelkb.model.records.session import Decision
+from kernelkb.model.records.verdict import is_undecided, is_valid
 from kernelkb.record.measurements.compare import find_noise_reason
 
 
@@ -131,10 +132,9 @@ def _get_valid_speedup(timed: Bench | None) -> Speedup | None:
     if timed is None or timed.speedup is None or timed.interval is None:
         return None
     low, high = timed.interval
-    if timed.verdict == "inconclusive":
+    if is_undecided(timed.verdict):
         low, high = min(low, 1.0), max(high, 1.0)
-    valid = timed.verdict in ("faster", "slower", "inconclusive")
-    return Speedup(timed.speedup, low, high) if valid else None
+    return Speedup(timed.speedup, low, high) if is_valid(timed.verdict) else None
 
 
 def _explain_incomparable(old: Bench, new: Bench) -> str | None:

@@ -14,6 +14,7 @@ from kernelkb.measure.build.machine_code import find_machine_code
 from kernelkb.model.records.attempt import AttemptEvent, AttemptId
 from kernelkb.model.records.history import Measurement, SubjectRecord
 from kernelkb.model.records.measurement import Bench, Build
+from kernelkb.model.records.verdict import is_decided
 from kernelkb.profiles.code_digest import digest_code
 from kernelkb.record.measurements.compare import find_noise_reason
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 _MAX_AGE = timedelta(days=7)
 """Chosen: clocks, heat and other users change what a machine gives, and no record tells."""
 _RECENT = 300
-_DECIDED = ("faster", "slower")
 SHOWN_DIGITS = 8
 """Of the id of an attempt."""
 
@@ -98,7 +98,7 @@ def _iter_known(
             if (
                 event.kind != "bench"
                 or event.measurement is None
-                or event.verdict not in _DECIDED
+                or not is_decided(event.verdict)
                 or (event.workload, event.device, event.task)
                 != (subject.workload, subject.device, task)
                 or datetime.now(UTC) - event.at > _MAX_AGE

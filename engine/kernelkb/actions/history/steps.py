@@ -19,9 +19,9 @@ from kernelkb.model.records.measurement import (
     Environment,
     Profile,
     Status,
-    Verdict,
 )
 from kernelkb.model.records.session import Step
+from kernelkb.model.records.verdict import Verdict
 from kernelkb.progress import report_progress
 from kernelkb.record.measurements.compare import find_noise_reason
 from kernelkb.render.text.answers import describe_advice
@@ -123,7 +123,7 @@ def summarize_check(result: Check) -> StepOutcome:
 def summarize_bench(timed: Bench) -> StepOutcome:
     """Summarize a bench; a disturbed one is a warning."""
     noise = find_noise_reason(timed)
-    bad = timed.verdict in ("incorrect", "invalid")
+    bad = timed.has_failed
     return StepOutcome(
         status="failure" if bad else "warning" if noise else "ok",
         found="; ".join([describe_bench(timed), *timed.warnings]),

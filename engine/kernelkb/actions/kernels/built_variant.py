@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from kernelkb.actions.history.recording import record_result
 from kernelkb.actions.project.bench_target import BenchTarget, resolve_workload
@@ -23,8 +23,7 @@ from kernelkb.measure.check.sanitize import sanitize
 from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.profile.profile import profile, static_metrics
 from kernelkb.model.records.measurement import Bench, Build, Check, Profile
-
-FailureVerdict = Literal["incorrect", "invalid"]
+from kernelkb.model.records.verdict import FailureVerdict
 
 _SMALL_WORKLOADS_COUNT = 2
 """A kernel names its smallest workloads first; these are checked besides the one to be timed."""

@@ -17,7 +17,6 @@ from kernelkb.actions.history.steps import (
 )
 from kernelkb.actions.kernels.building import build_prepared
 from kernelkb.actions.kernels.built_variant import (
-    FailureVerdict,
     OpenBench,
     add_sanitizer_findings,
     check_built,
@@ -35,6 +34,7 @@ from kernelkb.measure.job_specs.reference_specs import is_reference
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.records.measurement import Bench, Build, Check, Profile
+from kernelkb.model.records.verdict import is_wrong
 
 
 class StepResults(NamedTuple):
@@ -97,7 +97,7 @@ def profile_variant(
     """Build, check, time and profile a variant; return the Bench if it has no valid time."""
     bench_target = prepare(kernel, variant, target)
     timed, built = _bench_and_log(bench_target, workload, options)
-    if timed.candidate_us is None or timed.verdict == "incorrect":
+    if timed.candidate_us is None or is_wrong(timed.verdict):
         return timed
     steps = StepRunner()
     profiled = run_profile(steps, bench_target, built, timed)
@@ -197,9 +197,7 @@ def get_or_make_bench(bench_target: BenchTarget, workload: str, results: StepRes
         return make_untimed_bench(
             bench_target, workload, "invalid", built.error, built.cure, built.seconds
         )
-    verdict: FailureVerdict = (
-        "incorrect" if checked.status in ("incorrect", "kernel-error") else "invalid"
-    )
+    verdict = checked.failure or "invalid"
     detail = checked.detail or checked.status
     return make_untimed_bench(
         bench_target, workload, verdict, detail, checked.cure, checked.seconds

@@ -19,6 +19,7 @@ from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.model.answers.recommendation import KernelAnswer
 from kernelkb.model.answers.triage import VariantResult
 from kernelkb.model.records.measurement import Bench, Build, Profile
+from kernelkb.model.records.verdict import is_undecided
 from kernelkb.record.measurements.compare import find_noise_reason, mark_noisy
 
 _MEASURED = ("kb build", "kb bench", "kb profile")
@@ -104,6 +105,6 @@ def drop_noisy_speedup(timed: Bench) -> Bench:
     The times stay: a disturbance makes them longer, so they never claim that a roof is reached. The
     speedup of a bench that is ``slower`` nevertheless stays, too.
     """
-    if timed.verdict != "inconclusive" or find_noise_reason(timed) is None:
+    if not is_undecided(timed.verdict) or find_noise_reason(timed) is None:
         return timed
     return timed.model_copy(update={"metrics": mark_noisy(timed.metrics)})

@@ -89,7 +89,7 @@ def step_after_bench(
     which = {"kernel": bench.kernel, "variant": bench.variant, "target": bench.target}
     if workload is not None:
         which["workload"] = workload
-    if bench.verdict in ("incorrect", "invalid"):
+    if bench.has_failed:
         return NextStep("bench", which, "checks it again, once its source is corrected")
     is_worse = bench.verdict == "slower" and against is not None and bench.baseline == against
     kept = against if is_worse and against else bench.variant

@@ -219,7 +219,6 @@ def _describe_bench(bench: Bench) -> dict[str, object]:
 
 
 def _describe_check(check: Check) -> dict[str, object]:
-    wrong = check.status in ("incorrect", "kernel-error")
-    verdict = "correct" if check.status == "correct" else "incorrect" if wrong else "invalid"
+    verdict = check.failure or "correct"
     detail = None if verdict == "correct" else check.detail or check.status
     return {"verdict": verdict, "detail": detail, "cure": check.cure, "check": check}

@@ -6,13 +6,13 @@ import random
 import statistics
 from collections.abc import Sequence
 from math import exp, log
-from typing import Literal, NamedTuple
+from typing import NamedTuple
+
+from kernelkb.model.records.verdict import TimedVerdict
 
 _RESAMPLES = 2000
 _MIN_EFFECT = 0.01
 """Relative difference of 1 %: a few dozen pairs cannot resolve less."""
-
-Verdict = Literal["faster", "slower", "inconclusive"]
 
 
 class Speedup(NamedTuple):
@@ -44,7 +44,7 @@ def paired_speedup(candidate: Sequence[float], baseline: Sequence[float]) -> Spe
     return Speedup(exp(statistics.median(log_ratios)), exp(low), exp(high))
 
 
-def decide_verdict(speedup: Speedup) -> Verdict:
+def decide_verdict(speedup: Speedup) -> TimedVerdict:
     """Return faster or slower if the whole interval is more than 1 % on that side of 1."""
     if speedup.low > 1 + _MIN_EFFECT:
         return "faster"

@@ -10,8 +10,9 @@ import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kernelkb.measure.bench.statistics import Speedup, Verdict, paired_speedup
+from kernelkb.measure.bench.statistics import Speedup, paired_speedup
 from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
+from kernelkb.model.records.verdict import TimedVerdict
 
 _MAX_CLOCK_DISAGREEMENT = 0.10
 """Share of a batch that the candidate's clock may leave out."""
@@ -211,6 +212,6 @@ def compute_speedups(
     return Speedup(point, point, point), own, list(zip(*runner_times, strict=True))
 
 
-def combine_verdicts(runner_verdict: Verdict, judge_verdict: Verdict) -> Verdict:
+def combine_verdicts(runner_verdict: TimedVerdict, judge_verdict: TimedVerdict) -> TimedVerdict:
     """Return the verdict that both clocks give; inconclusive where they differ."""
     return runner_verdict if runner_verdict == judge_verdict else "inconclusive"

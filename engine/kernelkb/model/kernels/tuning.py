@@ -197,7 +197,7 @@ class TuningResult(Record):
     @property
     def is_refused(self) -> bool:
         """Whether the judge found the fastest configuration wrong, or could not run it."""
-        return self.bench is not None and self.bench.verdict in ("incorrect", "invalid")
+        return self.bench is not None and self.bench.has_failed
 
     @property
     def winner(self) -> ConfirmedConfiguration | None:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from kernelkb.model.base import MeasurementId, Name, Record, SessionId, Slug, Target
-from kernelkb.model.records.measurement import Verdict
+from kernelkb.model.records.verdict import Verdict
 
 AttemptId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 """Hash of what the attempt is: the kernel, the variant, its files and flags."""

@@ -10,9 +10,9 @@ from kernelkb.model.base import Name, Record, Slug, Target
 from kernelkb.model.records.accuracy import Accuracy
 from kernelkb.model.records.clocks import Clocks
 from kernelkb.model.records.resource_use import ResourceUse
+from kernelkb.model.records.verdict import FailureVerdict, Verdict, is_failure
 
 Status = Literal["ok", "warning", "failure"]
-Verdict = Literal["faster", "slower", "inconclusive", "incorrect", "invalid"]
 
 Disturbance = Literal["cpu-contention", "gpu-contention", "thermal", "unsteady-times"]
 """What else happened on the machine during a bench."""
@@ -212,6 +212,13 @@ class Check(Record):
     unrecorded: str | None = None
     """Why the open session has no entry of it."""
 
+    @property
+    def failure(self) -> FailureVerdict | None:
+        """The verdict of a variant that fails its check; None for a correct one."""
+        if self.status == "correct":
+            return None
+        return "incorrect" if self.status in ("incorrect", "kernel-error") else "invalid"
+
 
 class Rival(Record):
     """A baseline: one implementation that a user could run instead."""
@@ -274,6 +281,11 @@ class Bench(Record):
     from_record: bool = False
     """Whether it was not measured now: the record of this state or of its machine code answered."""
     seconds: float
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether something is to be corrected before it can be timed."""
+        return is_failure(self.verdict)
 
 
 class Profile(Record):

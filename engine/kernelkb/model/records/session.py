@@ -9,7 +9,7 @@ from pydantic import Field
 
 from kernelkb.model.base import MeasurementId, Name, Record, SessionId, Slug, Target
 from kernelkb.model.entries.review import Review
-from kernelkb.model.records.measurement import Verdict
+from kernelkb.model.records.verdict import Verdict
 
 PlanKind = Literal["baseline", "optimize"]
 

@@ -7,7 +7,8 @@ from typing import Literal
 from pydantic import Field
 
 from kernelkb.model.base import Record, Slug, Target
-from kernelkb.model.records.measurement import Bench, Check, Verdict
+from kernelkb.model.records.measurement import Bench, Check
+from kernelkb.model.records.verdict import Verdict, is_failure
 
 SweepVerdict = Verdict | Literal["correct", "not-run"]
 """``correct``: checked and not to be timed. ``not-run``: nothing is known of the kernel, since the
@@ -33,6 +34,11 @@ class SweepRow(Record):
     """On the lane, waiting for the device included."""
     check: Check | None = None
     bench: Bench | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is wrong, could not be timed, or nothing is known of it."""
+        return is_failure(self.verdict) or self.verdict == "not-run"
 
 
 class SweepLane(Record):

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from kernelkb.errors import DatabaseError
 from kernelkb.model.base import Record
 from kernelkb.model.records.attempt import Attempt, AttemptEvent, AttemptId, FileDigest
+from kernelkb.model.records.verdict import is_valid
 from kernelkb.record.measurements.identity import canonical_json, digest
 from kernelkb.record.measurements.rows import to_microseconds
 
@@ -21,7 +22,6 @@ _R = TypeVar("_R", bound=Record)
 _DIGITS = 32
 _PLACEHOLDER = "0" * _DIGITS
 _LEVEL = 9
-_VALID_VERDICTS = ("faster", "slower", "inconclusive")
 _MAX_BYTES = 64 * 2**20
 """Of one source file, unpacked: a damaged row does not fill the memory."""
 
@@ -76,7 +76,7 @@ def event_row(event: AttemptEvent) -> dict[str, Any]:
         "origin": event.origin,
         "at": to_microseconds(event.at),
         "place": name_place(event.workload, event.device) if event.kind == "bench" else None,
-        "timed_us": event.candidate_us if event.verdict in _VALID_VERDICTS else None,
+        "timed_us": event.candidate_us if is_valid(event.verdict) else None,
         "body": event.model_dump_json(exclude={"id"}, exclude_defaults=True),
     }
 

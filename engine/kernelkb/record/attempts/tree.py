@@ -8,8 +8,8 @@ from math import inf
 from typing import NamedTuple
 
 from kernelkb.model.records.attempt import Attempt, AttemptEvent, AttemptId, ChangeOutcome
+from kernelkb.model.records.verdict import is_valid
 
-_VALID_VERDICTS = ("faster", "slower", "inconclusive")
 _TIE = 1.005
 """Times this near are equal: of them the first attempt is the best (judgement)."""
 _ON_DEVICE = ("check", "bench", "profile")
@@ -57,7 +57,7 @@ class AttemptNode(NamedTuple):
                 for event in reversed(self.events)
                 if event.kind == "bench"
                 and event.candidate_us is not None
-                and event.verdict in _VALID_VERDICTS
+                and is_valid(event.verdict)
                 and (event.workload, event.device) == place
             ),
             None,

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kernelkb.model.records.history import Measurement
+from kernelkb.model.records.verdict import is_failure, is_wrong
 
 _T4_VERSION = "1.0.0"
 _PLACE_FIELDS = ("kernel", "variant", "workload", "device", "target")
@@ -69,7 +70,7 @@ def _parse_number(text: str) -> int | str:
 def fits_trace(measurement: Measurement) -> bool:
     """Return whether a trace can hold a measurement: a bench with a baseline, or a failure."""
     timed = measurement.baseline_us is not None and measurement.candidate_us is not None
-    failed = measurement.verdict in ("incorrect", "invalid")
+    failed = is_failure(measurement.verdict)
     return measurement.kind == "bench" and (failed or (timed and measurement.verdict is not None))
 
 
@@ -84,9 +85,9 @@ def build_trace(one: Measurement) -> dict[str, Any]:
         "correctness": None,
         "performance": None,
     }
-    if one.verdict == "incorrect":
+    if is_wrong(one.verdict):
         evaluation |= {"status": "INCORRECT_NUMERICAL", "correctness": _UNKNOWN_ERROR}
-    elif one.verdict == "invalid":
+    elif is_failure(one.verdict):
         evaluation["status"] = "RUNTIME_ERROR"
     elif one.candidate_us is not None and one.baseline_us is not None:
         evaluation["correctness"] = _UNKNOWN_ERROR

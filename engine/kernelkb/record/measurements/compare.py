@@ -12,6 +12,7 @@ from typing import NamedTuple
 from kernelkb.model.records.comparison import PairwiseComparison
 from kernelkb.model.records.history import Measurement
 from kernelkb.model.records.measurement import DISTURBANCE_TEXT, Bench
+from kernelkb.model.records.verdict import is_valid, may_be_noise
 from kernelkb.record.legacy_text import find_disturbance
 
 _RESAMPLES = 2000
@@ -19,7 +20,6 @@ _RESAMPLES = 2000
 _LOW_INDEX, _HIGH_INDEX = int(0.025 * _RESAMPLES), int(0.975 * _RESAMPLES) - 1
 _MIN_PAIRS = 5
 """Fewer pairs give no interval."""
-_VALID_VERDICTS = ("faster", "slower", "inconclusive")
 _VARIANT_PREFIX = "variant "
 """Start of a baseline's name where the baseline is another variant."""
 
@@ -67,7 +67,7 @@ def no_timing_reason(one: Measurement) -> str | None:
     """Return the reason why a measurement has no comparable time; None if it has one."""
     if one.kind not in ("bench", "tune"):
         return f"{one.id[:8]} is a {one.kind}, which measures no time"
-    if one.verdict not in _VALID_VERDICTS or one.candidate_us is None:
+    if not is_valid(one.verdict) or one.candidate_us is None:
         return f"{one.id[:8]} is {one.verdict or 'not judged'}"
     disturbance = find_noise_reason(one)
     return f"{one.id[:8]} is no fair sample: {disturbance}" if disturbance else None
@@ -79,7 +79,7 @@ def find_noise_reason(timed: Bench | Measurement) -> str | None:
     ``faster`` despite the noise stands. Of ``slower`` only the direction does: the candidate may
     have waited for cores more than its baseline, so its times are compared with no others.
     """
-    if timed.verdict not in ("inconclusive", "slower"):
+    if not may_be_noise(timed.verdict):
         return None
     disturbance = timed.disturbed_by or find_disturbance(timed.warnings)
     return DISTURBANCE_TEXT[disturbance] if disturbance else None

@@ -26,13 +26,13 @@ from kernelkb.model.records.comparison import (
     RegressionResult,
 )
 from kernelkb.model.records.history import Measurement
+from kernelkb.model.records.verdict import is_valid, is_wrong
 from kernelkb.record.measurements.compare import compute_comparison, no_timing_reason
 from kernelkb.record.measurements.rows import IMPORTED_STATUS
 from kernelkb.record.measurements.store import Store
 
 FAIL_UNDER = 0.97
 _MIN_GAIN = 1.01
-_VALID_VERDICTS = ("faster", "slower", "inconclusive")
 
 
 def apply_regression_gate(
@@ -123,16 +123,16 @@ class _PlaceGate:
         for one in benches:
             if self._best is None:
                 why = no_timing_reason(one)
-                if is_valid(one) and why:
+                if may_be_best(one) and why:
                     yield self._build_result("incomparable", one, None, why)
-                elif is_valid(one):
+                elif may_be_best(one):
                     yield self._promote(one, "the first valid one", None)
             elif one.id != self._best.id:
                 yield self._evaluate(self._best, one)
 
     def _evaluate(self, best: Measurement, one: Measurement) -> RegressionResult:
         same = one.subject.variant == best.subject.variant
-        if same and one.verdict == "incorrect":
+        if same and is_wrong(one.verdict):
             return self._build_result(
                 "regressed", one, None, f"its answers are wrong: {one.detail}"
             )
@@ -142,7 +142,7 @@ class _PlaceGate:
             )
         found = compute_comparison(best, one)
         if found.ratio is None or found.interval is None:
-            if same and self._rules.renew and is_valid(one):
+            if same and self._rules.renew and may_be_best(one):
                 return self._promote(one, f"renewed: {found.because}", None)
             return self._build_result("incomparable", one, found, found.because)
         low, high = found.interval
@@ -200,7 +200,7 @@ def _is_clearly_not_faster(best: Measurement, one: Measurement) -> bool:
     return one.speedup < _MIN_GAIN * best.speedup
 
 
-def is_valid(measurement: Measurement) -> bool:
+def may_be_best(measurement: Measurement) -> bool:
     """Return whether a bench is correct, has a time, and was not imported from another tool."""
-    timed = measurement.candidate_us is not None and measurement.verdict in _VALID_VERDICTS
+    timed = measurement.candidate_us is not None and is_valid(measurement.verdict)
     return timed and measurement.status != IMPORTED_STATUS

@@ -14,11 +14,11 @@ from pydantic import ValidationError
 from kernelkb.errors import DatabaseError
 from kernelkb.model.records.comparison import Promotion, PromotionScope
 from kernelkb.model.records.history import Measurement, MeasurementKind, SubjectRecord
+from kernelkb.model.records.verdict import is_valid
 from kernelkb.record.measurements.identity import canonical_json, digest
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_VALID_VERDICTS = ("faster", "slower", "inconclusive")
 _OWN_COLUMNS = {"id", "subject_id", "subject", "samples"}
 IMPORTED_STATUS = "imported"
 """Status of results of other tools, which earlier releases imported; never the best known."""
@@ -73,7 +73,7 @@ def measurement_row(measurement: Measurement, series: int) -> dict[str, Any]:
 def _timed_us(measurement: Measurement) -> float | None:
     counts = (
         measurement.kind in ("bench", "tune")
-        and measurement.verdict in _VALID_VERDICTS
+        and is_valid(measurement.verdict)
         and measurement.status != IMPORTED_STATUS
     )
     return measurement.candidate_us if counts else None

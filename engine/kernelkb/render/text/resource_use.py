@@ -9,6 +9,7 @@ from kernelkb.model.records.comparison import PairwiseComparison
 from kernelkb.model.records.history import Measurement
 from kernelkb.model.records.measurement import Bench
 from kernelkb.model.records.resource_use import ResourceUse
+from kernelkb.model.records.verdict import may_be_noise
 
 _MEMORY_GROWTH, _MIN_GROWTH_BYTES = 1.1, 2**20
 """Ratio and difference of peak memory from which the regression gate shows it."""
@@ -16,7 +17,7 @@ _MEMORY_GROWTH, _MIN_GROWTH_BYTES = 1.1, 2**20
 
 def describe_verdict(timed: Bench | Measurement) -> str | None:
     """Return the verdict; marked where other work or heat disturbed the bench."""
-    is_noisy = timed.disturbed_by is not None and timed.verdict in ("slower", "inconclusive")
+    is_noisy = timed.disturbed_by is not None and may_be_noise(timed.verdict)
     return f"{timed.verdict} (noisy)" if is_noisy else timed.verdict
 
 
