@@ -30,6 +30,7 @@ from kernelkb.model.kernels.foreign import (
     Workload,
 )
 from kernelkb.model.kernels.kernel import DTYPE_BYTES
+from kernelkb.model.kernels.languages import LANGUAGES
 
 F = TypeVar("F", bound=ForeignRecord)
 
@@ -202,7 +203,7 @@ def _build_input(
 def _build_variant(solution: Solution, target: Target) -> dict[str, Any]:
     spec = solution.spec
     language = select_language(spec, solution.name)
-    if language in ("cuda", "triton") and target == "cpu":
+    if LANGUAGES[language].targets == ("cuda",) and target == "cpu":
         raise BadValueError(f"{solution.name} is written in {language}, which needs a GPU")
     entry = spec.entry_point.partition("::")[0]
     names = [_flatten_path(source.path) for source in solution.sources]
@@ -214,7 +215,7 @@ def _build_variant(solution: Solution, target: Target) -> dict[str, Any]:
         "returns": not spec.destination_passing_style,
         "summary": solution.name,
     }
-    if language in ("python", "triton"):
+    if not LANGUAGES[language].is_compiled:
         return variant
     compiled = [
         n for n in names if n.endswith((".cu", ".cpp", ".cc", ".c")) and n != _flatten_path(entry)

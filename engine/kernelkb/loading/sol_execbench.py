@@ -12,10 +12,11 @@ from kernelkb.loading.kernel_files import to_snake_case
 from kernelkb.loading.kernels import evaluate_axis_expression
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.foreign import BuildSpec, Definition, Workload
+from kernelkb.model.kernels.languages import LANGUAGES, LanguageName
 
 DEFINITION_FILE = "definition.json"
 WORKLOAD_FILE = "workload.jsonl"
-_LANGUAGES = {
+_LANGUAGES: dict[str, LanguageName] = {
     **dict.fromkeys(("python", "pytorch", "cute_dsl", "cutile", "cudnn_frontend"), "python"),
     "triton": "triton",
     **dict.fromkeys(("cuda", "cuda_cpp", "cutlass", "cudnn", "cublas"), "cuda"),
@@ -62,7 +63,7 @@ def find_definition(task: Path) -> Path:
     return task / DEFINITION_FILE
 
 
-def select_language(spec: BuildSpec, solution: str) -> str:
+def select_language(spec: BuildSpec, solution: str) -> LanguageName:
     """Return the language of a solution's variant, as kernel.yaml names it.
 
     Raises:
@@ -73,8 +74,8 @@ def select_language(spec: BuildSpec, solution: str) -> str:
     if unknown:
         raise BadValueError(f"{solution} is written in {unknown[0]}, which is not supported")
     found = {_LANGUAGES[name] for name in given}
-    if found == {"python", "triton"}:
-        return "triton"
+    if len(found) == 2 and not any(LANGUAGES[name].is_compiled for name in found):
+        found.discard("python")  # which only calls the other one's kernels
     if len(found) > 1:
         raise BadValueError(f"{solution} mixes {' and '.join(given)}; name one kind of language")
     return found.pop()

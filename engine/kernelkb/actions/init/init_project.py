@@ -32,6 +32,7 @@ from kernelkb.scaffold.c.tensor_draft import draft_tensor_files
 from kernelkb.scaffold.draft.call_signature import DraftRequest
 from kernelkb.scaffold.draft.kernel_yaml import DRAFTED_VARIANT, OWN_REFERENCE, to_field_name
 from kernelkb.scaffold.python.python_draft import draft_python_files
+from kernelkb.scaffold.python.python_source import PYTHON_LANGUAGES
 
 
 class InitResult(Record):
@@ -114,7 +115,7 @@ def _draft_files(
         include=source.path_from_folder(path),
         target=_resolve_target(source, wanted),
     )
-    if summary.kind in ("triton", "cute"):
+    if summary.kind in PYTHON_LANGUAGES:
         return draft_python_files(request), []
     if summary.kind == "embedded":
         return _draft_embedded(request, path)
@@ -175,9 +176,11 @@ def _resolve_target(source: KernelSource, wanted: TargetChoice) -> Target:
     path, summary, _, _ = source
     if wanted == "auto":
         return summary.target
-    if wanted == "cpu" and (path.suffix == ".cu" or summary.kind in ("triton", "cute", "embedded")):
-        language = "Triton" if summary.kind == "triton" else "CUDA"
-        raise BadValueError(f"{path} is {language}, which needs a GPU; leave --target cpu out")
+    language = PYTHON_LANGUAGES.get(summary.kind)
+    needs_gpu = path.suffix == ".cu" or summary.kind == "embedded"
+    if wanted == "cpu" and (needs_gpu if language is None else "cpu" not in language.targets):
+        title = language.title if language else "CUDA"
+        raise BadValueError(f"{path} is {title}, which needs a GPU; leave --target cpu out")
     return wanted
 
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.errors import BadValueError
+from kernelkb.model.kernels.languages import COMPILED_SUFFIXES, LANGUAGES
 from kernelkb.safety.paths import project_root
 from kernelkb.scaffold.c.c_source import defines_any
 from kernelkb.scaffold.draft.call_signature import Function, SourceSummary
 from kernelkb.scaffold.draft.kernel_yaml import to_field_name
 from kernelkb.scaffold.source_summary import summarize_source
 
-COMPILED_SUFFIXES = (".cu", ".cpp", ".cc", ".cuh")
 _HEADER_SUFFIXES = (".h", ".hpp", ".cuh", ".inl", ".inc", ".hxx")
-_SOURCE_SUFFIXES = (*COMPILED_SUFFIXES, ".py")
+_SOURCE_SUFFIXES = tuple({suffix for row in LANGUAGES.values() for suffix in row.suffixes})
 _SKIPPED_FOLDERS = (
     *(".git", ".venv", "venv", "node_modules", "build", "dist", ".kb", "__pycache__"),
 )

@@ -131,7 +131,7 @@ def check_source(place: BenchTarget) -> tuple[list[str], list[str]]:
     """Return the violations of the candidate policy and the warnings, from the source text."""
     variant = place.subject.variant
     text = (place.subject.kernel_folder.folder / variant.source).read_text(encoding="utf-8")
-    return check_candidate_source(text) if variant.language in ("python", "triton") else ([], [])
+    return ([], []) if variant.is_compiled else check_candidate_source(text)
 
 
 def _find_library_warnings(place: BenchTarget, bench: Bench) -> list[str]:

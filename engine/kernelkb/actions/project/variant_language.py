@@ -7,11 +7,13 @@ from kernelkb.errors import KbError
 from kernelkb.loading.kernels import load_kernel, select_variant
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import Variant
+from kernelkb.model.kernels.languages import LANGUAGES
 
 
 def measure_language(variant: Variant) -> dict[str, float]:
-    """Return ``triton_kernel`` for a variant in Triton; nothing for another one."""
-    return {"triton_kernel": 1.0} if variant.language == "triton" else {}
+    """Return the metric of a variant's language, such as ``triton_kernel``; nothing without one."""
+    metric = LANGUAGES[variant.language].metric
+    return {metric: 1.0} if metric else {}
 
 
 def measure_language_by_name(

@@ -27,6 +27,7 @@ from kernelkb.measure.adapters.describe_task import (
 from kernelkb.measure.process.scratch_folders import scratch_folder
 from kernelkb.measure.worker.shared.messages.other_jobs import TaskDescription
 from kernelkb.model.base import Target
+from kernelkb.model.kernels.languages import choose_compiled_language
 
 CONFIGURATION_FILE = "config_forward.json"
 FUNCTION_FILE = "func_forward.py"
@@ -175,6 +176,6 @@ def _read_candidate(candidate: Path, target: Target) -> tuple[dict[str, Any], di
     if not re.search(r'\.def\(\s*"forward"', text):
         raise BadValueError(f'{candidate} exports no forward; add m.def("forward", &NAME)')
     source = f"candidate{candidate.suffix}"
-    language = "cuda" if target == "cuda" else "c++"
+    language = choose_compiled_language(target)
     fields = {"language": language, "binding": "torch-extension", "source": source}
     return {**common, **fields, "entry": "forward"}, {source: text}

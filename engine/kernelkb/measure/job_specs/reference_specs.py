@@ -15,6 +15,7 @@ from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.specs import Reference, RunnerSpec
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import Kernel, Variant
+from kernelkb.model.kernels.languages import LANGUAGES, choose_compiled_language
 from kernelkb.model.records.measurement import Build, Machine
 
 _FUNCTION_ID = "reference"
@@ -38,11 +39,11 @@ def find_reference_variant(kernel: Kernel, target: Target) -> Variant | None:
     if not reference.is_compiled:
         return None
     source = str(reference.file)
-    is_cuda = source.endswith(".cu")
+    own: Target = "cuda" if source.endswith(LANGUAGES["cuda"].suffixes) else "cpu"
     return Variant(
         id=_FUNCTION_ID,
-        target="cuda" if is_cuda else "cpu",
-        language="cuda" if is_cuda else "c++",
+        target=own,
+        language=choose_compiled_language(own),
         source=source,
         entry=reference.function,
         summary="the reference",

@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints, model_validator
 from kernelkb.model.base import Name, Record, Slug, Target
 from kernelkb.model.kernels.change_pair import Pair
 from kernelkb.model.kernels.hidden_inputs import HiddenInputsOptions
+from kernelkb.model.kernels.languages import LANGUAGES, Binding, LanguageName
 from kernelkb.model.kernels.reference import FileName, Reference, Symbol
 from kernelkb.model.kernels.tuning import TuningSpace
 
@@ -33,10 +34,6 @@ DTYPE_BYTES: dict[str, int] = {
     **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "int8", "uint8", "bool"), 1),
 }
 """Bytes per element."""
-Binding = Literal["c", "tvm-ffi", "torch-extension", "python", "module"]
-"""How a variant is called. c: a C function of pointers, axes and a stream. tvm-ffi: a packed
-function of tensors. torch-extension, python: a Python function of tensors. module: a
-``torch.nn.Module`` class that replaces the reference's."""
 StatedPrecision = Literal["fp32", "tf32", "open"]
 """How exact fp32 products have to be. fp32: as IEEE 754 says. tf32: as TF32. open: TF32 or better;
 the baseline then runs at the fastest precision that the candidate's own error allows."""
@@ -119,9 +116,9 @@ class Variant(Record):
 
     id: Slug
     target: Target
-    language: Literal["c++", "cuda", "python", "triton"]
+    language: LanguageName
     binding: Binding = "c"
-    """How it is called; for a Python or Triton file ``python`` or ``module``."""
+    """How it is called; by default as the first binding of its language."""
     source: FileName
     also: tuple[FileName, ...] = ()
     """Further sources, compiled separately and linked, so that an edit compiles one file."""
@@ -143,22 +140,22 @@ class Variant(Record):
     @property
     def is_compiled(self) -> bool:
         """Whether it has to be compiled before it can be loaded."""
-        return self.language in ("c++", "cuda")
+        return LANGUAGES[self.language].is_compiled
 
     @model_validator(mode="before")
     @classmethod
-    def _default_python_binding(cls, fields: Any) -> Any:
-        scripted = isinstance(fields, dict) and fields.get("language") in ("python", "triton")
-        if scripted and "binding" not in fields:
-            return {**fields, "binding": "python"}
+    def _default_binding(cls, fields: Any) -> Any:
+        language = fields.get("language") if isinstance(fields, dict) else None
+        if isinstance(language, str) and language in LANGUAGES and "binding" not in fields:
+            return {**fields, "binding": LANGUAGES[language].bindings[0]}
         return fields
 
     @model_validator(mode="after")
     def _check_language(self) -> Self:
-        needs = {"cuda": "cuda", "triton": "cuda", "c++": "cpu"}.get(self.language)
-        if needs is not None and needs != self.target:
+        language = LANGUAGES[self.language]
+        if self.target not in language.targets:
             raise ValueError(f"a {self.language} variant cannot have target {self.target}")
-        if self.is_compiled != (self.binding in ("c", "tvm-ffi", "torch-extension")):
+        if self.binding not in language.bindings:
             raise ValueError(f"a {self.language} variant cannot have binding {self.binding}")
         if self.returns and self.binding in ("c", "tvm-ffi"):
             raise ValueError(f"a {self.binding} variant writes its outputs and cannot return them")

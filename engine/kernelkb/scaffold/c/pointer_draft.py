@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from kernelkb.loading.kernel_files import FILL_IN_MARK
+from kernelkb.model.kernels.languages import choose_compiled_language
 from kernelkb.scaffold.c.c_functions import build_function, count_parts
 from kernelkb.scaffold.c.call_plan import CallPlan, plan_call
 from kernelkb.scaffold.c.elementwise import translate_elementwise
@@ -78,7 +79,7 @@ def _make_draft(request: DraftRequest, plan: CallPlan, facts: SourceFacts) -> Dr
         fields=assign_field_names([*arrays, *plan.axes]),
         entry=function.name if is_own else f"kb_{request.name}",
         variant=DraftedVariant(
-            "cuda" if is_cuda else "c++",
+            choose_compiled_language(request.target),
             "launch.cu" if is_cuda else "launch.cpp",
             f"{function.name} of {PurePosixPath(request.include).name}",
             binding="torch-extension" if request.uses_torch else "",

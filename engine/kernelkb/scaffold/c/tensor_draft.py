@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from kernelkb.loading.kernel_files import FILL_IN_MARK
 from kernelkb.model.base import Target
+from kernelkb.model.kernels.languages import choose_compiled_language
 from kernelkb.scaffold.c.c_source import complete_function
 from kernelkb.scaffold.c.older_toolkits import draft_compatibility
 from kernelkb.scaffold.draft.call_signature import DraftRequest, Function, Parameter
@@ -75,7 +76,7 @@ def _make_draft(request: DraftRequest, shaped: Sequence[Parameter], notes: list[
         fields=assign_field_names([p.name for p in (*inputs, *starts, *outputs)] + axes),
         entry=function.name if is_bound else f"kb_{request.name}",
         variant=DraftedVariant(
-            "cuda" if request.target == "cuda" else "c++",
+            choose_compiled_language(request.target),
             f"launch{_choose_suffix(request.include, request.target)}",
             f"{function.name} of {PurePosixPath(request.include).name}",
             binding="tvm-ffi" if is_ffi else "torch-extension",

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kernelkb.loading.kernel_files import FILL_IN_MARK, to_snake_case
 from kernelkb.model.base import Target
+from kernelkb.model.kernels.languages import LanguageName
 from kernelkb.scaffold.draft.call_signature import Parameter
 from kernelkb.scaffold.draft.default_values import AXIS_SIZES
 
@@ -99,7 +100,7 @@ _OWN_REFERENCE_TEXT = f"""\
 class DraftedVariant(NamedTuple):
     """The drafted variant of a kernel."""
 
-    language: str
+    language: LanguageName
     source: str
     summary: str
     binding: str = ""

@@ -11,6 +11,7 @@ from kernelkb.scaffold.draft.call_signature import DraftRequest, Function, Param
 from kernelkb.scaffold.draft.default_values import guess_shape
 from kernelkb.scaffold.draft.drafted_reference import format_kernel_files, guess_expression
 from kernelkb.scaffold.draft.kernel_yaml import Draft, DraftedVariant, assign_field_names
+from kernelkb.scaffold.python.python_source import PYTHON_LANGUAGES
 from kernelkb.scaffold.python.triton_elementwise import translate_triton
 
 _SKIPPABLE = (ast.For, ast.While, ast.With, ast.Expr, ast.Assign, ast.AnnAssign, ast.Assert)
@@ -22,7 +23,7 @@ def draft_python_files(request: DraftRequest) -> dict[str, str]:
     parameters, notes = _complete_shapes(function)
     draft = _make_draft(request, parameters, notes)
     numbers = [p for p in parameters if p.role == "number"]
-    is_triton = summary.kind == "triton"
+    is_triton = draft.variant.language == "triton"
     expression = translate_triton(request.text, function, draft.fields) if is_triton else None
     expression = expression or guess_expression(
         [function.name, *function.launches, name],
@@ -35,33 +36,35 @@ def draft_python_files(request: DraftRequest) -> dict[str, str]:
     skipped = list_skipped(request.text, summary)
     return {
         **format_kernel_files(draft, names, expression),
-        "launch.py": _draft_launcher(draft, function, parameters, skipped),
+        "launch.py": _draft_launcher(
+            draft, function, parameters, skipped, PYTHON_LANGUAGES[summary.kind].call
+        ),
     }
 
 
 def _make_draft(request: DraftRequest, parameters: Sequence[Parameter], notes: list[str]) -> Draft:
-    function, is_triton = request.function, request.summary.kind == "triton"
+    function, language = request.function, PYTHON_LANGUAGES[request.summary.kind]
     inputs = [p for p in parameters if p.role == "input"]
     outputs = [p for p in parameters if p.role == "output"]
     axes = list(dict.fromkeys(d for p in (*inputs, *outputs) for d in p.shape if not d.isdecimal()))
     return Draft(
         name=request.name,
         include=request.include,
-        target="cuda",
+        target=request.target,
         axes=axes,
         inputs=inputs,
         outputs=outputs,
         fields=assign_field_names([p.name for p in (*inputs, *outputs)] + axes),
         entry=f"kb_{request.name}",
         variant=DraftedVariant(
-            "triton" if is_triton else "python",
+            language.variant,
             "launch.py",
             f"{function.name} of {PurePosixPath(request.include).name}",
             returns=any(p.type == "return" for p in outputs),
             kernels=function.launches,
         ),
         notes=notes,
-        takes_odd_sizes=is_triton,
+        takes_odd_sizes=language.takes_odd_sizes,
     )
 
 
@@ -102,7 +105,11 @@ def list_skipped(text: str, summary: SourceSummary) -> list[str]:
 
 
 def _draft_launcher(
-    draft: Draft, function: Function, parameters: Sequence[Parameter], skipped: Sequence[str]
+    draft: Draft,
+    function: Function,
+    parameters: Sequence[Parameter],
+    skipped: Sequence[str],
+    body: str,
 ) -> str:
     """Return a Python module that loads the file and calls its function with tensors only."""
     order = [*draft.inputs, *(p for p in draft.outputs if p.type != "return")]
@@ -119,11 +126,10 @@ def _draft_launcher(
     if picks:
         listed = ", ".join(f"results{pick}" for pick in picks) + ("," if len(picks) == 1 else "")
         call = f"    results = {called}({arguments})\n    return {listed}\n"
+    if body:
+        call = body.replace("CALLED", called).replace("ARGUMENTS", arguments)
     if "_get_stream()" in arguments:
         call += _GET_STREAM
-    if draft.variant.language == "python":
-        call = _CUTE_CALL.replace("CALLED", called).replace("ARGUMENTS", arguments)
-        call += _GET_STREAM if "_get_stream()" in arguments else ""
     return _LAUNCHER.format(
         function=function.name,
         file=PurePosixPath(draft.include).name,
@@ -143,23 +149,6 @@ def _get_stream():
     import torch
 
     return driver.CUstream(torch.cuda.current_stream().cuda_stream)
-"""
-_CUTE_CALL = """\
-    import cutlass.cute as cute
-    from cutlass.cute.runtime import from_dlpack
-
-    arguments = [
-        from_dlpack(each) if hasattr(each, "__dlpack__") else each for each in (ARGUMENTS,)
-    ]
-    key = tuple(
-        (*each.shape, each.element_type) if hasattr(each, "shape") else each for each in arguments
-    )
-    if key not in _COMPILED:
-        _COMPILED[key] = cute.compile(CALLED, *arguments)
-    return _COMPILED[key](*arguments)
-
-
-_COMPILED = {}
 """
 _LAUNCHER = '''\
 """Loads {function} from {file}, without the statements below that run something."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
+from kernelkb.model.base import Target
+from kernelkb.model.kernels.languages import LanguageName
 from kernelkb.scaffold.c.c_source import summarize_c_source
 from kernelkb.scaffold.draft.call_signature import Function, SourceSummary
 from kernelkb.scaffold.python.python_functions import list_launches, read_python_function
@@ -30,13 +33,9 @@ def summarize_python(text: str) -> SourceSummary | None:
     if "Model" in classes and any(f.name == "get_inputs" for f in functions):
         return SourceSummary("kernelbench", (Function("Model"),))
     lines = tuple(_iter_side_effect_lines(tree.body, frozenset(f.name for f in functions)))
-    cute = _list_cute_functions(tree)
-    if cute:
-        return SourceSummary("cute", cute, side_effect_lines=lines)
-    jitted = _list_jitted(tree)
-    if jitted and "triton" in text:
-        wrappers = _list_wrappers(tree, jitted)
-        return SourceSummary("triton", wrappers, side_effect_lines=lines)
+    for name, language in PYTHON_LANGUAGES.items():
+        if (found := language.find(tree, text)) is not None:
+            return SourceSummary(name, found, language.targets[0], side_effect_lines=lines)
     embedded = _find_cuda_text(tree)
     return summarize_embedded(embedded) if embedded else None
 
@@ -45,6 +44,11 @@ def summarize_embedded(text: str) -> SourceSummary | None:
     """Return the kernels of CUDA text that stood in strings of a Python file."""
     inner = summarize_c_source("strings.cu", text)
     return inner._replace(kind="embedded", embedded=text) if inner is not None else None
+
+
+def _find_triton_functions(tree: ast.Module, text: str) -> tuple[Function, ...] | None:
+    jitted = _list_jitted(tree)
+    return _list_wrappers(tree, jitted) if jitted and "triton" in text else None
 
 
 def _list_jitted(tree: ast.Module) -> dict[str, ast.FunctionDef | None]:
@@ -161,7 +165,7 @@ def _list_indirect(
     return tuple(kernel for name in names for kernel in launching.get(name, ()))
 
 
-def _list_cute_functions(tree: ast.Module) -> tuple[Function, ...]:
+def _find_cute_functions(tree: ast.Module, _text: str) -> tuple[Function, ...] | None:
     """List what is compiled by CuTe DSL: host functions that launch, and objects that are called.
 
     Objects only of classes that can be made without arguments.
@@ -177,7 +181,7 @@ def _list_cute_functions(tree: ast.Module) -> tuple[Function, ...]:
             if call is not None and _is_cute_host(call) and not _needs_arguments(make):
                 read = read_python_function(call, {}, (), node.name, takes_tensors=True)
                 found.append(read._replace(returns="instance"))
-    return tuple(found)
+    return tuple(found) or None
 
 
 def _is_cute_host(function: ast.FunctionDef) -> bool:
@@ -283,3 +287,46 @@ def _format(call: ast.Call, method: ast.Attribute, constants: Mapping[str, str])
         return template.format(*positional, **named)
     except (KeyError, IndexError, ValueError):
         return None
+
+
+_CUTE_CALL = """\
+    import cutlass.cute as cute
+    from cutlass.cute.runtime import from_dlpack
+
+    arguments = [
+        from_dlpack(each) if hasattr(each, "__dlpack__") else each for each in (ARGUMENTS,)
+    ]
+    key = tuple(
+        (*each.shape, each.element_type) if hasattr(each, "shape") else each for each in arguments
+    )
+    if key not in _COMPILED:
+        _COMPILED[key] = cute.compile(CALLED, *arguments)
+    return _COMPILED[key](*arguments)
+
+
+_COMPILED = {}
+"""
+
+
+class PythonLanguage(NamedTuple):
+    """A language whose kernels stand in Python files, and how ``kb init`` drafts for it."""
+
+    title: str
+    find: Callable[[ast.Module, str], tuple[Function, ...] | None]
+    """Returns the functions of a file, given its tree and text, that launch kernels of this
+    language; None where the file has no such kernel."""
+    variant: LanguageName
+    """The language of the drafted variant in kernel.yaml."""
+    takes_odd_sizes: bool
+    """Whether kernels mask what lies outside of their arrays as a rule."""
+    call: str = ""
+    """The launcher's body, with CALLED and ARGUMENTS; empty for a plain call."""
+    targets: tuple[Target, ...] = ("cuda",)
+    """Where its kernels run; the first one counts where none is wanted."""
+
+
+PYTHON_LANGUAGES: dict[str, PythonLanguage] = {
+    "cute": PythonLanguage("CuTe DSL", _find_cute_functions, "python", False, _CUTE_CALL),
+    "triton": PythonLanguage("Triton", _find_triton_functions, "triton", True),
+}
+"""By name; the first that finds functions in a file counts."""
