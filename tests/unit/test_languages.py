@@ -52,7 +52,7 @@ def test_one_row_makes_kb_init_draft_for_a_further_language_of_python_files(proj
     def find(_tree, text):
         return (function,) if "pallas_call" in text else None
 
-    row = PythonLanguage("Pallas", find, "python", True, targets=("cpu", "cuda"))
+    row = PythonLanguage("Pallas", find, "python", targets=("cpu", "cuda"))
     monkeypatch.setitem(PYTHON_LANGUAGES, "pallas", row)
     (project / "double.py").write_text(PALLAS)
     result = init_project("double.py", target="cpu")

@@ -12,8 +12,6 @@ from kernelkb.scaffold.c.build_flags import find_macros, plan_includes
 from kernelkb.scaffold.c.call_plan import plan_call
 from kernelkb.scaffold.c.older_toolkits import draft_compatibility
 from kernelkb.scaffold.c.source_facts import read_facts
-from kernelkb.scaffold.draft.call_signature import Parameter
-from kernelkb.scaffold.draft.known_operations import recognise_operation
 from kernelkb.scaffold.source_summary import summarize_source
 
 PLANE = """
@@ -258,14 +256,6 @@ def test_a_string_option_is_the_first_word_that_the_file_compares_it_with(projec
     assert 'return pool(x, "mean");' in (project / "kernels" / "k" / "launch.cu").read_text()
 
 
-def test_an_operation_with_a_number_is_not_recognised_without_one():
-    x, y = Parameter("x", "float", "input", shape=("n",)), Parameter("y", "float", "output")
-    factor = Parameter("a", "float", "number", value="3.0f")
-
-    assert recognise_operation("scale", [x], [y._replace(shape=("n",))], []) is None
-    assert recognise_operation("scale", [x], [y._replace(shape=("n",))], [factor]) == "3.0 * {0}"
-
-
 OLDER = """
 __global__ void twice(half* x) { x[threadIdx.x] = __hadd(x[threadIdx.x], x[threadIdx.x]); }
 void report(float* data) {
@@ -322,16 +312,11 @@ def test_a_copy_in_a_kernel_folder_is_no_source_of_the_project(project):
     assert find_near_definers(project / "k.cu", ["note"]) == [project.resolve() / "lib" / "util.cu"]
 
 
-def test_a_kernel_that_is_its_own_reference_has_no_odd_sizes_to_check(project):
-    for name, body in (("known", "2 * x[i]"), ("own", "secret(x[i])")):
-        (project / f"{name}.cu").write_text(
-            "__device__ float secret(float x);\n"
-            f"__global__ void {name}(const float* x, float* y, int n) {{\n"
-            "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
-            f"  if (i < n) y[i] = {body};\n}}\n"
-        )
-        init_project(f"{name}.cu")
+def test_a_draft_is_its_own_reference_and_has_no_odd_sizes_to_check(project):
+    (project / "k.cu").write_text(LINE)
+    init_project("k.cu")
+    text = (project / "kernels" / "k" / "kernel.yaml").read_text()
 
-    texts = [(project / "kernels" / n / "kernel.yaml").read_text() for n in ("known", "own")]
-    assert ["check_workloads" in text for text in texts] == [True, False]
-    assert ["reference: {variant" in text for text in texts] == [False, True]
+    assert "check_workloads" not in text
+    assert "reference: {variant: mine}" in text
+    assert not (project / "kernels" / "k" / "reference.py").exists()

@@ -1,16 +1,12 @@
 """What kb init concludes from source text: shapes, launches, references, folders of headers."""
 
 import json
-import re
 
 import pytest
 
-from kernelkb.actions.init.init_project import init_project
 from kernelkb.scaffold.c.build_flags import plan_includes
 from kernelkb.scaffold.c.call_plan import plan_call
 from kernelkb.scaffold.c.source_facts import read_facts
-from kernelkb.scaffold.draft.call_signature import Parameter
-from kernelkb.scaffold.draft.known_operations import recognise_operation
 from kernelkb.scaffold.source_summary import summarize_source
 
 PRODUCT = """
@@ -101,45 +97,6 @@ def test_a_launcher_has_the_shapes_of_the_kernel_that_it_starts():
     assert plan.function.name == "softmax"
     assert plan.configuration == ()
     assert [p.role for p in plan.function.parameters] == ["input", "output", "size", "stream"]
-
-
-def test_a_launchers_reference_is_what_its_kernel_computes(project):
-    (project / "k.cu").write_text(
-        "__global__ void scale_add(const float* x, const float* y, float* out, float alpha, int n)"
-        " { int i = blockIdx.x * 256 + threadIdx.x; if (i < n) out[i] = alpha * x[i] + y[i]; }\n"
-        "void launch(const float* b, const float* a, float* c, float beta, int n)"
-        " { scale_add<<<(n + 255) / 256, 256>>>(a, b, c, beta, n); }\n"
-    )
-    init_project("k.cu")
-    reference = (project / "kernels" / "k" / "reference.py").read_text()
-
-    launcher = (project / "kernels" / "k" / "launch.cu").read_text()
-    value = re.search(r"beta = ([\d.]+)f", launcher)[1]
-    assert f"def k(b, a):\n    return {value} * a + b" in reference
-
-
-@pytest.mark.parametrize(
-    ("name", "shapes", "expected"),
-    [
-        ("vectorAdd", ("n", "n", "n"), "{0} + {1}"),
-        ("layerNorm_kernel", ("rn", "n", "n", "rn"), "torch.nn.functional.layer_norm"),
-        ("rms_norm_f32x4", ("rn", "n", "rn"), "torch.rsqrt"),
-        ("sgemm_naive", ("mk", "kn", "mn"), "{0} @ {1}"),
-        ("transposeNaive", ("mn", "nm"), "{0}.t().contiguous()"),
-        ("softmax_online", ("rn", "rn"), "torch.softmax({0}, dim=-1)"),
-        ("sgemm_naive", ("mk", "mn", "kn"), None),
-        ("frobnicate", ("n", "n"), None),
-        ("scale_add", ("n", "n", "n"), None),
-        ("fused_add_rms_norm", ("rn", "n", "rn"), None),
-        ("masked_softmax", ("rn", "rn"), None),
-        ("add_kernel_v2", ("n", "n", "n"), "{0} + {1}"),
-    ],
-)
-def test_operations_are_recognised_by_name_and_only_with_shapes_that_fit(name, shapes, expected):
-    arrays = [Parameter(f"a{i}", "float", "input", shape=tuple(s)) for i, s in enumerate(shapes)]
-    found = recognise_operation(name, arrays[:-1], arrays[-1:], [])
-
-    assert found is None if expected is None else expected in found
 
 
 @pytest.mark.parametrize(

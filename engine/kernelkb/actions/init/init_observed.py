@@ -26,7 +26,6 @@ from kernelkb.safety.replace_file import replace_file
 from kernelkb.scaffold.draft.kernel_yaml import to_field_name
 from kernelkb.scaffold.observed.observed_callee import Places, UnwritableCall
 from kernelkb.scaffold.observed.observed_code import ENTRY, CallSource, draft_call
-from kernelkb.scaffold.observed.observed_reference import draft_known_operation
 from kernelkb.scaffold.observed.observed_shapes import Call, ObservedPlan, plan_calls
 from kernelkb.scaffold.observed.observed_yaml import (
     RECORDED_FILE,
@@ -144,8 +143,6 @@ def _draft_kernel(observation: Observation, kernel_folder: Path, command: str) -
     recorded = None
     if not reason:
         files["reference.py"] = source.text
-    elif known := _find_known_operation(function, plan, replayed):
-        files["reference.py"] = known
     elif any(call["file"] for call in plan.calls):
         kind = "recorded"
         plan = plan_calls([call for call in calls if call["file"]], makes_changed=bool(plan.made))
@@ -182,15 +179,6 @@ def _draft_source(
     plan = plan_calls(calls)
     source = draft(plan)
     return plan, source, replay_calls(replayed, source.text, plan)
-
-
-def _find_known_operation(
-    function: dict[str, Any], plan: ObservedPlan, replayed: Replayed
-) -> str | None:
-    """Return torch code that gives the recorded outputs; None where no operation is known to."""
-    code = draft_known_operation(function, plan)
-    faults = replay_calls(replayed, code, plan) if code else ()
-    return code if faults and not any(faults) else None
 
 
 def _refuse_random(function: dict[str, Any], source: CallSource, faults: Sequence[str]) -> None:

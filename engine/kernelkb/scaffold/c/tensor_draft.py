@@ -13,15 +13,14 @@ from kernelkb.scaffold.c.c_source import complete_function
 from kernelkb.scaffold.c.older_toolkits import draft_compatibility
 from kernelkb.scaffold.draft.call_signature import DraftRequest, Function, Parameter
 from kernelkb.scaffold.draft.default_values import guess_shape
-from kernelkb.scaffold.draft.drafted_reference import format_kernel_files, guess_expression
 from kernelkb.scaffold.draft.kernel_yaml import (
     Draft,
     DraftedVariant,
     assign_field_names,
     draft_include,
     draft_including_files,
+    format_kernel_yaml,
     hide_module,
-    list_all_inputs,
     make_start_input,
 )
 
@@ -29,29 +28,21 @@ _STRINGS = ("string", "string_view", "c10::string_view")
 
 
 def draft_tensor_files(request: DraftRequest) -> dict[str, str]:
-    """Return kernel.yaml, reference.py and sources for a function of tensors."""
-    function, name = request.function, request.name
+    """Return kernel.yaml and sources for a function of tensors."""
+    function = request.function
     if function.style != "bound" and request.headers:
         function = complete_function(function, request.text, request.headers)
         request = request._replace(function=function)
     function = _fill_strings(function, (request.text, *request.headers))
     shaped, notes = _complete_shapes(function)
     draft = _make_draft(request, shaped, notes)
-    inputs = list_all_inputs(draft)
-    expression = guess_expression(
-        [function.name, *function.launches, name],
-        inputs,
-        draft.outputs,
-        [p for p in shaped if p.role == "number"],
-        draft.fields,
-    )
     lines = draft_include(request.include, has_main=request.summary.has_main)
     if request.target == "cuda":
         lines = draft_compatibility(request.text, request.headers) + lines
     if function.style != "bound":
         lines = _draft_launcher(draft, function, shaped, lines)
     return {
-        **format_kernel_files(draft, [draft.fields[p.name] for p in inputs] or ["x"], expression),
+        "kernel.yaml": format_kernel_yaml(draft),
         draft.variant.source: lines,
         **draft_including_files(request.others),
     }
@@ -87,7 +78,6 @@ def _make_draft(request: DraftRequest, shaped: Sequence[Parameter], notes: list[
             comment=_format_missing(missing),
         ),
         notes=notes,
-        takes_odd_sizes=False,
     )
 
 

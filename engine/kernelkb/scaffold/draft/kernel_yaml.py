@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import keyword
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import cycle
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -74,8 +73,6 @@ _SMALL_SIZES, _LARGE_SIZES = (2**12, 64, 32, 16, 8, 6), (2**24, 1024, 256, 64, 2
 """Elements per axis of the drafted workloads, by the largest number of axes of one array."""
 _PLANE_SIZE = 4096
 """Elements per axis of two axes that every array has."""
-_ODD_SIZES = (33, 17, 5, 3, 2)
-"""Elements per axis of the drafted check: no multiple of a warp, a tile or a vector."""
 _INTEGER_BOUND = 32
 """Exclusive upper bound of drawn integers: below every size, so that subscripts stay in range."""
 
@@ -85,10 +82,10 @@ _UNUSED_INPUT = """\
   - {name: unused, shape: [1], dtype: float32, fill: zeros}
 """
 
+_OWN_NOTE = "what the source computes as it stands is right; nothing checks it"
 DRAFTED_VARIANT = "mine"
 OWN_REFERENCE = f"reference: {{variant: {DRAFTED_VARIANT}}}"
 """The line of kernel.yaml that makes the drafted variant the reference."""
-_OWN_NOTE = "what the source computes as it stands is right; nothing checks it"
 _OWN_REFERENCE_TEXT = f"""\
 # Other variants are compared with {DRAFTED_VARIANT}. To check {DRAFTED_VARIANT}, too, write
 # a reference in torch, {{file: reference.py, function: NAME}}, or in C++,
@@ -129,10 +126,6 @@ class Draft(NamedTuple):
     variant: DraftedVariant
     notes: Sequence[str] = ()
     """What was assumed, one sentence each."""
-    takes_odd_sizes: bool = True
-    """False where the launch divides a size, or the kernel loads vectors."""
-    has_reference: bool = True
-    """Whether reference.py computes its outputs; else the drafted variant is the reference."""
 
 
 def list_all_inputs(draft: Draft) -> list[Parameter]:
@@ -155,12 +148,7 @@ def format_kernel_yaml(draft: Draft) -> str:
 def _format_head(draft: Draft) -> str:
     axes = [draft.fields[axis] for axis in draft.axes]
     small, large = _choose_sizes(axes, [p.shape for p in (*draft.inputs, *draft.outputs)])
-    odd = ", ".join(f"{a}: {n}" for a, n in zip(axes, cycle(_ODD_SIZES), strict=False))
-    # What a kernel leaves out at a boundary cannot be known from its own outputs.
-    takes_odd_sizes = draft.takes_odd_sizes and draft.has_reference
-    check = f"check_workloads:\n  - {{{odd}}}\n" if axes and takes_odd_sizes else ""
-    own = () if draft.has_reference else (_OWN_NOTE,)
-    notes = "".join(f"# Assumed: {note}.\n" for note in (*own, *draft.notes))
+    notes = "".join(f"# Assumed: {note}.\n" for note in (_OWN_NOTE, *draft.notes))
     return f"""\
 # Drafted by kb init from "{draft.include}". kb refuses the file while it holds {FILL_IN_MARK}.
 # kb show row_softmax prints a complete example.
@@ -171,7 +159,7 @@ workloads:
   small: {{{small}}}
   large: {{{large}}}
 default_workload: {{{draft.target}: large}}
-{check}"""
+"""
 
 
 def _choose_sizes(axes: Sequence[str], shapes: Sequence[Sequence[str]]) -> tuple[str, str]:
@@ -222,10 +210,9 @@ def _format_tail(draft: Draft) -> str:
     lines += [f"    flags: {json.dumps(list(variant.flags))}"] if variant.flags else []
     lines += [f"    kernels: [{', '.join(variant.kernels)}]"] if variant.kernels else []
     lines += [f"    summary: {json.dumps(variant.summary)}"]
-    reference = f"reference: {{file: reference.py, function: {draft.name}}}\n"
     return (
         f"""\
-{reference if draft.has_reference else _OWN_REFERENCE_TEXT}\
+{_OWN_REFERENCE_TEXT}\
 # Bytes and operations that any correct kernel needs, as expressions of the axes. Optional.
 # cost: {{bytes: "8 * n", flops: "2 * n"}}
 entry: {draft.entry}

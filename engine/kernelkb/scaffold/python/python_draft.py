@@ -9,33 +9,25 @@ from pathlib import PurePosixPath
 
 from kernelkb.scaffold.draft.call_signature import DraftRequest, Function, Parameter, SourceSummary
 from kernelkb.scaffold.draft.default_values import guess_shape
-from kernelkb.scaffold.draft.drafted_reference import format_kernel_files, guess_expression
-from kernelkb.scaffold.draft.kernel_yaml import Draft, DraftedVariant, assign_field_names
+from kernelkb.scaffold.draft.kernel_yaml import (
+    Draft,
+    DraftedVariant,
+    assign_field_names,
+    format_kernel_yaml,
+)
 from kernelkb.scaffold.python.python_source import PYTHON_LANGUAGES
-from kernelkb.scaffold.python.triton_elementwise import translate_triton
 
 _SKIPPABLE = (ast.For, ast.While, ast.With, ast.Expr, ast.Assign, ast.AnnAssign, ast.Assert)
 
 
 def draft_python_files(request: DraftRequest) -> dict[str, str]:
-    """Return kernel.yaml, reference.py and launch.py for a function of a Python file."""
-    function, summary, name = request.function, request.summary, request.name
+    """Return kernel.yaml and launch.py for a function of a Python file."""
+    function, summary = request.function, request.summary
     parameters, notes = _complete_shapes(function)
     draft = _make_draft(request, parameters, notes)
-    numbers = [p for p in parameters if p.role == "number"]
-    is_triton = draft.variant.language == "triton"
-    expression = translate_triton(request.text, function, draft.fields) if is_triton else None
-    expression = expression or guess_expression(
-        [function.name, *function.launches, name],
-        draft.inputs,
-        draft.outputs,
-        numbers,
-        draft.fields,
-    )
-    names = [draft.fields[p.name] for p in draft.inputs] or ["unused"]
     skipped = list_skipped(request.text, summary)
     return {
-        **format_kernel_files(draft, names, expression),
+        "kernel.yaml": format_kernel_yaml(draft),
         "launch.py": _draft_launcher(
             draft, function, parameters, skipped, PYTHON_LANGUAGES[summary.kind].call
         ),
@@ -64,7 +56,6 @@ def _make_draft(request: DraftRequest, parameters: Sequence[Parameter], notes: l
             kernels=function.launches,
         ),
         notes=notes,
-        takes_odd_sizes=language.takes_odd_sizes,
     )
 
 

@@ -317,8 +317,6 @@ class PythonLanguage(NamedTuple):
     language; None where the file has no such kernel."""
     variant: LanguageName
     """The language of the drafted variant in kernel.yaml."""
-    takes_odd_sizes: bool
-    """Whether kernels mask what lies outside of their arrays as a rule."""
     call: str = ""
     """The launcher's body, with CALLED and ARGUMENTS; empty for a plain call."""
     targets: tuple[Target, ...] = ("cuda",)
@@ -326,7 +324,7 @@ class PythonLanguage(NamedTuple):
 
 
 PYTHON_LANGUAGES: dict[str, PythonLanguage] = {
-    "cute": PythonLanguage("CuTe DSL", _find_cute_functions, "python", False, _CUTE_CALL),
-    "triton": PythonLanguage("Triton", _find_triton_functions, "triton", True),
+    "cute": PythonLanguage("CuTe DSL", _find_cute_functions, "python", _CUTE_CALL),
+    "triton": PythonLanguage("Triton", _find_triton_functions, "triton"),
 }
 """By name; the first that finds functions in a file counts."""
