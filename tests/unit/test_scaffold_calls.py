@@ -1,8 +1,6 @@
-"""How kb init calls a kernel: grids, template arguments, scalars, and what older sources need."""
+"""How kb init calls a kernel: grids, template arguments and scalars."""
 
 import re
-import shutil
-import subprocess
 
 import pytest
 
@@ -10,7 +8,6 @@ from kernelkb.actions.init.init_project import init_project
 from kernelkb.actions.init.init_source import find_near_definers, order_functions
 from kernelkb.scaffold.c.build_flags import find_macros, plan_includes
 from kernelkb.scaffold.c.call_plan import plan_call
-from kernelkb.scaffold.c.older_toolkits import draft_compatibility
 from kernelkb.scaffold.c.source_facts import read_facts
 from kernelkb.scaffold.source_summary import summarize_source
 
@@ -254,30 +251,6 @@ def test_a_string_option_is_the_first_word_that_the_file_compares_it_with(projec
     init_project("k.cu")
 
     assert 'return pool(x, "mean");' in (project / "kernels" / "k" / "launch.cu").read_text()
-
-
-OLDER = """
-__global__ void twice(half* x) { x[threadIdx.x] = __hadd(x[threadIdx.x], x[threadIdx.x]); }
-void report(float* data) {
-  cudaDeviceProp prop;
-  cudaGetDeviceProperties(&prop, 0);
-  int khz = prop.clockRate + prop.memoryClockRate;
-  cudaMemAdvise(data, khz, cudaMemAdviseSetReadMostly, 0);
-  cudaMemPrefetchAsync(data, khz, cudaCpuDeviceId);
-  cudaThreadSynchronize();
-}
-"""
-
-
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
-def test_a_source_for_an_older_toolkit_compiles(tmp_path):
-    source = tmp_path / "k.cu"
-    source.write_text(draft_compatibility(OLDER) + OLDER)
-    argv = ["nvcc", "-arch=compute_90", "--ptx", "-o", "/dev/null", str(source)]
-    done = subprocess.run(argv, capture_output=True, text=True)
-
-    assert done.returncode == 0, done.stderr
-    assert draft_compatibility(LINE) == ""
 
 
 def test_functions_that_another_file_defines_are_compiled_with_the_kernel(project):

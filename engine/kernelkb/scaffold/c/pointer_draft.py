@@ -7,7 +7,6 @@ from pathlib import PurePosixPath
 from kernelkb.loading.kernel_files import FILL_IN_MARK
 from kernelkb.model.kernels.languages import choose_compiled_language
 from kernelkb.scaffold.c.call_plan import CallPlan, plan_call
-from kernelkb.scaffold.c.older_toolkits import draft_compatibility
 from kernelkb.scaffold.c.source_facts import read_facts
 from kernelkb.scaffold.draft.call_signature import DraftRequest, Function, Parameter
 from kernelkb.scaffold.draft.default_values import FUNCTOR
@@ -30,8 +29,6 @@ def draft_pointer_files(request: DraftRequest) -> dict[str, str]:
     plan = plan_call(request.function, facts)
     draft = _make_draft(request, plan)
     lines = draft_include(request.include, has_main=request.summary.has_main)
-    if request.target == "cuda":
-        lines = draft_compatibility(request.text, request.headers) + lines
     if request.uses_torch:
         launcher = draft_torch_launcher(draft, plan, lines)
     elif request.function.is_variant:

@@ -10,7 +10,6 @@ from kernelkb.loading.kernel_files import FILL_IN_MARK
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.languages import choose_compiled_language
 from kernelkb.scaffold.c.c_source import complete_function
-from kernelkb.scaffold.c.older_toolkits import draft_compatibility
 from kernelkb.scaffold.draft.call_signature import DraftRequest, Function, Parameter
 from kernelkb.scaffold.draft.default_values import guess_shape
 from kernelkb.scaffold.draft.kernel_yaml import (
@@ -37,8 +36,6 @@ def draft_tensor_files(request: DraftRequest) -> dict[str, str]:
     shaped, notes = _complete_shapes(function)
     draft = _make_draft(request, shaped, notes)
     lines = draft_include(request.include, has_main=request.summary.has_main)
-    if request.target == "cuda":
-        lines = draft_compatibility(request.text, request.headers) + lines
     if function.style != "bound":
         lines = _draft_launcher(draft, function, shaped, lines)
     return {
