@@ -1,4 +1,4 @@
-"""kb session metrics, compare and trend: how sessions went."""
+"""kb session metrics: how a session went."""
 
 import json
 import re
@@ -75,69 +75,8 @@ def test_unknown_session_metrics_are_null_in_json(project_with_sessions, capsys)
     assert (found["changes"], found["wrong_changes"]) == (0, 0)
 
 
-def test_two_sessions_of_one_kernel_have_a_ratio(project_with_sessions, capsys):
-    assert main(["session", "compare", "2026-11-21-gemm", "2026-11-22-gemm"]) == 0
-
-    assert "speedups: 2x [1.64, 2.44], the second is faster" in capsys.readouterr().out
-
-
-def test_sessions_of_two_kernels_have_no_ratio_but_a_reason(project_with_sessions, capsys):
-    main(["session", "compare", "2026-11-21-gemm", "2026-11-23-softmax"])
-
-    out = capsys.readouterr().out
-    assert "no ratio of the speedups: not the same kernel: gemm and softmax" in out
-
-
-def test_the_trend_is_in_time_order_and_adds_up(project_with_sessions, capsys):
-    assert main(["session", "trend"]) == 0
-
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:4]] == [
-        "2026-11-21-gemm",
-        "2026-11-22-gemm",
-        "2026-11-23-softmax",
-    ]
-    assert "minutes: 6 in the 3 of 3 sessions that say" in lines
-    assert "cost: 1.00 USD in the 2 of 3 sessions that say" in lines
-
-
-def test_the_trend_of_one_kernel_leaves_out_the_others(project_with_sessions, capsys):
-    main(["session", "trend", "--kernel", "softmax", "--json"])
-
-    found = json.loads(capsys.readouterr().out)
-    assert [one["session"] for one in found["sessions"]] == ["2026-11-23-softmax"]
-    assert found["minutes"] == 2.0
-
-
-def test_an_unknown_kernel_suggests_the_nearest_name(project_with_sessions, capsys):
-    assert main(["session", "trend", "--kernel", "sofmax"]) == 2
-
-    assert "did you mean 'softmax'" in capsys.readouterr().err
-
-
-def test_the_plot_is_written_where_it_was_wanted(project_with_sessions, capsys):
-    assert main(["session", "trend", "--plot", "trend.md"]) == 0
-
-    assert (project_with_sessions / "trend.md").read_text().startswith("# Sessions over time")
-    assert capsys.readouterr().out.endswith("charts written to trend.md\n")
-
-
-def test_another_format_is_refused_before_anything_is_written(project_with_sessions, capsys):
-    assert main(["session", "trend", "--plot", "trend.svg"]) == 2
-
-    assert "ends in .md" in capsys.readouterr().err
-    assert not (project_with_sessions / "trend.svg").exists()
-
-
-def test_an_unwritable_plot_path_is_reported(project_with_sessions, capsys):
-    assert main(["session", "trend", "--plot", "nowhere/trend.md"]) == 2
-
-    assert capsys.readouterr().err.startswith("kb: cannot write nowhere/trend.md: ")
-
-
-@pytest.mark.parametrize("words", [["metrics"], ["trend"], ["compare", "a", "b"]])
-def test_without_sessions_the_error_says_how_to_open_one(project, capsys, words):
-    assert main(["session", *words]) == 2
+def test_without_sessions_the_error_says_how_to_open_one(project, capsys):
+    assert main(["session", "metrics"]) == 2
 
     assert re.search(
         r"`kb session new \S+ '.*' --kernel \S+` opens a session", capsys.readouterr().err

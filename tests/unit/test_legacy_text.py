@@ -10,8 +10,8 @@ from kernelkb.model.records.session import Decision, Step
 from kernelkb.record.legacy_text import fill_decision, fill_step, find_disturbance
 from kernelkb.record.measurements.compare import find_noise_reason
 from kernelkb.record.measurements.identity import create_measurement, is_intact
+from kernelkb.record.outcomes import get_valid_timing
 from kernelkb.record.sessions import list_session_ids, read_session
-from kernelkb.record.timeline import get_valid_timing
 
 SHIPPED_SESSIONS = Path(__file__).parents[2] / "sessions"
 OLD_RECORD = (

@@ -8,11 +8,9 @@ from kernelkb.model.entries.learned import LearnedCatalogue, LearnedPhase
 from kernelkb.model.records.session import PlannedPhase
 from kernelkb.record.phases import (
     STEPS_BY_PHASE,
-    planned_minutes,
     predict_phase_minutes,
     score_phases,
     sum_minutes_by_phase,
-    sum_minutes_by_workflow_phase,
 )
 
 
@@ -28,29 +26,31 @@ def test_a_step_of_any_name_becomes_a_phase():
     }
 
 
+def make_planned(steps, *phases):
+    return make_session("s", steps=steps).model_copy(update={"phases": phases})
+
+
+def make_phase(phase="build", predicted=None):
+    return PlannedPhase(phase=phase, gates=(), budget_min=5, predicted_min=predicted)
+
+
 @pytest.mark.parametrize(("took", "inside"), [(30.0, False), (90.0, True), (300.0, False)])
 def test_a_time_is_scored_against_its_interval(took, inside):
-    one = make_session("s", steps=[("build", took)])
-    (score,) = score_phases({"build": (1.0, 1.5, 3.0)}, sum_minutes_by_phase(one))
+    (score,) = score_phases(make_planned([("build", took)], make_phase(predicted=(1.0, 1.5, 3.0))))
 
     assert score.inside is inside
     assert score.minutes == pytest.approx(took / 60)
 
 
 def test_a_phase_that_did_not_happen_is_neither_inside_nor_outside():
-    (score,) = score_phases({"profile": (1.0, 2.0, 3.0)}, {})
+    (score,) = score_phases(make_planned([], make_phase("optimise", (1.0, 2.0, 3.0))))
 
     assert (score.minutes, score.inside) == (None, None)
 
 
 def test_a_plan_is_scored_by_what_it_predicted():
-    plan = (
-        PlannedPhase(phase="build", gates=(), budget_min=5, predicted_min=(1.5, 2.0, 3.0)),
-        PlannedPhase(phase="baseline", gates=(), budget_min=5),
-    )
-    steps = [("build", 60.0), ("check", 60.0)]
-    one = make_session("s", steps=steps).model_copy(update={"phases": plan})
-    found = score_phases(planned_minutes(one), sum_minutes_by_workflow_phase(one))
+    plan = (make_phase(predicted=(1.5, 2.0, 3.0)), make_phase("baseline"))
+    found = score_phases(make_planned([("build", 60.0), ("check", 60.0)], *plan))
 
     assert [(score.phase, score.minutes, score.inside) for score in found] == [("build", 2, True)]
 

@@ -1,4 +1,4 @@
-"""``kb session``: plans, records, compares and reviews optimisation sessions."""
+"""``kb session``: plans, records and reviews optimisation sessions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def add_session_arguments(parser: ArgumentParser) -> None:
 
 
 def run_session(options: Namespace) -> int:
-    """Plan, show, log, compare and review what was done, in the project's sessions folder.
+    """Plan, show, log and review what was done, in the project's sessions folder.
 
     kb session new 2026-11-21-gemm "gemm at half of cuBLAS" --plan optimize --kernel gemm
     kb session log --goal "faster softmax" --went-wrong "guessed twice" --went-right "profiled"
@@ -203,42 +203,12 @@ def _print_brief(options: Namespace) -> int:
 
 
 def _run_metrics(options: Namespace) -> int:
-    from kernelkb.actions.sessions.session_outcomes import compute_session_metrics
+    from kernelkb.actions.sessions.sessions import compute_session_metrics
     from kernelkb.cli.output import print_record
     from kernelkb.render.text.outcomes import format_outcome_lines
 
     found = compute_session_metrics(options.session)
     return print_record(found, format_outcome_lines(found), as_json=options.json)
-
-
-def _add_compare_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("before", metavar="A", help="a session's id")
-    parser.add_argument("after", metavar="B", help="another's; last is the one written last")
-
-
-def _run_compare(options: Namespace) -> int:
-    from kernelkb.actions.sessions.session_outcomes import compare_sessions
-    from kernelkb.cli.output import print_record
-    from kernelkb.render.text.outcomes import format_session_comparison_lines
-
-    found = compare_sessions(options.before, options.after)
-    return print_record(found, format_session_comparison_lines(found), as_json=options.json)
-
-
-def _add_trend_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--kernel", type=read_kernel_name, help="only sessions with this kernel")
-    parser.add_argument("--plot", metavar="FILE.md", help="write it as Mermaid charts, too")
-
-
-def _run_trend(options: Namespace) -> int:
-    from kernelkb.actions.sessions.session_outcomes import compute_session_trend, plot_trend
-    from kernelkb.cli.output import print_record
-    from kernelkb.render.text.outcomes import format_trend_lines
-
-    trend = compute_session_trend(options.kernel)
-    path = plot_trend(trend, options.plot) if options.plot else None
-    written = [f"charts written to {path}"] if path else []
-    return print_record(trend, [*format_trend_lines(trend), *written], as_json=options.json)
 
 
 def _run_review(options: Namespace) -> int:
@@ -274,12 +244,6 @@ VERBS = {
     "show": Verb("print a session's plan and entries", _add_show_arguments, _run_show),
     "metrics": Verb(
         "say how a session went: time, changes, speedup, cost", _add_session_argument, _run_metrics
-    ),
-    "compare": Verb("set two sessions side by side", _add_compare_arguments, _run_compare),
-    "trend": Verb(
-        "print the outcomes of all sessions in time order, as a table or as charts",
-        _add_trend_arguments,
-        _run_trend,
     ),
     "review": Verb(
         "write a session's review file, or check it and print what it changes",

@@ -1,34 +1,82 @@
-"""Computes the success metrics of a session from its record."""
+"""Computes the success metrics of a session from its record.
+
+The steps are put on one clock, each with the state of the code that it ran; from these come the
+times to a first build and cause, the changes of the code, and the speedups.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 
-from kernelkb.model.records.outcome import AchievedSpeedup, PhaseOutcome, SessionOutcome
-from kernelkb.model.records.session import Decision, Session
-from kernelkb.record.code_changes import count_changes
-from kernelkb.record.phases import planned_minutes, score_phases, sum_minutes_by_workflow_phase
-from kernelkb.record.timeline import (
-    CodeState,
-    TimedStep,
-    build_timeline,
-    ensure_time_zone,
-    get_valid_timing,
-)
+from kernelkb.model.base import Target
+from kernelkb.model.records.outcome import AchievedSpeedup, SessionOutcome
+from kernelkb.model.records.session import Decision, Session, SessionEntry, Step
+from kernelkb.model.records.verdict import is_failure
+from kernelkb.record.phases import score_phases
+
+_MAX_PAUSE = timedelta(hours=1)
+"""A longer pause between two steps is not counted as working time."""
+
+_CODE_STEPS = ("build", "check", "bench", "profile", "tune", "compare")
+"""Steps that run the code of a variant."""
+
+
+class StepContext(NamedTuple):
+    """Kernel, target and machine of a step; results are comparable only within one context."""
+
+    kernel: str | None
+    target: Target | None
+    machine: str | None
+
+
+class CodeState(NamedTuple):
+    """One state of the sources of a variant."""
+
+    context: StepContext
+    variant: str | None
+    sources: str | None
+
+
+class TimedStep(NamedTuple):
+    """A step, with the session clock at its end."""
+
+    step: Step
+    context: StepContext
+    code: CodeState | None
+    """None for a step that runs no code of a variant, or does not record which."""
+    minutes: float | None
+    """Minutes since the session was opened; None if the record lacks the times."""
+
+
+class BenchTiming(NamedTuple):
+    """A valid speedup: baseline time over candidate time, with its 95 % interval."""
+
+    speedup: float
+    interval: tuple[float, float] | None
+    baseline: str | None
+    workload: str | None
+
+
+class Timeline(NamedTuple):
+    """The steps of a session, and its total minutes; None if the record lacks the times."""
+
+    steps: tuple[TimedStep, ...]
+    minutes: float | None
 
 
 def compute_session_outcomes(session: Session) -> SessionOutcome:
     """Return the success metrics of a session."""
-    moments, minutes = build_timeline(session)
+    moments, minutes = _build_timeline(session)
     entries = session.entries
     kernels = {entry.kernel for entry in entries if entry.kernel}
-    changes = count_changes(moments)
+    changes = _count_changes(moments)
     costs = [entry.cost_usd for entry in entries if entry.cost_usd is not None]
     claims = [claim for entry in entries for claim in entry.claims]
     return SessionOutcome(
         session=session.session,
-        opened=ensure_time_zone(session.opened),
+        opened=_set_time_zone(session.opened),
         kind=session.kind,
         goal=session.goal,
         kernel=session.kernel or (next(iter(kernels)) if len(kernels) == 1 else None),
@@ -38,22 +86,13 @@ def compute_session_outcomes(session: Session) -> SessionOutcome:
         judged_changes=changes.with_verdict,
         wrong_changes=changes.wrong,
         cost_usd=sum(costs) if costs else None,
-        phases=_build_phase_times(session),
+        phases=score_phases(session),
         claims=len(claims),
         false_claims=sum(claim.held is False for claim in claims),
         **_find_first_build(moments),
         **_find_first_bottleneck(moments),
         **_find_speedups(moments),
         **_count_decisions([decision for entry in entries for decision in entry.decisions]),
-    )
-
-
-def _build_phase_times(session: Session) -> tuple[PhaseOutcome, ...]:
-    return tuple(
-        PhaseOutcome(
-            phase=one.phase, predicted_min=one.predicted, minutes=one.minutes, inside=one.inside
-        )
-        for one in score_phases(planned_minutes(session), sum_minutes_by_workflow_phase(session))
     )
 
 
@@ -94,12 +133,12 @@ def _find_speedups(moments: Sequence[TimedStep]) -> dict[str, Any]:
     comparable = [
         one
         for one in reached
-        if None not in comparison_key(one) and comparison_key(one) == comparison_key(final)
+        if None not in _comparison_key(one) and _comparison_key(one) == _comparison_key(final)
     ]
     return {"final": final, "best": max(comparable or [final], key=lambda one: one.speedup)}
 
 
-def comparison_key(one: AchievedSpeedup) -> tuple[str | None, ...]:
+def _comparison_key(one: AchievedSpeedup) -> tuple[str | None, ...]:
     """Return the fields that two comparable speedups have in common."""
     return (one.kernel, one.target, one.machine, one.baseline, one.workload)
 
@@ -132,3 +171,185 @@ def _count_decisions(decisions: Sequence[Decision]) -> dict[str, Any]:
         "falsifiers_held": sum(decision.falsifier_held is True for decision in decisions),
         "falsifiers_failed": sum(decision.falsifier_held is False for decision in decisions),
     }
+
+
+def get_valid_timing(step: Step) -> BenchTiming | None:
+    """Return the speedup that a step measured; None without a valid one."""
+    if step.status == "failure" or step.speedup is None or is_failure(step.verdict):
+        return None
+    return BenchTiming(step.speedup, step.interval, step.baseline, step.workload)
+
+
+def _build_timeline(session: Session) -> Timeline:
+    """Return the steps in the order they were recorded.
+
+    The clock adds the seconds of each step, and the pause before it if both of its ends are known.
+    An entry with minutes of its own takes at least that long.
+    """
+    clock = _Clock(session)
+    placed: list[tuple[Step, StepContext, float | None]] = []
+    for entry in session.entries:
+        place = StepContext(entry.kernel or session.kernel, entry.target, entry.machine)
+        clock.begin_entry()
+        placed += [(step, place, clock.advance(step)) for step in entry.steps]
+        clock.end_entry(entry)
+    codes = _iter_code_states([(step, place) for step, place, _ in placed])
+    moments = tuple(
+        TimedStep(step, place, code, minutes)
+        for (step, place, minutes), code in zip(placed, codes, strict=True)
+    )
+    return Timeline(moments, clock.total)
+
+
+class _Clock:
+    """Counts the minutes since the session was opened, and whether the record has them all."""
+
+    def __init__(self, session: Session) -> None:
+        self._is_reported = session.kind == "reported"
+        self._opened = _set_time_zone(session.opened)
+        self._last: datetime | None = None
+        self._minutes = self._entry_start = 0.0
+        self._has_times = False
+        self._all_known = self._entry_known = True
+
+    def begin_entry(self) -> None:
+        """Begin an entry."""
+        self._entry_start = self._minutes
+        self._entry_known = True
+
+    def advance(self, step: Step) -> float | None:
+        """Add a step; return the minutes at its end, or None if unknown."""
+        self._has_times = True
+        self._entry_known &= not (self._is_reported and step.seconds == 0)
+        took = timedelta(seconds=step.seconds)
+        if step.at is not None:
+            at = _set_time_zone(step.at)
+            pause = at - (self._last or min(self._opened, at))
+            self._last = max(self._last or at, at + took)
+            # Negative if two assistants worked in parallel: the clock counts that time once.
+            took = max(took + (pause if pause < _MAX_PAUSE else timedelta(0)), timedelta(0))
+        elif self._last is not None:
+            self._last += took
+        self._minutes += took.total_seconds() / 60
+        return self._minutes if self._all_known and self._entry_known else None
+
+    def end_entry(self, entry: SessionEntry) -> None:
+        """End an entry; minutes of its own are the least that it took."""
+        if entry.minutes is not None:
+            self._has_times = True
+            self._minutes = max(self._minutes, self._entry_start + entry.minutes)
+        elif not self._entry_known:
+            self._all_known = False
+
+    @property
+    def total(self) -> float | None:
+        """Minutes of the whole session; None if the record lacks the times."""
+        return self._minutes if self._has_times and self._all_known else None
+
+
+def _set_time_zone(moment: datetime) -> datetime:
+    """Return a time with a time zone; a time without one, such as a hand-typed time, is UTC."""
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _iter_code_states(placed: Sequence[tuple[Step, StepContext]]) -> Iterator[CodeState | None]:
+    """Yield the state of the code of each step; None for a step that runs no code.
+
+    A step without a digest of its sources ran the last sources of its variant, or else the next.
+    """
+    first: dict[tuple[StepContext, str | None], str] = {}
+    for step, place in placed:
+        if step.sources:
+            first.setdefault((place, step.variant), step.sources)
+    latest = dict(first)
+    for step, place in placed:
+        if step.name not in _CODE_STEPS or not (step.variant or step.sources):
+            yield None
+            continue
+        if step.sources:
+            latest[place, step.variant] = step.sources
+        yield CodeState(place, step.variant, latest.get((place, step.variant)))
+
+
+class _ChangeCounts(NamedTuple):
+    """Counts of code changes; None if the record lacks the data. See ``SessionOutcome``."""
+
+    total: int | None
+    blind: int | None
+    with_verdict: int | None
+    wrong: int | None
+
+
+class _CodeChange(NamedTuple):
+    old: CodeState
+    new: CodeState
+    blind: bool
+
+
+class _CodeResults:
+    """The results of the steps, for each state of the code."""
+
+    def __init__(self) -> None:
+        self.failed: set[CodeState] = set()
+        self.timings: dict[CodeState, BenchTiming] = {}
+        self.comparison_intervals: dict[CodeState, tuple[float, float]] = {}
+        """95 % interval of a code's speedup over the code before it."""
+
+    def record_step(self, code: CodeState, step: Step) -> None:
+        """Record the result of one step."""
+        if step.name == "check" and step.status == "failure":
+            self.failed.add(code)
+        timing = get_valid_timing(step)
+        if step.name == "bench" and timing:
+            self.timings[code] = timing
+        if step.name == "compare" and timing and timing.interval:
+            self.comparison_intervals[code] = timing.interval
+
+    def is_wrong(self, change: _CodeChange) -> bool | None:
+        """Return whether a change failed its check or made the code slower; None if unknown."""
+        if change.new in self.failed:
+            return True
+        duel = self.comparison_intervals.get(change.new)
+        if duel:
+            return duel[1] < 1
+        old, new = self.timings.get(change.old), self.timings.get(change.new)
+        if not (old and new and old.interval and new.interval):
+            return None
+        if (old.baseline, old.workload) != (new.baseline, new.workload):
+            return None
+        return new.interval[1] < old.interval[0]
+
+
+def _count_changes(steps: Iterable[TimedStep]) -> _ChangeCounts:
+    """Count the code changes of a session, over all its kernels and machines.
+
+    A failed build is no change, because it made no code that runs; neither is a return to code
+    that was seen before.
+    """
+    known = _CodeResults()
+    made: list[_CodeChange] = []
+    current: dict[StepContext, CodeState] = {}
+    seen: set[CodeState] = set()
+    profiled: dict[StepContext, bool] = {}
+    told = False
+    for step, place, code, _ in steps:
+        if code is None:
+            continue
+        told = True
+        if step.name == "build" and step.status == "failure":
+            continue
+        old = current.get(place)
+        if old and code not in seen:
+            repair = old in known.failed
+            made.append(_CodeChange(old, code, not (repair or profiled.get(place))))
+            profiled[place] = False
+        seen.add(code)
+        current[place] = code
+        if step.name == "profile" and step.status != "failure":
+            profiled[place] = True
+        known.record_step(code, step)
+    if not told:
+        return _ChangeCounts(None, None, None, None)
+    judged = [wrong for wrong in map(known.is_wrong, made) if wrong is not None]
+    wrong = None if made and not judged else sum(judged)
+    return _ChangeCounts(len(made), sum(change.blind for change in made), len(judged), wrong)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from kernelkb.model.entries.learned import LearnedCatalogue
+from kernelkb.model.records.outcome import PhaseOutcome
 from kernelkb.model.records.session import Session
 from kernelkb.record.intervals import MIN_MINUTES
 
@@ -24,17 +24,6 @@ STEPS_BY_PHASE = {
 
 MANUAL_PHASE = "by_hand"
 """Phase of an entry with minutes that a person logged by hand."""
-
-
-class PhaseScore(NamedTuple):
-    """The predicted and the actual minutes of one phase."""
-
-    phase: str
-    predicted: MinutesEstimate
-    minutes: float | None
-    """None when the session had no such phase."""
-    inside: bool | None
-    """Whether the actual minutes lie within low and high; None without actual minutes."""
 
 
 def sum_minutes_by_phase(session: Session) -> dict[str, float]:
@@ -54,7 +43,7 @@ def sum_minutes_by_phase(session: Session) -> dict[str, float]:
     return found
 
 
-def sum_minutes_by_workflow_phase(session: Session) -> dict[str, float]:
+def _sum_minutes_by_workflow_phase(session: Session) -> dict[str, float]:
     """Return the minutes that a session spent in each phase of the workflow that tools log."""
     took = sum_minutes_by_phase(session)
     return {
@@ -82,29 +71,20 @@ def predict_phase_minutes(learned: LearnedCatalogue) -> dict[str, MinutesEstimat
     return found
 
 
-def planned_minutes(session: Session) -> dict[str, MinutesEstimate]:
-    """Return the predicted minutes of a session's plan by phase, for phases with a prediction."""
-    return {one.phase: one.predicted_min for one in session.phases if one.predicted_min}
-
-
-def score_phases(
-    predicted: Mapping[str, MinutesEstimate], minutes: Mapping[str, float]
-) -> tuple[PhaseScore, ...]:
-    """Return for each predicted phase whether its actual minutes lie in the interval.
-
-    Args:
-        predicted: By phase: ``planned_minutes`` of a session, or ``minutes`` of ``LearnedPhase``.
-        minutes: Actual, from ``sum_minutes_by_workflow_phase`` or ``sum_minutes_by_phase``.
-    """
-    took = {name: max(value, MIN_MINUTES) for name, value in minutes.items()}
+def score_phases(session: Session) -> tuple[PhaseOutcome, ...]:
+    """Return for each phase that the plan predicted whether its minutes lie in the interval."""
+    took = _sum_minutes_by_workflow_phase(session)
     return tuple(
-        PhaseScore(name, span, took.get(name), _is_within(span, took.get(name)))
-        for name, span in predicted.items()
+        _score_phase(one.phase, one.predicted_min, took.get(one.phase))
+        for one in session.phases
+        if one.predicted_min
     )
 
 
-def _is_within(span: MinutesEstimate, minutes: float | None) -> bool | None:
-    return None if minutes is None else span[0] <= minutes <= span[2]
+def _score_phase(phase: str, span: MinutesEstimate, minutes: float | None) -> PhaseOutcome:
+    took = None if minutes is None else max(minutes, MIN_MINUTES)
+    inside = None if took is None else span[0] <= took <= span[2]
+    return PhaseOutcome(phase=phase, predicted_min=span, minutes=took, inside=inside)
 
 
 def _normalize_step_name(text: str) -> str:

@@ -14,6 +14,7 @@ from kernelkb.actions.sessions.follow_steps import step_to_open
 from kernelkb.errors import BadValueError, KbError, NextStep, SessionError
 from kernelkb.loading.kernels import find_kernel_folder
 from kernelkb.model.base import Record, SessionId
+from kernelkb.model.records.outcome import SessionOutcome
 from kernelkb.model.records.session import PlanKind, Session, SessionEntry, SessionSummary
 from kernelkb.record.open_session import (
     clear_open_session,
@@ -21,6 +22,7 @@ from kernelkb.record.open_session import (
     find_open_session_for,
     set_open_session,
 )
+from kernelkb.record.outcomes import compute_session_outcomes
 from kernelkb.record.sessions import (
     append_entry,
     create_session,
@@ -204,6 +206,16 @@ def load_session(name: str = "last") -> Session:
         opens_one = step_to_open(None, get_project_path())
         raise SessionError(f"no session was recorded in {folder}", next_step=opens_one)
     return read_session(name, folder)
+
+
+def compute_session_metrics(name: str = "last") -> SessionOutcome:
+    """Return the success metrics of a session.
+
+    Raises:
+        UnknownNameError: There is no such session.
+        SessionError: Its file is invalid.
+    """
+    return compute_session_outcomes(load_session(name))
 
 
 def list_sessions() -> list[SessionSummary]:

@@ -1,4 +1,4 @@
-"""Defines the success metrics of one session, of two sessions compared, and of all sessions."""
+"""Defines the success metrics of a session."""
 
 from __future__ import annotations
 
@@ -87,41 +87,3 @@ class SessionOutcome(Record):
     """Statements of the session about itself."""
     false_claims: int = 0
     """Claims that were found false."""
-
-
-class MetricDifference(Record):
-    """One metric of two sessions, with its difference."""
-
-    metric: Name
-    before: float | None
-    after: float | None
-    difference: float | None
-    """after − before; None if one is unknown or the two are not comparable."""
-
-
-class SessionComparison(Record):
-    """Two sessions side by side."""
-
-    before: SessionOutcome
-    after: SessionOutcome
-    rows: tuple[MetricDifference, ...]
-    ratio: float | None = None
-    """Final speedup of the second over that of the first."""
-    interval: tuple[float, float] | None = None
-    """The widest interval of the ratio that both intervals allow."""
-    why_not: str | None = None
-    """Why there is no ratio."""
-
-
-class SessionTrend(Record):
-    """Sessions in the order in which they were opened, with their total minutes and cost."""
-
-    sessions: tuple[SessionOutcome, ...]
-    minutes: float | None = None
-    """Sum over the sessions with known minutes; None if there are none."""
-    timed: int = 0
-    """Number of sessions with known minutes."""
-    cost_usd: float | None = None
-    """Sum over the sessions with known cost; None if there are none."""
-    priced: int = 0
-    """Number of sessions with known cost."""

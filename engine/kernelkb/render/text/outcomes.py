@@ -1,16 +1,10 @@
-"""Formats the outcomes of sessions, their comparison and their trend as text."""
+"""Formats the success metrics of a session as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernelkb.model.records.outcome import (
-    AchievedSpeedup,
-    PhaseOutcome,
-    SessionComparison,
-    SessionOutcome,
-    SessionTrend,
-)
+from kernelkb.model.records.outcome import AchievedSpeedup, PhaseOutcome, SessionOutcome
 from kernelkb.units import format_minutes
 
 _UNKNOWN = "not known"
@@ -118,73 +112,3 @@ def _format_optional_minutes(minutes: float | None) -> str:
 
 def _format_optional_cost(cost: float | None) -> str:
     return _UNKNOWN if cost is None else f"{cost:.2f} USD"
-
-
-def format_session_comparison_lines(comparison: SessionComparison) -> Iterator[str]:
-    """Yield two sessions side by side, then the ratio of their speedups or why there is none."""
-    names = (comparison.before.session, comparison.after.session)
-    wide = max(12, *map(len, names))
-    yield f"{'':22} {names[0]:>{wide}} {names[1]:>{wide}} {'difference':>12}"
-    for row in comparison.rows:
-        both = " ".join(f"{_format_number(value):>{wide}}" for value in (row.before, row.after))
-        gap = _format_number(row.difference, signed=True)
-        yield f"{row.metric.replace('_', ' '):22} {both} {gap:>12}"
-    if comparison.ratio is None or comparison.interval is None:
-        yield f"no ratio of the speedups: {comparison.why_not}"
-    else:
-        low, high = comparison.interval
-        word = _describe_interval(low, high)
-        yield f"speedups: {comparison.ratio:.3g}x [{low:.3g}, {high:.3g}], the second is {word}"
-
-
-def _describe_interval(low: float, high: float) -> str:
-    if low > 1:
-        return "faster"
-    return "slower" if high < 1 else "neither faster nor slower, as far as this tells"
-
-
-def _format_number(value: float | None, *, signed: bool = False) -> str:
-    if value is None:
-        return "?"
-    form = ",.0f" if abs(value) >= 1000 else ".3g"
-    return format(value, f"+{form}" if signed else form)
-
-
-_COLUMNS = ("build", "bottleneck", "changes", "blind", "wrong", "speedup", "minutes", "USD")
-
-
-def format_trend_lines(trend: SessionTrend) -> Iterator[str]:
-    """Yield a table of sessions, oldest first, then their total minutes and cost."""
-    wide = max(len(one.session) for one in trend.sessions) + 2
-    yield f"{'':{wide}}{''.join(f'{name:>11}' for name in _COLUMNS)}"
-    for one in trend.sessions:
-        cells = "".join(f"{cell:>11}" for cell in _format_cells(one))
-        yield f"{one.session:{wide}}{cells}{_format_remark(one)}"
-    yield f"minutes: {_format_total(_format_number(trend.minutes), trend.timed, trend)}"
-    yield f"cost: {_format_total(_format_optional_cost(trend.cost_usd), trend.priced, trend)}"
-    yield "build: minutes until a build passed a check; bottleneck: until one was named"
-    yield "wrong 1/2: one of two changes that can be judged; -: never; ?: the record does not say"
-
-
-def _format_cells(one: SessionOutcome) -> Iterator[str]:
-    yield _format_number(one.minutes_to_build) if one.worked else "-"
-    yield _format_number(one.minutes_to_bottleneck) if one.bottleneck else "-"
-    yield _format_number(one.changes)
-    yield _format_number(one.blind_changes)
-    part = f"/{one.judged_changes}" if one.judged_changes != one.changes else ""
-    yield _format_number(one.wrong_changes) + (part if one.wrong_changes is not None else "")
-    yield _format_number(one.final.speedup) if one.final else "-"
-    yield _format_number(one.minutes)
-    yield _format_number(one.cost_usd)
-
-
-def _format_total(text: str, known: int, trend: SessionTrend) -> str:
-    if not known:
-        return "no session says"
-    return f"{text} in the {known} of {len(trend.sessions)} sessions that say"
-
-
-def _format_remark(one: SessionOutcome) -> str:
-    if one.kind == "reported":
-        return "  account"
-    return "" if one.final is None or one.final.checked else "  not checked"
