@@ -14,8 +14,8 @@ from typing import Any
 from mcp.server.mcpserver.exceptions import ToolError
 
 from kernelkb_mcp import server
-from kernelkb_mcp.jobs import Job, current_job
-from kernelkb_mcp.tasks import Context, TaskAnswers, TasksExtension
+from kernelkb_mcp.calls.jobs import Job, current_job
+from kernelkb_mcp.calls.tasks import Context, TaskAnswers, TasksExtension
 
 ClientRequest = Mapping[str, Any]
 """A request of the server to the client as on the wire: ``method`` and ``params``."""

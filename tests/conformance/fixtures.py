@@ -30,8 +30,8 @@ from mcp.types import (
 from prompt_fixtures import add_prompts
 from pydantic import Field
 
-from kernelkb_mcp.tasks import TasksExtension
-from kernelkb_mcp.tool_adapter import KernelServer, build_strict_tool
+from kernelkb_mcp.calls.tasks import TasksExtension
+from kernelkb_mcp.calls.tool_adapter import KernelServer, build_strict_tool
 
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"

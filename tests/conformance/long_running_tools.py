@@ -10,7 +10,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import INTERNAL_ERROR, CallToolResult, ElicitRequest, InputRequiredResult
 
-from kernelkb_mcp.tasks import TaskSupport
+from kernelkb_mcp.calls.tasks import TaskSupport
 
 
 async def greet(name: str) -> CallToolResult:

@@ -14,7 +14,7 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from kernelkb_mcp.tool_adapter import KernelServer
+from kernelkb_mcp.calls.tool_adapter import KernelServer
 
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"

@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from asking_tasks import let_tasks_ask
 from fixtures import add_fixtures
 
-from kernelkb_mcp.http import PATH, build_unauthenticated_app, require_token
-from kernelkb_mcp.options import HttpConfig
 from kernelkb_mcp.server import build_server
+from kernelkb_mcp.serving.http import PATH, build_unauthenticated_app, require_token
+from kernelkb_mcp.serving.options import HttpConfig
 
 TOKEN = "the-suite-cannot-send-one"  # noqa: S105 guards nothing
 

@@ -19,8 +19,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from processes import find_processes, read_cmdline, wait_for_count
 
-from kernelkb_mcp.http import bind_socket
-from kernelkb_mcp.options import HttpConfig
+from kernelkb_mcp.serving.http import bind_socket
+from kernelkb_mcp.serving.options import HttpConfig
 
 MODERN = "2026-07-28"
 META = {

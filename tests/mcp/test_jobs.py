@@ -14,7 +14,7 @@ from mcp.types import CallToolResult, TextContent
 from processes import find_processes, read_cmdline, wait_for_count
 from stalled_compiler import release_compiler, wait_for_process
 
-from kernelkb_mcp.jobs import JobRegistry, make_tool_call
+from kernelkb_mcp.calls.jobs import JobRegistry, make_tool_call
 from kernelkb_mcp.server import build_server
 from kernelkb_mcp.server_config import ServerConfig
 

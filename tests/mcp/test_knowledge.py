@@ -15,9 +15,9 @@ from kernelkb.cli import main
 from kernelkb.model.records.measurement import DISTURBANCE_TEXT
 from kernelkb.record.measurements.store import open_store
 from kernelkb.safety.paths import shipped_folder
-from kernelkb_mcp.paginate import MAX_ANSWER_BYTES, json_size, paginate
-from kernelkb_mcp.recommend_view import build_recommend_fields
 from kernelkb_mcp.server_config import TOOLSETS, ServerConfig, enter_workspace
+from kernelkb_mcp.views.paginate import MAX_ANSWER_BYTES, json_size, paginate
+from kernelkb_mcp.views.recommendation import build_recommend_fields
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
 REPORTS = [path for path in DATA.rglob("*") if path.suffix in (".csv", ".ncu-rep")]

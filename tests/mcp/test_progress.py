@@ -18,15 +18,15 @@ from stalled_compiler import release_compiler, wait_for_process
 
 from kernelkb.actions.project.call_durations import expected_seconds, record_duration
 from kernelkb.progress import report_progress
-from kernelkb_mcp import progress
-from kernelkb_mcp.jobs import make_tool_call
-from kernelkb_mcp.long_calls import run_long_call
-from kernelkb_mcp.results import LongResult
+from kernelkb_mcp.calls import long_calls
+from kernelkb_mcp.calls.jobs import make_tool_call
+from kernelkb_mcp.calls.long_calls import run_long_call
+from kernelkb_mcp.calls.tool_adapter import KernelServer, build_strict_tool
 from kernelkb_mcp.server import build_server
 from kernelkb_mcp.server_config import ServerConfig
-from kernelkb_mcp.tool_adapter import KernelServer, build_strict_tool
 from kernelkb_mcp.tools import build_kernel as hints
 from kernelkb_mcp.tools.job import job
+from kernelkb_mcp.views.results import LongResult
 
 BROKEN = {"kernel": "broken", "target": "cpu"}
 WORDS = ("one", "two", "three", "four", "five", "six")
@@ -94,7 +94,7 @@ def test_progress_always_grows(counted_call):
 def test_a_client_is_notified_at_most_twice_a_second(counted_call):
     _, heard = counted_call
 
-    assert all(b - a >= progress.MIN_MESSAGE_GAP_S for (a, *_), (b, *_) in pairwise(heard))
+    assert all(b - a >= long_calls.MIN_MESSAGE_GAP_S for (a, *_), (b, *_) in pairwise(heard))
 
 
 def test_a_message_names_the_activity_and_the_elapsed_time(counted_call):
@@ -120,7 +120,7 @@ def test_the_second_call_is_forecast_from_the_first(project):
 
 
 def test_progress_beyond_the_forecast_has_no_total(project, monkeypatch):
-    monkeypatch.setattr("kernelkb_mcp.long_calls.expected_seconds", lambda _call: 0.1)
+    monkeypatch.setattr("kernelkb_mcp.calls.long_calls.expected_seconds", lambda _call: 0.1)
     _, heard = call_with_progress(make_counting_server(45), "count", {})
 
     assert heard[-1][1] is None
@@ -148,7 +148,7 @@ def test_waiting_for_a_job_reports_the_same_progress(project):
 
 
 def test_a_silent_compiler_still_sends_progress(project, stalled_source, monkeypatch):
-    monkeypatch.setattr(progress, "MAX_SILENCE_S", 0.6)
+    monkeypatch.setattr(long_calls, "MAX_SILENCE_S", 0.6)
 
     async def wait():
         await wait_for_process(stalled_source)

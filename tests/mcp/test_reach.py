@@ -17,8 +17,8 @@ from tool_calls import call_tool, leave_workspace
 from kernelkb.actions.project.commands import COMMANDS
 from kernelkb.cli import main
 from kernelkb.record.measurements.store import open_store
-from kernelkb_mcp.next_call import format_call_for_command
 from kernelkb_mcp.server_config import TOOLSETS, ServerConfig, enter_workspace
+from kernelkb_mcp.views.next_call import format_call_for_command
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
 SNAPSHOT = json.loads((DATA.parent / "mcp_tools.json").read_text())

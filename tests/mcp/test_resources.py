@@ -10,7 +10,7 @@ from mcp.types import PromptReference, ResourceTemplateReference
 from tool_calls import run_client
 
 from kernelkb.actions.knowledge.knowledge import look_up_entries
-from kernelkb_mcp.resources import KINDS
+from kernelkb_mcp.calls.resources import KINDS
 from kernelkb_mcp.server_config import ServerConfig
 
 READ_ONLY = ServerConfig(read_only=True)

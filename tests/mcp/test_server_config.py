@@ -12,9 +12,9 @@ from mcp import Client, StdioServerParameters
 
 from kernelkb import __version__
 from kernelkb.actions.sessions.sessions import load_session, start_session
-from kernelkb_mcp.http import list_accepted_hosts
-from kernelkb_mcp.options import HttpConfig, parse_command_line
 from kernelkb_mcp.server_config import TOOLSETS, ServerConfig
+from kernelkb_mcp.serving.http import list_accepted_hosts
+from kernelkb_mcp.serving.options import HttpConfig, parse_command_line
 
 
 def run_server(project, *words):

@@ -22,10 +22,10 @@ from task_client import (
     wait_until_ended,
 )
 
-from kernelkb_mcp.jobs import JobRegistry
+from kernelkb_mcp.calls.jobs import JobRegistry
+from kernelkb_mcp.calls.tool_adapter import KernelServer
 from kernelkb_mcp.server import build_server
 from kernelkb_mcp.server_config import ServerConfig
-from kernelkb_mcp.tool_adapter import KernelServer
 
 BROKEN = {"kernel": "broken", "target": "cpu"}
 QUESTION = {

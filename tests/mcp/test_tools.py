@@ -12,8 +12,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from processes import find_processes, read_cmdline, wait_for_count
 
 from kernelkb.actions.sessions.sessions import load_session, start_session
-from kernelkb_mcp.instructions import build_instructions
-from kernelkb_mcp.server import build_server
+from kernelkb_mcp.server import build_instructions, build_server
 from kernelkb_mcp.server_config import TOOLSETS, ServerConfig
 
 SNAPSHOT = Path(__file__).parents[1] / "data" / "mcp_tools.json"

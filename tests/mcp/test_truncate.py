@@ -9,10 +9,10 @@ from mcp import Client
 
 from kernelkb.errors import BadValueError
 from kernelkb.model.records.measurement import Bench, Build, KernelResources, Loop, Profile, Rival
-from kernelkb_mcp.results import BenchResult, BuildResult
 from kernelkb_mcp.server import build_server
 from kernelkb_mcp.server_config import ServerConfig
-from kernelkb_mcp.truncate import MAX_RESULT_BYTES, truncate_result
+from kernelkb_mcp.views.results import BenchResult, BuildResult
+from kernelkb_mcp.views.truncate import MAX_RESULT_BYTES, truncate_result
 
 BROKEN = {"kernel": "broken", "target": "cpu"}
 MAX_BYTES = 8000

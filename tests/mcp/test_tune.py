@@ -18,9 +18,9 @@ from kernelkb.cli import main
 from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult, TuningTrial
 from kernelkb.model.records.measurement import Bench
 from kernelkb.tune.plan import plan_tuning
-from kernelkb_mcp.arguments import parse_budget
+from kernelkb_mcp.calls.arguments import parse_budget
 from kernelkb_mcp.server_config import ServerConfig
-from kernelkb_mcp.tune_view import build_tune_result
+from kernelkb_mcp.views.tuning import build_tune_result
 
 SERVER_ARGS = ["-c", "from kernelkb_mcp.start import main; main()"]
 DETACH_AT_ONCE = ServerConfig(inline_s=0)

@@ -14,7 +14,7 @@ from kernelkb.cli.screen import _format_row
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.record.sessions import list_session_ids, read_session
-from kernelkb_mcp.options import _build_parser
+from kernelkb_mcp.serving.options import _build_parser
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"

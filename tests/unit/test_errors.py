@@ -14,7 +14,7 @@ from kernelkb.errors import (
     SessionError,
     UnknownNameError,
 )
-from kernelkb_mcp.next_call import format_next_call
+from kernelkb_mcp.views.next_call import format_next_call
 
 
 @pytest.mark.parametrize(

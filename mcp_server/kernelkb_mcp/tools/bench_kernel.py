@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
@@ -12,12 +12,15 @@ from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
 from kernelkb.model.records.measurement import Bench
-from kernelkb_mcp.arguments import Change, Kernel, Target, Variant, Workload
-from kernelkb_mcp.foreign_task import bench_foreign_task
-from kernelkb_mcp.jobs import make_tool_call
-from kernelkb_mcp.long_calls import run_long_call
-from kernelkb_mcp.next_call import format_step
-from kernelkb_mcp.results import BenchResult, format_recommend_call
+from kernelkb_mcp.calls.arguments import Change, Kernel, Target, Variant, Workload, require_path
+from kernelkb_mcp.calls.jobs import make_tool_call
+from kernelkb_mcp.calls.long_calls import run_long_call
+from kernelkb_mcp.views.next_call import format_step
+from kernelkb_mcp.views.results import BenchResult, format_recommend_call
+
+if TYPE_CHECKING:
+    from kernelkb.measure.machine.environment import TargetChoice
+    from kernelkb.model.records.measurement import Bench
 
 TITLE = "Check and time a kernel variant"
 HINTS = ToolAnnotations(
@@ -87,3 +90,50 @@ def _list_next_steps(bench: Bench, against: str | None, workload: str | None) ->
     if bench.target == "cuda" and is_decided and find_cuda_tool("ncu") is None:
         return (format_recommend_call(bench),)  # nothing could profile it
     return (call,)
+
+
+_CHANGE = "change the candidate"
+
+
+def bench_foreign_task(
+    task: str, candidate: str, target: TargetChoice, workload: str | None
+) -> BenchResult:
+    """Check and time a candidate; a problem of ComputeEval is tested by its own commands.
+
+    Raises:
+        ToolError: One of the two is the text of a file.
+        ForbiddenPathError: One leads out of the workspace.
+        BadValueError: A file has another format.
+        EnvironmentGapError: The machine lacks a compiler, torch or a GPU.
+    """
+    from kernelkb.actions.kernels.foreign_tasks import bench_task
+    from kernelkb.loading.compute_eval import is_compute_eval
+    from kernelkb.render.text.measurements import describe_bench
+
+    require_path("task", task.partition("#")[0])
+    require_path("candidate", candidate)
+    again = f"bench_kernel(task={task!r}, candidate={candidate!r})"
+    if is_compute_eval(task):
+        return _check_problem(task, candidate, target, again)
+    bench = bench_task(task, candidate, target, workload)
+    return BenchResult(
+        summary=describe_bench(bench), bench=bench, next=_list_steps_of_task(bench, again)
+    )
+
+
+def _list_steps_of_task(bench: Bench, again: str) -> tuple[str, ...]:
+    if bench.has_failed or not (bench.measurement or bench.metrics):
+        return (_CHANGE, again)
+    return (format_recommend_call(bench),)
+
+
+def _check_problem(task: str, candidate: str, target: TargetChoice, again: str) -> BenchResult:
+    from kernelkb.actions.kernels.compute_eval import check_problem
+
+    found = check_problem(task, candidate, target)
+    return BenchResult(
+        summary=f"{found.status}: {found.detail}",
+        bench=None,
+        problem=found.model_dump(mode="json"),
+        next=(_CHANGE, again),
+    )

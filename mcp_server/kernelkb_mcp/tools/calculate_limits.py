@@ -12,9 +12,9 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from kernelkb.errors import KbError
-from kernelkb_mcp.next_call import format_next_call
-from kernelkb_mcp.results import LimitsResult
-from kernelkb_mcp.tool_adapter import result_from_record
+from kernelkb_mcp.calls.tool_adapter import result_from_record
+from kernelkb_mcp.views.next_call import format_next_call
+from kernelkb_mcp.views.results import LimitsResult
 
 TITLE = "Calculate occupancy or roofline"
 HINTS = ToolAnnotations(

@@ -9,11 +9,15 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from kernelkb_mcp.jobs import Job, JobRegistry
-from kernelkb_mcp.long_calls import format_wait_call, get_jobs
-from kernelkb_mcp.progress import describe_progress, wait_with_progress
-from kernelkb_mcp.results import JobResult
-from kernelkb_mcp.tool_adapter import result_from_record
+from kernelkb_mcp.calls.jobs import Job, JobRegistry
+from kernelkb_mcp.calls.long_calls import (
+    describe_progress,
+    format_wait_call,
+    get_jobs,
+    wait_with_progress,
+)
+from kernelkb_mcp.calls.tool_adapter import result_from_record
+from kernelkb_mcp.views.results import JobResult
 
 TITLE = "Wait for or cancel a long job"
 HINTS = ToolAnnotations(

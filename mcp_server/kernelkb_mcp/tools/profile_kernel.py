@@ -8,11 +8,11 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ToolAnnotations
 
 from kernelkb.model.records.measurement import Bench, Profile
-from kernelkb_mcp.arguments import Kernel, Target, Variant, Workload
-from kernelkb_mcp.jobs import make_tool_call
-from kernelkb_mcp.long_calls import run_long_call
-from kernelkb_mcp.next_call import format_step
-from kernelkb_mcp.results import ProfileResult, format_recommend_call
+from kernelkb_mcp.calls.arguments import Kernel, Target, Variant, Workload
+from kernelkb_mcp.calls.jobs import make_tool_call
+from kernelkb_mcp.calls.long_calls import run_long_call
+from kernelkb_mcp.views.next_call import format_step
+from kernelkb_mcp.views.results import ProfileResult, format_recommend_call
 
 TITLE = "Profile a kernel variant"
 HINTS = ToolAnnotations(

@@ -11,13 +11,18 @@ from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
 from kernelkb.errors import UnknownNameError
-from kernelkb_mcp.attempts_view import load_attempts_view, names_attempts
-from kernelkb_mcp.comparison_view import load_comparison_view, names_comparison
-from kernelkb_mcp.entry_view import EntryView
-from kernelkb_mcp.environment_view import load_environment_view, names_environment
-from kernelkb_mcp.paginate import MAX_ANSWER_BYTES, ResultPage, paginate
-from kernelkb_mcp.results import EntryResult
-from kernelkb_mcp.tool_adapter import get_server_config, result_from_record, run_in_thread
+from kernelkb_mcp.calls.tool_adapter import get_server_config, result_from_record, run_in_thread
+from kernelkb_mcp.views.entries import (
+    EntryView,
+    load_attempts_view,
+    load_comparison_view,
+    load_environment_view,
+    names_attempts,
+    names_comparison,
+    names_environment,
+)
+from kernelkb_mcp.views.paginate import MAX_ANSWER_BYTES, ResultPage, paginate
+from kernelkb_mcp.views.results import EntryResult
 
 TITLE = "Read an entry of the knowledge"
 HINTS = ToolAnnotations(

@@ -12,18 +12,17 @@ from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
-from kernelkb_mcp.arguments import require_path
-from kernelkb_mcp.jobs import make_tool_call
-from kernelkb_mcp.log_view import diagnose_log_text
-from kernelkb_mcp.long_calls import run_to_the_end
-from kernelkb_mcp.recommend_view import build_recommend_fields
-from kernelkb_mcp.results import RecommendResult
-from kernelkb_mcp.tool_adapter import (
+from kernelkb_mcp.calls.arguments import require_path
+from kernelkb_mcp.calls.jobs import make_tool_call
+from kernelkb_mcp.calls.long_calls import run_to_the_end
+from kernelkb_mcp.calls.tool_adapter import (
     get_server_config,
     result_from_fields,
     run_in_thread,
     run_inline,
 )
+from kernelkb_mcp.views.recommendation import build_recommend_fields, diagnose_log_text
+from kernelkb_mcp.views.results import RecommendResult
 
 TITLE = "Recommend the next fix"
 HINTS = ToolAnnotations(

@@ -8,10 +8,10 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from kernelkb_mcp.next_call import format_call_for_command
-from kernelkb_mcp.paginate import MAX_ANSWER_BYTES, paginate
-from kernelkb_mcp.results import SearchResult
-from kernelkb_mcp.tool_adapter import result_from_record, run_in_thread
+from kernelkb_mcp.calls.tool_adapter import result_from_record, run_in_thread
+from kernelkb_mcp.views.next_call import format_call_for_command
+from kernelkb_mcp.views.paginate import MAX_ANSWER_BYTES, paginate
+from kernelkb_mcp.views.results import SearchResult
 
 TITLE = "Search the knowledge"
 HINTS = ToolAnnotations(

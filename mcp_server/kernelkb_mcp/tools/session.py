@@ -8,9 +8,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from kernelkb_mcp.next_call import format_step
-from kernelkb_mcp.results import SessionResult
-from kernelkb_mcp.tool_adapter import result_from_record, run_in_thread
+from kernelkb_mcp.calls.tool_adapter import result_from_record, run_in_thread
+from kernelkb_mcp.views.next_call import format_step
+from kernelkb_mcp.views.results import SessionResult
 
 TITLE = "Begin, resume, log or close a session"
 HINTS = ToolAnnotations(

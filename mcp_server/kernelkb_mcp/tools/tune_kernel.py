@@ -9,10 +9,10 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
-from kernelkb_mcp.arguments import Budget, Kernel, Target, Workload, parse_budget
-from kernelkb_mcp.jobs import JobRegistry, ToolCall, current_job, make_tool_call
-from kernelkb_mcp.long_calls import format_wait_call, get_jobs, run_long_call
-from kernelkb_mcp.results import TuneResult
+from kernelkb_mcp.calls.arguments import Budget, Kernel, Target, Workload, parse_budget
+from kernelkb_mcp.calls.jobs import JobRegistry, ToolCall, current_job, make_tool_call
+from kernelkb_mcp.calls.long_calls import format_wait_call, get_jobs, run_long_call
+from kernelkb_mcp.views.results import TuneResult
 
 TITLE = "Search a variant's configurations"
 HINTS = ToolAnnotations(
@@ -52,7 +52,7 @@ async def tune_kernel(
         from kernelkb.tune.plan import plan_tuning
         from kernelkb.tune.start_search import TuningOptions
         from kernelkb.tune.tune import tune
-        from kernelkb_mcp.tune_view import TrialReporter, build_tune_result
+        from kernelkb_mcp.views.tuning import TrialReporter, build_tune_result
 
         plan = plan_tuning(kernel, variant, target, workload)
         options = TuningOptions(budget_s=budget_s, max_trials=trials)

@@ -1,4 +1,4 @@
-"""The knowledge as MCP resources: lists, templates, pages; loaded on first use."""
+"""The knowledge as MCP resources: lists, templates, pages, completion; loaded on first use."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
     INVALID_PARAMS,
+    Completion,
+    CompletionArgument,
+    CompletionContext,
     ListResourcesResult,
     PaginatedRequestParams,
+    PromptReference,
     ReadResourceRequestParams,
     ReadResourceResult,
     Resource,
     ResourceTemplate,
+    ResourceTemplateReference,
 )
 
 from kernelkb.errors import KbError, UnknownNameError
@@ -157,3 +162,44 @@ async def _run_beside_loop(work: Callable[[], T]) -> T:
         if gap is None:
             raise
         raise ResourceError(str(gap)) from error
+
+
+_MAX_VALUES = 100
+"""Maximum values of one answer, by the protocol."""
+
+
+def add_completion(server: MCPServer) -> None:
+    """Register argument completion."""
+    server.completion()(_complete)  # type: ignore[no-untyped-call]  # the SDK gives it no types
+
+
+async def _complete(
+    ref: PromptReference | ResourceTemplateReference,
+    argument: CompletionArgument,
+    _context: CompletionContext | None,
+) -> Completion:
+    values = await anyio.to_thread.run_sync(lambda: _list_possible_values(ref, argument.name))
+    word = argument.value.lower()
+    begin = [name for name in values if name.startswith(word)]
+    hits = begin + [name for name in values if word in name and not name.startswith(word)]
+    return Completion(values=hits[:_MAX_VALUES], total=len(hits), has_more=len(hits) > _MAX_VALUES)
+
+
+def _list_possible_values(
+    ref: PromptReference | ResourceTemplateReference, argument: str
+) -> list[str]:
+    """Return all values of an argument; an empty list for free text."""
+    try:
+        if isinstance(ref, ResourceTemplateReference):
+            kinds = [kind for kind in KINDS if ref.uri == f"{SCHEME}{kind}/{{id}}"]
+            return [name for kind in kinds for name in list_ids(kind)] if argument == "id" else []
+        return _list_kernel_names() if argument == "kernel" else []
+    except KbError:  # errors in a project's files are reported when it is read
+        return []
+
+
+def _list_kernel_names() -> list[str]:
+    from kernelkb.actions.project.bench_target import get_project_path
+    from kernelkb.loading.kernels import find_kernel_folders
+
+    return sorted(find_kernel_folders(get_project_path()))

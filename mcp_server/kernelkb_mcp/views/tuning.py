@@ -10,7 +10,7 @@ from kernelkb.progress import report_progress
 from kernelkb.record.tuning_journal import read_journal
 from kernelkb.render.text.tuning import describe_next, format_configuration, summarize_result
 from kernelkb.units import format_duration
-from kernelkb_mcp.results import TuneResult, TuningSummary
+from kernelkb_mcp.views.results import TuneResult, TuningSummary
 
 if TYPE_CHECKING:
     from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult, TuningTrial

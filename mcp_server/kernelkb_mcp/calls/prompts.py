@@ -9,7 +9,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.prompts import Prompt
 from pydantic import Field
 
-from kernelkb_mcp.next_call import format_next_call
+from kernelkb_mcp.views.next_call import format_next_call
 
 Kernel = Annotated[
     str | None, Field(description="Kernel folder below kernels/, such as row_softmax.")

@@ -1,4 +1,4 @@
-"""Answer long tool calls: with the result if it is ready soon, else with a job handle."""
+"""Answer long tool calls: with the result if ready soon, else a handle; and tell the progress."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 
 from kernelkb.actions.project.call_durations import expected_seconds, record_duration
-from kernelkb_mcp.jobs import Job, JobRegistry, ToolCall, current_job
-from kernelkb_mcp.progress import describe_progress, wait_with_progress
-from kernelkb_mcp.results import LongResult
-from kernelkb_mcp.tool_adapter import KernelServer, result_from_record, run_in_thread
-from kernelkb_mcp.truncate import truncate_result
+from kernelkb_mcp.calls.jobs import Job, JobRegistry, ToolCall, current_job
+from kernelkb_mcp.calls.tool_adapter import KernelServer, result_from_record, run_in_thread
+from kernelkb_mcp.views.results import LongResult
+from kernelkb_mcp.views.truncate import truncate_result
 
 R = TypeVar("R", bound=LongResult)
 T = TypeVar("T")
@@ -126,3 +125,38 @@ def _build_pending_result(result_type: type[R], job: Job) -> R:
     summary = f"{job.call.tool} continues as a job: {describe_progress(job)}"
     known = {"summary": summary, "job": job.state(), "next": (format_wait_call(job),)}
     return result_type.model_validate({**absent, **known})
+
+
+MIN_MESSAGE_GAP_S = 0.5
+"""Minimum time between two progress messages."""
+MAX_SILENCE_S = 5.0
+"""Maximum time between two: clients time out on a silent call."""
+
+
+async def wait_with_progress(ctx: Context, job: Job, seconds: float) -> None:
+    """Wait up to ``seconds`` for a job to end; report progress at once and at every change."""
+    with anyio.move_on_after(seconds):
+        while job.is_running:
+            activity = job.activity
+            await _send_progress(ctx, job)
+            with anyio.move_on_after(MIN_MESSAGE_GAP_S):
+                await job.wait_until_done()
+            with anyio.move_on_after(MAX_SILENCE_S - MIN_MESSAGE_GAP_S):
+                await job.wait_for_change(activity)
+
+
+def describe_progress(job: Job) -> str:
+    """Describe a job's activity and time: ``bench naive, 12 s of about 30 s``."""
+    forecast = "" if job.expected_s is None else f" of about {math.ceil(job.expected_s)} s"
+    return f"{job.activity}, {job.elapsed_s:.0f} s{forecast}"
+
+
+async def _send_progress(ctx: Context, job: Job) -> None:
+    try:
+        session = ctx.request_context.session
+    except ValueError:  # called without a client
+        return
+    elapsed, total = job.elapsed_s, job.expected_s
+    if total is not None and total < elapsed:
+        total = None  # the forecast was too short
+    await session.report_progress(elapsed, total, describe_progress(job))

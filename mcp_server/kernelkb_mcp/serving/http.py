@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from mcp.server.auth.provider import AccessToken
 
-from kernelkb_mcp.options import HttpConfig
-from kernelkb_mcp.token import Token
-from kernelkb_mcp.tool_adapter import KernelServer
+from kernelkb_mcp.calls.tool_adapter import KernelServer
+from kernelkb_mcp.serving.options import HttpConfig
+from kernelkb_mcp.serving.token import Token
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -107,7 +107,7 @@ def serve(server: KernelServer, http_config: HttpConfig, token: Token) -> None:
     """
     import uvicorn
 
-    from kernelkb_mcp.http_connections import (
+    from kernelkb_mcp.serving.http_connections import (
         LimitedProtocol,
         LimitedServer,
         raise_descriptor_limit,
@@ -178,7 +178,7 @@ def _format_host(host: str) -> str:
 def bind_socket(http_config: HttpConfig) -> socket.socket:
     """Bind and listen first, so that the printed URL is true."""
     family = socket.AF_INET6 if ":" in http_config.host else socket.AF_INET
-    from kernelkb_mcp.http_connections import PacedListener
+    from kernelkb_mcp.serving.http_connections import PacedListener
 
     # asyncio sends small answers at once only where it knows that the protocol is TCP.
     channel = PacedListener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

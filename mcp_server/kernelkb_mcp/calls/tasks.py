@@ -27,7 +27,7 @@ from mcp.types import (
 )
 from pydantic import Field
 
-from kernelkb_mcp.jobs import Job, JobRegistry, Outcome, ToolCall
+from kernelkb_mcp.calls.jobs import Job, JobRegistry, Outcome, ToolCall
 
 EXTENSION_ID = "io.modelcontextprotocol/tasks"
 PROTOCOL_VERSION = "2026-07-28"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic_core import to_json
 
-from kernelkb_mcp.results import LongResult
+from kernelkb_mcp.views.results import LongResult
 
 MAX_RESULT_BYTES = 6500
 """Maximum bytes of a result as compact JSON; wrapped in a job it stays below 8,000."""

@@ -1,4 +1,4 @@
-"""Adapts engine calls to MCP tools: strict arguments, errors, results, cancellation."""
+"""Adapts engine calls to MCP tools: strict arguments and schemas, errors, results."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kernelkb.errors import KbError
 from kernelkb.safety.untrusted_text import sanitize_text, to_one_line
-from kernelkb_mcp.jobs import JobRegistry
-from kernelkb_mcp.next_call import format_next_call
-from kernelkb_mcp.resources import ResourceServer
-from kernelkb_mcp.schemas import outline_result, slim_arguments
+from kernelkb_mcp.calls.jobs import JobRegistry
+from kernelkb_mcp.calls.resources import ResourceServer
 from kernelkb_mcp.server_config import ServerConfig
+from kernelkb_mcp.views.next_call import format_next_call
 
 T = TypeVar("T")
 
@@ -205,3 +204,71 @@ async def run_in_thread(work: Callable[[], T]) -> T:
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(ended.wait, _CANCEL_TIMEOUT_S)
         raise
+
+
+def slim_arguments(schema: dict[str, Any]) -> dict[str, Any]:
+    """Remove what a model does not need in order to call a tool; the server checks it all the same.
+
+    That is null among the types of an optional argument, since clients show ``string`` better than
+    ``string or null``; the longest length and the pattern of a text, which no honest call breaks;
+    the default, which stands in the description because some clients drop it; and the titles that
+    pydantic generates.
+    """
+    slim: dict[str, Any] = _drop_titles(schema)
+    for argument in slim["properties"].values():
+        others = [one for one in argument.get("anyOf", ()) if one != {"type": "null"}]
+        for one in (argument, *others):
+            for key in ("maxLength", "pattern", "default"):
+                one.pop(key, None)
+        if len(others) == 1:
+            del argument["anyOf"]
+            argument.update({**others[0], **argument})
+        elif others:
+            argument["anyOf"] = others
+    return slim
+
+
+def outline_result(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the outermost fields of a result's schema, each with its types and its description.
+
+    No client shows a model more of it, and some validate every result against it. A record inside
+    is any object, so that a client that kept the list of tools takes a new field of a later server.
+    """
+    fields = {name: _outline_field(field, schema) for name, field in schema["properties"].items()}
+    return {"type": "object", "properties": fields, "required": list(schema.get("required", ()))}
+
+
+def _outline_field(field: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    types = list(dict.fromkeys(_iter_types(field, schema)))
+    outline: dict[str, Any] = {"type": types[0] if len(types) == 1 else types}
+    if "description" in field:
+        outline["description"] = field["description"]
+    return outline
+
+
+def _iter_types(field: dict[str, Any], schema: dict[str, Any]) -> Any:
+    """Yield the JSON types that a field may have."""
+    if "$ref" in field:
+        yield from _iter_types(schema["$defs"][field["$ref"].rpartition("/")[2]], schema)
+    elif "anyOf" in field:
+        for one in field["anyOf"]:
+            yield from _iter_types(one, schema)
+    else:
+        yield field["type"]
+
+
+def _drop_titles(schema: Any) -> Any:
+    """Remove the titles that pydantic generates: a fifth of the bytes without information."""
+    if isinstance(schema, list):
+        return [_drop_titles(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: (
+            {name: _drop_titles(part) for name, part in value.items()}
+            if key in ("properties", "$defs")
+            else _drop_titles(value)
+        )
+        for key, value in schema.items()
+        if not (key == "title" and isinstance(value, str))
+    }

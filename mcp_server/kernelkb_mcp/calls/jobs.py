@@ -18,7 +18,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, InputRequiredResult, TextContent
 
 from kernelkb.progress import OperationCancelled, ProgressEvent
-from kernelkb_mcp.results import JobState, JobStatus
+from kernelkb_mcp.views.results import JobState, JobStatus
 
 INLINE_S = 45.0
 """Seconds that a call waits for its work before it returns a handle."""

@@ -20,7 +20,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from kernelkb_mcp.shutdown import exit_after
+from kernelkb_mcp.serving.shutdown import exit_after
 
 REQUEST_TIMEOUT_S = 10.0
 """Seconds in which the headers of a request must arrive, and then as long again for its body."""

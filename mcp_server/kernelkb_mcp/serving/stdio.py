@@ -11,12 +11,12 @@ from mcp.shared.message import SessionMessage
 from mcp.types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
 from pydantic import ValidationError
 
-from kernelkb_mcp.shutdown import exit_after, exit_now
+from kernelkb_mcp.serving.shutdown import exit_after, exit_now
 
 if TYPE_CHECKING:
     from mcp.shared._context_streams import ContextReceiveStream, ContextSendStream
 
-    from kernelkb_mcp.tool_adapter import KernelServer
+    from kernelkb_mcp.calls.tool_adapter import KernelServer
 
 END_TIMEOUT_S = 3.0
 """Seconds after the end of the input in which threads may end by themselves."""

@@ -1,0 +1,1 @@
+"""What a call of any tool is made of: arguments, jobs, progress, errors, resources."""

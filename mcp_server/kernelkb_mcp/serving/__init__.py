@@ -1,0 +1,1 @@
+"""Serves the tools over stdio or HTTP, and ends in time."""
