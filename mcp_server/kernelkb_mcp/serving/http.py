@@ -3,29 +3,56 @@
 The SDK checks the lists (exact entries: its ``host:*`` patterns compare prefixes), limits the body
 and checks the bearer token. Its ``AuthSettings`` are not used: they announce an OAuth issuer, and
 clients would look for one instead of sending the token that they were given.
+
+Slow clients are limited by what uvicorn offers: the number of connections, not the time that each
+takes to send its headers or to read its answer. A body must arrive in time.
 """
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import logging
+import resource
 import secrets
+import signal
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp.server.auth.provider import AccessToken
 
 from kernelkb_mcp.calls.tool_adapter import KernelServer
 from kernelkb_mcp.serving.options import HttpConfig
+from kernelkb_mcp.serving.shutdown import exit_after
 from kernelkb_mcp.serving.token import Token
 
 if TYPE_CHECKING:
+    from types import FrameType
+
+    import uvicorn
     from starlette.applications import Starlette
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PATH = "/mcp"
 _MAX_BODY_BYTES = 4 * 2**20
+REQUEST_TIMEOUT_S = 10.0
+"""Seconds in which the body of a request must arrive."""
+END_TIMEOUT_S = 5.0
+"""Seconds after a signal in which answers and threads may end by themselves."""
+MAX_CONNECTIONS = 1000
+"""With more, requests are answered 503: also where the others send nothing."""
+_WANTED_DESCRIPTORS = 4096
+"""The soft limit is raised to this, as far as the hard limit allows."""
+_OTHER_DESCRIPTORS = 100
+"""Descriptors that are left for files, pipes of compilers and workers, and the database."""
+_REPORT_GAP_S = 60.0
+"""Minimum time between two messages about refused connections."""
+_FULL_ERRNOS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_LOG = logging.getLogger(__name__)
 _GRACE_S = 1
 """Seconds that open streams may delay the shutdown."""
 SESSION_IDLE_S = 900.0
@@ -91,7 +118,8 @@ def require_token(inner: Starlette, token: str, origins: tuple[str, ...] = ()) -
             expose_headers=["Mcp-Session-Id", "WWW-Authenticate"],
         )
         layers.insert(0, cors)
-    protected = _ignore_hang_ups(RequireAuthMiddleware(inner, required_scopes=[]))
+    authorized = RequireAuthMiddleware(inner, required_scopes=[])
+    protected = _end_late_bodies(_ignore_hang_ups(authorized))
     return Starlette(
         routes=[Mount("/", app=protected)],
         middleware=layers,
@@ -107,12 +135,6 @@ def serve(server: KernelServer, http_config: HttpConfig, token: Token) -> None:
     """
     import uvicorn
 
-    from kernelkb_mcp.serving.http_connections import (
-        LimitedProtocol,
-        LimitedServer,
-        raise_descriptor_limit,
-    )
-
     raise_descriptor_limit()
     with bind_socket(http_config) as channel:
         port = channel.getsockname()[1]
@@ -123,7 +145,8 @@ def serve(server: KernelServer, http_config: HttpConfig, token: Token) -> None:
         )
         config = uvicorn.Config(
             app,
-            http=LimitedProtocol,
+            http="h11",
+            limit_concurrency=count_allowed_connections(),
             log_level="error",  # its warnings are about what strangers send
             access_log=False,
             ws="none",
@@ -132,7 +155,7 @@ def serve(server: KernelServer, http_config: HttpConfig, token: Token) -> None:
             timeout_graceful_shutdown=_GRACE_S,
         )
         _announce_url(http_config, port, token)
-        LimitedServer(config).run(sockets=[channel])
+        _make_uvicorn(config).run(sockets=[channel])
 
 
 def list_accepted_hosts(http_config: HttpConfig, port: int) -> list[str]:
@@ -159,6 +182,43 @@ def _ignore_hang_ups(inner: ASGIApp) -> ASGIApp:
     return answer
 
 
+def _end_late_bodies(inner: ASGIApp) -> ASGIApp:
+    """Return an application that hears of a hang-up where a body does not arrive in time.
+
+    A client that sent no whole body gets 408, so that it holds no session and no thread.
+    """
+    import anyio
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        deadline = anyio.current_time() + REQUEST_TIMEOUT_S
+        awaits_body, is_late, is_answered = scope["type"] == "http", False, False
+
+        async def receive_in_time() -> Message:
+            nonlocal awaits_body, is_late
+            if not awaits_body:
+                return await receive()
+            with anyio.CancelScope(deadline=deadline):
+                message = await receive()
+                awaits_body = message.get("more_body", False)
+                return message
+            is_late = True
+            return {"type": "http.disconnect"}
+
+        async def send_unless_late(message: Message) -> None:
+            nonlocal is_answered
+            if is_answered or not is_late:
+                is_answered = True
+                await send(message)
+
+        await inner(scope, receive_in_time, send_unless_late)
+        if is_late and not is_answered:
+            headers = [(b"content-length", b"0"), (b"connection", b"close")]
+            await send({"type": "http.response.start", "status": 408, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+
+    return answer
+
+
 class _TokenVerifier:
     """Compares with the server's one token in constant time."""
 
@@ -178,10 +238,8 @@ def _format_host(host: str) -> str:
 def bind_socket(http_config: HttpConfig) -> socket.socket:
     """Bind and listen first, so that the printed URL is true."""
     family = socket.AF_INET6 if ":" in http_config.host else socket.AF_INET
-    from kernelkb_mcp.serving.http_connections import PacedListener
-
     # asyncio sends small answers at once only where it knows that the protocol is TCP.
-    channel = PacedListener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    channel = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         channel.bind((http_config.host, http_config.port))
@@ -206,3 +264,63 @@ def _announce_url(http_config: HttpConfig, port: int, token: Token) -> None:
     ]
     sys.stderr.write("\n".join(lines) + "\n")
     sys.stderr.flush()
+
+
+def _make_uvicorn(config: uvicorn.Config) -> uvicorn.Server:
+    """Return a server that reports in one line that it is full, and ends in time."""
+    import uvicorn
+
+    class TimedServer(uvicorn.Server):
+        _signal = signal.SIGTERM
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            self._signal = signal.Signals(sig)
+            super().handle_exit(sig, frame)
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            asyncio.get_running_loop().set_exception_handler(_report_loop_error)
+            await super().startup(sockets)
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            exit_after(END_TIMEOUT_S, 128 + self._signal)  # threads that work on are not awaited
+            # asyncio, if it was full, tries to accept once more on the socket that is closed here.
+            asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
+            await super().shutdown(sockets)
+
+    return TimedServer(config)
+
+
+def raise_descriptor_limit() -> None:
+    """Raise the soft limit of open files, as far as the hard limit allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _WANTED_DESCRIPTORS
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def count_allowed_connections() -> int:
+    """Return how many connections may be open at once, below the limit of open files."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return MAX_CONNECTIONS
+    return max(4, min(MAX_CONNECTIONS, soft - _OTHER_DESCRIPTORS, soft // 2))
+
+
+def _report_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    if isinstance(error, OSError) and error.errno in _FULL_ERRNOS:
+        _report_full((error.strerror or "the system is full").lower())
+    else:
+        loop.default_exception_handler(context)
+
+
+_last_report_s = float("-inf")
+
+
+def _report_full(reason: str) -> None:
+    global _last_report_s
+    if time.monotonic() - _last_report_s > _REPORT_GAP_S:
+        _last_report_s = time.monotonic()
+        _LOG.warning("new connections wait or are refused: %s; close some clients", reason)
