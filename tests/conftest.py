@@ -23,22 +23,26 @@ settings.load_profile("shared")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
-@pytest.fixture(autouse=True)
-def isolate_cache(tmp_path_factory, monkeypatch):
+@pytest.fixture(autouse=True, scope="session")
+def isolate_cache(tmp_path_factory):
     """Keep tests out of the user's cache; one cache for all, so that peaks are measured once.
 
     One queue for each process: tests measure side by side, as do people on other machines.
     """
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
-    monkeypatch.setenv("KB_DEVICE_QUEUE", str(base / "queue"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
+        patch.setenv("KB_DEVICE_QUEUE", str(base / "queue"))
+        yield
 
 
-@pytest.fixture(autouse=True)
-def shorten_benches(monkeypatch):
+@pytest.fixture(autouse=True, scope="session")
+def shorten_benches():
     """Few tests ask for a narrow interval; those say for how long they time."""
-    monkeypatch.setenv("KB_BUDGET", "0.4")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KB_BUDGET", "0.4")
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -61,3 +65,14 @@ def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.delenv("KB_DATABASE", raising=False)
     return tmp_path / "project"
+
+
+@pytest.fixture(scope="module")
+def module_project(tmp_path_factory):
+    """An empty project, entered, for all tests of a module: what they look at is made once."""
+    folder = tmp_path_factory.mktemp("module") / "project"
+    (folder / "sessions").mkdir(parents=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.delenv("KB_DATABASE", raising=False)
+        yield folder

@@ -1,34 +1,50 @@
-"""What is measured ends up in the project's database, and a full disk costs nobody the answer."""
+"""What is measured ends up in the database and in the open session, or the answer says why not.
+
+One project is measured once, with a session open; most tests look at what that left.
+"""
+
+from types import SimpleNamespace
 
 import pytest
 from attacks import write_attack
 
 from kernelkb.actions.history.recording import make_record_subject
-from kernelkb.actions.kernels.building import build_prepared
+from kernelkb.actions.kernels.building import build_prepared, build_variant
 from kernelkb.actions.kernels.built_variant import bench_built
-from kernelkb.actions.kernels.kernels import bench_variant, profile_variant
+from kernelkb.actions.kernels.kernels import bench_variant, check_variant, profile_variant
 from kernelkb.actions.project.bench_target import prepare
+from kernelkb.actions.sessions.sessions import close_session, load_session, start_session
 from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.record.measurements.store import open_store
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"
 
 
-@pytest.fixture
-def kernel(project):
-    return write_attack(project, HONEST_BODY)
+@pytest.fixture(scope="module")
+def measured(module_project):
+    """What a bench, a build, a check and a profile of one kernel answered and left."""
+    kernel = write_attack(module_project, HONEST_BODY)
+    start_session("mine", "make it faster", kernel=kernel)
+    timed = bench_variant(kernel, target="cpu", options=BenchOptions(budget_s=0.1))
+    build_variant(kernel, target="cpu")
+    check_variant(kernel, target="cpu")
+    profiled = profile_variant(kernel, target="cpu")
+    with open_store(module_project) as store:
+        history = store.history(kernel)
+    return SimpleNamespace(
+        kernel=kernel,
+        timed=timed,
+        profiled=profiled,
+        history=history,
+        first=next(made for made in history if made.id == timed.measurement),
+        benches=[made for made in history if made.kind == "bench"],
+        entries=load_session("mine").entries,
+    )
 
 
-def read_history(project, name):
-    with open_store(project) as store:
-        return store.history(name)
+def test_a_bench_is_kept_with_all_that_it_depends_on(measured):
+    timed, made = measured.timed, measured.first
 
-
-def test_a_bench_is_kept_with_all_that_it_depends_on(project, kernel):
-    timed = bench_variant(kernel, target="cpu", options=BenchOptions(budget_s=0.3))
-
-    (made,) = read_history(project, kernel)
-    assert made.id == timed.measurement
     assert made.kind == "bench"
     assert (made.verdict, made.speedup, made.interval) == (
         timed.verdict,
@@ -41,30 +57,60 @@ def test_a_bench_is_kept_with_all_that_it_depends_on(project, kernel):
     assert len(made.samples) == timed.pair_count
 
 
-def test_measuring_again_is_the_same_subject_and_a_changed_source_another_one(project, kernel):
-    source = project / "kernels" / kernel / "candidate.cpp"
-    place = prepare(kernel, target="cpu")
-    built = build_prepared(place)
-    for _ in range(2):
-        bench_built(place, built, "small", options=BenchOptions(budget_s=0.1))
+def test_measuring_again_is_the_same_subject_and_a_changed_source_another_one(
+    measured, module_project
+):
+    source = module_project / "kernels" / measured.kernel / "candidate.cpp"
     source.write_text(source.read_text() + "// changed\n")
-    place = prepare(kernel, target="cpu")
+    place = prepare(measured.kernel, target="cpu")
     changed = make_record_subject(place, build_prepared(place), "small")
 
-    other, one = read_history(project, kernel)
+    other, one = measured.benches
     assert one.id != other.id
     assert one.subject == other.subject != changed
 
 
-def test_a_profile_is_kept_with_the_bench_that_it_explains(project, kernel):
-    seen = profile_variant(kernel, target="cpu")
+def test_a_profile_is_kept_with_the_bench_that_it_explains(measured):
+    kinds = {made.kind: made for made in measured.history}
 
-    kinds = {made.kind: made for made in read_history(project, kernel)}
     assert set(kinds) == {"bench", "profile"}
-    assert kinds["profile"].metrics == seen.metrics
+    assert kinds["profile"].metrics == measured.profiled.metrics
 
 
+def test_a_bench_and_the_open_session_name_each_other(measured):
+    timed, entry = measured.timed, measured.entries[0]
+
+    assert entry.by == "bench"
+    assert [step.name for step in entry.steps] == ["build", "check", "bench"]
+    assert entry.steps[0].sources
+    last = entry.steps[-1]
+    assert (last.measurement, last.verdict, last.speedup) == (
+        timed.measurement,
+        timed.verdict,
+        timed.speedup,
+    )
+    assert entry.environment["torch"]
+    assert measured.first.session == "mine"
+
+
+def test_build_check_and_profile_are_logged_as_separate_entries(measured):
+    assert [entry.by for entry in measured.entries] == [
+        "bench",
+        "build",
+        "check",
+        "bench",
+        "profile",
+    ]
+
+
+@pytest.fixture
+def kernel(project):
+    return write_attack(project, HONEST_BODY)
+
+
+@pytest.mark.slow
 def test_a_result_that_cannot_be_recorded_is_still_returned(project, kernel, monkeypatch):
+    """A build in a session that cannot be read, below, shows the same in less time."""
     monkeypatch.setenv("KB_DATABASE", f"sqlite:///{project}/kernels/{kernel}/kernel.yaml")
 
     timed = bench_variant(kernel, target="cpu", options=BenchOptions(budget_s=0.3))
@@ -73,6 +119,7 @@ def test_a_result_that_cannot_be_recorded_is_still_returned(project, kernel, mon
     assert "kernel.yaml" in timed.unrecorded
 
 
+@pytest.mark.slow
 def test_a_bench_against_a_variant_records_the_sources_of_the_variant(project):
     naive, fast = (prepare("row_softmax", name, "cpu") for name in ("naive", "vectorized"))
     built = {place.subject.variant.id: build_prepared(place) for place in (naive, fast)}
@@ -84,7 +131,43 @@ def test_a_bench_against_a_variant_records_the_sources_of_the_variant(project):
         options=BenchOptions(budget_s=0.3, rival=rival, only_rival=True),
     )
 
-    (made,) = read_history(project, "row_softmax")
+    with open_store(project) as store:
+        (made,) = store.history("row_softmax")
     assert made.id == timed.measurement
     assert made.baseline == "variant naive"
     assert made.baseline_sources == make_record_subject(naive, built["naive"], "small").sources
+
+
+def test_a_failed_build_is_logged_as_went_wrong(project):
+    kernel = write_attack(project, "  this is no C++;\n")
+    start_session("mine", "make it faster")
+    bench_variant(kernel, target="cpu")
+
+    (entry,) = load_session("mine").entries
+    assert entry.steps[0].status == "failure"
+    assert entry.went_wrong
+
+
+def test_a_session_about_another_kernel_gets_nothing(kernel):
+    start_session("other", "something else", kernel="gemm")
+    build_variant(kernel, target="cpu")
+
+    assert not load_session("other").entries
+
+
+def test_a_session_that_was_closed_gets_nothing(kernel):
+    start_session("mine", "make it faster")
+    close_session()
+    build_variant(kernel, target="cpu")
+
+    assert [entry.by for entry in load_session("mine").entries] == ["close"]
+
+
+def test_a_malformed_session_does_not_lose_the_result(project, kernel):
+    start_session("mine", "make it faster")
+    file = project / "sessions" / "mine.md"
+    file.write_text(file.read_text().replace("goal:", "gaol:"))
+    built = build_variant(kernel, target="cpu")
+
+    assert built.status == "built"
+    assert "gaol" in built.unrecorded
