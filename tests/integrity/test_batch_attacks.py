@@ -68,7 +68,7 @@ def deep(x):
 
 @pytest.mark.parametrize(
     "left",
-    ["torch.empty(10)", "torch.randn(10)"],
+    ["torch.empty(10)", pytest.param("torch.randn(10)", marks=pytest.mark.slow)],
     ids=["nothing", "noise"],
 )
 def test_idle_batches_are_incorrect_whatever_their_order(project, left):
@@ -130,7 +130,9 @@ HONEST_BODIES = {
 }
 
 
-@pytest.mark.parametrize("how", mark_slow(HONEST_BODIES, ["compiled"]))
+@pytest.mark.parametrize(
+    "how", mark_slow(HONEST_BODIES, HONEST_BODIES.keys() - {"three output buffers in turn"})
+)
 def test_honest_candidates_that_look_odd_are_not_accused(project, how):
     name = write_attack(project, HONEST_BODIES[how], python=True, returns=True)
     found = bench_variant(
@@ -210,6 +212,7 @@ def steps(x):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [1, 3, 8])
 def test_calls_computed_together_are_not_faster(project, parts):
     folder = project / "kernels" / "steps"
@@ -234,6 +237,7 @@ def late(x):
 """
 
 
+@pytest.mark.slow
 def test_calls_alone_that_answer_before_they_have_computed_are_incorrect(project):
     folder = project / "kernels" / "steps"
     folder.mkdir(parents=True)
@@ -276,7 +280,13 @@ WRONG_AT_TIMES_BODIES = {
 }
 
 
-@pytest.mark.parametrize("how", WRONG_AT_TIMES_BODIES)
+@pytest.mark.parametrize(
+    "how",
+    mark_slow(
+        WRONG_AT_TIMES_BODIES,
+        WRONG_AT_TIMES_BODIES.keys() - {"one call of six leaves what another has left"},
+    ),
+)
 def test_calls_that_are_wrong_at_times_are_incorrect(project, how):
     name = write_attack(project, WRONG_AT_TIMES_BODIES[how])
     found = bench_variant(name, target="cpu", options=BenchOptions(budget_s=0.5))
@@ -299,6 +309,7 @@ def deep(x):
 """  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copy", ["", ".clone()"], ids=["one buffer", "new buffers"])
 @pytest.mark.parametrize("pause", ["pass", "time.sleep(0.005)"], ids=["long", "very long"])
 def test_long_calls_that_are_wrong_right_after_others_are_incorrect(project, pause, copy):

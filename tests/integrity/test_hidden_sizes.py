@@ -96,6 +96,7 @@ def test_a_kernel_that_refuses_other_sizes_is_correct_with_a_note(project):
     assert any("hidden inputs left out: other sizes" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_sizes_at_which_the_reference_has_other_shapes_are_left_out(project):
     """As of an upsampling: every named size is twice the other axis, and no pattern says so."""
     name = write_attack(project, HONEST_BODY)

@@ -180,6 +180,7 @@ extern "C" int twice(const std::int32_t* x, std::int32_t* y, std::int64_t n, voi
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "inputs",
     ["", pytest.param(", inputs: made", marks=pytest.mark.slow)],
@@ -202,7 +203,11 @@ def test_integer_inputs_change_before_each_batch(project, inputs):
     "how",
     mark_slow(
         TIMING_ATTACKS,
-        ["H3 all problems that it knows of at once, then none", "H4 wrong in one call of three"],
+        TIMING_ATTACKS.keys()
+        - {
+            "H4 right while it is checked, not while it is timed",
+            "H7 a thread does the work later",
+        },
     ),
 )
 def test_timing_attacks_are_incorrect_or_invalid(project, how):
@@ -216,7 +221,15 @@ def test_timing_attacks_are_incorrect_or_invalid(project, how):
 
 @pytest.mark.parametrize(
     "how",
-    mark_slow(CHECK_ATTACKS, ["H14 one input element is changed", "H15 zeros", "H15 the mean"]),
+    mark_slow(
+        CHECK_ATTACKS,
+        CHECK_ATTACKS.keys()
+        - {
+            "H14 its inputs are zeroed, so that the reference agrees",
+            "H18 beyond its array",
+            "H19 half the digits",
+        },
+    ),
 )
 def test_incorrect_kernels_fail_the_check(project, how):
     found = check_variant(write_attack(project, CHECK_ATTACKS[how]), target="cpu")
@@ -225,7 +238,12 @@ def test_incorrect_kernels_fail_the_check(project, how):
 
 
 @pytest.mark.parametrize(
-    "how", mark_slow(PYTHON_ATTACKS, ["H13 memory that the reference has freed"])
+    "how",
+    mark_slow(
+        PYTHON_ATTACKS,
+        PYTHON_ATTACKS.keys()
+        - {"H8 a lazy tensor", "H12 the expected output, found among all objects"},
+    ),
 )
 def test_python_attacks_fail_the_check(project, how):
     found = check_variant(
@@ -364,6 +382,7 @@ def test_sandbox_escapes_are_blocked(project):
     assert found.status == "correct", found.detail
 
 
+@pytest.mark.slow
 def test_a_candidate_cannot_forge_its_sandbox_layers(project):
     body = """
   const int file = open("layers.json", O_WRONLY | O_CREAT | O_TRUNC, 0644);

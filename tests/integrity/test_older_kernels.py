@@ -49,7 +49,6 @@ REACHING_OUT = """
 """One candidate tries them all: a code that it returns says which one succeeded."""
 HEADERS = ("sched.h", "sys/ioctl.h", "sys/resource.h", "sys/syscall.h")
 WEAK = [name for name in KERNELS if name != "without seccomp"]
-FEW = ["6.1, without truncate", "5.15, without renames", "5.10, without Landlock"]
 
 
 def write_cpp(project, body, *headers):
@@ -59,7 +58,7 @@ def write_cpp(project, body, *headers):
     return name
 
 
-@pytest.mark.parametrize("kernel", mark_slow(WEAK, FEW))
+@pytest.mark.parametrize("kernel", mark_slow(WEAK, set(WEAK) - {"5.10, without Landlock"}))
 def test_seccomp_alone_keeps_a_candidate_from_other_processes(project, monkeypatch, kernel):
     pretend_kernel(monkeypatch, project, kernel)
     found = check_variant(write_cpp(project, REACHING_OUT, *HEADERS), target="cpu")
@@ -112,6 +111,7 @@ def softmax(x):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["5.15, without renames"])
 def test_a_python_candidate_builds_where_landlock_refuses_renames(project, monkeypatch, kernel):
     """As Triton does; Landlock is then left out, and the result says so."""
@@ -141,6 +141,7 @@ SELF_WAKING_BODY = """
 """
 
 
+@pytest.mark.slow
 def test_without_seccomp_a_runner_that_resumes_itself_is_found_out(project, monkeypatch):
     pretend_kernel(monkeypatch, project, "without seccomp")
     found = bench_variant(write_cpp(project, SELF_WAKING_BODY, "ctime"), target="cpu")

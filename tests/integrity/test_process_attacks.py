@@ -105,6 +105,7 @@ def softmax(x):
 """
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_deeper_than_python_can_follow_is_removed(project):
     found = check_variant(
         write_attack(project, DEEP_FOLDER_BODY, python=True, returns=True), target="cpu"

@@ -23,14 +23,16 @@ def test_a_candidate_for_any_number_of_rows_is_told_so(project):
 @pytest.mark.parametrize(
     ("body", "word"),
     [
-        (
+        pytest.param(
             "y = torch.softmax(x, -1)\nreturn y if len(y) == 16 else y * 0.5",
             "right for the task's own",
+            marks=pytest.mark.slow,
         ),
         ("assert len(x) == 16\nreturn torch.softmax(x, -1)", "the candidate refuses it"),
-        (
+        pytest.param(
             "import os\nif len(x) != 16: os._exit(3)\nreturn torch.softmax(x, -1)",
             "the candidate ended",
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -41,6 +43,7 @@ def test_a_candidate_for_one_number_of_rows_is_correct_with_a_note(project, body
     assert any(word in note for note in found.notes), found.notes
 
 
+@pytest.mark.slow
 def test_a_buffer_of_its_own_size_is_no_fault(project):
     body = "self.y.copy_(torch.softmax(x, -1))\nreturn self.y"
 

@@ -204,12 +204,14 @@ def write_with(project, body, header):
     return name
 
 
+@pytest.mark.slow
 def test_a_process_whose_name_is_no_text_is_judged_like_others(project):
     name = write_with(project, ODD_NAME_BODY, "sys/prctl.h")
 
     assert bench_variant(name, target="cpu").verdict not in ("invalid", "incorrect")
 
 
+@pytest.mark.slow
 def test_an_end_by_a_signal_without_a_name_is_told(project):
     body = "  raise(SIGRTMIN + 1);\n" + HONEST_BODY
     found = check_variant(write_attack(project, body), target="cpu")
@@ -301,6 +303,7 @@ def vendor(x):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("calls", "end"), [(2, "SIGKILL"), pytest.param(0, "SIGBUS", marks=pytest.mark.slow)]
 )
@@ -419,6 +422,7 @@ runner.close()
 """
 
 
+@pytest.mark.slow
 def test_why_a_runner_was_killed_is_told_again_where_the_first_time_was_passed_over(
     project, tmp_path
 ):
@@ -464,6 +468,7 @@ print(json.dumps([sorted(result), events]))
 """
 
 
+@pytest.mark.slow
 def test_limits_are_not_looked_for_while_the_clock_runs(project, tmp_path):
     """Reading all of /proc took 10 ms, on top of a call of 10 ms: of the candidate only."""
     place = prepare(write_attack(project, HONEST_BODY), target="cpu")
