@@ -22,6 +22,8 @@ COMMANDS = {
     "recommend": ["recommend", "--speedup", "0.3"],
 }
 
+CHEAP = ("build", "session log")
+
 
 @pytest.fixture
 def disk(tmp_path, monkeypatch):
@@ -44,8 +46,13 @@ def is_one_line_with_a_cure(text):
 
 @pytest.mark.parametrize(
     ("free_kib", "words"),
-    [(0, words) for words in COMMANDS.values()] + [(60, COMMANDS["bench"])],
-    ids=[*COMMANDS, "bench, 60 KiB free"],
+    [
+        *(
+            pytest.param(0, words, id=name, marks=[] if name in CHEAP else pytest.mark.slow)
+            for name, words in COMMANDS.items()
+        ),
+        pytest.param(60, COMMANDS["bench"], id="bench, 60 KiB free", marks=pytest.mark.slow),
+    ],
 )
 def test_a_command_in_a_full_project_has_one_line(disk, words, free_kib):
     done = run_kb_on_full_disk(
@@ -59,6 +66,7 @@ def test_a_command_in_a_full_project_has_one_line(disk, words, free_kib):
         assert is_one_line_with_a_cure(said), said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("free_kib", [0, 8, 40])
 def test_a_bench_without_space_for_temporary_files_has_one_line(
     disk, tmp_path, monkeypatch, free_kib
@@ -78,6 +86,7 @@ def test_a_bench_without_space_for_temporary_files_has_one_line(
     assert done.returncode == 0 or is_one_line_with_a_cure(said) or "inconclusive" in said, said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["build_kernel", "bench_kernel", "profile_kernel", "session"])
 def test_a_tool_in_a_full_project_has_one_line(disk, tool):
     program = "from kernelkb_mcp.start import main; main()"

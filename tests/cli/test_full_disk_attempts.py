@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from broken_kernels import make_broken_kernel
 from full_disk import command_on_full_disk, run_kb_on_full_disk, why_impossible
+from slow_examples import mark_slow
 
 from kernelkb.actions.history import restore_attempt as restore_module
 from kernelkb.actions.kernels.building import build_variant
@@ -73,8 +74,8 @@ def load_first(attempt):
         return store.read_file(key).decode()
 
 
-@pytest.mark.parametrize("is_kept", [True, False])
-@pytest.mark.parametrize("free_kib", [0, 8])
+@pytest.mark.parametrize("is_kept", mark_slow([True, False], [True]))
+@pytest.mark.parametrize("free_kib", mark_slow([0, 8], [8]))
 def test_a_restore_on_a_full_disk_leaves_one_whole_file(history, disk, free_kib, is_kept):
     if not is_kept:
         SOURCE.write_text(SOURCE.read_text() + MINE)
@@ -132,6 +133,7 @@ def test_what_is_saved_during_a_restore_comes_back_if_it_cannot_be_kept(
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_log_on_a_full_disk_is_whole_or_one_line(history, disk):
     done = run_kb_on_full_disk(
         disk, disk, ["log", "broken"], template=Path.cwd(), free_kib=0, size_kib=8192
@@ -143,7 +145,7 @@ def test_a_log_on_a_full_disk_is_whole_or_one_line(history, disk):
 
 
 @pytest.mark.parametrize("words", [["log", "broken"], ["restore", "FIRST"]])
-@pytest.mark.parametrize("how", ["head", "pages", "empty", "gone"])
+@pytest.mark.parametrize("how", mark_slow(["head", "pages", "empty", "gone"], ["pages", "empty"]))
 def test_a_damaged_history_is_said_in_one_line_and_changes_no_file(history, how, words, capsys):
     SOURCE.write_text(SOURCE.read_text() + MINE)
     old = SOURCE.read_bytes()

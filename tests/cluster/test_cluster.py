@@ -131,6 +131,7 @@ def test_a_cancelled_task_is_not_delivered(four_lanes, tmp_path):
     assert queued.cancelled
 
 
+@pytest.mark.slow
 def test_a_task_that_kills_its_worker_costs_one_worker_once(four_lanes, tmp_path):
     before = {one.uuid for one in four_lanes.lanes}
     log, deaths = tmp_path / "log", tmp_path / "deaths"
@@ -149,6 +150,7 @@ def test_a_task_that_kills_its_worker_costs_one_worker_once(four_lanes, tmp_path
     assert {one.uuid for one in four_lanes.lanes} == before
 
 
+@pytest.mark.slow
 def test_what_waits_behind_a_killer_on_its_lane_is_not_blamed(four_lanes):
     lane = four_lanes.lanes[1].uuid
     killers = [four_lanes.submit_timed(lane, cluster_jobs.end_worker) for _ in range(2)]
@@ -159,6 +161,7 @@ def test_what_waits_behind_a_killer_on_its_lane_is_not_blamed(four_lanes):
     assert [one.result()[1] for one in good] == list(range(5))
 
 
+@pytest.mark.slow
 def test_a_worker_killed_from_outside_is_named_by_its_task(four_lanes, tmp_path):
     started = tmp_path / "started"
     task = four_lanes.submit_timed(None, cluster_jobs.wait_for, tmp_path / "never", started)
@@ -168,6 +171,7 @@ def test_a_worker_killed_from_outside_is_named_by_its_task(four_lanes, tmp_path)
     assert isinstance(task.error, WorkerDiedError)
 
 
+@pytest.mark.slow
 def test_a_delivered_measurement_is_not_repeated_when_its_worker_dies(four_lanes, tmp_path):
     log, lane = tmp_path / "log", four_lanes.lanes[0].uuid
     task = four_lanes.submit_timed(lane, cluster_jobs.measure, b"", 1, log)
@@ -180,6 +184,7 @@ def test_a_delivered_measurement_is_not_repeated_when_its_worker_dies(four_lanes
     assert task.result()[1] == 1
 
 
+@pytest.mark.slow
 def test_of_builds_that_share_a_worker_only_the_killer_is_blamed(four_lanes, tmp_path):
     gate, started = tmp_path / "gate", tmp_path / "started"
     good = four_lanes.submit_build(cluster_jobs.wait_for, gate, started, 7)
@@ -305,6 +310,7 @@ def site(tmp_path_factory):
     site.log.close()
 
 
+@pytest.mark.slow
 def test_hosts_and_scheduler_may_die_and_nothing_is_lost(site, tmp_path):
     scheduler = site.start_scheduler()
     hosts = [site.start_host(1), site.start_host(1)]
@@ -365,6 +371,7 @@ def ssh_server(tmp_path, monkeypatch):
     server.stdout.close()
 
 
+@pytest.mark.slow
 def test_workers_by_ssh_get_their_certificate_by_standard_input(ssh_server, tmp_path):
     port, commands = ssh_server
     with open_cluster(parse_workers(f"ssh:127.0.0.1:{port}"), pretend_count=1) as cluster:

@@ -182,6 +182,7 @@ def list_kept(project, kernel):
         return {one.kind for one in store.list_events(ids)}
 
 
+@pytest.mark.slow
 def test_each_kernel_has_its_row_and_its_record(two_lanes, project):
     for name in ("good", "wrong", "broken", "aborts"):
         write_kernel(project, name, name)
@@ -214,6 +215,7 @@ def test_each_kernel_has_its_row_and_its_record(two_lanes, project):
     assert Sweep.model_validate_json(written).model_dump_json() == written
 
 
+@pytest.mark.slow
 def test_a_state_that_was_edited_meanwhile_is_not_kept(two_lanes, project):
     folder = write_kernel(project, "good", "broken")
     planned = plan(project, check_only=True)

@@ -71,6 +71,7 @@ def test_the_whole_space_is_searched_once_on_two_lanes_and_known_afterwards(proj
     assert again.resumed_count == len(again.trials) == 9
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_again_and_again_loses_and_repeats_no_trial(project):
     make_tunable_kernel(project, (0, 1), (1, 2, 4, 8, 16, 32, 64))
     stop = threading.Event()
@@ -88,6 +89,7 @@ def test_a_worker_that_is_killed_again_and_again_loses_and_repeats_no_trial(proj
     assert found.confirmed[0].configuration["WORK"] <= 4
 
 
+@pytest.mark.slow
 def test_a_lane_whose_worker_is_killed_before_its_first_trial_is_taken_in_again(project):
     make_tunable_kernel(project)
     stop = threading.Event()
@@ -132,6 +134,7 @@ def is_lane(process):
         return False
 
 
+@pytest.mark.slow
 def test_a_configuration_that_ends_its_worker_costs_one_worker_and_one_trial(project):
     folder = make_tunable_kernel(project, (0, 7), (1, 8, 64))
     source = (folder / "plain.cpp").read_text()
@@ -198,6 +201,7 @@ def test_the_busy_share_of_a_lane_tells_idle_time_without_tasks_from_that_betwee
     assert make_lane("GPU-b", [1.0]).summarize().busy_share_while_queued is None
 
 
+@pytest.mark.slow
 def test_lanes_that_are_lost_end_the_search_with_the_reason(project):
     make_tunable_kernel(project)
     with open_cluster(parse_workers("auto"), pretend_count=1, return_s=1, lanes_s=1) as cluster:

@@ -55,6 +55,7 @@ def test_the_end_of_the_input_ends_a_thread_at_work(folder):
         server.close()
 
 
+@pytest.mark.slow
 def test_a_signal_ends_a_thread_at_work_over_http(folder):
     body = {
         "jsonrpc": "2.0",

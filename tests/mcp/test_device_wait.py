@@ -17,6 +17,7 @@ from server_shutdowns import (
     is_waiting_for_device,
     make_endless_kernel,
 )
+from slow_examples import mark_slow
 
 
 @pytest.fixture
@@ -80,7 +81,10 @@ def start_bench(folder, preexec_fn):
     return command
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    mark_slow([signal.SIGTERM, signal.SIGHUP, signal.SIGINT], [signal.SIGHUP, signal.SIGINT]),
+)
 def test_a_command_that_a_signal_ends_leaves_nothing(folder, number):
     command = start_bench(folder, reset_signals)
     command.send_signal(number)
@@ -90,6 +94,7 @@ def test_a_command_that_a_signal_ends_leaves_nothing(folder, number):
     assert list((folder / "scratch").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_command_under_nohup_survives_a_hangup_and_is_ended_by_sigterm(folder):
     command = start_bench(folder, ignore_signals)
     for number in (signal.SIGHUP, signal.SIGINT):

@@ -11,7 +11,6 @@ from tool_calls import call_tool, leave_workspace, run_client
 from kernelkb.actions.advice.recommend import recommend_from_metrics
 from kernelkb.actions.knowledge.knowledge import ENTRY_KINDS
 from kernelkb.actions.sessions.sessions import start_session
-from kernelkb.cli import main
 from kernelkb.model.records.measurement import DISTURBANCE_TEXT
 from kernelkb.record.measurements.store import open_store
 from kernelkb.safety.paths import shipped_folder
@@ -169,6 +168,7 @@ def test_an_unknown_run_is_reported(project):
     )
 
 
+@pytest.mark.slow
 def test_a_bench_without_a_record_is_profiled_next(project, monkeypatch):
     make_broken_kernel(project, "right")
     (project / "file").touch()
@@ -249,11 +249,13 @@ def call_every_read_tool(run):
     return work
 
 
-def test_read_only_leaves_every_byte_of_a_project(project, capsys):
+def test_read_only_leaves_every_byte_of_a_project(project):
     make_broken_kernel(project, "right")
     start_session("mine", "see what is written")
-    main(["bench", "broken", "--target", "cpu", "--workload", "tiny", "--json"])
-    run = json.loads(capsys.readouterr().out)["measurement"]
+    with open_store(project) as store:
+        made = make_bench(metrics={"speedup": 0.9, "core_count": 4.0})
+        store.add([made])
+    run = made.id
     before = read_tree(project)
     enter_workspace(READ_ONLY)  # as the server does before it serves
     try:

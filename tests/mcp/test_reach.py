@@ -328,6 +328,7 @@ def test_a_kernel_may_be_called_by_its_folder(project):
     assert built["build"]["kernel"] == "broken"
 
 
+@pytest.mark.slow
 def test_the_whole_reach_works_over_stdio(project):
     """From a source to a closed session with a real server, each call as a result names it."""
     write_source(project)

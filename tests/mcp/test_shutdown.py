@@ -6,15 +6,21 @@
 import pytest
 from server_shutdowns import ACTIVITIES, EXIT_CODES, shut_down_server
 
-COMMON_END_METHODS = ("cancel", "SIGTERM")
-"""Tried during each activity by ``make test``; of the other ends, all while a candidate runs."""
+COMMON_ENDINGS = {
+    ("compiling", "SIGTERM"),
+    ("running", "cancel"),
+    ("running", "SIGTERM"),
+    ("running", "SIGKILL"),
+    ("job", "cancel"),
+}
+"""Tried by ``make test``; ``make test-slow`` ends each activity in every other way too."""
 
 
 def list_endings():
     for work in ACTIVITIES:
         for how in EXIT_CODES:
-            common = work == "running" or how in COMMON_END_METHODS
-            yield pytest.param(work, how, marks=() if common else pytest.mark.slow)
+            is_common = (work, how) in COMMON_ENDINGS
+            yield pytest.param(work, how, marks=() if is_common else pytest.mark.slow)
 
 
 @pytest.mark.parametrize(("work", "how"), list(list_endings()))

@@ -149,6 +149,7 @@ def test_values_of_a_shipped_kernel_are_set_in_a_copy(project):
     assert "in kernels/gemm/blocked.cpp (a copy of " in found.next[0]
 
 
+@pytest.mark.slow
 def test_a_cancelled_search_leaves_its_trials_and_no_process(project, scratch):
     make_tunable_kernel(project, works=MANY)
 
@@ -171,6 +172,7 @@ def test_a_cancelled_search_leaves_its_trials_and_no_process(project, scratch):
     assert len(set(after)) == len(after) == len(kept) + 2
 
 
+@pytest.mark.slow
 def test_a_search_that_is_running_is_not_begun_twice(project):
     make_tunable_kernel(project, works=MANY)
 
@@ -210,6 +212,7 @@ def test_others_measure_between_the_trials(project):
     assert during["job"]["status"] == "running"
 
 
+@pytest.mark.slow
 def test_a_search_without_a_right_configuration_quotes_no_control_characters(project):
     make_tunable_kernel(project, modes=(2, 4), works=(64,))
     result = call_tool("tune_kernel", **TWICE)
