@@ -80,6 +80,7 @@ def test_a_shortcut_for_the_tasks_own_inputs_fails_the_hidden_test_that_negates_
     assert "hidden-test-4" in found.detail
 
 
+@pytest.mark.slow
 def test_a_correct_candidate_passes_hidden_tests_beside_its_task(verified_task, tmp_path):
     moved = tmp_path / "hidden_tests" / "level1" / "19_hidden.py"
     moved.rename(verified_task.with_name("19_ReLU_hidden.py"))
@@ -147,20 +148,29 @@ def configured_task(project, tmp_path):
     return folder
 
 
-def bench_extension(task, tmp_path, scale):
-    (tmp_path / "mine.cpp").write_text(EXTENSION.replace("SCALE", scale))
-    return bench_task(
-        str(task),
-        str(tmp_path / "mine.cpp"),
-        target="cpu",
-        options=TASK_OPTIONS._replace(budget_s=0.2),
-    )
+def bench_file(task, candidate):
+    options = TASK_OPTIONS._replace(budget_s=0.2)
+    return bench_task(str(task), str(candidate), target="cpu", options=options)
 
 
+PYTHON_NORM = """\
+def forward_fn(x, weight, eps):
+    return x * (x.square().mean(-1, keepdim=True) + eps).rsqrt()
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("mine.py", PYTHON_NORM),
+        pytest.param("mine.cpp", EXTENSION.replace("SCALE", ""), marks=pytest.mark.slow),
+    ],
+)
 def test_a_candidate_that_counts_on_weights_of_one_fails_where_they_are_drawn(
-    configured_task, tmp_path
+    configured_task, tmp_path, name, text
 ):
-    found = bench_extension(configured_task, tmp_path, "")
+    (tmp_path / name).write_text(text)
+    found = bench_file(configured_task, tmp_path / name)
 
     assert found.verdict == "incorrect"
     assert "configuration-2" in found.detail
@@ -170,7 +180,8 @@ def test_a_candidate_that_counts_on_weights_of_one_fails_where_they_are_drawn(
 def test_an_extension_is_judged_on_every_configuration_and_timed_on_the_single_one(
     configured_task, tmp_path
 ):
-    found = bench_extension(configured_task / "func_forward.py", tmp_path, " * weight")
+    (tmp_path / "mine.cpp").write_text(EXTENSION.replace("SCALE", " * weight"))
+    found = bench_file(configured_task / "func_forward.py", tmp_path / "mine.cpp")
 
     assert found.verdict in FINISHED, found.detail
     assert (found.kernel, found.workload) == ("rms_norm", "task")
@@ -180,7 +191,12 @@ def test_an_extension_is_judged_on_every_configuration_and_timed_on_the_single_o
     ("name", "text", "complaint"),
     [
         ("mine.py", "def run(x):\n    return x\n", "defines no forward_fn"),
-        ("mine.cpp", EXTENSION.replace('"forward"', '"run"'), "exports no forward"),
+        pytest.param(
+            "mine.cpp",
+            EXTENSION.replace('"forward"', '"run"'),
+            "exports no forward",
+            marks=pytest.mark.slow,
+        ),
         ("mine.cu", EXTENSION, "is CUDA, which needs a GPU"),
         ("mine.txt", "", "is no candidate; give a .cu, .cpp or .py file"),
     ],
@@ -194,6 +210,7 @@ def test_an_unsuitable_candidate_of_robust_kbench_is_refused_in_one_line(
         bench_task(str(configured_task), str(tmp_path / name), target="cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "text", "complaint"),
     [

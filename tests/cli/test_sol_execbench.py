@@ -76,8 +76,12 @@ def write_solution(tmp_path, solution):
 
 @pytest.mark.parametrize(
     ("content", "verdicts"),
-    [(CORRECT, ("faster", "slower", "inconclusive")), (SHORTCUT, ("incorrect",))],
-    ids=["correct", "shortcut"],
+    [
+        pytest.param(
+            CORRECT, ("faster", "slower", "inconclusive"), id="correct", marks=pytest.mark.slow
+        ),
+        pytest.param(SHORTCUT, ("incorrect",), id="shortcut"),
+    ],
 )
 def test_a_solution_is_judged_on_the_inputs_that_the_reference_makes(
     task, tmp_path, content, verdicts

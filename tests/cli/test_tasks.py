@@ -64,7 +64,7 @@ def write_task_files(tmp_path, task, candidate):
     return str(tmp_path / "23_Softmax.py"), str(tmp_path / "new.py")
 
 
-@pytest.mark.parametrize("how", CANDIDATES)
+@pytest.mark.parametrize("how", mark_slow(CANDIDATES, ["falls back", "zeros"]))
 def test_a_kernelbench_candidate_gets_its_verdict(project, tmp_path, how):
     text, verdicts = CANDIDATES[how]
     found = bench_task(
@@ -87,7 +87,12 @@ def test_a_kernelbench_candidate_gets_its_verdict(project, tmp_path, how):
             marks=pytest.mark.slow,
         ),
         ("torch.softmax(x * self.scale", "torch.softmax(x * 0", "input 0 does not matter"),
-        ("torch.rand(64, 4096)", "torch.full((64, 4096), 0.5)", "the same for every seed"),
+        pytest.param(
+            "torch.rand(64, 4096)",
+            "torch.full((64, 4096), 0.5)",
+            "the same for every seed",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_trivial_task_is_reported(project, tmp_path, old, new, warning):
@@ -169,7 +174,11 @@ INCORRECT_CANDIDATE = "def run(x, weight, eps):\n    return norm(x, weight, 0.5)
 @pytest.mark.parametrize(
     ("made", "verdicts"),
     [
-        (make_solution(RETURNING_CANDIDATE), ("faster", "slower", "inconclusive")),
+        pytest.param(
+            make_solution(RETURNING_CANDIDATE),
+            ("faster", "slower", "inconclusive"),
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             make_solution(WRITING_CANDIDATE, destination_passing_style=True),
             ("faster", "slower", "inconclusive"),
@@ -279,20 +288,26 @@ def test_honest_candidates_of_ordinary_tasks_are_correct(project, tmp_path, how)
     assert found.verdict in ("faster", "slower", "inconclusive"), found.detail
 
 
+UNCHECKABLE_TASKS = {
+    "random": (
+        "self.d = torch.nn.Dropout(0.5)",
+        "return self.d(x)",
+        RANDOM_INPUT,
+        "call self.eval()",
+    ),
+    "state": ("self.n = 0", "self.n += 1; return x + self.n", RANDOM_INPUT, "keep no state"),
+    "complex": ("pass", "return torch.complex(x, x)", RANDOM_INPUT, "view_as_real"),
+    "dict": ("pass", "return {'y': x}", RANDOM_INPUT, "returns dict"),
+    "constant": ("pass", "return torch.ones(3) * x", "2.0", "its output never changes"),
+    "list": ("pass", "return x[0]", f"[{RANDOM_INPUT}]", "an input is a list"),
+}
+
+
 @pytest.mark.parametrize(
-    ("init", "body", "inputs", "words"),
-    [
-        ("self.d = torch.nn.Dropout(0.5)", "return self.d(x)", RANDOM_INPUT, "call self.eval()"),
-        ("self.n = 0", "self.n += 1; return x + self.n", RANDOM_INPUT, "keep no state"),
-        ("pass", "return torch.complex(x, x)", RANDOM_INPUT, "view_as_real"),
-        ("pass", "return {'y': x}", RANDOM_INPUT, "returns dict"),
-        ("pass", "return torch.ones(3) * x", "2.0", "its output never changes"),
-        ("pass", "return x[0]", f"[{RANDOM_INPUT}]", "an input is a list"),
-    ],
+    "how", mark_slow(UNCHECKABLE_TASKS, ["complex", "dict", "constant", "list"])
 )
-def test_a_task_that_cannot_be_checked_gives_its_reason(
-    project, tmp_path, init, body, inputs, words
-):
+def test_a_task_that_cannot_be_checked_gives_its_reason(project, tmp_path, how):
+    init, body, inputs, words = UNCHECKABLE_TASKS[how]
     task = TASK.format(init=init, names="x", body=body, inputs=inputs)
     with pytest.raises(BadValueError, match="cannot be judged") as caught:
         bench_task(

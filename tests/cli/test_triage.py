@@ -85,6 +85,7 @@ def test_cpu_contention_is_a_warning_and_confirms_nothing(softmax_project, capsy
     assert entry.went_wrong == (f"the change was not measured: naive: {reason}",)
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_plain_lines_and_the_session_one_more_entry(softmax_project, capsys):
     assert main(["triage", "row_softmax", "--target", "cpu", "--variant", "vectorized"]) in (0, 1)
 

@@ -71,7 +71,11 @@ def test_a_correct_candidate_is_timed_and_every_second_counts_once(project, scra
 
 @pytest.mark.parametrize(
     ("kind", "status"),
-    [("zeros", "incorrect"), ("segfault", "crashed"), ("endless", "timed-out")],
+    [
+        ("zeros", "incorrect"),
+        pytest.param("segfault", "crashed", marks=pytest.mark.slow),
+        pytest.param("endless", "timed-out", marks=pytest.mark.slow),
+    ],
 )
 def test_a_check_that_fails_ends_the_processes_of_the_bench(project, scratch, kind, status):
     make_broken_kernel(project, kind)
@@ -83,6 +87,7 @@ def test_a_check_that_fails_ends_the_processes_of_the_bench(project, scratch, ki
     assert not list(scratch.glob("kernelkb-*"))
 
 
+@pytest.mark.slow
 def test_the_device_is_held_from_the_check_to_the_end_of_the_bench(project, scratch, monkeypatch):
     """So no other measurement runs beside processes that wait."""
     make_broken_kernel(project, "right")
@@ -101,6 +106,7 @@ def list_tickets(scratch):
     return tuple(sorted(path.name for path in scratch.glob("queue/*/*")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_kb_that_is_ended_in_a_check_leaves_no_process(project, scratch, number):
     make_broken_kernel(project, "endless")

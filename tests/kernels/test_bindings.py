@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from slow_examples import mark_slow
 from tests.support.machine_code import unpack_report
 
 from kernelkb.actions.kernels.building import analyse_build, build_variant
@@ -28,7 +29,7 @@ def bindings_project(tmp_path_factory):
 @pytest.mark.parametrize(
     "variant",
     # "extension" compiles for a minute: it includes all of torch's headers.
-    ["script", *(pytest.param(name, marks=pytest.mark.slow) for name in ("packed", "extension"))],
+    mark_slow(["script", "packed", "extension"], ["packed", "extension"]),
 )
 def test_every_binding_is_checked_and_timed_on_a_cpu(bindings_project, monkeypatch, variant):
     monkeypatch.chdir(bindings_project)

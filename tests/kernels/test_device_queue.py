@@ -302,6 +302,7 @@ def test_an_unusable_queue_folder_gives_a_warning_and_no_error(tmp_path, monkeyp
     assert messages == [ProgressEvent(warning, "notice")]
 
 
+@pytest.mark.slow
 def test_a_bench_without_the_device_lock_gives_a_warning(project, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("KB_DEVICE_QUEUE", str(tmp_path / "file"))

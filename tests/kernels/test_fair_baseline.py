@@ -303,6 +303,7 @@ def test_a_tf32_product_is_right_on_hidden_inputs_where_the_task_has_tf32(
         assert not judge.compare([1.05 * (a @ b)])["correct"], seed
 
 
+@pytest.mark.slow
 def test_calls_that_lose_digits_only_when_timed_admit_more_rivals(make_reference):
     spec = {"code": {"kind": "python"}}
     job = {
@@ -326,7 +327,13 @@ def test_calls_that_lose_digits_only_when_timed_admit_more_rivals(make_reference
     assert log.make_report()["base_error"] == pytest.approx(EXACT[0], rel=0.5)
 
 
-@pytest.mark.parametrize("product", [IN_TF32, f"{IN_FP32} if self.calls < 30 else {IN_TF32}"])
+@pytest.mark.parametrize(
+    "product",
+    [
+        IN_TF32,
+        pytest.param(f"{IN_FP32} if self.calls < 30 else {IN_TF32}", marks=pytest.mark.slow),
+    ],
+)
 def test_a_tf32_candidate_is_not_faster_than_tf32_torch(project, tmp_path, product):
     paths = write_task(tmp_path, product)
     found = bench_task(
@@ -342,6 +349,7 @@ def test_a_tf32_candidate_is_not_faster_than_tf32_torch(project, tmp_path, produ
     assert "x of torch (TF32), whose error is the same" in found.detail
 
 
+@pytest.mark.slow
 def test_a_candidate_as_exact_as_fp32_is_compared_with_fp32_alone(project, tmp_path):
     paths = write_task(tmp_path, IN_FP32)
     found = bench_task(
@@ -357,7 +365,7 @@ def test_a_candidate_as_exact_as_fp32_is_compared_with_fp32_alone(project, tmp_p
     assert found.detail is None
 
 
-@pytest.mark.parametrize("stated", [None, "fp32"])
+@pytest.mark.parametrize("stated", [None, pytest.param("fp32", marks=pytest.mark.slow)])
 def test_a_task_of_fp32_refuses_tf32(project, tmp_path, stated):
     paths = write_task(tmp_path, IN_TF32)
     found = bench_task(
@@ -367,6 +375,7 @@ def test_a_task_of_fp32_refuses_tf32(project, tmp_path, stated):
     assert found.verdict == "incorrect"
 
 
+@pytest.mark.slow
 def test_a_product_that_cuts_digits_off_passes_hidden_inputs_where_precision_is_open(
     project, tmp_path
 ):
@@ -419,6 +428,7 @@ def test_a_tolerance_that_admits_bf16_admits_it_for_torch_too(project):
     assert found.accuracy.candidate_error > 1e-3
 
 
+@pytest.mark.slow
 def test_under_a_tolerance_that_admits_bf16_an_exact_candidate_meets_fp32_alone(project):
     write_kernel(project)
     found = bench_variant("product", "exact", "cpu")
@@ -466,6 +476,7 @@ def test_the_verdict_names_both_speedups_and_both_errors():
     assert describe_fair_baseline(Accuracy(candidate_error=1e-7), speedup, "torch") is None
 
 
+@pytest.mark.slow
 def test_a_task_that_sets_the_precision_itself_is_not_given_another(project, tmp_path):
     text = TASK.replace("import torch\n", "import torch\ntorch.backends.cudnn.allow_tf32 = True\n")
     paths = write_task(tmp_path, IN_FP32, text)
@@ -481,6 +492,7 @@ def test_the_precision_of_a_kernel_is_not_an_option(project, capsys):
     assert "set precision in the kernel.yaml" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_answer_in_json_holds_the_accuracy(project, tmp_path, capsys):
     task, candidate = write_task(tmp_path, IN_TF32)
     main(["bench", "--task", task, "--candidate", candidate, "--target", "cpu",
@@ -533,7 +545,7 @@ PRODUCT_TASK = make_task("return a @ b", "[torch.randn(64, 96), torch.randn(96, 
     [
         ("return self.shorten(a) @ self.shorten(b)", True),
         ("return (a @ b) * 1.02", False),
-        ("return a @ b + torch.eye(64, 48)", False),
+        pytest.param("return a @ b + torch.eye(64, 48)", False, marks=pytest.mark.slow),
     ],
 )
 def test_a_candidate_that_is_as_far_off_as_tf32_is_told_so(project, body, is_told):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from benchmarks.judge_memory import measure_judge
 from hidden_judging import make_case
+from slow_examples import mark_slow
 from task_checks import make_module, make_task
 
 from kernelkb.actions.kernels.building import build_prepared
@@ -158,6 +159,7 @@ def test_with_little_memory_a_check_says_what_it_gave_up(project):
     assert not found.hidden_inputs
 
 
+@pytest.mark.slow
 def test_with_much_memory_a_check_gives_nothing_up(project):
     found = check_with(project, GELU, "return F.gelu(x)", 1000)
 
@@ -165,7 +167,7 @@ def test_with_much_memory_a_check_gives_nothing_up(project):
     assert not found.notes
 
 
-@pytest.mark.parametrize("times", [2.2, 3.2, 6])
+@pytest.mark.parametrize("times", mark_slow([2.2, 3.2, 6], [3.2, 6]))
 @pytest.mark.parametrize(
     "body", ["return x", "y = F.gelu(x); y[63, 4095] += 1; return y", "return F.gelu(x.half())"]
 )
@@ -183,6 +185,7 @@ def test_what_is_run_at_once_is_judged_in_fp32_where_fp64_does_not_fit(project):
     assert not any("rows at a time" in note for note in right.notes)
 
 
+@pytest.mark.slow
 def test_what_is_run_at_once_and_does_not_fit_is_refused_not_accepted(project):
     with pytest.raises(EnvironmentGapError, match="judging takes"):
         check_with(project, CENTRED, "return x - x.mean(0)", 3)
@@ -196,6 +199,7 @@ def test_a_check_does_not_accuse_a_candidate_for_want_of_gpu_memory(project):
         check_with(project, GELU, NO_GPU_MEMORY, 1000)
 
 
+@pytest.mark.slow
 def test_a_bench_does_not_accuse_a_candidate_for_want_of_gpu_memory(project):
     subject, built, workload = prepare_task(project, GELU, NO_GPU_MEMORY)
 
@@ -203,6 +207,7 @@ def test_a_bench_does_not_accuse_a_candidate_for_want_of_gpu_memory(project):
         bench(subject, built, workload=workload, options=BenchOptions(budget_s=0.3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "verdicts"),
     [

@@ -64,6 +64,7 @@ def test_a_build_with_other_code_says_nothing(source):
     assert build(source).same_code is None
 
 
+@pytest.mark.slow
 def test_a_build_names_the_measured_attempt_whose_time_a_bench_answers(
     source, capsys, every_bench_counts
 ):
@@ -133,6 +134,7 @@ def test_a_damaged_history_costs_these_lines_and_not_the_build(source):
     assert "not kept" in built.unrecorded
 
 
+@pytest.mark.slow
 def test_triage_keeps_the_words_for_a_change(source, capsys):
     kernel = source.parent.name
     build(source)

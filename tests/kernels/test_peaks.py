@@ -1,5 +1,6 @@
 """What the machine can do at best, measured once and kept."""
 
+import pytest
 from broken_kernels import make_broken_kernel
 
 from kernelkb.actions.kernels.kernels import bench_variant
@@ -8,6 +9,7 @@ from kernelkb.measure.machine.json_cache import write_cache
 from kernelkb.measure.machine.peaks import get_machine_peaks
 
 
+@pytest.mark.slow
 def test_stale_low_peaks_do_not_invalidate_a_correct_kernel(project):
     make_broken_kernel(project, "right")
     machine = validate_machine("cpu").machine

@@ -166,6 +166,7 @@ def test_trials_are_compared_as_pairs_would_be_at_worst(own, rival, plain):
     assert is_slower_in_trials(dict(zip(keys, own, strict=True)), rivals) is plain
 
 
+@pytest.mark.slow
 def test_a_candidate_that_is_slower_by_far_is_timed_with_few_pairs(bench_script):
     found = bench_script(SLOW, budget_s=60.0)
 
@@ -209,6 +210,7 @@ def test_a_candidate_that_is_slow_only_in_trials_meets_torch_compile(
     assert not any(MORE_THAN_TWICE in line for line in found.warnings)
 
 
+@pytest.mark.slow
 def test_while_calls_are_timed_the_judge_waits_on_the_core_of_their_first_thread(bench_script):
     """On another core it would wait for a thread of OpenMP that spins there, 2 to 4 ms."""
     if len(os.sched_getaffinity(0)) < 2:
@@ -219,6 +221,7 @@ def test_while_calls_are_timed_the_judge_waits_on_the_core_of_their_first_thread
     assert "a timed call" in found.detail
 
 
+@pytest.mark.slow
 def test_candidate_and_baseline_are_timed_on_the_same_core(bench_script):
     """Code that ran on the first of two cores took 1.05 to 1.2 times as long as on the second."""
     cores = sorted(os.sched_getaffinity(0))

@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import pytest
 from broken_kernels import BODIES, CORRECT_BODY, make_broken_kernel
 
 from kernelkb.actions.history.measurements import list_measurements
@@ -62,6 +63,7 @@ def test_a_call_that_allocates_64_mib_in_c_is_seen_and_warned_of(project, monkey
     assert memory_warnings(found)
 
 
+@pytest.mark.slow
 def test_a_workspace_that_is_kept_between_calls_counts_as_held(project, monkeypatch):
     body = (
         "  static char* kept = nullptr;\n  if (!kept) {\n" + TOUCH_64_MIB + "  kept = scratch; }\n"
@@ -74,13 +76,7 @@ def test_a_workspace_that_is_kept_between_calls_counts_as_held(project, monkeypa
     assert memory_warnings(found)
 
 
-def test_a_kernel_without_scratch_memory_gets_no_warning(project, monkeypatch):
-    found = bench_body(project, monkeypatch, BODIES["right"])
-
-    assert found.resource_use.peak_bytes < 2 * MIB
-    assert not memory_warnings(found)
-
-
+@pytest.mark.slow
 def test_a_kernel_that_is_wrong_only_after_the_timed_calls_is_incorrect(project, monkeypatch):
     """Such as one that does less work to take less memory where memory is measured."""
     monkeypatch.setitem(BODIES, "scratch", CORRECT_BODY + WRONG_IN_THE_LAST_ARENA)
@@ -91,6 +87,7 @@ def test_a_kernel_that_is_wrong_only_after_the_timed_calls_is_incorrect(project,
     assert "after the timed ones" in found.detail
 
 
+@pytest.mark.slow
 def test_a_torch_candidate_that_allocates_64_mib_is_seen(project, monkeypatch):
     folder = project / "kernels" / "scale"
     shutil.copytree(SCALE, folder)
@@ -102,8 +99,11 @@ def test_a_torch_candidate_that_allocates_64_mib_is_seen(project, monkeypatch):
     assert 60 * MIB < use.peak_bytes - use.baseline_peak_bytes < 72 * MIB
 
 
-def test_the_record_holds_memory_and_the_judges_own_time(project, monkeypatch):
+def test_without_scratch_memory_nothing_is_warned_of_and_the_record_holds_it(project, monkeypatch):
     found = bench_body(project, monkeypatch, BODIES["right"])
+    assert found.resource_use.peak_bytes < 2 * MIB
+    assert not memory_warnings(found)
+
     recorded = list_measurements("broken")[0]
 
     assert recorded.resource_use == found.resource_use

@@ -62,6 +62,7 @@ def test_the_whole_space_is_searched_and_the_fastest_is_judged(twice):
     assert len(again.trials) == 18
 
 
+@pytest.mark.slow
 def test_a_configuration_that_hangs_costs_one_process_and_one_trial(project, monkeypatch):
     monkeypatch.setitem(trials.TRIAL_TIMEOUT_S, "cpu", 3.0)
     make_tunable_kernel(project, (0, 6), (1, 64), "large", ["MODE == 0 or WORK == 1"])
@@ -91,6 +92,7 @@ def test_a_program_loads_the_winner_or_reads_why_there_is_none(twice, capsys):
         assert said in found.reason
 
 
+@pytest.mark.slow
 def test_a_search_that_is_killed_ten_times_repeats_and_loses_no_trial(twice):
     rng = random.Random(0)
     seen = [0]
@@ -128,7 +130,9 @@ def count_lines(project):
     return sum(max(0, len(one.read_bytes().splitlines()) - 1) for one in files)
 
 
-@pytest.mark.parametrize(("given", "base"), [("#define WORK 64", {}), ("", None)])
+@pytest.mark.parametrize(
+    ("given", "base"), [("#define WORK 64", {}), pytest.param("", None, marks=pytest.mark.slow)]
+)
 def test_without_a_default_the_variant_as_it_is_is_the_base(twice, given, base):
     folder = twice / "kernels" / "twice"
     lines = (folder / "kernel.yaml").read_text().splitlines()

@@ -159,6 +159,7 @@ def test_the_next_search_begins_with_the_winners_of_earlier_ones(twice):
     assert [plan.space.get_configuration(one) for one in find_seeds(plan)] == [FASTEST]
 
 
+@pytest.mark.slow
 def test_a_database_that_cannot_be_written_costs_the_record_only(twice, monkeypatch):
     (twice / "x.db").write_bytes(b"no database " * 100)
     monkeypatch.setenv("KB_DATABASE", f"sqlite:///{twice / 'x.db'}")
