@@ -125,14 +125,6 @@ def test_an_unknown_name_is_refused_with_its_line(knowledge_copy, name, old, new
     assert found.line == line
 
 
-def test_an_effect_that_stands_twice_is_refused(knowledge_copy):
-    edit_file(knowledge_copy, "effects.yaml", "- id: fewer-bytes\n", "- id: widen\n")
-
-    assert any(
-        "effect 'widen' is defined twice" in p.message for p in load_problems(knowledge_copy)
-    )
-
-
 def test_the_shipped_effects_need_the_model(knowledge_copy):
     text = (knowledge_copy / "effects.yaml").read_text()
     (knowledge_copy / "effects.yaml").write_text(text[text.index("effects:\n") :])
