@@ -80,11 +80,9 @@ def test_seven_sessions_took_997_minutes_and_at_least_5_dollars():
 
 
 def test_more_than_half_of_the_claims_are_false():
-    all_of_them = [claim for name in MINUTES for claim in list_claims(name)]
+    claims = [claim for name in MINUTES for claim in list_claims(name)]
 
-    assert len(all_of_them) == 54
-    assert sum(claim.held is False for claim in all_of_them) == 35
-    assert sum(claim.held is True for claim in all_of_them) == 1
+    assert sum(claim.held is False for claim in claims) > len(claims) / 2
 
 
 def test_the_first_correct_result_is_in_the_sixth_session():

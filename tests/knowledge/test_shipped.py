@@ -7,6 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from shipped_rules import bottleneck_rows, compare_metrics, guards, knowledge, program
+
 from kernelkb.cli import build_parser
 from kernelkb.decide.conditions import judge_condition
 from kernelkb.decide.diagnose import judge_bottleneck
@@ -16,7 +18,6 @@ from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.model.entries.condition import iter_comparisons
 from kernelkb.record.sessions import list_session_ids, read_session
 from kernelkb.safety.paths import shipped_folder
-from shipped_rules import bottleneck_rows, compare_metrics, guards, knowledge, program
 
 HEADER = ["kernel", "shapes", "launch", "shared", "work", "roof", "tolerance", "measured"]
 

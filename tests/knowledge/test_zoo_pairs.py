@@ -1,6 +1,7 @@
 """Every pair of the zoo: one change between two kernels, named by what the knowledge has."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,17 +15,19 @@ ZOO = Path(shipped_folder("kernels")) / "zoo"
 FOLDERS = sorted(file.parent for file in ZOO.glob("*/*/kernel.yaml"))
 MEASURED = sorted((ZOO / "measured").glob("*.jsonl"))
 REPORTS = Path(__file__).parents[1] / "data" / "zoo"
-BOTTLENECKS = {bottleneck.id for bottleneck in knowledge().bottlenecks}
-FIXES = {fix.id for family in knowledge().families for fix in family.fixes}
 
-every_pair = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 every_gpu = pytest.mark.parametrize("file", MEASURED, ids=lambda file: file.stem)
 
 
-def load_pair(folder):
-    kernel = load_kernel_folder(folder).kernel
-    variants = {variant.id: variant for variant in kernel.variants}
-    return kernel, variants[kernel.pair.before], variants[kernel.pair.after]
+@cache
+def load_pairs():
+    """Return of each pair its folder, its kernel, and the variants before and after."""
+    pairs = []
+    for folder in FOLDERS:
+        kernel = load_kernel_folder(folder).kernel
+        variants = {variant.id: variant for variant in kernel.variants}
+        pairs.append((folder, kernel, variants[kernel.pair.before], variants[kernel.pair.after]))
+    return pairs
 
 
 def test_the_zoo_has_more_than_a_hundred_pairs():
@@ -37,56 +40,52 @@ def test_no_two_pairs_share_a_name():
     assert len(names) == len(set(names))
 
 
-@every_pair
-def test_a_pair_has_the_variants_before_and_after(folder):
-    kernel, before, after = load_pair(folder)
-
-    assert [variant.id for variant in kernel.variants] == ["before", "after"]
-    assert {before.target, after.target} == {"cuda"}
-    assert before.source != after.source
-    assert "cuda" in kernel.default_workload
+def test_a_pair_has_the_variants_before_and_after():
+    for folder, kernel, before, after in load_pairs():
+        assert [variant.id for variant in kernel.variants] == ["before", "after"], folder
+        assert {before.target, after.target} == {"cuda"}, folder
+        assert before.source != after.source, folder
+        assert "cuda" in kernel.default_workload, folder
 
 
-@every_pair
-def test_a_pair_names_a_fix_and_bottlenecks_that_exist(folder):
-    kernel, before, after = load_pair(folder)
+def test_a_pair_names_a_fix_and_bottlenecks_that_exist():
+    bottlenecks = {bottleneck.id for bottleneck in knowledge().bottlenecks}
+    fixes = {fix.id for family in knowledge().families for fix in family.fixes}
 
-    assert kernel.pair.fix in FIXES
-    assert set(kernel.pair.bottlenecks) <= BOTTLENECKS
-    assert after.applies == (kernel.pair.fix,)
-    assert before.applies == ()
-
-
-@every_pair
-def test_a_pair_stands_below_one_of_its_bottlenecks(folder):
-    kernel, _, _ = load_pair(folder)
-
-    assert folder.parent.name in kernel.pair.bottlenecks
+    for folder, kernel, before, after in load_pairs():
+        assert kernel.pair.fix in fixes, folder
+        assert set(kernel.pair.bottlenecks) <= bottlenecks, folder
+        assert after.applies == (kernel.pair.fix,), folder
+        assert before.applies == (), folder
 
 
-@every_pair
-def test_both_sides_of_a_pair_name_their_kernels(folder):
-    for variant in load_pair(folder)[1:]:
-        source = (folder / variant.source).read_text()
-
-        assert variant.kernels
-        assert all(re.search(rf"\b{name}\(", source) for name in variant.kernels)
-        assert source.count("__global__") >= 1
+def test_a_pair_stands_below_one_of_its_bottlenecks():
+    for folder, kernel, _, _ in load_pairs():
+        assert folder.parent.name in kernel.pair.bottlenecks, folder
 
 
-@every_pair
-def test_a_source_of_a_pair_opens_with_its_name_and_what_it_shows(folder):
-    kernel, *variants = load_pair(folder)
-    for variant in variants:
-        first, second, *_ = (folder / variant.source).read_text().splitlines()
+def test_both_sides_of_a_pair_name_their_kernels():
+    for folder, _, *variants in load_pairs():
+        for variant in variants:
+            source = (folder / variant.source).read_text()
 
-        assert first == f"// kernel: {kernel.id}/{variant.id}/cuda"
-        assert re.match(r"// (\w+: )?\S+ ", second)
+            assert variant.kernels, folder
+            assert all(re.search(rf"\b{name}\(", source) for name in variant.kernels), folder
+            assert source.count("__global__") >= 1, folder
+
+
+def test_a_source_of_a_pair_opens_with_its_name_and_what_it_shows():
+    for folder, kernel, *variants in load_pairs():
+        for variant in variants:
+            first, second, *_ = (folder / variant.source).read_text().splitlines()
+
+            assert first == f"// kernel: {kernel.id}/{variant.id}/cuda"
+            assert re.match(r"// (\w+: )?\S+ ", second), folder
 
 
 @every_gpu
 def test_every_recording_is_of_a_pair(file):
-    workloads = {folder.name: load_kernel_folder(folder).kernel.workloads for folder in FOLDERS}
+    workloads = {folder.name: kernel.workloads for folder, kernel, _, _ in load_pairs()}
 
     for row in read_recordings(file):
         assert row.device == file.stem

