@@ -124,13 +124,27 @@ def test_a_stride_that_sizes_no_array_is_the_innermost_axis():
     assert (stride.role, stride.value) == ("number", "n")
 
 
-def test_dynamic_shared_memory_without_a_launch_is_what_every_gpu_gives():
-    text = (
+def test_a_launch_that_no_file_shows_is_asked_for_with_what_the_kernel_uses(project):
+    (project / "k.cu").write_text(
         "__global__ void turn(float* d, int n) { extern __shared__ float s[];"
         " s[threadIdx.x] = d[threadIdx.x]; __syncthreads(); d[threadIdx.x] = s[n - threadIdx.x]; }"
     )
+    result = init_project("k.cu")
 
-    assert plan_kernel(text).configuration[2] == "49152"
+    (dims,) = [line for line in result.to_fill if "dim3" in line]
+    assert "kb_blocks(FILL_IN), kb_threads(FILL_IN);  // line 1: no launch is in sight" in dims
+    assert any("<<<kb_blocks, kb_threads, FILL_IN, " in line for line in result.to_fill)
+
+
+def test_a_launch_of_unknown_values_is_asked_for_with_its_own_text(project):
+    (project / "k.cu").write_text(
+        LINE + "struct Plan { int blocks; };\n"
+        "void run(Plan p, float* x, float* y, int n) { cudaMalloc(&x, 4);"
+        " walk<<<p.blocks, 256>>>(x, y, n); }"
+    )
+    result = init_project("k.cu", kernel="walk")
+
+    assert any("// line 7: <<<p.blocks, 256>>>" in line for line in result.to_fill)
 
 
 def test_the_menu_begins_with_the_kernel_that_is_most_likely_wanted():

@@ -63,7 +63,7 @@ def test_the_grid_of_the_files_own_launch_is_used_with_the_arguments_sizes():
     assert plan.template == ("float",)
 
 
-def test_rows_that_are_a_parameter_are_one_axis_and_a_sum_by_shuffles_has_a_warp():
+def test_rows_that_are_a_parameter_are_one_axis():
     plan = plan_only_function(
         "__global__ void row_sum(const float* in, float* out, int rows, int cols) {"
         " int r = blockIdx.x; float s = 0;"
@@ -73,17 +73,29 @@ def test_rows_that_are_a_parameter_are_one_axis_and_a_sum_by_shuffles_has_a_warp
     )
 
     assert plan.axes == ("rows", "cols")
-    assert plan.configuration[:2] == (
-        "dim3(static_cast<unsigned>(rows), 1, 1)",
-        "dim3(32, 1, 1)",
-    )
 
 
-def test_a_grid_is_chosen_where_the_file_has_no_launch():
-    assert plan_only_function(ROWS).configuration == (
-        "dim3(static_cast<unsigned>(rows), 1, 1)",
-        "dim3(256, 1, 1)",
+FLAT = """
+__global__ void __launch_bounds__(128) twice(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+"""
+
+
+def test_without_a_launch_only_a_kernel_of_one_thread_for_each_element_gets_a_grid():
+    flat, rows = plan_only_function(FLAT), plan_only_function(ROWS)
+    shared = plan_only_function(FLAT.replace("int i", "__shared__ float s[64]; int i"))
+
+    assert flat.configuration == (
+        "dim3(static_cast<unsigned>((n + 128 - 1) / 128), 1, 1)",
+        "dim3(128, 1, 1)",
         "0",
+    )
+    assert any("the block of 128 was chosen" in note for note in flat.notes)
+    assert (rows.configuration, shared.configuration) == ((), ())
+    assert rows.launch_hint == (
+        "line 2: no launch is in sight; it uses blockDim.x, blockIdx.x, threadIdx.x"
     )
 
 

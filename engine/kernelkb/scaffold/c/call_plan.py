@@ -7,7 +7,6 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from kernelkb.scaffold.c.array_shapes import ROWS, fill_arrays, list_parts
-from kernelkb.scaffold.c.default_launch import choose_configuration, choose_threads
 from kernelkb.scaffold.c.launch_values import LaunchContext, collect_configuration, find_local_value
 from kernelkb.scaffold.c.source_facts import SourceFacts
 from kernelkb.scaffold.c.syntax import Declaration, LaunchSite, bind_arguments, get_text, iter_nodes
@@ -17,6 +16,9 @@ from kernelkb.scaffold.draft.default_values import choose_number, find_option
 
 _MOST_AXES = 6
 """Axes whose product still gives arrays that fit: the drafted sizes are smaller for more axes."""
+_DEFAULT_THREADS = 256
+"""Threads per block of an elementwise kernel: allowed on every GPU."""
+_INDEX = re.compile(r"\b(?:blockIdx|threadIdx|blockDim|gridDim)\.[xyz]")
 _FEW = "256"
 """Elements of arrays of a kernel of one block, without a size."""
 
@@ -33,6 +35,8 @@ class CallPlan(NamedTuple):
     """Of the host function that launches it: what the grid depends on."""
     configuration: tuple[str, ...]
     """Grid, block and shared memory; empty for a launcher, and where none is known."""
+    launch_hint: str
+    """What the text shows of a launch that is not known."""
     notes: tuple[str, ...]
     """What was assumed, one sentence each."""
 
@@ -65,6 +69,7 @@ def plan_call(function: Function, facts: SourceFacts) -> CallPlan:
         types,
         tuple(statements),
         tuple(configuration),
+        _describe_launch(function, own, site),
         tuple(dict.fromkeys(notes)),
     )
 
@@ -117,7 +122,7 @@ def _plan_launch(
     notes: list[str],
 ) -> tuple[list[str], list[str]]:
     axes, types = chosen
-    default = choose_configuration(function, own, facts, axes)
+    threads = _choose_threads(function)
     if site is not None:
         names = [p.name for p in function.parameters]
         known = {p.name: p.name for p in function.parameters if p.role in ("size", "number")}
@@ -125,14 +130,31 @@ def _plan_launch(
         known |= name_host_template(site, types)
         known |= facts.outer_constants if site.is_of_caller else {}
         constants = {**facts.constants, **{each.name: "" for each in facts.declarations}}
-        context = LaunchContext(known, constants, axes, choose_threads(function, own))
+        context = LaunchContext(known, constants, axes, threads)
         found = collect_configuration(site, context, notes)
         if found is not None:
             return found
-        notes.append(f"the grid of line {site.line} depends on values that kb init cannot see")
-    if default:
-        notes.append("the grid and the block were chosen by kb init from the kernel's indices")
-    return [], list(default)
+    elif function.is_flat and len(axes) == 1 and "__shared__" not in get_text(own.body):
+        notes.append(f"the block of {threads} was chosen by kb init: it takes one thread for each")
+        blocks = f"static_cast<unsigned>(({axes[0]} + {threads} - 1) / {threads})"
+        return [], [f"dim3({blocks}, 1, 1)", f"dim3({threads}, 1, 1)", "0"]
+    return [], []
+
+
+def _choose_threads(function: Function) -> str:
+    """Return threads per block, where any number will do: at most the launch bound."""
+    bound = function.max_threads or ""
+    return str(min(int(bound), _DEFAULT_THREADS)) if bound.isdecimal() else str(_DEFAULT_THREADS)
+
+
+def _describe_launch(function: Function, own: Declaration, site: LaunchSite | None) -> str:
+    """Return what shows how a kernel is launched: its launch as written, else its indices."""
+    if site is not None:
+        where = "of a file that includes it, line" if site.is_of_caller else "line"
+        return f"{where} {site.line}: <<<{', '.join(site.configuration)}>>>".replace("\n", " ")
+    used = sorted(set(_INDEX.findall(get_text(own.body))))
+    bound = f", __launch_bounds__({function.max_threads})" if function.max_threads else ""
+    return f"line {own.line}: no launch is in sight; it uses {', '.join(used) or 'no index'}{bound}"
 
 
 _LITERAL = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[fFuUlL]*|true|false")

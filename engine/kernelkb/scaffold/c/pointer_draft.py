@@ -171,7 +171,8 @@ def _draft_call(plan: CallPlan, stream: str) -> str:
     if not plan.configuration:
         return (
             "  // The text does not show the grid and the block: copy them from your own launch.\n"
-            f"  const dim3 kb_blocks({FILL_IN_MARK}), kb_threads({FILL_IN_MARK});\n"
+            f"  const dim3 kb_blocks({FILL_IN_MARK}), kb_threads({FILL_IN_MARK});"
+            f"  // {plan.launch_hint}\n"
             f"  {called}<<<kb_blocks, kb_threads, {_choose_shared(function)}, "
             f"{stream}>>>({arguments});\n"
         )
