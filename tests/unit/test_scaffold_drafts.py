@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from kernelkb.actions.init.init_project import init_project
 from kernelkb.scaffold.c.build_flags import plan_includes
 from kernelkb.scaffold.c.call_plan import plan_call
 from kernelkb.scaffold.c.source_facts import read_facts
@@ -232,3 +233,20 @@ def test_code_of_a_header_that_needs_an_option_of_nvcc_gets_it(tmp_path, code, f
     plan = plan_includes(tmp_path / "k.cu", tmp_path, [tmp_path / "util.cuh"])
 
     assert list(plan.flags) == flags
+
+
+def test_a_shape_that_the_text_does_not_show_is_asked_for_with_a_candidate_and_its_line(project):
+    (project / "mix.cu").write_text(
+        "__device__ int place(int row, int col);\n"
+        "__global__ void mix(const float* x, float* y, int rows, int cols) {\n"
+        "  int col = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y;\n"
+        "  if (col < cols && row < rows) y[row * cols + col] = x[place(row, col)];\n}\n"
+        "void run(float* a, float* b, int m, int n) {\n  cudaMalloc(&a, 4);\n"
+        "  mix<<<dim3((n + 255) / 256, m), 256>>>(a, b, m, n);\n}\n"
+    )
+    result = init_project("mix.cu", kernel="mix")
+
+    (mark,) = result.to_fill
+    assert "{name: x, shape: [FILL_IN], dtype: float32, fill: normal}" in mark
+    assert "# perhaps [rows, cols]; line 4: y[row * cols + col] = x[place(row, col)];" in mark
+    assert "name: y, shape: [rows, cols]" in (project / "kernels/mix/kernel.yaml").read_text()

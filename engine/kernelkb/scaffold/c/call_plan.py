@@ -19,6 +19,8 @@ _MOST_AXES = 6
 _DEFAULT_THREADS = 256
 """Threads per block of an elementwise kernel: allowed on every GPU."""
 _INDEX = re.compile(r"\b(?:blockIdx|threadIdx|blockDim|gridDim)\.[xyz]")
+_MAX_SHOWN = 80
+"""Characters of a line that is shown beside a mark."""
 _FEW = "256"
 """Elements of arrays of a kernel of one block, without a size."""
 
@@ -58,7 +60,7 @@ def plan_call(function: Function, facts: SourceFacts) -> CallPlan:
     axes += [ROWS] if ROWS in shaped and ROWS not in axes else []
     if not axes and not shaped:
         axes = _add_axis(own)
-    function = _fill_unknown_shapes(function, axes, facts, notes)
+    function = _fill_unknown_shapes(function, own, axes, facts)
     statements: list[str] = []
     configuration: list[str] = []
     if function.is_kernel:
@@ -89,9 +91,12 @@ def _find_site(function: Function, facts: SourceFacts) -> LaunchSite | None:
 
 
 def _fill_unknown_shapes(
-    function: Function, axes: list[str], facts: SourceFacts, notes: list[str]
+    function: Function, own: Declaration, axes: list[str], facts: SourceFacts
 ) -> Function:
-    """Give arrays of unknown shape the largest known one, or that of all sizes."""
+    """Give arrays of unknown shape the only axis; where there are several, a candidate.
+
+    The candidate is the largest known shape, or that of all sizes.
+    """
     known = [p.shape for p in function.parameters if p.shape]
     largest = max(known, key=len, default=())
     is_all_used = all(axis in {dim for shape in known for dim in shape} for axis in axes)
@@ -100,11 +105,24 @@ def _fill_unknown_shapes(
     parameters = []
     for each in function.parameters:
         if each.role in ("input", "output") and not each.shape and largest:
+            shape = largest + list_parts(each.type, facts)
             if len(axes) > 1 or len(largest) > 1:
-                notes.append(f"the shape of {each.name} was guessed: {' x '.join(largest)}")
-            each = each._replace(shape=largest + list_parts(each.type, facts))
+                each = each._replace(candidate=shape, use=_find_use(each.name, own))
+            else:
+                each = each._replace(shape=shape)
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
+
+
+def _find_use(name: str, own: Declaration) -> str:
+    """Return the first line of a body that uses an array, with its number; empty without one."""
+    for node in iter_nodes(own.body) if own.body is not None else ():
+        if node.type == "identifier" and get_text(node) == name:
+            while node.parent is not None and not node.type.endswith(("statement", "declaration")):
+                node = node.parent
+            first = get_text(node).splitlines()[0].strip()
+            return f"line {node.start_point[0] + 1}: {first[:_MAX_SHOWN]}"
+    return ""
 
 
 def _add_axis(own: Declaration) -> list[str]:

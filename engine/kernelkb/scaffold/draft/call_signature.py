@@ -32,6 +32,10 @@ class Parameter(NamedTuple):
     """An array whose elements are subscripts of another array."""
     shape: tuple[str, ...] = ()
     """Of an array: names of sizes, and numbers, outermost first; empty where it is unknown."""
+    candidate: tuple[str, ...] = ()
+    """What an unknown shape may be; a person decides."""
+    use: str = ""
+    """The line that uses an array of unknown shape, as ``line 3: y[i] = x[j];``."""
     value: str = ""
     """Of a number: the expression that is passed for it; empty where none is known."""
 

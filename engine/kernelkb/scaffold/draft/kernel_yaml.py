@@ -164,7 +164,7 @@ default_workload: {{{draft.target}: large}}
 
 def _choose_sizes(axes: Sequence[str], shapes: Sequence[Sequence[str]]) -> tuple[str, str]:
     """Return the sizes of the small and the large workload."""
-    ranks = [sum(not dim.isdecimal() for dim in shape) for shape in shapes]
+    ranks = [sum(not dim.isdecimal() for dim in shape) if shape else len(axes) for shape in shapes]
     rank = min(max(ranks, default=1), len(_LARGE_SIZES)) or 1
     small, large = _SMALL_SIZES[rank - 1], _LARGE_SIZES[rank - 1]
     if rank == 2 and len(axes) == 2:
@@ -191,7 +191,11 @@ def _format_output(array: Parameter, draft: Draft) -> str:
 def _format_array(array: Parameter, draft: Draft, options: str) -> str:
     dims = [draft.fields.get(dim, dim) for dim in array.shape] or [FILL_IN_MARK]
     name, dtype = draft.fields[array.name], array.dtype or FILL_IN_MARK
-    entry = f"  - {{name: {name}, shape: [{', '.join(dims)}], dtype: {dtype}{options}}}\n"
+    entry = f"  - {{name: {name}, shape: [{', '.join(dims)}], dtype: {dtype}{options}}}"
+    if not array.shape and array.candidate:
+        perhaps = ", ".join(draft.fields.get(dim, dim) for dim in array.candidate)
+        entry += f"  # perhaps [{perhaps}]{'; ' if array.use else ''}{array.use}"
+    entry += "\n"
     if array.is_certain:
         return entry
     note = (
