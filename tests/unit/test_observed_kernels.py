@@ -6,8 +6,7 @@ import pytest
 
 from kernelkb.scaffold.observed.observed_callee import NotSliceable, Places, slice_function
 from kernelkb.scaffold.observed.observed_code import draft_call
-from kernelkb.scaffold.observed.observed_launch import SizeCode, find_size
-from kernelkb.scaffold.observed.observed_shapes import plan_calls
+from kernelkb.scaffold.observed.observed_shapes import SizeCode, find_size, plan_calls
 from kernelkb.scaffold.observed.observed_yaml import draft_input_function, make_fill
 
 FILE = """

@@ -1,4 +1,4 @@
-"""Shapes and roles of a function's arrays, from the subscripts and bounds in kernels' bodies."""
+"""Shapes and roles of a function's arrays, from subscripts, bounds, and the names that BLAS has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.scaffold.c.blas_names import apply_blas_names
 from kernelkb.scaffold.c.c_functions import build_function, count_parts
 from kernelkb.scaffold.c.source_facts import SourceFacts
 from kernelkb.scaffold.c.syntax import Declaration, bind_arguments, get_text, iter_calls, iter_nodes
@@ -15,12 +14,10 @@ from kernelkb.scaffold.draft.call_signature import Function, Parameter
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-
 _COMPARISONS = {"<": 0, "<=": 0, "!=": 0, ">=": 0, ">": 1}
 """Which side of a comparison is the index: 0 left, 1 right. ``i >= n`` returns early."""
 _MAX_DEPTH = 6
 _WRAPPERS = ("parenthesized_expression", "cast_expression")
-_VECTOR_WIDTH = re.compile(r"\b(?:float|int|uint|half|double|short|char|uchar|longlong)(\d)\s*\*")
 ROWS = "rows"
 """The axis of a grid whose size the text does not show."""
 
@@ -340,3 +337,37 @@ def _list_row_axes(own: Declaration) -> list[str]:
         if match and not re.search(r"blockIdx\.\w\s*\*|\*\s*blockIdx", around):
             found.append(match[1])
     return list(dict.fromkeys(found))
+
+
+_PRODUCT = re.compile(r"gemm|mat_?mul|matrix_?mul|mmul|\bmm\b", re.IGNORECASE)
+_VECTOR_PRODUCT = re.compile(r"gemv|mat_?vec", re.IGNORECASE)
+_MATRICES = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n"), "d": ("m", "n")}
+_VECTORS = {"a": ("m", "n"), "x": ("n",), "y": ("m",)}
+_SCALARS = ("alpha", "beta")
+
+
+def apply_blas_names(function: Function) -> Function:
+    """Give arrays named A, B and C of a product the shapes of row-major matrices.
+
+    Leading dimensions become the matrices' columns; arrays named alpha and beta hold one number.
+    A function without sizes m, n (and k) is returned as it is.
+    """
+    sizes = {p.name.lower(): p.name for p in function.parameters if p.role == "size"}
+    is_product = _PRODUCT.search(function.name) and {"m", "n", "k"} <= sizes.keys()
+    is_vector = _VECTOR_PRODUCT.search(function.name) and {"m", "n"} <= sizes.keys()
+    if not is_product and not is_vector:
+        return function
+    shapes = _MATRICES if is_product else _VECTORS
+    parameters = []
+    for each in function.parameters:
+        name = each.name.lower().split("_")[-1]
+        if each.role in ("input", "output") and name in _SCALARS:
+            each = each._replace(shape=("1",))
+        elif each.role in ("input", "output") and name in shapes:
+            found = tuple(sizes[dim] for dim in shapes[name])
+            transposed = each.shape == found[::-1]
+            each = each if transposed else each._replace(shape=found)
+        elif name.startswith("ld") and name[2:] in shapes and each.role == "size":
+            each = each._replace(role="number", value=sizes[shapes[name[2:]][-1]])
+        parameters.append(each)
+    return function._replace(parameters=tuple(parameters))

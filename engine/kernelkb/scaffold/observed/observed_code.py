@@ -14,8 +14,12 @@ from kernelkb.scaffold.observed.observed_callee import (
     is_autograd,
     write_class,
 )
-from kernelkb.scaffold.observed.observed_launch import draft_launch
-from kernelkb.scaffold.observed.observed_shapes import ArrayPlan, NumberPlan, ObservedPlan
+from kernelkb.scaffold.observed.observed_shapes import (
+    ArrayPlan,
+    NumberPlan,
+    ObservedPlan,
+    draft_launch,
+)
 
 ENTRY = "observed_call"
 _LIST_TENSORS = """\
