@@ -12,8 +12,8 @@ from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.similar import vectorize_answer
 from kernelkb.loading.kernels import find_zoo_folders, load_kernel_folder
-from kernelkb.model.entries.measured import MeasuredCase, MeasuredCatalogue
-from kernelkb.model.kernels.change_pair import Pair
+from kernelkb.model.entries.learned import MeasuredCase, MeasuredCatalogue
+from kernelkb.model.kernels.kernel import Pair
 from kernelkb.safety.replace_file import replace_file
 
 _LEAST_GAIN = 1.05

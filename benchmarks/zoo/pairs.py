@@ -16,8 +16,7 @@ from kernelkb.actions.project.bench_target import (
 from kernelkb.errors import BadValueError, KbError, did_you_mean
 from kernelkb.loading.kernels import find_zoo_folders, load_kernel_folder
 from kernelkb.measure.check.check import check
-from kernelkb.model.kernels.change_pair import Pair
-from kernelkb.model.kernels.kernel import Kernel
+from kernelkb.model.kernels.kernel import Kernel, Pair
 from kernelkb.model.records.measurement import Build
 
 _CHECKS_AT_ONCE = 12

@@ -31,7 +31,7 @@ from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.measure.profile.profile import static_metrics
-from kernelkb.model.kernels.change_pair import Pair
+from kernelkb.model.kernels.kernel import Pair
 from kernelkb.model.records.measurement import Bench
 
 Stage: TypeAlias = Literal["time", "profile"]

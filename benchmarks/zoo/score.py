@@ -25,7 +25,7 @@ from kernelkb.decide.rules import CompiledRules
 from kernelkb.errors import BadValueError
 from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer, PredictedSpeedup
 from kernelkb.model.base import Name, Record, Slug
-from kernelkb.model.kernels.change_pair import Pair
+from kernelkb.model.kernels.kernel import Pair
 from kernelkb.safety.paths import shipped_folder
 
 _WORST_COUNT = 10

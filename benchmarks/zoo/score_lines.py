@@ -25,7 +25,7 @@ from kernelkb.decide.source_lines import find_lines
 from kernelkb.errors import BadValueError
 from kernelkb.model.base import Name, Record, Slug
 from kernelkb.model.entries.source_line import LineAnswer
-from kernelkb.model.kernels.change_pair import FlawPlace
+from kernelkb.model.kernels.kernel import FlawPlace
 from kernelkb.profiles.launch import ProfiledLaunch, list_raw_names
 from kernelkb.profiles.report import read_report
 from kernelkb.profiles.source_counters import load_source_counters

@@ -3,10 +3,9 @@
 import lzma
 from pathlib import Path
 
-from kernelkb.sass.control import Control
 from kernelkb.sass.counters import SourceCounters
 from kernelkb.sass.function import Place, SassFunction
-from kernelkb.sass.instruction import parse_instruction
+from kernelkb.sass.instruction import Control, parse_instruction
 
 REPORTS = Path(__file__).parents[1] / "data" / "zoo"
 

@@ -12,10 +12,9 @@ from kernelkb.profiles.static_analysis import analyse, parse_compiler_notes
 from kernelkb.render.text.static_facts import describe_fact, find_plain_name, format_static_report
 from kernelkb.sass.disassembly import parse_disassembly
 from kernelkb.sass.instruction import parse_instruction
-from kernelkb.sass.static_facts import find_static_facts
-from kernelkb.sass.static_liveness import find_live_registers
+from kernelkb.sass.static_dataflow import find_live_registers
+from kernelkb.sass.static_facts import find_names, find_static_facts
 from kernelkb.sass.static_loops import survey_function
-from kernelkb.sass.static_source import find_names
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 

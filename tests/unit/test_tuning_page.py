@@ -10,7 +10,7 @@ import pytest
 from tuning_results import VALUES, draw_trials, make_result
 
 from kernelkb.errors import BadValueError
-from kernelkb.model.records.tuning_outcome import FactChange, GainExplanation, SavedTime
+from kernelkb.model.kernels.tuning import FactChange, GainExplanation, SavedTime
 from kernelkb.render.html.tuning_page import format_tuning_page
 from kernelkb.tune.result_files import require_page_folder, write_tuning_page
 

@@ -2,8 +2,8 @@
 
 from tuning_results import DEFAULT, VALUES, draw_trials, make_result
 
+from kernelkb.model.kernels.tuning import GainExplanation
 from kernelkb.model.records.measurement import Bench
-from kernelkb.model.records.tuning_outcome import GainExplanation
 from kernelkb.render.text.tuning import format_result, summarize_result
 from kernelkb.render.text.tuning_progress import TrialTable
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from kernelkb.model.entries.fix import Fix
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.pattern import Pattern
 from kernelkb.model.entries.threshold import Source
+from kernelkb.model.entries.workflow import Pattern
 
 _MEASURED = frozenset({"own-measurement", "session"})
 """Reasons for having no address that stand for a measurement."""

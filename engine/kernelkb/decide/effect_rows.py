@@ -7,7 +7,7 @@ from typing import NotRequired, TypeAlias, TypedDict
 from kernelkb.decide.rule_rows import Condition
 
 Program: TypeAlias = "list[float | str]"
-"""A formula as a postfix program, see ``kernelkb.model.entries.formula``."""
+"""A formula as a postfix program, see ``kernelkb.model.entries.metric``."""
 
 
 class ResourceRow(TypedDict):

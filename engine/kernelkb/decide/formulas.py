@@ -10,7 +10,7 @@ def evaluate_formula(program: Sequence[str | float], known: Mapping[str, float])
     """Return the value of a formula; None if a quantity is unknown or the value is not finite.
 
     Args:
-        program: As ``kernelkb.model.entries.formula.parse_formula`` returns it.
+        program: As ``kernelkb.model.entries.metric.parse_formula`` returns it.
         known: Metrics and device facts by name.
     """
     stack: list[float] = []

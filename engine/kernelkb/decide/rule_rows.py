@@ -32,7 +32,7 @@ class DerivedMetric(NamedTuple):
 
     metric: str
     program: list[float | str]
-    """Postfix, see ``kernelkb.model.entries.formula``."""
+    """Postfix, see ``kernelkb.model.entries.metric``."""
     quantities: list[str]
     """The quantities in it."""
 

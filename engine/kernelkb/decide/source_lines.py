@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.decide.code_hints import find_access
-from kernelkb.sass.producers import Producer, find_producers
+from kernelkb.sass.counters import Producer, find_producers
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import LineEvidenceRow

@@ -15,13 +15,11 @@ import networkx as nx
 
 from kernelkb.model.entries.bottleneck import Bottleneck, Guard
 from kernelkb.model.entries.condition import All, Any, Comparison, Condition, Not
-from kernelkb.model.entries.formula import list_quantities
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.metric import Metric
-from kernelkb.model.entries.pattern import Pattern
+from kernelkb.model.entries.metric import Metric, list_quantities
 from kernelkb.model.entries.symptom import Symptom
 from kernelkb.model.entries.tree import LeadsTo, Leaf, Tree
-from kernelkb.model.entries.workflow import Workflow
+from kernelkb.model.entries.workflow import Pattern, Workflow
 
 Graph: TypeAlias = "nx.DiGraph[str]"
 

@@ -40,9 +40,8 @@ from kernelkb.graph.recipes import build_recipe_rows, find_base_metrics, find_co
 from kernelkb.model.answers.recommendation import KnowledgeStamp
 from kernelkb.model.base import Target
 from kernelkb.model.entries.bottleneck import Bottleneck, Group, Guard
-from kernelkb.model.entries.formula import list_quantities, parse_formula
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.metric import Metric
+from kernelkb.model.entries.metric import Metric, list_quantities, parse_formula
 from kernelkb.model.entries.source_line import LineEvidence
 from kernelkb.model.entries.tree import Tree
 

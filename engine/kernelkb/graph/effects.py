@@ -8,8 +8,8 @@ from kernelkb.decide.effect_rows import EffectRow, Program, ResourceRow, TimeMod
 from kernelkb.decide.rules import LibraryRow
 from kernelkb.graph.comparisons import ConditionCompiler
 from kernelkb.model.entries.effect import Effect, Resource, TimeModel
-from kernelkb.model.entries.formula import parse_formula
 from kernelkb.model.entries.knowledge import Knowledge
+from kernelkb.model.entries.metric import parse_formula
 
 
 def build_time_model_row(knowledge: Knowledge) -> TimeModelRow:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kernelkb.decide.rules import RecipeRow
-from kernelkb.model.entries.formula import list_quantities
 from kernelkb.model.entries.knowledge import Knowledge
+from kernelkb.model.entries.metric import list_quantities
 
 
 def find_base_metrics(knowledge: Knowledge) -> dict[str, list[str]]:

@@ -12,9 +12,8 @@ from kernelkb.graph.words import RAW_NAME, split_words
 from kernelkb.model.entries.bottleneck import Bottleneck
 from kernelkb.model.entries.condition import iter_comparisons
 from kernelkb.model.entries.device import Architecture, Device
-from kernelkb.model.entries.formula import list_quantities
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.metric import Metric
+from kernelkb.model.entries.metric import Metric, list_quantities
 from kernelkb.model.entries.workflow import Phase, Precheck, StopRule
 
 _GRAPH_KINDS = frozenset(

@@ -13,16 +13,12 @@ from pydantic import BaseModel
 from kernelkb.loading.references import LoadedFile
 from kernelkb.model.entries.bottleneck import Bottleneck, GuardCatalogue
 from kernelkb.model.entries.device import DeviceCatalogue
-from kernelkb.model.entries.effect import EffectCatalogue
+from kernelkb.model.entries.effect import EffectCatalogue, LibraryCatalogue
 from kernelkb.model.entries.fix import FixFamily
-from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.learned import LearnedCatalogue, LearnedFix
-from kernelkb.model.entries.library import LibraryCatalogue
-from kernelkb.model.entries.measured import MeasuredCatalogue
+from kernelkb.model.entries.knowledge import Knowledge, SearchTerms
+from kernelkb.model.entries.learned import LearnedCatalogue, LearnedFix, MeasuredCatalogue
 from kernelkb.model.entries.metric import MetricCatalogue
-from kernelkb.model.entries.pattern import Pattern
 from kernelkb.model.entries.review import AcceptedReview
-from kernelkb.model.entries.search_terms import SearchTerms
 from kernelkb.model.entries.symptom import SymptomFamily
 from kernelkb.model.entries.threshold import (
     Bibliography,
@@ -31,7 +27,7 @@ from kernelkb.model.entries.threshold import (
     ThresholdCatalogue,
 )
 from kernelkb.model.entries.tree import Tree
-from kernelkb.model.entries.workflow import Workflow
+from kernelkb.model.entries.workflow import Pattern, Workflow
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -14,8 +14,7 @@ from pydantic import ValidationError
 
 from kernelkb.errors import BadValueError
 from kernelkb.loading.task_text import read_task_text
-from kernelkb.model.kernels.compute_eval import ComputeEvalProblem, FileSolution
-from kernelkb.model.kernels.foreign import SourceFile
+from kernelkb.model.kernels.foreign import ComputeEvalProblem, FileSolution, SourceFile
 
 SPEC_FILE = "problem-spec.yaml"
 _PROBLEMS_FILE = "problems.jsonl"

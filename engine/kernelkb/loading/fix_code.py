@@ -25,7 +25,7 @@ from kernelkb.loading.problems import (
     locate_problem,
     make_problem,
 )
-from kernelkb.model.entries.fix_code import FixCode
+from kernelkb.model.entries.fix import FixCode
 from kernelkb.model.entries.knowledge import Knowledge
 
 CODE_FOLDER = "fixes/code"

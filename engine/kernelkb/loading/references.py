@@ -14,13 +14,12 @@ from kernelkb.model.entries.bottleneck import Bottleneck
 from kernelkb.model.entries.device import DeviceCatalogue
 from kernelkb.model.entries.effect import EffectCatalogue
 from kernelkb.model.entries.fix import FixFamily
-from kernelkb.model.entries.formula import list_quantities
-from kernelkb.model.entries.metric import MetricCatalogue
-from kernelkb.model.entries.pattern import Pattern
+from kernelkb.model.entries.metric import MetricCatalogue, list_quantities
 from kernelkb.model.entries.review import AcceptedReview, PatternChange
 from kernelkb.model.entries.symptom import SymptomFamily
 from kernelkb.model.entries.threshold import Bibliography, Threshold, ThresholdCatalogue
 from kernelkb.model.entries.tree import Tree
+from kernelkb.model.entries.workflow import Pattern
 
 DEVICE_FACTS = (
     "cc",

@@ -16,7 +16,6 @@ from kernelkb.model.entries.bottleneck import Bottleneck
 from kernelkb.model.entries.condition import All
 from kernelkb.model.entries.condition import Any as Either
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.pattern import Pattern
 from kernelkb.model.entries.review import (
     AcceptedReview,
     ConditionChange,
@@ -28,6 +27,7 @@ from kernelkb.model.entries.review import (
     WhenNotChange,
 )
 from kernelkb.model.entries.threshold import Source
+from kernelkb.model.entries.workflow import Pattern
 
 M = TypeVar("M", bound=BaseModel)
 _Change = tuple[str, str, str, object, object]

@@ -15,8 +15,8 @@ from kernelkb.installing import format_install_command
 from kernelkb.profiles.loaded_report import LoadedReport, load_report
 from kernelkb.profiles.reader_process import ReaderProcess, has_reader, read_in_process
 from kernelkb.profiles.report_code import read_function
-from kernelkb.sass.calls import fill_called_places
 from kernelkb.sass.counters import STALL_PREFIX, SourceCounters
+from kernelkb.sass.function import fill_called_places
 
 _STALL = re.compile(r"smsp__pcsamp_warps_issue_stalled_(?P<reason>\w+?)(?P<idle>_not_issued)?")
 _SAMPLES = "smsp__pcsamp_sample_count"

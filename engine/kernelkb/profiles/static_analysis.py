@@ -21,10 +21,8 @@ from kernelkb.profiles.disassembler import (
     list_symbols,
 )
 from kernelkb.safety.workspace import MAX_REPORT_BYTES, read_bytes
-from kernelkb.sass.code_metrics import measure_code
-from kernelkb.sass.opcode_counts import count_opcodes
-from kernelkb.sass.static_facts import find_static_facts
-from kernelkb.sass.static_source import add_source_text
+from kernelkb.sass.code_metrics import count_opcodes, measure_code
+from kernelkb.sass.static_facts import add_source_text, find_static_facts
 
 _MAX_SECONDS = 60.0
 _MAX_CODE_BYTES = 4 * 2**20

@@ -1,9 +1,15 @@
-"""What was counted at each instruction of one launch, and quantities that follow from it."""
+"""What was counted at each instruction of a launch, and which instruction a stalled one waits for.
+
+A sample lies at the instruction that could not issue; what it waits for is another one. The wait
+mask in its control bits names scoreboards, and the control flow graph leads back to all that counts
+one of them up. Scoreboards are few and shared, so a register that both name confirms it; where only
+the text is known, the register alone has to do.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from kernelkb.sass.function import SassFunction
 
@@ -73,3 +79,120 @@ class SourceCounters(NamedTuple):
     def has_control_bits(self) -> bool:
         """Whether scoreboards are known, and not only registers."""
         return any(one.control is not None for one in self.function.instructions)
+
+
+Dependence = Literal["result", "operands", "scoreboard"]
+"""result: it reads what the producer writes, or writes it anew. operands: it overwrites what the
+producer has to read first (write after read). scoreboard: they share a scoreboard only."""
+
+_LONG = frozenset(
+    {"LD", "LDG", "LDL", "TEX", "TLD", "TLD4", "TXQ", "TXD", "TMML", "SULD", "SUATOM", "SURED",
+     "ATOM", "ATOMG", "ST", "STG", "STL", "RED", "REDG", "LDGSTS", "LDGDEPBAR", "SUST", "CCTL",
+     "MEMBAR", "ERRBAR", "UBLKCP", "UTMALDG", "UTMASTG", "QSPC", "UTMAREDG", "UBLKRED"}
+)  # fmt: skip
+"""Operations that a long-scoreboard stall waits for: memory outside of the SM's shared memory."""
+_SHORT = frozenset(
+    {"AL2P", "ARRIVES", "ATOMIS", "ATOMS", "B2R", "BAR", "BMOV", "BREV", "CS2R", "DADD",
+     "DFMA", "DMMA", "DMUL", "DSETP", "F2F", "F2I", "FCHK", "FLO", "FRND", "GETLMEMBASE",
+     "I2F", "I2FP", "IDP", "ISBERD", "LDC", "LDCU", "LDS", "LDSM", "MATCH", "MUFU", "POPC",
+     "R2B", "R2UR", "REDUX", "S2R", "S2UR", "SHFL", "STS", "STSM", "SYNCS", "ULDC", "VOTE"}
+)  # fmt: skip
+"""Operations of variable latency that a short-scoreboard stall waits for."""
+_KINDS = {"stall:long_scoreboard": _LONG, "stall:short_scoreboard": _SHORT}
+_MAX_STEPS = 20_000
+"""Instructions looked at for one stall."""
+
+
+class Producer(NamedTuple):
+    """An instruction that another one waits for."""
+
+    at: int
+    """Its index in the function."""
+    dependence: Dependence
+    distance: int
+    """Instructions between the two, on the shortest way."""
+
+
+def find_producers(function: SassFunction, index: int, stall: str) -> list[Producer]:
+    """Return the instructions that one waits for, the most probable first; empty: undecided.
+
+    Args:
+        function: The code around.
+        index: Of the instruction that stalls.
+        stall: Such as ``stall:long_scoreboard``; others wait for no producer.
+    """
+    wanted = _KINDS.get(stall)
+    if wanted is None:
+        return []
+    one = function.instructions[index]
+    if one.control is None:
+        found = _walk_registers(function, index, wanted)
+    else:
+        found = [
+            producer
+            for scoreboard in sorted(one.control.waits_for)
+            for producer in _walk_scoreboard(function, index, scoreboard, wanted)
+        ]
+    order = ("result", "operands", "scoreboard")
+    return sorted(set(found), key=lambda p: (order.index(p.dependence), p.distance, p.at))
+
+
+def _walk_scoreboard(
+    function: SassFunction, index: int, scoreboard: int, wanted: frozenset[str]
+) -> list[Producer]:
+    """Go back to all that counts a scoreboard up, each way until something waits for it."""
+    waiting = function.instructions[index]
+    found = []
+    for at, distance in _walk_back(function, index, scoreboard):
+        one = function.instructions[at]
+        if one.control is None or one.opcode not in wanted:
+            continue
+        if scoreboard == one.control.write_scoreboard:
+            is_result = one.writes & (waiting.reads | waiting.writes)
+            found.append(Producer(at, "result" if is_result else "scoreboard", distance))
+        elif scoreboard == one.control.read_scoreboard:
+            is_operand = one.reads & waiting.writes
+            found.append(Producer(at, "operands" if is_operand else "scoreboard", distance))
+    return found
+
+
+def _walk_back(function: SassFunction, index: int, scoreboard: int) -> list[tuple[int, int]]:
+    """Return indices and distances of all before an instruction, up to earlier waits."""
+    seen: set[int] = set()
+    level, distance, found = list(function.predecessors[index]), 1, []
+    while level and len(seen) < _MAX_STEPS:
+        following: list[int] = []
+        for at in level:
+            if at in seen:
+                continue
+            seen.add(at)
+            found.append((at, distance))
+            control = function.instructions[at].control
+            if control is None or scoreboard not in control.waits_for:
+                following += function.predecessors[at]
+        level, distance = following, distance + 1
+    return found
+
+
+def _walk_registers(function: SassFunction, index: int, wanted: frozenset[str]) -> list[Producer]:
+    """Go back to what last wrote each register that an instruction reads."""
+    found = []
+    for register in function.instructions[index].reads:
+        seen: set[int] = set()
+        level, distance = list(function.predecessors[index]), 1
+        while level and len(seen) < _MAX_STEPS:
+            following: list[int] = []
+            for at in level:
+                if at in seen:
+                    continue
+                seen.add(at)
+                one = function.instructions[at]
+                if register not in one.writes:
+                    following += function.predecessors[at]
+                    continue
+                if one.opcode in wanted:
+                    found.append(Producer(at, "result", distance))
+                if one.is_conditional:
+                    following += function.predecessors[at]
+            level, distance = following, distance + 1
+    return found

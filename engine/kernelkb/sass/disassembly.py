@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kernelkb.sass.control import decode_control
 from kernelkb.sass.function import Place, SassFunction
-from kernelkb.sass.instruction import Instruction, parse_instruction
+from kernelkb.sass.instruction import Instruction, decode_control, parse_instruction
 
 _SECTION = re.compile(r"^\t\.section\t\.text\.(?P<name>[^\s,\"]+)")
 _LABEL = re.compile(r"^(?P<label>\.L_\w+):")

@@ -1,4 +1,10 @@
-"""Parses one instruction of SASS: what it does, which registers it reads and which it writes.
+"""Parses one instruction of SASS: what it does, its registers, and its control bits.
+
+Instructions of variable latency (loads, stores, special functions, shuffles) count one of six
+scoreboards up when they issue, and down when their result is written or their operands are read;
+another instruction waits until a scoreboard is zero. The layout, of Volta and later: Jia, Maggioni,
+Staiger, Scarpazza: Dissecting the NVIDIA Volta GPU Architecture via Microbenchmarking, 2018,
+section 2.1.
 
 Widths follow the operation: ``LDG.E.64 R2`` writes R2 and R3, ``HMMA`` reads and writes several
 registers of each operand. Of an operation that is not listed, each register counts once.
@@ -10,7 +16,37 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from kernelkb.sass.control import Control
+_NONE = 7
+_COUNT = 6
+
+
+class Control(NamedTuple):
+    """The control bits of one instruction."""
+
+    stall_cycles: int
+    """Before the next instruction of the warp may issue."""
+    write_scoreboard: int | None
+    """Counted up until the result is written; None: its latency is fixed, or nothing waits."""
+    read_scoreboard: int | None
+    """Counted up until the operands are read, so that they may be overwritten."""
+    waits_for: frozenset[int]
+    """Scoreboards that have to be zero before it issues."""
+
+
+def decode_control(high: int) -> Control:
+    """Decode the control bits.
+
+    Args:
+        high: The upper 64 bits of the instruction's 128.
+    """
+    write, read, mask = high >> 46 & 7, high >> 49 & 7, high >> 52 & 63
+    return Control(
+        stall_cycles=high >> 41 & 15,
+        write_scoreboard=None if write == _NONE else write,
+        read_scoreboard=None if read == _NONE else read,
+        waits_for=frozenset(index for index in range(_COUNT) if mask >> index & 1),
+    )
+
 
 _GUARD = re.compile(r"@(!?)(U?P\d|U?PT)\s+")
 _REGISTER = re.compile(r"(?<![\w.])[-~!|]*(U?R\d+|U?P\d|B\d+)((?:\.\w+)*)")

@@ -10,7 +10,7 @@ from itertools import pairwise
 from kernelkb.model.answers.static_facts import StaticFact, StaticKind
 from kernelkb.sass.function import Place
 from kernelkb.sass.instruction import Instruction
-from kernelkb.sass.static_liveness import make_mask
+from kernelkb.sass.static_dataflow import make_mask
 from kernelkb.sass.static_loops import Code, find_place, make_fact
 
 _LONG_DIVISION = re.compile(r"__cuda_sm\d+_(div|rem)_[su]64")

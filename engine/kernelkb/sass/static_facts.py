@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from kernelkb.model.answers.static_facts import KernelFacts, StaticFact
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from kernelkb.model.answers.static_facts import KernelFacts, StaticFact, StaticKind, StaticPlace
 from kernelkb.sass.function import SassFunction
 from kernelkb.sass.static_arithmetic import (
     find_doubles,
@@ -15,9 +19,27 @@ from kernelkb.sass.static_arithmetic import (
     find_unrolling,
 )
 from kernelkb.sass.static_chains import find_chains, find_dependent_loads
-from kernelkb.sass.static_loops import survey_function
+from kernelkb.sass.static_loops import Code, find_place, make_fact, survey_function
 from kernelkb.sass.static_memory import find_local, find_neighbours, find_widths
-from kernelkb.sass.static_peak import find_peak
+
+_MANY = 64
+"""Live registers a thread from which the register file holds no more than half of the warps: it has
+65,536 of them for 2048 threads (CUDA programming guide, compute capabilities 7.0 to 10.0)."""
+
+
+def find_peak(code: Code) -> list[StaticFact]:
+    """Return where most registers are live."""
+    if not code.own:
+        return []
+    counts = {index: code.live[index].bit_count() for index in code.own}
+    peak = max(counts.values())
+    at = [index for index, count in counts.items() if count == peak]
+    lines = Counter(find_place(code.function, index) for index in at)
+    most = lines.most_common(1)[0][0]
+    chosen = [index for index in at if find_place(code.function, index) == most]
+    words = f"{peak} registers are live at the peak"
+    return [make_fact(code, "registers", words, chosen, amount=peak, notable=peak >= _MANY)]
+
 
 _SEARCHES = (
     find_integer_divisions, find_doubles, find_exact_functions, find_chains, find_dependent_loads,
@@ -39,3 +61,66 @@ def find_static_facts(function: SassFunction, spill_bytes: int | None = None) ->
         facts += search(code)
     facts.sort(key=lambda fact: not fact["notable"])
     return {"kernel": function.name, "instruction_count": len(code.own), "facts": facts}
+
+
+_COMMENT = re.compile(r"//.*|/\*.*?\*/")
+_ARRAY = re.compile(
+    r"^(?!.*(?:__shared__|__constant__|extern)).*?\b[\w:>]+\s+(\w+)\s*\[[^\]]*\]", re.MULTILINE
+)
+_INDEXED = re.compile(r"\b(\w+)\s*\[")
+_DOUBLE = re.compile(r"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?(?![\w.])")
+_DIVISOR = re.compile(
+    r"[/%]=?\s*(?:static_cast<[^<>]*>\s*\()?(?:\([\w:\s]+\)\s*)?([A-Za-z_]\w*)(?!\w*\s*[(<])"
+)
+_FUNCTION = re.compile(
+    r"\b(?:std::)?((?:sqrt|rsqrt|pow|exp\w?|log\w*|div|fdiv|hypot|norm\w*)f?)\s*\("
+)
+_TRIGONOMETRY = re.compile(r"\b(?:std::)?((?:sin|cos|tan|sincos)(?:pi)?f?)\s*\(")
+_LOCAL: tuple[StaticKind, ...] = ("local-array", "spill")
+
+
+def add_source_text(found: KernelFacts, sources: Mapping[str, str]) -> KernelFacts:
+    """Return the facts with the text of their lines, and the names that these tell.
+
+    Args:
+        found: Facts about one function.
+        sources: Text of files, by path as in the places.
+    """
+    lines = {path: text.splitlines() for path, text in sources.items()}
+    arrays = {path: set(_ARRAY.findall(_COMMENT.sub("", text))) for path, text in sources.items()}
+    facts = [_add_to_fact(fact, lines, arrays) for fact in found["facts"]]
+    return {**found, "facts": facts}
+
+
+def _add_to_fact(
+    fact: StaticFact, lines: Mapping[str, list[str]], arrays: Mapping[str, set[str]]
+) -> StaticFact:
+    places: list[StaticPlace] = []
+    for place in fact["places"]:
+        rows = lines.get(place["file"], [])
+        text = rows[place["line"] - 1].strip() if 0 < place["line"] <= len(rows) else ""
+        names = find_names(fact["kind"], text, arrays.get(place["file"], set()))
+        places.append({**place, "text": text, "names": names})
+    return {**fact, "places": places}
+
+
+def find_names(kind: StaticKind, text: str, arrays: set[str]) -> list[str]:
+    """Return what a fact of a line is about; empty where the line does not tell.
+
+    Args:
+        kind: Which fact.
+        text: The line.
+        arrays: Names of the arrays that the file declares outside of shared memory.
+    """
+    text = _COMMENT.sub("", text)
+    if kind in _LOCAL:
+        indexed = [name for name in _INDEXED.findall(text) if name in arrays]
+        found = indexed or _TRIGONOMETRY.findall(text)
+    elif kind == "fp64":
+        found = _DOUBLE.findall(text)
+    elif kind in ("integer-division", "precise-division"):
+        found = _DIVISOR.findall(text)
+        found += _FUNCTION.findall(text) if kind == "precise-division" else []
+    else:
+        found = []
+    return list(dict.fromkeys(found))

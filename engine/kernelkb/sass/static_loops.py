@@ -11,8 +11,12 @@ from typing import NamedTuple
 
 from kernelkb.model.answers.static_facts import StaticFact, StaticKind, StaticPlace
 from kernelkb.sass.function import Place, SassFunction
-from kernelkb.sass.static_dataflow import MAX_TRACED, Dependences, trace_results
-from kernelkb.sass.static_liveness import find_live_registers
+from kernelkb.sass.static_dataflow import (
+    MAX_TRACED,
+    Dependences,
+    find_live_registers,
+    trace_results,
+)
 
 _SUBROUTINE = "$__internal"
 """In the label of a subroutine that the compiler adds, such as that of an exact division."""

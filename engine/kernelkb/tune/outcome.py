@@ -11,10 +11,15 @@ from typing import NamedTuple
 
 from kernelkb.actions.history.recording import sources_digest
 from kernelkb.actions.history.session_log import log_entry, machine_fields
-from kernelkb.model.kernels.tuning import TuningResult, TuningTrial
+from kernelkb.model.kernels.tuning import (
+    ConvergencePoint,
+    Rejection,
+    TuningResult,
+    TuningTrial,
+    ValueConcentration,
+)
 from kernelkb.model.records.measurement import Status
 from kernelkb.model.records.session import Step
-from kernelkb.model.records.tuning_outcome import ConvergencePoint, Rejection, ValueConcentration
 from kernelkb.render.text.tuning import describe_rejections, summarize_result
 from kernelkb.tune.plan import TuningPlan, format_defines
 from kernelkb.tune.why import explain_winner

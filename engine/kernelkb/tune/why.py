@@ -19,9 +19,8 @@ from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.measure.profile.profile import profile
 from kernelkb.model.answers.recommendation import TimeShare
 from kernelkb.model.base import Target
-from kernelkb.model.kernels.tuning import TuningResult
+from kernelkb.model.kernels.tuning import FactChange, GainExplanation, SavedTime, TuningResult
 from kernelkb.model.records.measurement import Bench, Build
-from kernelkb.model.records.tuning_outcome import FactChange, GainExplanation, SavedTime
 from kernelkb.profiles.static_analysis import count_built_code
 from kernelkb.tune.plan import TuningPlan
 from kernelkb.tune.space import evaluate_expression

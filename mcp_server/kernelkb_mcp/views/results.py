@@ -10,11 +10,11 @@ from kernelkb.model.base import Record, Target
 from kernelkb.model.kernels.tuning import (
     ConfirmedConfiguration,
     Macro,
+    Rejection,
     TrialStatus,
 )
 from kernelkb.model.records.attempt import Attempt
 from kernelkb.model.records.measurement import Bench, Build, Profile
-from kernelkb.model.records.tuning_outcome import Rejection
 
 _ID_DIGITS = 12
 """Digits of a record's id in a call: enough for a billion records."""

@@ -14,7 +14,7 @@ from kernelkb.actions.project.profile_reports import find_report
 from kernelkb.errors import KbError
 from kernelkb.model.answers.report_comparison import ReportComparison
 from kernelkb.model.records.attempt import Attempt
-from kernelkb.model.records.comparison import PairwiseComparison
+from kernelkb.model.records.history import PairwiseComparison
 from kernelkb.record.attempts.store import AttemptStore, open_attempts
 from kernelkb.record.attempts.tree import AttemptNode, build_tree
 from kernelkb.record.attempts.views import AttemptDifference

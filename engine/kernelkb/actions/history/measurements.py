@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import BadValueError, UnknownNameError
-from kernelkb.model.records.comparison import PairwiseComparison, RegressionResult
-from kernelkb.model.records.history import Measurement
+from kernelkb.model.records.history import Measurement, PairwiseComparison, RegressionResult
 from kernelkb.record.attempts.store import open_attempts
 from kernelkb.record.exchange.attempt_transfer import generate_attempts
 from kernelkb.record.exchange.import_export import (

@@ -16,8 +16,7 @@ from kernelkb.measure.adapters.problem_run import Workspace, open_workspace, par
 from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.machine.tools import find_nvcc, query_version
-from kernelkb.model.kernels.compute_eval import ComputeEvalProblem, ProblemResult
-from kernelkb.model.kernels.foreign import SourceFile
+from kernelkb.model.kernels.foreign import ComputeEvalProblem, ProblemResult, SourceFile
 from kernelkb.model.records.measurement import Machine
 from kernelkb.safety.untrusted_text import to_one_line
 

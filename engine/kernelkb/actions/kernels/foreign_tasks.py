@@ -33,8 +33,7 @@ from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.profile.profile import list_launched_kernels
 from kernelkb.model.base import Target
-from kernelkb.model.kernels.hidden_inputs import HiddenInputs, HiddenInputsOptions
-from kernelkb.model.kernels.kernel import StatedPrecision
+from kernelkb.model.kernels.kernel import HiddenInputs, HiddenInputsOptions, StatedPrecision
 from kernelkb.model.records.measurement import Bench
 
 TASK_OPTIONS = BenchOptions(timeout_s=600.0)

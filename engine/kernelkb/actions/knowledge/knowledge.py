@@ -20,8 +20,7 @@ from kernelkb.loading.kernels import find_kernel_folders, load_kernel
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.model.base import Record
 from kernelkb.model.entries.bottleneck import Bottleneck
-from kernelkb.model.entries.fix import Fix
-from kernelkb.model.entries.fix_code import FixCode
+from kernelkb.model.entries.fix import Fix, FixCode
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.learned import LearnedCatalogue
 from kernelkb.record.sessions import list_session_ids, read_session

@@ -23,8 +23,7 @@ from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.measure.process.compiler_sandbox import sandbox_command
 from kernelkb.measure.process.scratch_folders import remove_afterwards
 from kernelkb.measure.process.subprocesses import ProcessResult, run_supervised
-from kernelkb.model.kernels.compute_eval import ComputeEvalProblem
-from kernelkb.model.kernels.foreign import SourceFile
+from kernelkb.model.kernels.foreign import ComputeEvalProblem, SourceFile
 
 _SANDBOX_SCRIPT = Path(__file__).parents[1] / "process" / "candidate_sandbox.py"
 _DEFAULT_TIMEOUT_S = 60.0

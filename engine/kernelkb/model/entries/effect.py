@@ -1,14 +1,15 @@
-"""Defines the model of a kernel's time and the effects of fixes on it (``effects.yaml``)."""
+"""Defines the model of a kernel's time, the effects of fixes on it, and libraries' kernel names."""
 
 from __future__ import annotations
 
+import re
 from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from kernelkb.model.base import Name, Quantity, Record, Slug
 from kernelkb.model.entries.condition import Condition
-from kernelkb.model.entries.formula import Formula
+from kernelkb.model.entries.metric import Formula
 
 
 class Resource(Record):
@@ -122,3 +123,30 @@ class EffectCatalogue(Record):
     model: TimeModel | None = None
     """None in a project's overlay."""
     effects: tuple[Effect, ...] = ()
+
+
+class Library(Record):
+    """A library: its kernels are tuned by others, so only their call can be changed."""
+
+    id: Slug
+    title: str
+    name_pattern: str
+    """Regular expression that finds its kernels by their demangled names."""
+    advice: str
+    """What can be changed at the call."""
+    sources: tuple[Slug, ...] = Field(min_length=1)
+
+    @field_validator("name_pattern")
+    @classmethod
+    def _check_pattern(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
+        return pattern
+
+
+class LibraryCatalogue(Record):
+    """The file ``libraries.yaml``."""
+
+    libraries: tuple[Library, ...] = ()

@@ -1,8 +1,8 @@
-"""Defines fixes: single changes to a kernel that can be measured alone (``knowledge/fixes/``)."""
+"""Defines fixes: single changes to a kernel that can be measured alone, and their code."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -104,3 +104,21 @@ class FixFamily(Record):
     family: Slug
     """The file's name without ``.yaml``."""
     fixes: tuple[Fix, ...] = Field(min_length=1)
+
+
+Arch = Annotated[str, Field(pattern=r"^sm_[1-9][0-9]{1,2}[af]?$")]
+"""A target of nvcc, such as ``sm_90a``."""
+
+
+class FixCode(Record):
+    """One file that compiles by itself: the code without a fix, and the same code with it."""
+
+    fix: Slug
+    """Id of the fix, which is also the name of the file."""
+    arch: tuple[Arch, ...] = Field(min_length=1)
+    """The targets that it was compiled for."""
+    source: Slug
+    """Where the change comes from: an id of ``sources.yaml``."""
+    text: str
+    """The whole file: the header, what both sides share, ``namespace before``, and
+    ``namespace after``."""

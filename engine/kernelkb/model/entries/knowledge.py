@@ -7,19 +7,47 @@ from pydantic import Field
 from kernelkb.model.base import Record
 from kernelkb.model.entries.bottleneck import Bottleneck, GuardCatalogue
 from kernelkb.model.entries.device import DeviceCatalogue
-from kernelkb.model.entries.effect import EffectCatalogue
+from kernelkb.model.entries.effect import EffectCatalogue, LibraryCatalogue
 from kernelkb.model.entries.fix import FixFamily
-from kernelkb.model.entries.learned import LearnedCatalogue
-from kernelkb.model.entries.library import LibraryCatalogue
-from kernelkb.model.entries.measured import MeasuredCatalogue
+from kernelkb.model.entries.learned import LearnedCatalogue, MeasuredCatalogue
 from kernelkb.model.entries.metric import MetricCatalogue
-from kernelkb.model.entries.pattern import Pattern
 from kernelkb.model.entries.review import AcceptedReview, KnowledgeChange
-from kernelkb.model.entries.search_terms import SearchTerms
 from kernelkb.model.entries.symptom import SymptomFamily
 from kernelkb.model.entries.threshold import Bibliography, Calibration, ThresholdCatalogue
 from kernelkb.model.entries.tree import Tree
-from kernelkb.model.entries.workflow import Workflow
+from kernelkb.model.entries.workflow import Pattern, Workflow
+
+
+class OtherNames(Record):
+    """Other names of one entry."""
+
+    id: str
+    """Of an entry of any kind, or of a command: ``kb bench``."""
+    also: tuple[str, ...] = Field(min_length=1)
+    """Words, phrases, names of functions and instructions, as people type them."""
+
+
+class SearchTerms(Record):
+    """The file ``search.yaml``."""
+
+    synonyms: tuple[tuple[str, ...], ...] = ()
+    """Groups of words and phrases that mean the same in every entry."""
+    field: tuple[str, ...] = ()
+    """Words that only questions of this field hold: a part of such a question is enough to fit."""
+    general: tuple[str, ...] = ()
+    """Words that nearly every question of this field holds, so that they choose no entry."""
+    speed: tuple[str, ...] = ()
+    """Words of a question about a slow program, which a failure does not answer."""
+    failure: tuple[str, ...] = ()
+    """Words of a question about a program that fails."""
+    outside: tuple[str, ...] = ()
+    """Words of other fields and of other makers' GPUs: what is asked about them fits nothing."""
+    entries: tuple[OtherNames, ...] = ()
+
+    def get_word_lists(self) -> dict[str, tuple[str, ...]]:
+        """Return the lists of words by the names of their fields."""
+        names = ("field", "general", "speed", "failure", "outside")
+        return {name: getattr(self, name) for name in names}
 
 
 class Knowledge(Record):

@@ -1,9 +1,11 @@
-"""Defines the records of learned.yaml: realised shares of predicted gains, minutes per phase.
+"""Defines what sessions and measured pairs taught: realised shares of gains, minutes, effects.
 
 A gain is the logarithm of a speedup: of a predicted 9x, 3x is half.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -74,3 +76,27 @@ class LearnedCatalogue(Record):
             if names.count(name) > 1:
                 raise ValueError(f"{name} has two rows; keep one, or run kb learn")
         return self
+
+
+class MeasuredCase(Record):
+    """One change of one kernel on one GPU."""
+
+    kernel: Name
+    """The pair: a folder below ``kernels/zoo/<bottleneck>/``."""
+    fix: Slug
+    bottleneck: Slug
+    """What limited the kernel before."""
+    operation: Slug
+    device: Slug
+    speedup: float = Field(gt=0)
+    """Time before ÷ time after."""
+    timed_by: Literal["bench", "profiler"]
+    state: dict[str, float] = Field(default_factory=dict)
+    """Causes and parts of the time before the change; see ``decide.similar``. Empty where it gained
+    nothing."""
+
+
+class MeasuredCatalogue(Record):
+    """The file ``measured.yaml``, which benchmarks/zoo writes from the recordings."""
+
+    cases: tuple[MeasuredCase, ...] = ()

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from kernelkb.model.base import Name, Quantity, Record, Slug
 from kernelkb.model.entries.condition import Condition
-from kernelkb.model.entries.pattern import Origin
+from kernelkb.model.entries.workflow import Origin
 
 
 class Question(Record):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kernelkb.model.answers.report_comparison import ReportComparison
 from kernelkb.model.records.attempt import Attempt, AttemptId
-from kernelkb.model.records.comparison import PairwiseComparison
+from kernelkb.model.records.history import PairwiseComparison
 from kernelkb.record.attempts.stuck import Stuck
 from kernelkb.record.attempts.tree import AttemptNode, AttemptTree
 

@@ -13,8 +13,7 @@ from pydantic import ValidationError
 
 from kernelkb.errors import BadValueError
 from kernelkb.model.records.attempt import AttemptTransfer
-from kernelkb.model.records.comparison import Promotion
-from kernelkb.model.records.history import Measurement
+from kernelkb.model.records.history import Measurement, Promotion
 from kernelkb.record.attempts.store import AttemptStore
 from kernelkb.record.exchange.attempt_transfer import ATTEMPT_KEY, add_transfers
 from kernelkb.record.exchange.foreign_formats import (

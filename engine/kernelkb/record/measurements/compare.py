@@ -9,8 +9,7 @@ from functools import cache, lru_cache
 from math import exp, log
 from typing import NamedTuple
 
-from kernelkb.model.records.comparison import PairwiseComparison
-from kernelkb.model.records.history import Measurement
+from kernelkb.model.records.history import Measurement, PairwiseComparison
 from kernelkb.model.records.measurement import DISTURBANCE_TEXT, Bench
 from kernelkb.model.records.verdict import is_valid, may_be_noise
 from kernelkb.record.legacy_text import find_disturbance

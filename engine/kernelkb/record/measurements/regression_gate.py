@@ -19,13 +19,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from kernelkb.model.records.comparison import (
+from kernelkb.model.records.history import (
+    Measurement,
     PairwiseComparison,
     Promotion,
     PromotionScope,
     RegressionResult,
 )
-from kernelkb.model.records.history import Measurement
 from kernelkb.model.records.verdict import is_valid, is_wrong
 from kernelkb.record.measurements.compare import compute_comparison, no_timing_reason
 from kernelkb.record.measurements.rows import IMPORTED_STATUS

@@ -12,8 +12,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from kernelkb.errors import DatabaseError
-from kernelkb.model.records.comparison import Promotion, PromotionScope
-from kernelkb.model.records.history import Measurement, MeasurementKind, SubjectRecord
+from kernelkb.model.records.history import (
+    Measurement,
+    MeasurementKind,
+    Promotion,
+    PromotionScope,
+    SubjectRecord,
+)
 from kernelkb.model.records.verdict import is_valid
 from kernelkb.record.measurements.identity import canonical_json, digest
 

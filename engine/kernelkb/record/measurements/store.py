@@ -13,8 +13,7 @@ from typing import Any, Self
 from sqlalchemy import URL, Engine, Select, func, select
 
 from kernelkb.errors import BadValueError, UnknownNameError
-from kernelkb.model.records.comparison import Promotion
-from kernelkb.model.records.history import Measurement, MeasurementKind
+from kernelkb.model.records.history import Measurement, MeasurementKind, Promotion
 from kernelkb.record.measurements import queries
 from kernelkb.record.measurements.connections import (
     begin_read,

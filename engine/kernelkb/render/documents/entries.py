@@ -9,11 +9,10 @@ from kernelkb.graph.picture import build_tree_picture
 from kernelkb.model.base import Record
 from kernelkb.model.entries.bottleneck import Bottleneck
 from kernelkb.model.entries.device import Device
-from kernelkb.model.entries.fix import Fix
-from kernelkb.model.entries.fix_code import FixCode
+from kernelkb.model.entries.fix import Fix, FixCode
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.pattern import Pattern
 from kernelkb.model.entries.tree import Tree
+from kernelkb.model.entries.workflow import Pattern
 from kernelkb.render.documents.conditions import ThresholdValues, describe_condition
 from kernelkb.render.documents.pictures import format_mermaid_lines
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:  # the server imports the loop, and must start without loading these
     from kernelkb.model.entries.knowledge import Knowledge
-    from kernelkb.model.entries.pattern import Pattern
-    from kernelkb.model.entries.workflow import Phase, WorkflowGate
+    from kernelkb.model.entries.workflow import Pattern, Phase, WorkflowGate
 
 Spelling = Literal["mcp", "shell"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernelkb.model.kernels.compute_eval import ProblemResult
+from kernelkb.model.kernels.foreign import ProblemResult
 from kernelkb.safety.untrusted_text import quote_excerpt
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from kernelkb.model.records.comparison import PairwiseComparison, PromotionScope, RegressionResult
-from kernelkb.model.records.history import Measurement
+from kernelkb.model.records.history import (
+    Measurement,
+    PairwiseComparison,
+    PromotionScope,
+    RegressionResult,
+)
 from kernelkb.render.text.resource_use import (
     describe_memory_growth,
     describe_own_use,

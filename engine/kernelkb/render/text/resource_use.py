@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kernelkb.device_math.parse_size import format_size
-from kernelkb.model.records.comparison import PairwiseComparison
-from kernelkb.model.records.history import Measurement
+from kernelkb.model.records.history import Measurement, PairwiseComparison
 from kernelkb.model.records.measurement import Bench
 from kernelkb.model.records.resource_use import ResourceUse
 from kernelkb.model.records.verdict import may_be_noise

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from kernelkb.model.kernels.tuning import (
     ConfirmedConfiguration,
+    LaneSummary,
+    Rejection,
     SpaceSummary,
     TuningResult,
+    ValueConcentration,
 )
-from kernelkb.model.records.tuning_outcome import LaneSummary, Rejection, ValueConcentration
 from kernelkb.render.text.measurements import describe_bench
 from kernelkb.render.text.tuning_why import format_gain_explanation
 from kernelkb.units import format_duration

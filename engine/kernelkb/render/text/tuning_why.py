@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelkb.device_math.parse_size import format_size
-from kernelkb.model.records.tuning_outcome import FactChange, GainExplanation, SavedTime
+from kernelkb.model.kernels.tuning import FactChange, GainExplanation, SavedTime
 from kernelkb.units import format_duration
 
 _MAX_PARTS = 5

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from kernelkb.cluster.lanes import Lane
-from kernelkb.model.records.tuning_outcome import LaneSummary
+from kernelkb.model.kernels.tuning import LaneSummary
 
 SLOW_RATIO = 1.05
 """Chosen: cards of one model differ by 1 to 2 %; a card that is throttled or shared by more."""
