@@ -15,10 +15,9 @@ from kernelkb.checks.sources import (
     every_source_has_an_address_or_says_why_not,
 )
 from kernelkb.errors import did_you_mean
-from kernelkb.graph.build import Graph, build_graph, find_nodes
+from kernelkb.graph.build import Graph, build_graph, find_cycles, find_nodes, find_unreachable_nodes
 from kernelkb.graph.compile import compile_rules
 from kernelkb.graph.search_documents import list_documents
-from kernelkb.graph.structure import find_cycles, find_unreachable_nodes
 from kernelkb.model.entries.bottleneck import Bottleneck
 from kernelkb.model.entries.condition import iter_comparisons
 from kernelkb.model.entries.knowledge import Knowledge

@@ -11,39 +11,119 @@ from typing import TypeVar, get_args
 import networkx as nx
 
 from kernelkb import __version__
+from kernelkb.decide.device_facts import compute_device_facts
 from kernelkb.decide.rule_rows import DerivedMetric
 from kernelkb.decide.rules import (
     BottleneckRow,
     CompiledRules,
     GuardRow,
+    HardwareTables,
     LevelRow,
     LineEvidenceRow,
     LookAlikeRow,
     MetricRow,
     RawNameRow,
+    RecipeRow,
     SymptomRow,
     TreeRow,
 )
 from kernelkb.decide.rules_file import RULES_SCHEMA
 from kernelkb.graph.build import Graph, build_graph, extract_truth_flow, find_guarded_bottlenecks
-from kernelkb.graph.calibration import build_calibration_rows, list_effort_factors
 from kernelkb.graph.comparisons import ComparisonTableBuilder, ConditionCompiler, iter_comparisons
-from kernelkb.graph.devices import (
-    build_device_facts,
-    build_hardware_tables,
-    index_device_names,
+from kernelkb.graph.fixes import (
+    build_calibration_rows,
+    build_case_rows,
+    build_effect_rows,
+    build_fix_rows,
+    build_library_rows,
+    build_time_model_row,
+    list_effort_factors,
 )
-from kernelkb.graph.effects import build_effect_rows, build_library_rows, build_time_model_row
-from kernelkb.graph.fixes import build_fix_rows
-from kernelkb.graph.measured import build_case_rows
-from kernelkb.graph.recipes import build_recipe_rows, find_base_metrics, find_collectors
 from kernelkb.model.answers.recommendation import KnowledgeStamp
 from kernelkb.model.base import Target
 from kernelkb.model.entries.bottleneck import Bottleneck, Group, Guard
+from kernelkb.model.entries.device import Device, DeviceCatalogue
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.metric import Metric, list_quantities, parse_formula
 from kernelkb.model.entries.source_line import LineEvidence
 from kernelkb.model.entries.tree import Tree
+
+
+def find_base_metrics(knowledge: Knowledge) -> dict[str, list[str]]:
+    """Return for each metric the measured metrics and device facts that it follows from.
+
+    A metric that is not derived, or that a tool collects, follows from itself.
+    """
+    metrics = {m.id: m for m in knowledge.catalogue.metrics}
+
+    def resolve_bases(name: str) -> dict[str, None]:
+        metric = metrics.get(name)
+        if metric is None or metric.recipe or not metric.derive:
+            return {name: None}
+        bases: dict[str, None] = {}
+        for operand in list_quantities(metric.derive[0]):
+            bases.update(resolve_bases(operand))
+        return bases
+
+    return {name: list(resolve_bases(name)) for name in metrics}
+
+
+def build_recipe_rows(knowledge: Knowledge) -> dict[str, RecipeRow]:
+    """Return every recipe by id, with the recipes whose metrics it collects too."""
+    recipes = {r.id: r for r in knowledge.catalogue.recipes}
+
+    def find_covered(name: str) -> frozenset[str]:
+        return frozenset({name}).union(*map(find_covered, recipes[name].includes))
+
+    return {
+        r.id: {
+            "command": r.command,
+            "cost": r.cost,
+            "target": r.target,
+            "covers": find_covered(r.id),
+        }
+        for r in recipes.values()
+    }
+
+
+def find_collectors(
+    knowledge: Knowledge, recipes: dict[str, RecipeRow]
+) -> dict[str, frozenset[str]]:
+    """Return for each metric that a tool collects the recipes that collect it."""
+    return {
+        m.id: frozenset(name for name, row in recipes.items() if m.recipe in row["covers"])
+        for m in knowledge.catalogue.metrics
+        if m.recipe
+    }
+
+
+def build_device_facts(device: Device, knowledge: Knowledge) -> dict[str, float]:
+    """Return the value of each ``device.<fact>`` for one GPU; see ``references.DEVICE_FACTS``."""
+    arch = next(a for a in knowledge.devices.architectures if a.cc == device.cc)
+    return compute_device_facts(device.model_dump(), arch.model_dump())
+
+
+def build_hardware_tables(catalogue: DeviceCatalogue) -> HardwareTables:
+    """Return every limit and peak of ``devices.yaml``, by compute capability and by device id."""
+    unused = {"sources", "aliases"}
+    common = catalogue.common  # None only in a project's own file, which is merged already
+    return {
+        "common": common.model_dump(mode="json", exclude=unused) if common else {},
+        "architectures": {
+            a.cc: a.model_dump(mode="json", exclude=unused) for a in catalogue.architectures
+        },
+        "devices": {d.id: d.model_dump(mode="json", exclude=unused) for d in catalogue.devices},
+    }
+
+
+def index_device_names(knowledge: Knowledge) -> dict[str, str]:
+    """Return the device id for each id, title and alias of a GPU, in lower case."""
+    names: dict[str, str] = {}
+    for device in knowledge.devices.devices:
+        for name in (device.id, device.title, *device.aliases):
+            names[" ".join(name.lower().split())] = device.id
+    return names
+
 
 _GROUPS: tuple[str, ...] = get_args(Group)
 

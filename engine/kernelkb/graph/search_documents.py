@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from pydantic import BaseModel
 
 from kernelkb.graph.build import Graph
-from kernelkb.graph.search_index import Document
-from kernelkb.graph.words import RAW_NAME, split_words
+from kernelkb.graph.search_index import RAW_NAME, Document, split_words
 from kernelkb.model.entries.bottleneck import Bottleneck
 from kernelkb.model.entries.condition import iter_comparisons
 from kernelkb.model.entries.device import Architecture, Device

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.checks.lint import lint
 from kernelkb.errors import KnowledgeError, Problem, SessionError, UnknownNameError
-from kernelkb.graph.measured import summarize_measured
+from kernelkb.graph.fixes import summarize_measured
 from kernelkb.loading.digest import compute_cache_key
 from kernelkb.loading.fix_code import find_fix_code_problems, read_fix_code
 from kernelkb.loading.kernel_files import FILL_IN_MARK

@@ -11,7 +11,7 @@ import yaml
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.decide.parse_metric import find_device
 from kernelkb.errors import KbError, KnowledgeError, SessionError, UnknownNameError
-from kernelkb.graph.devices import index_device_names
+from kernelkb.graph.compile import index_device_names
 from kernelkb.loading.kernels import find_kernel_folders, load_kernel
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.loading.located import read_yaml
