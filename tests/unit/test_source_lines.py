@@ -16,14 +16,7 @@ from kernelkb.actions.advice.recommend_report import recommend_from_report
 from kernelkb.cli import main
 from kernelkb.decide.source_lines import find_lines
 from kernelkb.errors import KbError
-from kernelkb.profiles import (
-    disassembler,
-    loaded_report,
-    reader_process,
-    report_code,
-    report_images,
-    source_counters,
-)
+from kernelkb.profiles import disassembler, ncu_rep, reader_process, report_code, source_counters
 from kernelkb.render.text.source_lines import format_source_lines
 from kernelkb.sass.code_metrics import measure_code
 from kernelkb.sass.function import Place
@@ -222,7 +215,7 @@ def test_a_recommendation_from_a_report_names_the_line(report, capsys):
 
 def read_afresh(report):
     """Return what the first launch counted, read as by a process that has not read it before."""
-    loaded_report._load.cache_clear()
+    ncu_rep._load.cache_clear()
     return source_counters.load_source_counters(report, 0)
 
 
@@ -368,13 +361,13 @@ def move_code(function):
 @pytest.mark.parametrize("with_own", [True, False])
 def test_code_of_another_build_of_the_same_name_is_passed_over(report, monkeypatch, with_own):
     whole = read_afresh(report)
-    disassemble = report_images.disassemble
+    disassemble = report_code.disassemble
 
     def find_two(cubin, names):
         found = disassemble(cubin, names)
         return [*map(move_code, found), *(found if with_own else [])]
 
-    monkeypatch.setattr(report_images, "disassemble", find_two)
+    monkeypatch.setattr(report_code, "disassemble", find_two)
     found = read_afresh(report)
 
     assert found.has_control_bits == with_own
@@ -403,14 +396,14 @@ def test_a_launch_with_lines_is_read_wherever_it_stands(tmp_path):
 def test_kernels_of_one_image_take_one_run_of_the_disassembler(tmp_path, monkeypatch):
     path = unpack_report(tmp_path, "h100-sxm", "small-grid")
     runs = []
-    disassemble = report_images.disassemble
-    monkeypatch.setattr(report_images, "_SMALL_BYTES", 0)
+    disassemble = report_code.disassemble
+    monkeypatch.setattr(report_code, "_SMALL_BYTES", 0)
     monkeypatch.setattr(
-        report_images,
+        report_code,
         "disassemble",
         lambda image, names: runs.append(sorted(names)) or disassemble(image, names),
     )
-    images = report_images.ReportImages(path)
+    images = report_code.ReportImages(path)
     (image, *_) = images._read(b"")
     names = [one.name for one in disassembler.list_symbols(image)]
     images.start(names)
@@ -424,11 +417,11 @@ def test_kernels_of_one_image_take_one_run_of_the_disassembler(tmp_path, monkeyp
 def test_a_report_that_was_written_again_is_loaded_again(report, tmp_path):
     copy = tmp_path / "copy.ncu-rep"
     copy.write_bytes(report.read_bytes())
-    first = loaded_report.load_report(copy)
+    first = ncu_rep.load_report(copy)
 
-    assert loaded_report.load_report(copy) is first
+    assert ncu_rep.load_report(copy) is first
     os.utime(copy, ns=(0, 0))
-    assert loaded_report.load_report(copy) is not first
+    assert ncu_rep.load_report(copy) is not first
 
 
 def test_one_process_answers_several_questions_and_outlives_an_error(report):

@@ -1,4 +1,4 @@
-"""Compiles the fixes: where they apply, what they should gain and gave, and the model of the time."""
+"""Compiles the fixes: where they apply, what they should and did gain, and the time's model."""
 
 from __future__ import annotations
 

@@ -1,20 +1,23 @@
-"""Disassembles cubins with NVIDIA's nvdisasm, which needs neither a GPU nor a toolkit."""
+"""Disassembles cubins with nvdisasm, which needs no GPU, and digests machine code."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import io
 import mmap
 import os
+import re
 import shutil
 import struct
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.errors import KbError
 from kernelkb.installing import format_install_command
+from kernelkb.safety.workspace import MAX_REPORT_BYTES, read_bytes
 from kernelkb.sass.disassembly import parse_disassembly
 from kernelkb.sass.function import SassFunction
 
@@ -145,3 +148,50 @@ def _measure_image(data: bytes | mmap.mmap, at: int) -> int:
     size = int(max(ends))
     fits = size <= min(len(data) - at, _MAX_IMAGE_BYTES)
     return size if machine == _CUDA_MACHINE and fits else 0
+
+
+_DIGITS = 32
+_FILE_HASH = re.compile(rb"_[0-9a-f]{8}(?=_)|(?<=_)[0-9a-f]{8}")
+_CODE_SECTIONS = (".text", ".rodata", ".nv.constant", ".data")
+"""Beginnings of the names of what runs: instructions and constants. Lines and symbols are left out;
+those of a kernel in an unnamed namespace hold a hash of the file."""
+
+
+def digest_code(files: Sequence[Path]) -> str | None:
+    """Return a digest of the machine code in some files; None where none can be read.
+
+    Args:
+        files: Libraries or cubins. Constants of the code that launches a kernel count, too, without
+            the hash of the file in the names of kernels.
+    """
+    running = hashlib.sha256()
+    found = False
+    for path in files:
+        try:
+            data = read_bytes(path, MAX_REPORT_BYTES)
+        except OSError:
+            return None
+        images = list(iter_cubins(data))
+        parts = list(_iter_code(images, _CODE_SECTIONS))
+        if data not in images:
+            parts += [_FILE_HASH.sub(b"", part) for part in _iter_code([data], _CODE_SECTIONS)]
+        for content in sorted(parts):
+            running.update(struct.pack("<Q", len(content)) + content)
+            found = True
+    return running.hexdigest()[:_DIGITS] if found else None
+
+
+def _iter_code(images: Iterable[bytes], sections: tuple[str, ...]) -> Iterator[bytes]:
+    try:
+        from elftools.common.exceptions import ELFError  # of an extra
+        from elftools.elf.elffile import ELFFile
+    except ImportError:
+        return
+    for image in images:
+        try:
+            for section in ELFFile(io.BytesIO(image)).iter_sections():
+                is_stored = section["sh_type"] != "SHT_NOBITS"
+                if is_stored and section.name.startswith(sections):
+                    yield section.data()
+        except (ELFError, struct.error, ValueError, UnicodeDecodeError, AttributeError):
+            continue

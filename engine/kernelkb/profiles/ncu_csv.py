@@ -1,8 +1,11 @@
-"""Parses Nsight Compute's raw CSV page to launches with their metrics.
+"""Parses Nsight Compute's raw and details CSV pages to launches with their metrics.
 
 The page is wide: one row for each launch, one column for each raw metric, a second row with units.
 Columns differ between GPUs and versions, so they are found by name, never by position. ``n/a``,
 ``no data``, empty cells and NaN mean that a counter is unknown, not zero.
+
+The page is long: one row for each metric or rule of each launch. It names metrics by section and
+title, holds fewer of them than the raw page, and rounds them.
 """
 
 from __future__ import annotations
@@ -13,14 +16,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from kernelkb.errors import KbError
-from kernelkb.profiles.launch import ProfiledLaunch, RawName, parse_cell_number, split_instance
+from kernelkb.profiles.launch import (
+    NcuRule,
+    ProfiledLaunch,
+    RawName,
+    parse_cell_number,
+    parse_rule_estimate,
+    split_instance,
+)
 from kernelkb.progress import sleep_cancellable
 
 KERNEL_NAME_COLUMN = "Kernel Name"
 _DEVICE_COLUMN = "device__attribute_display_name"
 _LINES_PER_LOOK = 100
 """Lines between two looks at whether the work was cancelled."""
-_CURE = "write one with: ncu --import REPORT --csv --page raw --print-units base"
+_RAW_CURE = "write one with: ncu --import REPORT --csv --page raw --print-units base"
 
 
 def read_raw_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
@@ -33,17 +43,17 @@ def read_raw_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
     Raises:
         KbError: The text contains no raw page.
     """
-    rows = read_csv_table(text, "this is no raw CSV page of Nsight Compute", _CURE)
+    rows = read_csv_table(text, "this is no raw CSV page of Nsight Compute", _RAW_CURE)
     columns = {name: at for at, name in enumerate(rows[0])}
     if "Metric Name" in columns:
-        raise KbError(f"this is the details page of Nsight Compute, not the raw one; {_CURE}")
+        raise KbError(f"this is the details page of Nsight Compute, not the raw one; {_RAW_CURE}")
     if len(rows) > 2 and len(rows[1]) != len(rows[0]):
-        raise KbError(f"the row of units does not fit the header; {_CURE}")
+        raise KbError(f"the row of units does not fit the header; {_RAW_CURE}")
     units = rows[1] if len(rows) > 1 else []
     return [
         ProfiledLaunch(
             row[columns[KERNEL_NAME_COLUMN]],
-            dict(_iter_metrics(row, columns, units, wanted)),
+            dict(_iter_raw_metrics(row, columns, units, wanted)),
             _get_cell(row, columns, _DEVICE_COLUMN),
             (_get_cell(row, columns, "Grid Size"), _get_cell(row, columns, "Block Size")),
         )
@@ -92,7 +102,7 @@ def _get_cell(row: Sequence[str], columns: Mapping[str, int], name: str) -> str:
     return row[columns[name]] if name in columns else ""
 
 
-def _iter_metrics(
+def _iter_raw_metrics(
     row: Sequence[str],
     columns: Mapping[str, int],
     units: Sequence[str],
@@ -107,3 +117,63 @@ def _iter_metrics(
                 if value is not None:
                     yield one.metric, value
                     break
+
+
+_DETAILS_CURE = "write one with: ncu --import REPORT --csv --page details"
+
+Row = Mapping[str, str]
+
+
+def read_details_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
+    """Return every launch in a details page.
+
+    Args:
+        text: Output of ``ncu --csv --page details``; lines before the header are ignored.
+        wanted: Metrics to read, with their titles on this page.
+
+    Raises:
+        KbError: The text contains no details page.
+    """
+    header, *rows = read_csv_table(
+        text, "this is no details CSV page of Nsight Compute", _DETAILS_CURE
+    )
+    if not {"Section Name", "Metric Name", "Metric Value"} <= set(header):
+        raise KbError(f"this is not the details page of Nsight Compute; {_DETAILS_CURE}")
+    launches: dict[str, list[Row]] = {}
+    least = header.index("Metric Value") + 1  # rows of metrics lack the cells for rules
+    for cells in rows:
+        if len(cells) >= least:
+            row = dict(zip(header, cells, strict=False))
+            launches.setdefault(row.get("ID", ""), []).append(row)
+    titles = {title: one for one in wanted for title in one.titles}
+    return [_build_launch(found, titles) for found in launches.values()]
+
+
+def _build_launch(rows: Sequence[Row], titles: Mapping[str, RawName]) -> ProfiledLaunch:
+    first = rows[0]
+    shape = (first.get("Grid Size", ""), first.get("Block Size", ""))
+    return ProfiledLaunch(
+        first[KERNEL_NAME_COLUMN],
+        dict(_iter_details_metrics(rows, titles)),
+        shape=shape,
+        rules=tuple(_iter_rules(rows)),
+    )
+
+
+def _iter_details_metrics(
+    rows: Sequence[Row], titles: Mapping[str, RawName]
+) -> Iterator[tuple[str, float]]:
+    for row in rows:
+        one = titles.get(f"{row['Section Name']}/{row['Metric Name']}")
+        raw = parse_cell_number(row.get("Metric Value", "")) if one else None
+        value = one.to_metric_unit(raw, row.get("Metric Unit", "")) if one else None
+        if one and value is not None:
+            yield one.metric, value
+
+
+def _iter_rules(rows: Sequence[Row]) -> Iterator[NcuRule]:
+    for row in rows:
+        if row.get("Rule Name") and row.get("Rule Description"):
+            share = parse_cell_number(row.get("Estimated Speedup", ""))
+            removes, scope = parse_rule_estimate(share, row.get("Estimated Speedup Type", ""))
+            yield NcuRule(row["Rule Name"], row["Rule Description"], removes, scope)

@@ -8,8 +8,12 @@ from pathlib import Path
 
 from kernelkb.errors import BadValueError, ForbiddenPathError, KbError
 from kernelkb.profiles.launch import ProfiledLaunch, RawName
-from kernelkb.profiles.ncu_csv import KERNEL_NAME_COLUMN, iterate_lines, read_raw_page
-from kernelkb.profiles.ncu_details import read_details_page
+from kernelkb.profiles.ncu_csv import (
+    KERNEL_NAME_COLUMN,
+    iterate_lines,
+    read_details_page,
+    read_raw_page,
+)
 from kernelkb.profiles.ncu_rep import COMPRESSED_MAGIC, MAGIC, read_binary
 from kernelkb.profiles.reader_process import ReaderProcess
 from kernelkb.progress import report_progress

@@ -12,7 +12,7 @@ from typing import Any
 
 from kernelkb.errors import KbError
 from kernelkb.installing import format_install_command
-from kernelkb.profiles.loaded_report import LoadedReport, load_report
+from kernelkb.profiles.ncu_rep import LoadedReport, load_report
 from kernelkb.profiles.reader_process import ReaderProcess, has_reader, read_in_process
 from kernelkb.profiles.report_code import read_function
 from kernelkb.sass.counters import STALL_PREFIX, SourceCounters

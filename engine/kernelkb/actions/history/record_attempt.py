@@ -28,7 +28,7 @@ from kernelkb.model.records.attempt import (
 )
 from kernelkb.model.records.measurement import Build
 from kernelkb.model.records.session import Step
-from kernelkb.profiles.code_digest import digest_code
+from kernelkb.profiles.disassembler import digest_code
 from kernelkb.profiles.static_analysis import count_built_code
 from kernelkb.safety.workspace import may_write, read_bytes
 

@@ -15,7 +15,7 @@ from kernelkb.model.records.attempt import AttemptEvent, AttemptId
 from kernelkb.model.records.history import Measurement, SubjectRecord
 from kernelkb.model.records.measurement import Bench, Build
 from kernelkb.model.records.verdict import is_decided
-from kernelkb.profiles.code_digest import digest_code
+from kernelkb.profiles.disassembler import digest_code
 from kernelkb.record.measurements.compare import find_noise_reason
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from kernelkb.errors import KbError
 from kernelkb.measure.build.machine_code import find_machine_code
 from kernelkb.model.records.attempt import Attempt
 from kernelkb.model.records.measurement import Build
-from kernelkb.profiles.code_digest import digest_code
+from kernelkb.profiles.disassembler import digest_code
 from kernelkb.profiles.static_analysis import count_built_code
 from kernelkb.units import format_duration
 

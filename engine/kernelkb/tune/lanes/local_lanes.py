@@ -12,7 +12,7 @@ from kernelkb.measure.bench.trials import TrialProcess
 from kernelkb.measure.build.build import build
 from kernelkb.measure.build.machine_code import find_machine_code
 from kernelkb.measure.machine.device_lock import lock_device
-from kernelkb.profiles.code_digest import digest_code
+from kernelkb.profiles.disassembler import digest_code
 from kernelkb.tune.lanes.trial_recorder import BuiltConfiguration, TrialRecorder
 from kernelkb.tune.plan import TuningPlan
 from kernelkb.tune.strategies.table import Search
