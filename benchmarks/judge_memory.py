@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 from kernelkb.actions.kernels.building import build_prepared
 from kernelkb.actions.project.bench_target import BenchTarget, prepare_loaded
+from kernelkb.adapters.kernelbench import convert_kernelbench_task
 from kernelkb.device_math.parse_size import format_size
 from kernelkb.loading.kernels import load_kernel_folder
-from kernelkb.measure.adapters.kernelbench import convert_kernelbench_task
 from kernelkb.measure.bench.bench import bench
 from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.check.check import check

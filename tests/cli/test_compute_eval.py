@@ -7,10 +7,14 @@ import tarfile
 import pytest
 
 from kernelkb.actions.kernels.compute_eval import check_problem
+from kernelkb.adapters.compute_eval import (
+    is_compute_eval,
+    parse_reported_ms,
+    read_candidate,
+    read_problem,
+)
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
-from kernelkb.loading.compute_eval import is_compute_eval, read_candidate, read_problem
-from kernelkb.measure.adapters.problem_run import parse_reported_ms
 
 HEADER = "void twice(const float* in, float* out, int count);\n"
 TEST_MAIN = """\

@@ -12,9 +12,9 @@ from task_checks import make_module, make_task
 
 from kernelkb.actions.kernels.building import build_prepared
 from kernelkb.actions.project.bench_target import prepare_loaded
+from kernelkb.adapters.kernelbench import convert_kernelbench_task
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.loading.kernels import load_kernel_folder
-from kernelkb.measure.adapters.kernelbench import convert_kernelbench_task
 from kernelkb.measure.bench.bench import bench
 from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.check.check import check

@@ -11,7 +11,7 @@ from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.cli import main
 from kernelkb.decide.rules_file import format_rules
 from kernelkb.errors import KnowledgeError
-from kernelkb.loading.assemble import RECORD_FOLDERS, SINGLE_FILES
+from kernelkb.loading.knowledge import RECORD_FOLDERS, SINGLE_FILES
 from kernelkb.safety.paths import KNOWLEDGE_ENTRIES, overlay_folder
 
 GPU_ENTRY = """\

@@ -136,8 +136,8 @@ def run_bench(options: Namespace) -> int:
     kb bench --task 23_Softmax.py --candidate mine.py
     """
     from kernelkb.actions.sessions.follow_steps import step_after_bench
+    from kernelkb.adapters.compute_eval import is_compute_eval
     from kernelkb.cli.output import interruptible_measurement, print_record
-    from kernelkb.loading.compute_eval import is_compute_eval
     from kernelkb.render.text.measurements import format_bench_lines
 
     if bool(options.kernel) == bool(options.task) or bool(options.task) != bool(options.candidate):

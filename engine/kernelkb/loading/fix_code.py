@@ -17,13 +17,13 @@ from pydantic import ValidationError
 
 from kernelkb.errors import KnowledgeError, Problem, did_you_mean
 from kernelkb.loading.knowledge import format_path
-from kernelkb.loading.located import read_located_text
-from kernelkb.loading.problems import (
+from kernelkb.loading.located import (
     FILE_START,
     Marks,
     list_problems,
     locate_problem,
     make_problem,
+    read_located_text,
 )
 from kernelkb.model.entries.fix import FixCode
 from kernelkb.model.entries.knowledge import Knowledge

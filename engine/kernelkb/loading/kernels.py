@@ -18,8 +18,7 @@ from kernelkb.errors import (
     UnknownNameError,
 )
 from kernelkb.loading.kernel_files import FILL_IN_MARK
-from kernelkb.loading.located import read_yaml
-from kernelkb.loading.problems import locate_problem
+from kernelkb.loading.located import locate_problem, read_yaml
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import Kernel, Variant
 from kernelkb.safety.compiler_flags import find_disallowed_flag

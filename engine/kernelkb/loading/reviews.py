@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from kernelkb.errors import KnowledgeError, Problem
-from kernelkb.loading.problems import locate_problem
+from kernelkb.loading.located import locate_problem
 from kernelkb.loading.references import LoadedFile
 from kernelkb.model.entries.bottleneck import Bottleneck
 from kernelkb.model.entries.condition import All

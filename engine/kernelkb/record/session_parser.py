@@ -9,8 +9,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kernelkb.errors import Problem, SessionError
-from kernelkb.loading.located import parse_yaml
-from kernelkb.loading.problems import Loc, Marks, locate_problem
+from kernelkb.loading.located import Loc, Marks, locate_problem, parse_yaml
 from kernelkb.model.base import Record
 from kernelkb.model.records.session import Session, SessionEntry
 from kernelkb.record.legacy_text import fill_entry

@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from kernelkb.actions.project.bench_target import require_machine, validate_machine
+from kernelkb.adapters.compute_eval import (
+    Workspace,
+    open_workspace,
+    parse_reported_ms,
+    read_candidate,
+    read_problem,
+)
 from kernelkb.errors import EnvironmentGapError
-from kernelkb.loading.compute_eval import read_candidate, read_problem
-from kernelkb.measure.adapters.problem_run import Workspace, open_workspace, parse_reported_ms
 from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.machine.tools import find_nvcc, query_version

@@ -17,13 +17,13 @@ from kernelkb.actions.project.bench_target import (
     resolve_workload,
     validate_machine,
 )
+from kernelkb.adapters.flashinfer import convert_flashinfer
+from kernelkb.adapters.kernelbench import convert_kernelbench_task
+from kernelkb.adapters.robust_kbench import convert_robust_kbench, is_robust_kbench
+from kernelkb.adapters.sol_execbench import find_definition
 from kernelkb.errors import BadValueError
-from kernelkb.loading.flashinfer import convert_flashinfer
 from kernelkb.loading.kernel_files import KernelFiles
 from kernelkb.loading.kernels import KernelFolder, load_kernel_folder
-from kernelkb.loading.sol_execbench import find_definition
-from kernelkb.measure.adapters.kernelbench import convert_kernelbench_task
-from kernelkb.measure.adapters.robust_kbench import convert_robust_kbench, is_robust_kbench
 from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.job_specs.candidate_policy import (
     check_candidate_source,

@@ -20,8 +20,7 @@ from kernelkb.decide.derive import complete_metrics
 from kernelkb.errors import KnowledgeError, Problem, SessionError, did_you_mean
 from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.loading.located import read_yaml
-from kernelkb.loading.problems import Loc, Marks, locate_problem
+from kernelkb.loading.located import Loc, Marks, locate_problem, read_yaml
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.review import AcceptedReview, PatternChange, ReviewPreview
 from kernelkb.model.records.session import Session

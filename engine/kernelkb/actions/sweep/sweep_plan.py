@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from kernelkb.adapters.kernelbench import find_hidden_tests
+from kernelkb.adapters.task_files import read_task_text
 from kernelkb.cluster.project_copy import PackedKernel, pack_kernel
 from kernelkb.errors import BadValueError, EnvironmentGapError, KbError
 from kernelkb.loading.kernels import (
@@ -15,8 +17,6 @@ from kernelkb.loading.kernels import (
     load_kernel,
     load_kernel_folder,
 )
-from kernelkb.loading.task_text import read_task_text
-from kernelkb.measure.adapters.hidden_tests import find_hidden_tests
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import Kernel, Variant

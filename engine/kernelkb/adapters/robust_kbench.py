@@ -15,15 +15,14 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from kernelkb.errors import BadValueError
-from kernelkb.loading.generated_python import make_adapter, make_case_file
-from kernelkb.loading.kernel_files import KernelFiles, dump_kernel_yaml
-from kernelkb.loading.task_text import read_task_text
-from kernelkb.measure.adapters.describe_task import (
+from kernelkb.adapters.describe_task import (
     describe_task,
     make_extra_case_rows,
     make_task_kernel,
 )
+from kernelkb.adapters.task_files import make_adapter, make_case_file, read_task_text
+from kernelkb.errors import BadValueError
+from kernelkb.loading.kernel_files import KernelFiles, dump_kernel_yaml
 from kernelkb.measure.process.scratch_folders import scratch_folder
 from kernelkb.measure.worker.shared.messages.other_jobs import TaskDescription
 from kernelkb.model.base import Target

@@ -1,6 +1,25 @@
-"""Text of Python files that go into a kernel folder beside the files of another project."""
+"""Reads the text files of a task, and writes Python files beside them in a kernel folder."""
 
 from __future__ import annotations
+
+from pathlib import Path
+
+from kernelkb.errors import BadValueError
+
+
+def read_task_text(path: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        BadValueError: It cannot be read, or is no UTF-8 text.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadValueError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadValueError(f"{path} is no text: {error}") from error
+
 
 _LOAD_SIBLING = """\
 import importlib.util

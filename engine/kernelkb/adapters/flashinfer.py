@@ -10,9 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from kernelkb.errors import BadValueError
-from kernelkb.loading.kernel_files import KernelFiles, dump_kernel_yaml, to_slug, to_snake_case
-from kernelkb.loading.sol_execbench import (
+from kernelkb.adapters.sol_execbench import (
     WORKLOAD_FILE,
     list_flags,
     make_input_adapter,
@@ -20,6 +18,8 @@ from kernelkb.loading.sol_execbench import (
     resolve_constants,
     select_language,
 )
+from kernelkb.errors import BadValueError
+from kernelkb.loading.kernel_files import KernelFiles, dump_kernel_yaml, to_slug, to_snake_case
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.foreign import (
     Definition,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kernelkb.adapters.task_files import make_adapter
 from kernelkb.errors import BadValueError
-from kernelkb.loading.generated_python import make_adapter
 from kernelkb.loading.kernel_files import to_snake_case
 from kernelkb.loading.kernels import evaluate_axis_expression
 from kernelkb.model.base import Target

@@ -1,0 +1,1 @@
+"""Converts tasks of other projects to kernel folders, and runs theirs."""

@@ -1,1 +1,0 @@
-"""Tasks of other projects, as they describe them."""
