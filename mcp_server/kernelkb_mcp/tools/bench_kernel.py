@@ -106,9 +106,8 @@ def bench_foreign_task(
         BadValueError: A file has another format.
         EnvironmentGapError: The machine lacks a compiler, torch or a GPU.
     """
-    from kernelkb.loading.compute_eval import is_compute_eval
-
     from kernelkb.actions.kernels.foreign_tasks import bench_task
+    from kernelkb.adapters.compute_eval import is_compute_eval
     from kernelkb.render.text.measurements import describe_bench
 
     require_path("task", task.partition("#")[0])
