@@ -11,7 +11,18 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 HEAVY_MODULES = frozenset(
-    {"torch", "numpy", "mcp", "rich", "networkx", "pydantic", "yaml", "sqlalchemy", "alembic"}
+    {
+        "torch",
+        "numpy",
+        "mcp",
+        "rich",
+        "networkx",
+        "pydantic",
+        "yaml",
+        "sqlalchemy",
+        "alembic",
+        "jinja2",
+    }
 )
 LIGHT_COMMANDS = [
     ["recommend", "--speedup", "0.3", "--occupancy", "0.4"],

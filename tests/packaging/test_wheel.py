@@ -105,6 +105,8 @@ def test_check_wheel_contents_finds_nothing(wheel):
     "member",
     [
         "kernelkb/py.typed",
+        "kernelkb/render/html/templates/base.html",
+        "kernelkb/render/html/templates/style.css",
         "kernelkb_mcp/py.typed",
         "kernelkb/_data/kernels/row_softmax/kernel.yaml",
         "kernelkb/_data/kernels/row_softmax/naive.cpp",

@@ -1,14 +1,14 @@
-"""Formats the source of a kernel with the share of its samples, and the instructions of each line.
+"""Chooses which lines and instructions of a kernel the page of a report shows.
 
 What does not fit into the size that is left is left out by samples, and the page says how much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.render.html.report_text import count_bytes, escape_text, format_share
+from kernelkb.render.html.pages import count_bytes, cut_text, format_share
 
 if TYPE_CHECKING:
     from kernelkb.model.answers.recommendation import KernelAnswer
@@ -22,6 +22,10 @@ _MAX_LINE_CHARS = 240
 _MAX_SASS_CHARS = 160
 _ROW_BYTES = 150
 """The tags around one line of source."""
+_INSTRUCTION_BYTES = len("<tr><td></td><td></td><td></td><td></td></tr>")
+_HEAT_BYTES = len(' style="--h:0.00"')
+_TABLE_BYTES = len('<table class="sass"><tbody></tbody></table>')
+_MORE_BYTES = len("<tr><td></td><td> more not shown</td></tr>")
 _SOURCE_SHARE = 0.5
 """Of the size that is left, for the source; the rest is for the instructions."""
 _MIN_SHARE = 0.0005
@@ -33,12 +37,83 @@ Marks = Mapping[tuple[str, int], list[str]]
 """By file and line, what the diagnoses say of it."""
 
 
-class _SassTables(NamedTuple):
+class ShownInstruction(NamedTuple):
+    """One row of a table of instructions, as text."""
+
+    offset: str
+    text: str
+    share: str
+    stall: str
+    heat: str
+    """Between 0.00 and 1.00; empty for a cold one."""
+
+    def count_bytes(self) -> int:
+        """Return the size of its row in the page."""
+        return _INSTRUCTION_BYTES + bool(self.heat) * _HEAT_BYTES + count_bytes("".join(self[:4]))
+
+
+class ShownTable(NamedTuple):
+    """The instructions of a line, or of none."""
+
+    instructions: tuple[ShownInstruction, ...]
+    missing: int
+    """Instructions that did not fit."""
+
+    def count_bytes(self) -> int:
+        """Return its size in the page."""
+        more = _MORE_BYTES + len(str(self.missing)) if self.missing else 0
+        return _TABLE_BYTES + more + sum(one.count_bytes() for one in self.instructions)
+
+
+class ShownRow(NamedTuple):
+    """One line of source."""
+
+    line: int
+    anchor: str
+    folded: int
+    """Lines before it that are not shown."""
+    heat: str
+    share: str
+    text: str
+    stall: str
+    marks: list[str]
+    """What diagnoses say of it."""
+    table: ShownTable | None
+    """None without instructions, or where they did not fit."""
+    is_open: bool
+
+
+class ShownFile(NamedTuple):
+    """A file, with those of its lines that are shown."""
+
+    path: str
+    share: float
+    has_text: bool
+    rows: tuple[ShownRow, ...]
+    folded: int
+    """Lines after the last one that are not shown."""
+
+
+class ShownCode(NamedTuple):
+    """The code of one kernel."""
+
+    said: str
+    """Of what the shares are, and what is left out."""
+    files: tuple[ShownFile, ...]
+    unplaced: ShownTable | None
+    """Instructions without a line; None without any."""
+    unplaced_share: float
+
+
+class _Tables(NamedTuple):
     """The instructions that are shown."""
 
-    by_line: dict[tuple[str, int], str]
-    unplaced: str
-    shown: int
+    by_line: dict[tuple[str, int], ShownTable]
+    unplaced: ShownTable | None
+
+    def count_instructions(self) -> int:
+        tables = [*self.by_line.values(), *([self.unplaced] if self.unplaced else [])]
+        return sum(len(table.instructions) for table in tables)
 
 
 def list_marks(answer: KernelAnswer) -> dict[tuple[str, int], list[str]]:
@@ -57,8 +132,8 @@ def name_anchors(number: int, code: KernelCode) -> dict[str, str]:
     return {file.path: f"k{number}-f{at}-" for at, file in enumerate(code.files[:_MAX_FILES])}
 
 
-def format_code(number: int, code: KernelCode, marks: Marks, max_bytes: int) -> Iterator[str]:
-    """Yield the files of a kernel, line by line, with the instructions in elements that open.
+def choose_code(number: int, code: KernelCode, marks: Marks, max_bytes: int) -> ShownCode:
+    """Return the files of a kernel, line by line, with the instructions of each.
 
     Args:
         number: Of the kernel, for the anchors.
@@ -67,33 +142,16 @@ def format_code(number: int, code: KernelCode, marks: Marks, max_bytes: int) -> 
         max_bytes: Size that is left for it.
     """
     files = code.files[:_MAX_FILES]
-    anchors = name_anchors(number, code)
     chosen = _choose_lines(files, marks, int(max_bytes * _SOURCE_SHARE))
     tables = _choose_instructions(code, files, marks, int(max_bytes * (1 - _SOURCE_SHARE)))
-    yield f'<p class="muted">{_describe_code(code, tables.shown)}</p>'
     top = _find_largest_share(files)
-    first = next(iter(marks), None)
-    for file in files:
-        yield f'<h4 class="path">{escape_text(file.path, 200)}'
-        yield f' <span class="muted">{format_share(file.share)}</span></h4>'
-        if not file.text:
-            yield '<p class="muted">The report holds no text of this file: record with '
-            yield "<code>--import-source yes</code>.</p>"
-        yield '<div class="source">'
-        for line in _fold_lines(file, chosen[file.path]):
-            if isinstance(line, str):
-                yield line
-                continue
-            key = (file.path, line)
-            yield _format_row(
-                file, line, f"{anchors[file.path]}{line}", top, tables.by_line.get(key, ""),
-                marks.get(key, []), is_open=key == first,
-            )  # fmt: skip
-        yield "</div>"
-    if tables.unplaced:
-        share = format_share(code.unplaced.share)
-        yield f"<details><summary>Instructions without a line, {share}</summary>"
-        yield f"{tables.unplaced}</details>"
+    anchors = name_anchors(number, code)
+    shown = [
+        _show_file(file, anchors[file.path], chosen[file.path], tables, marks, top)
+        for file in files
+    ]
+    said = _describe_code(code, tables.count_instructions())
+    return ShownCode(said, tuple(shown), tables.unplaced, code.unplaced.share)
 
 
 def _describe_code(code: KernelCode, shown: int) -> str:
@@ -133,7 +191,7 @@ def _choose_lines(
             around = range(1, len(file.text) + 1)  # a short file is shown as a whole
         new = [at for at in (line, *around) if at not in lines and _is_shown(file, at, line)]
         for at in dict.fromkeys(new):
-            cost = _ROW_BYTES + count_bytes(escape_text(_get_text(file, at), _MAX_LINE_CHARS))
+            cost = _ROW_BYTES + count_bytes(_get_text(file, at))
             if cost <= left and len(lines) < _MAX_LINES:
                 lines.add(at)
                 left -= cost
@@ -146,19 +204,36 @@ def _is_shown(file: PageSource, at: int, line: int) -> bool:
 
 
 def _get_text(file: PageSource, line: int) -> str:
-    return file.text[line - 1] if 0 < line <= len(file.text) else ""
+    """Return the text of a line, escaped; empty where it is unknown."""
+    return cut_text(file.text[line - 1] if 0 < line <= len(file.text) else "", _MAX_LINE_CHARS)
 
 
-def _fold_lines(file: PageSource, lines: Iterable[int]) -> Iterator[int | str]:
-    """Yield the lines, and an element for those left out between them."""
-    before = 0
+def _show_file(
+    file: PageSource, anchor: str, lines: Iterable[int], tables: _Tables, marks: Marks, top: float
+) -> ShownFile:
+    """Return a file with the lines that were chosen; the first marked line is open."""
+    rows, before, first = [], 0, next(iter(marks), None)
     for line in lines:
-        if line > before + 1 and file.text:
-            yield f'<div class="fold">{line - before - 1} lines not shown</div>'
-        yield line
+        key, row = (file.path, line), file.rows.get(line)
+        heat = _format_heat(row.share, top) if row else ""
+        table = tables.by_line.get(key)
+        shown = ShownRow(
+            line,
+            anchor=f"{anchor}{line}",
+            folded=max(line - before - 1, 0) if file.text else 0,
+            heat=heat,
+            share=format_share(row.share) if row and heat else "",
+            text=_get_text(file, line),
+            stall=cut_text(row.stall, 40) if row and row.stall and heat else "",
+            marks=marks.get(key, []),
+            table=table,
+            is_open=key == first and row is not None and len(row.instructions) <= _MAX_OPEN,
+        )
+        rows.append(shown)
         before = line
-    if before < len(file.text):
-        yield f'<div class="fold">{len(file.text) - before} lines not shown</div>'
+    return ShownFile(
+        file.path, file.share, bool(file.text), tuple(rows), max(len(file.text) - before, 0)
+    )
 
 
 def _find_largest_share(files: Iterable[PageSource]) -> float:
@@ -166,90 +241,47 @@ def _find_largest_share(files: Iterable[PageSource]) -> float:
     return max((row.share for file in files for row in file.rows.values()), default=0.0)
 
 
-def _format_row(
-    file: PageSource,
-    line: int,
-    anchor: str,
-    top: float,
-    table: str,
-    said: list[str],
-    *,
-    is_open: bool,
-) -> str:
-    """Return one line of source; with instructions it opens.
-
-    Args:
-        file: It is a line of it.
-        line: Its number.
-        anchor: Its id.
-        top: The largest share of a line of the kernel.
-        table: The instructions that are shown.
-        said: What diagnoses say of it.
-        is_open: Whether its instructions are visible at first, where they are few.
-    """
-    row = file.rows.get(line)
-    share = row.share if row else 0.0
-    heat = _format_heat(share, top)
-    notes = "".join(f"<mark>{escape_text(text, 120)}</mark>" for text in said)
-    stall = f"<i>{escape_text(row.stall, 40)}</i>" if row and row.stall and heat else ""
-    cells = (
-        f"<b>{line}</b><span>{format_share(share) if heat else ''}</span>"
-        f"<code>{escape_text(_get_text(file, line), _MAX_LINE_CHARS)}</code>{stall}{notes}"
-    )
-    if not table:
-        return f'<div class="row" id="{anchor}"{heat}>{cells}</div>'
-    shown = " open" if is_open and row and len(row.instructions) <= _MAX_OPEN else ""
-    return (
-        f'<details id="{anchor}"{shown}><summary class="row"{heat}>{cells}</summary>'
-        f"{table}</details>"
-    )
-
-
 def _format_heat(share: float, top: float) -> str:
-    """Return the attribute that colours a line by its share of samples; empty for a cold one."""
-    return f' style="--h:{share / top:.2f}"' if top and share >= _MIN_SHARE else ""
+    """Return how hot a line or instruction is by its share of samples; empty for a cold one."""
+    return f"{share / top:.2f}" if top and share >= _MIN_SHARE else ""
 
 
 def _choose_instructions(
     code: KernelCode, files: Sequence[PageSource], marks: Marks, max_bytes: int
-) -> _SassTables:
+) -> _Tables:
     """Return tables of the instructions of as many lines as fit, in the order of their samples."""
-    left, shown, unplaced, top = max_bytes, 0, "", _find_largest_share(files)
-    by_line: dict[tuple[str, int], str] = {}
+    left, top = max_bytes, _find_largest_share(files)
+    by_line: dict[tuple[str, int], ShownTable] = {}
     for key, row in _rank_rows(files, marks):
-        table, count = _format_table(row, top, left)
+        table = _choose_table(row, top, left)
         if table:
             by_line[key] = table
-            left, shown = left - count_bytes(table), shown + count
-    if code.unplaced.instructions:
-        unplaced, count = _format_table(code.unplaced, top, left)
-        shown += count
-    return _SassTables(by_line, unplaced, shown)
+            left -= table.count_bytes()
+    return _Tables(by_line, _choose_table(code.unplaced, top, left))
 
 
-def _format_table(row: SourceRow, top: float, max_bytes: int) -> tuple[str, int]:
-    """Return a line's instructions as a table and their number: those with samples, if too many."""
-    texts = {one.offset: _format_instruction(one, top) for one in row.instructions}
-    kept: set[int] = set()
+def _choose_table(row: SourceRow, top: float, max_bytes: int) -> ShownTable | None:
+    """Return a line's instructions: those with samples, if too many; None where none fits."""
     left = max_bytes - _ROW_BYTES
+    kept: dict[int, ShownInstruction] = {}
     for one in sorted(row.instructions, key=lambda one: (-one.share, one.offset)):
-        if (size := count_bytes(texts[one.offset])) > left:
+        shown = _show_instruction(one, top)
+        if (size := shown.count_bytes()) > left:
             break
-        kept.add(one.offset)
+        kept[one.offset] = shown
         left -= size
     if not kept:
-        return "", 0
-    missing = len(row.instructions) - len(kept)
-    more = f"<tr><td></td><td>{missing} more not shown</td></tr>" if missing else ""
-    body = "".join(texts[one.offset] for one in row.instructions if one.offset in kept)
-    return f'<table class="sass"><tbody>{body}{more}</tbody></table>', len(kept)
+        return None
+    rows = [kept[one.offset] for one in row.instructions if one.offset in kept]
+    return ShownTable(tuple(rows), len(row.instructions) - len(kept))
 
 
-def _format_instruction(one: SassLine, top: float) -> str:
+def _show_instruction(one: SassLine, top: float) -> ShownInstruction:
     share = format_share(one.share) if one.share >= _MIN_SHARE else ""
-    stall = escape_text(one.stall, 40) if one.stall and share else ""
-    text = escape_text(one.text, _MAX_SASS_CHARS)
-    return (
-        f"<tr{_format_heat(one.share, top)}><td>{one.offset:04x}</td><td>{text}</td>"
-        f"<td>{share}</td><td>{stall}</td></tr>"
+    return ShownInstruction(
+        f"{one.offset:04x}",
+        text=cut_text(one.text, _MAX_SASS_CHARS),
+        share=share,
+        stall=cut_text(one.stall, 40) if one.stall and share else "",
+        heat=_format_heat(one.share, top),
     )
