@@ -373,7 +373,8 @@ def test_tickets_of_another_user_count_like_our_own(queue):
 
 
 def test_queue_wait_is_not_counted_in_a_steps_time(queue, project):
-    from kernelkb.actions.history.steps import StepOutcome, StepRunner
+    from kernelkb.actions.history.steps import StepRunner
+    from kernelkb.model.records.session import Step
 
     holder = start_holder()
     release = threading.Timer(1.5, holder.kill)
@@ -388,7 +389,9 @@ def test_queue_wait_is_not_counted_in_a_steps_time(queue, project):
 
     steps = StepRunner()
     with progress_listener(release_once):
-        waited = steps.run("check", None, work, lambda _: StepOutcome("ok", "it went"))
+        waited = steps.run(
+            "check", None, work, lambda _, run: Step(**run, status="ok", found="it went")
+        )
 
     assert waited > 1
     assert steps.records[0].seconds < waited

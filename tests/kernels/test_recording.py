@@ -8,7 +8,9 @@ from types import SimpleNamespace
 import pytest
 from attacks import write_attack
 
+from kernelkb.actions.history.record_result import CallRecord, record_result
 from kernelkb.actions.history.recording import make_record_subject
+from kernelkb.actions.history.steps import StepRunner, summarize_bench
 from kernelkb.actions.kernels.building import build_prepared, build_variant
 from kernelkb.actions.kernels.built_variant import bench_built
 from kernelkb.actions.kernels.kernels import bench_variant, check_variant, profile_variant
@@ -40,6 +42,14 @@ def measured(module_project):
         benches=[made for made in history if made.kind == "bench"],
         entries=load_session("mine").entries,
     )
+
+
+def bench_and_record(place, built, options):
+    steps = StepRunner()
+    timed = steps.run(
+        "bench", "it", lambda: bench_built(place, built, "small", options), summarize_bench
+    )
+    return record_result(CallRecord(place, "bench", steps, options, built, timed), timed)
 
 
 def test_a_bench_is_kept_with_all_that_it_depends_on(measured):
@@ -124,12 +134,8 @@ def test_a_bench_against_a_variant_records_the_sources_of_the_variant(project):
     naive, fast = (prepare("row_softmax", name, "cpu") for name in ("naive", "vectorized"))
     built = {place.subject.variant.id: build_prepared(place) for place in (naive, fast)}
     rival = (naive.subject, built["naive"])
-    timed = bench_built(
-        fast,
-        built["vectorized"],
-        "small",
-        options=BenchOptions(budget_s=0.3, rival=rival, only_rival=True),
-    )
+    options = BenchOptions(budget_s=0.3, rival=rival, only_rival=True)
+    timed = bench_and_record(fast, built["vectorized"], options)
 
     with open_store(project) as store:
         (made,) = store.history("row_softmax")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.fields import FieldInfo
@@ -44,6 +44,11 @@ class Record(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False
     )
+
+    def get_shared_fields(self, other: type[Record]) -> dict[str, Any]:
+        """Return the values of the fields that another kind of record has, too, by name."""
+        shared = type(self).model_fields.keys() & other.model_fields.keys()
+        return {name: getattr(self, name) for name in shared}
 
 
 def list_known_keys() -> frozenset[str]:

@@ -78,7 +78,7 @@ async def recommend_fix(
     Give run, profile or numbers, as measured; absent metrics are unknown, never zero. Fixes come
     with a predicted gain. Or diagnose a log.
     """
-    from kernelkb.actions.history.session_log import log_recommendation, should_log_to_session
+    from kernelkb.actions.history.record_result import log_recommendation, should_log_to_session
 
     given = (speedup, bandwidth, occupancy, kernel_us)
     headlines = {f: v for f, v in zip(_HEADLINES, given, strict=True) if v is not None}

@@ -1,4 +1,4 @@
-"""Keeps each state of a variant that is built, and what its steps gave, in the project's database.
+"""Keeps each state of a variant that is built, and the advice for it, in the project's database.
 
 A failure to keep one costs the entry, and neither the command nor the user's files.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,32 +17,19 @@ from kernelkb.actions.project.bench_target import BenchTarget
 from kernelkb.decide.recognise import compare_lines
 from kernelkb.decide.similar import vectorize_answer
 from kernelkb.errors import KbError
-from kernelkb.measure.build.machine_code import find_machine_code
 from kernelkb.model.answers.recommendation import KernelAnswer
 from kernelkb.model.records.attempt import (
     AdvisedChange,
     Attempt,
     AttemptEvent,
     AttemptId,
-    EventKind,
 )
-from kernelkb.model.records.measurement import Build
-from kernelkb.model.records.session import Step
-from kernelkb.profiles.disassembler import digest_code
-from kernelkb.profiles.static_analysis import count_built_code
 from kernelkb.safety.workspace import may_write, read_bytes
 
 if TYPE_CHECKING:
     from kernelkb.record.attempts.store import AttemptStore
 
 _DIGITS = 12
-_KINDS: dict[str, EventKind] = {
-    "build": "build",
-    "check": "check",
-    "bench": "bench",
-    "compare": "bench",
-    "profile": "profile",
-}
 _RECENT = 100
 """Events of a kernel among which the states before are looked for."""
 _MAX_COMPARED = 12
@@ -184,76 +171,6 @@ def identify_checkout(project: Path) -> str:
     """Return a short digest of this machine's name and the project's folder."""
     words = f"{platform.node()}\0{project.resolve()}"
     return hashlib.sha256(words.encode()).hexdigest()[:_DIGITS]
-
-
-def keep_steps(
-    bench_target: BenchTarget,
-    built: Build | None,
-    steps: Iterable[Step],
-    candidate_us: float | None = None,
-    said: str | None = None,
-) -> str | None:
-    """Keep what the steps with a build gave, and the time of a call; return why that failed."""
-    if built is None or built.attempt is None or not may_write():
-        return built.unrecorded if built else None
-    attempt = built.attempt
-    from kernelkb.actions.history.change_outcomes import find_outcome
-    from kernelkb.record.attempts.store import open_attempts
-
-    try:
-        events = [
-            _make_event(bench_target, attempt, step, built, candidate_us)
-            for step in steps
-            if step.name in _KINDS
-        ]
-        with open_attempts(bench_target.project) as store:
-            store.add((), events)
-            if said is not None:  # said of a state that may have been timed before
-                known = store.list_events([attempt])
-                events = [one for one in known if one.kind in ("note", *_KINDS.values())]
-            outcome = find_outcome(bench_target, store, attempt, events)
-            if outcome is not None:
-                store.add((), [outcome])
-    except (KbError, OSError) as error:
-        return f"the history has no entry of it: {error}"
-    return None
-
-
-def _make_event(
-    bench_target: BenchTarget,
-    attempt: AttemptId,
-    step: Step,
-    built: Build | None,
-    candidate_us: float | None,
-) -> AttemptEvent:
-    from kernelkb.record.attempts.rows import create_event
-
-    return create_event(
-        attempt=attempt,
-        kernel=bench_target.subject.kernel_folder.kernel.id,
-        kind=_KINDS[step.name],
-        at=step.at or datetime.now(UTC),
-        origin=identify_checkout(bench_target.project),
-        status=step.status,
-        found=step.found,
-        seconds=step.seconds,
-        device=bench_target.subject.machine.title,
-        workload=step.workload,
-        measurement=step.measurement,
-        verdict=step.verdict,
-        candidate_us=candidate_us if step.name == "bench" else None,
-        speedup=step.speedup,
-        interval=step.interval,
-        code=digest_code(find_machine_code(built)) if step.name == "build" and built else None,
-        counts=_count_code(built) if step.name == "bench" else {},
-        task=digest_task(bench_target),
-    )
-
-
-def _count_code(built: Build | None) -> dict[str, float]:
-    if built is None or built.target != "cuda":
-        return {}
-    return count_built_code(find_machine_code(built))
 
 
 def digest_task(bench_target: BenchTarget) -> str:

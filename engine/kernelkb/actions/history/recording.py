@@ -1,13 +1,11 @@
-"""Writes each bench and profile to the project's measurement database."""
+"""Makes the measurement of a bench or a profile, with all that the result depends on."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from kernelkb import __version__
 from kernelkb.actions.project.bench_target import BenchTarget
@@ -17,30 +15,6 @@ from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.model.kernels.kernel import Variant
 from kernelkb.model.records.history import Measurement, MeasurementKind, SubjectRecord
 from kernelkb.model.records.measurement import Bench, Build, Machine, Profile
-
-
-def record_result(
-    bench_target: BenchTarget, built: Build, result: Bench | Profile, rival: Variant | None = None
-) -> dict[str, str]:
-    """Write a result to the database.
-
-    A failed write does not fail the measurement: the result is returned without a record.
-
-    Args:
-        bench_target: The variant, the machine and the project.
-        built: The build that was measured.
-        result: The bench or profile.
-        rival: Another variant that was one of the baselines.
-
-    Returns:
-        ``measurement``, the id of the record, or ``unrecorded``, the reason why there is none.
-    """
-    try:
-        session = find_session(bench_target)
-        measurement = make_measurement(bench_target, built, result, rival, session)
-    except KbError as error:
-        return {"unrecorded": str(error)}
-    return store_measurement(bench_target.project, measurement)
 
 
 def make_measurement(
@@ -66,24 +40,12 @@ def make_measurement(
 
     kind: MeasurementKind = "bench" if isinstance(result, Bench) else "profile"
     subject = make_record_subject(bench_target, built, result.workload)
-    fields = (
-        _bench_fields(bench_target, result, rival)
-        if isinstance(result, Bench)
-        else _profile_fields(result)
-    )
+    fields = result.get_shared_fields(Measurement)
+    if isinstance(result, Profile):
+        fields["status"] = result.tool
+    elif rival is not None and result.baseline == f"variant {rival.id}":
+        fields["baseline_sources"] = _digest_sources(bench_target.with_variant(rival))
     return create_measurement(kind, datetime.now(UTC), subject, session=session, **fields)
-
-
-def store_measurement(project: Path, measurement: Measurement) -> dict[str, str]:
-    """Write a record to the database of a project; return as ``record_result`` does."""
-    from kernelkb.record.measurements.store import open_store
-
-    try:
-        with open_store(project) as store:
-            store.add([measurement])
-    except KbError as error:
-        return {"unrecorded": str(error)}
-    return {"measurement": measurement.id}
 
 
 def find_session(bench_target: BenchTarget) -> str | None:
@@ -163,24 +125,3 @@ def _relative_name(path: Path, folder: Path) -> str:
 
 def _digest_file(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-
-
-def _bench_fields(
-    bench_target: BenchTarget, result: Bench, rival: Variant | None
-) -> Mapping[str, Any]:
-    timing = ("verdict", "candidate_us", "baseline", "baseline_us", "speedup", "interval", "timing")
-    details = ("detail", "metrics", "disturbed_by", "warnings", "samples", "seconds")
-    names = (*timing, *details, "resource_use")
-    fields = {name: getattr(result, name) for name in names}
-    if rival is not None and result.baseline == f"variant {rival.id}":
-        fields["baseline_sources"] = _digest_sources(bench_target.with_variant(rival))
-    return fields
-
-
-def _profile_fields(result: Profile) -> Mapping[str, Any]:
-    return {
-        "status": result.tool,
-        "detail": result.detail,
-        "metrics": result.metrics,
-        "seconds": result.seconds,
-    }

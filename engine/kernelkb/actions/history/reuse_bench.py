@@ -84,14 +84,10 @@ def find_alike(store: AttemptStore, built: Build) -> set[AttemptId]:
 def _iter_known(
     bench_target: BenchTarget, built: Build, subject: SubjectRecord
 ) -> Iterator[_KnownBench]:
-    from kernelkb.record.attempts.store import open_attempts
-    from kernelkb.record.measurements.store import open_store
+    from kernelkb.record.attempts.store import open_history
 
     task = digest_task(bench_target)
-    with (
-        open_attempts(bench_target.project, writes=False) as attempts,
-        open_store(bench_target.project, writes=False) as store,
-    ):
+    with open_history(bench_target.project, writes=False) as (store, attempts):
         alike = find_alike(attempts, built)
         ids = [str(built.attempt), *sorted(alike - {str(built.attempt)})]
         for event in reversed(attempts.list_events(ids)):

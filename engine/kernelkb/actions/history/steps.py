@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypedDict, TypeVar
 
 from kernelkb.actions.history.recording import sources_digest
 from kernelkb.actions.project.bench_target import BenchTarget
 from kernelkb.measure.process.device_queue import queue_wait_s
 from kernelkb.model.answers.recommendation import KernelAnswer
-from kernelkb.model.base import Slug
+from kernelkb.model.base import MeasurementId, Slug
 from kernelkb.model.records.measurement import (
     Bench,
     Build,
@@ -21,7 +21,6 @@ from kernelkb.model.records.measurement import (
     Status,
 )
 from kernelkb.model.records.session import Step
-from kernelkb.model.records.verdict import Verdict
 from kernelkb.progress import report_progress
 from kernelkb.record.measurements.compare import find_noise_reason
 from kernelkb.render.text.answers import describe_advice
@@ -47,20 +46,13 @@ def ignore_step(name: str, variant: str | None, step: Step | None) -> None:
     """Discard a step."""
 
 
-class StepOutcome(NamedTuple):
-    """The summary of a step, with the numbers that a session keeps."""
+class StepRun(TypedDict):
+    """How a step ran: what its record has besides the result."""
 
-    status: Status
-    found: str
-    cure: str | None = None
-    sources: str | None = None
-    measurement: str | None = None
-    verdict: Verdict | None = None
-    speedup: float | None = None
-    interval: tuple[float, float] | None = None
-    baseline: str | None = None
-    workload: str | None = None
-    bottleneck: Slug | None = None
+    name: str
+    variant: Slug | None
+    at: datetime
+    seconds: float
 
 
 class StepRunner:
@@ -69,25 +61,35 @@ class StepRunner:
     def __init__(self, listener: StepListener = ignore_step) -> None:
         self._listener = listener
         self.records: list[Step] = []
+        self._kept_count = 0
 
     def run(
         self,
         name: str,
         variant: Slug | None,
         work: Callable[[], T],
-        summarize: Callable[[T], StepOutcome],
+        summarize: Callable[[T, StepRun], Step],
     ) -> T:
         """Run one step and return its result; its time excludes waiting for the device."""
         self._listener(name, variant, None)
         report_progress(f"{name} {variant}" if variant else name)
         at, started, waited_s = datetime.now(UTC), time.monotonic(), queue_wait_s()
         result = work()
-        outcome = summarize(result)._asdict()
         seconds = round(time.monotonic() - started - (queue_wait_s() - waited_s), 3)
-        step = Step(name=name, variant=variant, at=at, seconds=seconds, **outcome)
+        step = summarize(result, StepRun(name=name, variant=variant, at=at, seconds=seconds))
         self.records.append(step)
         self._listener(name, variant, step)
         return result
+
+    def set_measurement(self, measurement: MeasurementId) -> None:
+        """Give the last step the id of its record in the database."""
+        self.records[-1] = self.records[-1].model_copy(update={"measurement": measurement})
+
+    def take_unkept(self) -> list[Step]:
+        """Return the steps since the last call of this."""
+        new = self.records[self._kept_count :]
+        self._kept_count = len(self.records)
+        return new
 
     @property
     def has_failed(self) -> bool:
@@ -95,64 +97,67 @@ class StepRunner:
         return bool(self.records) and self.records[-1].status == "failure"
 
 
-def summarize_environment(environment: Environment) -> StepOutcome:
+def summarize_environment(environment: Environment, run: StepRun) -> Step:
     """Summarize this machine, or the first thing that it lacks."""
     failure = next((line for line in environment.lines if line.status == "failure"), None)
-    return StepOutcome(
-        "failure" if failure else "ok",
-        describe_environment(environment),
-        failure.cure if failure else None,
+    return Step(
+        **run,
+        status="failure" if failure else "ok",
+        found=describe_environment(environment),
+        cure=failure.cure if failure else None,
     )
 
 
-def summarize_build(bench_target: BenchTarget, built: Build) -> StepOutcome:
+def summarize_build(bench_target: BenchTarget, built: Build, run: StepRun) -> Step:
     """Summarize a build, with the digest of its sources."""
-    status: Status = "ok" if built.error is None else "failure"
-    return StepOutcome(
-        status, describe_build(built), built.cure, sources=sources_digest(bench_target)
+    return Step(
+        **run,
+        status="ok" if built.error is None else "failure",
+        found=describe_build(built),
+        cure=built.cure,
+        sources=sources_digest(bench_target),
     )
 
 
-def summarize_check(result: Check) -> StepOutcome:
+def summarize_check(result: Check, run: StepRun) -> Step:
     """Summarize a check."""
-    return StepOutcome(
-        "ok" if result.status == "correct" else "failure", describe_check(result), result.cure
+    return Step(
+        **run,
+        status="failure" if result.failure else "ok",
+        found=describe_check(result),
+        cure=result.cure,
     )
 
 
-def summarize_bench(timed: Bench) -> StepOutcome:
+def summarize_bench(timed: Bench, run: StepRun) -> Step:
     """Summarize a bench; a disturbed one is a warning."""
     noise = find_noise_reason(timed)
-    bad = timed.has_failed
-    return StepOutcome(
-        status="failure" if bad else "warning" if noise else "ok",
-        found="; ".join([describe_bench(timed), *timed.warnings]),
-        cure=timed.cure if bad else timed.cure or noise,
-        measurement=timed.measurement,
-        verdict=timed.verdict,
-        speedup=timed.speedup,
-        interval=timed.interval,
-        baseline=timed.baseline if timed.speedup is not None else None,
-        workload=timed.workload,
-    )
+    status: Status = "failure" if timed.has_failed else "warning" if noise else "ok"
+    own = {
+        **run,
+        "status": status,
+        "found": "; ".join([describe_bench(timed), *timed.warnings]),
+        "cure": timed.cure if timed.has_failed else timed.cure or noise,
+        "baseline": timed.baseline if timed.speedup is not None else None,
+    }
+    return Step(**{**timed.get_shared_fields(Step), **own})
 
 
-def summarize_profile(result: Profile) -> StepOutcome:
+def summarize_profile(result: Profile, run: StepRun) -> Step:
     """Summarize a profile."""
     status: Status = "warning" if result.detail else "ok"
-    return StepOutcome(
-        status, describe_profile(result), result.cure, measurement=result.measurement
-    )
+    return Step(**run, status=status, found=describe_profile(result), cure=result.cure)
 
 
-def summarize_gate(answer: KernelAnswer) -> StepOutcome:
+def summarize_gate(answer: KernelAnswer, run: StepRun) -> Step:
     """Summarize the verdict of the gate."""
     gate = answer["gate"]
     passed = gate["verdict"] in ("continue", "done")
-    return StepOutcome("ok" if passed else "warning", f"{gate['verdict']}: {gate['because']}")
+    found = f"{gate['verdict']}: {gate['because']}"
+    return Step(**run, status="ok" if passed else "warning", found=found)
 
 
-def summarize_recommendation(answer: KernelAnswer) -> StepOutcome:
+def summarize_recommendation(answer: KernelAnswer, run: StepRun) -> Step:
     """Summarize a recommendation."""
     best = next((d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "matches"), None)
-    return StepOutcome("ok", describe_advice(answer), bottleneck=best)
+    return Step(**run, status="ok", found=describe_advice(answer), bottleneck=best)

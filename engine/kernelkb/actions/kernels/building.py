@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 
 from kernelkb.actions.history.record_attempt import keep_state
-from kernelkb.actions.history.session_log import log_result
+from kernelkb.actions.history.record_result import CallRecord, record_result
 from kernelkb.actions.history.steps import StepRunner, summarize_build
 from kernelkb.actions.project.bench_target import (
     BenchTarget,
@@ -52,9 +52,9 @@ def build_variant(
         "build",
         name,
         lambda: build_prepared(bench_target, options),
-        lambda result: summarize_build(bench_target, result),
+        lambda build, run: summarize_build(bench_target, build, run),
     )
-    return log_result(bench_target, "build", steps, built, built, said=change)
+    return record_result(CallRecord(bench_target, "build", steps, options, built), built)
 
 
 def build_configurations(

@@ -1,6 +1,6 @@
 """Runs one step on a variant that is built: check, sanitize, bench or profile.
 
-Each waits for the device, and a bench or a profile becomes a record in the database.
+Each waits for the device; nothing is recorded here.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from kernelkb.actions.history.recording import record_result
 from kernelkb.actions.project.bench_target import BenchTarget, resolve_workload
-from kernelkb.actions.project.profile_reports import name_report_by_record
 from kernelkb.actions.project.profile_stages import make_next_counters
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.symptoms import find_failure
@@ -85,27 +83,20 @@ def add_sanitizer_findings(bench_target: BenchTarget, built: Build, checked: Che
 class OpenBench(NamedTuple):
     """A bench whose processes were started, on a device that is locked."""
 
-    bench_target: BenchTarget
     built: Build
     started: bench.StartedBench
     options: BenchOptions
     queue_warning: str | None
 
     def run(self) -> Bench:
-        """Time the built variant and record it, with what its machine code shows.
-
-        It is not recorded where the options do not keep.
-        """
+        """Time the built variant; the metrics hold what its machine code shows, too."""
         timed = self.started.run(self.options.timeout_s)
         if self.queue_warning:
             timed = timed.model_copy(update={"warnings": (*timed.warnings, self.queue_warning)})
         if timed.metrics:
             metrics = {**static_metrics(self.built), **timed.metrics}
             timed = timed.model_copy(update={"metrics": metrics})
-        if not self.options.keeps:
-            return timed
-        rival = self.options.rival[0].variant if self.options.rival else None
-        return timed.model_copy(update=record_result(self.bench_target, self.built, timed, rival))
+        return timed
 
 
 @contextmanager
@@ -120,7 +111,7 @@ def open_bench(
     with lock_device(subject.machine) as queue_warning:
         job = bench.make_job(subject, built, workload, options)
         with bench.start_bench(subject, workload, job) as started:
-            yield OpenBench(bench_target, built, started, options, queue_warning)
+            yield OpenBench(built, started, options, queue_warning)
 
 
 def bench_built(
@@ -129,21 +120,19 @@ def bench_built(
     workload: str,
     options: BenchOptions = DEFAULT_OPTIONS,
 ) -> Bench:
-    """Time a built variant and record it."""
+    """Time a built variant."""
     with open_bench(bench_target, built, workload, options) as opened:
         return opened.run()
 
 
 def profile_built(bench_target: BenchTarget, built: Build, timed: Bench) -> Profile:
-    """Profile a built variant that was timed, and record it."""
+    """Profile a built variant that was timed."""
     raw_folder = bench_target.project / ".kb" / "profiles"
     next_counters = make_next_counters(bench_target.subject.machine)
     with lock_device(bench_target.subject.machine) as queue_warning:
         profiled = profile(bench_target.subject, built, timed, next_counters, raw_folder)
     evidence = (*profiled.evidence, *filter(None, [queue_warning]), *built.warnings)
-    profiled = profiled.model_copy(update={"evidence": evidence})
-    recorded = profiled.model_copy(update=record_result(bench_target, built, profiled))
-    return name_report_by_record(recorded)
+    return profiled.model_copy(update={"evidence": evidence})
 
 
 def make_untimed_bench(

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import NamedTuple
 
+from kernelkb.actions.history.record_result import CallRecord, record_result, record_steps
 from kernelkb.actions.history.reuse_bench import find_known_bench
-from kernelkb.actions.history.session_log import log_result, log_steps
 from kernelkb.actions.history.steps import (
     StepRunner,
     summarize_bench,
@@ -25,6 +25,7 @@ from kernelkb.actions.kernels.built_variant import (
     profile_built,
 )
 from kernelkb.actions.project.bench_target import BenchTarget, prepare, resolve_workload
+from kernelkb.actions.project.profile_reports import name_report_by_record
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.loading.kernels import select_variant
 from kernelkb.measure.bench import bench
@@ -58,7 +59,7 @@ def check_variant(
         return built
     steps = StepRunner()
     checked = _run_check(steps, bench_target, built, None, options)
-    return log_result(bench_target, "check", steps, checked, built)
+    return record_result(CallRecord(bench_target, "check", steps, options, built), checked)
 
 
 def bench_variant(
@@ -99,9 +100,8 @@ def profile_variant(
     timed, built = _bench_and_log(bench_target, workload, options)
     if timed.candidate_us is None or is_wrong(timed.verdict):
         return timed
-    steps = StepRunner()
-    profiled = run_profile(steps, bench_target, built, timed)
-    return log_result(bench_target, "profile", steps, profiled, built, said=options.change)
+    record = CallRecord(bench_target, "profile", StepRunner(), options, built)
+    return run_profile(record, timed)
 
 
 def _bench_and_log(
@@ -112,15 +112,15 @@ def _bench_and_log(
     workload = resolve_workload(kernel, variant.target, workload)
     if options.against:
         options = options._replace(rival=_prepare_rival(bench_target, workload, options))
-    steps = StepRunner()
+    record = CallRecord(bench_target, "bench", StepRunner(), options)
     try:
-        results = build_check_bench(steps, bench_target, workload, options)
+        results = build_check_bench(record.steps, bench_target, workload, options)
     except KbError:
-        log_steps(bench_target, "bench", steps)
+        record_steps(record)
         raise
+    record = record._replace(built=results.build, measured=results.bench)
     timed = get_or_make_bench(bench_target, workload, results)
-    built = results.build
-    return log_result(bench_target, "bench", steps, timed, built, said=options.change), built
+    return record_result(record, timed), results.build
 
 
 def build_check_bench(
@@ -135,7 +135,7 @@ def build_check_bench(
         "build",
         name,
         lambda: build_prepared(bench_target, options),
-        lambda build: summarize_build(bench_target, build),
+        lambda build, run: summarize_build(bench_target, build, run),
     )
     if steps.has_failed:
         return StepResults(built)
@@ -175,14 +175,18 @@ def _run_check(
     return steps.run("check", bench_target.subject.variant.id, check_and_sanitize, summarize_check)
 
 
-def run_profile(
-    steps: StepRunner, bench_target: BenchTarget, built: Build, timed: Bench
-) -> Profile:
-    """Profile a variant that was timed, as a step."""
-    name = bench_target.subject.variant.id
-    return steps.run(
-        "profile", name, lambda: profile_built(bench_target, built, timed), summarize_profile
+def run_profile(record: CallRecord, timed: Bench) -> Profile:
+    """Profile a built variant that was timed, as a step, and record it."""
+    bench_target, built = record.bench_target, record.built
+    if built is None:
+        raise AssertionError("what was timed was built")
+    profiled = record.steps.run(
+        "profile",
+        bench_target.subject.variant.id,
+        lambda: profile_built(bench_target, built, timed),
+        summarize_profile,
     )
+    return name_report_by_record(record_result(record._replace(measured=profiled), profiled))
 
 
 def get_or_make_bench(bench_target: BenchTarget, workload: str, results: StepResults) -> Bench:

@@ -15,7 +15,12 @@ from kernelkb.actions.history.fix_outcome import (
     make_decisions,
     make_unapplied_decisions,
 )
-from kernelkb.actions.history.session_log import machine_fields, round_metrics
+from kernelkb.actions.history.record_result import (
+    CallRecord,
+    machine_fields,
+    record_result,
+    round_metrics,
+)
 from kernelkb.actions.history.steps import (
     StepListener,
     StepRunner,
@@ -118,14 +123,21 @@ def _measure_fix(
         return compare_to_prediction(before, after, choice)
     fixed = bench_target.with_variant(choice.variant)
 
+    options = BenchOptions(rival=(bench_target.subject, old), only_rival=True)
+    failed = False
+
     def bench_directly() -> Bench:
+        nonlocal failed
         try:
-            rival = bench_target.subject, old
-            return bench_built(fixed, new, workload, BenchOptions(rival=rival, only_rival=True))
+            return bench_built(fixed, new, workload, options)
         except KbError as error:  # the earlier results are still to be recorded
+            failed = True
             return make_untimed_bench(fixed, workload, "invalid", str(error), None, 0.0)
 
     timed = steps.run("compare", choice.variant.id, bench_directly, summarize_bench)
+    if not failed:
+        record = CallRecord(fixed, None, steps, options, new, timed)
+        timed = record_result(record, timed)
     return compare_to_prediction(before, after, choice, timed)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from kernelkb.actions.advice.apply_history import remember_and_keep
 from kernelkb.actions.advice.edit_location import AnsweredVariant, add_change_place
 from kernelkb.actions.advice.source_lines import decide_with_lines
-from kernelkb.actions.history.record_attempt import keep_steps
+from kernelkb.actions.history.record_result import CallRecord, record_result, record_steps
 from kernelkb.actions.history.steps import StepRunner, summarize_gate, summarize_recommendation
 from kernelkb.actions.kernels.kernels import build_check_bench, run_profile
 from kernelkb.actions.project.bench_target import BenchTarget
@@ -41,19 +41,20 @@ def evaluate_variant(
         The result of each step; None for the steps that were not reached.
     """
     name = bench_target.subject.variant.id
-    results = build_check_bench(steps, bench_target, workload, BenchOptions(change=change))
-    timed = drop_noisy_speedup(results.bench) if results.bench else None
+    options = BenchOptions(change=change)
+    results = build_check_bench(steps, bench_target, workload, options)
+    record = CallRecord(bench_target, None, steps, options, results.build, results.bench)
+    if results.bench is None:
+        record_steps(record)
+        return VariantResult(variant=name, build=results.build, check=results.check)
+    timed = drop_noisy_speedup(record_result(record, results.bench))
     evaluated = VariantResult(variant=name, build=results.build, check=results.check, bench=timed)
-    candidate_us = results.bench.candidate_us if results.bench else None
-    own = [step for step in steps.records if step.variant == name]
-    keep_steps(bench_target, results.build, own, candidate_us, change)
-    if timed is None or steps.has_failed:
+    if steps.has_failed:
         return evaluated
     steps.run(
         "gate", name, lambda: decide_from_metrics(bench_target, timed.metrics), summarize_gate
     )
-    profile = run_profile(steps, bench_target, results.build, timed)
-    keep_steps(bench_target, results.build, steps.records[-1:], said=change)
+    profile = run_profile(record, timed)
     subject = _describe_subject(bench_target, workload, results.build)
     answer = steps.run(
         "recommend",

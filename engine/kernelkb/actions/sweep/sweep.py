@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kernelkb.actions.history.record_attempt import keep_state
-from kernelkb.actions.history.recording import store_measurement
-from kernelkb.actions.history.session_log import log_result
+from kernelkb.actions.history.record_result import CallRecord, record_result
 from kernelkb.actions.history.steps import StepRunner
 from kernelkb.actions.project.bench_target import BenchTarget
 from kernelkb.actions.sweep.sweep_plan import PlannedJob, SweepPlan
@@ -147,8 +146,6 @@ class SweepRun:
         if judged.results is None:
             return _describe_bench(judged.bench) if judged.bench else {"verdict": "not-run"}
         results, bench = judged.results, judged.bench
-        if bench is not None and judged.measurement is not None:
-            bench = bench.model_copy(update=store_measurement(self._project, judged.measurement))
         target = self._make_target(planned, judged)
         built = results.build
         if self._is_unchanged(planned):
@@ -156,12 +153,19 @@ class SweepRun:
             built = built.model_copy(update={"attempt": kept.attempt, "unrecorded": kept.failure})
         steps = StepRunner()
         steps.records.extend(judged.steps)
-        shared = (built, judged.versions)
+        record = CallRecord(
+            target,
+            "sweep",
+            steps,
+            built=built,
+            measurement=judged.measurement,
+            versions=judged.versions,
+        )
         if bench is not None:
-            return _describe_bench(log_result(target, "sweep", steps, bench, *shared))
+            return _describe_bench(record_result(record, bench))
         if results.check is not None:
-            return _describe_check(log_result(target, "sweep", steps, results.check, *shared))
-        log_result(target, "sweep", steps, built, *shared)
+            return _describe_check(record_result(record, results.check))
+        record_result(record, built)
         return {"verdict": "invalid", "detail": built.error, "cure": built.cure}
 
     def _make_target(self, planned: PlannedJob, judged: JudgedJob) -> BenchTarget:

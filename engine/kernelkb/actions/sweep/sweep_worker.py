@@ -204,8 +204,7 @@ def _run_steps(target: BenchTarget, job: SweepJob, failed: Build | None = None) 
     measurement = None
     if results.bench is not None:
         measurement = make_measurement(target, results.build, results.bench, session=job.session)
-        last = steps.records[-1].model_copy(update={"measurement": measurement.id})
-        steps.records[-1] = last
+        steps.set_measurement(measurement.id)
     return JudgedJob(
         machine,
         collect_versions(machine),
@@ -237,7 +236,7 @@ def _build_and_check(
 
 def _run_build(steps: StepRunner, target: BenchTarget, build: Callable[[], Build]) -> Build:
     name = target.subject.variant.id
-    return steps.run("build", name, build, lambda built: summarize_build(target, built))
+    return steps.run("build", name, build, lambda built, run: summarize_build(target, built, run))
 
 
 def _prepare_build(project: Path, job: SweepJob, cc: str) -> BenchTarget:

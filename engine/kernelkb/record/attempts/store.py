@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +25,7 @@ from kernelkb.record.attempts.rows import (
 )
 from kernelkb.record.measurements.connections import begin_read, begin_write
 from kernelkb.record.measurements.insert_rows import insert_new
-from kernelkb.record.measurements.store import open_engine
+from kernelkb.record.measurements.store import Store, open_engine
 from kernelkb.record.measurements.tables import attempt_events, attempts, source_files
 
 _CHUNK_SIZE = 500
@@ -35,6 +36,16 @@ _HEX_DIGITS = frozenset("0123456789abcdef")
 def open_attempts(project: Path, url: str | None = None, *, writes: bool = True) -> AttemptStore:
     """Open the attempts of a project; raises as ``open_store`` does."""
     return AttemptStore(open_engine(project, url, writes=writes))
+
+
+@contextmanager
+def open_history(project: Path, *, writes: bool = True) -> Iterator[tuple[Store, AttemptStore]]:
+    """Open the measurements and the attempts of a project at once; raises as ``open_store``."""
+    engine = open_engine(project, writes=writes)
+    try:
+        yield Store(engine), AttemptStore(engine)
+    finally:
+        engine.dispose()
 
 
 class AttemptStore:
