@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.actions.kernels.kernels import bench_prepared
+from kernelkb.actions.kernels.measure_variant import bench_prepared
 from kernelkb.actions.project.bench_target import BenchTarget, prepare_loaded
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import load_kernel_folder

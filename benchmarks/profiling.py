@@ -29,7 +29,7 @@ from typing import Literal, NamedTuple
 from unittest.mock import patch
 
 from kernelkb.actions.kernels.building import build_prepared
-from kernelkb.actions.kernels.built_variant import bench_built, profile_built
+from kernelkb.actions.kernels.measure_variant import bench_built, profile_built
 from kernelkb.actions.project.bench_target import (
     BenchTarget,
     prepare_loaded,

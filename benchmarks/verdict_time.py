@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from kernelkb.actions.history.steps import StepRunner
-from kernelkb.actions.kernels.kernels import build_check_bench
+from kernelkb.actions.kernels.measure_variant import build_check_bench
 from kernelkb.actions.project.bench_target import BenchTarget, prepare_loaded
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import load_kernel_folder

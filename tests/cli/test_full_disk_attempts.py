@@ -10,7 +10,7 @@ from broken_kernels import make_broken_kernel
 from full_disk import command_on_full_disk, run_kb_on_full_disk, why_impossible
 from slow_examples import mark_slow
 
-from kernelkb.actions.history import restore_attempt as restore_module
+from kernelkb.actions.history import attempts as restore_module
 from kernelkb.actions.kernels.building import build_variant
 from kernelkb.cli import main
 from kernelkb.errors import DatabaseError

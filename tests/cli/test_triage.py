@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from broken_kernels import WORKLOADS, make_broken_kernel
 
-from kernelkb.actions.kernels.built_variant import OpenBench
+from kernelkb.actions.kernels.measure_variant import OpenBench
 from kernelkb.cli import main
 from kernelkb.model.answers.triage import Triage
 from kernelkb.model.records.measurement import DISTURBANCE_TEXT

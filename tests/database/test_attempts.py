@@ -14,7 +14,7 @@ from kernelkb.errors import BadValueError, DatabaseError, UnknownNameError
 from kernelkb.model.records.attempt import AttemptTransfer
 from kernelkb.record.attempts.rows import create_attempt, digest_content
 from kernelkb.record.attempts.store import open_attempts
-from kernelkb.record.exchange.attempt_transfer import add_transfers, generate_attempts
+from kernelkb.record.exchange.import_export import add_transfers, generate_attempts
 
 ATTEMPTS, KILLS = 200, 25
 

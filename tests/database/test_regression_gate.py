@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from measurements import make_bench
 
-from kernelkb.model.records.resource_use import ResourceUse
+from kernelkb.model.records.measurement import ResourceUse
 from kernelkb.record.measurements.regression_gate import apply_regression_gate
 from kernelkb.render.text.history import format_regression_lines
 

@@ -7,7 +7,7 @@ from measurements import make_bench
 from sqlalchemy import create_engine, text
 
 import kernelkb.record.measurements.migrations as migrations
-from kernelkb.record.measurements import schema
+from kernelkb.record.measurements import connections as schema
 from kernelkb.record.measurements.connections import resolve_url
 from kernelkb.record.measurements.store import open_store
 from kernelkb.record.measurements.tables import metadata

@@ -5,8 +5,7 @@ from attacks import write_attack
 from slow_examples import mark_slow
 
 from kernelkb.actions.kernels.building import build_prepared
-from kernelkb.actions.kernels.built_variant import bench_built
-from kernelkb.actions.kernels.kernels import bench_variant
+from kernelkb.actions.kernels.measure_variant import bench_built, bench_variant
 from kernelkb.actions.project.bench_target import prepare
 from kernelkb.measure.bench_options import BenchOptions
 

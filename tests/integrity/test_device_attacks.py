@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from attacks import write_attack
 
-from kernelkb.actions.kernels.kernels import bench_variant, check_variant, profile_variant
+from kernelkb.actions.kernels.measure_variant import bench_variant, check_variant, profile_variant
 from kernelkb.actions.project.bench_target import validate_machine
 from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.profile.ncu import describe_counter_error

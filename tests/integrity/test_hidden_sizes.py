@@ -5,7 +5,7 @@ import random
 import pytest
 from attacks import write_attack
 
-from kernelkb.actions.kernels.kernels import check_variant
+from kernelkb.actions.kernels.measure_variant import check_variant
 from kernelkb.loading.kernels import load_kernel, load_kernel_folder
 from kernelkb.measure.check.hidden_cases import draw_sizes, make_hidden_size_cases
 from kernelkb.measure.job_specs.case_specs import make_case_spec

@@ -8,7 +8,7 @@ from attacks import write_attack
 from older_kernels import KERNELS, pretend_kernel
 from slow_examples import mark_slow
 
-from kernelkb.actions.kernels.kernels import bench_variant, check_variant
+from kernelkb.actions.kernels.measure_variant import bench_variant, check_variant
 from kernelkb.measure.machine import environment
 from kernelkb.measure.process import candidate_sandbox
 

@@ -7,7 +7,7 @@ import pytest
 from attacks import is_cpu_contended, write_attack
 from processes import find_processes
 
-from kernelkb.actions.kernels.kernels import bench_variant, check_variant
+from kernelkb.actions.kernels.measure_variant import bench_variant, check_variant
 from kernelkb.measure.bench_options import BenchOptions
 
 BATCHING_BODY = """

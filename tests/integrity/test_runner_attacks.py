@@ -8,7 +8,7 @@ import pytest
 from attacks import write_attack
 from slow_examples import mark_slow
 
-from kernelkb.actions.kernels.kernels import bench_variant, check_variant
+from kernelkb.actions.kernels.measure_variant import bench_variant, check_variant
 from kernelkb.measure.bench_options import BenchOptions
 
 TAKEOVER_HEAD = """

@@ -8,21 +8,21 @@ import pytest
 from attacks import write_attack
 
 from kernelkb.actions.comparison.compare_attempts import compare_attempts
+from kernelkb.actions.history import attempts as restore_module
 from kernelkb.actions.history import record_attempt as keep_attempts
-from kernelkb.actions.history import restore_attempt as restore_module
-from kernelkb.actions.history import reuse_bench as known_bench
-from kernelkb.actions.history.attempts import load_attempt_log
+from kernelkb.actions.history import reuse_results as known_bench
+from kernelkb.actions.history.attempts import load_attempt_log, restore_attempt
 from kernelkb.actions.history.record_attempt import describe_state, read_own_files
-from kernelkb.actions.history.restore_attempt import restore_attempt
-from kernelkb.actions.history.reuse_bench import find_known_bench
+from kernelkb.actions.history.reuse_results import find_known_bench
 from kernelkb.actions.kernels.building import build_variant
-from kernelkb.actions.kernels.kernels import bench_variant
+from kernelkb.actions.kernels.measure_variant import bench_variant
 from kernelkb.actions.project.bench_target import prepare
 from kernelkb.actions.sessions.session_brief import MAX_BYTES, brief_session, resume_session
 from kernelkb.actions.sessions.sessions import start_session
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
 from kernelkb.measure.bench_options import BenchOptions
+from kernelkb.model.records.verdict import is_valid
 from kernelkb.record.attempts.rows import create_attempt, digest_content
 from kernelkb.record.attempts.store import open_attempts
 
@@ -163,7 +163,7 @@ def test_a_damaged_history_costs_the_entry_and_is_said_in_one_line(source, capsy
 
 def test_equal_code_is_not_measured_again_and_a_change_is_judged(source, capsys, monkeypatch):
     """A busy machine decides nothing, so that here every valid bench counts."""
-    monkeypatch.setattr(known_bench, "_DECIDED", ("faster", "slower", "inconclusive"))
+    monkeypatch.setattr(known_bench, "is_decided", is_valid)
     monkeypatch.setattr(known_bench, "find_noise_reason", lambda _one: None)
     kernel = source.parent.name
     first = bench_variant(kernel, target="cpu", options=BenchOptions(budget_s=0.3))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelkb.actions.kernels.kernels import bench_prepared
+from kernelkb.actions.kernels.measure_variant import bench_prepared
 from kernelkb.actions.project.bench_target import prepare_loaded
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.loading.kernels import load_kernel_folder

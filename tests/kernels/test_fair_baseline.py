@@ -8,11 +8,11 @@ import torch
 from task_checks import check_task, make_module, make_task
 
 from kernelkb.actions.kernels.foreign_tasks import TASK_OPTIONS, bench_task
-from kernelkb.actions.kernels.kernels import bench_variant
+from kernelkb.actions.kernels.measure_variant import bench_variant
 from kernelkb.actions.project.bench_target import prepare, validate_machine
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
-from kernelkb.measure.bench.fair_baseline import describe_fair_baseline
+from kernelkb.measure.bench.bench_verdict import describe_fair_baseline
 from kernelkb.measure.bench.statistics import Speedup
 from kernelkb.measure.job_specs.runner_specs import make_reduced_rival_specs, make_rival_specs
 from kernelkb.measure.worker.judge.bench.rival_precision import RivalPrecision
@@ -30,7 +30,7 @@ from kernelkb.measure.worker.judge.inputs.hidden_inputs import transform_inputs
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase
 from kernelkb.measure.worker.runner.reduced_precision import convert_tensors, copy_to_out
 from kernelkb.measure.worker.shared.fp32_precision import fp32_precision
-from kernelkb.model.records.accuracy import Accuracy
+from kernelkb.model.records.measurement import Accuracy
 
 SIZE = 96
 # One thread each: threads of one product wait for each other where other tests use the cores.

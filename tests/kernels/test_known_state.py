@@ -7,14 +7,15 @@ import pytest
 from attacks import write_attack
 
 from kernelkb.actions.advice.apply_history import list_tried_changes
-from kernelkb.actions.history import reuse_bench as known_bench
+from kernelkb.actions.history import reuse_results as known_bench
 from kernelkb.actions.history.attempts import load_attempt_log
 from kernelkb.actions.history.change_outcomes import collect_evidence
 from kernelkb.actions.kernels.building import build_variant
-from kernelkb.actions.kernels.kernels import bench_variant
+from kernelkb.actions.kernels.measure_variant import bench_variant
 from kernelkb.cli import main
 from kernelkb.decide.remember import remember_changes
 from kernelkb.measure.bench_options import BenchOptions
+from kernelkb.model.records.verdict import is_valid
 from kernelkb.record.attempts.store import open_attempts
 
 HONEST = "  honest(x, y, rows, cols);\n"
@@ -32,7 +33,7 @@ def source(project):
 @pytest.fixture
 def every_bench_counts(monkeypatch):
     """A busy machine decides nothing."""
-    monkeypatch.setattr(known_bench, "_DECIDED", ("faster", "slower", "inconclusive"))
+    monkeypatch.setattr(known_bench, "is_decided", is_valid)
     monkeypatch.setattr(known_bench, "find_noise_reason", lambda _one: None)
 
 

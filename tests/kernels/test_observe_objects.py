@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kernelkb.actions.init.init_observed import init_observed
-from kernelkb.actions.kernels.kernels import check_variant
+from kernelkb.actions.kernels.measure_variant import check_variant
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import load_kernel
 

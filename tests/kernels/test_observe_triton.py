@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from kernelkb.actions.init.init_observed import init_observed
-from kernelkb.actions.kernels.kernels import bench_variant, check_variant
+from kernelkb.actions.kernels.measure_variant import bench_variant, check_variant
 from kernelkb.actions.project.bench_target import validate_machine
 from kernelkb.loading.kernels import load_kernel
 

@@ -5,7 +5,7 @@ from json import dumps
 
 import pytest
 
-from kernelkb.actions.kernels.kernels import bench_variant, check_variant
+from kernelkb.actions.kernels.measure_variant import bench_variant, check_variant
 from kernelkb.errors import BadValueError, KbError, KnowledgeError
 from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.measure.bench_options import BenchOptions

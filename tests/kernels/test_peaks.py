@@ -3,7 +3,7 @@
 import pytest
 from broken_kernels import make_broken_kernel
 
-from kernelkb.actions.kernels.kernels import bench_variant
+from kernelkb.actions.kernels.measure_variant import bench_variant
 from kernelkb.actions.project.bench_target import validate_machine
 from kernelkb.measure.machine.json_cache import write_cache
 from kernelkb.measure.machine.peaks import get_machine_peaks

@@ -6,7 +6,7 @@ import tempfile
 import pytest
 from processes import find_processes
 
-from kernelkb.actions.kernels.kernels import bench_variant
+from kernelkb.actions.kernels.measure_variant import bench_variant
 from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.judge.timing.plain_answers import (

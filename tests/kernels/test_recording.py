@@ -8,12 +8,16 @@ from types import SimpleNamespace
 import pytest
 from attacks import write_attack
 
+from kernelkb.actions.history.measured_subject import make_record_subject
 from kernelkb.actions.history.record_result import CallRecord, record_result
-from kernelkb.actions.history.recording import make_record_subject
 from kernelkb.actions.history.steps import StepRunner, summarize_bench
 from kernelkb.actions.kernels.building import build_prepared, build_variant
-from kernelkb.actions.kernels.built_variant import bench_built
-from kernelkb.actions.kernels.kernels import bench_variant, check_variant, profile_variant
+from kernelkb.actions.kernels.measure_variant import (
+    bench_built,
+    bench_variant,
+    check_variant,
+    profile_variant,
+)
 from kernelkb.actions.project.bench_target import prepare
 from kernelkb.actions.sessions.sessions import close_session, load_session, start_session
 from kernelkb.measure.bench_options import BenchOptions

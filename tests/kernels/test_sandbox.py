@@ -11,7 +11,7 @@ import pytest
 from broken_kernels import make_broken_kernel
 from processes import find_processes, ignore_signals, wait_for_count
 
-from kernelkb.actions.kernels.kernels import check_variant
+from kernelkb.actions.kernels.measure_variant import check_variant
 from kernelkb.measure.process import candidate_sandbox
 from kernelkb.measure.process.scratch_folders import scratch_folder
 from kernelkb.measure.process.subprocesses import run_supervised

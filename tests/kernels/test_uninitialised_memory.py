@@ -5,7 +5,7 @@ import torch
 from broken_kernels import make_broken_kernel
 from task_checks import check_task, make_module, make_task
 
-from kernelkb.actions.kernels.kernels import check_variant
+from kernelkb.actions.kernels.measure_variant import check_variant
 
 ELEMENTS = 2**20  # of 4 MiB: memory that the system clears
 TASK = make_task("return x * 3.0", f"[torch.rand({ELEMENTS})]")

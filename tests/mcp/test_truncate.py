@@ -85,7 +85,9 @@ def test_a_compiler_error_of_ten_thousand_characters_is_short(project):
 def test_a_bench_against_very_many_rivals_is_short(project, monkeypatch, launch):
     rivals = tuple(Rival(name=f"rival {n}", rejected="no " * 200) for n in range(60))
     made = make_long_bench(rivals=rivals, warnings=tuple(f"note {n} " * 40 for n in range(60)))
-    monkeypatch.setattr("kernelkb.actions.kernels.kernels.bench_variant", lambda *_, **__: made)
+    monkeypatch.setattr(
+        "kernelkb.actions.kernels.measure_variant.bench_variant", lambda *_, **__: made
+    )
     result = call_and_wait("bench_kernel", launch)
     found = result.structured_content
     shown = found if launch is None else found["result"]
@@ -101,7 +103,7 @@ def test_a_bench_against_very_many_rivals_is_short(project, monkeypatch, launch)
 @pytest.mark.parametrize("measurement", ["0" * 32, None])
 def test_a_profile_of_very_many_metrics_is_short(project, monkeypatch, launch, measurement):
     made = make_long_profile(285, measurement)
-    monkeypatch.setattr("kernelkb.actions.kernels.kernels.profile_variant", lambda *_: made)
+    monkeypatch.setattr("kernelkb.actions.kernels.measure_variant.profile_variant", lambda *_: made)
     result = call_and_wait("profile_kernel", launch)
     found = result.structured_content
     shown = found if launch is None else found["result"]
@@ -114,7 +116,7 @@ def test_a_profile_of_very_many_metrics_is_short(project, monkeypatch, launch, m
 
 def test_a_profile_that_fits_goes_into_the_next_call_as_it_is(project, monkeypatch):
     made = make_long_profile(3, None)
-    monkeypatch.setattr("kernelkb.actions.kernels.kernels.profile_variant", lambda *_: made)
+    monkeypatch.setattr("kernelkb.actions.kernels.measure_variant.profile_variant", lambda *_: made)
     follow = call_and_wait("profile_kernel").structured_content["next"][0]
     given = follow.removeprefix("recommend_fix(target='cpu', metrics=").removesuffix(")")
 

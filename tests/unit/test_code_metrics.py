@@ -6,7 +6,7 @@ import pytest
 from machine_code import make_function, unpack_report
 
 from kernelkb.actions.advice.recommend_report import recommend_from_report
-from kernelkb.actions.kernels.built_variant import OpenBench
+from kernelkb.actions.kernels.measure_variant import OpenBench
 from kernelkb.cli import main
 from kernelkb.measure.bench_options import DEFAULT_OPTIONS
 from kernelkb.model.records.measurement import Bench, Build, KernelResources

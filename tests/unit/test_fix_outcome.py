@@ -15,19 +15,18 @@ from kernelkb.actions.history.fix_outcome import (
     make_decisions,
     predict_combined_speedup,
 )
-from kernelkb.actions.kernels.triage_variant import drop_noisy_speedup
+from kernelkb.actions.kernels.triage import drop_noisy_speedup
 from kernelkb.cli.screen import print_triage
 from kernelkb.decide.recommend import recommend
 from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.kernels import load_kernel
-from kernelkb.measure.bench.disturbances import find_disturbance
+from kernelkb.measure.bench.bench_verdict import find_disturbance
 from kernelkb.measure.bench.statistics import Speedup
 from kernelkb.measure.bench.timing_analysis import FilteredPairs
 from kernelkb.model.answers.triage import Triage, VariantResult
 from kernelkb.model.entries.learned import PRIOR_SHARE, LearnedCatalogue
 from kernelkb.model.kernels.kernel import Variant
-from kernelkb.model.records.clocks import Clocks
-from kernelkb.model.records.measurement import DISTURBANCE_TEXT, Bench, Profile
+from kernelkb.model.records.measurement import DISTURBANCE_TEXT, Bench, Clocks, Profile
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.record.learn import learn_from_sessions

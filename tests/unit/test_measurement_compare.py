@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kernelkb.measure.bench.statistics import paired_speedup
 from kernelkb.model.records.history import SubjectRecord
-from kernelkb.model.records.resource_use import ResourceUse
+from kernelkb.model.records.measurement import ResourceUse
 from kernelkb.record.measurements.compare import compute_comparison
 from kernelkb.record.measurements.identity import create_measurement
 from kernelkb.render.text.resource_use import describe_compared_use, describe_memory_growth

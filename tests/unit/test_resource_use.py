@@ -5,14 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelkb.device_math.parse_size import format_size
-from kernelkb.measure.bench.resource_use import (
+from kernelkb.measure.bench.bench import (
     compute_joules_per_call,
     describe_memory_excess,
     make_resource_use,
 )
 from kernelkb.measure.machine.gpu_telemetry import GpuSample
-from kernelkb.model.records.measurement import Bench
-from kernelkb.model.records.resource_use import ResourceUse
+from kernelkb.model.records.measurement import Bench, ResourceUse
 from kernelkb.render.text.measurements import format_bench_lines
 
 MIB = 2**20

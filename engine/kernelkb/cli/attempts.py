@@ -78,7 +78,7 @@ def run_restore(options: Namespace) -> int:
     kb restore 3f2a91c0
     kb restore --best row_softmax
     """
-    from kernelkb.actions.history.restore_attempt import restore_attempt
+    from kernelkb.actions.history.attempts import restore_attempt
     from kernelkb.cli.output import print_record
     from kernelkb.errors import BadValueError
     from kernelkb.render.text.attempts import build_restored_object, format_restored

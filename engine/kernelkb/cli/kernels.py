@@ -190,7 +190,7 @@ def _refuse_ignored(options: Namespace) -> None:
 
 
 def _bench_kernel(options: Namespace) -> Bench:
-    from kernelkb.actions.kernels.kernels import bench_variant
+    from kernelkb.actions.kernels.measure_variant import bench_variant
     from kernelkb.measure.bench_options import DEFAULT_OPTIONS, BenchOptions
 
     how = BenchOptions(
@@ -234,7 +234,7 @@ def run_profile(options: Namespace) -> int:
 
     kb profile row_softmax --target cpu
     """
-    from kernelkb.actions.kernels.kernels import profile_variant
+    from kernelkb.actions.kernels.measure_variant import profile_variant
     from kernelkb.actions.sessions.follow_steps import step_after_profile
     from kernelkb.cli.output import interruptible_measurement, print_json, print_lines, print_result
     from kernelkb.measure.bench_options import BenchOptions

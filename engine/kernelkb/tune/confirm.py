@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from kernelkb.actions.kernels.built_variant import check_built, make_untimed_bench
+from kernelkb.actions.kernels.measure_variant import check_built, make_untimed_bench
 from kernelkb.actions.project.bench_target import BenchTarget
 from kernelkb.measure.bench.bench import bench
 from kernelkb.measure.bench.statistics import paired_speedup

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from kernelkb.actions.history.measured_subject import sources_digest
 from kernelkb.actions.history.record_result import log_entry, machine_fields
-from kernelkb.actions.history.recording import sources_digest
 from kernelkb.model.kernels.tuning import (
     ConvergencePoint,
     Rejection,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kernelkb.actions.history.recording import find_session, make_record_subject
+from kernelkb.actions.history.measured_subject import find_session, make_record_subject
 from kernelkb.actions.project.bench_target import get_project_path, resolve_workload
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.measure.build.build import build

@@ -60,7 +60,7 @@ async def bench_kernel(
         return await run_long_call(ctx, BenchResult, call, judge)
 
     def work() -> BenchResult:
-        from kernelkb.actions.kernels.kernels import bench_variant
+        from kernelkb.actions.kernels.measure_variant import bench_variant
         from kernelkb.measure.bench_options import BenchOptions
         from kernelkb.render.text.measurements import describe_bench
 

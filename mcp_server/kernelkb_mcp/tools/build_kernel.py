@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kernelkb.measure.machine.environment import TargetChoice
     from kernelkb.model.records.attempt import Attempt
     from kernelkb.model.records.measurement import Build
-    from kernelkb.record.attempts.views import RestoredAttempt
+    from kernelkb.record.attempts.tree import RestoredAttempt
 
 TITLE = "Build a kernel variant"
 # Not destructive: a restore keeps the files that it replaces. Not idempotent: ``best`` may name
@@ -100,7 +100,7 @@ def _refuse_mixture(
 def _restore_and_build(
     attempt: str, kernel: str, variant: str | None, target: TargetChoice, arch: str | None
 ) -> BuildResult:
-    from kernelkb.actions.history.restore_attempt import restore_attempt
+    from kernelkb.actions.history.attempts import restore_attempt
     from kernelkb.actions.kernels.building import build_variant
     from kernelkb.render.text.attempts import build_restored_object
 
@@ -115,7 +115,7 @@ def _restore_and_build(
 
 
 def _find_attempt(word: str, kernel: str, variant: str | None, target: TargetChoice) -> Attempt:
-    from kernelkb.actions.history.restore_attempt import find_attempt_to_restore
+    from kernelkb.actions.history.attempts import find_attempt_to_restore
 
     return find_attempt_to_restore(word, kernel, variant, target)
 

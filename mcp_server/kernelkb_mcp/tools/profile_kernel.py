@@ -36,7 +36,7 @@ async def profile_kernel(
     )
 
     def work() -> ProfileResult:
-        from kernelkb.actions.kernels.kernels import profile_variant
+        from kernelkb.actions.kernels.measure_variant import profile_variant
 
         result = profile_variant(kernel, variant, target, workload)
         return (

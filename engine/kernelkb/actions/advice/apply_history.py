@@ -17,7 +17,7 @@ from kernelkb.model.answers.recommendation import KernelAnswer
 from kernelkb.model.answers.report_facts import SimilarCase
 from kernelkb.model.records.attempt import AttemptId
 from kernelkb.record.attempts.store import AttemptStore, open_attempts
-from kernelkb.record.attempts.stuck import Stuck, find_stuck
+from kernelkb.record.attempts.tree import Stuck, find_stuck
 
 MAX_SIMILAR = 3
 """Similar kernels in an answer."""

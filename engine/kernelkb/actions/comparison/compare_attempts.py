@@ -16,8 +16,7 @@ from kernelkb.model.answers.report_comparison import ReportComparison
 from kernelkb.model.records.attempt import Attempt
 from kernelkb.model.records.history import PairwiseComparison
 from kernelkb.record.attempts.store import AttemptStore, open_attempts
-from kernelkb.record.attempts.tree import AttemptNode, build_tree
-from kernelkb.record.attempts.views import AttemptDifference
+from kernelkb.record.attempts.tree import AttemptDifference, AttemptNode, build_tree
 from kernelkb.record.measurements.compare import compute_comparison
 from kernelkb.record.measurements.store import open_store
 

@@ -1,15 +1,30 @@
-"""Shows the attempts at a kernel: their tree, and the best of them."""
+"""Shows the attempts at a kernel, their tree and the best of them; writes one back."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kernelkb.actions.history.record_attempt import find_parent, identify_checkout
 from kernelkb.actions.project.bench_target import get_project_path
-from kernelkb.errors import BadValueError, NextStep
-from kernelkb.loading.kernels import load_kernel
-from kernelkb.model.records.attempt import AttemptId
+from kernelkb.errors import BadValueError, DatabaseError, KbError, NextStep, UnknownNameError
+from kernelkb.loading.kernels import load_kernel, select_variant
+from kernelkb.measure.machine.environment import TargetChoice
+from kernelkb.model.records.attempt import Attempt, AttemptEvent, AttemptId
+from kernelkb.record.attempts.rows import create_attempt, create_event, digest_content
 from kernelkb.record.attempts.store import AttemptStore, open_attempts
-from kernelkb.record.attempts.stuck import find_stuck
-from kernelkb.record.attempts.tree import AttemptTree, build_tree
-from kernelkb.record.attempts.views import AttemptLog
+from kernelkb.record.attempts.tree import (
+    AttemptLog,
+    AttemptTree,
+    RestoredAttempt,
+    build_tree,
+    find_stuck,
+)
+from kernelkb.render.text.attempts import ID_DIGITS
+from kernelkb.safety.exchange_files import exchange_file
+from kernelkb.safety.storage import describe_write_cure
+from kernelkb.safety.workspace import read_bytes, resolve_inside
 
 MAX_SHOWN = 50
 """Attempts that are read for a tree, the newest."""
@@ -64,3 +79,179 @@ def find_best_attempt(store: AttemptStore, kernel: str) -> AttemptId:
         times_one = NextStep("bench", {"kernel": kernel}, "times one")
         raise BadValueError(f"no valid time of {kernel} is in its history", times_one)
     return best
+
+
+BEST = "best"
+"""The word that selects the fastest attempt."""
+
+
+def find_attempt_to_restore(
+    word: str, kernel: str, variant: str | None = None, target: TargetChoice = "auto"
+) -> Attempt:
+    """Return the attempt at a kernel that is to be written back; writes nothing.
+
+    Args:
+        word: Its id, or the beginning of it; ``best``: the fastest one.
+        kernel: The kernel that it has to be of.
+        variant: The variant likewise; None: any.
+        target: The target likewise; ``auto``: any.
+
+    Raises:
+        UnknownNameError: There is no such kernel or attempt.
+        BadValueError: Several ids begin like this, none was timed, or it is of another kernel,
+            variant or target.
+        DatabaseError: The database cannot be read.
+    """
+    with open_attempts(get_project_path(), writes=False) as store:
+        chosen = _find_attempt(store, word, kernel)
+    name = chosen.id[:ID_DIGITS]
+    if chosen.kernel != kernel:
+        wrong = f"{name} is an attempt at {chosen.kernel}, not at {kernel}"
+        raise BadValueError(wrong, NextStep("log", {"kernel": kernel}, "lists those"))
+    if variant not in (None, chosen.variant):
+        wrong = f"{name} is of variant {chosen.variant}, not {variant}"
+        raise BadValueError(f"{wrong}; leave variant out, or restore another attempt")
+    if target not in ("auto", chosen.target):
+        wrong = f"{name} is for {chosen.target}, not {target}"
+        raise BadValueError(f"{wrong}; leave target out, or restore another attempt")
+    return chosen
+
+
+def _find_attempt(store: AttemptStore, word: str, kernel: str) -> Attempt:
+    """Return the attempt by its id among those of the kernel, else among all."""
+    if word == BEST:
+        return store.find(find_best_attempt(store, kernel))
+    try:
+        return store.find(word, kernel)
+    except UnknownNameError as unknown:
+        if not store.count(kernel):
+            load_kernel(kernel, get_project_path())
+        with suppress(UnknownNameError):
+            return store.find(word)
+        raise unknown from None
+
+
+def restore_attempt(word: str | None = None, kernel: str | None = None) -> RestoredAttempt:
+    """Write the files of an attempt back, byte for byte.
+
+    What is there now is kept first. A file that changes meanwhile is kept, too: each file
+    changes places with the one that is there, and that one is read afterwards.
+
+    Args:
+        word: Id of the attempt, or its beginning; None: the fastest one of ``kernel``.
+        kernel: The kernel of that one.
+
+    Raises:
+        UnknownNameError: No such attempt, or its files were not kept here.
+        BadValueError: Neither is given, or a file cannot be written or kept.
+        DatabaseError: The database fails; no file was changed.
+
+    Returns:
+        What was written; its ``unrecorded`` says why the history does not hold it, if that failed.
+    """
+    if word is None and kernel is None:
+        raise BadValueError("name an attempt: kb restore ID, or kb restore --best KERNEL")
+    project = get_project_path()
+    with open_attempts(project, writes=False) as store:
+        chosen = store.find(find_best_attempt(store, kernel or "") if word is None else word)
+    with open_attempts(project) as store:
+        contents = {name: store.read_file(key) for name, key in chosen.files.items()}
+        paths = {name: _resolve(project, name) for name in contents}
+        present = {name: read_bytes(path) for name, path in paths.items() if path.is_file()}
+        kept = _keep(store, project, chosen, present)
+        written = _write(store, project, chosen, contents, present)
+        unrecorded = None
+        try:
+            store.add((), [_make_event(project, chosen, written)])
+        except DatabaseError as error:  # the files are there all the same
+            unrecorded = str(error)
+    flags = _find_flags(project, chosen)
+    differ = flags is not None and flags != chosen.flags
+    return RestoredAttempt(chosen, kept, written, differ, unrecorded)
+
+
+def _resolve(project: Path, name: str) -> Path:
+    """Return the path of a file; an imported attempt may name any."""
+    path = Path(resolve_inside((project / name).resolve(), to_write=True))
+    if not path.is_relative_to(project.resolve()):
+        raise BadValueError(f"{name} lies outside the project; nothing was written")
+    return path
+
+
+def _keep(
+    store: AttemptStore, project: Path, chosen: Attempt, present: dict[str, bytes]
+) -> AttemptId | None:
+    """Keep files as a state of the variant; return its id, or None if it is the chosen one."""
+    draft = create_attempt(
+        kernel=chosen.kernel,
+        variant=chosen.variant,
+        target=chosen.target,
+        files={name: digest_content(content) for name, content in present.items()},
+        flags=_find_flags(project, chosen) or chosen.flags,
+        at=datetime.now(UTC),
+    )
+    if not present or draft.files == chosen.files:
+        return None
+    if draft.id in store.get_many([draft.id]):
+        return draft.id
+    parent = find_parent(store, project, draft, present)
+    store.add([draft.model_copy(update={"parent": parent})], (), present.values())
+    return draft.id
+
+
+def _write(
+    store: AttemptStore,
+    project: Path,
+    chosen: Attempt,
+    contents: dict[str, bytes],
+    present: dict[str, bytes],
+) -> tuple[str, ...]:
+    """Write the files that differ; what was changed since ``present`` was kept is kept again."""
+    written: list[str] = []
+    for name, content in contents.items():
+        path = _resolve(project, name)
+        if present.get(name) == content:
+            continue
+        try:
+            found = exchange_file(path, content)
+        except OSError as error:
+            cure = describe_write_cure(error, "make it writable")
+            done = f"; {', '.join(written)} were written" if written else ""
+            raise BadValueError(
+                f"{name} was not restored: {(error.strerror or '').lower()}; {cure}{done}"
+            ) from error
+        written.append(name)
+        if found not in (None, present.get(name), content):
+            _keep_or_return(store, project, chosen, {**contents, name: found}, name)
+    return tuple(written)
+
+
+def _keep_or_return(
+    store: AttemptStore, project: Path, chosen: Attempt, state: dict[str, bytes], name: str
+) -> None:
+    """Keep a state with one file that was saved during the restore, or write that file back."""
+    try:
+        _keep(store, project, chosen, state)
+    except DatabaseError as error:
+        exchange_file(_resolve(project, name), state[name])
+        raise BadValueError(
+            f"{name} was saved meanwhile, cannot be kept, and is there again: {error}"
+        ) from error
+
+
+def _make_event(project: Path, chosen: Attempt, written: tuple[str, ...]) -> AttemptEvent:
+    return create_event(
+        attempt=chosen.id,
+        kernel=chosen.kernel,
+        kind="restore",
+        origin=identify_checkout(project),
+        found=f"restored {', '.join(written)}" if written else "was there already",
+    )
+
+
+def _find_flags(project: Path, chosen: Attempt) -> tuple[str, ...] | None:
+    try:
+        kernel = load_kernel(chosen.kernel, project).kernel
+        return select_variant(kernel, chosen.target, chosen.variant).flags
+    except KbError:  # the kernel or the variant is gone
+        return None

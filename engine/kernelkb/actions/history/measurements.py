@@ -13,10 +13,10 @@ from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.model.records.history import Measurement, PairwiseComparison, RegressionResult
 from kernelkb.record.attempts.store import open_attempts
-from kernelkb.record.exchange.attempt_transfer import generate_attempts
 from kernelkb.record.exchange.import_export import (
     Format,
     TransferCounts,
+    generate_attempts,
     generate_export,
     import_records,
 )

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.actions.history.recording import find_session, list_variant_files
+from kernelkb.actions.history.measured_subject import find_session, list_variant_files
 from kernelkb.actions.project.bench_target import BenchTarget
 from kernelkb.decide.recognise import compare_lines
 from kernelkb.decide.similar import vectorize_answer

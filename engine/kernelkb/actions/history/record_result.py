@@ -13,8 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kernelkb.actions.history.fix_outcome import make_unapplied_decisions
+from kernelkb.actions.history.measured_subject import (
+    collect_versions,
+    find_session,
+    make_measurement,
+)
 from kernelkb.actions.history.record_attempt import digest_task, identify_checkout
-from kernelkb.actions.history.recording import collect_versions, find_session, make_measurement
 from kernelkb.actions.history.steps import StepRunner, summarize_recommendation
 from kernelkb.actions.project.bench_target import BenchTarget, get_project_path
 from kernelkb.errors import KbError

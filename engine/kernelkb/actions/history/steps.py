@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Protocol, TypedDict, TypeVar
 
-from kernelkb.actions.history.recording import sources_digest
+from kernelkb.actions.history.measured_subject import sources_digest
 from kernelkb.actions.project.bench_target import BenchTarget
 from kernelkb.measure.process.device_queue import queue_wait_s
 from kernelkb.model.answers.recommendation import KernelAnswer

@@ -130,7 +130,7 @@ def build_prepared(bench_target: BenchTarget, options: BenchOptions = DEFAULT_OP
     """
     if not options.keeps:
         return _add_cure(build(bench_target.subject, bench_target.build_root))
-    from kernelkb.actions.history.reuse_build import add_known_state  # loads SQLAlchemy
+    from kernelkb.actions.history.reuse_results import add_known_state  # loads SQLAlchemy
 
     kept = keep_state(bench_target, options.change)
     built = _add_cure(build(bench_target.subject, bench_target.build_root))

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from kernelkb.actions.kernels.building import build_prepared
-from kernelkb.actions.kernels.built_variant import make_untimed_bench
-from kernelkb.actions.kernels.kernels import bench_prepared
+from kernelkb.actions.kernels.measure_variant import bench_prepared, make_untimed_bench
 from kernelkb.actions.project.bench_target import (
     BenchTarget,
     get_project_path,

@@ -22,8 +22,7 @@ from kernelkb.loading.kernels import find_kernel_folder, load_kernel, select_var
 from kernelkb.model.records.attempt import AttemptEvent
 from kernelkb.model.records.session import Session
 from kernelkb.record.attempts.store import open_attempts
-from kernelkb.record.attempts.stuck import describe_way_back, find_stuck
-from kernelkb.record.attempts.tree import AttemptNode, AttemptTree
+from kernelkb.record.attempts.tree import AttemptNode, AttemptTree, describe_way_back, find_stuck
 from kernelkb.record.open_session import find_open_session, find_open_session_for
 from kernelkb.render.text.attempts import ID_DIGITS, describe_outcome
 from kernelkb.render.text.edit_location import describe_place

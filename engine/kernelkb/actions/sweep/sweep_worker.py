@@ -15,19 +15,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.actions.history.recording import collect_versions, make_measurement
+from kernelkb.actions.history.measured_subject import collect_versions, make_measurement
 from kernelkb.actions.history.steps import StepRunner, summarize_build, summarize_check
 from kernelkb.actions.kernels.building import build_prepared
-from kernelkb.actions.kernels.built_variant import check_built
 from kernelkb.actions.kernels.foreign_tasks import (
     TASK_OPTIONS,
     bench_candidate,
     check_source,
     make_task_files,
 )
-from kernelkb.actions.kernels.kernels import (
+from kernelkb.actions.kernels.measure_variant import (
     StepResults,
     build_check_bench,
+    check_built,
     get_or_make_bench,
 )
 from kernelkb.actions.project.bench_target import (

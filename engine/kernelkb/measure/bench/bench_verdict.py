@@ -8,8 +8,6 @@ from typing import Any
 
 from kernelkb.loading.kernels import evaluate_axis_expression
 from kernelkb.measure.bench.bench_faults import describe_leftover_threads, find_cheat
-from kernelkb.measure.bench.disturbances import describe_disturbance, find_disturbance
-from kernelkb.measure.bench.fair_baseline import describe_fair_baseline, make_accuracy
 from kernelkb.measure.bench.statistics import Speedup, decide_verdict
 from kernelkb.measure.bench.timing_analysis import (
     FilteredPairs,
@@ -21,13 +19,17 @@ from kernelkb.measure.bench.timing_analysis import (
     overhead_ns,
 )
 from kernelkb.measure.job_specs.case_specs import output_bytes, working_set_bytes
+from kernelkb.measure.job_specs.runner_specs import PRECISION_TITLES
 from kernelkb.measure.machine.gpu_telemetry import GpuSampler, summarize_clocks, was_throttled
 from kernelkb.measure.machine.peaks import Peaks
 from kernelkb.measure.subject import MeasurementSubject
-from kernelkb.measure.worker.shared.messages.judge_jobs import BenchTimes
+from kernelkb.measure.worker.shared.messages.judge_jobs import (
+    BenchTimes,
+    PrecisionReport,
+    RivalTimes,
+)
 from kernelkb.model.kernels.kernel import Kernel
-from kernelkb.model.records.clocks import Clocks
-from kernelkb.model.records.measurement import Rival
+from kernelkb.model.records.measurement import Accuracy, Clocks, Disturbance, Rival
 
 _FLOOR_MARGIN = 1.2
 """A kernel this factor faster than its floor is impossible: measured peaks vary by less."""
@@ -258,3 +260,128 @@ def _compute_metrics(
         "simd_lanes_count": float(machine.simd_lanes_count),
         "dispatch_us": peaks.dispatch_us,
     }
+
+
+_MAX_INTERVAL_RATIO = 2.0
+"""Upper over lower end of an interval above which others must have used the machine."""
+
+
+def find_disturbance(
+    filtered: FilteredPairs, speedup: Speedup, gpu_clocks: Clocks | None
+) -> Disturbance | None:
+    """Return what disturbed most pairs, or made the interval too wide; heat before contention."""
+    if filtered.is_throttled and gpu_clocks is not None:
+        return "thermal"
+    waited = len(filtered.unthrottled) - len(filtered.clean)
+    if filtered.is_contended and 2 * filtered.gpu_contended_count > waited:
+        return "gpu-contention"
+    if filtered.is_contended:
+        return "cpu-contention"
+    is_unsteady = speedup.high > _MAX_INTERVAL_RATIO * speedup.low
+    return "unsteady-times" if is_unsteady else None
+
+
+def describe_disturbance(
+    filtered: FilteredPairs, disturbance: Disturbance | None, gpu_clocks: Clocks | None
+) -> Iterator[str]:
+    """Yield what disturbed a bench, with counts, and how many pairs were dropped for heat."""
+    count = len(filtered.unthrottled)
+    reasons = ", ".join(gpu_clocks.throttled) if gpu_clocks else ""
+    if disturbance == "gpu-contention":
+        yield (
+            f"the GPU had other work while all processes were stopped, in "
+            f"{filtered.gpu_contended_count} of {count} pairs: something else uses it, or "
+            f"the candidate left work behind; measure again when nothing does"
+        )
+    elif disturbance == "cpu-contention":
+        yield (
+            f"threads waited for cores in {count - len(filtered.clean)} of {count} pairs: "
+            f"something else uses this machine, or they are more than its cores; measure again "
+            f"when it is idle"
+        )
+    elif disturbance == "unsteady-times":
+        yield (
+            f"the interval spans a factor of more than {_MAX_INTERVAL_RATIO:g}, although no thread "
+            f"had to wait for a core: something else uses this machine, or its calls take "
+            f"different times; measure again when it is idle"
+        )
+    elif disturbance == "thermal":
+        yield f"the GPU slowed down in nearly all pairs ({reasons}); measure again when it is cool"
+    if disturbance != "thermal" and gpu_clocks and gpu_clocks.dropped_count:
+        yield f"{gpu_clocks.dropped_count} pairs were dropped: {reasons}"
+
+
+_SAME_ERROR = 1.25
+"""Errors within this factor are reported as the same."""
+
+
+def make_accuracy(bench_times: BenchTimes, speedup: Speedup) -> Accuracy | None:
+    """Return errors, precision of the baseline, and the speedup over the task's own precision.
+
+    Args:
+        bench_times: Of the bench.
+        speedup: Over its baseline.
+
+    Returns:
+        None where no output was compared.
+    """
+    report = bench_times.get("precision")
+    if report is None or report["candidate_error"] is None:
+        return None
+    best = bench_times["rival_name"]
+    base = report["base"]
+    fields: dict[str, Any] = {
+        "candidate_error": report["candidate_error"],
+        "reference_error": report["base_error"],
+        "task_precision": base,
+        "baseline_precision": report["rivals"].get(best, base),
+        "admitted": tuple(dict.fromkeys(report["rivals"].values())),
+    }
+    if best not in report["rivals"]:
+        return Accuracy(**fields)
+    exact, time_ratio = _find_fastest_exact(bench_times, report)
+    return Accuracy(
+        **fields,
+        baseline_error=report["rival_errors"].get(best),
+        exact_baseline=exact,
+        exact_speedup=speedup.point * time_ratio,
+    )
+
+
+def _find_fastest_exact(bench_times: BenchTimes, report: PrecisionReport) -> tuple[str, float]:
+    """Return the fastest rival at the task's own precision, and its time over the baseline's."""
+    uses_graph, times = bench_times["uses_graph"], bench_times["rivals"]
+
+    def call_ns(name: str) -> float:
+        rival: RivalTimes = times[name]
+        return (uses_graph and rival["graph_ns"]) or rival["eager_ns"]
+
+    fastest = min(report["base_rivals"], key=call_ns)
+    return fastest, call_ns(fastest) / call_ns(bench_times["rival_name"])
+
+
+def describe_fair_baseline(
+    accuracy: Accuracy | None, speedup: Speedup, baseline: str
+) -> str | None:
+    """Return both speedups in one sentence, where the baseline computed at reduced precision.
+
+    Args:
+        accuracy: Of ``make_accuracy``.
+        speedup: Over the baseline.
+        baseline: Its name, with its precision.
+    """
+    if accuracy is None or accuracy.exact_speedup is None:
+        return None
+    task = accuracy.task_precision
+    title = PRECISION_TITLES[task] if task else "as the task sets it"
+    return (
+        f"about {accuracy.exact_speedup:.3g}x of {accuracy.exact_baseline} ({title}), "
+        f"{speedup.point:.3g}x of {baseline}, {_compare_errors(accuracy)}"
+    )
+
+
+def _compare_errors(accuracy: Accuracy) -> str:
+    own, other = accuracy.candidate_error, accuracy.baseline_error
+    if not other or not own or 1 / _SAME_ERROR <= other / own <= _SAME_ERROR:
+        return "whose error is the same"
+    return f"whose error is {other:.1e}, the candidate's {own:.1e}"

@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import KernelFolder
 from kernelkb.measure.bench_options import DEFAULT_OPTIONS
-from kernelkb.measure.check.extra_cases import make_extra_case_specs
 from kernelkb.measure.check.hidden_cases import add_distributions, make_hidden_size_cases
 from kernelkb.measure.job_specs.case_specs import (
     format_sizes,
     make_case_spec,
+    make_input_spec,
+    make_output_spec,
     make_tolerances,
     share_module_seed,
 )
@@ -34,7 +35,13 @@ from kernelkb.measure.worker.shared.messages.judge_jobs import (
     CheckReport,
     JudgeResult,
 )
-from kernelkb.measure.worker.shared.messages.specs import CaseSpec, RunnerFailure, RunnerStatus
+from kernelkb.measure.worker.shared.messages.specs import (
+    CaseSpec,
+    Reference,
+    RunnerFailure,
+    RunnerStatus,
+)
+from kernelkb.model.kernels.kernel import ExtraCase
 from kernelkb.model.records.measurement import Build, Check, CheckedCase
 
 """For the candidate, all cases together."""
@@ -296,3 +303,32 @@ def _make_checked_case(result: CaseResult) -> CheckedCase:
         steady=result["is_deterministic"],
         why=reason,
     )
+
+
+def make_extra_case_specs(kernel_folder: KernelFolder, reference: Reference) -> list[CaseSpec]:
+    """Return a case for each of the kernel's ``extra_cases``; none of them tests the comparison.
+
+    Args:
+        kernel_folder: The kernel.
+        reference: Of the job, whose parameters the cases share.
+    """
+    cases = kernel_folder.kernel.extra_cases
+    return [_make_spec(kernel_folder, case, reference) for case in cases]
+
+
+def _make_spec(kernel_folder: KernelFolder, case: ExtraCase, reference: Reference) -> CaseSpec:
+    if reference["kind"] != "module":
+        raise ValueError("extra cases need a reference that is a module")
+    own = reference.copy()
+    own["file"] = str(kernel_folder.folder / case.file)
+    sizes = next(iter(kernel_folder.kernel.workloads.values()))  # its shapes name no axes
+    return {
+        "name": case.name,
+        "selftest": False,
+        "axis_names": list(kernel_folder.kernel.size_axes),
+        "axes": [sizes[axis] for axis in kernel_folder.kernel.size_axes],
+        "inputs": [make_input_spec(array, sizes) for array in case.inputs],
+        "outputs": [make_output_spec(array, sizes) for array in case.outputs],
+        "distributions": [],
+        "reference": own,
+    }

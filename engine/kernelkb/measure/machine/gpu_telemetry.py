@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from kernelkb.measure.machine.nvidia_driver import read_nvml_value
-from kernelkb.model.records.clocks import Clocks
+from kernelkb.model.records.measurement import Clocks
 
 _SAMPLE_PERIOD_S = 0.02
 """Chosen: a bench of one second gets some 50 samples."""

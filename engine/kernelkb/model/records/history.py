@@ -8,8 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from kernelkb.model.base import MeasurementId, Name, Record, SessionId, Slug, Target
-from kernelkb.model.records.measurement import Disturbance
-from kernelkb.model.records.resource_use import ResourceUse
+from kernelkb.model.records.measurement import Disturbance, ResourceUse
 from kernelkb.model.records.verdict import Verdict
 
 MeasurementKind = Literal["build", "check", "bench", "profile", "tune"]

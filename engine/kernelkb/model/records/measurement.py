@@ -7,9 +7,6 @@ from typing import Literal
 from pydantic import AwareDatetime, Field
 
 from kernelkb.model.base import Name, Record, Slug, Target
-from kernelkb.model.records.accuracy import Accuracy
-from kernelkb.model.records.clocks import Clocks
-from kernelkb.model.records.resource_use import ResourceUse
 from kernelkb.model.records.verdict import FailureVerdict, Verdict, is_failure
 
 Status = Literal["ok", "warning", "failure"]
@@ -310,3 +307,75 @@ class Profile(Record):
     unrecorded: str | None = None
     """Why the database has no record of it."""
     seconds: float
+
+
+Precision = Literal["fp32", "tf32", "bf16-products", "bf16", "fp16"]
+"""How fp32 arithmetic is done, most exact first. fp32: as IEEE 754 says. tf32: products of matrices
+and convolutions in TF32. bf16-products: the same in bf16, on CPUs with such instructions. bf16 and
+fp16: weights and inputs are converted, and outputs back."""
+
+
+class Accuracy(Record):
+    """Errors against the fp64 reference, and at which precision the baseline computed.
+
+    An error is the root mean square of the outputs' errors, relative to the outputs' own; of
+    several outputs the largest.
+    """
+
+    candidate_error: float
+    """Of the worst call that was compared."""
+    reference_error: float | None = None
+    """Of the task's own torch code."""
+    task_precision: Precision | None = None
+    """Of the task's own torch code; None where it is not known."""
+    baseline_precision: Precision | None = None
+    """Of the baseline."""
+    admitted: tuple[Precision, ...] = ()
+    """Lower precisions at which torch was timed too: its error there is no larger than the
+    candidate's, or by one bit at most."""
+    baseline_error: float | None = None
+    """Of the baseline, where it computed at one of those."""
+    exact_baseline: str | None = None
+    """The fastest baseline at the task's own precision, where another was faster."""
+    exact_speedup: float | None = None
+    """About what the speedup over that one is: times of a few batches."""
+
+
+class Clocks(Record):
+    """GPU clocks, temperature and throttle reasons (NVML) during the timing."""
+
+    sm_mhz: tuple[float, float]
+    """Lowest and highest."""
+    sm_max_mhz: float
+    temperature_c: float
+    power_w: float
+    throttled: tuple[str, ...] = ()
+    """NVML's reasons for lowered clocks; batches under thermal or power throttling are dropped."""
+    dropped_count: int = 0
+    """Pairs of batches that were dropped for these reasons."""
+
+
+class ResourceUse(Record):
+    """Memory and energy of candidate and baseline, measured in calls outside of the timed batches.
+
+    None stands for what could not be measured.
+    """
+
+    peak_bytes: int | None = None
+    """Peak of one call of the candidate: inputs, outputs and scratch memory."""
+    baseline_peak_bytes: int | None = None
+    """The same of the baseline."""
+    held_bytes: int | None = None
+    """What the candidate's process keeps between calls. On a CPU what it took since its code was
+    loaded, imports included; on a GPU all of its device memory, its CUDA context included."""
+    baseline_held_bytes: int | None = None
+    """The same of the baseline."""
+    joules: float | None = None
+    """Energy of the GPU for one call of the candidate (NVML); None on a CPU."""
+    baseline_joules: float | None = None
+    """The same of the baseline."""
+    step_seconds: dict[Name, float] = Field(default_factory=dict)
+    """The judge's own time by step, from the end of the check on. start: starting processes,
+    importing torch, save what was done beside the check. load: loading the code and its first
+    calls. baselines: choosing the baseline and the batch size. timing: the timed pairs. checks:
+    comparing their outputs. energy and memory: measuring them."""

@@ -23,8 +23,7 @@ from kernelkb.record.attempts.rows import (
     parse_event,
     unpack_file,
 )
-from kernelkb.record.measurements.connections import begin_read, begin_write
-from kernelkb.record.measurements.insert_rows import insert_new
+from kernelkb.record.measurements.connections import begin_read, begin_write, insert_new
 from kernelkb.record.measurements.store import Store, open_engine
 from kernelkb.record.measurements.tables import attempt_events, attempts, source_files
 

@@ -1,23 +1,25 @@
-"""Connects to SQLite or PostgreSQL, and turns driver errors into messages with a cure."""
+"""Connects to SQLite or PostgreSQL, checks and upgrades its tables; errors come with a cure."""
 
 from __future__ import annotations
 
 import re
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, inspect, make_url, text
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from kernelkb.errors import BadValueError, DatabaseError, EnvironmentGapError, NextStep
 from kernelkb.installing import format_install_command
+from kernelkb.progress import report_progress
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.untrusted_text import to_one_line
 from kernelkb.safety.workspace import resolve_inside
@@ -219,3 +221,127 @@ def describe_url(url: URL) -> str:
     if url.get_backend_name() == "sqlite":
         return str(url.database)
     return url.render_as_string(hide_password=True)
+
+
+_MAX_CHECKED_BYTES = 32 * 2**20
+"""Largest file whose pages are checked before a write, which takes 50 ms."""
+
+
+def check_file(url: URL, *, writes: bool) -> None:
+    """Look at a database before it is opened; a new SQLite file and PostgreSQL pass.
+
+    Args:
+        url: The database.
+        writes: Whether records will be added: then an empty file begins anew, and a notice of
+            progress says so.
+
+    Raises:
+        DatabaseError: It is a pipe or a device, at which SQLite would wait or which it would
+            write to; or it is empty, which SQLite leaves no file, and is only to be read.
+    """
+    file = Path(url.database or "")
+    if url.get_backend_name() != "sqlite" or not file.exists():
+        return
+    if not file.is_file():
+        raise DatabaseError(f"{file} is not a regular file; move it away, or {OTHER_DATABASE_HINT}")
+    if file.stat().st_size:
+        return
+    if not writes:
+        raise DatabaseError(
+            f"{file} was empty, as after a crash of the system: nothing is recorded in it; copy a "
+            f"backup over it, or delete it to begin anew"
+        )
+    report_progress(f"{file} was empty: what it held is gone; it begins anew", "notice")
+
+
+def check_pages(engine: Engine) -> None:
+    """Refuse to write to a damaged SQLite file; a large one is not looked at.
+
+    Raises:
+        DatabaseError: SQLite finds damage.
+    """
+    url = engine.url
+    file = Path(url.database or "")
+    if url.get_backend_name() != "sqlite" or file.stat().st_size > _MAX_CHECKED_BYTES:
+        return
+    with begin_read(engine) as connection:
+        found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+    if found != "ok":
+        raise DatabaseError(
+            f"{describe_url(url)}: {to_one_line(str(found))}; {NOTHING_RECORDED}; it is damaged; "
+            f"copy a backup over it, or {OTHER_DATABASE_HINT}"
+        )
+
+
+REVISION = "0003"
+"""The newest revision. A database at this revision does not load alembic, which takes 0.1 s."""
+_LOCK_KEY = 7113_0001
+_OLDER_REVISIONS = frozenset({"0001", "0002"})
+"""Earlier revisions that can be upgraded to this one."""
+
+
+def upgrade(engine: Engine) -> None:
+    """Create the tables, or upgrade them to the newest revision.
+
+    The revision is read again under the write lock, so only one of several processes migrates.
+
+    Raises:
+        DatabaseError: The database cannot be written, or comes from a newer KernelKB.
+    """
+    with begin_read(engine) as connection:
+        found = _read_revision(connection)
+    if found == REVISION:
+        return
+    _refuse_newer(engine, found)
+    with begin_write(engine) as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK_KEY})
+        found = _read_revision(connection)
+        _refuse_newer(engine, found)
+        if found != REVISION:
+            _run_migrations(connection)
+
+
+def _read_revision(connection: Connection) -> str | None:
+    """Return the revision of a database; None for a new database."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
+    return found
+
+
+def _refuse_newer(engine: Engine, found: str | None) -> None:
+    if found is not None and found != REVISION and found not in _OLDER_REVISIONS:
+        raise DatabaseError(
+            f"{describe_url(engine.url)} has revision {found}, and this KernelKB knows up to "
+            f"{REVISION}; update KernelKB, or name another database in KB_DATABASE"
+        )
+
+
+def _run_migrations(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def insert_new(
+    connection: Connection, table: Table, rows: Iterable[dict[str, Any]], *keys: str
+) -> int:
+    """Insert the rows with a new key; return their number.
+
+    Rows are inserted in key order: two writers with different orders could deadlock, and
+    neighbours in a batch share pages of the index.
+    """
+    distinct = {tuple(row[key] for key in keys): row for row in rows}
+    if not distinct:
+        return 0
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    insert = dialect.insert(table)
+    ordered = [distinct[key] for key in sorted(distinct)]
+    insert = insert.on_conflict_do_nothing().execution_options(preserve_rowcount=True)
+    return connection.execute(insert, ordered).rowcount

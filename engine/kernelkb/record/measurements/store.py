@@ -18,14 +18,16 @@ from kernelkb.record.measurements import queries
 from kernelkb.record.measurements.connections import (
     begin_read,
     begin_write,
+    check_file,
+    check_pages,
     describe_url,
+    insert_new,
     make_engine,
     make_read_only_engine,
     resolve_url,
+    upgrade,
 )
-from kernelkb.record.measurements.file_checks import check_file, check_pages
 from kernelkb.record.measurements.identity import is_intact
-from kernelkb.record.measurements.insert_rows import insert_new
 from kernelkb.record.measurements.rows import (
     make_damage_error,
     measurement_row,
@@ -35,7 +37,6 @@ from kernelkb.record.measurements.rows import (
     series_row,
     subject_row,
 )
-from kernelkb.record.measurements.schema import upgrade
 from kernelkb.record.measurements.tables import measurements, promotions, series, subjects
 from kernelkb.safety.workspace import may_write
 

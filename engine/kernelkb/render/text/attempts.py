@@ -10,9 +10,14 @@ from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
     from kernelkb.model.records.attempt import AttemptId, ChangeOutcome
-    from kernelkb.record.attempts.stuck import Stuck
-    from kernelkb.record.attempts.tree import AttemptNode, AttemptTree
-    from kernelkb.record.attempts.views import AttemptDifference, AttemptLog, RestoredAttempt
+    from kernelkb.record.attempts.tree import (
+        AttemptDifference,
+        AttemptLog,
+        AttemptNode,
+        AttemptTree,
+        RestoredAttempt,
+        Stuck,
+    )
 
 ID_DIGITS = 8
 _MAX_WHY = 90

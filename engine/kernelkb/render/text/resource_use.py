@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from kernelkb.device_math.parse_size import format_size
 from kernelkb.model.records.history import Measurement, PairwiseComparison
-from kernelkb.model.records.measurement import Bench
-from kernelkb.model.records.resource_use import ResourceUse
+from kernelkb.model.records.measurement import Bench, ResourceUse
 from kernelkb.model.records.verdict import may_be_noise
 
 _MEMORY_GROWTH, _MIN_GROWTH_BYTES = 1.1, 2**20
