@@ -71,58 +71,68 @@ def load_problems(folder):
     return caught.value.problems
 
 
-@pytest.mark.parametrize(
-    ("name", "old", "new", "message"),
-    [
-        ("effects.yaml", "l1-requests: 1 /", "l1-request: 1 /", "'l1-request'"),
-        ("effects.yaml", "long-scoreboard: 0.25", "long-scorebord: 0.25", "'long-scorebord'"),
-        ("effects.yaml", "follows: issue", "follows: isue", "'isue'"),
-        (
-            "effects.yaml",
-            "use: dram_utilization",
-            "use: dram_utilisation",
-            "unknown metric 'dram_utilisation' (did you mean 'dram_utilization'?)",
-        ),
-        (
-            "effects.yaml",
-            "metric: stall_long_scoreboard",
-            "metric: stall_long_scorebord",
-            "unknown metric 'stall_long_scorebord' (did you mean 'stall_long_scoreboard'?)",
-        ),
-        (
-            "effects.yaml",
-            "l1-requests: 1 / widening",
-            "l1-requests: 1 / widenning",
-            "unknown metric 'widenning' (did you mean 'widening'?)",
-        ),
-        ("effects.yaml", "l1-requests: 1 / widening", "l1-requests: 1 /", "is not a formula"),
-        (
-            "effects.yaml",
-            "time: 1 - wave_loss",
-            "time: 1 - wave_lost",
-            "unknown metric 'wave_lost' (did you mean 'wave_loss'?)",
-        ),
-        (
-            "effects.yaml",
-            "parts: [coalesce,",
-            "parts: [coalesse,",
-            "unknown effect 'coalesse' (did you mean 'coalesce'?)",
-        ),
-        (
-            "fixes/memory-transactions.yaml",
-            "effects: [coalesce-and-spread,",
-            "effects: [coalesce-and-spred,",
-            "unknown effect 'coalesce-and-spred' (did you mean 'coalesce-and-spread'?)",
-        ),
-    ],
-)
-def test_an_unknown_name_is_refused_with_its_line(knowledge_copy, name, old, new, message):
-    line = edit_file(knowledge_copy, name, old, new)
-    (found,) = load_problems(knowledge_copy)
+NO_FORMULA = [
+    ("effects.yaml", "l1-requests: 1 / widening", "l1-requests: 1 /", "is not a formula"),
+]
+UNKNOWN_WORDS = [
+    ("effects.yaml", "l1-requests: 1 /", "l1-request: 1 /", "'l1-request'"),
+    ("effects.yaml", "long-scoreboard: 0.25", "long-scorebord: 0.25", "'long-scorebord'"),
+    ("effects.yaml", "follows: issue", "follows: isue", "'isue'"),
+]
+UNKNOWN_NAMES = [
+    (
+        "effects.yaml",
+        "use: dram_utilization",
+        "use: dram_utilisation",
+        "unknown metric 'dram_utilisation' (did you mean 'dram_utilization'?)",
+    ),
+    (
+        "effects.yaml",
+        "metric: stall_long_scoreboard",
+        "metric: stall_long_scorebord",
+        "unknown metric 'stall_long_scorebord' (did you mean 'stall_long_scoreboard'?)",
+    ),
+    (
+        "effects.yaml",
+        "l1-requests: 1 / widening",
+        "l1-requests: 1 / widenning",
+        "unknown metric 'widenning' (did you mean 'widening'?)",
+    ),
+    (
+        "effects.yaml",
+        "time: 1 - wave_loss",
+        "time: 1 - wave_lost",
+        "unknown metric 'wave_lost' (did you mean 'wave_loss'?)",
+    ),
+    (
+        "effects.yaml",
+        "parts: [coalesce,",
+        "parts: [coalesse,",
+        "unknown effect 'coalesse' (did you mean 'coalesce'?)",
+    ),
+    (
+        "fixes/memory-transactions.yaml",
+        "effects: [coalesce-and-spread,",
+        "effects: [coalesce-and-spred,",
+        "unknown effect 'coalesce-and-spred' (did you mean 'coalesce-and-spread'?)",
+    ),
+]
 
-    assert found.path.endswith(name)
-    assert message in found.message
-    assert found.line == line
+
+@pytest.mark.parametrize(
+    "mistakes",
+    [NO_FORMULA, UNKNOWN_WORDS, UNKNOWN_NAMES],
+    ids=["no formula", "unknown words", "unknown names"],
+)
+def test_mistakes_in_effects_are_refused_with_their_lines(knowledge_copy, mistakes):
+    """Words are looked up where every formula is one, and names where every word is known."""
+    lines = [edit_file(knowledge_copy, name, old, new) for name, old, new, _ in mistakes]
+    problems = load_problems(knowledge_copy)
+
+    for line, (name, _, _, message) in zip(lines, mistakes, strict=True):
+        assert any(
+            p.path.endswith(name) and p.line == line and message in p.message for p in problems
+        ), (message, list(map(str, problems)))
 
 
 def test_the_shipped_effects_need_the_model(knowledge_copy):

@@ -109,6 +109,7 @@ def load_in_process(root, cache):
     return load_compiled_rules(root)["knowledge"]["sha256"]
 
 
+@pytest.mark.slow
 def test_a_fifo_in_place_of_the_cache_is_replaced(knowledge_copy, tmp_path):
     cache = str(tmp_path / "cache")
     with multiprocessing.get_context("spawn").Pool(1) as pool:
@@ -123,6 +124,7 @@ def test_a_fifo_in_place_of_the_cache_is_replaced(knowledge_copy, tmp_path):
     assert kept.is_file()
 
 
+@pytest.mark.slow
 def test_writers_at_the_same_time_leave_one_whole_cache(knowledge_copy, tmp_path):
     cache = str(tmp_path / "cache")
     with multiprocessing.get_context("spawn").Pool(3) as pool:
