@@ -52,8 +52,8 @@ check-rest: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/kb check
-	$(BIN)/kb quickref --check
-	$(BIN)/kb guide --check
+	$(BIN)/kb lab quickref --check
+	$(BIN)/kb lab guide --check
 
 # Node and the suites come from npm, once, below build/; versions: tests/conformance/package.json.
 conformance: $(VENV)/.installed-dev

@@ -21,6 +21,8 @@ import errno
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from kernelkb.commands import spell_command
+
 
 class Problem(NamedTuple):
     """One complaint about one place in one file. Sorts in file order."""
@@ -57,7 +59,7 @@ class NextStep(NamedTuple):
 
     def as_shell_words(self) -> str:
         """Return the shell command alone, to be run as it is if no argument is None."""
-        words = ["kb", self.verb]
+        words = [spell_command(self.verb)]
         for name, value in self.arguments.items():
             is_option = name not in _POSITIONAL_ARGUMENTS or (self.verb, name) in _KERNEL_OPTIONS
             option = [f"--{name.replace('_', '-')}"] if is_option else []

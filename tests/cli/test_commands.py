@@ -10,8 +10,9 @@ import pytest
 from broken_kernels import make_broken_kernel
 from shipped_rules import validate_answer
 
-from kernelkb.cli import COMMANDS, main
+from kernelkb.cli import main
 from kernelkb.cli.session import VERBS
+from kernelkb.commands import COMMANDS, spell_command
 from kernelkb.model.answers.recommendation import Recommendation
 from kernelkb.model.records.measurement import Bench, Build, Environment, Profile
 
@@ -138,7 +139,7 @@ def test_every_command_explains_itself(command):
     done = run(command, "--help")
 
     assert done.returncode == 0
-    assert f"usage: kb {command}" in done.stdout
+    assert f"usage: {spell_command(command)}" in done.stdout
 
 
 # A worker serves until it is stopped, and returns nothing.

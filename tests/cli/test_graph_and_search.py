@@ -1,4 +1,4 @@
-"""``kb graph`` and ``kb search``."""
+"""``kb lab graph`` and ``kb search``."""
 
 import json
 import re

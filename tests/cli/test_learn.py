@@ -1,4 +1,4 @@
-"""kb learn in a project: what it writes, forgets and takes back."""
+"""kb lab learn in a project: what it writes, forgets and takes back."""
 
 import json
 from pathlib import Path

@@ -90,7 +90,7 @@ def test_compare_with_something_unknown_says_where_to_look(project, capsys, word
     record_measurements(project, make_bench())
 
     assert main(["compare", "naive", word]) == 2
-    assert "`kb best` lists them" in capsys.readouterr().err
+    assert "`kb lab best` lists them" in capsys.readouterr().err
 
 
 def test_regress_fails_only_on_a_confirmed_regression(project, capsys):

@@ -249,7 +249,7 @@ def test_a_timed_task_of_a_cancelled_build_ends(four_lanes, tmp_path):
 
 
 class Site:
-    """A scheduler by ``dask scheduler`` and hosts by ``kb worker``, each a process group."""
+    """A scheduler by ``dask scheduler`` and hosts by ``kb lab worker``, each a process group."""
 
     def __init__(self, folder):
         from distributed.security import Security

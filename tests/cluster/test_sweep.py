@@ -1,4 +1,4 @@
-"""``kb sweep``: many kernels on the lanes of a cluster; one that fails costs its own row."""
+"""``kb lab sweep``: many kernels on the lanes of a cluster; one that fails costs its own row."""
 
 import json
 import os

@@ -46,10 +46,16 @@ def sqlite(tmp_path):
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("{", r"all.jsonl:1: Expecting .* kb import reads the JSON Lines that kb export writes"),
-        ('{"kind": "bench"}', "all.jsonl:1: id: field required; kb import reads the JSON Lines"),
-        ("[1]", "all.jsonl:1: .* kb import reads the JSON Lines"),
-        ('{"definition": "gemm"}', "kb import reads the JSON Lines that kb export writes"),
+        (
+            "{",
+            r"all.jsonl:1: Expecting .* kb lab import reads the JSON Lines that kb lab export",
+        ),
+        (
+            '{"kind": "bench"}',
+            "all.jsonl:1: id: field required; kb lab import reads",
+        ),
+        ("[1]", "all.jsonl:1: .* kb lab import reads the JSON Lines"),
+        ('{"definition": "gemm"}', "kb lab import reads the JSON Lines that kb lab export writes"),
     ],
 )
 def test_a_line_of_something_else_is_named(sqlite, tmp_path, line, why):

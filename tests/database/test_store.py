@@ -77,7 +77,7 @@ def test_the_beginning_of_an_id_is_enough(store):
     assert store.get(ones[0].id[:12]) == ones[0]
     with pytest.raises(BadValueError, match="begins the ids of several"):
         store.get(next(a.id[0] for a in ones for b in ones if a.id[0] == b.id[0] and a != b))
-    with pytest.raises(UnknownNameError, match="kb best"):
+    with pytest.raises(UnknownNameError, match="kb lab best"):
         store.get("xyz")
 
 

@@ -27,7 +27,9 @@ def test_the_shipped_lessons_follow_from_the_sessions_that_they_name(monkeypatch
     ]
     found = learn_from_sessions(read, make_entry_lookup(knowledge()), shipped.forgotten)
 
-    assert format_learned_yaml(found) == FILE.read_text(), "run kb learn, then kb quickref --write"
+    assert format_learned_yaml(found) == FILE.read_text(), (
+        "run kb lab learn, then kb lab quickref --write"
+    )
 
 
 def test_loading_is_the_inverse_of_writing():

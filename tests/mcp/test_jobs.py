@@ -103,7 +103,7 @@ def test_an_unknown_handle_names_the_cure_and_the_running_jobs(project, stalled_
     live, answer = run_client(work)
 
     assert answer.is_error
-    for word in ("'bench-0'", "run the tool again", "recommend_fix(run=", "kb history", live):
+    for word in ("'bench-0'", "run the tool again", "recommend_fix(run=", "kb lab history", live):
         assert word in answer.content[0].text
 
 

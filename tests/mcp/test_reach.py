@@ -14,8 +14,8 @@ from measurements import make_bench
 from task_checks import make_module, make_task
 from tool_calls import call_tool, leave_workspace
 
-from kernelkb.actions.project.commands import COMMANDS
 from kernelkb.cli import main
+from kernelkb.commands import COMMANDS
 from kernelkb.record.measurements.store import open_store
 from kernelkb_mcp.server_config import TOOLSETS, ServerConfig, enter_workspace
 from kernelkb_mcp.views.next_call import format_call_for_command

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from kernelkb.cli import COMMANDS, main
+from kernelkb.cli import main
 from kernelkb.cli.screen import _format_row
+from kernelkb.commands import COMMANDS, spell_command
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.record.sessions import list_session_ids, read_session
@@ -100,9 +101,9 @@ def test_every_relative_link_leads_to_a_file_or_a_heading(page):
 
 @page_parameters
 def test_no_kb_command_is_named_that_does_not_exist(page):
-    named = set(re.findall(r"(?:`|\$ |bin/)kb ([a-z]+)\b", read_page(page)))
+    named = set(re.findall(r"(?:`|\$ |bin/)(kb (?:lab )?[a-z]+)\b", read_page(page)))
 
-    assert named <= set(COMMANDS)
+    assert named <= {*map(spell_command, COMMANDS), "kb lab"}
 
 
 @page_parameters

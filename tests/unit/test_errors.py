@@ -42,7 +42,7 @@ from kernelkb_mcp.views.next_call import format_next_call
         ),
         (
             NextStep("history", {"kernel": None}, "lists them"),
-            "`kb history KERNEL` lists them",
+            "`kb lab history KERNEL` lists them",
             "bench_kernel(kernel=...) records one",
         ),
         (

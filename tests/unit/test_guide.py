@@ -8,7 +8,8 @@ import yaml
 
 from kernelkb.actions.knowledge import guide
 from kernelkb.actions.knowledge.guide import find_stale_files, generate_guide_page
-from kernelkb.cli import COMMANDS, build_parser, main
+from kernelkb.cli import build_parser, main
+from kernelkb.commands import COMMANDS, spell_command
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.render.documents.guide import LOOP, PAGES
 from kernelkb_mcp.server_config import TOOLSETS
@@ -23,10 +24,10 @@ def test_the_generated_files_match_the_knowledge():
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_command_that_it_names_exists(name):
-    named = set(re.findall(r"`(?:\.venv/bin/)?kb ([a-z]+)", generate_guide_page(name)))
+    named = set(re.findall(r"`(?:\.venv/bin/)?(kb (?:lab )?[a-z]+)", generate_guide_page(name)))
 
     assert named
-    assert named <= set(COMMANDS)
+    assert named <= set(map(spell_command, COMMANDS))
 
 
 def test_every_step_names_a_tool():
@@ -103,7 +104,9 @@ def test_a_file_that_is_not_fresh_is_named(checkout, capsys):
     capsys.readouterr()
 
     assert main(["guide", "--check"]) == 1
-    assert capsys.readouterr().err.startswith(f"kb: {checkout / 'AGENTS.md'} is stale; run kb gu")
+    assert capsys.readouterr().err.startswith(
+        f"kb: {checkout / 'AGENTS.md'} is stale; run kb lab gu"
+    )
 
 
 def test_generated_guide_files_are_up_to_date(checkout):
@@ -115,7 +118,7 @@ def test_without_a_repository_nothing_is_written(checkout, capsys):
     (checkout / "pyproject.toml").unlink()
 
     assert main(["guide", "--write"]) == 2
-    assert "kb guide skill prints one" in capsys.readouterr().err
+    assert "kb lab guide skill prints one" in capsys.readouterr().err
     assert list(checkout.iterdir()) == []
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shipped_rules import graph, knowledge
 
-from kernelkb.actions.project.commands import COMMANDS
+from kernelkb.actions.knowledge.search import describe_commands
 from kernelkb.cli.knowledge import SEARCH_KINDS as CLI_KINDS
 from kernelkb.graph.search import SEARCH_KINDS, search
 from kernelkb.graph.search_documents import list_documents
@@ -31,7 +31,7 @@ MIN_SHARE = 0.85
 
 @cache
 def list_all_documents():
-    return tuple(list_documents(graph(), knowledge(), COMMANDS))
+    return tuple(list_documents(graph(), knowledge(), describe_commands()))
 
 
 @cache
@@ -83,7 +83,7 @@ def test_the_answers_exist():
 def test_other_names_of_commands_are_those_of_commands():
     named = {e.id for e in knowledge().search_terms.entries if e.id.startswith("kb ")}
 
-    assert named <= {f"kb {name}" for name in COMMANDS}
+    assert named <= set(describe_commands())
 
 
 @pytest.mark.parametrize("bottleneck", knowledge().bottlenecks, ids=lambda b: b.id)

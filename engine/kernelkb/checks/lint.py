@@ -133,11 +133,11 @@ def _find_contradiction(row: LearnedFix) -> str | None:
     mean = PRIOR_SHARE if row.observed is None else row.observed
     share = (row.count * mean + PRIOR_CASES * PRIOR_SHARE) / (row.count + PRIOR_CASES)
     if abs(share - row.calibration) > _ROUNDING_TOLERANCE:
-        return f"calibration is {row.calibration:g}, should be {share:.4f}; run kb learn"
+        return f"calibration is {row.calibration:g}, should be {share:.4f}; run kb lab learn"
     if not row.interval[0] <= row.calibration <= row.interval[1]:
-        return "the calibration lies outside its interval; run kb learn"
+        return "the calibration lies outside its interval; run kb lab learn"
     if not row.succeeded <= row.measured <= row.tried:
-        return "succeeded ≤ measured ≤ tried does not hold; run kb learn"
+        return "succeeded ≤ measured ≤ tried does not hold; run kb lab learn"
     return None
 
 

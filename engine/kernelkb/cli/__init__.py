@@ -9,41 +9,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 
-import kernelkb
-from kernelkb import __version__
-from kernelkb.actions.project.commands import COMMANDS
-from kernelkb.errors import BadValueError, KbError
+from kernelkb.commands import COMMANDS, is_lab_command, spell_command
+from kernelkb.errors import BadValueError, KbError, did_you_mean
 
-_MODULES = {
-    "build": "kernels",
-    "bench": "kernels",
-    "profile": "kernels",
-    "triage": "kernels",
-    "init": "project",
-    "env": "project",
-    "occupancy": "calculators",
-    "roofline": "calculators",
-    "check": "knowledge",
-    "show": "knowledge",
-    "search": "knowledge",
-    "graph": "knowledge",
-    "quickref": "generated",
-    "guide": "generated",
-    "log": "attempts",
-    "diff": "attempts",
-    "restore": "attempts",
-    "tune": "tune",
-    "best": "history",
-    "compare": "history",
-    "regress": "history",
-    "export": "history",
-    "import": "history",
-}
-"""The module of each command that shares one; every other command has a module of its name.
-
-A module defines ``add_NAME_arguments(parser)`` and ``run_NAME(options)`` for each of its commands;
-the docstring of ``run_NAME`` is the description that ``--help`` prints.
-"""
+EXIT_STATUS = "exit status: 0 done, 1 problems found or a gate says stop, 2 could not run"
 
 _SIGPIPE = 13  # POSIX; importing the module signal would cost half a millisecond
 
@@ -82,22 +51,49 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+class CommandParser(argparse.ArgumentParser):
+    """A parser that answers a wrong option itself, with its own usage and the nearest option."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse all arguments; what is left over is an error of this command, not of ``kb``."""
+        options, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(f"unrecognized arguments: {' '.join(rest)}{self._offer_option(rest)}")
+        return options, rest
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Refuse a value that is none of the choices, and name the nearest."""
+        known = [str(choice) for choice in action.choices or ()]
+        if known and value not in (action.choices or ()):
+            offer = did_you_mean(str(value), known) or f" (choose from {', '.join(known)})"
+            raise argparse.ArgumentError(action, f"invalid choice: {value!r}{offer}")
+
+    def _offer_option(self, rest: Iterable[str]) -> str:
+        wrong = next((word.partition("=")[0] for word in rest if word.startswith("-")), None)
+        return did_you_mean(wrong, self._option_string_actions) if wrong else ""
+
+
 def build_parser(names: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
     """Return the parser of ``kb`` with these commands; each imports its module."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="kb",
         description="Turn kernel measurements into the next fix to try.",
-        epilog="exit status: 0 done, 1 problems found or a gate says stop, 2 could not run",
-        formatter_class=argparse.RawDescriptionHelpFormatter,  # else the version's path is broken
+        epilog=EXIT_STATUS,
     )
-    version = f"kb {__version__} in {kernelkb.__path__[0]}".replace("%", "%%")
-    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(prog="kb", dest="command", required=True, metavar="COMMAND")
     for name in names:
-        module = import_module(f"kernelkb.cli.{_MODULES.get(name, name)}")
+        module_name, _, summary = COMMANDS[name]
+        module = import_module(f"kernelkb.cli.{module_name}")
         run = getattr(module, f"run_{name}")
-        command = commands.add_parser(name, help=COMMANDS[name], description=_dedent(run.__doc__))
-        command.formatter_class = argparse.RawDescriptionHelpFormatter
+        command = commands.add_parser(
+            name,
+            prog=spell_command(name),
+            help=summary,
+            description=_dedent(run.__doc__),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         getattr(module, f"add_{name}_arguments")(command)
         command.set_defaults(run=run)
     return parser
@@ -129,10 +125,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run_command(words: list[str]) -> int:
     """Run the command that the words name, and print all of it before this returns or raises."""
     _refuse_odd_words(words)
-    chosen = [word for word in words[:1] if word in COMMANDS]
-    needs_all = not chosen and words[:1] != ["--version"]
+    if words[:1] == ["lab"] and is_lab_command("".join(words[1:2])):
+        words = words[1:]
     try:
-        options = build_parser(COMMANDS if needs_all else chosen).parse_args(words)
+        if not words or words[0] not in COMMANDS:
+            from kernelkb.cli.front_page import answer_without_command
+
+            return answer_without_command(words)
+        options = build_parser(words[:1]).parse_args(words)
         _warn_of_unread_knowledge()
         return int(options.run(options))
     finally:

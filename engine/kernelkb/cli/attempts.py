@@ -37,7 +37,7 @@ def run_log(options: Namespace) -> int:
 
 
 def add_diff_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``kb diff``."""
+    """Add the arguments of ``kb lab diff``."""
     parser.add_argument("a", metavar="BEFORE", help="id of an attempt; kb log lists them")
     parser.add_argument("b", metavar="AFTER", help="id of another")
     add_json_argument(parser)
@@ -46,7 +46,7 @@ def add_diff_arguments(parser: ArgumentParser) -> None:
 def run_diff(options: Namespace) -> int:
     """Print what differs between two attempts: time, machine code, metrics, source.
 
-    kb diff 3f2a91c0 77ab02de
+    kb lab diff 3f2a91c0 77ab02de
     """
     from kernelkb.actions.comparison.compare_attempts import compare_attempts
     from kernelkb.cli.output import print_record

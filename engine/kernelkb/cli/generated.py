@@ -12,7 +12,7 @@ from kernelkb.safety.kernel_name import read_kernel_name
 
 
 def add_quickref_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``kb quickref``."""
+    """Add the arguments of ``kb lab quickref``."""
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--write", action="store_true", help="write knowledge/QUICKREF.md")
     how.add_argument(
@@ -25,10 +25,10 @@ def add_quickref_arguments(parser: ArgumentParser) -> None:
 def run_quickref(options: Namespace) -> int:
     """Print, write or check the quick reference, generated from the knowledge.
 
-    kb quickref            print it
-    kb quickref --write    write knowledge/QUICKREF.md
-    kb quickref --check    is that file fresh?
-    kb quickref --html > sheet.html    a sheet to print: hardware, messages and commands too
+    kb lab quickref            print it
+    kb lab quickref --write    write knowledge/QUICKREF.md
+    kb lab quickref --check    is that file fresh?
+    kb lab quickref --html > sheet.html    a sheet to print: hardware, messages and commands too
     """
     from kernelkb.actions.knowledge.quickref import (
         generate_quickref,
@@ -44,7 +44,7 @@ def run_quickref(options: Namespace) -> int:
     file = write_quickref() if options.write else None
     stale = options.check and not is_quickref_fresh()
     if stale:
-        sys.stderr.write("kb: knowledge/QUICKREF.md is stale; run kb quickref --write\n")
+        sys.stderr.write("kb: knowledge/QUICKREF.md is stale; run kb lab quickref --write\n")
     if options.json:
         print_json(
             {
@@ -60,7 +60,7 @@ def run_quickref(options: Namespace) -> int:
 
 
 def add_guide_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``kb guide``."""
+    """Add the arguments of ``kb lab guide``."""
     parser.add_argument("page", nargs="?", choices=PAGES, help="what to print")
     parser.add_argument(
         "--kernel", metavar="NAME", type=read_kernel_name, help="the kernel that it is about"
@@ -75,17 +75,17 @@ def add_guide_arguments(parser: ArgumentParser) -> None:
 def run_guide(options: Namespace) -> int:
     """Print how an assistant works with KernelKB, generated from the knowledge.
 
-    kb guide session-start --kernel row_softmax
-    kb guide skill         the Agent Skill, which names commands of the shell
-    kb guide --write       write skills/kernelkb, AGENTS.md and docs/commands.md of this repository
-    kb guide --check       are those files fresh?
+    kb lab guide session-start --kernel row_softmax
+    kb lab guide skill     the Agent Skill, which names commands of the shell
+    kb lab guide --write   write skills/kernelkb, AGENTS.md and docs/commands.md of this repository
+    kb lab guide --check   are those files fresh?
     """
     from kernelkb.cli.output import print_json
 
     if bool(options.page) == (options.write or options.check):
         raise BadValueError(f"name one of {', '.join(PAGES)}, or give --write or --check")
     if options.metrics and options.page != "diagnose":
-        raise BadValueError("--metrics is for kb guide diagnose; leave it out")
+        raise BadValueError("--metrics is for kb lab guide diagnose; leave it out")
     if options.kernel and options.page not in ("session-start", "diagnose"):
         raise BadValueError("--kernel is for session-start and diagnose; leave it out")
     if options.page:
@@ -112,5 +112,7 @@ def _write_or_check_files(options: Namespace) -> int:
     elif options.write:
         print_lines(files)
     if options.check and files:
-        sys.stderr.write("".join(f"kb: {file} is stale; run kb guide --write\n" for file in files))
+        sys.stderr.write(
+            "".join(f"kb: {file} is stale; run kb lab guide --write\n" for file in files)
+        )
     return int(options.check and bool(files))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_history_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``kb history``."""
+    """Add the arguments of ``kb lab history``."""
     parser.add_argument("kernel", type=read_kernel_name, help="the kernel's name")
     parser.add_argument("--variant", metavar="ID", help="only this one")
     add_filter_arguments(parser)
@@ -30,7 +30,7 @@ def add_history_arguments(parser: ArgumentParser) -> None:
 def run_history(options: Namespace) -> int:
     """Print what was measured of a kernel, newest first.
 
-    kb history row_softmax --variant vectorized --workload medium
+    kb lab history row_softmax --variant vectorized --workload medium
     """
     from kernelkb.actions.history.measurements import list_measurements
     from kernelkb.cli.output import print_json, print_lines
@@ -52,7 +52,7 @@ def run_history(options: Namespace) -> int:
 
 
 def add_best_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``kb best``."""
+    """Add the arguments of ``kb lab best``."""
     parser.add_argument(
         "kernel", nargs="?", type=read_kernel_name, help="only this one; default: all"
     )
@@ -63,7 +63,7 @@ def add_best_arguments(parser: ArgumentParser) -> None:
 def run_best(options: Namespace) -> int:
     """Print the fastest valid measurement of each kernel, workload and device.
 
-    kb best row_softmax
+    kb lab best row_softmax
     """
     from kernelkb.actions.history.measurements import find_best_measurements
     from kernelkb.cli.output import print_json, print_lines
@@ -157,7 +157,7 @@ def _compare_reports(before: ReportChoice, now: ReportChoice, options: Namespace
 
 
 def add_regress_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``kb regress``."""
+    """Add the arguments of ``kb lab regress``."""
     parser.add_argument(
         "kernel", nargs="?", type=read_kernel_name, help="only this one; default: all"
     )
@@ -186,8 +186,8 @@ def run_regress(options: Namespace) -> int:
     A regression is an interval entirely below --fail-under, or outputs that are now incorrect.
     Exits 1 when something regressed.
 
-    kb regress
-    kb regress row_softmax --fail-under 0.95 --verbose
+    kb lab regress
+    kb lab regress row_softmax --fail-under 0.95 --verbose
     """
     from kernelkb.actions.history.measurements import check_project_regressions
     from kernelkb.cli.output import print_record
@@ -216,7 +216,7 @@ def _parse_ratio(text: str) -> float:
 
 
 def add_export_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``kb export``."""
+    """Add the arguments of ``kb lab export``."""
     parser.add_argument(
         "file",
         nargs="?",
@@ -239,9 +239,9 @@ def add_export_arguments(parser: ArgumentParser) -> None:
 def run_export(options: Namespace) -> int:
     """Write all measurements to a file: JSON Lines lose nothing, the formats of others some.
 
-    kb export measurements.jsonl
-    kb export --format t4 results.json
-    kb export | gzip > measurements.jsonl.gz
+    kb lab export measurements.jsonl
+    kb lab export --format t4 results.json
+    kb lab export | gzip > measurements.jsonl.gz
     """
     from kernelkb.actions.history.measurements import export_to_file
     from kernelkb.cli.output import print_record
@@ -277,15 +277,15 @@ def _print_export(options: Namespace) -> int:
 
 
 def add_import_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``kb import``."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="JSON Lines of kb export")
+    """Add the arguments of ``kb lab import``."""
+    parser.add_argument("file", type=Path, metavar="FILE", help="JSON Lines of kb lab export")
     add_json_argument(parser)
 
 
 def run_import(options: Namespace) -> int:
-    """Add the measurements of a file of kb export. Known measurements are not added twice.
+    """Add the measurements of a file of kb lab export. Known measurements are not added twice.
 
-    kb import measurements.jsonl
+    kb lab import measurements.jsonl
     """
     from kernelkb.actions.history.measurements import import_file
     from kernelkb.cli.output import print_record

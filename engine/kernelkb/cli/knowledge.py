@@ -116,7 +116,7 @@ def run_search(options: Namespace) -> int:
 
 
 def add_graph_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``kb graph``."""
+    """Add the arguments of ``kb lab graph``."""
     parser.add_argument(
         "name", nargs="?", default="performance-gate", help="id of a tree or of a bottleneck"
     )
@@ -128,9 +128,9 @@ def add_graph_arguments(parser: ArgumentParser) -> None:
 def run_graph(options: Namespace) -> int:
     """Draw a decision tree, or a bottleneck with its metrics and fixes, and the path taken.
 
-    kb graph performance-gate --speedup 0.3
-    kb graph memory-hierarchy --bandwidth 0.9 --metric over_fetch=3 --format dot | dot -Tsvg
-    kb graph uncoalesced-global-access --format json
+    kb lab graph performance-gate --speedup 0.3
+    kb lab graph memory-hierarchy --bandwidth 0.9 --metric over_fetch=3 --format dot | dot -Tsvg
+    kb lab graph uncoalesced-global-access --format json
     """
     from kernelkb.actions.knowledge.graph import draw_picture
     from kernelkb.cli.output import print_json, print_lines

@@ -1,4 +1,4 @@
-"""``kb learn``: recompute the calibration of predictions from recorded sessions."""
+"""``kb lab learn``: recompute the calibration of predictions from recorded sessions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kernelkb.cli.options import add_json_argument
 
 
 def add_learn_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``kb learn``."""
+    """Add the arguments of ``kb lab learn``."""
     parser.add_argument(
         "--dry-run", action="store_true", help="print what would change; write nothing"
     )
@@ -22,11 +22,11 @@ def add_learn_arguments(parser: ArgumentParser) -> None:
 def run_learn(options: Namespace) -> int:
     """Recompute the calibration of predictions from sessions; print every number that changed.
 
-    kb learn --dry-run            what would change
-    kb learn                      write knowledge/learned.yaml
-    kb learn --forget SESSION     leave a session out from now on
-    kb learn --unforget SESSION   count it again
-    kb learn --undo               put the file back as it was before
+    kb lab learn --dry-run            what would change
+    kb lab learn                      write knowledge/learned.yaml
+    kb lab learn --forget SESSION     leave a session out from now on
+    kb lab learn --unforget SESSION   count it again
+    kb lab learn --undo               put the file back as it was before
     """
     from kernelkb.actions.sessions.learn import update_learned_file
     from kernelkb.cli.output import print_json, print_lines
@@ -57,7 +57,7 @@ def run_learn(options: Namespace) -> int:
         print_lines(["", "Candidates for patterns; write candidate by hand where it holds"])
         print_lines(format_pattern_candidate_lines(outcome.candidates))
     if outcome.was_written:
-        print_lines(["", f"wrote {outcome.file}; kb learn --undo puts the old candidate back"])
+        print_lines(["", f"wrote {outcome.file}; kb lab learn --undo puts the old candidate back"])
     return 0
 
 
@@ -72,4 +72,4 @@ def _run_undo(options: Namespace) -> None:
     if options.json:
         print_json({"file": str(file), "written": True})
     else:
-        print_lines([f"{file} is as it was before; kb learn --undo once more puts it back"])
+        print_lines([f"{file} is as it was before; kb lab learn --undo once more puts it back"])

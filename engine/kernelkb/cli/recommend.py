@@ -36,7 +36,7 @@ def add_recommend_arguments(parser: ArgumentParser) -> None:
         "--run",
         dest="record",
         metavar="ID",
-        help="a recorded bench or profile, or the beginning of its id; kb history names them; "
+        help="a recorded bench or profile, or the beginning of its id; kb lab history names them; "
         "target, GPU and kernel are the record's",
     )
     parser.add_argument(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_sweep_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``kb sweep``."""
+    """Add the arguments of ``kb lab sweep``."""
     parser.add_argument(
         "kernels",
         nargs="*",
@@ -73,10 +73,10 @@ def run_sweep(options: Namespace) -> int:
 
     Each result is recorded as by kb bench. Exits 1 when one is incorrect, invalid or not run.
 
-    kb sweep
-    kb sweep gemm row_softmax --variant all --workers ssh:node1,node2 --listen 10.0.0.1
-    kb sweep --folder kernels/zoo/low-ilp --check
-    kb sweep --tasks KernelBench/level1 --candidates runs/mine --export level1.json
+    kb lab sweep
+    kb lab sweep gemm row_softmax --variant all --workers ssh:node1,node2 --listen 10.0.0.1
+    kb lab sweep --folder kernels/zoo/low-ilp --check
+    kb lab sweep --tasks KernelBench/level1 --candidates runs/mine --export level1.json
     """
     from kernelkb.cli.output import print_record
     from kernelkb.render.text.sweep import format_sweep

@@ -16,7 +16,7 @@ _ORDER_FIELDS = {"address", "certificate", "key", "pretend_count"}
 
 
 def add_worker_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``kb worker``."""
+    """Add the arguments of ``kb lab worker``."""
     parser.add_argument(
         "address",
         metavar="ADDRESS",
@@ -43,7 +43,7 @@ def run_worker(options: Namespace) -> int:
 
     Runs until Ctrl-C; waits for a scheduler that is not there. `dask scheduler` starts one.
 
-    kb worker tls://node1:8786 --tls-ca-file kb.crt --tls-cert kb.crt --tls-key kb.key
+    kb lab worker tls://node1:8786 --tls-ca-file kb.crt --tls-cert kb.crt --tls-key kb.key
     """
     from kernelkb.cluster.choice import require_packages
 
@@ -113,7 +113,7 @@ def _parse_order(line: str) -> dict[str, Any]:
         order = None
     if not isinstance(order, dict) or not order.keys() >= _ORDER_FIELDS:
         raise BadValueError(
-            "standard input holds no order; `kb worker -` is started by --workers ssh:, and "
-            "kb worker tls://HOST:PORT serves a scheduler"
+            "standard input holds no order; `kb lab worker -` is started by --workers ssh:, and "
+            "kb lab worker tls://HOST:PORT serves a scheduler"
         )
     return order

@@ -38,7 +38,7 @@ class Connection(Protocol):
 
 
 class StartedCluster:
-    """A scheduler in this process, and ``kb worker`` on each host; all end with this process.
+    """A scheduler in this process, and ``kb lab worker`` on each host; all end with this process.
 
     The scheduler cannot die alone, and needs no port to be agreed on.
     """

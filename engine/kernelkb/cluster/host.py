@@ -1,4 +1,4 @@
-"""Serves the lanes of this host to a scheduler: what ``kb worker`` does."""
+"""Serves the lanes of this host to a scheduler: what ``kb lab worker`` does."""
 
 from __future__ import annotations
 

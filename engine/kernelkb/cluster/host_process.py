@@ -1,4 +1,4 @@
-"""Starts ``kb worker`` on a host, here or by ssh, as a process of Dask's SpecCluster."""
+"""Starts ``kb lab worker`` on a host, here or by ssh, as a process of Dask's SpecCluster."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from kernelkb.errors import EnvironmentGapError
 _READY_S = 180
 _CLOSE_S = 10
 READY = "ready"
-"""What ``kb worker -`` prints on its first line of output once its workers have joined."""
+"""What ``kb lab worker -`` prints on its first line of output once its workers have joined."""
 
 
 class HostProcess(ProcessInterface):  # type: ignore[misc]
-    """The workers of one host: ``kb worker -``, a child process or the far end of ssh.
+    """The workers of one host: ``kb lab worker -``, a child process or the far end of ssh.
 
     Not ``distributed.SSHCluster`` (2026.8): it puts the workers' options, the same for all workers
     of a host, and its whole configuration into the command line; certificates cannot be given but
@@ -115,7 +115,7 @@ class HostProcess(ProcessInterface):  # type: ignore[misc]
 
 
 def build_command(host: str | None = None, port: int | None = None) -> list[str]:
-    """Return the command that starts ``kb worker -`` on a host; None is this one.
+    """Return the command that starts ``kb lab worker -`` on a host; None is this one.
 
     ``KB_SSH_COMMAND`` names another ssh, with its options; ``KB_REMOTE_COMMAND`` the kb of the
     hosts, where their PATH has none.

@@ -36,7 +36,7 @@ def list_documents(
     Args:
         graph: That of the knowledge.
         knowledge: The entries, and the words that people use for them.
-        commands: What each command of ``kb`` does, by name.
+        commands: What each command does, by how it is written, such as ``kb bench``.
     """
     also = {entry.id: " ; ".join(entry.also) for entry in knowledge.search_terms.entries}
     groups = [
@@ -77,7 +77,7 @@ def _iter_plain_documents(
     yield from (_describe_device(device) for device in knowledge.devices.devices)
     yield from (_describe_architecture(arch) for arch in knowledge.devices.architectures)
     for name, summary in commands.items():
-        yield Document("command", f"kb {name}", summary, "command", "")
+        yield Document("command", name, summary, "command", "")
 
 
 def _describe_device(device: Device) -> Document:

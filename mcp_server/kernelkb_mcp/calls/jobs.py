@@ -273,7 +273,7 @@ class JobRegistry:
         raise ToolError(
             f"no job {handle!r} on this server, which keeps jobs for {self.retention_s / 60:.0f} "
             "min after they end; run the tool again, or read the record: "
-            "recommend_fix(run=...), kb history; running now: "
+            "recommend_fix(run=...), kb lab history; running now: "
             f"{', '.join(running[:_MAX_LISTED_JOBS]) or 'none'}"
         )
 

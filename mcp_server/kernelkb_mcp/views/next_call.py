@@ -35,7 +35,7 @@ _CALL_FOR_COMMAND = {
     "kb build": "build_kernel(kernel=...)",
     "kb compare": "read_entry(id='A..B')",
     "kb diagnose": "recommend_fix(log=...)",
-    "kb diff": "read_entry(id='attempts/A..B')",
+    "kb lab diff": "read_entry(id='attempts/A..B')",
     "kb env": "read_entry(id='environment')",
     "kb init": "build_kernel(kernel=..., file=...)",
     "kb log": "read_entry(id='attempts/KERNEL')",
@@ -132,6 +132,7 @@ def format_command(command: str, tools: Collection[str]) -> str:
 def _parse_command(command: str) -> NextStep:
     """Return the step that ``NextStep.as_shell_words`` wrote as a command."""
     words = shlex.split(command)[1:]
+    words = words[words[:1] == ["lab"] :]
     size = 2 if " ".join(words[:2]) in _TOOL_FOR_VERB else 1
     verb, words = " ".join(words[:size]), words[size:]
     names = iter(_POSITIONAL.get(verb, ("kernel",)))

@@ -1,4 +1,4 @@
-"""Pages of ``kb guide``, and the files generated from knowledge and command line."""
+"""Pages of ``kb lab guide``, and the files generated from knowledge and command line."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def write_guide_files(parser: ArgumentParser) -> list[Path]:
 def _generate_files(knowledge: Knowledge, parser: ArgumentParser) -> dict[Path, str]:
     root = Path(shipped_folder("knowledge")).parent
     if not (root / "pyproject.toml").is_file():
-        raise BadValueError("the files lie in KernelKB's repository; kb guide skill prints one")
+        raise BadValueError("the files lie in KernelKB's repository; kb lab guide skill prints one")
     skill_files = skill.format_skill_files(knowledge).items()
     return {
         **{root / _SKILL_FOLDER / name: text for name, text in skill_files},

@@ -12,7 +12,7 @@ from pathlib import Path
 from zlib import crc32
 
 from kernelkb import __version__
-from kernelkb.actions.project.commands import COMMANDS
+from kernelkb.commands import COMMANDS, spell_command
 from kernelkb.graph.search import Hit, search
 from kernelkb.graph.search_index import (
     INDEX_SCHEMA,
@@ -46,6 +46,11 @@ def _load_index(content: str) -> SearchIndex:
     return _read_index(path) or _build_and_keep_index(path)
 
 
+def describe_commands() -> dict[str, str]:
+    """Return what each command does, by how it is written."""
+    return {spell_command(name): summary for name, (_, _, summary) in COMMANDS.items()}
+
+
 def _read_index(path: Path) -> SearchIndex | None:
     try:
         # A FIFO, which would wait for a writer, is no file.
@@ -62,7 +67,7 @@ def _build_and_keep_index(path: Path) -> SearchIndex:
     from kernelkb.graph.search_documents import list_documents
 
     knowledge = load_project_knowledge()
-    documents = list_documents(build_graph(knowledge), knowledge, COMMANDS)
+    documents = list_documents(build_graph(knowledge), knowledge, describe_commands())
     index = build_search_index(documents, knowledge.search_terms.get_word_lists())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,7 @@ from kernelkb.safety.paths import find_unread_knowledge, overlay_folder, shipped
 from kernelkb.safety.replace_file import replace_file
 from kernelkb.safety.storage import describe_write_cure
 
-HEADER = "# Written by kb learn from the sessions, which it names; edit those, not this file.\n"
+HEADER = "# Written by kb lab learn from the sessions, which it names; edit those, not this file.\n"
 """First line of the file."""
 """First line of the file."""
 
@@ -87,7 +87,7 @@ def undo_learn() -> Path:
     """
     path, backup = _locate_learned_file(), _backup_path()
     if not backup.is_file():
-        raise SessionError(f"nothing to undo: kb learn has not written {path} here yet")
+        raise SessionError(f"nothing to undo: kb lab learn has not written {path} here yet")
     earlier = backup.read_bytes()
     try:
         _back_up(path, backup)

@@ -1,4 +1,4 @@
-"""``kb sweep``: judges many kernels on all lanes of a cluster, and records what each gave."""
+"""``kb lab sweep``: judges many kernels on all lanes of a cluster, and records what each gave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chooses what ``kb sweep`` judges: variants of kernels, or tasks with their candidates."""
+"""Chooses what ``kb lab sweep`` judges: variants of kernels, or tasks with their candidates."""
 
 from __future__ import annotations
 

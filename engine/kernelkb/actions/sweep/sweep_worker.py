@@ -1,4 +1,4 @@
-"""What workers do for ``kb sweep``: build a variant ahead, judge it on one device, record nothing.
+"""What workers do for ``kb lab sweep``: build ahead, judge on one device, record nothing.
 
 Building ahead only fills the build cache of the host that judges: what is there is used where it
 fits, and otherwise the lane builds itself.

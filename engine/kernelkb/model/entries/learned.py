@@ -59,7 +59,7 @@ class LearnedPhase(Record):
 
 
 class LearnedCatalogue(Record):
-    """The file ``learned.yaml``, which kb learn computes from the sessions alone."""
+    """The file ``learned.yaml``, which kb lab learn computes from the sessions alone."""
 
     fixes: tuple[LearnedFix, ...] = ()
     phases: tuple[LearnedPhase, ...] = ()
@@ -74,7 +74,7 @@ class LearnedCatalogue(Record):
         names += [phase.phase for phase in self.phases]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"{name} has two rows; keep one, or run kb learn")
+                raise ValueError(f"{name} has two rows; keep one, or run kb lab learn")
         return self
 
 

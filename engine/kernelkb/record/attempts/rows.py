@@ -134,6 +134,6 @@ def unpack_file(key: FileDigest, packed: bytes) -> bytes:
 def make_attempt_damage_error(what: str) -> DatabaseError:
     """Return the error for a row whose content does not match its key."""
     return DatabaseError(
-        f"{what} is damaged: it is not what was kept; import it again from a copy that kb export "
-        f"wrote"
+        f"{what} is damaged: it is not what was kept; import it again from a copy that "
+        "kb lab export wrote"
     )

@@ -26,7 +26,7 @@ from kernelkb.record.measurements.store import Store
 Format = Literal["jsonl", "t4", "flashinfer"]
 _CHUNK_SIZE = 1000
 _PROMOTION_KEY = "promotion"
-_CURE = "kb import reads the JSON Lines that kb export writes without --format"
+_CURE = "kb lab import reads the JSON Lines that kb lab export writes without --format"
 
 
 class TransferCounts(NamedTuple):
@@ -77,7 +77,7 @@ def _filter_exportable(
 def import_records(
     store: Store, path: Path, attempts: AttemptStore | None = None
 ) -> TransferCounts:
-    """Add the measurements and attempts of a file of ``kb export`` (JSON Lines).
+    """Add the measurements and attempts of a file of ``kb lab export`` (JSON Lines).
 
     Records before a wrong line stay: once the line is corrected, importing the file again adds the
     rest, for no record is stored twice.

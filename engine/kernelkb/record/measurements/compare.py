@@ -213,7 +213,7 @@ def _draw_median_indices(count: int, seed: int) -> tuple[tuple[int, int], ...]:
 
     The median of a resample needs only these two. Order statistics of uniform numbers follow beta
     distributions, so the middle ones are drawn directly: the same bootstrap as
-    ``kernelkb.measure.bench.statistics``, a hundred times as fast, which ``kb regress`` needs.
+    ``kernelkb.measure.bench.statistics``, a hundred times as fast, which ``kb lab regress`` needs.
     """
     draw = random.Random(seed)  # fixed seed: equal inputs give equal intervals
     lower = (count + 1) // 2

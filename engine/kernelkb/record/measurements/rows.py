@@ -111,7 +111,7 @@ def make_damage_error(measurement: str) -> DatabaseError:
     """Return the error for a record whose content does not match its id."""
     return DatabaseError(
         f"measurement {measurement} is damaged: it is not what was recorded; "
-        f"import it again from a copy that kb export wrote"
+        f"import it again from a copy that kb lab export wrote"
     )
 
 

@@ -1,4 +1,4 @@
-"""Pages of ``kb guide`` and of the MCP prompts, generated from workflow, gates and patterns.
+"""Pages of ``kb lab guide`` and of the MCP prompts, generated from workflow, gates and patterns.
 
 Each page exists in two spellings: ``mcp`` names tools and resources, ``shell`` names commands.
 """
@@ -65,7 +65,7 @@ RULES = (
 
 _CALLS_BY_COMMAND = {
     "kb occupancy": "calculate_limits",
-    "kb quickref": "kb://quickref",
+    "kb lab quickref": "kb://quickref",
     "kb roofline": "calculate_limits",
     "kb session show": "kb://sessions",
 }
@@ -198,7 +198,7 @@ def _format_command(command: str | None, spelling: Spelling) -> str:
 def _strip_arguments(command: str) -> str:
     """Return the command without its arguments: ``kb bench``, ``kb session close``."""
     words = command.split()
-    return " ".join(words[: 3 if words[1:2] == ["session"] else 2])
+    return " ".join(words[: 3 if words[1:2] in (["session"], ["lab"]) else 2])
 
 
 def _find_patterns(knowledge: Knowledge, names: Iterable[str]) -> list[Pattern]:

@@ -226,7 +226,7 @@ def _build_stuck_object(stuck: Stuck) -> dict[str, Any]:
 
 
 def build_difference_object(found: AttemptDifference) -> dict[str, Any]:
-    """Return two attempts side by side as ``kb diff --json`` prints them."""
+    """Return two attempts side by side as ``kb lab diff --json`` prints them."""
     return {
         "before": found.before.attempt.model_dump(mode="json"),
         "after": found.after.attempt.model_dump(mode="json"),
