@@ -32,7 +32,7 @@ COMMANDS = {
         "a report of Nsight Compute as one HTML page: causes, source and machine code",
     ),
     "diagnose": (
-        "diagnose",
+        "calculators",
         "decide",
         "name known failures in the log of a build, a load or a run",
     ),
@@ -59,7 +59,7 @@ COMMANDS = {
         "measure",
         "ratio of two measurements, with its interval; or what changed between two reports",
     ),
-    "variant": ("variant", "measure", "add a variant to a kernel: a copy to change"),
+    "variant": ("project", "measure", "add a variant to a kernel: a copy to change"),
     "tune": (
         "tune",
         "tune",
@@ -114,7 +114,7 @@ COMMANDS = {
         "serve the GPUs of this host to kb tune --workers on another one",
     ),
     "learn": (
-        "learn",
+        "knowledge",
         "KernelKB itself",
         "calibrate predictions from sessions; leave one out again",
     ),
@@ -124,12 +124,12 @@ COMMANDS = {
         "draw a decision tree or an entry's neighbours, with the path taken",
     ),
     "quickref": (
-        "generated",
+        "knowledge",
         "KernelKB itself",
         "the quick reference, generated from the knowledge",
     ),
     "guide": (
-        "generated",
+        "knowledge",
         "KernelKB itself",
         "how an assistant works with KernelKB; writes the Agent Skill",
     ),

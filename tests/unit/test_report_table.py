@@ -5,7 +5,7 @@ from machine_code import unpack_report
 
 from kernelkb.actions.advice.recommend_report import recommend_from_report
 from kernelkb.cli import main
-from kernelkb.cli.answer_screen import print_styled_lines
+from kernelkb.cli.terminal import print_styled_lines
 from kernelkb.render.text.report_table import format_report_table, shorten_name
 
 

@@ -83,7 +83,7 @@ def show_activity(shown: str | None) -> Iterator[Callable[[str], None]]:
     if shown is None or not sys.stderr.isatty():
         yield lambda _: None
         return
-    from kernelkb.cli.live import show_live
+    from kernelkb.cli.terminal import show_live
 
     with show_live(shown) as update:
         yield update

@@ -11,8 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelkb.actions.advice.recommend import recommend_from_metrics
-from kernelkb.cli.gpu_options import add_gpu_fact_arguments, read_gpu_facts
-from kernelkb.cli.options import add_metric_arguments, read_metric_flags
+from kernelkb.cli.options import (
+    add_gpu_fact_arguments,
+    add_metric_arguments,
+    read_gpu_facts,
+    read_metric_flags,
+)
 from kernelkb.errors import BadValueError
 from kernelkb.render.text.answers import format_answer_lines
 from kernelkb.render.text.report_table import format_report_table
@@ -106,7 +110,7 @@ def _print_answers(answers: Sequence[KernelAnswer], options: Namespace) -> None:
     for position, answer in enumerate(shown):
         lines += ["", *format_answer_lines(answer)] if position else format_answer_lines(answer)
     if is_screen:
-        from kernelkb.cli.answer_screen import print_styled_lines  # rich takes 40 ms to import
+        from kernelkb.cli.terminal import print_styled_lines  # rich takes 40 ms to import
 
         print_styled_lines(lines)
     else:

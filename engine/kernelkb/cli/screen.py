@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.text import Text
 
 from kernelkb.actions.history.steps import StepListener
-from kernelkb.cli.live import Activity
 from kernelkb.cli.output import PARTLY_RECORDED, interruptible_measurement, print_lines
+from kernelkb.cli.terminal import Activity
 from kernelkb.model.answers.triage import FixOutcome, Triage
 from kernelkb.model.records.measurement import Environment
 from kernelkb.model.records.session import Step

@@ -1,29 +1,159 @@
-"""The command that searches the configurations of a tunable variant."""
+"""The command that searches the configurations of a tunable variant, on one device or many."""
 
 from __future__ import annotations
 
 import re
+import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelkb.cli.options import add_kernel_arguments, parse_positive_int
-from kernelkb.cli.tune_options import (
-    STOPPED,
-    ignore_trial,
-    make_report,
-    make_tuning_options,
-    parse_only,
-    write_files,
-)
-from kernelkb.cli.tune_workers import search_on_workers
-from kernelkb.cli.workers_options import add_workers_arguments
+from kernelkb.cli.workers_options import add_workers_arguments, open_workers
+from kernelkb.errors import BadValueError
 from kernelkb.tune.strategies.table import DEFAULT_STRATEGY, STRATEGIES
 
 if TYPE_CHECKING:
-    from kernelkb.model.kernels.tuning import TuningResult
+    from kernelkb.cluster.lanes import Lane
+    from kernelkb.model.kernels.tuning import TuningResult, TuningTrial
     from kernelkb.tune.lanes.trial_recorder import ReportTrial
     from kernelkb.tune.plan import TuningPlan
+    from kernelkb.tune.start_search import TuningOptions
+
+
+STOPPED = "interrupted: all trials are kept; the same command goes on"
+
+
+def make_tuning_options(options: Namespace) -> TuningOptions:
+    """Return how long to search, and how."""
+    from kernelkb.tune.start_search import TuningOptions
+
+    return TuningOptions(
+        options.budget,
+        options.trials,
+        options.seed,
+        options.strategy,
+        judge=not options.no_judge,
+        why=options.why,
+    )
+
+
+def parse_only(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Read ``NAME=V,V`` of each ``--only``.
+
+    Raises:
+        BadValueError: It is written in another way.
+    """
+    only = {}
+    for text in texts:
+        found = re.fullmatch(r"([A-Za-z_]\w*)=(-?\d+(?:,-?\d+)*)", text)
+        if found is None:
+            raise BadValueError(f"--only {text!r} names no values; write BLOCK_M=64,128")
+        only[found[1]] = tuple(map(int, found[2].split(",")))
+    return only
+
+
+def ignore_trial(_trial: TuningTrial, _best: TuningTrial | None) -> None:
+    """Show nothing: the result is printed as JSON."""
+
+
+def make_report(plan: TuningPlan, title: str = "") -> ReportTrial:
+    """Return a function that prints a row for each trial.
+
+    Args:
+        plan: What is searched.
+        title: Printed before each row, where several searches run.
+    """
+    from kernelkb.cli.output import print_lines
+    from kernelkb.record.tuning_journal import read_journal
+    from kernelkb.render.text.tuning_progress import TrialTable
+
+    earlier = read_journal(plan.journal) if plan.journal.exists() else ()
+    table = TrialTable(plan.space.values_by_name, plan.default, earlier)
+
+    def show(trial: TuningTrial, best: TuningTrial | None) -> None:
+        print_lines(title + line for line in table.format_trial(trial, best))
+        sys.stdout.flush()  # a pipe would hold the rows back for minutes
+
+    return show
+
+
+def write_files(options: Namespace, plan: TuningPlan, result: TuningResult) -> None:
+    """Write the page, the trials and the table that were asked for."""
+    from kernelkb.tune.result_files import add_to_table, export_trials, write_tuning_page
+
+    if options.page is not None:
+        write_tuning_page(result, options.page)
+    if options.export is not None:
+        export_trials(result, options.export)
+    if options.table is not None:
+        add_to_table(plan, result, options.table)
+
+
+def search_on_workers(options: Namespace) -> int:
+    """Search on workers, and print a result for each model of device."""
+    from kernelkb.actions.project.bench_target import get_project_path
+    from kernelkb.cli.output import interruptible_measurement, print_record
+    from kernelkb.loading.kernels import load_kernel
+    from kernelkb.model.kernels.tuning import TuningResults
+    from kernelkb.render.text.tuning import format_result
+    from kernelkb.tune.on_cluster import SearchRequest, tune_on_cluster
+
+    _refuse_unsupported(options)
+    load_kernel(options.kernel, get_project_path())  # an unknown name starts no worker
+    plans: list[TuningPlan] = []
+
+    def start_report(plan: TuningPlan, lanes: Sequence[Lane]) -> ReportTrial:
+        plans.append(plan)
+        return ignore_trial if options.json else _announce(plan, lanes)
+
+    request = SearchRequest(
+        options.kernel,
+        options.variant,
+        options.target,
+        options.workload,
+        parse_only(options.only),
+    )
+    with (
+        interruptible_measurement(f"tune {options.kernel}", interrupted=STOPPED),
+        open_workers(options) as cluster,
+    ):
+        results = tune_on_cluster(cluster, request, make_tuning_options(options), start_report)
+    for plan, result in zip(plans, results, strict=True):
+        write_files(_name_files(options, result, len(results)), plan, result)
+    lines = [line for one in results for line in (one.device, *format_result(one))]
+    return print_record(TuningResults(results=results), lines, as_json=options.json)
+
+
+def _announce(plan: TuningPlan, lanes: Sequence[Lane]) -> ReportTrial:
+    from kernelkb.cli.output import print_lines
+    from kernelkb.render.text.tuning import format_plan
+
+    print_lines(format_plan(plan.title, plan.space.describe(), plan.space.values_by_name))
+    print_lines(f"  {lane.uuid} of {lane.host}" for lane in lanes)
+    return make_report(plan)
+
+
+def _refuse_unsupported(options: Namespace) -> None:
+    if options.why:
+        raise BadValueError("--why profiles on this host; leave it out with --workers")
+    if options.plan:
+        raise BadValueError("--plan starts no workers; leave --workers out, or name --arch")
+
+
+def _name_files(options: Namespace, result: TuningResult, result_count: int) -> Namespace:
+    """Return options whose files carry the name of the device, where there are several."""
+    if result_count == 1:
+        return options
+    device = re.sub(r"[^a-z0-9]+", "-", result.device.lower()).strip("-")
+    named = {
+        name: path.with_stem(f"{path.stem}-{device}")
+        for name in ("page", "export")
+        if (path := getattr(options, name)) is not None
+    }
+    return Namespace(**{**vars(options), **named})
+
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
