@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from kernelkb.actions.init.init_observed import init_observed
-from kernelkb.actions.kernels.measure_variant import bench_variant, check_variant
+from kernelkb.actions.kernels.measure_variant import check_variant
 from kernelkb.actions.project.bench_target import validate_machine
 from kernelkb.loading.kernels import load_kernel
 
@@ -129,14 +129,14 @@ def test_a_function_that_launches_a_kernel_is_no_reference(project, interpreted_
 
 
 @pytest.mark.gpu
-def test_on_a_gpu_a_recorded_function_can_be_timed_at_once(project, program):
+def test_on_a_gpu_a_recorded_function_is_checked_against_its_recorded_outputs(project, program):
     if not has_gpu():
         pytest.skip("no GPU that torch sees, or no nvcc")
     result = init_observed(program, "ops:softmax")
-    measured = bench_variant(result.kernel, "observed", target="cuda")
+    checked = check_variant(result.kernel, "observed", target="cuda")
 
-    assert result.next == f"kb bench {result.kernel}"
-    assert measured.verdict in ("faster", "slower", "inconclusive"), measured.detail
+    assert result.next == f"kb variant add {result.kernel} mine --from observed"
+    assert checked.status == "correct", checked.detail
 
 
 @pytest.mark.gpu
