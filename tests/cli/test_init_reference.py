@@ -1,4 +1,4 @@
-"""Where no operation is recognised, what the source computes is the reference of other variants."""
+"""What a drafted source computes as it stands is the reference of other variants."""
 
 import pytest
 
