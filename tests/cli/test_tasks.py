@@ -77,6 +77,11 @@ def test_a_kernelbench_candidate_gets_its_verdict(project, tmp_path, how):
     assert found.cure or found.verdict not in ("incorrect", "invalid")
 
 
+@pytest.mark.defends(
+    "H16",
+    attack="a trivial task: the output is constant, or an input has no effect",
+    defence="the task is described first, and its trivialities are reported",
+)
 @pytest.mark.parametrize(
     ("old", "new", "warning"),
     [

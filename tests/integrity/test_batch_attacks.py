@@ -66,6 +66,11 @@ def deep(x):
 """  # fmt: skip
 
 
+@pytest.mark.defends(
+    "H4",
+    attack="correct while checked, not while timed",
+    defence="what is compared is drawn after each batch, and something of every timed call is read",
+)
 @pytest.mark.parametrize(
     "left",
     ["torch.empty(10)", pytest.param("torch.randn(10)", marks=pytest.mark.slow)],
@@ -212,6 +217,14 @@ def steps(x):
 """
 
 
+@pytest.mark.defends(
+    "H3",
+    attack="do the work of many calls in one, then nothing",
+    defence=(
+        "inputs of later calls do not exist yet: long calls are timed one by one; shorter "
+        "ones alone as well as in batches, with the baseline's as the control"
+    ),
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("parts", [1, 3, 8])
 def test_calls_computed_together_are_not_faster(project, parts):
@@ -309,6 +322,11 @@ def deep(x):
 """  # fmt: skip
 
 
+@pytest.mark.defends(
+    "H24",
+    attack="correct only after a pause, or only outside a CUDA graph",
+    defence="calls right after one another are compared; so is a replayed graph",
+)
 @pytest.mark.slow
 @pytest.mark.parametrize("copy", ["", ".clone()"], ids=["one buffer", "new buffers"])
 @pytest.mark.parametrize("pause", ["pass", "time.sleep(0.005)"], ids=["long", "very long"])

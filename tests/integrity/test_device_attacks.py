@@ -71,6 +71,11 @@ def test_timing_attacks_are_incorrect_or_invalid(project, how):
     assert found.detail
 
 
+@pytest.mark.defends(
+    "H6",
+    attack="work on another stream",
+    defence="device-wide synchronisation inside the timed region",
+)
 def test_work_on_an_untimed_stream_is_detected_while_timed(project):
     """Only when it is timed: before, the check would have found it.
 
@@ -125,6 +130,7 @@ def softmax(x):
 """
 
 
+@pytest.mark.defends("H24")
 def test_a_candidate_that_computes_nothing_in_a_graph_is_incorrect(project):
     name = write_attack(project, IDLE_IN_GRAPH_BODY, python=True, returns=True, cuda=True)
     found = bench_variant(name, target="cuda", workload="large", options=BenchOptions(budget_s=0.5))
@@ -216,6 +222,11 @@ def softmax(x):
     assert check_variant(name, target="cuda").status == "kernel-error"
 
 
+@pytest.mark.defends(
+    "H18",
+    attack="uninitialised or out-of-bounds memory that holds plausible values",
+    defence="guard regions, repetition, and compute-sanitizer with `--sanitize`",
+)
 def test_reading_uninitialised_shared_memory_is_incorrect(project):
     name = write_attack(project, HONEST_BODY, cuda=True)
     source = project / "kernels" / name / "candidate.cu"
@@ -254,6 +265,11 @@ __device__ float keep(const float* from) {
 __global__ void rows_kernel("""
 
 
+@pytest.mark.defends(
+    "H22",
+    attack="a persisting-L2 carve-out that survives the rotation",
+    defence="it is reset before each batch; a time below the floor is invalid",
+)
 def test_l2_persistence_hints_do_not_help(project):
     source = project / "kernels" / write_attack(project, HONEST_BODY, cuda=True) / "candidate.cu"
     text = source.read_text().replace("__global__ void rows_kernel(", KEEP_IN_L2_KERNEL.lstrip())
@@ -264,6 +280,11 @@ def test_l2_persistence_hints_do_not_help(project):
     assert sly.candidate_us > max(sly.floor_us, sly.warm_us)
 
 
+@pytest.mark.defends(
+    "M1",
+    attack="a warm L2 poses as DRAM",
+    defence="buffers rotate through more than the cache; warm and cold times are both reported",
+)
 def test_cache_sized_data_is_read_from_dram(project):
     found = bench_variant(
         write_attack(project, HONEST_BODY, cuda=True),
@@ -276,6 +297,11 @@ def test_cache_sized_data_is_read_from_dram(project):
     assert found.warm_us < found.candidate_us
 
 
+@pytest.mark.defends(
+    "M2",
+    attack="flushing the L2 is charged to the kernel",
+    defence="rotation instead of a flush inside the timed region",
+)
 def test_l2_flush_time_is_excluded_from_the_timing(project):
     name = write_attack(project, HONEST_BODY, cuda=True)
     found = bench_variant(name, target="cuda", workload="small", options=BenchOptions(budget_s=1.0))
@@ -284,6 +310,11 @@ def test_l2_flush_time_is_excluded_from_the_timing(project):
     assert any("launch" in warning for warning in found.warnings)
 
 
+@pytest.mark.defends(
+    "M3",
+    attack="eager torch as the only baseline, or one that is more exact than the candidate",
+    defence="the baseline is the fastest rival at the precision that the candidate's error admits",
+)
 def test_the_baseline_is_the_fastest_rival(project, monkeypatch):
     monkeypatch.delenv("TORCH_COMPILE_DISABLE")
     found = bench_variant(
@@ -308,10 +339,25 @@ def test_gpu_clocks_are_recorded(project):
     assert found.clocks.temperature_c > 0
 
 
+@pytest.mark.defends(
+    "M9",
+    attack="broken hardware counters",
+    defence="a kernel of known traffic tests the counters; NaN is unknown, never zero",
+)
 def test_ncu_counters_are_correct_for_known_traffic(project):
     assert describe_counter_error() is None
 
 
+@pytest.mark.defends(
+    "M10",
+    attack="the profiler's duration as run time",
+    defence="`profiled_us` and `kernel_us` are two metrics",
+)
+@pytest.mark.defends(
+    "M11",
+    attack="other code was evaluated",
+    defence="the profile covers the kernels that the variant names, and fails without them",
+)
 def test_a_profile_covers_only_the_kernels_of_the_candidate(project):
     name = write_attack(project, HONEST_BODY, cuda=True)
     path = project / "kernels" / name / "kernel.yaml"

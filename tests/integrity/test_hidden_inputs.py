@@ -291,6 +291,18 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.defends(
+    "R3",
+    attack=(
+        "skip a step that the task's inputs do not need: the maximum of a softmax, a clamp, a sign"
+    ),
+    defence="hidden distributions",
+)
+@pytest.mark.defends(
+    "R4",
+    attack="a number in place of NaN or infinity",
+    defence="hidden distributions; maxima that ignore NaN, as `fmaxf` does, are accepted",
+)
 @pytest.mark.parametrize("name", WRONG)
 def test_what_only_the_own_inputs_pass_fails_on_a_hidden_one(tmp_path, name):
     source, function, distribution = WRONG[name]
@@ -300,6 +312,11 @@ def test_what_only_the_own_inputs_pass_fails_on_a_hidden_one(tmp_path, name):
     assert distribution in found.failed, found
 
 
+@pytest.mark.defends(
+    "R2",
+    attack="zero for most elements, hidden by a few large ones",
+    defence="most elements must be right to 1 % of their own value, unless the reference is not",
+)
 def test_small_elements_are_wrong_although_the_root_mean_square_hides_them(tmp_path):
     case = make_case(tmp_path, make_elementwise("torch.exp(8 * x)"), [[256, 256]])
     found = judge(case, lambda x: torch.where(x > 1.4, torch.exp(8 * x), 0.0))

@@ -80,6 +80,11 @@ def test_a_kernel_may_exclude_other_sizes(project):
     assert make_hidden_size_cases(load_kernel_folder(folder), "cpu") == []
 
 
+@pytest.mark.defends(
+    "R5",
+    attack="right for the sizes in kernel.yaml only",
+    defence="sizes drawn by the judge; a kernel may refuse them",
+)
 def test_a_kernel_that_is_wrong_for_other_sizes_is_incorrect(project):
     wrong = "  if (cols % 32 != 1 && cols % 256) std::memset(y, 0, bytes);\n"
     found = check_variant(write_attack(project, HONEST_BODY + wrong), target="cpu")

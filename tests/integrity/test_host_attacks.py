@@ -199,6 +199,11 @@ def test_integer_inputs_change_before_each_batch(project, inputs):
     )
 
 
+@pytest.mark.defends(
+    "H1",
+    attack="replay of an output that is cached by pointer, id or version",
+    defence="new contents for each batch; timed outputs are re-checked",
+)
 @pytest.mark.parametrize(
     "how",
     mark_slow(
@@ -219,6 +224,21 @@ def test_timing_attacks_are_incorrect_or_invalid(project, how):
     assert found.cure
 
 
+@pytest.mark.defends(
+    "H14",
+    attack="change the inputs, so that the reference agrees",
+    defence="inputs are compared after the call; the reference has its own copy",
+)
+@pytest.mark.defends(
+    "H17",
+    attack="the known answer of one fixed input",
+    defence="many seeds and shapes",
+)
+@pytest.mark.defends(
+    "H21",
+    attack="rely on outputs that the allocator left zero",
+    defence="outputs are poisoned with NaN",
+)
 @pytest.mark.parametrize(
     "how",
     mark_slow(
@@ -237,6 +257,26 @@ def test_incorrect_kernels_fail_the_check(project, how):
     assert found.status == "incorrect", found
 
 
+@pytest.mark.defends(
+    "H8",
+    attack="a lazy tensor that computes in the checker",
+    defence="the judge reads bytes from shared memory, never objects of the candidate",
+)
+@pytest.mark.defends(
+    "H10",
+    attack="the candidate prints its own result",
+    defence="standard output of a candidate is ignored",
+)
+@pytest.mark.defends(
+    "H12",
+    attack="search memory for the expected output",
+    defence="expected values exist only in the judge, computed after the call",
+)
+@pytest.mark.defends(
+    "H13",
+    attack="reuse of freed reference memory",
+    defence="the reference runs in the judge; output memory is poisoned",
+)
 @pytest.mark.parametrize(
     "how",
     mark_slow(
@@ -254,6 +294,11 @@ def test_python_attacks_fail_the_check(project, how):
     assert found.detail
 
 
+@pytest.mark.defends(
+    "H9",
+    attack="patched clocks and event times",
+    defence="the candidate's clock can only refine the judge's",
+)
 @pytest.mark.slow
 def test_a_patched_python_clock_is_invalid(project):
     body = """
@@ -276,6 +321,11 @@ def softmax(x, y):
         assert "the judge's clock" in found.detail
 
 
+@pytest.mark.defends(
+    "H2",
+    attack="cache by a fingerprint of the contents or shape",
+    defence="contents change by whole draws, so a fingerprint never repeats",
+)
 @pytest.mark.slow
 def test_caching_by_input_fingerprint_gains_nothing(project):
     body = """
@@ -295,6 +345,11 @@ def test_caching_by_input_fingerprint_gains_nothing(project):
     assert found.verdict != "faster"
 
 
+@pytest.mark.defends(
+    "H5",
+    attack="slow warm-up, to shrink the number of repetitions",
+    defence="a minimum of pairs; the number of calls follows from timed batches",
+)
 @pytest.mark.slow
 def test_a_slow_first_call_gains_nothing(project):
     body = """
@@ -375,6 +430,11 @@ SANDBOX_ESCAPES = """
 """One candidate tries them all: a code that it returns says which one succeeded."""
 
 
+@pytest.mark.defends(
+    "H11",
+    attack="native patching, ptrace, writing into the harness",
+    defence="another process behind Landlock and seccomp; total time is compared with summed times",
+)
 def test_sandbox_escapes_are_blocked(project):
     found = check_variant(write_attack(project, SANDBOX_ESCAPES + HONEST_BODY), target="cpu")
 

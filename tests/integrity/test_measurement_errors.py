@@ -105,6 +105,11 @@ def make_verdict(times, workload="xlarge", watch=None):
     return Bench(**one.identity_fields, workload=workload, **fields, seconds=1.0)
 
 
+@pytest.mark.defends(
+    "H23",
+    attack="one impossible time distorts an aggregate",
+    defence="the roofline floor is checked for each workload; nothing is aggregated over shapes",
+)
 def test_faster_than_the_roofline_is_invalid():
     found = make_verdict(make_bench_times(0.1 * NS_PER_MS, 0.6 * NS_PER_MS))
 
@@ -414,6 +419,11 @@ def test_leftover_threads_are_invalid_where_they_work_between_calls(idle_ms, ver
     assert any("it started 2 threads while it was timed" in text for text in told)
 
 
+@pytest.mark.defends(
+    "M4",
+    attack="drift of clocks and temperature",
+    defence="clocks are recorded, throttled pairs dropped, candidate and baseline interleaved",
+)
 def test_thermally_throttled_batches_are_dropped():
     times = make_bench_times(0.5 * NS_PER_MS, 0.6 * NS_PER_MS)
     change_batches(
@@ -444,6 +454,11 @@ def test_a_power_cap_drops_no_batches():
     assert (found.clocks.dropped_count, found.clocks.throttled) == (0, ("power cap",))
 
 
+@pytest.mark.defends(
+    "M6",
+    attack="comparison of two points without an interval",
+    defence="paired bootstrap, a minimum effect of 1 %, and a kernel against itself as control",
+)
 def test_a_kernel_against_itself_is_inconclusive():
     verdicts = [
         make_verdict(
@@ -490,6 +505,11 @@ def test_very_noisy_times_are_inconclusive_with_a_warning():
     assert any("something else uses" in warning for warning in found.warnings)
 
 
+@pytest.mark.defends(
+    "M7",
+    attack="a small shape measures the launch",
+    defence="reported as launch bound; CUDA-graph times beside single calls",
+)
 def test_a_tiny_kernel_is_reported_as_launch_bound():
     found = make_verdict(make_bench_times(2e3, 2.5e3, calls=500), workload="tiny")
 

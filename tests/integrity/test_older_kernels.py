@@ -58,6 +58,11 @@ def write_cpp(project, body, *headers):
     return name
 
 
+@pytest.mark.defends(
+    "P1",
+    attack="signals, priorities, cores or limits of the judge and its rivals, by any system call",
+    defence="seccomp, and Landlock's signal scope from Linux 6.12 on",
+)
 @pytest.mark.parametrize("kernel", mark_slow(WEAK, set(WEAK) - {"5.10, without Landlock"}))
 def test_seccomp_alone_keeps_a_candidate_from_other_processes(project, monkeypatch, kernel):
     pretend_kernel(monkeypatch, project, kernel)

@@ -108,6 +108,11 @@ NORM_TASK = make_task(
 )
 
 
+@pytest.mark.defends(
+    "R1",
+    attack="leave out weights and biases, which are ones and zeros",
+    defence="constant parameters are drawn",
+)
 def test_a_candidate_without_the_weights_is_incorrect_and_the_cure_names_one(project):
     found = check_task(project, NORM_TASK, make_module("ModelNew", "return F.layer_norm(x, (48,))"))
 

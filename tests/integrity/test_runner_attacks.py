@@ -157,6 +157,14 @@ EXPECTED_VERDICTS = {
 }
 
 
+@pytest.mark.defends(
+    "H7",
+    attack="a background thread or child does the work later, or ahead",
+    defence=(
+        "the runner is stopped outside its batches; new threads that use CPU time without a "
+        "call are `invalid`, idle ones a note"
+    ),
+)
 @pytest.mark.parametrize(
     "how",
     mark_slow(

@@ -100,6 +100,11 @@ ALLOWED_CALLS = {
 }
 
 
+@pytest.mark.defends(
+    "P2",
+    attack="state that outlives a process: shared memory, queues, semaphores, keys, leases",
+    defence="seccomp",
+)
 @pytest.mark.parametrize("kind", ["forks", "computes"])
 def test_each_system_call_that_reaches_beyond_the_process_is_refused(kind):
     argv = [sys.executable, "-c", RAW_CALLS_PROGRAM, candidate_sandbox.__file__]
@@ -180,6 +185,11 @@ LOCKING_BODY = """
 """
 
 
+@pytest.mark.defends(
+    "P5",
+    attack="a lock on the project's records",
+    defence="they cannot be opened",
+)
 def test_records_of_the_project_cannot_be_opened_and_so_not_locked(project):
     (project / ".kb").mkdir()
     for file in ("sessions/2026-01-01-notes.md", ".kb/measurements.db-shm", "notes.txt"):
@@ -264,6 +274,14 @@ def softmax(x):
 """
 
 
+@pytest.mark.defends(
+    "P4",
+    attack=(
+        "a process that works on beside the rival, under a new pid each moment or a name that"
+        " is no text"
+    ),
+    defence="orphans become the judge's children, which it looks for before anything else is timed",
+)
 @pytest.mark.parametrize(
     "body",
     [
@@ -303,6 +321,11 @@ def vendor(x):
 """
 
 
+@pytest.mark.defends(
+    "P3",
+    attack="a baseline that is killed, so that a slower one is the rival",
+    defence="the bench is `invalid`",
+)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("calls", "end"), [(2, "SIGKILL"), pytest.param(0, "SIGBUS", marks=pytest.mark.slow)]
@@ -383,6 +406,13 @@ finally:
 """
 
 
+@pytest.mark.defends(
+    "P7",
+    attack="hiding its memory, so that the machine is blamed",
+    defence=(
+        "seccomp; and memory that could be read before the code was loaded is the candidate's fault"
+    ),
+)
 def test_a_runner_that_hides_its_memory_is_blamed_and_not_the_machine(project, tmp_path):
     """Where seccomp is absent, so that it can hide.
 
@@ -517,6 +547,11 @@ def skip_on_one_core():
         pytest.skip("there is one core only")
 
 
+@pytest.mark.defends(
+    "P6",
+    attack="other cores for the judge or for `kb`",
+    defence="each restores its own",
+)
 def test_the_judge_takes_back_its_cores_when_a_runner_stops(thread):
     skip_on_one_core()
     before = os.sched_getaffinity(thread)

@@ -81,6 +81,11 @@ def test_configurations_are_built_side_by_side_and_one_that_fails_stops_no_other
     assert len({one.library for one in builds}) == 4
 
 
+@pytest.mark.defends(
+    "M12",
+    attack="a stale build lock blocks, or an old build is loaded",
+    defence="builds are addressed by a hash of their inputs and appear by a rename",
+)
 def test_stale_build_locks_are_ignored(project):
     make_broken_kernel(project, "right")
     first = build_variant("broken", target="cpu")

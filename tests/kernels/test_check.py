@@ -85,6 +85,13 @@ def test_a_missing_entry_point_is_unloadable_with_the_cure(project):
     assert 'extern "C"' in found.cure
 
 
+@pytest.mark.defends(
+    "H15",
+    attack="zeros pass, because outputs are smaller than the tolerance",
+    defence=(
+        "self-test of the judge for each kernel; a tolerance that accepts zeros decides nothing"
+    ),
+)
 def test_a_tolerance_that_accepts_zeros_decides_nothing(project):
     path = make_broken_kernel(project, "right") / "kernel.yaml"
     text = path.read_text().replace("atol: 1.0e-9", "atol: 2.0")

@@ -103,6 +103,13 @@ def test_where_memory_forbids_fp64_the_oracle_is_fp32(expected):
     assert not found.compare([sum_serially(round_to_tf32(a), round_to_tf32(b))])["correct"]
 
 
+@pytest.mark.defends(
+    "M13",
+    attack="relative error of elements near zero",
+    defence=(
+        "an element matches by atol + rtol·abs(reference), with a share that must match and a cap"
+    ),
+)
 @pytest.mark.parametrize(("rows", "count"), [(1, 150), (3, 60), (64, 15)])
 def test_few_sums_may_cancel_and_an_honest_one_still_passes(expected, rows, count):
     draws = [draw_inputs(rows, seed) for seed in range(count)]
@@ -113,6 +120,14 @@ def test_few_sums_may_cancel_and_an_honest_one_still_passes(expected, rows, coun
     assert all(found)
 
 
+@pytest.mark.defends(
+    "H19",
+    attack="fewer digits than asked for",
+    defence=(
+        "the error is compared with the reference's own error in that type; where it is "
+        "allowed, torch computes with as few digits"
+    ),
+)
 @pytest.mark.parametrize(("rows", "count"), [(1, 60), (3, 40), (64, 20)])
 def test_tf32_inputs_are_detected(expected, rows, count):
     seen = 0

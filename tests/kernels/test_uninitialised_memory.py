@@ -13,6 +13,13 @@ ADDS_TO_SCRATCH = "scratch = torch.empty_like(x)\nscratch.add_(x)\nreturn scratc
 CLEARS_SCRATCH = ADDS_TO_SCRATCH.replace("empty_like", "zeros_like")
 
 
+@pytest.mark.defends(
+    "R7",
+    attack=(
+        "read memory that it never wrote: scratch, or shared memory of a GPU, which are often zero"
+    ),
+    defence="both are filled",
+)
 @pytest.mark.parametrize(
     ("body", "status"),
     [

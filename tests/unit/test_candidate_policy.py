@@ -12,6 +12,11 @@ TORCH_KERNEL = (
 )
 
 
+@pytest.mark.defends(
+    "H20",
+    attack="call the library instead of computing",
+    defence="source text and launched kernel names are compared with known libraries",
+)
 @pytest.mark.parametrize(
     "names",
     [
@@ -86,6 +91,11 @@ def test_one_kernel_of_its_own_is_enough_and_none_seen_says_nothing(names):
 FORWARD = "class ModelNew({base}):\n    def forward(self, x):\n"
 
 
+@pytest.mark.defends(
+    "R6",
+    attack="a subclass of the task's model that calls it",
+    defence="source text",
+)
 @pytest.mark.parametrize(
     ("base", "body", "reason"),
     [

@@ -99,6 +99,11 @@ def test_101_percent_does_not_suggest_a_hundredth():
     assert "0.01" not in str(caught.value)
 
 
+@pytest.mark.defends(
+    "M8",
+    attack="constants of another GPU",
+    defence="the device is queried, peaks are measured, an unknown GPU is rejected",
+)
 def test_an_unknown_gpu_is_offered_the_near_one():
     with pytest.raises(UnknownNameError, match="unknown GPU 'h100-smx' \\(did you mean"):
         resolve_device(program(), "h100-smx")
