@@ -64,6 +64,20 @@ _REPOSITORY_RULES = (
 )
 
 
+_PLACES_BY_TASK = (
+    ("a wrong or missing cause, fix, threshold", "knowledge/; then kb check"),
+    ("an answer: its order, gain, next steps", "kernelkb/decide/, kernelkb/actions/advice/"),
+    ("a verdict, a time, a wrong answer", "kernelkb/measure/README.md, then measure/worker/judge/"),
+    ("a build or a log that is not understood", "kernelkb/measure/build/, knowledge/symptoms/"),
+    ("what a report or machine code says", "kernelkb/profiles/, kernelkb/sass/"),
+    ("what is kept and learnt", "kernelkb/record/, kernelkb/actions/history/"),
+    ("kb init", "kernelkb/actions/init/, kernelkb/scaffold/"),
+    ("kb tune", "kernelkb/tune/"),
+    ("a command; a tool of the server", "kernelkb/cli/; kernelkb_mcp/tools/"),
+    ("a worked example of a change", "docs/contributing.md"),
+)
+
+
 def format_skill_files(knowledge: Knowledge) -> dict[str, str]:
     """Return the skill's files: file name to text."""
     return {
@@ -119,6 +133,8 @@ def _format_agents(knowledge: Knowledge) -> Iterator[str]:
         "",
     )
     yield from (f"- `{command}`: {gives}" for command, gives in _REPOSITORY_COMMANDS)
+    yield from ("", "## Where to look", "", "kernelkb is in engine/, kernelkb_mcp in mcp_server/.")
+    yield from ("", *(f"- {task}: {place}" for task, place in _PLACES_BY_TASK))
     yield from ("", "## Rules", "", *(f"- {rule}" for rule in _REPOSITORY_RULES))
     yield from ("", "## To optimise a kernel here", "", *format_loop_lines("shell"), "")
     yield from (f"- {rule}" for rule in RULES)
