@@ -22,11 +22,8 @@ from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult, 
 from kernelkb.model.records.measurement import Bench
 from kernelkb.record.tuning_journal import TuningJournal, open_journal
 from kernelkb.tune.confirm import AS_IT_IS, ROUNDS, choose_candidates, rank_by_turns
-from kernelkb.tune.lanes.cluster_search import ClusterSearch
-from kernelkb.tune.lanes.device_search import DeviceSearch
-from kernelkb.tune.lanes.lane_use import LaneUse
-from kernelkb.tune.lanes.trial_recorder import ReportTrial, TrialRecorder
-from kernelkb.tune.lanes.worker import (
+from kernelkb.tune.lanes.cluster_lanes import ClusterLanes
+from kernelkb.tune.lanes.lane_tasks import (
     LaneFacts,
     LaneTrial,
     SearchJob,
@@ -36,6 +33,9 @@ from kernelkb.tune.lanes.worker import (
     judge_on_lane,
     keep_kernel,
 )
+from kernelkb.tune.lanes.lane_use import LaneUse
+from kernelkb.tune.lanes.search_loop import DeviceSearch, run_searches
+from kernelkb.tune.lanes.trial_recorder import ReportTrial, TrialRecorder
 from kernelkb.tune.outcome import conclude, make_result
 from kernelkb.tune.plan import (
     TuningPlan,
@@ -130,7 +130,7 @@ def _search(
 ) -> tuple[TuningResult, ...]:
     deadline = started + options.budget_s * (1 - CONFIRM_SHARE)
     searches = [one.search for one in running]
-    ClusterSearch(cluster, sources, job, searches).run(deadline, options.max_trials)
+    run_searches(ClusterLanes(cluster, sources, job), searches, deadline, options.max_trials)
     confirmed = _confirm(cluster, sources, job, running)
     judged = _judge(cluster, sources, job, confirmed) if options.judge else {}
     return tuple(

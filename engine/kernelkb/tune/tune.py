@@ -8,7 +8,8 @@ from kernelkb.measure.bench.trials import TrialProcess
 from kernelkb.model.kernels.tuning import TuningResult
 from kernelkb.record.tuning_journal import open_journal
 from kernelkb.tune.confirm import confirm_fastest, judge_winner
-from kernelkb.tune.lanes.local_lanes import TuningLanes
+from kernelkb.tune.lanes.local_lane import LocalLane, make_local_lane
+from kernelkb.tune.lanes.search_loop import DeviceSearch, run_searches
 from kernelkb.tune.lanes.trial_recorder import ReportTrial, TrialRecorder
 from kernelkb.tune.outcome import conclude, make_result
 from kernelkb.tune.plan import TuningPlan, require_packages
@@ -50,8 +51,9 @@ def tune(
         search = start_search(plan, options, journal, seeds)
         deadline = started + options.budget_s * (1 - CONFIRM_SHARE)
         recorder = TrialRecorder(plan, search, journal, report)
-        with TuningLanes(plan, search, process, recorder) as lanes:
-            lanes.run(deadline, options.max_trials)
+        device = DeviceSearch(plan, search, recorder, [make_local_lane(plan)])
+        with LocalLane(plan, process) as lane:
+            run_searches(lane, [device], deadline, options.max_trials)
         confirmed, default_us = confirm_fastest(plan, process, journal.trials)
     judged = judge_winner(plan, confirmed) if options.judge else None
     found = make_result(plan, journal.trials, resumed, seeds).model_copy(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from kernelkb.cluster.tasks import Task
 from kernelkb.measure.bench.trials import TrialOutcome
 from kernelkb.model.kernels.tuning import TrialStatus, TuningTrial
 from kernelkb.model.records.measurement import Build
@@ -27,6 +28,8 @@ class BuiltConfiguration:
     code: str | None
     """Digest of its machine code; None where it has none."""
     seconds: float
+    task: Task | None = None
+    """On a cluster: its result is the library, which stays on the host that built it."""
 
 
 class TrialRecorder:
