@@ -12,7 +12,7 @@ import argparse
 import time
 
 from kernelkb.cluster.choice import parse_workers
-from kernelkb.cluster.opening import open_cluster
+from kernelkb.cluster.cluster import open_cluster
 
 _QUEUED = 2
 

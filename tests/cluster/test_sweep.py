@@ -15,7 +15,7 @@ from kernelkb.actions.sweep.sweep import SweepRun
 from kernelkb.actions.sweep.sweep_plan import SweepRequest, find_candidate, plan_sweep
 from kernelkb.cli import main
 from kernelkb.cluster.choice import parse_workers
-from kernelkb.cluster.opening import open_cluster
+from kernelkb.cluster.cluster import open_cluster
 from kernelkb.errors import BadValueError, EnvironmentGapError, UnknownNameError
 from kernelkb.model.records.sweep import Sweep
 from kernelkb.record.attempts.store import open_attempts

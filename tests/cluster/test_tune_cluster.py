@@ -12,8 +12,8 @@ from tunable_kernels import make_tunable_kernel
 
 from kernelkb.cli import main
 from kernelkb.cluster.choice import parse_workers
+from kernelkb.cluster.cluster import open_cluster
 from kernelkb.cluster.lanes import Lane
-from kernelkb.cluster.opening import open_cluster
 from kernelkb.cluster.tasks import LanesLostError
 from kernelkb.errors import KbError
 from kernelkb.tune.lanes.lane_use import LaneUse, find_slow_lanes

@@ -16,7 +16,7 @@ from simple_kernels import write_kernel
 
 from kernelkb.cli import main
 from kernelkb.cluster.choice import parse_workers
-from kernelkb.cluster.opening import open_cluster
+from kernelkb.cluster.cluster import open_cluster
 
 # Dask closes its sockets and loops in threads that outlive a test.
 pytestmark = [

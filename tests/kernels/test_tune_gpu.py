@@ -4,7 +4,7 @@ import pytest
 
 from kernelkb.actions.project.bench_target import validate_machine
 from kernelkb.cluster.choice import parse_workers
-from kernelkb.cluster.opening import open_cluster
+from kernelkb.cluster.cluster import open_cluster
 from kernelkb.measure.build.build import build
 from kernelkb.measure.check.sanitize import sanitize
 from kernelkb.tune.on_cluster import SearchRequest, tune_on_cluster

@@ -45,7 +45,7 @@ def read_tls_files(options: Namespace) -> TlsFiles:
 def open_workers(options: Namespace) -> AbstractContextManager[Cluster]:
     """Start or join the workers that the options name; all GPUs of this host by default."""
     from kernelkb.cluster.choice import parse_workers
-    from kernelkb.cluster.opening import open_cluster
+    from kernelkb.cluster.cluster import open_cluster
 
     choice = parse_workers(options.workers or "auto")
     return open_cluster(choice, listen=options.listen, tls=read_tls_files(options))

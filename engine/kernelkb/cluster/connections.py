@@ -8,7 +8,6 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kernelkb.cluster.choice import WorkersChoice, is_loopback
-from kernelkb.cluster.security import create_temporary_security
 from kernelkb.cluster.tasks import SchedulerLostError
 from kernelkb.errors import BadValueError, KbError
 
@@ -64,9 +63,10 @@ class StartedCluster:
             KbError: A host has no workers.
         """
         from distributed import Client, Scheduler, SpecCluster
+        from distributed.security import Security
 
         self.close()
-        security = create_temporary_security()
+        security = Security.temporary()  # in memory only
         options = {
             "host": self._listen,
             "protocol": "tls://",

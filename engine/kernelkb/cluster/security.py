@@ -1,4 +1,4 @@
-"""TLS between scheduler, workers and client: certificates in memory, in files, or Dask's own."""
+"""TLS between scheduler, workers and client: certificates in files, or Dask's own."""
 
 from __future__ import annotations
 
@@ -34,13 +34,6 @@ class TlsFiles(NamedTuple):
             if not path.is_file():
                 raise BadValueError(f"{path} does not exist")
         return bool(named)
-
-
-def create_temporary_security() -> Security:
-    """Return a key and a certificate of this run, which exist in memory only."""
-    from distributed.security import Security
-
-    return Security.temporary()
 
 
 def load_security(address: str, files: TlsFiles) -> Security:
