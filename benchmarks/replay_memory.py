@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import lzma
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
@@ -24,8 +24,8 @@ from benchmarks.zoo.score import NCU_CAUSES
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import recommend
-from kernelkb.decide.remember import TriedChange, remember_changes
-from kernelkb.model.answers.recommendation import KernelAnswer
+from kernelkb.decide.reorder_by_history import TriedChange, reorder_by_history
+from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer
 from kernelkb.model.records.attempt import AdvisedChange, ChangeOutcome, ChangeResult
 
 _RECORDED = Path(__file__).parent / "walks" / "h100-sxm.jsonl.xz"
@@ -122,7 +122,7 @@ def choose_by_advice(
     walk: Walk, state: State, history: list[Trial], draw: random.Random
 ) -> Iterator[tuple[str, str, str]]:
     """Yield our fixes in their order."""
-    yield from _list_advice(walk, state, _ask(walk, state))
+    yield from _list_advice(walk, state, _ask(walk, state)["diagnoses"])
     yield from choose_at_random(walk, state, history, draw)
 
 
@@ -133,9 +133,9 @@ def choose_with_memory(
     answer = _ask(walk, state)
     tried = [_make_change(trial) for trial in history]
     undoes = {name: row["undoes"] for name, row in load_compiled_rules()["fixes"].items()}
-    remember_changes(answer, tried, undoes)
+    diagnoses = reorder_by_history(answer["diagnoses"], tried, undoes).diagnoses
     spent = {(trial.toggle, trial.cause) for trial in history if trial.gain < _GAIN}
-    for toggle, fix, cause in _list_advice(walk, state, answer):
+    for toggle, fix, cause in _list_advice(walk, state, diagnoses):
         if (toggle, cause) not in spent:  # the answer says so beside the fix
             yield toggle, fix, cause
     refuted = {trial.toggle for trial in history if trial.gain < _GAIN}
@@ -150,8 +150,10 @@ def _ask(walk: Walk, state: State) -> KernelAnswer:
     )
 
 
-def _list_advice(walk: Walk, state: State, answer: KernelAnswer) -> Iterator[tuple[str, str, str]]:
-    for diagnosis in answer["diagnoses"]:
+def _list_advice(
+    walk: Walk, state: State, diagnoses: Sequence[Diagnosis]
+) -> Iterator[tuple[str, str, str]]:
+    for diagnosis in diagnoses:
         if diagnosis["verdict"] == "matches":
             names = [fix["id"] for fix in diagnosis["fixes"]]
             yield from _match(walk, state, names, diagnosis["bottleneck"])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import ast
 
     from kernelkb.actions.advice.diagnose import LogDiagnosis
-    from kernelkb.model.answers.recommendation import Recommendation
+    from kernelkb.model.answers.recommendation import PrintedRecommendation
     from kernelkb.model.records.measurement import Bench
 
     Number = str | float
@@ -39,7 +39,7 @@ def recommend(
     target: Literal["cuda", "cpu"] = "cuda",
     gpu: str | None = None,
     kernel: str = "",
-) -> Recommendation:
+) -> PrintedRecommendation:
     """Return the next fix, or the next measurement, for one kernel.
 
     Args:
@@ -60,13 +60,15 @@ def recommend(
         BadValueError: A value that its metric cannot have.
     """
     from kernelkb.actions.advice.recommend import recommend_from_metrics
+    from kernelkb.render.text.next_steps import print_recommendation
 
     flags = ("speedup", "bandwidth", "occupancy", "kernel-us")
     pairs = zip(flags, (speedup, bandwidth, occupancy, kernel_us), strict=True)
     headlines = {flag: value for flag, value in pairs if value is not None}
-    return recommend_from_metrics(
+    found = recommend_from_metrics(
         metrics, headlines=headlines, target=target, gpu=gpu, kernel=kernel
     )
+    return print_recommendation(found)
 
 
 def read_report(
@@ -77,7 +79,7 @@ def read_report(
     speedup: Number | None = None,
     gpu: str | None = None,
     max_kernels: int | None = None,
-) -> Recommendation:
+) -> PrintedRecommendation:
     """Return the answers for the kernels of a report of Nsight Compute, the longest first.
 
     Args:
@@ -92,8 +94,9 @@ def read_report(
         KbError: The file is no report, or no kernel matches.
     """
     from kernelkb.actions.advice.recommend_report import recommend_from_report
+    from kernelkb.render.text.next_steps import print_recommendation
 
-    return recommend_from_report(
+    found = recommend_from_report(
         os.fspath(path),
         kernel_pattern=kernel,
         metrics=metrics,
@@ -101,6 +104,7 @@ def read_report(
         gpu=gpu,
         max_kernels=max_kernels,
     )
+    return print_recommendation(found)
 
 
 def diagnose(log: str, *, gpu: str | None = None) -> LogDiagnosis:

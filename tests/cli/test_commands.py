@@ -13,7 +13,7 @@ from shipped_rules import validate_answer
 from kernelkb.cli import main
 from kernelkb.cli.session import VERBS
 from kernelkb.commands import COMMANDS, spell_command
-from kernelkb.model.answers.recommendation import Recommendation
+from kernelkb.model.answers.recommendation import PrintedRecommendation
 from kernelkb.model.records.measurement import Bench, Build, Environment, Profile
 
 KB_COMMAND = [sys.executable, "-c", "import sys; from kernelkb.cli import main; sys.exit(main())"]
@@ -43,7 +43,7 @@ def test_json_output_has_the_contract_keys(capsys):
     main(["recommend", "--speedup", "0.3", "--json"])
     found = json.loads(capsys.readouterr().out)
 
-    validate_answer(found, Recommendation)
+    validate_answer(found, PrintedRecommendation)
     assert set(found) == {"kernels", "knowledge"}
 
 

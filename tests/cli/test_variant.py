@@ -8,9 +8,9 @@ import pytest
 from shipped_rules import program
 from simple_kernels import write_kernel
 
+from kernelkb.actions.advice.complete_answer import complete_answer
 from kernelkb.actions.advice.edit_location import (
     AnsweredVariant,
-    add_change_place,
     find_profiled_variant,
 )
 from kernelkb.actions.advice.next_steps import list_change_steps
@@ -18,6 +18,7 @@ from kernelkb.actions.project.variants import list_unchanged_copies
 from kernelkb.cli import main
 from kernelkb.decide.recommend import recommend
 from kernelkb.loading.kernels import load_kernel
+from kernelkb.render.text.next_steps import print_answer
 from kernelkb.safety.paths import shipped_folder
 
 UNCOALESCED = {"sectors_per_load": 32.0, "sector_load_useful_bytes": 4.0, "speedup": 0.8}
@@ -123,7 +124,7 @@ def answer_for(project, variant, measured=UNCOALESCED):
     folder = load_kernel("row_softmax", project)
     chosen = next(v for v in folder.kernel.variants if (v.id, v.target) == (variant, "cuda"))
     answer = recommend(program(), measured, device="h100-sxm", kernel="row_softmax")
-    return add_change_place(answer, AnsweredVariant(folder, chosen))
+    return print_answer(complete_answer(answer, subject=AnsweredVariant(folder, chosen)))
 
 
 def test_the_answer_names_the_variant_that_applies_the_fix(softmax):

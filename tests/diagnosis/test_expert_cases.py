@@ -61,7 +61,7 @@ def test_a_wrong_attention_is_not_tuned():
     answer = recommend_for("l4", correct=0, **ATTENTION)
 
     assert answer["gate"]["verdict"] == "stop"
-    assert "wrong" in answer["next"][0]
+    assert "wrong" in answer["next"][0].text
     assert list_matches(answer) == []
     assert {"small-grid", "tensor-core-unused"} <= list_suppressed(answer)
 

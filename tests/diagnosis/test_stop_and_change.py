@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from shipped_rules import knowledge, metrics, program
 
-from kernelkb.actions.advice.next_steps import complete_next_steps
+from kernelkb.actions.advice.complete_answer import complete_answer
 from kernelkb.decide.recommend import recommend
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.render.text.answers import describe_advice, format_answer_lines
+from kernelkb.render.text.next_steps import format_steps
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
 LAUNCHES = [
@@ -23,15 +24,15 @@ STOPS = ({"speedup": 0.3}, {"correct": 0.0}, {"debug_build": 1.0}, {"attainable_
 _CHANGE = re.compile(r"change one thing|make the one change|keep it only if|revert unless|fix \S+:")
 
 
-def check(answer):
-    complete_next_steps(answer)
+def check(decided):
+    answer = complete_answer(decided)
     text = "\n".join([*format_answer_lines(answer), describe_advice(answer)])
     if answer["gate"]["verdict"] == "stop":
         assert not _CHANGE.search(text)
         assert answer["change"] is None
         assert "->" not in describe_advice(answer)
         assert answer["next"], "a stop says what to do instead"
-    for step in answer["next"]:
+    for step in format_steps(answer["next"]):
         is_command = step.startswith(("kb ", "ncu ", "nsys "))
         assert not (is_command and re.search(r"[<>{}]|\.\.\.", step)), step
     return answer

@@ -13,7 +13,7 @@ from kernelkb.actions.history.change_outcomes import collect_evidence
 from kernelkb.actions.kernels.building import build_variant
 from kernelkb.actions.kernels.measure_variant import bench_variant
 from kernelkb.cli import main
-from kernelkb.decide.remember import remember_changes
+from kernelkb.decide.reorder_by_history import reorder_by_history
 from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.model.records.verdict import is_valid
 from kernelkb.record.attempts.store import open_attempts
@@ -98,8 +98,8 @@ def test_words_for_equal_code_are_unconfirmed_and_refute_nothing(
     node = list(load_attempt_log(kernel).tree.nodes.values())[-1]
     with open_attempts(Path.cwd()) as store:
         tried = list_tried_changes(store, kernel, node.attempt.id)
-    answer = {"diagnoses": [{"verdict": "matches", "bottleneck": "low-ilp", "fixes": [
-        {"id": "unroll-ilp", "tried": None}]}]}  # fmt: skip
+    diagnosis = {"verdict": "matches", "bottleneck": "low-ilp", "fixes": [
+        {"id": "unroll-ilp", "tried": None}]}  # fmt: skip
 
     assert built.warnings == (SAME,)
     assert timed.from_record
@@ -107,7 +107,7 @@ def test_words_for_equal_code_are_unconfirmed_and_refute_nothing(
     assert node.outcome.recognised_by == "unconfirmed"
     assert "unroll-ilp (unconfirmed)" in shown.replace(" at line 1", "")
     assert [one.outcome.result for one in tried] == ["no-gain"]
-    assert remember_changes(answer, tried, {}) == 0
+    assert reorder_by_history([diagnosis], tried, {}).behind_count == 0
 
 
 def test_evidence_without_all_sources_or_with_other_flags_is_not_whole(source):

@@ -16,8 +16,8 @@ LEGACY_READER = "engine/kernelkb/record/legacy_text.py"
 
 PROSE_FIELDS = {
     "because", "cure", "detail", "effect", "error", "evidence", "falsifier", "found", "gap",
-    "message", "notes", "reason", "rejected", "summary", "unmeasured", "unrecorded", "warnings",
-    "went_right", "went_wrong", "why",
+    "message", "next", "notes", "reason", "rejected", "summary", "unmeasured", "unrecorded",
+    "warnings", "went_right", "went_wrong", "why",
 }  # fmt: skip
 """Attributes and keys that hold sentences of ours."""
 PROSE_NAMES = {"because", "cure", "detail", "falsifier", "reason", "warning", "warnings", "why"}
@@ -166,6 +166,8 @@ def test_no_program_reads_our_own_sentences():
         "return [w for w in bench.warnings if w.endswith('cool')]",
         "text = check.detail; return text.strip().removeprefix('x')",
         "return check['cases'][0].get('detail').find('x')",
+        "return [step for step in answer['next'] if not step.startswith(CHANGE)]",
+        "return any('change one thing' in text for text in kernel['next'])",
     ],
 )
 def test_reading_a_sentence_is_found(line):

@@ -10,12 +10,13 @@ from kernelkb.checks.lint import lint
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules_file import format_rules
 from kernelkb.graph.compile import compile_rules
-from kernelkb.model.answers.recommendation import KernelAnswer
+from kernelkb.model.answers.recommendation import PrintedAnswer
 from kernelkb.model.entries.learned import PRIOR_SHARE, LearnedCatalogue, LearnedFix
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.record.learn import learn_from_sessions
 from kernelkb.render.text.answers import format_answer_lines
+from kernelkb.render.text.next_steps import print_answer
 
 UNCALIBRATED = compile_rules(knowledge().model_copy(update={"learned": LearnedCatalogue()}))
 PAGE = Path(__file__).parents[1] / "data" / "ncu" / "row_softmax_full.csv"
@@ -80,7 +81,7 @@ def test_an_answer_names_its_calibration_sessions():
 
     assert (said["count"], said["sessions"], said["prior"]) == (2, ["s0", "s1"], PRIOR_SHARE)
     assert said["calibration"] == pytest.approx((2 * -0.2 + 5) / 7, abs=1e-4)
-    validate_answer(answer, KernelAnswer)
+    validate_answer(print_answer(answer), PrintedAnswer)
     text = "\n".join(format_answer_lines(answer))
     assert "learned on sm_90: remap-threads-coalesced gives 0.657 of its estimate" in text
 

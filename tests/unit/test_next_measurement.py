@@ -15,12 +15,16 @@ from kernelkb.graph.comparisons import ComparisonTableBuilder
 CHEAP_AND_DEAR = {
     "cheap": {
         "command": "look at {kernel} on {target}",
+        "verb": "profile",
+        "is_own": False,
         "cost": 1.0,
         "target": None,
         "covers": {"cheap"},
     },
     "dear": {
         "command": "look hard at {kernel}",
+        "verb": None,
+        "is_own": False,
         "cost": 40.0,
         "target": None,
         "covers": {"cheap", "dear"},
@@ -63,7 +67,7 @@ make_open_condition = SMALL_RULES.make_bottleneck
 def suggest_measurements(*rows, known=(), kernel="k", extra=(), of=SMALL_RULES):
     about = evaluate_comparisons(of.compiled["comparisons"], dict.fromkeys(known, 1.0))
     open_ = rank_open_bottlenecks(list(rows), about, 100)
-    return choose_next_measurements(of.compiled, [], open_, about, kernel, "cpu", extra)
+    return choose_next_measurements(of.compiled, [], open_, about, kernel, "cpu", extra).rows
 
 
 def list_metrics(rows):
@@ -159,7 +163,8 @@ def test_every_question_is_one_that_can_be_answered(target, measured):
     about = compare_metrics(measured)
     found = diagnose(program(), about, target, Predictor(program(), about))
     open_ = rank_open_bottlenecks(found.open_rows, about, 100)
-    rows = choose_next_measurements(program(), found.matches, open_, about, "k", target, [])
+    of = choose_next_measurements(program(), found.matches, open_, about, "k", target, [])
+    rows = of.rows
 
     assert len(rows) <= 10
     assert len(set(list_metrics(rows))) == len(rows)

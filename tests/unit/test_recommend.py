@@ -13,8 +13,10 @@ from kernelkb.decide.predict import Predictor
 from kernelkb.decide.rank import rank_matches
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules_file import format_rules
-from kernelkb.model.answers.recommendation import Recommendation
+from kernelkb.model.answers.next_step import ToolCommand
+from kernelkb.model.answers.recommendation import PrintedRecommendation
 from kernelkb.render.text.answers import format_answer_lines
+from kernelkb.render.text.next_steps import print_recommendation
 
 ANSWER_KEYS = {
     "kernel", "launch", "device", "gate", "evidence_level", "headroom", "diagnoses", "suppressed",
@@ -36,7 +38,8 @@ def list_matches(answer):
 def test_every_answer_keeps_the_contract(target, measured):
     answer = recommend(program(), measured, target=target, device="h100-sxm")
 
-    validate_answer(build_recommendation(program(), [answer]), Recommendation)
+    printed = print_recommendation(build_recommendation(program(), [answer]))
+    validate_answer(printed, PrintedRecommendation)
 
 
 def test_the_keys_are_those_of_the_contract():
@@ -448,7 +451,8 @@ def test_the_cpu_is_not_offered_what_only_a_gpu_can_have():
 def test_a_stop_comes_with_one_command_to_type():
     answer = recommend_for(speedup=0.3, occupancy=0.4)
 
-    assert answer["next"].count(answer["measure_next"][0]["command"]) == 1
+    commands = [step.line for step in answer["next"] if isinstance(step, ToolCommand)]
+    assert commands == [answer["measure_next"][0]["command"]]
 
 
 def test_a_tiny_grid_ranks_before_memory_bottlenecks():

@@ -3,9 +3,11 @@
 import pytest
 from machine_code import unpack_report
 
+from kernelkb.actions.advice.next_steps import TAKE_IN
 from kernelkb.actions.advice.recommend_report import recommend_from_report
 from kernelkb.cli import main
 from kernelkb.cli.terminal import print_styled_lines
+from kernelkb.errors import NextStep
 from kernelkb.render.text.report_table import format_report_table, shorten_name
 
 
@@ -78,7 +80,8 @@ def test_a_kernel_that_the_project_does_not_have_is_not_benched_by_name(answers)
     commands = [row["command"] for answer in answers for row in answer["measure_next"]]
 
     assert not [command for command in commands if command.startswith("kb bench")]
-    assert any("kb init" in step for step in answers[0]["next"])
+    assert TAKE_IN in answers[0]["next"]
+    assert not [step for step in answers[0]["next"] if isinstance(step, NextStep)]
 
 
 def test_long_lines_go_on_below_where_they_began(monkeypatch, capsys):

@@ -19,6 +19,7 @@ from kernelkb.cli.options import (
 )
 from kernelkb.errors import BadValueError
 from kernelkb.render.text.answers import format_answer_lines
+from kernelkb.render.text.next_steps import print_recommendation
 from kernelkb.render.text.report_table import format_report_table
 from kernelkb.safety.kernel_name import read_kernel_name
 
@@ -91,7 +92,7 @@ def run_recommend(options: Namespace) -> int:
             kernel=options.kernel,
         )
     if options.json:
-        sys.stdout.write(json.dumps(result, indent=2, allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps(print_recommendation(result), indent=2, allow_nan=False) + "\n")
     else:
         _print_answers(result["kernels"], options)
     return int(any(answer["gate"]["verdict"] == "stop" for answer in result["kernels"]))

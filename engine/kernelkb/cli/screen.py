@@ -16,7 +16,7 @@ from kernelkb.model.records.measurement import Environment
 from kernelkb.model.records.session import Step
 from kernelkb.progress import ProgressEvent, progress_listener
 from kernelkb.record.decisions import describe_falsifier
-from kernelkb.render.text.answers import format_answer_lines, format_speedup
+from kernelkb.render.text.answers import format_findings, format_speedup
 from kernelkb.render.text.edit_location import format_next_lines
 from kernelkb.units import format_duration
 
@@ -66,7 +66,7 @@ def print_triage(result: Triage) -> None:
         if seen.profile:
             print_lines(["", "Evidence", *(f"  {line}" for line in seen.profile.evidence)])
         if seen.answer:
-            print_lines(["", *format_answer_lines(seen.answer, with_next=False)])
+            print_lines(["", *format_findings(seen.answer)])
     print_lines(["", *_iter_result_lines(result)])
     last = result.examined[-1].answer if result.examined else None
     print_lines(format_next_lines(last["change"] if last else None, result.next))

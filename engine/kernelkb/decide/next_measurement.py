@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.decide.conditions import Facts, find_missing_quantities
 from kernelkb.decide.rule_rows import DecidingRecipes, OpenCondition
+from kernelkb.errors import NextStep
+from kernelkb.model.answers.next_step import ToolCommand
 
 if TYPE_CHECKING:
     from kernelkb.decide.diagnose import BottleneckMatch
     from kernelkb.decide.open_bottlenecks import OpenBottlenecks
     from kernelkb.decide.rule_rows import Condition
-    from kernelkb.decide.rules import CompiledRules
+    from kernelkb.decide.rules import CompiledRules, RecipeRow
+    from kernelkb.model.answers.next_step import Step
     from kernelkb.model.answers.recommendation import Measure
 
 
@@ -41,6 +44,15 @@ _EVIDENCE_WEIGHT = 2
 """Factor by which a comparison that holds raises the odds of its hypothesis (judgement)."""
 
 _NO_RECIPES: frozenset[str] = frozenset()
+
+
+class NextMeasurements(NamedTuple):
+    """The metrics to measure next."""
+
+    rows: list[Measure]
+    """Those of the most valuable recipe first."""
+    step: Step | None
+    """The command of the first row; None without rows."""
 
 
 def build_untouched_condition(
@@ -68,7 +80,7 @@ def choose_next_measurements(
     kernel: str,
     target: str,
     gate_metrics: Iterable[str],
-) -> list[Measure]:
+) -> NextMeasurements:
     """Return the metrics to collect, those of the most valuable recipe first.
 
     Args:
@@ -76,23 +88,28 @@ def choose_next_measurements(
         matches: Matching bottlenecks, whose look-alikes may be unknown.
         open_bottlenecks: Unknown bottlenecks, those with the most true comparisons first.
         facts: Known quantities, which are not requested again.
-        kernel: Name to put into the commands; empty for a placeholder.
+        kernel: Name to put into the commands; may be empty.
         target: ``cpu`` or ``cuda``.
         gate_metrics: Metrics that the gate needs; they come first.
     """
     conditions = _iter_open_conditions(rules, matches, open_bottlenecks, facts)
     wanted, stakes = _sum_conditions(conditions)
-    kernel = _strip_kernel_signature(kernel) or "<kernel>"
+    name = strip_kernel_signature(kernel)
+    chosen: list[tuple[str, list[str]]] = []
     rows: list[Measure] = []
     for metric in gate_metrics:
         recipe = rules["metrics"][metric]["recipe"] or ""
-        rows.append(_build_row(rules, metric, recipe, [], kernel, target))
+        chosen.append((recipe, [metric]))
+        rows.append(_build_row(rules, metric, recipe, [], name, target))
         wanted.pop(metric, None)
     for recipe, names in _choose_recipes(rules, wanted, stakes, target):
-        rows += [_build_row(rules, n, recipe, wanted[n], kernel, target) for n in names]
+        chosen.append((recipe, names))
+        rows += [_build_row(rules, n, recipe, wanted[n], name, target) for n in names]
         if len(rows) >= _MAX_ROWS:
             break
-    return rows[:_MAX_ROWS]
+    first = next((recipe for recipe, names in chosen if names), None)
+    step = None if first is None else _make_step(rules["recipes"][first], name, target)
+    return NextMeasurements(rows[:_MAX_ROWS], step)
 
 
 def _sum_conditions(
@@ -264,11 +281,30 @@ def _build_row(
         "metric": metric,
         "separates": list(dict.fromkeys(bottlenecks))[:_MAX_HYPOTHESES_PER_METRIC],
         "cost": row["cost"],
-        "command": row["command"].replace("{kernel}", kernel).replace("{target}", target),
+        "command": _name_kernel(row, kernel, target),
     }
 
 
-def _strip_kernel_signature(kernel: str) -> str:
+def _name_kernel(recipe: RecipeRow, kernel: str, target: str) -> str:
+    """Return the command of a recipe for a kernel; a placeholder where it has no name."""
+    command = recipe["command"].replace("{kernel}", kernel or "<kernel>")
+    return command.replace("{target}", target)
+
+
+def list_own_commands(rules: CompiledRules, kernel: str, target: str) -> set[str]:
+    """Return the commands of ``kb`` among those that collect metrics of a kernel."""
+    recipes = rules["recipes"].values()
+    return {_name_kernel(recipe, kernel, target) for recipe in recipes if recipe["is_own"]}
+
+
+def _make_step(recipe: RecipeRow, kernel: str, target: str) -> Step:
+    verb = recipe["verb"]
+    if recipe["is_own"] and verb is not None:
+        return NextStep(verb, {"kernel": kernel or None, "target": target}, "measures it")
+    return ToolCommand(_name_kernel(recipe, kernel, target), verb)
+
+
+def strip_kernel_signature(kernel: str) -> str:
     """Return a kernel's name without return type, arguments and name space, for a command."""
     words = kernel.partition("<")[0].partition("(")[0].split()
     return words[-1].rpartition("::")[2] if words else ""

@@ -21,9 +21,12 @@ from kernelkb.decide.predict import Predictor
 from kernelkb.decide.rank import rank_matches
 from kernelkb.decide.residency import describe_next_step
 from kernelkb.decide.time_model import find_held_clock
+from kernelkb.model.answers.next_step import FixEdit, KeepCondition, Sentence
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules, LibraryRow
+    from kernelkb.model.answers.edit_location import ChangePlace
+    from kernelkb.model.answers.next_step import Step
     from kernelkb.model.answers.recommendation import (
         Advice,
         Conclusions,
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
         Expectation,
         KernelAnswer,
         Level,
-        Measure,
         Recommendation,
     )
     from kernelkb.model.answers.report_facts import LaunchTime
@@ -49,10 +51,6 @@ _MANY_UNDECIDED = 3
 """More causes than this left open by missing counters are worth a note."""
 
 
-CHANGE = "change one thing, "
-"""How the step that names a change begins."""
-KEEP = "keep it only if "
-"""How the step begins that judges it."""
 _NO_LAUNCH: LaunchTime = {"launch": 0, "duration_us": None, "share": None}
 
 
@@ -91,10 +89,10 @@ def recommend(
         "diagnoses": _list_diagnoses(matches, open_, facts),
         "open_count": len(found.open_rows),
         "suppressed": found.suppressed,
-        "measure_next": ask,
+        "measure_next": ask.rows,
         "ncu_rules": [],
         "notes": _list_notes(rules, matches, facts.values, device, found),
-        "next": _list_next_steps(matches, gate, ask),
+        "next": _list_next_steps(matches, gate, ask.step),
     }
 
 
@@ -196,20 +194,23 @@ def _list_gate_metrics(known: Mapping[str, float], gate: GateWalk) -> list[str]:
 
 
 def _list_next_steps(
-    matches: list[BottleneckMatch], gate: GateWalk, ask: list[Measure]
-) -> list[str]:
+    matches: list[BottleneckMatch], gate: GateWalk, measure: Step | None
+) -> list[Step]:
     """Return the next steps: one change to make, or else a command; a stop has no change."""
     best = matches[0] if matches else None
     verdict = gate.gate["verdict"]
+    first: list[Step] = [Sentence(text) for text in gate.do]
     if verdict == "done":
-        return [*gate.do]
+        return first
     if verdict == "stop" or best is None or not best.diagnosis["fixes"]:
-        return [*gate.do[:1], *(row["command"] for row in ask[:1]), *gate.do[1:]]
-    steps = [*gate.do] if gate.comes_first else []
-    return steps + list_change_words(best.diagnosis["fixes"][0], best.diagnosis["falsifier"])
+        return [*first[:1], *([measure] if measure else []), *first[1:]]
+    steps = first if gate.comes_first else []
+    return [*steps, *list_change(best.diagnosis["fixes"][0], best.diagnosis["falsifier"])]
 
 
-def list_change_words(fix: Advice, falsifier: Expectation | None) -> list[str]:
+def list_change(
+    fix: Advice, falsifier: Expectation | None, place: ChangePlace | None = None
+) -> list[Step]:
     """Return the steps that make a change and judge it."""
-    keep = [f"{KEEP}{falsifier['expect']}"] if falsifier else []
-    return [f"{CHANGE}{fix['id']}: {fix['do']}", *keep]
+    keep = [KeepCondition(falsifier["expect"])] if falsifier else []
+    return [FixEdit(fix["id"], fix["do"], place), *keep]

@@ -74,6 +74,10 @@ class RecipeRow(TypedDict):
     """The command that collects a group of metrics, and its cost in profiler passes."""
 
     command: str
+    verb: str | None
+    """The command of ``kb`` that does it for a kernel of the project; None: none does."""
+    is_own: bool
+    """Whether that is the command itself."""
     cost: float
     target: str | None
     covers: frozenset[str]

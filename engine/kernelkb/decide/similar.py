@@ -11,7 +11,7 @@ from math import exp, sqrt
 from typing import NamedTuple
 
 from kernelkb.decide.change_rows import MeasuredCaseRow
-from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer
+from kernelkb.model.answers.recommendation import Diagnosis, KernelFindings
 from kernelkb.model.answers.report_facts import SimilarCase
 
 _LEAST_CONFIDENCE = 0.3
@@ -43,7 +43,7 @@ class Vote(NamedTuple):
     case: MeasuredCaseRow
 
 
-def vectorize_answer(answer: KernelAnswer) -> dict[str, float]:
+def vectorize_answer(answer: KernelFindings) -> dict[str, float]:
     """Return the causes and the time budget of an answer as one vector."""
     found: dict[str, float] = {}
     for at, one in enumerate(_list_matches(answer)):
@@ -55,7 +55,7 @@ def vectorize_answer(answer: KernelAnswer) -> dict[str, float]:
 
 
 def find_similar_cases(
-    answer: KernelAnswer,
+    answer: KernelFindings,
     cases: Sequence[MeasuredCaseRow],
     count: int,
     *,
@@ -91,7 +91,7 @@ def find_similar_cases(
 
 
 def weigh_cases(
-    answer: KernelAnswer,
+    answer: KernelFindings,
     cases: Sequence[MeasuredCaseRow],
     weights: CaseWeights = _CHOSEN,
     *,
@@ -132,7 +132,7 @@ def _find_told_cause(state: Mapping[str, float]) -> str | None:
     return min(causes)[1].removeprefix(_CAUSE) if causes else None
 
 
-def _list_matches(answer: KernelAnswer) -> list[Diagnosis]:
+def _list_matches(answer: KernelFindings) -> list[Diagnosis]:
     return [one for one in answer["diagnoses"] if one["verdict"] == "matches"]
 
 

@@ -78,6 +78,8 @@ def build_recipe_rows(knowledge: Knowledge) -> dict[str, RecipeRow]:
     return {
         r.id: {
             "command": r.command,
+            "verb": r.verb,
+            "is_own": r.command.startswith("kb "),
             "cost": r.cost,
             "target": r.target,
             "covers": find_covered(r.id),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
@@ -23,6 +22,9 @@ from kernelkb_mcp.calls.tool_adapter import (
 )
 from kernelkb_mcp.views.recommendation import build_recommend_fields, diagnose_log_text
 from kernelkb_mcp.views.results import RecommendResult
+
+if TYPE_CHECKING:
+    from kernelkb.model.answers.recommendation import Recommendation
 
 TITLE = "Recommend the next fix"
 HINTS = ToolAnnotations(
@@ -84,20 +86,29 @@ async def recommend_fix(
     headlines = {f: v for f, v in zip(_HEADLINES, given, strict=True) if v is not None}
     if log is not None:
         _refuse_beside_log({**headlines, "profile": profile, "run": run, "metrics": metrics})
-        return result_from_fields(await run_in_thread(partial(diagnose_log_text, log, gpu)))
+        return result_from_fields(await run_in_thread(lambda: diagnose_log_text(log, gpu)))
     source = _choose_metric_source(profile, run, target)
-    more = {"metrics": metrics or {}, "headlines": headlines, "gpu": gpu}
-    launch = get_server_config(ctx)
-    ask = partial(_call_engine, source, kernel, target, more)
+    numbers = GivenNumbers(metrics or {}, headlines, gpu, target, kernel)
+    config = get_server_config(ctx)
     if source is None and not kernel:  # takes 0.5 ms; a thread would add half of that
-        answer = run_inline(ask)
+        answer = run_inline(lambda: _recommend_from_numbers(numbers))
     else:  # a report may take seconds, and a kernel's history is in a database
         call = make_tool_call("recommend_fix", **dict([source or ("kernel", kernel)]))
-        answer = await run_to_the_end(ctx, call, ask)
-    if not launch.read_only and should_log_to_session():
+        answer = await run_to_the_end(ctx, call, lambda: _recommend(profile, run, numbers))
+    if not config.read_only and should_log_to_session():
         await run_in_thread(lambda: log_recommendation(answer["kernels"][0]))
     named = f"{source[0]}={source[1]!r}" if source else ""
-    return result_from_fields(build_recommend_fields(answer, named, launch.tool_names))
+    return result_from_fields(build_recommend_fields(answer, named, config.tool_names))
+
+
+class GivenNumbers(NamedTuple):
+    """What a call gives beside a report or a record."""
+
+    metrics: Mapping[str, str | float]
+    headlines: Mapping[str, str | float]
+    gpu: str | None
+    target: str
+    kernel: str
 
 
 def _refuse_beside_log(values: Mapping[str, Any]) -> None:
@@ -121,22 +132,54 @@ def _choose_metric_source(
     if profile is not None and target == "cpu":
         raise ToolError("profile reads reports of a GPU; leave target out")
     if profile is not None:
-        run_inline(partial(require_path, "profile", profile))
+        run_inline(lambda: require_path("profile", profile))
     return given[0] if given else None
 
 
-def _call_engine(
-    source: tuple[str, str] | None, kernel: str, target: str, more: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """Call the engine function for the source."""
+def _recommend(profile: str | None, run: str | None, numbers: GivenNumbers) -> Recommendation:
+    """Return the engine's answer to a report, to a record, or to numbers alone."""
+    if run is not None:
+        return _recommend_from_record(run, numbers)
+    if profile is not None:
+        return _recommend_from_profile(profile, numbers)
+    return _recommend_from_numbers(numbers)
+
+
+def _recommend_from_numbers(numbers: GivenNumbers) -> Recommendation:
+    """Answer numbers without a report."""
     from kernelkb.actions.advice.recommend import recommend_from_metrics
 
-    if source is None:
-        return recommend_from_metrics(**more, target=target, kernel=kernel)
-    if source[0] == "run":
-        from kernelkb.actions.advice.recommend_run import recommend_from_run
+    return recommend_from_metrics(
+        numbers.metrics,
+        headlines=numbers.headlines,
+        target=numbers.target,
+        gpu=numbers.gpu,
+        kernel=numbers.kernel,
+    )
 
-        return recommend_from_run(source[1], **more, kernel=kernel)
+
+def _recommend_from_record(run: str, numbers: GivenNumbers) -> Recommendation:
+    """Answer a recorded bench or profile."""
+    from kernelkb.actions.advice.recommend_run import recommend_from_run
+
+    return recommend_from_run(
+        run,
+        metrics=numbers.metrics,
+        headlines=numbers.headlines,
+        gpu=numbers.gpu,
+        kernel=numbers.kernel,
+    )
+
+
+def _recommend_from_profile(profile: str, numbers: GivenNumbers) -> Recommendation:
+    """Answer each kernel of a report whose name matches."""
     from kernelkb.actions.advice.recommend_report import recommend_from_report
 
-    return recommend_from_report(source[1], **more, kernel_pattern=kernel, max_kernels=None)
+    return recommend_from_report(
+        profile,
+        kernel_pattern=numbers.kernel,
+        metrics=numbers.metrics,
+        headlines=numbers.headlines,
+        gpu=numbers.gpu,
+        max_kernels=None,
+    )

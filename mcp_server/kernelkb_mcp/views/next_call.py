@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Collection
 
 from kernelkb.errors import NextStep
@@ -68,9 +66,6 @@ _TOOL_ARGUMENTS = {
     "variant",
     "workload",
 }
-_POSITIONAL = {"restore": ("id",), "show": ("id",), "variant add": ("kernel", "name")}
-"""Arguments without an option, where they are not the kernel alone."""
-_CALL = re.compile(r"[a-z_]+\(.*\)", re.DOTALL)
 _EFFECT_FOR_VERB = {
     "best": "records one",
     "history": "records one",
@@ -107,44 +102,20 @@ def format_call(step: NextStep) -> str | None:
     return f"{tool}({arguments})"
 
 
-def is_call(step: str) -> bool:
-    """Return whether a next step is a call, not a sentence on what to edit."""
-    return _CALL.fullmatch(step) is not None
-
-
 def format_step(step: NextStep) -> str:
     """Return the exact call alone; what to type in a shell where no tool does the same."""
     return format_call(step) or f"in a shell: {step.as_shell_words()}"
 
 
-def format_command(command: str, tools: Collection[str]) -> str:
-    """Return the exact call for a command line of ``kb``; the line itself where no tool does it.
+def format_offered_call(step: NextStep, tools: Collection[str]) -> str | None:
+    """Return the exact call of a tool that is offered; None where none of them does the same.
 
     Args:
-        command: As an answer's ``next`` names it, such as ``kb bench gemm --target cpu``.
+        step: A command without arguments that only the caller knows.
         tools: Names of the offered tools.
     """
-    call = format_call(_parse_command(command)) if command.startswith("kb ") else None
-    is_offered = call is not None and call.partition("(")[0] in tools
-    return call if call is not None and is_offered else f"in a shell: {command}"
-
-
-def _parse_command(command: str) -> NextStep:
-    """Return the step that ``NextStep.as_shell_words`` wrote as a command."""
-    words = shlex.split(command)[1:]
-    words = words[words[:1] == ["lab"] :]
-    size = 2 if " ".join(words[:2]) in _TOOL_FOR_VERB else 1
-    verb, words = " ".join(words[:size]), words[size:]
-    names = iter(_POSITIONAL.get(verb, ("kernel",)))
-    given: dict[str, str | None] = {}
-    while words:
-        word = words.pop(0)
-        if not word.startswith("--"):
-            given[next(names, "more")] = word
-        else:
-            has_value = bool(words) and not words[0].startswith("--")
-            given[word[2:].replace("-", "_")] = words.pop(0) if has_value else ""
-    return NextStep(verb, given, "")
+    call = format_call(step)
+    return call if call is not None and call.partition("(")[0] in tools else None
 
 
 def _rename_arguments(step: NextStep) -> dict[str, str | None]:

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver.exceptions import ToolError
 
-from kernelkb.decide.recommend import CHANGE
-from kernelkb.errors import KbError
-from kernelkb_mcp.views.next_call import format_command, format_step, is_call
+from kernelkb.errors import KbError, NextStep
+from kernelkb.model.answers.next_step import FixEdit, Sentence, ToolCommand
+from kernelkb.render.text.next_steps import format_step, name_edit, print_answer
+from kernelkb_mcp.views.next_call import format_offered_call
 from kernelkb_mcp.views.paginate import MAX_ANSWER_BYTES, json_size, paginate
 
 if TYPE_CHECKING:
-    from kernelkb.model.answers.edit_location import ChangePlace
+    from kernelkb.model.answers.next_step import Step
+    from kernelkb.model.answers.recommendation import KernelAnswer, Recommendation
 
 _RESERVED_BYTES = 1200
 """Bytes reserved for summary, list of omissions and next calls."""
@@ -50,7 +52,7 @@ _CHANGE_NEEDED = "new numbers after the change, for recommend_fix"
 
 
 def build_recommend_fields(
-    answer: Mapping[str, Any], source_argument: str, tools: Collection[str]
+    answer: Recommendation, source_argument: str, tools: Collection[str]
 ) -> dict[str, Any]:
     """Return the fields of a ``RecommendResult``.
 
@@ -60,7 +62,7 @@ def build_recommend_fields(
             empty.
         tools: Names of the offered tools.
     """
-    kernels = list(answer["kernels"])
+    kernels = [print_answer(one) for one in answer["kernels"]]
     room = MAX_ANSWER_BYTES - _RESERVED_BYTES - json_size(answer["knowledge"])
     several = len(kernels) > 1
     shown = [_fit_kernel(kernels[0], room, several)]
@@ -76,7 +78,7 @@ def build_recommend_fields(
         call = f"recommend_fix({shown_source}, kernel='regex')"
         more.append(f"{left} of {len(kernels)} kernels, all shorter; {call} asks for one")
     more += [_SHORTENED] if several else []
-    first = kernels[0]
+    first = answer["kernels"][0]
     return {
         "summary": _clip_texts(_summarize_kernel(first, len(kernels))),
         "kernels": [kernel for kernel, _ in shown],
@@ -173,7 +175,7 @@ def _clip_texts(value: Any) -> Any:
     return value
 
 
-def _summarize_kernel(kernel: Mapping[str, Any], count: int) -> str:
+def _summarize_kernel(kernel: KernelAnswer, count: int) -> str:
     gate = kernel["gate"]
     best = next((d for d in kernel["diagnoses"] if d["verdict"] == "matches"), None)
     summary = f"{gate['verdict']}: {gate['because']}"
@@ -184,9 +186,8 @@ def _summarize_kernel(kernel: Mapping[str, Any], count: int) -> str:
         for line in (best["lines"] or {"lines": []})["lines"][:1]:
             summary += f" at {PurePath(line['at']['file']).name}:{line['at']['line']}"
         gain = best["predicted_speedup"]
-        if best["fixes"] and any(CHANGE in step for step in kernel["next"]):
-            change = kernel.get("change")
-            summary += f"; fix {change['fix'] if change else best['fixes'][0]['id']}"
+        edit = next((step for step in kernel["next"] if isinstance(step, FixEdit)), None)
+        summary += f"; fix {edit.fix}" if edit else ""
         if gain:
             summary += (
                 f", predicted {gain['point']:.3g}x of the kernel's time"
@@ -196,35 +197,44 @@ def _summarize_kernel(kernel: Mapping[str, Any], count: int) -> str:
     return f"{summary} The longest of {count} kernels." if count > 1 else summary
 
 
-def _list_next_calls(kernel: Mapping[str, Any], tools: Collection[str]) -> list[str]:
+def _list_next_calls(kernel: KernelAnswer, tools: Collection[str]) -> list[str]:
     """Return the next steps in their order: exact calls, and what is to be edited between them."""
-    from kernelkb.actions.advice.next_steps import COMMANDS, FILL_IN, list_change_steps
-    from kernelkb.actions.advice.report_commands import TAKE_IN
-    from kernelkb.render.text.edit_location import describe_place
-
-    change: ChangePlace | None = kernel.get("change")
-    if change and "build_kernel" in tools:
-        *copy, bench = (format_step(step) for step in list_change_steps(change))
-        edit = f"{CHANGE}{change['fix']}, in {describe_place(change)}"
-        return [*copy, *([] if change["applied_by"] else [edit]), bench]
-    steps = [step for step in kernel["next"] if step not in (FILL_IN, TAKE_IN)]
-    calls = [format_command(one, tools) if one.startswith(COMMANDS) else one for one in steps]
-    if not any(is_call(one) for one in calls) and kernel["diagnoses"]:
+    steps = [one for one in kernel["next"] if not (isinstance(one, Sentence) and one.needs)]
+    if kernel["change"] and "build_kernel" in tools:
+        steps = [one for one in steps if isinstance(one, NextStep) or _is_open_edit(one)]
+    calls = [_format_next(one, tools) for one in steps]
+    is_shell_only = not any(isinstance(one, NextStep) and _offers(one, tools) for one in steps)
+    if is_shell_only and kernel["diagnoses"]:
         calls.append(f"read_entry(id={kernel['diagnoses'][0]['bottleneck']!r})")
     return calls
 
 
-def _describe_needs(kernel: Mapping[str, Any]) -> str | None:
-    """Return what only the caller can bring before this kernel is asked about again."""
-    from kernelkb.actions.advice.next_steps import FILL_IN, OF_PROFILE
-    from kernelkb.actions.advice.report_commands import TAKE_IN
+def _is_open_edit(step: Step) -> bool:
+    """Return whether a step is an edit at a place that no variant has made yet."""
+    return isinstance(step, FixEdit) and step.place is not None and not step.place["applied_by"]
 
+
+def _offers(step: NextStep, tools: Collection[str]) -> bool:
+    return format_offered_call(step, tools) is not None
+
+
+def _format_next(step: Step, tools: Collection[str]) -> str:
+    if isinstance(step, NextStep):
+        return format_offered_call(step, tools) or f"in a shell: {format_step(step)}"
+    if isinstance(step, ToolCommand):
+        return f"in a shell: {format_step(step)}"
+    return name_edit(step) if isinstance(step, FixEdit) and step.place else format_step(step)
+
+
+def _describe_needs(kernel: KernelAnswer) -> str | None:
+    """Return what only the caller can bring before this kernel is asked about again."""
     steps = kernel["next"]
-    if TAKE_IN in steps:
+    needs = [step.needs for step in steps if isinstance(step, Sentence)]
+    if "source" in needs:
         return _KERNEL_NEEDED
-    if any(step == FILL_IN or step.startswith(OF_PROFILE) for step in steps):
+    if "numbers" in needs or any(isinstance(one, ToolCommand) and one.verb for one in steps):
         return _NUMBERS_NEEDED
-    is_loose = not kernel.get("change") and any(step.startswith(CHANGE) for step in steps)
+    is_loose = any(isinstance(one, FixEdit) and one.place is None for one in steps)
     return _CHANGE_NEEDED if is_loose else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
-from kernelkb.model.answers.recommendation import KernelAnswer, KnowledgeStamp
+from kernelkb.model.answers.recommendation import KnowledgeStamp, PrintedAnswer
 from kernelkb.model.base import Record, Target
 from kernelkb.model.kernels.tuning import (
     ConfirmedConfiguration,
@@ -98,7 +98,7 @@ class EntryResult(Record):
     needs: str | None = None
 
 
-class ShownKernel(KernelAnswer):
+class ShownKernel(PrintedAnswer):
     """The answer for one kernel, trimmed to fit."""
 
     also_matches: list[str]

@@ -1,4 +1,4 @@
-"""Lets an answer for a kernel remember what was tried on it."""
+"""Reads what was tried on a kernel, and orders its answer by that."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from kernelkb.actions.history.attempts import load_tree
 from kernelkb.actions.history.record_attempt import identify_checkout, keep_advice
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.change_rows import MeasuredCaseRow
-from kernelkb.decide.remember import TriedChange, remember_changes
+from kernelkb.decide.reorder_by_history import TriedChange, reorder_by_history
 from kernelkb.decide.similar import find_similar_cases
-from kernelkb.errors import KbError
+from kernelkb.errors import KbError, NextStep
+from kernelkb.model.answers.next_step import Step
 from kernelkb.model.answers.recommendation import KernelAnswer
 from kernelkb.model.answers.report_facts import SimilarCase
 from kernelkb.model.records.attempt import AttemptId
@@ -28,57 +29,74 @@ _MAX_FOR_STUCK = 30
 """The newest attempts among which a row of changes without gain is looked for."""
 
 
-def remember_and_keep(
-    project: Path,
-    answer: KernelAnswer,
-    *,
-    attempt: AttemptId | None = None,
-    measurement: str | None = None,
-) -> KernelAnswer:
-    """Order an answer by what was tried before, and keep its first fix with the state of now.
-
-    Args:
-        project: Holds the history.
-        answer: For a kernel of the project; it is changed.
-        attempt: The state that the answer is about.
-        measurement: Or a bench or profile of it. Without both, it is the last state here.
-
-    Returns:
-        The answer. Where the history cannot be read or written, a note of it says so.
-    """
-    try:
-        known = _read_history(project, answer["kernel"], attempt, measurement)
-    except KbError as error:
-        answer["notes"].append(f"what was tried before is not known: {error}")
-        return answer
-    rules = load_compiled_rules()
-    own = find_similar_cases(answer, known.cases, MAX_SIMILAR)
-    measured = find_similar_cases(answer, rules["cases"], MAX_SIMILAR)
-    answer["similar"] = [*own, *measured][:MAX_SIMILAR]
-    undoes = {name: row["undoes"] for name, row in rules["fixes"].items()}
-    behind = remember_changes(answer, known.tried, undoes, _describe_help(own))
-    if behind:
-        answer["notes"].append(
-            f"{behind} of the fixes stand behind for what was tried: kb log {answer['kernel']}"
-        )
-    if known.stuck is not None:
-        _stop(answer, known.stuck, is_best=known.is_best)
-    failure = keep_advice(project, answer, known.state)
-    if failure is not None:
-        answer["notes"].append(failure)
-    return answer
-
-
-class _History(NamedTuple):
+class KernelHistory(NamedTuple):
     """What an answer needs of the history of its kernel."""
 
     state: AttemptId | None
+    """That the answer is about."""
     tried: list[TriedChange]
     stuck: Stuck | None
     is_best: bool
     """Whether the state is the best one: nothing is left to go back to."""
     cases: list[MeasuredCaseRow]
     """Changes that gained on other kernels of the project."""
+
+
+def read_history(
+    project: Path,
+    kernel: str,
+    *,
+    attempt: AttemptId | None = None,
+    measurement: str | None = None,
+) -> KernelHistory | str:
+    """Return what was tried on a kernel of the project, or why that is not known.
+
+    Args:
+        project: Holds the history.
+        kernel: Its name.
+        attempt: The state that the answer is about.
+        measurement: Or a bench or profile of it. Without both, it is the last state here.
+    """
+    try:
+        return _read_history(project, kernel, attempt, measurement)
+    except KbError as error:
+        return str(error)
+
+
+def apply_history(answer: KernelAnswer, history: KernelHistory | str) -> KernelAnswer:
+    """Return an answer in the order of what was tried before; it stops work that is stuck."""
+    if isinstance(history, str):
+        unknown = f"what was tried before is not known: {history}"
+        return {**answer, "notes": [*answer["notes"], unknown]}
+    rules = load_compiled_rules()
+    own = find_similar_cases(answer, history.cases, MAX_SIMILAR)
+    measured = find_similar_cases(answer, rules["cases"], MAX_SIMILAR)
+    undoes = {name: row["undoes"] for name, row in rules["fixes"].items()}
+    diagnoses, behind = reorder_by_history(
+        answer["diagnoses"], history.tried, undoes, _describe_help(own)
+    )
+    of_log = f"{behind} of the fixes stand behind for what was tried: kb log {answer['kernel']}"
+    ordered: KernelAnswer = {
+        **answer,
+        "similar": [*own, *measured][:MAX_SIMILAR],
+        "diagnoses": diagnoses,
+        "notes": [*answer["notes"], *([of_log] if behind else [])],
+    }
+    return _stop_stuck(ordered, history)
+
+
+def keep_first_fix(
+    project: Path, answer: KernelAnswer, history: KernelHistory | str | None
+) -> KernelAnswer:
+    """Keep the first fix of a complete answer with the state that it is about.
+
+    Returns:
+        The answer, with a note where the history cannot be written.
+    """
+    if history is None or isinstance(history, str):
+        return answer
+    failure = keep_advice(project, answer, history.state)
+    return answer if failure is None else {**answer, "notes": [*answer["notes"], failure]}
 
 
 def _describe_help(cases: Sequence[SimilarCase]) -> dict[str, str]:
@@ -119,7 +137,7 @@ def list_own_cases(store: AttemptStore, kernel: str) -> list[MeasuredCaseRow]:
 
 def _read_history(
     project: Path, kernel: str, attempt: AttemptId | None, measurement: str | None
-) -> _History:
+) -> KernelHistory:
     with open_attempts(project, writes=False) as store:
         state = attempt
         if state is None and measurement is not None:
@@ -130,18 +148,25 @@ def _read_history(
         recent = load_tree(store, kernel, _MAX_FOR_STUCK) if tried else None
         stuck = find_stuck(recent) if recent else None
         is_best = recent is not None and recent.best is not None and recent.best == state
-        return _History(state, tried, stuck, is_best, list_own_cases(store, kernel))
+        return KernelHistory(state, tried, stuck, is_best, list_own_cases(store, kernel))
 
 
-def _stop(answer: KernelAnswer, stuck: Stuck, *, is_best: bool) -> None:
+def _stop_stuck(answer: KernelAnswer, history: KernelHistory) -> KernelAnswer:
     """Let the gate of an answer stop work that leads nowhere; another stop stays."""
-    if answer["gate"]["verdict"] in ("continue", "caution"):
-        because = f"{stuck.because}; {stuck.cure}"
-        answer["gate"] = {"id": f"stuck-{stuck.kind}", "verdict": "stop", "because": because}
-        name = answer["kernel"]
-        back = [f"kb restore --best {name}"] if stuck.way_back and not is_best else []
-        again = [] if is_best else [f"kb profile {name}"]
-        answer["next"] = [f"kb log {name}", *back, *again]
+    stuck, which = history.stuck, {"kernel": answer["kernel"]}
+    if stuck is None or answer["gate"]["verdict"] not in ("continue", "caution"):
+        return answer
+    because = f"{stuck.because}; {stuck.cure}"
+    steps: list[Step] = [NextStep("log", which, "lists what was tried")]
+    if stuck.way_back and not history.is_best:
+        steps.append(NextStep("restore", {"best": answer["kernel"]}, "goes back to the best state"))
+    if not history.is_best:
+        steps.append(NextStep("profile", which, "measures it"))
+    return {
+        **answer,
+        "gate": {"id": f"stuck-{stuck.kind}", "verdict": "stop", "because": because},
+        "next": steps,
+    }
 
 
 def list_tried_changes(

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.actions.advice.next_steps import complete_next_steps
+from kernelkb.actions.advice.next_steps import MeasuredPlace
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.actions.project.compare_launches import simplify_kernel_name
 from kernelkb.actions.project.variants import (
@@ -17,7 +17,7 @@ from kernelkb.actions.project.variants import (
     list_copied_files,
     list_unchanged_copies,
 )
-from kernelkb.decide.recommend import CHANGE, KEEP, list_change_words
+from kernelkb.decide.recommend import list_change
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import (
     KernelFolder,
@@ -26,6 +26,7 @@ from kernelkb.loading.kernels import (
     select_variant,
 )
 from kernelkb.model.answers.edit_location import ChangePlace
+from kernelkb.model.answers.next_step import CallerEdit, FixEdit, KeepCondition, Step
 from kernelkb.model.answers.recommendation import Advice, Diagnosis, KernelAnswer
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import Variant
@@ -60,64 +61,59 @@ class CodeLine(NamedTuple):
     because: str
 
 
-def add_change_place(
-    answer: KernelAnswer, subject: AnsweredVariant, measured: Collection[str] = ()
-) -> KernelAnswer:
-    """Set ``change`` of an answer, and make its ``next`` commands that can be run as they are.
+def locate_edit(answer: KernelAnswer, subject: AnsweredVariant) -> KernelAnswer:
+    """Return an answer with ``change``, and with its edit at that place among the next steps.
 
     Args:
-        answer: About the variant; changed.
+        answer: About the variant.
         subject: The variant.
-        measured: Commands, such as ``kb profile``, whose result the answer has seen already.
-
-    Returns:
-        The answer.
     """
-    verdict = answer["gate"]["verdict"]
-    if verdict not in ("stop", "done"):
-        diagnosis, fix = _choose_fix(answer, subject.variant)
-        answer["next"] = [step for step in answer["next"] if not _is_change(step)]
-        if diagnosis is not None and fix is not None and diagnosis["group"] in _OF_CALLER:
-            answer["next"].append(f"in the program that calls it, {fix['id']}: {fix['do']}")
-        elif diagnosis is not None and fix is not None:
-            answer["change"] = _find_place(subject, diagnosis, fix)
-            answer["next"] += list_change_words(fix, diagnosis["falsifier"])
+    if answer["gate"]["verdict"] in ("stop", "done"):
+        return answer
+    steps: list[Step] = [
+        one for one in answer["next"] if not isinstance(one, FixEdit | KeepCondition)
+    ]
+    diagnosis, fix = _choose_fix(answer, subject.variant)
+    if diagnosis is None or fix is None:
+        return {**answer, "next": steps}
+    if diagnosis["group"] in _OF_CALLER:
+        return {**answer, "next": [*steps, CallerEdit(fix["id"], fix["do"])]}
+    place = _find_place(subject, diagnosis, fix)
+    change = list_change(fix, diagnosis["falsifier"], place)
+    return {**answer, "change": place, "next": [*steps, *change]}
+
+
+def name_measured(subject: AnsweredVariant, measured: Collection[str]) -> MeasuredPlace:
+    """Return what was measured as commands name it, without what is the default."""
     kernel, variant = subject.folder.kernel, subject.variant
     default = next(one for one in kernel.variants if one.target == variant.target)
-    place = {"variant": variant.id} if variant.id != default.id else {}
-    if subject.workload is not None:
-        place["workload"] = subject.workload
-    complete_next_steps(answer, kernel.id, variant.target, measured, place)
-    return answer
+    named = {
+        "kernel": kernel.id,
+        "variant": variant.id if variant.id != default.id else None,
+        "workload": subject.workload,
+        "target": variant.target,
+    }
+    return MeasuredPlace({key: one for key, one in named.items() if one is not None}, measured)
 
 
-def add_place_by_name(
-    answer: KernelAnswer,
-    kernel: str,
-    target: Target,
-    variant: str | None = None,
-    measured: Collection[str] = (),
-    workload: str | None = None,
-) -> None:
-    """Do as ``add_change_place`` for a kernel by its name; its steps alone, where it is not valid.
+def find_answered_variant(
+    kernel: str, target: Target, variant: str | None = None, workload: str | None = None
+) -> AnsweredVariant | None:
+    """Return a variant of the project by its name; None where its kernel.yaml is not valid.
 
     Args:
-        answer: About the kernel; changed.
         kernel: Its name.
         target: Of the variant.
         variant: The variant's id; None: the first one.
-        measured: Commands whose result the answer has seen already.
         workload: That was measured; None: the default.
     """
     try:
         folder = load_kernel(kernel, get_project_path())
         chosen = select_variant(folder.kernel, target, variant)
     except KbError:
-        complete_next_steps(answer, target=target, measured=measured)
-        return
+        return None
     is_default = folder.kernel.default_workload.get(target) == workload
-    subject = AnsweredVariant(folder, chosen, None if is_default else workload)
-    add_change_place(answer, subject, measured)
+    return AnsweredVariant(folder, chosen, None if is_default else workload)
 
 
 def find_profiled_variant(signature: str) -> AnsweredVariant | None:
@@ -139,10 +135,6 @@ def find_profiled_variant(signature: str) -> AnsweredVariant | None:
             if name in variant.kernels:
                 return AnsweredVariant(folder, variant)
     return None
-
-
-def _is_change(step: str) -> bool:
-    return step.startswith((CHANGE, KEEP))
 
 
 def _choose_fix(answer: KernelAnswer, variant: Variant) -> tuple[Diagnosis | None, Advice | None]:

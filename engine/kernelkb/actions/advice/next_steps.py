@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.decide.recommend import CHANGE
 from kernelkb.errors import NextStep
-from kernelkb.render.text.edit_location import describe_place
-from kernelkb.safety.paths import project_root
+from kernelkb.model.answers.next_step import FixEdit, Sentence, ToolCommand
+from kernelkb.render.text.next_steps import format_step
+from kernelkb.safety.paths import project_root, shipped_folder
 
 if TYPE_CHECKING:
     from kernelkb.model.answers.edit_location import ChangePlace
-    from kernelkb.model.answers.recommendation import KernelAnswer
+    from kernelkb.model.answers.next_step import Step
 
-COMMANDS = ("kb ", "ncu ", "nsys ", "nvidia-smi ", "torch.profiler")
-_LOG = "kb log "
-OF_PROFILE = ("ncu ", "nsys ", "torch.profiler")
 _OF_BUILD = ("kernel", "variant", "target")
 _BY_VARIANT = {
-    "kb build": _OF_BUILD,
-    "kb bench": (*_OF_BUILD, "workload"),
-    "kb profile": (*_OF_BUILD, "workload"),
+    "build": _OF_BUILD,
+    "bench": (*_OF_BUILD, "workload"),
+    "profile": (*_OF_BUILD, "workload"),
 }
 """Commands that measure a kernel's variant, and their arguments."""
-FILL_IN = (
-    "run the first command of Measure next on your program; kb recommend --profile reads its report"
+_FILL_IN = Sentence(
+    "run the first command of Measure next on your program; "
+    "kb recommend --profile reads its report",
+    needs="numbers",
 )
+TAKE_IN = Sentence(
+    "kb init its-source.cu takes this kernel into a project; then kb bench times it beside its "
+    "reference",
+    needs="source",
+)
+
+
+class MeasuredPlace(NamedTuple):
+    """What was measured, as commands name it."""
+
+    which: Mapping[str, str]
+    """``kernel`` and ``target``; ``variant`` and ``workload`` where they are not the default ones;
+    empty for a kernel that is not in the project."""
+    measured: Collection[str] = ()
+    """Commands of ``kb`` whose result the answer has seen already."""
 
 
 def list_change_steps(change: ChangePlace) -> list[NextStep]:
@@ -54,76 +67,75 @@ def list_change_steps(change: ChangePlace) -> list[NextStep]:
 
 
 def complete_next_steps(
-    answer: KernelAnswer,
-    kernel: str | None = None,
-    target: str = "cuda",
-    measured: Collection[str] = (),
-    place: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Replace commands with something to fill in, and put the change at its place.
+    steps: Sequence[Step], place: MeasuredPlace, *, is_stopped: bool
+) -> list[Step]:
+    """Return steps with commands that can be run, and with those around each located edit.
 
     Args:
-        answer: Its ``next`` is changed.
-        kernel: Its name, if the project has it.
-        target: Of the measurement.
-        measured: Commands, such as ``kb profile``, whose result the answer has seen already.
-        place: ``variant`` and ``workload`` of the measurement, where they are not the default ones.
+        steps: Of an answer.
+        place: What was measured.
+        is_stopped: Whether the gate stops, until what the steps say is done.
     """
-    which = {"kernel": kernel, **place, "target": target} if kernel is not None else {}
-    steps: list[str] = []
-    for step in answer["next"]:
-        if step.startswith(CHANGE) and (change := answer["change"]):
-            steps += _list_change_texts(change, answer)
-        elif step.startswith(COMMANDS):
-            steps += _make_literal(step, which, measured)
-        else:
-            steps.append(step)
-    if which and not any(step.startswith(COMMANDS) and step[:7] != _LOG for step in steps):
-        gate = answer["gate"]
-        if gate["verdict"] == "stop" and not gate["id"].startswith("stuck-"):
-            # What stands there is to be done first.
-            steps.append(NextStep("triage", which, "examines it again").as_shell_words())
+    done = [command for step in steps for command in _complete_step(step, place)]
+    if place.which and not any(_is_command(step) for step in done):
+        if is_stopped:  # what stands there is to be done first
+            done.append(NextStep("triage", place.which, "examines it again"))
         elif _has_open_session():
-            steps.append("kb session close")
-    answer["next"] = list(dict.fromkeys(steps))
+            done.append(NextStep("session close", {}, "closes it"))
+    return list({format_step(step): step for step in done}.values())
 
 
-def _list_change_texts(change: ChangePlace, answer: KernelAnswer) -> Iterator[str]:
-    *before, bench = list_change_steps(change)
-    yield from (step.as_shell_words() for step in before)
-    fix = change["fix"]
-    if change["applied_by"] is not None:
-        yield f"{CHANGE}{fix}: the variant {change['applied_by']} applies it already"
+def _is_command(step: Step) -> bool:
+    """Return whether a step leads on; the log of what was tried is only read."""
+    return isinstance(step, ToolCommand) or (isinstance(step, NextStep) and step.verb != "log")
+
+
+def _complete_step(step: Step, place: MeasuredPlace) -> Iterator[Step]:
+    if isinstance(step, FixEdit) and step.place is not None:
+        *before, bench = list_change_steps(step.place)
+        yield from before
+        yield step
+        yield bench
+    elif isinstance(step, NextStep | ToolCommand):
+        yield from _make_literal(step, place)
     else:
-        yield f"{CHANGE}{fix}, in {describe_place(change)}: {_find_words(answer, fix)}"
-    yield bench.as_shell_words()
+        yield step
 
 
-def _find_words(answer: KernelAnswer, fix: str) -> str:
-    advice = [one for diagnosis in answer["diagnoses"] for one in diagnosis["fixes"]]
-    return next((one["do"] for one in advice if one["id"] == fix), "")
-
-
-def _make_literal(
-    command: str, which: Mapping[str, str | None], measured: Collection[str]
-) -> Iterator[str]:
-    if which and command.startswith(OF_PROFILE):
-        command = "kb profile"
-    verb = " ".join(command.split()[:2])
-    if verb in measured:
+def _make_literal(step: NextStep | ToolCommand, place: MeasuredPlace) -> Iterator[Step]:
+    """Yield a command without a placeholder, of the variant that was measured."""
+    verb = step.verb if place.which or isinstance(step, NextStep) else None
+    if verb in place.measured:
         return
-    if which and verb in _BY_VARIANT:  # of the variant that was measured, not of the first one
-        given = {name: one for name, one in which.items() if name in _BY_VARIANT[verb]}
-        yield NextStep(verb.removeprefix("kb "), given, "").as_shell_words()
+    if place.which and verb in _BY_VARIANT:
+        given = {name: one for name, one in place.which.items() if name in _BY_VARIANT[verb]}
+        yield NextStep(verb, given, "measures it")
     else:
-        yield command if "<" not in command else _name_first_step()
+        yield _name_first_step() if _has_placeholder(step) else step
 
 
-def _name_first_step() -> str:
+def _has_placeholder(step: NextStep | ToolCommand) -> bool:
+    if isinstance(step, ToolCommand):
+        return "<" in step.line
+    return None in step.arguments.values()
+
+
+def _name_first_step() -> Step:
     """Return what to do where no kernel is named: triage the project's only one, or a sentence."""
     own = sorted(Path(project_root(), "kernels").glob("*/kernel.yaml"))
-    return f"kb triage {own[0].parent.name}" if len(own) == 1 else FILL_IN
+    if len(own) != 1:
+        return _FILL_IN
+    return NextStep("triage", {"kernel": own[0].parent.name}, "examines it")
 
 
 def _has_open_session() -> bool:
     return Path(project_root(), ".kb", "session").exists()
+
+
+def list_project_kernels() -> Collection[str]:
+    """Return the names of the kernels that ``kb bench`` knows here.
+
+    ``loading.kernels`` says the same, and takes 0.3 s to import.
+    """
+    bases = (Path(shipped_folder("kernels")), Path(project_root()) / "kernels")
+    return {path.parent.name for base in bases for path in base.glob("*/kernel.yaml")}

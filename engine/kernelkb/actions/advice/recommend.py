@@ -9,9 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from kernelkb.actions.advice.next_steps import complete_next_steps
+from kernelkb.actions.advice.complete_answer import complete_answer
+from kernelkb.actions.advice.next_steps import list_project_kernels
 from kernelkb.actions.advice.raw_metrics import resolve_raw_names
-from kernelkb.actions.advice.report_commands import list_project_kernels
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import find_metric_for_flag, parse_metric_value, resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
@@ -67,8 +67,7 @@ def recommend_from_metrics(
     values = _measure_language(kernel, target) | typed
     peaks = read_peak_metrics(device)
     answer = recommend(program, values, target=target, device=device, kernel=kernel, peaks=peaks)
-    _add_history_and_place(answer, kernel, target)
-    return build_recommendation(program, [answer])
+    return build_recommendation(program, [_complete(answer, kernel, target)])
 
 
 def _measure_language(kernel: str, target: str) -> dict[str, float]:
@@ -89,19 +88,24 @@ def _get_target(name: str) -> Target:
     return "cpu" if name == "cpu" else "cuda"
 
 
-def _add_history_and_place(answer: KernelAnswer, kernel: str, target: str) -> None:
-    """Order the answer by what was tried, and say where the change is made."""
+def _complete(answer: KernelAnswer, kernel: str, target: str) -> KernelAnswer:
+    """Return an answer in the order of what was tried, with steps that can be followed."""
+    history, subject = None, None
     project = find_project_with_history(kernel) if kernel else None
     if project is not None:
-        from kernelkb.actions.advice.apply_history import remember_and_keep  # opens a database
+        from kernelkb.actions.advice.apply_history import read_history  # opens a database
 
-        remember_and_keep(project, answer)
+        history = read_history(project, kernel)
     if _is_known(kernel):
-        from kernelkb.actions.advice.edit_location import add_place_by_name  # reads the kernel.yaml
+        from kernelkb.actions.advice.edit_location import find_answered_variant  # reads kernel.yaml
 
-        add_place_by_name(answer, kernel, _get_target(target))
-    else:
-        complete_next_steps(answer)
+        subject = find_answered_variant(kernel, _get_target(target))
+    complete = complete_answer(answer, history=history, subject=subject)
+    if project is None:
+        return complete
+    from kernelkb.actions.advice.apply_history import keep_first_fix
+
+    return keep_first_fix(project, complete, history)
 
 
 def find_project_with_history(kernel: str) -> Path | None:

@@ -8,16 +8,11 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from kernelkb.actions.advice.edit_location import (
-    AnsweredVariant,
-    add_change_place,
-    find_profiled_variant,
-)
-from kernelkb.actions.advice.next_steps import complete_next_steps
+from kernelkb.actions.advice.complete_answer import complete_answer
+from kernelkb.actions.advice.edit_location import AnsweredVariant, find_profiled_variant
+from kernelkb.actions.advice.next_steps import list_project_kernels
 from kernelkb.actions.advice.recommend import parse_given_metrics
-from kernelkb.actions.advice.report_commands import keep_working_commands, list_project_kernels
 from kernelkb.actions.advice.source_lines import (
-    add_source_lines,
     measure_counted_code,
     read_all_counters,
 )
@@ -41,6 +36,8 @@ if TYPE_CHECKING:
 
 _Shape: TypeAlias = tuple[str, tuple[str, str]]
 """A kernel with its grid and block."""
+_MEASURED = ("profile",)
+"""Commands of ``kb`` whose result a report is."""
 _MAX_WITH_LINES = 3
 """Most kernels whose lines are told: each takes a run of the disassembler."""
 MAX_KERNELS = 20
@@ -119,43 +116,39 @@ def answer_report(
         chosen = _pick_representatives(launches, name, path)[:max_kernels]
         positions = {id(launch): index for index, launch in enumerate(launches)}
         indices = [positions[id(one.launch)] for one in chosen]
-        is_binary = is_binary_report(Path(path))
-        with_lines = indices[:max_with_lines] if is_binary else []
-        counters = read_all_counters(Path(path), with_lines, reader) if is_binary else []
+        with_lines = indices[:max_with_lines] if is_binary_report(Path(path)) else []
+        counters = read_all_counters(Path(path), with_lines, reader) if with_lines else []
     subjects = [find_profiled_variant(one.launch.kernel) for one in chosen[:max_with_lines]]
-    answers = []
+    total_us, named = sum(_sum_durations(launches).values()), list_project_kernels()
+    answers: list[KernelAnswer] = []
     for one, code, subject in zip_longest(chosen, counters, subjects):
-        language = measure_language(subject.variant) if subject else {}
-        known = {**language, **measure_counted_code(code), **(given or {})}
-        answers.append(answer_launch(program, one.launch, one.number, known, gpu))
-    _complete_answers(answers, chosen, sum(_sum_durations(launches).values()))
-    for answer, code in zip(answers, counters, strict=False):  # the first ones
-        add_source_lines(program, answer, code)
-    _add_places(answers, subjects)
+        known = {**_measure_subject(subject), **measure_counted_code(code), **(given or {})}
+        answer = _answer_representative(program, one, known, gpu, total_us)
+        answers.append(
+            complete_answer(
+                answer, counters=code, subject=subject, measured=_MEASURED, known_kernels=named
+            )
+        )
     return AnsweredReport(build_recommendation(program, answers), launches, indices, counters)
 
 
-def _add_places(
-    answers: Sequence[KernelAnswer], subjects: Sequence[AnsweredVariant | None]
-) -> None:
-    """Say where the first kernels are changed, if the project has them."""
-    for answer, subject in zip_longest(answers, subjects):
-        if subject is None:
-            complete_next_steps(answer)
-        else:
-            add_change_place(answer, subject, ("kb profile",))
+def _measure_subject(subject: AnsweredVariant | None) -> dict[str, float]:
+    return measure_language(subject.variant) if subject else {}
 
 
-def _complete_answers(
-    answers: Sequence[KernelAnswer], chosen: Sequence[_Representative], total_us: float
-) -> None:
-    """Add each kernel's time, and leave out commands that do not work for it."""
-    known = list_project_kernels()
-    for answer, one in zip(answers, chosen, strict=True):
-        keep_working_commands(answer, known)
-        if total_us:
-            answer["duration_us"] = _duration_us(one.launch)
-            answer["share"] = round(one.spent_us / total_us, 4)
+def _answer_representative(
+    program: CompiledRules,
+    one: _Representative,
+    known: Mapping[str, float],
+    gpu: str | None,
+    total_us: float,
+) -> KernelAnswer:
+    """Return the answer for a kernel of a report, with its share of the report's time."""
+    answer = answer_launch(program, one.launch, one.number, known, gpu)
+    if not total_us:
+        return answer
+    share = round(one.spent_us / total_us, 4)
+    return {**answer, "duration_us": _duration_us(one.launch), "share": share}
 
 
 class _Representative(NamedTuple):
@@ -230,10 +223,12 @@ def answer_launch(
         kernel=launch.kernel,
         peaks=read_peak_metrics(device),
     )
-    answer["launch"] = number
-    answer["ncu_rules"] = [_rule_to_dict(rule) for rule in launch.rules]
-    answer["notes"] = [*notes, *answer["notes"]]
-    return answer
+    return {
+        **answer,
+        "launch": number,
+        "ncu_rules": [_rule_to_dict(rule) for rule in launch.rules],
+        "notes": [*notes, *answer["notes"]],
+    }
 
 
 def _find_launch_device(

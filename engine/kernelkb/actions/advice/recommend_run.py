@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from kernelkb.actions.advice.apply_history import remember_and_keep
-from kernelkb.actions.advice.edit_location import add_place_by_name
+from kernelkb.actions.advice.apply_history import keep_first_fix, read_history
+from kernelkb.actions.advice.complete_answer import complete_answer
+from kernelkb.actions.advice.edit_location import find_answered_variant
 from kernelkb.actions.advice.recommend import parse_given_metrics
-from kernelkb.actions.advice.source_lines import decide_with_lines
+from kernelkb.actions.advice.source_lines import measure_counted_code, read_first_counters
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.actions.project.profile_reports import find_report
 from kernelkb.actions.project.rules_cache import load_compiled_rules
@@ -22,8 +23,11 @@ from kernelkb.model.records.history import Measurement
 from kernelkb.model.records.verdict import is_failure, is_undecided
 from kernelkb.record.measurements.compare import find_noise_reason, mark_noisy
 from kernelkb.record.measurements.store import open_read_only
+from kernelkb.sass.counters import SourceCounters
 
 _DECIDABLE_KINDS = ("bench", "profile")
+_BENCHED = ("build", "bench")
+"""Commands whose result is known after a bench."""
 _ID_DIGITS = 12
 
 
@@ -57,27 +61,34 @@ def recommend_from_run(
     given = parse_given_metrics(program, metrics or {}, headlines or {}, subject.target)
     known, notes = _select_known_metrics(measurement, program["metrics"])
     language = measure_language_by_name(subject.kernel, subject.target, subject.variant)
+    counters = read_first_counters(find_report(project, measurement.id))
+    values = {**language, **known, **measure_counted_code(counters), **given}
     name, target, peaks = kernel or subject.kernel, subject.target, read_peak_metrics(device)
-
-    def decide(code: Mapping[str, float]) -> KernelAnswer:
-        values = {**language, **known, **code, **given}
-        return recommend(program, values, target=target, device=device, kernel=name, peaks=peaks)
-
-    answer = decide_with_lines(find_report(project, measurement.id), decide)
-    answer["notes"] = [*notes, *answer["notes"]]
-    _add_history_and_place(project, answer, measurement)
-    return build_recommendation(program, [answer])
+    answer = recommend(program, values, target=target, device=device, kernel=name, peaks=peaks)
+    noted: KernelAnswer = {**answer, "notes": [*notes, *answer["notes"]]}
+    return build_recommendation(program, [_complete(project, noted, measurement, counters)])
 
 
-def _add_history_and_place(project: Path, answer: KernelAnswer, measurement: Measurement) -> None:
-    """Order the answer by what was tried, and say where the change is made."""
-    subject = measurement.subject
+def _complete(
+    project: Path,
+    answer: KernelAnswer,
+    measurement: Measurement,
+    counters: SourceCounters | str | None,
+) -> KernelAnswer:
+    """Return an answer in the order of what was tried, with lines and with steps to follow."""
+    subject, history = measurement.subject, None
     if answer["kernel"] == subject.kernel:
-        remember_and_keep(project, answer, measurement=measurement.id)
-    measured = ["kb build", "kb bench"] + ["kb profile"] * (measurement.kind == "profile")
-    add_place_by_name(
-        answer, subject.kernel, subject.target, subject.variant, measured, subject.workload
+        history = read_history(project, subject.kernel, measurement=measurement.id)
+    complete = complete_answer(
+        answer,
+        counters=counters,
+        history=history,
+        subject=find_answered_variant(
+            subject.kernel, subject.target, subject.variant, subject.workload
+        ),
+        measured=("build", "bench", "profile") if measurement.kind == "profile" else _BENCHED,
     )
+    return keep_first_fix(project, complete, history)
 
 
 def _load_decidable(project: Path, run: str) -> Measurement:

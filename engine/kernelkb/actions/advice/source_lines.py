@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.similar import find_similar_cases
 from kernelkb.decide.source_lines import find_lines
 from kernelkb.profiles.source_counters import read_source_counters
@@ -14,7 +13,7 @@ from kernelkb.sass.code_metrics import measure_code
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
-    from kernelkb.model.answers.recommendation import KernelAnswer, Level
+    from kernelkb.model.answers.recommendation import Advice, Diagnosis, KernelAnswer, Level
     from kernelkb.model.entries.source_line import LineAnswer
     from kernelkb.profiles.reader_process import ReaderProcess
     from kernelkb.sass.counters import SourceCounters
@@ -53,32 +52,48 @@ def measure_counted_code(counters: SourceCounters | str | None) -> dict[str, flo
 
 def add_source_lines(
     rules: CompiledRules, answer: KernelAnswer, counters: SourceCounters | str
-) -> None:
-    """Set ``lines`` of the first diagnoses of an answer, or note why there are none."""
+) -> KernelAnswer:
+    """Return an answer with ``lines`` of its first diagnoses, or a note why there are none."""
     if isinstance(counters, str):
-        answer["notes"].append(f"no lines: {counters}")
-        return
+        return {**answer, "notes": [*answer["notes"], f"no lines: {counters}"]}
     matches = [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
-    for diagnosis in matches[:_MAX_DIAGNOSES]:
-        evidence = rules["line_evidence"].get(diagnosis["bottleneck"], [])
-        found = find_lines(counters, evidence)
-        diagnosis["lines"] = found
-        for fix in diagnosis["fixes"]:
-            fix["on_line"] = _describe_change(rules["fixes"][fix["id"]]["on_line"], found)
-    answer["notes"] += counters.notes
-    answer["similar"] = find_similar_cases(answer, rules["cases"], _MAX_SIMILAR)
-    told = [diagnosis["lines"] for diagnosis in matches]
-    if any(found["lines"] for found in told if found):
-        _raise_evidence_level(rules, answer)
+    located = {
+        one["bottleneck"]: _locate_diagnosis(rules, one, counters)
+        for one in matches[:_MAX_DIAGNOSES]
+    }
+    with_lines: KernelAnswer = {
+        **answer,
+        "diagnoses": [located.get(one["bottleneck"], one) for one in answer["diagnoses"]],
+        "notes": [*answer["notes"], *counters.notes],
+        "similar": answer["similar"] or find_similar_cases(answer, rules["cases"], _MAX_SIMILAR),
+    }
+    if any(one["lines"] and one["lines"]["lines"] for one in located.values()):
+        return _raise_evidence_level(rules, with_lines)
+    return with_lines
 
 
-def _raise_evidence_level(rules: CompiledRules, answer: KernelAnswer) -> None:
+def _locate_diagnosis(
+    rules: CompiledRules, diagnosis: Diagnosis, counters: SourceCounters
+) -> Diagnosis:
+    found = find_lines(counters, rules["line_evidence"].get(diagnosis["bottleneck"], []))
+    fixes: list[Advice] = [
+        {**fix, "on_line": _describe_change(rules["fixes"][fix["id"]]["on_line"], found)}
+        for fix in diagnosis["fixes"]
+    ]
+    return {**diagnosis, "lines": found, "fixes": fixes}
+
+
+def _raise_evidence_level(rules: CompiledRules, answer: KernelAnswer) -> KernelAnswer:
     """Leave out of the conclusions what counters by line are lacking for: here they are."""
-    if answer["evidence_level"] == _LEVEL_BELOW_LINES:
-        lacking = rules["levels"][f"cuda/{_LEVEL_BELOW_LINES}"]["cannot"]
-        conclusions = answer["conclusions"]
-        conclusions["cannot"] = [text for text in conclusions["cannot"] if text not in lacking]
-        answer["evidence_level"] = _LEVEL_OF_LINES
+    if answer["evidence_level"] != _LEVEL_BELOW_LINES:
+        return answer
+    lacking = rules["levels"][f"cuda/{_LEVEL_BELOW_LINES}"]["cannot"]
+    can, cannot = answer["conclusions"]["can"], answer["conclusions"]["cannot"]
+    return {
+        **answer,
+        "conclusions": {"can": can, "cannot": [text for text in cannot if text not in lacking]},
+        "evidence_level": _LEVEL_OF_LINES,
+    }
 
 
 def _describe_change(words: str | None, answer: LineAnswer) -> str | None:
@@ -89,18 +104,6 @@ def _describe_change(words: str | None, answer: LineAnswer) -> str | None:
     return f"line {answer['lines'][0]['at']['line']}: {words.replace(_ACCESS, access or '')}"
 
 
-def decide_with_lines(
-    report: Path | None, decide: Callable[[Mapping[str, float]], KernelAnswer]
-) -> KernelAnswer:
-    """Return an answer with the lines that a report shows.
-
-    Args:
-        report: Of one launch; None: the answer has no lines.
-        decide: Makes the answer from the metrics of the launch's machine code.
-    """
-    if report is None:
-        return decide({})
-    (counters,) = read_all_counters(report, [0])
-    answer = decide(measure_counted_code(counters))
-    add_source_lines(load_compiled_rules(), answer, counters)
-    return answer
+def read_first_counters(report: Path | None) -> SourceCounters | str | None:
+    """Return what the first launch of a report counted by instruction; None without a report."""
+    return None if report is None else read_all_counters(report, [0])[0]

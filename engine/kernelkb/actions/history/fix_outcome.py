@@ -8,7 +8,7 @@ from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.conditions import format_comparison, satisfies
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.measure.bench.statistics import Speedup
-from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer, PredictedSpeedup
+from kernelkb.model.answers.recommendation import Diagnosis, KernelFindings, PredictedSpeedup
 from kernelkb.model.answers.triage import FixOutcome, VariantResult
 from kernelkb.model.entries.learned import PRIOR_SHARE
 from kernelkb.model.kernels.kernel import Kernel, Variant
@@ -28,7 +28,9 @@ class FixVariant(NamedTuple):
     """All fixes that the variant applies and the current variant does not."""
 
 
-def choose_fix_variant(kernel: Kernel, current: Variant, answer: KernelAnswer) -> FixVariant | None:
+def choose_fix_variant(
+    kernel: Kernel, current: Variant, answer: KernelFindings
+) -> FixVariant | None:
     """Return the variant that applies the best-ranked fix that any variant applies."""
     matches = [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
     others = [v for v in kernel.variants if v.target == current.target and v.id != current.id]
@@ -157,7 +159,7 @@ def _describe_timing(timed: Bench) -> str:
 
 
 def predict_combined_speedup(
-    choice: FixVariant, answer: KernelAnswer | None
+    choice: FixVariant, answer: KernelFindings | None
 ) -> PredictedSpeedup | None:
     """Return the best prediction of the variant's fixes; joint ones are priced together."""
     gains = [
@@ -202,7 +204,7 @@ def make_decisions(
     return tuple(decisions)
 
 
-def make_unapplied_decisions(answer: KernelAnswer) -> tuple[Decision, ...]:
+def make_unapplied_decisions(answer: KernelFindings) -> tuple[Decision, ...]:
     """Return the decision for a recommendation that was not applied."""
     best = next((d for d in answer["diagnoses"] if d["verdict"] == "matches"), None)
     if best is None or not best["fixes"]:

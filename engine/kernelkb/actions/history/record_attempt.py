@@ -17,7 +17,7 @@ from kernelkb.actions.project.bench_target import BenchTarget
 from kernelkb.decide.recognise import compare_lines
 from kernelkb.decide.similar import vectorize_answer
 from kernelkb.errors import KbError
-from kernelkb.model.answers.recommendation import KernelAnswer
+from kernelkb.model.answers.recommendation import KernelFindings
 from kernelkb.model.records.attempt import (
     AdvisedChange,
     Attempt,
@@ -183,7 +183,7 @@ def digest_task(bench_target: BenchTarget) -> str:
     return running.hexdigest()[:_DIGITS]
 
 
-def keep_advice(project: Path, answer: KernelAnswer, attempt: AttemptId | None) -> str | None:
+def keep_advice(project: Path, answer: KernelFindings, attempt: AttemptId | None) -> str | None:
     """Keep the first fix of an answer with the state that it is about; return why that failed."""
     first = next((one for one in answer["diagnoses"] if one["verdict"] == "matches"), None)
     if attempt is None or first is None or not first["fixes"] or not may_write():

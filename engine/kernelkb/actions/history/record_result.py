@@ -24,7 +24,7 @@ from kernelkb.actions.project.bench_target import BenchTarget, get_project_path
 from kernelkb.errors import KbError
 from kernelkb.measure.bench_options import DEFAULT_OPTIONS, BenchOptions
 from kernelkb.measure.build.machine_code import find_machine_code
-from kernelkb.model.answers.recommendation import KernelAnswer
+from kernelkb.model.answers.recommendation import KernelFindings
 from kernelkb.model.base import MeasurementId
 from kernelkb.model.records.attempt import AttemptEvent, EventKind
 from kernelkb.model.records.history import Measurement
@@ -217,7 +217,7 @@ def should_log_to_session() -> bool:
     return may_have_open_session(get_project_path())
 
 
-def log_recommendation(answer: KernelAnswer) -> str | None:
+def log_recommendation(answer: KernelFindings) -> str | None:
     """Append a recommendation to the open session, if one is open for its kernel."""
     steps = StepRunner()
     steps.run("recommend", None, lambda: answer, summarize_recommendation)

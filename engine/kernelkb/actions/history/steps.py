@@ -10,7 +10,7 @@ from typing import Protocol, TypedDict, TypeVar
 from kernelkb.actions.history.measured_subject import sources_digest
 from kernelkb.actions.project.bench_target import BenchTarget
 from kernelkb.measure.process.device_queue import queue_wait_s
-from kernelkb.model.answers.recommendation import KernelAnswer
+from kernelkb.model.answers.recommendation import KernelFindings
 from kernelkb.model.base import MeasurementId, Slug
 from kernelkb.model.records.measurement import (
     Bench,
@@ -149,7 +149,7 @@ def summarize_profile(result: Profile, run: StepRun) -> Step:
     return Step(**run, status=status, found=describe_profile(result), cure=result.cure)
 
 
-def summarize_gate(answer: KernelAnswer, run: StepRun) -> Step:
+def summarize_gate(answer: KernelFindings, run: StepRun) -> Step:
     """Summarize the verdict of the gate."""
     gate = answer["gate"]
     passed = gate["verdict"] in ("continue", "done")
@@ -157,7 +157,7 @@ def summarize_gate(answer: KernelAnswer, run: StepRun) -> Step:
     return Step(**run, status="ok" if passed else "warning", found=found)
 
 
-def summarize_recommendation(answer: KernelAnswer, run: StepRun) -> Step:
+def summarize_recommendation(answer: KernelFindings, run: StepRun) -> Step:
     """Summarize a recommendation."""
     best = next((d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "matches"), None)
     return Step(**run, status="ok", found=describe_advice(answer), bottleneck=best)

@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from kernelkb.actions.advice.apply_history import remember_and_keep
-from kernelkb.actions.advice.edit_location import AnsweredVariant, add_change_place
-from kernelkb.actions.advice.source_lines import decide_with_lines
+from kernelkb.actions.advice.apply_history import keep_first_fix, read_history
+from kernelkb.actions.advice.complete_answer import complete_answer
+from kernelkb.actions.advice.edit_location import AnsweredVariant
+from kernelkb.actions.advice.source_lines import measure_counted_code, read_first_counters
 from kernelkb.actions.history.fix_outcome import (
     FixVariant,
     are_comparable,
@@ -66,6 +67,7 @@ from kernelkb.model.records.session import Decision, SessionEntry
 from kernelkb.model.records.verdict import is_undecided
 from kernelkb.record.measurements.compare import find_noise_reason, mark_noisy
 from kernelkb.record.sessions import append_entry
+from kernelkb.render.text.next_steps import print_answer
 
 
 def triage(
@@ -243,8 +245,8 @@ def _make_session_entry(result: Triage, results: tuple[VariantResult, ...]) -> S
     )
 
 
-_MEASURED = ("kb build", "kb bench", "kb profile")
-"""Commands that the steps of an evaluation do."""
+_MEASURED = ("build", "bench", "profile")
+"""Commands of ``kb`` that the steps of an evaluation do."""
 
 
 def evaluate_variant(
@@ -283,21 +285,24 @@ def evaluate_variant(
         lambda: _decide_on_profile(bench_target, profile, results.build, subject),
         summarize_recommendation,
     )
-    return evaluated.model_copy(update={"profile": profile, "answer": answer})
+    return evaluated.model_copy(update={"profile": profile, "answer": print_answer(answer)})
 
 
 def _decide_on_profile(
     bench_target: BenchTarget, profile: Profile, built: Build, subject: AnsweredVariant
 ) -> KernelAnswer:
-    answer = decide_with_lines(
-        Path(profile.report) if profile.report else None,
-        lambda code: remember_and_keep(
-            bench_target.project,
-            decide_from_metrics(bench_target, {**profile.metrics, **code}),
-            attempt=built.attempt,
-        ),
+    project, name = bench_target.project, bench_target.subject.kernel_folder.kernel.id
+    counters = read_first_counters(Path(profile.report) if profile.report else None)
+    metrics = {**profile.metrics, **measure_counted_code(counters)}
+    history = read_history(project, name, attempt=built.attempt)
+    answer = complete_answer(
+        decide_from_metrics(bench_target, metrics),
+        counters=counters,
+        history=history,
+        subject=subject,
+        measured=_MEASURED,
     )
-    return add_change_place(answer, subject, _MEASURED)
+    return keep_first_fix(project, answer, history)
 
 
 def _describe_subject(bench_target: BenchTarget, workload: str, built: Build) -> AnsweredVariant:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from kernelkb.actions.advice.edit_location import AnsweredVariant, find_change
 from kernelkb.actions.advice.next_steps import list_change_steps
@@ -16,7 +16,6 @@ from kernelkb.actions.sessions.follow_steps import (
     step_to_open,
 )
 from kernelkb.actions.sessions.sessions import load_session, start_session
-from kernelkb.decide.recommend import CHANGE
 from kernelkb.errors import KbError, NextStep
 from kernelkb.loading.kernels import find_kernel_folder, load_kernel, select_variant
 from kernelkb.model.records.attempt import AttemptEvent
@@ -33,7 +32,6 @@ _MAX_TRIED = 8
 _MAX_PATH = 6
 _MAX_READ = 60
 """The newest attempts that are read."""
-_STEP_LABELS = ("next", "change", "then")
 _ON_DEVICE = ("check", "bench", "profile")
 _GAINLESS = ("no-gain", "slower", "failed")
 
@@ -58,19 +56,41 @@ def brief_session(
         SessionError: Its file is invalid.
         DatabaseError: The history cannot be read.
     """
+    return _join_lines(_list_brief_lines(name, kernel, format_step))
+
+
+class BriefStep(NamedTuple):
+    """A line of a brief that says what to do."""
+
+    label: Literal["next", "change", "then"]
+    text: str
+    """A command, or where the change is made."""
+
+    def __str__(self) -> str:
+        return f"{self.label}: {self.text}"
+
+
+def _join_lines(lines: Sequence[str | BriefStep]) -> str:
+    return _cut("\n".join(map(str, lines)))
+
+
+def _list_brief_lines(
+    name: str | None, kernel: str | None, format_step: StepFormat
+) -> list[str | BriefStep]:
     project = get_project_path()
     chosen = name or find_open_session(project)
     session = load_session(chosen) if chosen else None
     subject = kernel or (_find_kernel(session) if session else None)
-    lines = list(_describe_session(session))
+    lines: list[str | BriefStep] = list(_describe_session(session))
     if subject is not None:
         with open_attempts(project, writes=False) as store:
             tree = load_tree(store, subject, _MAX_READ)
         lines += _describe_budget(session, tree) if session else []
         lines += _describe_kernel(subject, tree, format_step)
     elif not lines:
-        lines = ["no session is open", f"next: {format_step(step_to_open(kernel, project))}"]
-    return _cut("\n".join(lines))
+        first = format_step(step_to_open(kernel, project))
+        lines = ["no session is open", BriefStep("next", first)]
+    return lines
 
 
 class ResumedSession(NamedTuple):
@@ -111,21 +131,17 @@ def resume_session(
         name, verb = choose_session_id(kernel, project), "was opened"
         start_session(name, goal, None, kernel, budget)
     words = "no session is open" if name is None else f"session {name} {verb}"
-    brief = brief_session(name, kernel, format_step)
-    steps = [*_list_labelled_steps(brief)]
+    lines = _list_brief_lines(name, kernel, format_step)
+    steps = [
+        f"change one thing, in {line.text}" if line.label == "change" else line.text
+        for line in lines
+        if isinstance(line, BriefStep)
+    ]
     if name is None and kernel is not None:
         steps.insert(0, format_step(step_to_open(kernel, project)))
     if not steps and (subject := choose_subject_kernel(project)) is not None:
         steps.append(format_step(_make_step("triage", subject)))  # the session names no kernel
-    return ResumedSession(words, name, brief, tuple(steps))
-
-
-def _list_labelled_steps(brief: str) -> Iterator[str]:
-    """Yield what a brief says comes next, each as a step of its own."""
-    for line in brief.split("\n"):
-        label, found, step = line.partition(": ")
-        if found and label in _STEP_LABELS:
-            yield f"{CHANGE}in {step}" if label == "change" else step
+    return ResumedSession(words, name, _join_lines(lines), tuple(steps))
 
 
 def _cut(text: str) -> str:
@@ -169,10 +185,12 @@ def _describe_budget(session: Session, tree: AttemptTree) -> Iterator[str]:
     yield f"spent: {', '.join(told)}"
 
 
-def _describe_kernel(kernel: str, tree: AttemptTree, format_step: StepFormat) -> Iterator[str]:
+def _describe_kernel(
+    kernel: str, tree: AttemptTree, format_step: StepFormat
+) -> Iterator[str | BriefStep]:
     if not tree.nodes:
         yield f"{kernel}: nothing was tried yet"
-        yield f"next: {format_step(_make_step('triage', kernel))}"
+        yield BriefStep("next", format_step(_make_step("triage", kernel)))
         return
     path = [tree.nodes[name] for name in tree.list_path(tree.best)]
     yield from _describe_best(kernel, tree, path, format_step)
@@ -189,27 +207,29 @@ def _describe_kernel(kernel: str, tree: AttemptTree, format_step: StepFormat) ->
 
 def _describe_next(
     kernel: str, tree: AttemptTree, newest: AttemptNode, format_step: StepFormat
-) -> Iterator[str]:
+) -> Iterator[str | BriefStep]:
     stuck = find_stuck(tree)
     advice = _find_advice(newest)
     variant = newest.attempt.variant
     if stuck is not None:
         yield f"stuck: {stuck.because}"
         if stuck.way_back is None:
-            yield f"next: {stuck.then}"
+            yield BriefStep("next", stuck.then)
         else:
-            yield f"next: {format_step(stuck.way_back)}"
-            yield f"then: {stuck.then}"
+            yield BriefStep("next", format_step(stuck.way_back))
+            yield BriefStep("then", stuck.then)
     elif advice is not None and advice.advised is not None:
         advised = advice.advised
         gain = f", told {advised.predicted[1]:.3g}x" if advised.predicted else ""
         yield f"open: {advised.fix} for {advised.bottleneck}{gain}"
         yield from _describe_change(newest, advised.fix, format_step)
     else:
-        yield f"next: {format_step(_make_step('triage', kernel, variant))}"
+        yield BriefStep("next", format_step(_make_step("triage", kernel, variant)))
 
 
-def _describe_change(newest: AttemptNode, fix: str, format_step: StepFormat) -> Iterator[str]:
+def _describe_change(
+    newest: AttemptNode, fix: str, format_step: StepFormat
+) -> Iterator[str | BriefStep]:
     """Yield where an advised fix goes, and the commands before and after that."""
     attempt = newest.attempt
     try:
@@ -217,15 +237,15 @@ def _describe_change(newest: AttemptNode, fix: str, format_step: StepFormat) -> 
         variant = select_variant(folder.kernel, attempt.target, attempt.variant)
     except KbError:  # the kernel or the variant is gone
         step = _make_step("bench", attempt.kernel, attempt.variant)
-        yield "change: its source"
-        yield f"then: {format_step(step)}"
+        yield BriefStep("change", "its source")
+        yield BriefStep("then", format_step(step))
         return
     change = find_change(AnsweredVariant(folder, variant), fix)
     *before, bench = list_change_steps(change)
-    yield from (f"next: {format_step(step)}" for step in before)
+    yield from (BriefStep("next", format_step(step)) for step in before)
     if change["applied_by"] is None:
-        yield f"change: {describe_place(change)}"
-    yield f"{'then' if before else 'next'}: {format_step(bench)}"
+        yield BriefStep("change", describe_place(change))
+    yield BriefStep("then" if before else "next", format_step(bench))
 
 
 def _make_step(verb: str, kernel: str, variant: str | None = None) -> NextStep:

@@ -12,6 +12,7 @@ from typing import Literal
 from typing_extensions import TypedDict  # pydantic takes no typing.TypedDict before Python 3.12
 
 from kernelkb.model.answers.edit_location import ChangePlace
+from kernelkb.model.answers.next_step import Step
 from kernelkb.model.answers.report_facts import LaunchTime, NcuRuleEstimate, SimilarCase
 from kernelkb.model.entries.source_line import LineAnswer
 
@@ -257,8 +258,8 @@ class Outlook(TypedDict):
     """The nearest measured kernels; empty unless the kernel's history or a report was read."""
 
 
-class KernelAnswer(LaunchTime, Outlook):
-    """The whole answer for one kernel."""
+class KernelFindings(LaunchTime, Outlook):
+    """What an answer says of one kernel, without the steps that follow from it."""
 
     kernel: str
     device: str | None
@@ -275,6 +276,18 @@ class KernelAnswer(LaunchTime, Outlook):
     """Empty unless a report contains them."""
     notes: list[str]
     """Remarks: where the metrics are from, what was left out and why, the next launch to try."""
+
+
+class KernelAnswer(KernelFindings):
+    """The whole answer for one kernel, as the engine passes it on."""
+
+    next: list[Step]
+    """Steps in their order."""
+
+
+class PrintedAnswer(KernelFindings):
+    """The whole answer for one kernel, as ``kb recommend --json`` prints it."""
+
     next: list[str]
     """Steps in their order: shell commands, to be run as they are, and sentences."""
 
@@ -291,4 +304,11 @@ class Recommendation(TypedDict):
     """The answers of one call, one for each kernel in the report."""
 
     kernels: list[KernelAnswer]
+    knowledge: KnowledgeStamp
+
+
+class PrintedRecommendation(TypedDict):
+    """The same, as ``kb recommend --json`` prints it."""
+
+    kernels: list[PrintedAnswer]
     knowledge: KnowledgeStamp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kernelkb.model.answers.recommendation import KernelAnswer, PredictedSpeedup
+from kernelkb.model.answers.recommendation import PredictedSpeedup, PrintedAnswer
 from kernelkb.model.base import Name, Record, Slug, Target
 from kernelkb.model.records.measurement import Bench, Build, Check, Machine, Profile
 from kernelkb.model.records.session import Decision, Step
@@ -18,7 +18,7 @@ class VariantResult(Record):
     check: Check | None = None
     bench: Bench | None = None
     profile: Profile | None = None
-    answer: KernelAnswer | None = None
+    answer: PrintedAnswer | None = None
 
 
 class FixOutcome(Record):

@@ -155,6 +155,8 @@ class Recipe(Record):
     target: Target | None = None
     command: str
     """Shell command; ``{kernel}`` stands for the kernel's name, ``{target}`` for cpu or cuda."""
+    verb: Literal["build", "bench", "profile"] | None = None
+    """The command of ``kb`` that collects them for a kernel of the project; None: none does."""
     cost: float = Field(gt=0)
     """Relative cost of collecting, in profiler replay passes; 2 for what a build prints."""
     includes: tuple[Slug, ...] = ()

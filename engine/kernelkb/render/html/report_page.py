@@ -14,6 +14,7 @@ from kernelkb.render.html.charts import Roofline, TimePart, list_time_parts, pla
 from kernelkb.render.html.pages import count_bytes, fill_template, format_share
 from kernelkb.render.html.report_code import ShownCode, choose_code, list_marks, name_anchors
 from kernelkb.render.text.answers import format_speedup
+from kernelkb.render.text.next_steps import format_steps
 from kernelkb.render.text.source_lines import describe_line
 from kernelkb.safety.untrusted_text import sanitize_text
 from kernelkb.units import format_duration
@@ -50,6 +51,8 @@ class _ShownKernel(NamedTuple):
     """Of the first cause, the line with the largest share."""
     anchors: Mapping[str, str]
     """By file that is shown, the beginning of the anchors of its lines."""
+    steps: list[str]
+    """What comes next."""
     measurements: Mapping[str, list[Measure]]
     """By command, what it measures."""
     ncu_rules: list[NcuRuleEstimate]
@@ -112,6 +115,7 @@ def _show_kernel(number: int, section: KernelSection) -> _ShownKernel:
         unknown=[one for one in answer["diagnoses"] if one["verdict"] != "matches"],
         first_line=lines[0] if lines else None,
         anchors=name_anchors(number, section.code) if section.code else {},
+        steps=format_steps(answer["next"]),
         measurements=_group_measurements(answer),
         ncu_rules=sorted(
             (rule for rule in answer["ncu_rules"] if rule["removes"]),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kernelkb.decide.conditions import format_comparison
 from kernelkb.render.text.edit_location import format_next_lines
+from kernelkb.render.text.next_steps import format_steps
 from kernelkb.render.text.source_lines import format_source_lines
 from kernelkb.units import format_duration
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
         Diagnosis,
         Headroom,
         KernelAnswer,
+        KernelFindings,
         LearnedFrom,
         Measure,
         PredictedSpeedup,
@@ -38,7 +40,7 @@ _MAX_HYPOTHESES = 6
 """Most hypotheses named in one line of the metrics to measure."""
 
 
-def describe_advice(answer: KernelAnswer) -> str:
+def describe_advice(answer: KernelFindings) -> str:
     """Return one sentence: the best diagnosis and its first fix, or the metrics to measure."""
     matches = _select_matches(answer)
     if not matches:
@@ -55,8 +57,14 @@ def describe_advice(answer: KernelAnswer) -> str:
     return f"{best['bottleneck']} (confidence {best['confidence']:.2f}) -> {fix}{gain}{also}"
 
 
-def format_answer_lines(answer: KernelAnswer, *, with_next: bool = True) -> Iterator[str]:
-    """Yield the whole answer, a line at a time: the verdict, the causes, then the evidence."""
+def format_answer_lines(answer: KernelAnswer) -> Iterator[str]:
+    """Yield the whole answer, a line at a time: what was found, then the steps."""
+    yield from format_findings(answer)
+    yield from format_next_lines(answer["change"], format_steps(answer["next"]))
+
+
+def format_findings(answer: KernelFindings) -> Iterator[str]:
+    """Yield what was found, a line at a time: the verdict, the causes, then the evidence."""
     gate = answer["gate"]
     name = f"{answer['kernel']}: " if answer["kernel"] else ""
     yield f"{name}{gate['verdict'].upper()} ({gate['id']})"
@@ -72,8 +80,6 @@ def format_answer_lines(answer: KernelAnswer, *, with_next: bool = True) -> Iter
     yield from _format_suppressed(answer["suppressed"])
     yield from _format_ncu_rules(answer["ncu_rules"])
     yield from _format_measure_next(answer["measure_next"])
-    if with_next:
-        yield from format_next_lines(answer["change"], answer["next"])
 
 
 def _format_ncu_rules(rules: Sequence[NcuRuleEstimate]) -> Iterator[str]:
@@ -92,7 +98,7 @@ def _format_ncu_rules(rules: Sequence[NcuRuleEstimate]) -> Iterator[str]:
         yield f"  {rule['rule']}: {estimate}: {first_sentence}"
 
 
-def _select_matches(answer: KernelAnswer) -> list[Diagnosis]:
+def _select_matches(answer: KernelFindings) -> list[Diagnosis]:
     return [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
 
 
@@ -127,14 +133,14 @@ def _format_headroom(room: Headroom | None) -> Iterator[str]:
         )
 
 
-def _format_at_most(answer: KernelAnswer) -> Iterator[str]:
+def _format_at_most(answer: KernelFindings) -> Iterator[str]:
     if answer["at_most"] is not None:
         yield f"  everything: at most about {answer['at_most']:.3g}x, from the counters alone"
     if answer["gap"]:
         yield f"  {answer['gap']['because']}"
 
 
-def _format_time(answer: KernelAnswer) -> Iterator[str]:
+def _format_time(answer: KernelFindings) -> Iterator[str]:
     """Yield where the time goes, one bar for each part, and the peaks behind it."""
     peaks = answer["peaks"]
     if peaks:
@@ -147,7 +153,7 @@ def _format_time(answer: KernelAnswer) -> Iterator[str]:
         yield f"  {row['title']:32} {bar} {100 * row['share']:5.1f} %"
 
 
-def _format_outlook(answer: KernelAnswer) -> Iterator[str]:
+def _format_outlook(answer: KernelFindings) -> Iterator[str]:
     """Yield flaws that hide each other, and what binds after the first fix."""
     joint, chain = answer["joint"], answer["chain"]
     if joint or len(chain) > 1:
@@ -167,7 +173,7 @@ def _format_outlook(answer: KernelAnswer) -> Iterator[str]:
         )
 
 
-def _format_conclusions(answer: KernelAnswer) -> Iterator[str]:
+def _format_conclusions(answer: KernelFindings) -> Iterator[str]:
     conclusions = answer["conclusions"]
     if conclusions["can"] or conclusions["cannot"]:
         yield ""
@@ -176,7 +182,7 @@ def _format_conclusions(answer: KernelAnswer) -> Iterator[str]:
         yield from (f"  cannot say: {text}" for text in conclusions["cannot"])
 
 
-def _format_diagnoses(answer: KernelAnswer) -> Iterator[str]:
+def _format_diagnoses(answer: KernelFindings) -> Iterator[str]:
     matches, is_stopped = _select_matches(answer), answer["gate"]["verdict"] == "stop"
     unknown = [d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "unknown"]
     yield ""
@@ -198,7 +204,7 @@ def _format_diagnoses(answer: KernelAnswer) -> Iterator[str]:
         yield f"Still possible: {', '.join(unknown[:_MAX_UNKNOWN_SHOWN])}{more}"
 
 
-def _format_similar(answer: KernelAnswer) -> Iterator[str]:
+def _format_similar(answer: KernelFindings) -> Iterator[str]:
     if answer["similar"]:
         yield ""
         yield "Kernels like this one, and what helped them"
@@ -235,7 +241,7 @@ def _name_fix(fix: Advice) -> str:
     return f"{fix['id']} ({fix['tried']})" if fix["tried"] else fix["id"]
 
 
-def _describe_largest_part(answer: KernelAnswer) -> str:
+def _describe_largest_part(answer: KernelFindings) -> str:
     """Return where most of the time goes, for an answer without a cause."""
     parts = answer["time"]
     if not parts:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from kernelkb.model.answers.recommendation import Advice, Diagnosis, KernelAnswer
+from kernelkb.model.answers.recommendation import Advice, Diagnosis
 from kernelkb.model.records.attempt import AttemptId, ChangeOutcome, ChangeResult, Recognition
 
 _REFUTED: tuple[ChangeResult, ...] = ("no-gain", "slower", "failed")
@@ -31,16 +31,24 @@ class TriedChange(NamedTuple):
     """Whether the state of now comes from it."""
 
 
-def remember_changes(
-    answer: KernelAnswer,
+class ReorderedDiagnoses(NamedTuple):
+    """Diagnoses in the order that the history of the kernel gives them."""
+
+    diagnoses: list[Diagnosis]
+    behind_count: int
+    """Fixes that were put behind the others of their diagnosis."""
+
+
+def reorder_by_history(
+    diagnoses: Sequence[Diagnosis],
     tried: Sequence[TriedChange],
     undoes: Mapping[str, Collection[str]],
     helped: Mapping[str, str] = MappingProxyType({}),
-) -> int:
-    """Reorder the fixes and diagnoses of an answer; return how many fixes were put behind.
+) -> ReorderedDiagnoses:
+    """Return diagnoses with their fixes and themselves in the order of what was tried.
 
     Args:
-        answer: The answer, which is changed.
+        diagnoses: Of an answer; they stay as they are.
         tried: Changes of the kernel, the oldest first; those that are guessed, or called something
             that nothing shows, do not count.
         undoes: By fix, the fixes that it undoes.
@@ -48,28 +56,36 @@ def remember_changes(
     """
     known = [one for one in tried if one.outcome.fixes and one.outcome.recognised_by not in _OPEN]
     newest = {fix: one for one in known for fix in one.outcome.fixes}
-    gained = {
-        fix: one for fix, one in newest.items() if one.outcome.result == "faster" and one.on_path
-    }
+    on_path = {fix: one for fix, one in newest.items() if one.on_path}
+    gained = {fix: one for fix, one in on_path.items() if one.outcome.result == "faster"}
+    ahead = helped.keys() - newest.keys()
     count = 0
-    spent: set[int] = set()
-    for diagnosis in answer["diagnoses"]:
-        if diagnosis["verdict"] != "matches" or not diagnosis["fixes"]:
+    fresh, spent, others = list[Diagnosis](), list[Diagnosis](), list[Diagnosis]()
+    for diagnosis in diagnoses:
+        if diagnosis["verdict"] != "matches":
+            others.append(diagnosis)
             continue
-        behind = set()
-        for fix in diagnosis["fixes"]:
-            fix["tried"], is_refuted = _judge(fix["id"], diagnosis, newest, gained, undoes)
-            if is_refuted:
-                behind.add(fix["id"])
-            elif fix["tried"] is None and fix["id"] in helped:
-                fix["tried"] = helped[fix["id"]]
+        judged = [
+            _judge(fix["id"], diagnosis, newest, gained, undoes) for fix in diagnosis["fixes"]
+        ]
+        behind = {
+            fix["id"] for fix, one in zip(diagnosis["fixes"], judged, strict=True) if one.is_refuted
+        }
+        told: list[Advice] = [
+            {**fix, "tried": one.words or helped.get(fix["id"])}
+            for fix, one in zip(diagnosis["fixes"], judged, strict=True)
+        ]
         count += len(behind)
-        _reorder(diagnosis, behind, helped.keys() - newest.keys())
-        if len(behind) == len(diagnosis["fixes"]):
-            spent.add(id(diagnosis))
-    if spent:
-        answer["diagnoses"] = _put_behind(answer["diagnoses"], spent)
-    return count
+        is_spent = bool(told) and len(behind) == len(told)
+        (spent if is_spent else fresh).append(_reorder({**diagnosis, "fixes": told}, behind, ahead))
+    return ReorderedDiagnoses([*fresh, *spent, *others], count)
+
+
+class _Judgement(NamedTuple):
+    words: str | None
+    """What is known of a fix; None: nothing."""
+    is_refuted: bool
+    """Whether it stands behind."""
 
 
 def _judge(
@@ -78,24 +94,25 @@ def _judge(
     newest: Mapping[str, TriedChange],
     gained: Mapping[str, TriedChange],
     undoes: Mapping[str, Collection[str]],
-) -> tuple[str | None, bool]:
-    """Return what is known of a fix, in words, and whether it stands behind."""
+) -> _Judgement:
     for other in sorted(undoes.get(fix, ())):
         if other in gained:
-            return f"undoes {other}, {_describe(gained[other])}", True
+            return _Judgement(f"undoes {other}, {_describe(gained[other])}", is_refuted=True)
     one = newest.get(fix)
     if one is None:
-        return None, False
+        return _Judgement(None, is_refuted=False)
     outcome = one.outcome
     if outcome.result == "faster":
         if one.on_path:
-            return f"applied already: {_describe(one)}", True
-        return f"gained on another branch: {_describe(one)}; kb restore goes back there", False
+            return _Judgement(f"applied already: {_describe(one)}", is_refuted=True)
+        words = f"gained on another branch: {_describe(one)}; kb restore goes back there"
+        return _Judgement(words, is_refuted=False)
     if outcome.result not in _REFUTED:
-        return _describe(one), False
+        return _Judgement(_describe(one), is_refuted=False)
     if outcome.bottleneck not in (None, diagnosis["bottleneck"]):
-        return f"{_describe(one)}, while {outcome.bottleneck} was found", False
-    return _describe(one), True
+        words = f"{_describe(one)}, while {outcome.bottleneck} was found"
+        return _Judgement(words, is_refuted=False)
+    return _Judgement(_describe(one), is_refuted=True)
 
 
 def _describe(one: TriedChange) -> str:
@@ -110,20 +127,13 @@ def _describe(one: TriedChange) -> str:
     return f"{words}: {outcome.measured:.3g}x [{low:.3g}, {high:.3g}], {outcome.result}"
 
 
-def _reorder(diagnosis: Diagnosis, behind: Collection[str], ahead: Collection[str]) -> None:
+def _reorder(diagnosis: Diagnosis, behind: Collection[str], ahead: Collection[str]) -> Diagnosis:
     """Put fixes ahead and behind; the gain of the diagnosis is that of its first fix."""
-    fixes: list[Advice] = diagnosis["fixes"]
+    fixes = diagnosis["fixes"]
     if len(behind) == len(fixes):
-        return
-    first = fixes[0]["id"]
-    diagnosis["fixes"] = sorted(fixes, key=lambda fix: (fix["id"] in behind) - (fix["id"] in ahead))
-    if diagnosis["fixes"][0]["id"] != first:
-        diagnosis["predicted_speedup"] = diagnosis["fixes"][0]["predicted_speedup"]
-        diagnosis["learned"] = None
-
-
-def _put_behind(diagnoses: Sequence[Diagnosis], spent: Collection[int]) -> list[Diagnosis]:
-    """Put diagnoses whose fixes are all spent behind the other matches."""
-    matches = [one for one in diagnoses if one["verdict"] == "matches"]
-    others = [one for one in diagnoses if one["verdict"] != "matches"]
-    return [*sorted(matches, key=lambda one: id(one) in spent), *others]
+        return diagnosis
+    ordered = sorted(fixes, key=lambda fix: (fix["id"] in behind) - (fix["id"] in ahead))
+    if ordered[0]["id"] == fixes[0]["id"]:
+        return {**diagnosis, "fixes": ordered}
+    gain = ordered[0]["predicted_speedup"]
+    return {**diagnosis, "fixes": ordered, "predicted_speedup": gain, "learned": None}

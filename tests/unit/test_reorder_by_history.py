@@ -7,7 +7,7 @@ from attempts import make_attempt, make_outcome
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import recommend
-from kernelkb.decide.remember import TriedChange, remember_changes
+from kernelkb.decide.reorder_by_history import TriedChange, reorder_by_history
 
 METRICS = {"sectors_per_load": 32.0, "dram_utilization": 0.3, "speedup": 0.4}
 
@@ -29,9 +29,8 @@ def make_tried(result, fix, *, on_path=False, **fields):
 
 
 def ask(answer, *tried, undoes=None):
-    changed = copy.deepcopy(answer)
-    count = remember_changes(changed, tried, undoes or {})
-    return changed, count
+    diagnoses, count = reorder_by_history(answer["diagnoses"], tried, undoes or {})
+    return {**answer, "diagnoses": diagnoses}, count
 
 
 @pytest.mark.parametrize("result", ["no-gain", "slower", "failed"])
@@ -92,8 +91,9 @@ def test_a_diagnosis_whose_fixes_are_all_spent_stands_behind_the_others():
     matches = [one for one in both["diagnoses"] if one["verdict"] == "matches"]
     assert len(matches) > 1
     first = matches[0]
-    remember_changes(both, [make_tried("no-gain", fix["id"]) for fix in first["fixes"]], {})
-    after = [one["bottleneck"] for one in both["diagnoses"] if one["verdict"] == "matches"]
+    tried = [make_tried("no-gain", fix["id"]) for fix in first["fixes"]]
+    ordered, _ = reorder_by_history(both["diagnoses"], tried, {})
+    after = [one["bottleneck"] for one in ordered if one["verdict"] == "matches"]
 
     assert after[-1] == first["bottleneck"]
     assert sorted(after) == sorted(one["bottleneck"] for one in matches)
@@ -115,8 +115,8 @@ def test_every_pair_of_fixes_that_undo_each_other_says_so_on_both_sides():
 
 def test_what_helped_a_similar_kernel_of_the_project_stands_ahead(answer):
     fixes = list_fixes(answer)
-    changed = copy.deepcopy(answer)
-    remember_changes(changed, [], {}, {fixes[-1]: "helped other_kernel: 1.4x"})
+    helped = {fixes[-1]: "helped other_kernel: 1.4x"}
+    changed = {"diagnoses": reorder_by_history(answer["diagnoses"], [], {}, helped).diagnoses}
 
     assert list_fixes(changed) == [fixes[-1], *fixes[:-1]]
     assert changed["diagnoses"][0]["fixes"][0]["tried"] == "helped other_kernel: 1.4x"
@@ -124,8 +124,15 @@ def test_what_helped_a_similar_kernel_of_the_project_stands_ahead(answer):
 
 def test_what_was_refuted_here_stays_behind_even_if_it_helped_elsewhere(answer):
     fixes = list_fixes(answer)
-    changed = copy.deepcopy(answer)
     tried = [make_tried("no-gain", fixes[0])]
-    remember_changes(changed, tried, {}, {fixes[0]: "helped other_kernel: 1.4x"})
+    helped = {fixes[0]: "helped other_kernel: 1.4x"}
+    changed = {"diagnoses": reorder_by_history(answer["diagnoses"], tried, {}, helped).diagnoses}
 
     assert list_fixes(changed)[-1] == fixes[0]
+
+
+def test_the_diagnoses_that_are_given_stay_as_they_are(answer):
+    before = copy.deepcopy(answer)
+    ask(answer, *(make_tried("slower", fix) for fix in list_fixes(answer)))
+
+    assert answer == before
