@@ -15,7 +15,7 @@ from task_checks import make_module, make_task
 from tool_calls import call_tool, leave_workspace
 
 from kernelkb.cli import main
-from kernelkb.commands import COMMANDS
+from kernelkb.commands import COMMANDS, spell_command
 from kernelkb.record.measurements.store import open_store
 from kernelkb_mcp.server_config import TOOLSETS, ServerConfig, enter_workspace
 from kernelkb_mcp.views.next_call import format_call_for_command
@@ -94,7 +94,7 @@ def test_an_unknown_log_has_no_symptom(project):
 
 def test_the_call_for_a_command_is_one_that_the_server_takes():
     """The snapshot of the tools' schemas is held to the server by another test."""
-    calls = [format_call_for_command(f"kb {command}") for command in COMMANDS]
+    calls = [format_call_for_command(spell_command(command)) for command in COMMANDS]
     reached = [call.partition("(") for call in calls if not call.startswith("in a shell: ")]
 
     assert len(reached) >= 18
