@@ -27,7 +27,6 @@ VERBS = [
     ["recommend", "--run", "0123abcd"],
     ["session", "new", "mine", "a goal", "--kernel", "nope"],
     ["session", "log", "--goal", "a goal", "--kernel", "nope"],
-    ["session", "trend", "--kernel", "nope"],
 ]
 PATHS = ["kernels/twice", "kernels/twice/", "twice/kernel.yaml", "./kernels/twice/plain.cpp"]
 

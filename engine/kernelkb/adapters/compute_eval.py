@@ -183,7 +183,7 @@ def _read_solution(path: Path, problem: ComputeEvalProblem) -> tuple[SourceFile,
     raise BadValueError(f"{path} has no solution of {problem.task_id}")
 
 
-_SANDBOX_SCRIPT = Path(__file__).parents[1] / "process" / "candidate_sandbox.py"
+_SANDBOX_SCRIPT = Path(__file__).parents[1] / "measure" / "process" / "candidate_sandbox.py"
 _DEFAULT_TIMEOUT_S = 60.0
 _BUILD_TIMEOUT_S = 300.0
 _FILE_BYTES = 256 * 2**20
