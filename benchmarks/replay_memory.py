@@ -23,8 +23,8 @@ from typing import NamedTuple
 from benchmarks.zoo.score import NCU_CAUSES
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
+from kernelkb.decide.past_changes import TriedChange, reorder_by_history
 from kernelkb.decide.recommend import recommend
-from kernelkb.decide.reorder_by_history import TriedChange, reorder_by_history
 from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer
 from kernelkb.model.records.attempt import AdvisedChange, ChangeOutcome, ChangeResult
 

@@ -21,14 +21,14 @@ from benchmarks.zoo.pairs import list_pairs
 from benchmarks.zoo.score import read_all_recordings
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.decide.change_rows import MeasuredCaseRow
-from kernelkb.decide.recommend import recommend
-from kernelkb.decide.similar import (
+from kernelkb.decide.past_changes import (
     CaseWeights,
     Vote,
     find_similar_cases,
     weigh_cases,
 )
+from kernelkb.decide.recommend import recommend
+from kernelkb.decide.rules import MeasuredCaseRow
 from kernelkb.model.answers.recommendation import KernelAnswer
 
 _FIRST = 2

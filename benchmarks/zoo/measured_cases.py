@@ -9,8 +9,8 @@ from benchmarks.zoo.recordings import PairRecording, read_recordings
 
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.actions.project.rules_cache import load_compiled_rules
+from kernelkb.decide.past_changes import vectorize_answer
 from kernelkb.decide.recommend import recommend
-from kernelkb.decide.similar import vectorize_answer
 from kernelkb.loading.kernels import find_zoo_folders, load_kernel_folder
 from kernelkb.model.entries.learned import MeasuredCase, MeasuredCatalogue
 from kernelkb.model.kernels.kernel import Pair

@@ -13,7 +13,7 @@ from kernelkb.actions.history.change_outcomes import collect_evidence
 from kernelkb.actions.kernels.building import build_variant
 from kernelkb.actions.kernels.measure_variant import bench_variant
 from kernelkb.cli import main
-from kernelkb.decide.reorder_by_history import reorder_by_history
+from kernelkb.decide.past_changes import reorder_by_history
 from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.model.records.verdict import is_valid
 from kernelkb.record.attempts.store import open_attempts

@@ -41,7 +41,7 @@ def test_no_function_is_longer_than_40_lines():
 
 
 MAX_FILES = 20
-STILL_FULLER = {"engine/kernelkb/decide": 30, "engine/kernelkb/render/text": 25}
+STILL_FULLER = {"engine/kernelkb/render/text": 25}
 """Folders to be made smaller, and what they may hold until then; an entry may only shrink."""
 
 

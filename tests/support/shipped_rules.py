@@ -5,9 +5,13 @@ from functools import cache
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from kernelkb.decide.conditions import evaluate_comparisons, judge_condition
+from kernelkb.decide.conditions import (
+    Combination,
+    CompiledComparison,
+    evaluate_comparisons,
+    judge_condition,
+)
 from kernelkb.decide.derive import complete_metrics
-from kernelkb.decide.rule_rows import Combination, CompiledComparison
 from kernelkb.graph.build import build_graph
 from kernelkb.graph.comparisons import ComparisonTableBuilder
 from kernelkb.graph.compile import compile_rules

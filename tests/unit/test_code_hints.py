@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelkb.decide.code_hints import find_access
+from kernelkb.decide.source_lines import find_access
 
 
 @pytest.mark.parametrize(

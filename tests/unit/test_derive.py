@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shipped_rules import metrics, program
 
+from kernelkb.decide.conditions import DerivedMetric
 from kernelkb.decide.derive import complete_metrics
-from kernelkb.decide.rule_rows import DerivedMetric
 from kernelkb.model.entries.metric import list_quantities, parse_formula
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelkb.decide.log_text import clean_log, find_first_error
+from kernelkb.decide.symptoms import clean_log, find_first_error
 
 
 @pytest.mark.parametrize(

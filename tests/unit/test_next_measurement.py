@@ -4,12 +4,10 @@ import pytest
 from hypothesis import given, settings
 from shipped_rules import compare_metrics, metrics, program
 
-from kernelkb.decide.conditions import evaluate_comparisons
-from kernelkb.decide.diagnose import diagnose
+from kernelkb.decide.conditions import Combination, CompiledComparison, evaluate_comparisons
+from kernelkb.decide.diagnose import diagnose, rank_open_bottlenecks
 from kernelkb.decide.next_measurement import choose_next_measurements
-from kernelkb.decide.open_bottlenecks import rank_open_bottlenecks
 from kernelkb.decide.predict import Predictor
-from kernelkb.decide.rule_rows import Combination, CompiledComparison
 from kernelkb.graph.comparisons import ComparisonTableBuilder
 
 CHEAP_AND_DEAR = {

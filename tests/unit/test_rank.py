@@ -3,9 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelkb.decide.diagnose import BottleneckMatch
+from kernelkb.decide.diagnose import BottleneckMatch, rank_matches, score
 from kernelkb.decide.predict import Prediction
-from kernelkb.decide.rank import rank_matches, score
 
 EFFORT = {"5": 1.0, "30": 0.9, "120": 0.7, "480": 0.5}
 

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from shipped_rules import compare_metrics, metrics, program, validate_answer
 
 from kernelkb.decide.conditions import satisfies
-from kernelkb.decide.diagnose import diagnose
+from kernelkb.decide.diagnose import diagnose, rank_matches
 from kernelkb.decide.predict import Predictor
-from kernelkb.decide.rank import rank_matches
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules_file import format_rules
 from kernelkb.model.answers.next_step import ToolCommand

@@ -6,8 +6,8 @@ import pytest
 from attempts import make_attempt, make_outcome
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
+from kernelkb.decide.past_changes import TriedChange, reorder_by_history
 from kernelkb.decide.recommend import recommend
-from kernelkb.decide.reorder_by_history import TriedChange, reorder_by_history
 
 METRICS = {"sectors_per_load": 32.0, "dram_utilization": 0.3, "speedup": 0.4}
 

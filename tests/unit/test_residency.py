@@ -6,7 +6,7 @@ import pytest
 from shipped_rules import program
 
 from kernelkb.decide.derive import complete_metrics
-from kernelkb.decide.residency import derive_residency_metrics, describe_next_step
+from kernelkb.decide.device_facts import derive_residency_metrics, describe_next_step
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
 

@@ -10,7 +10,7 @@ from benchmarks.similar_cases import (
 )
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.decide.similar import (
+from kernelkb.decide.past_changes import (
     CaseWeights,
     Vote,
     find_similar_cases,

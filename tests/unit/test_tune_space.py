@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.cli.tune import parse_only
-from kernelkb.decide.residency import build_limits
+from kernelkb.decide.device_facts import build_limits
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import find_kernel_folders, load_kernel
 from kernelkb.model.kernels.tuning import Constraint, TuningSpace

@@ -1,28 +1,31 @@
-"""Lint of a loaded knowledge base: one function per check, its docstring the rule."""
+"""Lints valid knowledge: its graph, its sources, its cases and its example logs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from kernelkb.checks.cases import (
-    every_case_holds,
-    every_example_shows_its_symptom,
-    every_leaf_has_a_case,
-    no_look_alike_shows_its_symptom,
-)
-from kernelkb.checks.sources import (
-    every_evidence_has_its_source,
-    every_source_has_an_address_or_says_why_not,
-)
+from kernelkb.decide.conditions import evaluate_comparisons
+from kernelkb.decide.derive import complete_metrics
+from kernelkb.decide.diagnose import judge_bottleneck
+from kernelkb.decide.gates import walk_gate_tree
+from kernelkb.decide.rules import CompiledRules
+from kernelkb.decide.symptoms import find_symptoms
 from kernelkb.errors import did_you_mean
 from kernelkb.graph.build import Graph, build_graph, find_cycles, find_nodes, find_unreachable_nodes
 from kernelkb.graph.compile import compile_rules
 from kernelkb.graph.search_documents import list_documents
 from kernelkb.model.entries.bottleneck import Bottleneck
 from kernelkb.model.entries.condition import iter_comparisons
+from kernelkb.model.entries.fix import Fix
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.learned import PRIOR_CASES, PRIOR_SHARE, LearnedFix
 from kernelkb.model.entries.review import FixChange
+from kernelkb.model.entries.threshold import Source
+from kernelkb.model.entries.workflow import Pattern
+
+_MEASURED = frozenset({"own-measurement", "session"})
+"""Reasons for having no address that stand for a measurement."""
 
 Complaint = tuple[str, str]
 """The id of an entry, and a sentence about what is wrong with it."""
@@ -61,6 +64,109 @@ def no_entry_depends_on_itself(graph: Graph) -> Iterator[Complaint]:
     """No metric, condition or gate depends on itself."""
     for cycle in find_cycles(graph):
         yield cycle[0], f"depends on itself: {' -> '.join(cycle)}"
+
+
+class BrokenCase(NamedTuple):
+    """A case whose evaluation differs from its stated result."""
+
+    name: str
+    """``entry: case``, as reviews name it; a tree's case is named by its metrics."""
+    entry: str
+    problem: str
+
+
+def find_broken_cases(knowledge: Knowledge, rules: CompiledRules) -> Iterator[BrokenCase]:
+    """Yield every case of a bottleneck or tree that fails, also those that a review accepts."""
+    rows = {r["id"]: r for group in rules["bottlenecks"].values() for r in group}
+    for b in knowledge.bottlenecks:
+        for case in b.cases:
+            metrics = complete_metrics(rules, case.metrics, None)
+            got = judge_bottleneck(
+                rows[b.id], evaluate_comparisons(rules["comparisons"], metrics).truth
+            )
+            if got != case.verdict:
+                text = f"case {case.name!r} gives {got}, not {case.verdict}"
+                yield BrokenCase(f"{b.id}: {case.name}", b.id, text)
+    for tree in knowledge.trees:
+        for leading in tree.cases:
+            metrics = complete_metrics(rules, leading.metrics, None)
+            end = walk_gate_tree(
+                rules["trees"][tree.id], evaluate_comparisons(rules["comparisons"], metrics)
+            )
+            if end.gate["id"] != leading.leaf:
+                text = f"case {dict(leading.metrics)} ends at {end.gate['id']}"
+                yield BrokenCase(f"{tree.id}: {_format_metrics(leading.metrics)}", tree.id, text)
+
+
+def every_case_holds(knowledge: Knowledge, rules: CompiledRules) -> Iterator[tuple[str, str]]:
+    """Every case gives its stated result, except those that a review accepts as broken."""
+    accepted = {name for review in knowledge.reviews for name in review.breaks}
+    for case in find_broken_cases(knowledge, rules):
+        if case.name not in accepted:
+            yield case.entry, case.problem
+
+
+def every_leaf_has_a_case(knowledge: Knowledge) -> Iterator[tuple[str, str]]:
+    """Every leaf of a tree is the result of a case."""
+    for tree in knowledge.trees:
+        for leaf in {leaf.id for leaf in tree.leaves} - {case.leaf for case in tree.cases}:
+            yield tree.id, f"no case ends at {leaf}"
+
+
+def every_example_shows_its_symptom(
+    knowledge: Knowledge, rules: CompiledRules
+) -> Iterator[tuple[str, str]]:
+    """Every symptom is the one found in its own example log, with its captures."""
+    for symptom in (s for family in knowledge.symptoms for s in family.symptoms):
+        rows = find_symptoms(rules, symptom.example)
+        own = next((row for row in rows if row["symptom"] == symptom.id), None)
+        if own is None:
+            others = ", ".join(row["symptom"] for row in rows) or "nothing"
+            yield symptom.id, f"its example shows {others}"
+        elif not symptom.captures.items() <= own["captured"].items():
+            yield symptom.id, f"captures {own['captured']} from its example"
+
+
+def no_look_alike_shows_its_symptom(
+    knowledge: Knowledge, rules: CompiledRules
+) -> Iterator[tuple[str, str]]:
+    """No symptom is found in its counterexample."""
+    for symptom in (s for family in knowledge.symptoms for s in family.symptoms):
+        rows = find_symptoms(rules, symptom.counterexample)
+        if any(row["symptom"] == symptom.id for row in rows):
+            yield symptom.id, "is found in its counterexample"
+
+
+def _format_metrics(metrics: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in metrics.items())
+
+
+def every_source_has_an_address_or_says_why_not(knowledge: Knowledge) -> Iterator[tuple[str, str]]:
+    """Every source has an address or says why it has none, not both."""
+    for source in knowledge.bibliography.sources:
+        if (source.url is None) == (source.without_url is None):
+            yield source.id, _explain_address(source)
+
+
+def every_evidence_has_its_source(knowledge: Knowledge) -> Iterator[tuple[str, str]]:
+    """Every fix or pattern that is reported names a public source, every measured one its own."""
+    sources = {source.id: source for source in knowledge.bibliography.sources}
+    zoo = {case.fix for case in knowledge.measured.cases}
+    fixes = (fix for family in knowledge.families for fix in family.fixes)
+    entries: tuple[Fix | Pattern, ...] = (*fixes, *knowledge.patterns)
+    for entry in entries:
+        named = [sources[name] for name in entry.sources]
+        if entry.evidence == "reported" and not any(source.url for source in named):
+            yield entry.id, "is reported, and none of its sources has an address"
+        measured = any(source.without_url in _MEASURED for source in named) or entry.id in zoo
+        if entry.evidence == "measured" and not measured:
+            yield entry.id, "is measured, and none of its sources is a measurement or a session"
+
+
+def _explain_address(source: Source) -> str:
+    if source.url is None:
+        return "has no address; give its url, or say why it has none in without_url"
+    return "has a url, so remove without_url"
 
 
 def every_gate_can_be_reached(graph: Graph, knowledge: Knowledge) -> Iterator[Complaint]:

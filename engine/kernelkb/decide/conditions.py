@@ -1,4 +1,4 @@
-"""Evaluates conditions on metrics to true, false, or None where a required metric is unknown.
+"""Defines conditions on metrics, and evaluates them: true, false, or None for unknown.
 
 A table holds each comparison of the knowledge once; each is evaluated once for a set of metrics. A
 condition is the position of a comparison in the table, or a combination of conditions.
@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
-    from kernelkb.decide.rule_rows import Condition
-    from kernelkb.decide.rules import ComparisonTable
     from kernelkb.model.answers.recommendation import Reason
-
 
 _OPS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -25,6 +22,77 @@ _OPS: dict[str, Callable[[float, float], bool]] = {
     "!=": operator.ne,
 }
 _NEGATED_OP = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+
+
+class CompiledComparison(NamedTuple):
+    """One comparison of a metric with a limit: ``metric op limit``."""
+
+    metric: str
+    op: str
+    limit: float | str
+    """A number in the metric's unit, or the name of another quantity."""
+    source: str
+    """Source of the limit, as shown in explanations."""
+
+
+class Combination(NamedTuple):
+    """``all`` or ``any`` of several conditions, or ``not`` of one."""
+
+    kind: Literal["all", "any", "not"]
+    parts: tuple[Condition, ...]
+
+
+Condition: TypeAlias = "int | Combination"
+"""The position of a comparison in its table, or a combination."""
+
+
+class DerivedMetric(NamedTuple):
+    """One formula of a derived metric; of several, the first whose quantities are known holds."""
+
+    metric: str
+    program: list[float | str]
+    """Postfix, see ``kernelkb.model.entries.metric``."""
+    quantities: list[str]
+    """The quantities in it."""
+
+
+class DecidingRecipes(NamedTuple):
+    """The recipes that could decide a condition."""
+
+    excluding: frozenset[str]
+    """Those that could make it false."""
+    confirming: frozenset[str]
+    """Those that could make it true."""
+
+
+class OpenCondition(NamedTuple):
+    """An undecided condition of a bottleneck, or of a look-alike."""
+
+    bottleneck: str
+    recipes: DecidingRecipes
+    probability: float
+    """Chance that it is true, 0 to 1."""
+    weight: int
+    """1, and 1 more for each of its comparisons that holds."""
+    metrics: list[str]
+    """Metrics to collect for it."""
+
+
+class ComparisonTable(TypedDict):
+    """Every comparison in the knowledge, each once; conditions refer to them by position."""
+
+    rows: list[CompiledComparison]
+    by_metric: dict[str, list[int]]
+    """For each metric the comparisons with it on the left side."""
+    by_quantity: dict[str, list[int]]
+    """For each quantity the comparisons that depend on it: on either side, or through a derived
+    metric."""
+    needs: list[list[str]]
+    """For each comparison the measured metrics that it depends on."""
+    deciding: list[DecidingRecipes]
+    """For each comparison the recipes that collect all of these, and so decide it."""
+    notes: dict[str, str]
+    """For each source of a limit that a project or a review changed, a note on the change."""
 
 
 class Facts(NamedTuple):

@@ -1,18 +1,23 @@
-"""Decides for each bottleneck whether the metrics match it, exclude it or leave it unknown."""
+"""Judges every bottleneck by the metrics: those that match, ranked, and those that stay open."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.decide.conditions import Facts, find_reasons, format_reasons, judge_condition
-from kernelkb.decide.falsifier import build_falsifier
-from kernelkb.decide.open_bottlenecks import weigh_undecided
+from kernelkb.decide.conditions import (
+    Facts,
+    find_missing_quantities,
+    find_reasons,
+    format_reasons,
+    judge_condition,
+)
+from kernelkb.decide.predict import build_falsifier
 
 if TYPE_CHECKING:
+    from kernelkb.decide.conditions import Condition
     from kernelkb.decide.predict import Prediction, Predictor
-    from kernelkb.decide.rule_rows import Condition
     from kernelkb.decide.rules import (
         BottleneckRow,
         CalibrationRow,
@@ -28,6 +33,15 @@ if TYPE_CHECKING:
         Suppressed,
     )
 
+_UNDECIDED_FACTOR = 0.9
+"""Factor on every confidence for each cause that a missing counter leaves open (judgement)."""
+_SUSPECTED_FACTOR = 0.7
+"""The same for a cause that several other counters speak for (judgement)."""
+_SUSPECTED_COUNT = 2
+"""True comparisons from which counters speak for a cause (judgement)."""
+_OUTER_GROUPS = ("measurement", "system", "terminal")
+"""Groups of bottlenecks around the kernel."""
+_PROFILE_LEVELS = ("L1", "L2", "L3")
 
 _UNPRICED_GROUPS = ("correctness", "build", "measurement", "terminal")
 """Groups whose fixes make no kernel faster: they repair a measurement, or say that it is done."""
@@ -40,6 +54,19 @@ _MIN_SPEEDUP = 1.03
 
 _OPEN_LOOK_ALIKE_FACTOR = 0.8
 """Factor on the confidence for each look-alike that could not be ruled out (judgement)."""
+
+_LEADING_GROUPS = ("correctness", "build", "measurement", "terminal")
+"""Groups ranked before all others: the measured times are not valid, or no gain is possible."""
+
+_UNPRICED_SAVING = 0.08
+"""Saving assumed where none can be computed: a roof that binds stands before fixes that give
+nothing, and after those that give something (judgement)."""
+
+_CAUSE_SPEEDUP = 1.1
+"""Predicted speedup from which a cause ranks before its symptoms, even if theirs is larger
+(judgement)."""
+
+_BEHIND_CAUSE = 0.99
 
 
 class BottleneckMatch(NamedTuple):
@@ -268,3 +295,118 @@ def _select_fixes(
             advice["measured"] = fix["measured"].get(row["id"], advice["measured"])
             offered.append(advice)
     return offered
+
+
+def rank_matches(
+    matches: Iterable[BottleneckMatch], effort: Mapping[str, float]
+) -> list[BottleneckMatch]:
+    """Return the same matches: faults and terminal verdicts, then the others by score.
+
+    A symptom stands behind its causes. Ties keep evaluation order.
+
+    Args:
+        matches: Matches in evaluation order.
+        effort: Factor by the minutes that a fix takes, such as ``30``.
+    """
+    found = list(matches)
+    scores = _lower_symptoms(found, {match.row["id"]: score(match, effort) for match in found})
+
+    def sort_key(finding: BottleneckMatch) -> tuple[int, float]:
+        if finding.row["group"] in _LEADING_GROUPS:
+            return _LEADING_GROUPS.index(finding.row["group"]), 0.0
+        return len(_LEADING_GROUPS), -scores[finding.row["id"]]
+
+    return sorted(found, key=sort_key)
+
+
+def _lower_symptoms(found: list[BottleneckMatch], scores: Mapping[str, float]) -> dict[str, float]:
+    """Return the scores, that of each symptom below those of its causes."""
+    gains = {m.row["id"]: m.prediction.speedup for m in found if m.prediction}
+    lowered = dict(scores)
+    for _ in found:  # as often as a chain of symptoms can be long
+        before = dict(lowered)
+        for match in found:
+            name = match.row["id"]
+            enough = min(_CAUSE_SPEEDUP, gains.get(name, _CAUSE_SPEEDUP))
+            causes = (c for c in match.row["symptom_of"] if gains.get(c, 0.0) >= enough)
+            above = [lowered[cause] for cause in causes]
+            lowered[name] = min([lowered[name], *(each * _BEHIND_CAUSE for each in above)])
+        if lowered == before:
+            break
+    return lowered
+
+
+def score(finding: BottleneckMatch, effort: Mapping[str, float]) -> float:
+    """Return the rank score of a match, 0 to 1.
+
+    It is the share of the time that its fix would remove, times the confidence, times a factor for
+    the effort of the first fix.
+    """
+    saved = _UNPRICED_SAVING
+    if finding.prediction is not None:
+        saved = max(0.0, 1 - 1 / finding.prediction.speedup)
+    fixes = finding.diagnosis["fixes"]
+    factor = effort[str(fixes[0]["cost_min"])] if fixes else 1.0
+    return saved * finding.diagnosis["confidence"] * factor
+
+
+class OpenBottlenecks(NamedTuple):
+    """Unknown bottlenecks, those with the most true comparisons first."""
+
+    rows: list[BottleneckRow]
+    held_counts: dict[str, int]
+    """By id, how many comparisons of its condition are true; absent if no quantity is known."""
+
+
+def rank_open_bottlenecks(
+    rows: list[BottleneckRow], facts: Facts, max_count: int
+) -> OpenBottlenecks:
+    """Return at most ``max_count`` unknown bottlenecks, those with most true comparisons first."""
+    truth, is_untouched = facts.truth, facts.touched.isdisjoint
+    held_counts: dict[str, int] = {}
+    for row in rows:
+        own = row["requirements"]["comparisons"]
+        if not is_untouched(own):
+            held_counts[row["id"]] = [truth[position] for position in own].count(True)
+    ranked = sorted(rows, key=lambda row: held_counts.get(row["id"], 0), reverse=True)
+    return OpenBottlenecks(ranked[:max_count], held_counts)
+
+
+def weigh_undecided(
+    rules: CompiledRules, rows: list[BottleneckRow], facts: Facts
+) -> dict[str, float]:
+    """Return the unknown bottlenecks of the kernel itself that a counter could decide.
+
+    A full profile leaves few; one with counters missing, many.
+
+    Returns:
+        By id, the factor on the confidence of every other cause: smaller if several comparisons
+        speak for it, or one does and only one quantity is missing.
+    """
+    levels = {name: row["level"] for name, row in rules["metrics"].items()}
+    factors: dict[str, float] = {}
+    for row in rows:
+        missing = find_missing_quantities(row["when"], facts)
+        is_measurable = any(levels.get(quantity) in _PROFILE_LEVELS for quantity in missing)
+        if is_measurable and row["group"] not in _OUTER_GROUPS:
+            reason_count = len(list(find_reasons(row["when"], facts)))
+            is_suspected = reason_count >= _SUSPECTED_COUNT or (reason_count and len(missing) == 1)
+            factors[row["id"]] = _SUSPECTED_FACTOR if is_suspected else _UNDECIDED_FACTOR
+    return factors
+
+
+def build_unknown_diagnosis(row: BottleneckRow, facts: Facts) -> Diagnosis:
+    """Return the diagnosis of an unknown bottleneck: no prediction and no fixes."""
+    return {
+        "bottleneck": row["id"],
+        "group": row["group"],
+        "verdict": "unknown",
+        "confidence": 0.0,
+        "predicted_speedup": None,
+        "because": list(find_reasons(row["when"], facts)),
+        "ruled_out": [],
+        "falsifier": None,
+        "fixes": [],
+        "learned": None,
+        "lines": None,
+    }

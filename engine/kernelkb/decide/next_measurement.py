@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.decide.conditions import Facts, find_missing_quantities
-from kernelkb.decide.rule_rows import DecidingRecipes, OpenCondition
+from kernelkb.decide.conditions import (
+    DecidingRecipes,
+    Facts,
+    OpenCondition,
+    find_missing_quantities,
+)
 from kernelkb.errors import NextStep
 from kernelkb.model.answers.next_step import ToolCommand
 
 if TYPE_CHECKING:
-    from kernelkb.decide.diagnose import BottleneckMatch
-    from kernelkb.decide.open_bottlenecks import OpenBottlenecks
-    from kernelkb.decide.rule_rows import Condition
+    from kernelkb.decide.conditions import Condition
+    from kernelkb.decide.diagnose import BottleneckMatch, OpenBottlenecks
     from kernelkb.decide.rules import CompiledRules, RecipeRow
     from kernelkb.model.answers.next_step import Step
     from kernelkb.model.answers.recommendation import Measure

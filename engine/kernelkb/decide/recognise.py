@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from kernelkb.decide.change_rows import SignatureRow
+from kernelkb.decide.rules import SignatureRow
 from kernelkb.model.records.attempt import Recognition
 
 _MAX_FIXES = 3

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 
 from kernelkb.decide.conditions import Facts, evaluate_comparisons
 from kernelkb.decide.derive import complete_metrics
-from kernelkb.decide.diagnose import BottleneckMatch, DiagnosisResult, diagnose
-from kernelkb.decide.gates import PERFORMANCE_GATE, GateWalk, walk_gate_tree
-from kernelkb.decide.next_measurement import choose_next_measurements
-from kernelkb.decide.open_bottlenecks import (
+from kernelkb.decide.device_facts import describe_next_step
+from kernelkb.decide.diagnose import (
+    BottleneckMatch,
+    DiagnosisResult,
     OpenBottlenecks,
     build_unknown_diagnosis,
+    diagnose,
+    rank_matches,
     rank_open_bottlenecks,
 )
-from kernelkb.decide.outlook import build_outlook
+from kernelkb.decide.gates import PERFORMANCE_GATE, GateWalk, walk_gate_tree
+from kernelkb.decide.headroom import build_outlook
+from kernelkb.decide.next_measurement import choose_next_measurements
 from kernelkb.decide.predict import Predictor
-from kernelkb.decide.rank import rank_matches
-from kernelkb.decide.residency import describe_next_step
 from kernelkb.decide.time_model import find_held_clock
 from kernelkb.model.answers.next_step import FixEdit, KeepCondition, Sentence
 

@@ -6,15 +6,11 @@ Other modules of ``decide/`` import it only for type checking, to start faster.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypeAlias, TypedDict
 
-from kernelkb.decide.change_rows import MeasuredCaseRow, SignatureRow
-from kernelkb.decide.cuda_errors import CudaErrorRow
-from kernelkb.decide.effect_rows import EffectRow, TimeModelRow
-from kernelkb.decide.rule_rows import (
-    CompiledComparison,
+from kernelkb.decide.conditions import (
+    ComparisonTable,
     Condition,
-    DecidingRecipes,
     DerivedMetric,
     OpenCondition,
 )
@@ -27,22 +23,76 @@ if TYPE_CHECKING:
         MeasuredGain,
     )
 
+Program: TypeAlias = "list[float | str]"
+"""A formula as a postfix program, see ``kernelkb.model.entries.metric``."""
 
-class ComparisonTable(TypedDict):
-    """Every comparison in the knowledge, each once; conditions refer to them by position."""
 
-    rows: list[CompiledComparison]
-    by_metric: dict[str, list[int]]
-    """For each metric the comparisons with it on the left side."""
-    by_quantity: dict[str, list[int]]
-    """For each quantity the comparisons that depend on it: on either side, or through a derived
-    metric."""
-    needs: list[list[str]]
-    """For each comparison the measured metrics that it depends on."""
-    deciding: list[DecidingRecipes]
-    """For each comparison the recipes that collect all of these, and so decide it."""
-    notes: dict[str, str]
-    """For each source of a limit that a project or a review changed, a note on the change."""
+class ResourceRow(TypedDict):
+    """A resource of the model of the time: a metric, and the highest share that kernels reach."""
+
+    id: str
+    title: str
+    group: str
+    use: str
+    peak: float | str
+
+
+class TimeModelRow(TypedDict):
+    """The model of the time: ``kernelkb.model.entries.effect.TimeModel``."""
+
+    resources: list[ResourceRow]
+    waits: dict[str, list[str | None]]
+    """By reason, its metric and what its waiting follows."""
+    fill: str
+    warps: str
+    duration: str
+    empty_kernel: str
+    empty_us: float
+    clock: str
+    widths: dict[str, float]
+    """By coverage in percent, the width of an interval: ``model.entries.effect.ErrorModel``."""
+    slope: float
+
+
+class EffectRow(TypedDict):
+    """What a fix changes, as formulas of the metrics before it."""
+
+    when: NotRequired[Condition]
+    title: str
+    parts: list[str]
+    """Effects that it has at once."""
+    work: dict[str, Program]
+    """By resource."""
+    add: dict[str, Program]
+    waits: dict[str, Program]
+    latency: Program | None
+    fill: Program | None
+    warps: Program | None
+    time: Program | None
+    lowers_floor: bool
+    conditional: bool
+    error: float
+
+
+class SignatureRow(TypedDict):
+    """How a change that applies a fix is recognised; see ``ChangeSignature``."""
+
+    added: str | None
+    removed: str | None
+    code: dict[str, str]
+    finds_all: bool
+
+
+class MeasuredCaseRow(TypedDict):
+    """One measured change; see ``MeasuredCase``."""
+
+    kernel: str
+    fix: str
+    bottleneck: str
+    operation: str
+    device: str
+    speedup: float
+    state: dict[str, float]
 
 
 class MetricRow(TypedDict):
@@ -214,6 +264,15 @@ class LevelRow(TypedDict):
 
     can: list[ClaimRow]
     cannot: list[str]
+
+
+class CudaErrorRow(TypedDict):
+    """One code of ``cudaError_t`` and ``CUresult``."""
+
+    code: int
+    names: list[str]
+    text: str
+    """What cudaGetErrorString returns."""
 
 
 class SymptomRow(TypedDict):

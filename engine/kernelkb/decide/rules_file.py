@@ -6,7 +6,7 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from kernelkb.decide.rule_rows import (
+from kernelkb.decide.conditions import (
     Combination,
     CompiledComparison,
     Condition,

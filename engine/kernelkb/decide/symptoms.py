@@ -1,17 +1,47 @@
-"""Finds known symptoms in a build or run log and returns their causes and cures."""
+"""Finds known symptoms and error codes of CUDA in a log, and returns their causes and cures."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from functools import cache
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
-from kernelkb.decide.cuda_errors import FoundError, describe_cuda_error, find_cuda_errors
-from kernelkb.decide.log_text import LogText, clean_log
-
 if TYPE_CHECKING:
-    from kernelkb.decide.rules import CompiledRules, SymptomRow
+    from kernelkb.decide.rules import CompiledRules, CudaErrorRow, SymptomRow
+
+_TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+"""Colours and links that compilers write to a terminal (ECMA-48: CSI, OSC and single codes)."""
+_QUOTES = str.maketrans(
+    dict.fromkeys("\u2018\u2019\u00b4\u00ab\u00bb\u2039\u203a\u201e\u201c\u201d", "'")
+)
+"""The quotation marks of localised compilers; one character for one, so offsets stay."""
+_RANK = re.compile(r"^\[rank\d+\]:", re.MULTILINE)
+"""What torchrun puts before each line."""
+_MAX_LINE_LENGTH = 300
+"""Maximum number of characters of a log line in an answer."""
+_LEAD = 80
+"""Characters shown before a match that lies far inside a longer line."""
+
+_ERROR = re.compile(
+    r"^(?!.*\berrors?: 0\b)(?:"
+    r".*(?:\berror(?: \w+)? ?[:#]|\bError:|\berreur\b|\bFehler:|错误|エラー|\bfatal\s*:|\bFATAL\b"
+    r"|==ERROR==|NCCL WARN|undefined (?:reference|symbol)|[Cc]ommand not found"
+    r"|Segmentation fault|\bAborted\b|terminate called|Assertion .* failed)"
+    r"|(?:\[\w+\]:\s*)?[\w.]+(?:Error|Exception|Interrupt)\b(?::|$)"
+    r")"
+)
+_CONSEQUENCE = re.compile(
+    r"ninja: |CalledProcessError|returned non-zero exit|make(?:\[\d+\])?: \*\*\*|collect2: "
+    r"|errors? detected in the compilation|aborted due to errors|error: command "
+    r"|Error building extension|subprocess-exited-with-error|MSB3721|\[end of output\]"
+    r"|ERROR: Failed building wheel"
+)
+"""Lines that only report that something else failed."""
+
+_DISTINCT_WORDS = 4
+"""Words from which a text of cudaGetErrorString is taken without a word about CUDA before it."""
 
 
 class SymptomMatch(TypedDict):
@@ -187,3 +217,134 @@ def _describe_shared_memory_fit(rules: CompiledRules, size: int, arch: str | Non
 
 def _format_architecture(cc: str) -> str:
     return f"sm_{cc.replace('.', '')}"
+
+
+class FoundError(NamedTuple):
+    """A code in a log."""
+
+    row: CudaErrorRow
+    match: re.Match[str]
+    """Its group ``error`` is the name, the number or the text."""
+
+
+def find_cuda_errors(rows: Iterable[CudaErrorRow], text: LogText) -> dict[int, list[FoundError]]:
+    """Return the errors of each line, by its number.
+
+    Args:
+        rows: The codes to look for.
+        text: The log.
+    """
+    known = {key: row for row in rows for key in _list_keys(row)}
+    found: dict[int, list[FoundError]] = {}
+    for pattern in _build_patterns(tuple(known)):
+        for match in pattern.finditer(text.matched):
+            row = known[match["error"].lower()]
+            found.setdefault(text.line_at(match.start("error")), []).append(FoundError(row, match))
+    return found
+
+
+def describe_cuda_error(rows: Iterable[CudaErrorRow], said: str) -> str | None:
+    """Return the code, name and text of what a log says; None where it is no code of ``rows``."""
+    row = next((row for row in rows if said.lower() in _list_keys(row)), None)
+    return f"{row['names'][0]} ({row['code']}): {row['text']}." if row else None
+
+
+def _list_keys(row: CudaErrorRow) -> list[str]:
+    return [str(row["code"]), row["text"].lower(), *(name.lower() for name in row["names"])]
+
+
+@lru_cache(maxsize=4)
+def _build_patterns(known: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
+    """Return one pattern for each way in which programs print an error."""
+    keys = sorted(known, key=len, reverse=True)
+    if not keys:
+        return ()
+    numbers = _join(key for key in keys if key.isdigit())
+    names = _join(key for key in keys if key.startswith("cuda") and " " not in key)
+    texts = [key for key in keys if " " in key]
+    long = _join(key for key in texts if len(key.split()) >= _DISTINCT_WORDS)
+    short = _join(key for key in texts if len(key.split()) < _DISTINCT_WORDS)
+    end = r"(?=\s*(?:[-:;,.!)\]'\"(]|$|at\b|in\b))"
+    return tuple(
+        re.compile(pattern, re.MULTILINE)
+        for pattern in (
+            # A name in source code that a compiler prints is no error of a run.
+            rf"(?<![\w\"])(?<!== )(?<!!= )(?<!case )(?<!return )(?i:(?P<error>{names}))\b(?!\")",
+            rf"(?<!\w)(?i:(?P<error>{long}))(?!\w)",
+            # A path such as /usr/local/cuda or cuda.h that another tool names is no call.
+            r"(?:(?i:(?<!/)cuda|gpuassert)|\b(?!cu(?:BLAS|DNN|FFT|SPARSE|SOLVER|RAND|TENSOR))cu[A-Z]\w)"
+            rf"[^\n]{{0,160}}?(?:(?<!\.h)[:(] ?|')(?i:(?P<error>{short}))(?!\w)"
+            r"(?! (?:when|on|in)\b)",
+            # The exit status of nvcc, a line number and a version are no codes.
+            r"(?<![/\w])(?i:cuda)\w*[^\n]{0,40}?\b(?i:errors?|failure|failed|fail)\b"
+            rf"(?:(?!exit)[^\n\d]){{0,24}}?(?<![:./\w-])(?<!line )\(?(?P<error>{numbers})\b{end}",
+            r"\b(?!cu(?:BLAS|DNN|FFT|SPARSE|SOLVER|RAND|TENSOR))cu(?:da)?[A-Z]\w+(?:\(\w*\))?"
+            r"(?::| failed| returned| error|)(?: with)?(?: error| code| status)*[ =:(]{1,3}"
+            rf"(?P<error>{numbers})\b{end}",
+            r"(?:driver API error No\. |\[(?=\d+\] Call to cu)|\(code (?=\d+, ERROR_))"
+            rf"(?P<error>{numbers})\b",
+        )
+    )
+
+
+def _join(keys: Iterable[str]) -> str:
+    return "|".join(map(re.escape, keys)) or "(?!)"
+
+
+class LogText(NamedTuple):
+    """A log in two forms of the same length and the same lines."""
+
+    shown: str
+    """Without terminal codes and carriage returns."""
+    matched: str
+    """The same with ASCII quotation marks and spaces for the rank, for the regular expressions."""
+    line_starts: list[int]
+    """Offset of each line."""
+
+    def line_at(self, offset: int) -> int:
+        """Return the number of the line that holds a character, from 1."""
+        return bisect_right(self.line_starts, offset)
+
+    def quote_line(self, line: int, offset: int = 0) -> str:
+        """Return a line, at most 300 characters of it around ``offset``."""
+        start = self.line_starts[line - 1]
+        text = self.shown[start:].partition("\n")[0]
+        begin = max(0, offset - start - _LEAD) if len(text) > _MAX_LINE_LENGTH else 0
+        return text[begin : begin + _MAX_LINE_LENGTH].strip()
+
+
+class FirstError(TypedDict):
+    """The first line of a log that reports an error, known or not."""
+
+    line: int
+    """Its number in what was read, from 1."""
+    said: str
+
+
+class LogExtent(TypedDict):
+    """How much of a log was read."""
+
+    lines: int
+    skipped_characters: int
+    """Characters in the middle of a long log that were not read."""
+
+
+def clean_log(log: str) -> LogText:
+    """Return a log without terminal codes and carriage returns."""
+    shown = _TERMINAL_CODE.sub("", log).replace("\r\n", "\n").replace("\r", " ")
+    starts = [0, *(match.end() for match in re.finditer("\n", shown))]
+    matched = _RANK.sub(lambda rank: " " * len(rank[0]), shown).translate(_QUOTES)
+    return LogText(shown, matched, starts)
+
+
+def find_first_error(log: LogText) -> FirstError | None:
+    """Return the first line that reports an error, or the first consequence of one, or None."""
+    consequence = None
+    for number, line in enumerate(log.shown.split("\n"), 1):
+        if _CONSEQUENCE.search(line):
+            consequence = consequence or number
+        elif _ERROR.match(line):
+            return {"line": number, "said": log.quote_line(number)}
+    if consequence is None:
+        return None
+    return {"line": consequence, "said": log.quote_line(consequence)}

@@ -17,7 +17,7 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from kernelkb.decide.effect_rows import TimeModelRow
+    from kernelkb.decide.rules import TimeModelRow
 
 _ROOF_EXPONENT = 4.0
 _LATENCY_EXPONENT = 2.0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kernelkb.decide.conditions import Combination, CompiledComparison, Condition, DecidingRecipes
 from kernelkb.decide.next_measurement import (
     build_untouched_condition,
     find_common_recipes,
     find_deciding_recipes,
 )
-from kernelkb.decide.rule_rows import Combination, CompiledComparison, Condition, DecidingRecipes
 from kernelkb.decide.rules import ComparisonTable, RequirementsRow
 from kernelkb.model.entries import condition as model
 from kernelkb.model.entries.knowledge import Knowledge

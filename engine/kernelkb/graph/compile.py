@@ -11,8 +11,8 @@ from typing import TypeVar, get_args
 import networkx as nx
 
 from kernelkb import __version__
+from kernelkb.decide.conditions import DerivedMetric
 from kernelkb.decide.device_facts import compute_device_facts
-from kernelkb.decide.rule_rows import DerivedMetric
 from kernelkb.decide.rules import (
     BottleneckRow,
     CompiledRules,

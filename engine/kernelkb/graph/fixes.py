@@ -5,9 +5,17 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 
-from kernelkb.decide.change_rows import MeasuredCaseRow, SignatureRow
-from kernelkb.decide.effect_rows import EffectRow, Program, ResourceRow, TimeModelRow
-from kernelkb.decide.rules import CalibrationRow, FixRow, LibraryRow
+from kernelkb.decide.rules import (
+    CalibrationRow,
+    EffectRow,
+    FixRow,
+    LibraryRow,
+    MeasuredCaseRow,
+    Program,
+    ResourceRow,
+    SignatureRow,
+    TimeModelRow,
+)
 from kernelkb.graph.comparisons import ConditionCompiler
 from kernelkb.model.answers.recommendation import Advice, MeasuredGain
 from kernelkb.model.entries.effect import Effect, Resource, TimeModel

@@ -9,9 +9,8 @@ from typing import NamedTuple
 from kernelkb.actions.history.attempts import load_tree
 from kernelkb.actions.history.record_attempt import identify_checkout, keep_advice
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.decide.change_rows import MeasuredCaseRow
-from kernelkb.decide.reorder_by_history import TriedChange, reorder_by_history
-from kernelkb.decide.similar import find_similar_cases
+from kernelkb.decide.past_changes import TriedChange, find_similar_cases, reorder_by_history
+from kernelkb.decide.rules import MeasuredCaseRow
 from kernelkb.errors import KbError, NextStep
 from kernelkb.model.answers.next_step import Step
 from kernelkb.model.answers.recommendation import KernelAnswer

@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.decide.log_text import FirstError, LogExtent, clean_log, find_first_error
 from kernelkb.decide.parse_metric import resolve_device
-from kernelkb.decide.symptoms import SymptomMatch, find_symptoms
+from kernelkb.decide.symptoms import (
+    FirstError,
+    LogExtent,
+    SymptomMatch,
+    clean_log,
+    find_first_error,
+    find_symptoms,
+)
 
 if TYPE_CHECKING:
     from kernelkb.model.answers.recommendation import KnowledgeStamp

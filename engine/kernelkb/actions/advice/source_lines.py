@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelkb.decide.similar import find_similar_cases
+from kernelkb.decide.past_changes import find_similar_cases
 from kernelkb.decide.source_lines import find_lines
 from kernelkb.profiles.source_counters import read_source_counters
 from kernelkb.sass.code_metrics import measure_code

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.actions.project.bench_target import BenchTarget
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.decide.change_rows import SignatureRow
 from kernelkb.decide.recognise import ChangeEvidence, RecognisedChange, recognise_change
+from kernelkb.decide.rules import SignatureRow
 from kernelkb.errors import KbError
 from kernelkb.model.records.attempt import (
     AdvisedChange,

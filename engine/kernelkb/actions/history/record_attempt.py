@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.actions.history.measured_subject import find_session, list_variant_files
 from kernelkb.actions.project.bench_target import BenchTarget
+from kernelkb.decide.past_changes import vectorize_answer
 from kernelkb.decide.recognise import compare_lines
-from kernelkb.decide.similar import vectorize_answer
 from kernelkb.errors import KbError
 from kernelkb.model.answers.recommendation import KernelFindings
 from kernelkb.model.records.attempt import (

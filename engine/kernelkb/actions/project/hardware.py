@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.decide.device_facts import add_described_gpu, describe_gpu
+from kernelkb.decide.device_facts import add_described_gpu, build_limits, describe_gpu
 from kernelkb.decide.parse_metric import resolve_device
-from kernelkb.decide.residency import build_limits
 from kernelkb.decide.rules import CompiledRules, HardwareTables
 from kernelkb.device_math.limits import Limits
 from kernelkb.device_math.parse_size import parse_positive_number

@@ -1,7 +1,7 @@
 """Defines the records of metrics and of the recipes that collect them, and parses formulas.
 
 Python's own parser reads formulas, so precedence and numbers are Python's. A formula becomes a
-postfix program, which ``kernelkb.decide.formulas`` evaluates without parsing.
+postfix program, which ``kernelkb.decide.derive`` evaluates without parsing.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kernelkb.decide.log_text import FirstError, LogExtent
-from kernelkb.decide.symptoms import SymptomMatch
+from kernelkb.decide.symptoms import FirstError, LogExtent, SymptomMatch
 
 
 def format_diagnosis_lines(
