@@ -20,7 +20,7 @@ from kernelkb.errors import BadValueError, EnvironmentGapError, UnknownNameError
 from kernelkb.model.records.sweep import Sweep
 from kernelkb.record.attempts.store import open_attempts
 from kernelkb.record.measurements.store import open_store
-from kernelkb.render.text.sweep import format_row, format_sweep
+from kernelkb.render.text.measurements import format_row, format_sweep
 
 KB = [sys.executable, "-c", "import kernelkb.cli, sys; sys.exit(kernelkb.cli.main())"]
 TIMED = ("faster", "slower", "inconclusive")

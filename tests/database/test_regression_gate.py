@@ -7,7 +7,7 @@ from measurements import make_bench
 
 from kernelkb.model.records.measurement import ResourceUse
 from kernelkb.record.measurements.regression_gate import apply_regression_gate
-from kernelkb.render.text.history import format_regression_lines
+from kernelkb.render.text.measurements import format_regression_lines
 
 
 def list_verdicts(store, **more):

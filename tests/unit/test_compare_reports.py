@@ -27,7 +27,7 @@ from kernelkb.decide.recommend import recommend
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.model.answers.report_comparison import ReportComparison
 from kernelkb.profiles.launch import ProfiledLaunch
-from kernelkb.render.text.report_comparison import format_report_comparison
+from kernelkb.render.text.reports import format_report_comparison
 
 REPORTS = Path(__file__).parents[1] / "data" / "ncu"
 TWO_LINES = make_function(

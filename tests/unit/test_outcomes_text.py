@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from kernelkb.model.records.outcome import SessionOutcome
-from kernelkb.render.text.outcomes import format_outcome_lines
+from kernelkb.render.text.sessions import format_outcome_lines
 
 
 def make_outcomes(**more):

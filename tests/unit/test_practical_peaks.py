@@ -27,7 +27,7 @@ from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.model.records.measurement import Machine, PracticalPeaks
 from kernelkb.profiles.launch import ProfiledLaunch, list_raw_names
 from kernelkb.render.text.answers import format_answer_lines
-from kernelkb.render.text.peaks import format_peaks_lines
+from kernelkb.render.text.measurements import format_peaks_lines
 from kernelkb.safety.paths import shipped_folder
 
 TIMES = {

@@ -16,7 +16,7 @@ from kernelkb.actions.knowledge.quickref import (
 )
 from kernelkb.cli import build_parser, main
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.render.documents.quickref_tables import COMMANDS
+from kernelkb.render.documents.quickref import COMMANDS
 
 QUICK = ("recommend", "occupancy", "roofline", "search", "show")
 """Commands that neither build nor measure."""

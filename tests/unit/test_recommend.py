@@ -14,8 +14,7 @@ from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules_file import format_rules
 from kernelkb.model.answers.next_step import ToolCommand
 from kernelkb.model.answers.recommendation import PrintedRecommendation
-from kernelkb.render.text.answers import format_answer_lines
-from kernelkb.render.text.next_steps import print_recommendation
+from kernelkb.render.text.answers import format_answer_lines, print_recommendation
 
 ANSWER_KEYS = {
     "kernel", "launch", "device", "gate", "evidence_level", "headroom", "diagnoses", "suppressed",

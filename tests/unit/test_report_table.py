@@ -8,7 +8,7 @@ from kernelkb.actions.advice.recommend_report import recommend_from_report
 from kernelkb.cli import main
 from kernelkb.cli.terminal import print_styled_lines
 from kernelkb.errors import NextStep
-from kernelkb.render.text.report_table import format_report_table, shorten_name
+from kernelkb.render.text.reports import format_report_table, shorten_name
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from kernelkb.cli import main
 from kernelkb.decide.source_lines import find_lines
 from kernelkb.errors import KbError
 from kernelkb.profiles import disassembler, ncu_rep, reader_process, report_code, source_counters
-from kernelkb.render.text.source_lines import format_source_lines
+from kernelkb.render.text.answers import format_source_lines
 from kernelkb.sass.code_metrics import measure_code
 from kernelkb.sass.function import Place
 

@@ -9,7 +9,7 @@ from machine_code import make_function
 from kernelkb.profiles import static_analysis
 from kernelkb.profiles.disassembler import explain_missing_disassembler
 from kernelkb.profiles.static_analysis import analyse, parse_compiler_notes
-from kernelkb.render.text.static_facts import describe_fact, find_plain_name, format_static_report
+from kernelkb.render.text.reports import describe_fact, find_plain_name, format_static_report
 from kernelkb.sass.disassembly import parse_disassembly
 from kernelkb.sass.instruction import parse_instruction
 from kernelkb.sass.static_dataflow import find_live_registers

@@ -4,8 +4,7 @@ from tuning_results import DEFAULT, VALUES, draw_trials, make_result
 
 from kernelkb.model.kernels.tuning import GainExplanation
 from kernelkb.model.records.measurement import Bench
-from kernelkb.render.text.tuning import format_result, summarize_result
-from kernelkb.render.text.tuning_progress import TrialTable
+from kernelkb.render.text.tuning import TrialTable, format_result, summarize_result
 
 BENCH = {
     "kernel": "attention_fp16", "variant": "flash-mma", "target": "cuda", "seconds": 1.0,

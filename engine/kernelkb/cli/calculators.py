@@ -48,7 +48,7 @@ def run_occupancy(options: Namespace) -> int:
     kb occupancy --arch 10.3 --sm-count 148 --threads 256 --registers 64 --grid 2000
     """
     from kernelkb.actions.advice.occupancy import OccupancyQuery, analyze_occupancy
-    from kernelkb.render.text.occupancy import format_occupancy_lines
+    from kernelkb.render.text.calculators import format_occupancy_lines
 
     answer = analyze_occupancy(
         OccupancyQuery(
@@ -106,7 +106,7 @@ def run_roofline(options: Namespace) -> int:
     kb roofline --arch 10.3 --sm-count 148 --clock-mhz 1920 --dram-gbps 8000 --bytes 1GiB
     """
     from kernelkb.actions.advice.roofline import RooflineQuery, analyze_roofline
-    from kernelkb.render.text.roofline import format_roofline_lines
+    from kernelkb.render.text.calculators import format_roofline_lines
 
     answer = analyze_roofline(
         RooflineQuery(
@@ -146,7 +146,7 @@ def run_diagnose(options: Namespace) -> int:
     python setup.py build_ext 2>&1 | kb diagnose -
     """
     from kernelkb.actions.advice.diagnose import diagnose_log
-    from kernelkb.render.text.symptoms import format_diagnosis_lines
+    from kernelkb.render.text.answers import format_diagnosis_lines
 
     result = diagnose_log(_read_log(options.log), options.gpu)
     if options.json:

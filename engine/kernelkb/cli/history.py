@@ -34,7 +34,7 @@ def run_history(options: Namespace) -> int:
     """
     from kernelkb.actions.history.measurements import list_measurements
     from kernelkb.cli.output import print_json, print_lines
-    from kernelkb.render.text.history import format_history_lines
+    from kernelkb.render.text.measurements import format_history_lines
 
     measurements = list_measurements(
         options.kernel, options.variant, options.workload, options.device, options.limit
@@ -67,7 +67,7 @@ def run_best(options: Namespace) -> int:
     """
     from kernelkb.actions.history.measurements import find_best_measurements
     from kernelkb.cli.output import print_json, print_lines
-    from kernelkb.render.text.history import format_best_lines
+    from kernelkb.render.text.measurements import format_best_lines
 
     measurements = find_best_measurements(options.kernel, options.workload, options.device)
     if options.json:
@@ -117,8 +117,7 @@ def run_compare(options: Namespace) -> int:
         return _compare_reports(*reports, options)
     from kernelkb.actions.history.measurements import select_and_compare
     from kernelkb.cli.output import print_json, print_lines
-    from kernelkb.render.text.history import describe_choice, describe_comparison
-    from kernelkb.render.text.resource_use import describe_compared_use
+    from kernelkb.render.text import measurements as text
 
     selection = select_and_compare(
         options.a, options.b, options.kernel, options.workload, options.device
@@ -129,10 +128,10 @@ def run_compare(options: Namespace) -> int:
     else:
         print_lines(
             [
-                describe_choice("a", selection.selected_by[0], selection.a),
-                describe_choice("b", selection.selected_by[1], selection.b),
-                describe_comparison(comparison),
-                *describe_compared_use(comparison),
+                text.describe_choice("a", selection.selected_by[0], selection.a),
+                text.describe_choice("b", selection.selected_by[1], selection.b),
+                text.describe_comparison(comparison),
+                *text.describe_compared_use(comparison),
                 *([f"  $ {comparison.command}"] if comparison.command else []),
             ]
         )
@@ -147,7 +146,7 @@ def _compare_reports(before: ReportChoice, now: ReportChoice, options: Namespace
     """
     from kernelkb.actions.comparison.compare_reports import compare_reports
     from kernelkb.cli.output import print_record
-    from kernelkb.render.text.report_comparison import format_report_comparison
+    from kernelkb.render.text.reports import format_report_comparison
 
     if options.workload or options.device:
         raise BadValueError("--workload and --device narrow measurements; of reports, use --kernel")
@@ -191,7 +190,7 @@ def run_regress(options: Namespace) -> int:
     """
     from kernelkb.actions.history.measurements import check_project_regressions
     from kernelkb.cli.output import print_record
-    from kernelkb.render.text.history import format_regression_lines
+    from kernelkb.render.text.measurements import format_regression_lines
 
     results = check_project_regressions(
         options.kernel,
@@ -245,7 +244,7 @@ def run_export(options: Namespace) -> int:
     """
     from kernelkb.actions.history.measurements import export_to_file
     from kernelkb.cli.output import print_record
-    from kernelkb.render.text.history import format_transfer_lines
+    from kernelkb.render.text.measurements import format_transfer_lines
 
     if options.file is None:
         return _print_export(options)

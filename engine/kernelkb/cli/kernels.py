@@ -33,7 +33,7 @@ def run_build(options: Namespace) -> int:
     from kernelkb.actions.kernels.building import analyse_build, build_configurations, build_variant
     from kernelkb.actions.sessions.follow_steps import step_after_build
     from kernelkb.cli.output import interruptible_measurement, print_record
-    from kernelkb.render.text.static_facts import format_static_report
+    from kernelkb.render.text.reports import format_static_report
 
     variant, macros = choose_macros(options)
     which = (variant, options.target, options.arch)
@@ -161,7 +161,7 @@ _PROBLEM_EXIT_STATUS = {"passed": 0, "built": 2}
 def _check_problem(options: Namespace) -> int:
     from kernelkb.actions.kernels.compute_eval import check_problem
     from kernelkb.cli.output import interruptible_measurement, print_record
-    from kernelkb.render.text.compute_eval import format_problem_lines
+    from kernelkb.render.text.measurements import format_problem_lines
 
     for name in ("workload", "workloads", "timeout", "budget"):
         if getattr(options, name):

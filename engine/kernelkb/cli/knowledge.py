@@ -64,7 +64,7 @@ def run_show(options: Namespace) -> int:
     """
     from kernelkb.actions.knowledge.knowledge import look_up_entries
     from kernelkb.cli.output import print_json, print_lines
-    from kernelkb.render.documents.entry_yaml import format_entry_yaml
+    from kernelkb.render.documents.entries import format_entry_yaml
 
     entries = look_up_entries(options.what)
     if options.json:
@@ -137,7 +137,7 @@ def run_graph(options: Namespace) -> int:
     """
     from kernelkb.actions.knowledge.graph import draw_picture
     from kernelkb.cli.output import print_json, print_lines
-    from kernelkb.render.documents.pictures import format_dot_lines, format_mermaid_lines
+    from kernelkb.render.documents.entries import format_dot_lines, format_mermaid_lines
 
     metrics, headlines = read_metric_flags(options)
     picture = draw_picture(options.name, metrics, headlines, target=options.target, gpu=options.gpu)
@@ -300,7 +300,7 @@ def run_learn(options: Namespace) -> int:
             }
         )
         return 0
-    from kernelkb.render.text.learned import format_change_lines, format_pattern_candidate_lines
+    from kernelkb.render.text.sessions import format_change_lines, format_pattern_candidate_lines
 
     print_lines(format_change_lines(outcome.changes))
     if not outcome.changes:

@@ -118,7 +118,7 @@ def run_env(options: Namespace) -> int:
 
     if options.measure:
         from kernelkb.actions.project.gpu_peaks import measure_gpu_peaks
-        from kernelkb.render.text.peaks import format_peaks_lines
+        from kernelkb.render.text.measurements import format_peaks_lines
 
         with interruptible_measurement("env --measure"):
             peaks = measure_gpu_peaks()

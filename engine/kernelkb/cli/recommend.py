@@ -18,9 +18,7 @@ from kernelkb.cli.options import (
     read_metric_flags,
 )
 from kernelkb.errors import BadValueError
-from kernelkb.render.text.answers import format_answer_lines
-from kernelkb.render.text.next_steps import print_recommendation
-from kernelkb.render.text.report_table import format_report_table
+from kernelkb.render.text.answers import format_answer_lines, print_recommendation
 from kernelkb.safety.kernel_name import read_kernel_name
 
 if TYPE_CHECKING:
@@ -104,6 +102,8 @@ def _print_answers(answers: Sequence[KernelAnswer], options: Namespace) -> None:
     width = shutil.get_terminal_size().columns if is_screen else _PIPED_WIDTH
     lines: list[str] = []
     if len(answers) > 1:
+        from kernelkb.render.text.reports import format_report_table
+
         lines += [*format_report_table(answers, width), ""]
         if not options.kernel:
             lines += [f"The longest in full; --kernel NAME shows another of {len(answers)}.", ""]

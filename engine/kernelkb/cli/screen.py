@@ -16,8 +16,7 @@ from kernelkb.model.records.measurement import Environment
 from kernelkb.model.records.session import Step
 from kernelkb.progress import ProgressEvent, progress_listener
 from kernelkb.record.decisions import describe_falsifier
-from kernelkb.render.text.answers import format_findings, format_speedup
-from kernelkb.render.text.edit_location import format_next_lines
+from kernelkb.render.text.answers import format_findings, format_next_lines, format_speedup
 from kernelkb.units import format_duration
 
 _STATUS_MARKS = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failure": ("NO", "bold red")}

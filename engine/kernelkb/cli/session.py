@@ -205,7 +205,7 @@ def _print_brief(options: Namespace) -> int:
 def _run_metrics(options: Namespace) -> int:
     from kernelkb.actions.sessions.sessions import compute_session_metrics
     from kernelkb.cli.output import print_record
-    from kernelkb.render.text.outcomes import format_outcome_lines
+    from kernelkb.render.text.sessions import format_outcome_lines
 
     found = compute_session_metrics(options.session)
     return print_record(found, format_outcome_lines(found), as_json=options.json)
@@ -219,7 +219,7 @@ def _run_review(options: Namespace) -> int:
         write_review_template,
     )
     from kernelkb.cli.output import print_record
-    from kernelkb.render.text.reviews import format_preview_lines
+    from kernelkb.render.text.sessions import format_preview_lines
 
     session, path, is_new = write_review_template(options.session)
     if is_new:

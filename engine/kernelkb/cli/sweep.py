@@ -79,7 +79,7 @@ def run_sweep(options: Namespace) -> int:
     kb lab sweep --tasks KernelBench/level1 --candidates runs/mine --export level1.json
     """
     from kernelkb.cli.output import print_record
-    from kernelkb.render.text.sweep import format_sweep
+    from kernelkb.render.text.measurements import format_sweep
 
     request = _make_request(options)
     _require_folder(options.export)
@@ -156,7 +156,7 @@ def _refuse_early(request: SweepRequest, project: Path) -> None:
 
 
 def _show_rows(options: Namespace, run: SweepRun) -> None:
-    from kernelkb.render.text.sweep import format_row
+    from kernelkb.render.text.measurements import format_row
 
     for row in run.judge_all():
         if not options.json:

@@ -67,7 +67,7 @@ def make_report(plan: TuningPlan, title: str = "") -> ReportTrial:
     """
     from kernelkb.cli.output import print_lines
     from kernelkb.record.tuning_journal import read_journal
-    from kernelkb.render.text.tuning_progress import TrialTable
+    from kernelkb.render.text.tuning import TrialTable
 
     earlier = read_journal(plan.journal) if plan.journal.exists() else ()
     table = TrialTable(plan.space.values_by_name, plan.default, earlier)

@@ -89,8 +89,7 @@ def _calculate(
 ) -> LimitsResult:
     from kernelkb.actions.advice.occupancy import OccupancyQuery, analyze_occupancy
     from kernelkb.actions.advice.roofline import RooflineQuery, analyze_roofline
-    from kernelkb.render.text.occupancy import format_occupancy_lines
-    from kernelkb.render.text.roofline import format_roofline_lines
+    from kernelkb.render.text.calculators import format_occupancy_lines, format_roofline_lines
 
     is_architecture = _ARCHITECTURE.fullmatch(gpu.strip()) is not None
     named = (None, gpu) if is_architecture else (gpu, None)

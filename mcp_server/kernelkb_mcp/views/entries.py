@@ -137,7 +137,7 @@ def load_comparison_view(name: str) -> EntryView:
         BadValueError: A side selects several measurements, or a report does not exist.
     """
     from kernelkb.actions.comparison.compare_reports import compare_reports
-    from kernelkb.render.text.report_comparison import format_report_comparison
+    from kernelkb.render.text.reports import format_report_comparison
 
     reports = _find_reports(name)
     if reports is None:
@@ -179,7 +179,7 @@ def _find_reports(name: str) -> tuple[ReportChoice, ReportChoice] | None:
 
 def _compare_measurements(name: str) -> EntryView:
     from kernelkb.actions.history.measurements import select_and_compare
-    from kernelkb.render.text.history import describe_choice, describe_comparison
+    from kernelkb.render.text.measurements import describe_choice, describe_comparison
 
     a, _, b = name.partition("..")
     kernel, slash, variant = a.rpartition("/")

@@ -10,7 +10,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from kernelkb.errors import KbError, NextStep
 from kernelkb.model.answers.next_step import FixEdit, Sentence, ToolCommand
-from kernelkb.render.text.next_steps import format_step, name_edit, print_answer
+from kernelkb.render.text.answers import format_step, name_edit, print_answer
 from kernelkb_mcp.views.next_call import format_offered_call
 from kernelkb_mcp.views.paginate import MAX_ANSWER_BYTES, json_size, paginate
 
@@ -259,7 +259,7 @@ def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any]:
         UnknownNameError: No such GPU.
     """
     from kernelkb.actions.advice.diagnose import diagnose_log
-    from kernelkb.render.text.symptoms import format_diagnosis_lines
+    from kernelkb.render.text.answers import format_diagnosis_lines
 
     found = diagnose_log(_read_log(log), gpu)
     symptoms = [dict(one) for one in found["symptoms"]]

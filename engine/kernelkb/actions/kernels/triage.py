@@ -67,7 +67,7 @@ from kernelkb.model.records.session import Decision, SessionEntry
 from kernelkb.model.records.verdict import is_undecided
 from kernelkb.record.measurements.compare import find_noise_reason, mark_noisy
 from kernelkb.record.sessions import append_entry
-from kernelkb.render.text.next_steps import print_answer
+from kernelkb.render.text.answers import print_answer
 
 
 def triage(

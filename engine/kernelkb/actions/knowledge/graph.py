@@ -14,7 +14,7 @@ from kernelkb.decide.gates import walk_gate_tree
 from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.errors import UnknownNameError
 from kernelkb.graph.picture import Picture, build_bottleneck_picture, build_tree_picture
-from kernelkb.render.documents.conditions import describe_condition
+from kernelkb.render.documents.entries import describe_condition
 
 
 def draw_picture(

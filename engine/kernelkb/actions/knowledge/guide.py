@@ -9,13 +9,12 @@ from kernelkb.actions.knowledge.knowledge import load_project_knowledge
 from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.render.documents import guide, skill
-from kernelkb.render.documents.commands import format_commands_page
-from kernelkb.render.documents.guide import PAGES, Spelling
+from kernelkb.render.documents import guide
+from kernelkb.render.documents.guide import PAGES, Spelling, format_commands_page
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.safety.replace_file import replace_file
 
-_SKILL_FOLDER = Path("skills") / skill.NAME
+_SKILL_FOLDER = Path("skills") / guide.NAME
 
 
 def generate_guide_page(
@@ -44,9 +43,9 @@ def generate_guide_page(
     if name == "close":
         return guide.format_closing_page(knowledge, spelling)
     if name == "skill":
-        return skill.format_skill_files(knowledge)["SKILL.md"]
+        return guide.format_skill_files(knowledge)["SKILL.md"]
     if name == "agents":
-        return skill.format_agents_page(knowledge)
+        return guide.format_agents_page(knowledge)
     raise UnknownNameError("page", name, PAGES, "guide --help")
 
 
@@ -79,9 +78,9 @@ def _generate_files(knowledge: Knowledge, parser: ArgumentParser) -> dict[Path, 
     root = Path(shipped_folder("knowledge")).parent
     if not (root / "pyproject.toml").is_file():
         raise BadValueError("the files lie in KernelKB's repository; kb lab guide skill prints one")
-    skill_files = skill.format_skill_files(knowledge).items()
+    skill_files = guide.format_skill_files(knowledge).items()
     return {
         **{root / _SKILL_FOLDER / name: text for name, text in skill_files},
-        root / "AGENTS.md": skill.format_agents_page(knowledge),
+        root / "AGENTS.md": guide.format_agents_page(knowledge),
         root / "docs" / "commands.md": format_commands_page(parser),
     }

@@ -24,7 +24,7 @@ from kernelkb.model.entries.fix import Fix, FixCode
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.learned import LearnedCatalogue
 from kernelkb.record.sessions import list_session_ids, read_session
-from kernelkb.render.text.learned import list_learned_titles
+from kernelkb.render.text.sessions import list_learned_titles
 from kernelkb.safety.paths import overlay_folder, shipped_folder
 
 ENTRY_KINDS = (

@@ -24,7 +24,7 @@ from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.review import AcceptedReview, PatternChange, ReviewPreview
 from kernelkb.model.records.session import Session
 from kernelkb.record.sessions import read_session
-from kernelkb.render.text.reviews import NO_REVIEWER, format_review_template
+from kernelkb.render.text.sessions import NO_REVIEWER, format_review_template
 from kernelkb.safety.replace_file import replace_file
 from kernelkb.safety.storage import describe_write_cure
 

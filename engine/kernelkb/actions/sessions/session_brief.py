@@ -23,8 +23,8 @@ from kernelkb.model.records.session import Session
 from kernelkb.record.attempts.store import open_attempts
 from kernelkb.record.attempts.tree import AttemptNode, AttemptTree, describe_way_back, find_stuck
 from kernelkb.record.open_session import find_open_session, find_open_session_for
+from kernelkb.render.text.answers import describe_place
 from kernelkb.render.text.attempts import ID_DIGITS, describe_outcome
-from kernelkb.render.text.edit_location import describe_place
 from kernelkb.units import format_duration
 
 MAX_BYTES = 2000

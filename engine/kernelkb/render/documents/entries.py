@@ -1,20 +1,120 @@
-"""Formats one knowledge entry as a Markdown page."""
+"""Entries of the knowledge as pages, pictures and YAML, and their conditions in words."""
 
 from __future__ import annotations
 
+import json
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from kernelkb.graph.picture import build_tree_picture
+import yaml
+
+from kernelkb.graph.picture import Box, Picture, build_tree_picture
 from kernelkb.model.base import Record
 from kernelkb.model.entries.bottleneck import Bottleneck
+from kernelkb.model.entries.condition import All, Any, Comparison, Condition
 from kernelkb.model.entries.device import Device
 from kernelkb.model.entries.fix import Fix, FixCode
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.tree import Tree
 from kernelkb.model.entries.workflow import Pattern
-from kernelkb.render.documents.conditions import ThresholdValues, describe_condition
-from kernelkb.render.documents.pictures import format_mermaid_lines
+
+ThresholdValues = Mapping[str, float]
+"""Maps a threshold's id to its value."""
+
+_MORE_MARK = " –"
+
+_MERMAID_SHAPES = {
+    "question": '{{"%s"}}',
+    "leaf": '(["%s"])',
+    "fix": '("%s")',
+    "metric": '[/"%s"/]',
+}
+_DOT_SHAPES = {"question": "hexagon", "leaf": "oval", "fix": "note", "metric": "parallelogram"}
+
+
+def describe_condition(condition: Condition, limits: ThresholdValues) -> str:
+    """Return the whole condition, with thresholds replaced by their values."""
+    match condition:
+        case Comparison():
+            limit = limits[condition.threshold] if condition.threshold else condition.value
+            shown = f"{limit:g}" if isinstance(limit, float) else str(limit)
+            return f"{condition.metric} {condition.op} {shown}"
+        case All(all=parts):
+            return " and ".join(_describe_nested(part, limits) for part in parts)
+        case Any(any=parts):
+            return " or ".join(_describe_nested(part, limits) for part in parts)
+    return f"not ({describe_condition(condition.negated, limits)})"
+
+
+def abbreviate_condition(condition: Condition, limits: ThresholdValues, max_parts: int = 2) -> str:
+    """Return at most ``max_parts`` parts of a condition, with a dash where parts are left out.
+
+    The first parts are kept, because authors put first what a person should look at first.
+    """
+    match condition:
+        case All(all=parts):
+            word = " and "
+        case Any(any=parts):
+            word = " or "
+        case _:
+            return describe_condition(condition, limits)
+    shown = [abbreviate_condition(part, limits, 1) for part in parts[:max_parts]]
+    whole = len(parts) <= max_parts and not any(sign.endswith(_MORE_MARK) for sign in shown)
+    return word.join(sign.removesuffix(_MORE_MARK) for sign in shown) + (
+        "" if whole else _MORE_MARK
+    )
+
+
+def _describe_nested(condition: Condition, limits: ThresholdValues) -> str:
+    text = describe_condition(condition, limits)
+    return text if isinstance(condition, Comparison) else f"({text})"
+
+
+def format_mermaid_lines(picture: Picture) -> Iterator[str]:
+    """Yield a Mermaid flowchart; nodes and edges on the taken path are drawn thick."""
+    names = {box["id"]: f"n{at}" for at, box in enumerate(picture["nodes"])}
+    yield "flowchart TD"
+    yield from (f"    {names[box['id']]}{_format_mermaid_node(box)}" for box in picture["nodes"])
+    for arrow in picture["edges"]:
+        line = "==>" if arrow["taken"] else "-->"
+        label = f'|"{_escape_mermaid(arrow["label"])}"|' if arrow["label"] else ""
+        yield f"    {names[arrow['source']]} {line}{label} {names[arrow['target']]}"
+    taken = [names[box["id"]] for box in picture["nodes"] if box["taken"]]
+    if taken:
+        yield "    classDef taken stroke-width:4px"
+        yield f"    class {','.join(taken)} taken"
+
+
+def format_dot_lines(picture: Picture) -> Iterator[str]:
+    """Yield a DOT digraph; nodes and edges on the taken path are drawn thick."""
+    yield "digraph {"
+    yield f"    label={json.dumps(picture['title'], ensure_ascii=False)};"
+    for box in picture["nodes"]:
+        width = ", penwidth=4" if box["taken"] else ""
+        shape = _DOT_SHAPES.get(box["kind"], "box")
+        label = _quote_json(box["label"])
+        yield f"    {json.dumps(box['id'])} [label={label}, shape={shape}{width}];"
+    for arrow in picture["edges"]:
+        width = ", penwidth=4" if arrow["taken"] else ""
+        ends = f"{json.dumps(arrow['source'])} -> {json.dumps(arrow['target'])}"
+        yield f"    {ends} [label={_quote_json(arrow['label'])}{width}];"
+    yield "}"
+
+
+def _format_mermaid_node(box: Box) -> str:
+    shape = _MERMAID_SHAPES.get(box["kind"], '["%s"]')
+    return shape.replace("%s", _escape_mermaid(box["label"]))
+
+
+def _escape_mermaid(text: str) -> str:
+    """Escape characters that have a meaning in Mermaid as entities."""
+    for mark, entity in (("#", "#35;"), ('"', "#quot;"), ("<", "#lt;"), (">", "#gt;")):
+        text = text.replace(mark, entity)
+    return text.replace("\n", "<br/>")
+
+
+def _quote_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
 
 
 def format_entry_page(record: Record, knowledge: Knowledge, code: FixCode | None = None) -> str:
@@ -173,3 +273,25 @@ def _format_sources(names: Iterable[str], knowledge: Knowledge) -> Iterator[str]
 
 def _format_bullets(lines: Iterable[str]) -> Iterator[str]:
     yield from (f"- {line}" for line in lines)
+
+
+class _EntryDumper(yaml.SafeDumper):
+    """Writes a text of several lines as it stands, not in quotes."""
+
+
+def _represent_text(dumper: _EntryDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text.rstrip("\n") else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_EntryDumper.add_representer(str, _represent_text)
+
+
+def format_entry_yaml(entry: dict[str, object]) -> str:
+    """Return an entry as YAML, its fields in their order.
+
+    Args:
+        entry: Plain data.
+    """
+    text: str = yaml.dump(entry, Dumper=_EntryDumper, sort_keys=False, allow_unicode=True, width=96)
+    return text

@@ -8,12 +8,12 @@ from itertools import groupby
 
 from kernelkb.decide.gates import PERFORMANCE_GATE
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.render.documents.quickref import list_gate_rows
-from kernelkb.render.documents.quickref_tables import (
+from kernelkb.render.documents.quickref import (
     COMMANDS,
     DEVICE_COLUMNS,
     list_cause_rows,
     list_device_rows,
+    list_gate_rows,
     list_matrix_shapes,
     list_message_rows,
     list_size_rows,

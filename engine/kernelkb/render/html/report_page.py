@@ -1,21 +1,19 @@
-"""Formats a report as one HTML page: kernels, causes, time, source and machine code.
+"""Builds the page of a report: each kernel with its causes, time, source and machine code.
 
 The page needs no network and no script, and forbids both: what a report contains stays text.
+Code that does not fit into the page's size is left out by samples, and the page says how much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.decide.conditions import format_comparison
 from kernelkb.render.html.charts import Roofline, TimePart, list_time_parts, place_roofline
-from kernelkb.render.html.pages import count_bytes, fill_template, format_share
-from kernelkb.render.html.report_code import ShownCode, choose_code, list_marks, name_anchors
-from kernelkb.render.text.answers import format_speedup
-from kernelkb.render.text.next_steps import format_steps
-from kernelkb.render.text.source_lines import describe_line
+from kernelkb.render.html.pages import count_bytes, cut_text, fill_template, format_share
+from kernelkb.render.text.answers import describe_line, format_speedup, format_steps
 from kernelkb.safety.untrusted_text import sanitize_text
 from kernelkb.units import format_duration
 
@@ -23,7 +21,36 @@ if TYPE_CHECKING:
     from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer, Measure
     from kernelkb.model.answers.report_facts import NcuRuleEstimate
     from kernelkb.model.entries.source_line import SourceLine
-    from kernelkb.render.html.report_data import KernelSection, ReportContents
+    from kernelkb.render.html.report_data import (
+        KernelCode,
+        KernelSection,
+        PageSource,
+        ReportContents,
+        SassLine,
+        SourceRow,
+    )
+
+_MAX_FILES = 6
+_MAX_LINES = 500
+"""Most lines of one file; a longer file is shown around the lines with samples."""
+_CONTEXT_LINES = 3
+_MAX_LINE_CHARS = 240
+_MAX_SASS_CHARS = 160
+_ROW_BYTES = 150
+"""The tags around one line of source."""
+_INSTRUCTION_BYTES = len("<tr><td></td><td></td><td></td><td></td></tr>")
+_HEAT_BYTES = len(' style="--h:0.00"')
+_TABLE_BYTES = len('<table class="sass"><tbody></tbody></table>')
+_MORE_BYTES = len("<tr><td></td><td> more not shown</td></tr>")
+_SOURCE_SHARE = 0.5
+"""Of the size that is left, for the source; the rest is for the instructions."""
+_MIN_SHARE = 0.0005
+"""Smaller shares would show as zero."""
+_MAX_OPEN = 40
+"""Most instructions of the line that is shown open."""
+
+Marks = Mapping[tuple[str, int], list[str]]
+"""By file and line, what the diagnoses say of it."""
 
 MAX_PAGE_BYTES = 2_000_000
 """The code that is shown of each kernel is cut so that the page stays below."""
@@ -32,6 +59,256 @@ _MAX_CODE_BYTES = 400_000
 _MIN_CODE_BYTES = 4_000
 _CODE_FRAME_BYTES = 400
 """Of a kernel, the heading of its code and what is said of it."""
+
+
+class ShownInstruction(NamedTuple):
+    """One row of a table of instructions, as text."""
+
+    offset: str
+    text: str
+    share: str
+    stall: str
+    heat: str
+    """Between 0.00 and 1.00; empty for a cold one."""
+
+    def count_bytes(self) -> int:
+        """Return the size of its row in the page."""
+        return _INSTRUCTION_BYTES + bool(self.heat) * _HEAT_BYTES + count_bytes("".join(self[:4]))
+
+
+class ShownTable(NamedTuple):
+    """The instructions of a line, or of none."""
+
+    instructions: tuple[ShownInstruction, ...]
+    missing: int
+    """Instructions that did not fit."""
+
+    def count_bytes(self) -> int:
+        """Return its size in the page."""
+        more = _MORE_BYTES + len(str(self.missing)) if self.missing else 0
+        return _TABLE_BYTES + more + sum(one.count_bytes() for one in self.instructions)
+
+
+class ShownRow(NamedTuple):
+    """One line of source."""
+
+    line: int
+    anchor: str
+    folded: int
+    """Lines before it that are not shown."""
+    heat: str
+    share: str
+    text: str
+    stall: str
+    marks: list[str]
+    """What diagnoses say of it."""
+    table: ShownTable | None
+    """None without instructions, or where they did not fit."""
+    is_open: bool
+
+
+class ShownFile(NamedTuple):
+    """A file, with those of its lines that are shown."""
+
+    path: str
+    share: float
+    has_text: bool
+    rows: tuple[ShownRow, ...]
+    folded: int
+    """Lines after the last one that are not shown."""
+
+
+class ShownCode(NamedTuple):
+    """The code of one kernel."""
+
+    said: str
+    """Of what the shares are, and what is left out."""
+    files: tuple[ShownFile, ...]
+    unplaced: ShownTable | None
+    """Instructions without a line; None without any."""
+    unplaced_share: float
+
+
+class _Tables(NamedTuple):
+    """The instructions that are shown."""
+
+    by_line: dict[tuple[str, int], ShownTable]
+    unplaced: ShownTable | None
+
+    def count_instructions(self) -> int:
+        tables = [*self.by_line.values(), *([self.unplaced] if self.unplaced else [])]
+        return sum(len(table.instructions) for table in tables)
+
+
+def list_marks(answer: KernelAnswer) -> dict[tuple[str, int], list[str]]:
+    """Return by file and line what the diagnoses of a kernel say of it, the first one first."""
+    marks: dict[tuple[str, int], list[str]] = {}
+    for diagnosis in answer["diagnoses"]:
+        lines = diagnosis["lines"]["lines"] if diagnosis["lines"] else []
+        for line in lines:
+            said = f"{diagnosis['bottleneck']}: {line['share']:.0%} of {line['of']}"
+            marks.setdefault((line["at"]["file"], line["at"]["line"]), []).append(said)
+    return marks
+
+
+def name_anchors(number: int, code: KernelCode) -> dict[str, str]:
+    """Return for each file that is shown the beginning of the anchors of its lines."""
+    return {file.path: f"k{number}-f{at}-" for at, file in enumerate(code.files[:_MAX_FILES])}
+
+
+def choose_code(number: int, code: KernelCode, marks: Marks, max_bytes: int) -> ShownCode:
+    """Return the files of a kernel, line by line, with the instructions of each.
+
+    Args:
+        number: Of the kernel, for the anchors.
+        code: What to show.
+        marks: Lines that diagnoses point at; they are always shown.
+        max_bytes: Size that is left for it.
+    """
+    files = code.files[:_MAX_FILES]
+    chosen = _choose_lines(files, marks, int(max_bytes * _SOURCE_SHARE))
+    tables = _choose_instructions(code, files, marks, int(max_bytes * (1 - _SOURCE_SHARE)))
+    top = _find_largest_share(files)
+    anchors = name_anchors(number, code)
+    shown = [
+        _show_file(file, anchors[file.path], chosen[file.path], tables, marks, top)
+        for file in files
+    ]
+    said = _describe_code(code, tables.count_instructions())
+    return ShownCode(said, tuple(shown), tables.unplaced, code.unplaced.share)
+
+
+def _describe_code(code: KernelCode, shown: int) -> str:
+    told = [f"Shares are of the {code.counted} of this kernel; a line opens to its instructions."]
+    if shown < code.instruction_count:
+        told.append(
+            f"To keep the page small, {shown:,} of {code.instruction_count:,} instructions are "
+            f"shown: those of the lines with the most {code.counted}."
+        )
+    if len(code.files) > _MAX_FILES:
+        left = sum(file.share for file in code.files[_MAX_FILES:])
+        told.append(f"{len(code.files) - _MAX_FILES} further files have {format_share(left)}.")
+    if code.outside:
+        told.append(f"{format_share(code.outside)} lie in functions that it calls.")
+    return " ".join(told)
+
+
+def _rank_rows(
+    files: Iterable[PageSource], marks: Marks
+) -> list[tuple[tuple[str, int], SourceRow]]:
+    """Return the lines with instructions: those of diagnoses first, then by samples."""
+    rows = [((file.path, line), row) for file in files for line, row in file.rows.items()]
+    return sorted(rows, key=lambda one: (one[0] not in marks, -one[1].share, one[0]))
+
+
+def _choose_lines(
+    files: Iterable[PageSource], marks: Marks, max_bytes: int
+) -> dict[str, list[int]]:
+    """Return for each file the lines to show, in order."""
+    by_path = {file.path: file for file in files}
+    chosen: dict[str, set[int]] = {path: set() for path in by_path}
+    left = max_bytes
+    for (path, line), _ in _rank_rows(by_path.values(), marks):
+        file, lines = by_path[path], chosen[path]
+        around = range(line - _CONTEXT_LINES, line + _CONTEXT_LINES + 1)
+        if not lines and len(file.text) <= _MAX_LINES // 2:
+            around = range(1, len(file.text) + 1)  # a short file is shown as a whole
+        new = [at for at in (line, *around) if at not in lines and _is_shown(file, at, line)]
+        for at in dict.fromkeys(new):
+            cost = _ROW_BYTES + count_bytes(_get_text(file, at))
+            if cost <= left and len(lines) < _MAX_LINES:
+                lines.add(at)
+                left -= cost
+    return {path: sorted(lines) for path, lines in chosen.items()}
+
+
+def _is_shown(file: PageSource, at: int, line: int) -> bool:
+    """Whether a line near one with instructions exists; of an unknown text only that one."""
+    return at == line or 1 <= at <= len(file.text)
+
+
+def _get_text(file: PageSource, line: int) -> str:
+    """Return the text of a line, escaped; empty where it is unknown."""
+    return cut_text(file.text[line - 1] if 0 < line <= len(file.text) else "", _MAX_LINE_CHARS)
+
+
+def _show_file(
+    file: PageSource, anchor: str, lines: Iterable[int], tables: _Tables, marks: Marks, top: float
+) -> ShownFile:
+    """Return a file with the lines that were chosen; the first marked line is open."""
+    rows, before, first = [], 0, next(iter(marks), None)
+    for line in lines:
+        key, row = (file.path, line), file.rows.get(line)
+        heat = _format_heat(row.share, top) if row else ""
+        table = tables.by_line.get(key)
+        shown = ShownRow(
+            line,
+            anchor=f"{anchor}{line}",
+            folded=max(line - before - 1, 0) if file.text else 0,
+            heat=heat,
+            share=format_share(row.share) if row and heat else "",
+            text=_get_text(file, line),
+            stall=cut_text(row.stall, 40) if row and row.stall and heat else "",
+            marks=marks.get(key, []),
+            table=table,
+            is_open=key == first and row is not None and len(row.instructions) <= _MAX_OPEN,
+        )
+        rows.append(shown)
+        before = line
+    return ShownFile(
+        file.path, file.share, bool(file.text), tuple(rows), max(len(file.text) - before, 0)
+    )
+
+
+def _find_largest_share(files: Iterable[PageSource]) -> float:
+    """Return the largest share of a line."""
+    return max((row.share for file in files for row in file.rows.values()), default=0.0)
+
+
+def _format_heat(share: float, top: float) -> str:
+    """Return how hot a line or instruction is by its share of samples; empty for a cold one."""
+    return f"{share / top:.2f}" if top and share >= _MIN_SHARE else ""
+
+
+def _choose_instructions(
+    code: KernelCode, files: Sequence[PageSource], marks: Marks, max_bytes: int
+) -> _Tables:
+    """Return tables of the instructions of as many lines as fit, in the order of their samples."""
+    left, top = max_bytes, _find_largest_share(files)
+    by_line: dict[tuple[str, int], ShownTable] = {}
+    for key, row in _rank_rows(files, marks):
+        table = _choose_table(row, top, left)
+        if table:
+            by_line[key] = table
+            left -= table.count_bytes()
+    return _Tables(by_line, _choose_table(code.unplaced, top, left))
+
+
+def _choose_table(row: SourceRow, top: float, max_bytes: int) -> ShownTable | None:
+    """Return a line's instructions: those with samples, if too many; None where none fits."""
+    left = max_bytes - _ROW_BYTES
+    kept: dict[int, ShownInstruction] = {}
+    for one in sorted(row.instructions, key=lambda one: (-one.share, one.offset)):
+        shown = _show_instruction(one, top)
+        if (size := shown.count_bytes()) > left:
+            break
+        kept[one.offset] = shown
+        left -= size
+    if not kept:
+        return None
+    rows = [kept[one.offset] for one in row.instructions if one.offset in kept]
+    return ShownTable(tuple(rows), len(row.instructions) - len(kept))
+
+
+def _show_instruction(one: SassLine, top: float) -> ShownInstruction:
+    share = format_share(one.share) if one.share >= _MIN_SHARE else ""
+    return ShownInstruction(
+        f"{one.offset:04x}",
+        text=cut_text(one.text, _MAX_SASS_CHARS),
+        share=share,
+        stall=cut_text(one.stall, 40) if one.stall and share else "",
+        heat=_format_heat(one.share, top),
+    )
 
 
 class _ShownKernel(NamedTuple):

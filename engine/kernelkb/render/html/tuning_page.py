@@ -16,9 +16,9 @@ from kernelkb.render.text.tuning import (
     describe_trials,
     format_configuration,
     format_convergence,
+    format_gain_explanation,
     summarize_result,
 )
-from kernelkb.render.text.tuning_why import format_gain_explanation
 
 if TYPE_CHECKING:
     from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult

@@ -1,17 +1,25 @@
-"""Formats a recommendation as text; takes the plain dictionary, to avoid slow imports."""
+"""Text of an answer: its causes and where they lie, the next steps, and the symptoms of a log."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from kernelkb.decide.conditions import format_comparison
-from kernelkb.render.text.edit_location import format_next_lines
-from kernelkb.render.text.next_steps import format_steps
-from kernelkb.render.text.source_lines import format_source_lines
+from kernelkb.errors import NextStep
+from kernelkb.model.answers.next_step import (
+    CallerEdit,
+    FixEdit,
+    KeepCondition,
+    ToolCommand,
+)
 from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
+    from kernelkb.decide.symptoms import FirstError, LogExtent, SymptomMatch
+    from kernelkb.model.answers.edit_location import ChangePlace
+    from kernelkb.model.answers.next_step import Step
     from kernelkb.model.answers.recommendation import (
         Advice,
         Diagnosis,
@@ -21,10 +29,21 @@ if TYPE_CHECKING:
         LearnedFrom,
         Measure,
         PredictedSpeedup,
+        PrintedAnswer,
+        PrintedRecommendation,
         Reason,
+        Recommendation,
         Suppressed,
     )
     from kernelkb.model.answers.report_facts import NcuRuleEstimate
+    from kernelkb.model.entries.source_line import CodePlace, LineAnswer, SourceLine
+
+_MAX_TEXT_CHARS = 96
+_WAITING = {
+    "result": "waits for its result",
+    "operands": "waits until it has read its operands, which it overwrites",
+    "scoreboard": "may wait for it: they share a scoreboard, and no register",
+}
 
 _MAX_UNKNOWN_SHOWN = 4
 
@@ -38,6 +57,116 @@ _PEAK_SOURCES = {
 
 _MAX_HYPOTHESES = 6
 """Most hypotheses named in one line of the metrics to measure."""
+
+
+def describe_place(change: ChangePlace) -> str:
+    """Return the file and line of a change, and what is there."""
+    line = f" at line {change['line']}" if change["line"] else ""
+    return f"{change['file']}{line} ({change['because']})"
+
+
+def format_next_lines(change: ChangePlace | None, steps: Sequence[str]) -> Iterator[str]:
+    """Yield where the change is made, then the steps, numbered."""
+    yield from format_change_place(change)
+    if steps:
+        yield ""
+        yield "Next"
+        yield from (f"  {number}. {text}" for number, text in enumerate(steps, 1))
+
+
+def format_change_place(change: ChangePlace | None) -> Iterator[str]:
+    """Yield the place, the variants that exist, and which of them applies the fix already."""
+    if change is None:
+        return
+    others = [name for name in change["variants"] if name != change["variant"]]
+    known = f"; also {', '.join(others)}" if others else ""
+    done = change["applied_by"]
+    which = f"{done} applies {change['fix']}" if done else f"none applies {change['fix']} yet"
+    yield ""
+    yield "Where"
+    yield f"  {describe_place(change)}"
+    yield f"  this is {change['variant']}{known}; {which}"
+
+
+def format_step(step: Step) -> str:
+    """Return a step as a command that can be run as it is, or as a sentence."""
+    if isinstance(step, NextStep):
+        return step.as_shell_words()
+    if isinstance(step, ToolCommand):
+        return step.line
+    if isinstance(step, FixEdit):
+        return _format_edit(step)
+    if isinstance(step, CallerEdit):
+        return f"in the program that calls it, {step.fix}: {step.do}"
+    if isinstance(step, KeepCondition):
+        return f"keep it only if {step.expect}"
+    return step.text
+
+
+def _format_edit(edit: FixEdit) -> str:
+    done = edit.place["applied_by"] if edit.place else None
+    if done is not None:
+        return f"{name_edit(edit)}: the variant {done} applies it already"
+    return f"{name_edit(edit)}: {edit.do}"
+
+
+def name_edit(edit: FixEdit) -> str:
+    """Return the fix, and its file and line where the variant is to be changed there."""
+    if edit.place is None or edit.place["applied_by"] is not None:
+        return f"change one thing, {edit.fix}"
+    return f"change one thing, {edit.fix}, in {describe_place(edit.place)}"
+
+
+def format_steps(steps: Iterable[Step]) -> list[str]:
+    """Return each step in words."""
+    return [format_step(step) for step in steps]
+
+
+def print_answer(answer: KernelAnswer) -> PrintedAnswer:
+    """Return an answer as ``kb recommend --json`` prints it."""
+    return {**answer, "next": format_steps(answer["next"])}
+
+
+def print_recommendation(answer: Recommendation) -> PrintedRecommendation:
+    """Return the answers of one call as ``kb recommend --json`` prints them."""
+    return {
+        "kernels": [print_answer(one) for one in answer["kernels"]],
+        "knowledge": answer["knowledge"],
+    }
+
+
+def format_source_lines(answer: LineAnswer | None) -> Iterator[str]:
+    """Yield the lines with share, text and instruction, or why there are none."""
+    if answer is None:
+        return
+    if answer["reason"]:
+        yield f"     no line: {answer['reason']}"
+    for number, line in enumerate(answer["lines"]):
+        yield f"     {'at' if not number else 'and'} {describe_line(line)}"
+        yield from _format_code(line["at"])
+        if line["waiting"] is not None and line["dependence"] is not None:
+            waiting, word = line["waiting"], _WAITING[line["dependence"]]
+            yield f"         line {waiting['line']} {word}"
+            if waiting["line"] != line["at"]["line"]:
+                yield from _format_code(waiting)
+
+
+def describe_line(line: SourceLine) -> str:
+    """Return where a line is and what it holds: ``naive.cu:17, 97 % of the excess sectors``."""
+    at = line["at"]
+    called = f", called at line {line['called_at']}" if line["called_at"] else ""
+    told = f"{PurePath(at['file']).name}:{at['line']}{called}, {line['share']:.0%} of {line['of']}"
+    if not line["samples"] or line["of"] == "the samples":
+        return told
+    stall = f" ({line['stall']})" if line["stall"] else ""
+    return f"{told}, {line['samples']:.0%} of the samples{stall}"
+
+
+def _format_code(place: CodePlace) -> Iterator[str]:
+    if place["text"]:
+        yield f"         {place['line']:>4} | {place['text'][:_MAX_TEXT_CHARS]}"
+    if place["instruction"]:
+        yield f"              {place['instruction'][:_MAX_TEXT_CHARS]}"
 
 
 def describe_advice(answer: KernelFindings) -> str:
@@ -293,3 +422,52 @@ def _format_measure_next(rows: Sequence[Measure]) -> Iterator[str]:
         about = f": decides {', '.join(separates[:_MAX_HYPOTHESES])}{more}" if separates else ""
         yield f"  {', '.join(row['metric'] for row in metrics)}{about}"
         yield f"    $ {command}"
+
+
+def format_diagnosis_lines(
+    matches: list[SymptomMatch], error: FirstError | None, read: LogExtent, source: str
+) -> Iterator[str]:
+    """Yield the symptoms; where none is an error the first error line; then what was read.
+
+    Args:
+        matches: The symptoms in the log.
+        error: Its first error line.
+        read: How much of it was read.
+        source: The file, or ``stdin``.
+    """
+    yield from format_symptom_lines(matches)
+    if error and not any(row["severity"] == "error" for row in matches):
+        yield f"first error (line {error['line']}): {error['said']}"
+    elif not matches:
+        yield "no line reports an error"
+    yield _format_extent(read, source)
+
+
+def format_symptom_lines(matches: list[SymptomMatch]) -> Iterator[str]:
+    """Yield one block of lines for each symptom, with an empty line in between."""
+    for position, row in enumerate(matches):
+        if position:
+            yield ""
+        times = f", {row['times']} times" if row["times"] > 1 else ""
+        warning = "" if row["severity"] == "error" else "warning, "
+        yield f"{row['symptom']}: {row['title']} ({warning}line {row['line']}{times})"
+        yield f"  said: {row['said']}"
+        yield from (f"  {name}: {value}" for name, value in row["captured"].items())
+        yield f"  cause: {row['cause']}"
+        if row["note"]:
+            yield f"  note: {row['note']}"
+        yield f"  cure: {row['cure']}"
+        yield f"  check: {row['check']}"
+        if row["fixes"]:
+            yield f"  fixes: {', '.join(row['fixes'])}"
+        if row["pattern"]:
+            yield f"  pattern: {row['pattern']}"
+    if not matches:
+        yield "no known symptom; kb show symptoms lists the known ones"
+
+
+def _format_extent(read: LogExtent, source: str) -> str:
+    lines = f"{read['lines']:,} line{'' if read['lines'] == 1 else 's'}"
+    if skipped := read["skipped_characters"]:
+        return f"read {source}: {lines}, without {skipped:,} characters in the middle"
+    return f"read {source}: {lines}"

@@ -1,14 +1,108 @@
-"""Formats results of environment checks, builds, checks, benches and profiles as sentences."""
+"""Text of what was measured: builds, checks, benches, sweeps, a history, and the device's peaks."""
 
 from __future__ import annotations
 
-from kernelkb.model.records.measurement import Bench, Build, Check, Environment, Profile
-from kernelkb.render.text.resource_use import describe_resource_use, describe_verdict
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from kernelkb.device_math.parse_size import format_size
+from kernelkb.model.kernels.foreign import ProblemResult
+from kernelkb.model.records.history import (
+    Measurement,
+    PairwiseComparison,
+    PromotionScope,
+    RegressionResult,
+)
+from kernelkb.model.records.measurement import (
+    Bench,
+    Build,
+    Check,
+    Environment,
+    PracticalPeaks,
+    Profile,
+    ResourceUse,
+)
+from kernelkb.model.records.sweep import Sweep, SweepLane, SweepRow
+from kernelkb.model.records.verdict import may_be_noise
 from kernelkb.safety.untrusted_text import quote_excerpt
 from kernelkb.units import format_duration
 
+_MEMORY_GROWTH, _MIN_GROWTH_BYTES = 1.1, 2**20
+"""Ratio and difference of peak memory from which the regression gate shows it."""
+
 _CONFIDENCE_GAP = 0.05
 """Chance that so many correct calls are drawn although more than the stated share is wrong."""
+
+
+def describe_verdict(timed: Bench | Measurement) -> str | None:
+    """Return the verdict; marked where other work or heat disturbed the bench."""
+    is_noisy = timed.disturbed_by is not None and may_be_noise(timed.verdict)
+    return f"{timed.verdict} (noisy)" if is_noisy else timed.verdict
+
+
+def describe_resource_use(use: ResourceUse, seconds: float) -> Iterator[str]:
+    """Yield a line each on memory, on energy, and on the judge's own time.
+
+    Args:
+        use: Of one bench.
+        seconds: What the whole bench took.
+    """
+    if use.peak_bytes is not None and use.baseline_peak_bytes is not None:
+        peak, other = format_size(use.peak_bytes), format_size(use.baseline_peak_bytes)
+        text = f"peak memory of a call {peak}, baseline {other}"
+        if use.held_bytes is not None and use.baseline_held_bytes is not None:
+            held, other = format_size(use.held_bytes), format_size(use.baseline_held_bytes)
+            text += f"; kept between calls {held}, baseline {other}"
+        yield text
+    if use.joules is not None:
+        baseline = (
+            f", baseline {_format_joules(use.baseline_joules)}" if use.baseline_joules else ""
+        )
+        yield f"energy of a call {_format_joules(use.joules)}{baseline}"
+    if use.step_seconds:
+        steps = ", ".join(f"{name} {took:.1f}" for name, took in use.step_seconds.items())
+        yield f"judged in {seconds:.1f} s: {steps}"
+
+
+def describe_own_use(use: ResourceUse | None) -> str:
+    """Return peak memory and energy of one call as the end of a line; empty where unknown."""
+    told = []
+    if use is not None and use.peak_bytes is not None:
+        told.append(f"{format_size(use.peak_bytes)} at peak")
+        if use.baseline_peak_bytes:
+            told[0] += f" ({use.peak_bytes / use.baseline_peak_bytes:.3g}x)"
+    if use is not None and use.joules is not None:
+        told.append(_format_joules(use.joules))
+    return "".join(f", {one}" for one in told)
+
+
+def describe_compared_use(comparison: PairwiseComparison) -> Iterator[str]:
+    """Yield a line on peak memory and one on energy of two measurements, where both are known."""
+    if comparison.peak_bytes:
+        a, b = comparison.peak_bytes
+        ratio = f" ({b / a:.3g}x)" if a else ""
+        yield f"peak memory of a call: a {format_size(a)}, b {format_size(b)}{ratio}"
+    if comparison.joules:
+        first, second = comparison.joules
+        ratio = f" ({second / first:.3g}x)" if first else ""
+        yield f"energy of a call: a {_format_joules(first)}, b {_format_joules(second)}{ratio}"
+
+
+def describe_memory_growth(comparison: PairwiseComparison | None) -> str | None:
+    """Return that ``b`` needs at least 1.1 times the memory of ``a``; None if it does not."""
+    if comparison is None or comparison.peak_bytes is None:
+        return None
+    a, b = comparison.peak_bytes
+    if b < max(_MEMORY_GROWTH * a, a + _MIN_GROWTH_BYTES):
+        return None
+    return f"peak memory of a call grew from {format_size(a)} to {format_size(b)}"
+
+
+def _format_joules(joules: float) -> str:
+    for unit, factor in (("J", 1.0), ("mJ", 1e3)):
+        if joules * factor >= 1:
+            return f"{joules * factor:.3g} {unit}"
+    return f"{joules * 1e6:.3g} uJ"
 
 
 def describe_environment(environment: Environment) -> str:
@@ -135,3 +229,186 @@ def describe_profile(profile: Profile) -> str:
     ]
     text = f"{len(profile.metrics)} metrics by {profile.tool}: {', '.join(shown)}"
     return f"{text}; {_quote_detail(profile.detail)}" if profile.detail else text
+
+
+def format_history_lines(measurements: Sequence[Measurement]) -> Iterator[str]:
+    """Yield one line for each measurement: id, time, kind, variant, workload, result, device."""
+    for one in measurements:
+        subject = one.subject
+        what = f"{one.kind:7} {subject.variant:16} {subject.workload:10}"
+        result = _describe_result(one)
+        yield f"{one.id[:8]}  {one.at:%Y-%m-%d %H:%M}  {what} {result}  on {subject.device}"
+
+
+def format_best_lines(measurements: Sequence[Measurement]) -> Iterator[str]:
+    """Yield one line for each measurement: the best of its kernel, workload and device."""
+    for one in measurements:
+        what = f"{one.subject.kernel:16} {one.subject.workload:10} {one.subject.variant:16}"
+        yield f"{one.id[:8]}  {what} {_describe_result(one)}  on {one.subject.device}"
+
+
+def describe_choice(name: str, how: str, one: Measurement) -> str:
+    """Return one line: the selected measurement, and ``how`` it was selected."""
+    subject = one.subject
+    what = f"{subject.variant} of {subject.kernel} on {subject.workload}, {subject.device}"
+    return f"{name}: {one.id[:8]} ({how}), {what}, {one.at:%Y-%m-%d %H:%M}: {_describe_result(one)}"
+
+
+def describe_comparison(comparison: PairwiseComparison) -> str:
+    """Return the speedup of b over a with its interval, or the reason why there is none."""
+    if comparison.ratio is None or comparison.interval is None:
+        return f"no ratio: {comparison.because}"
+    return f"b is {_format_ratio(comparison)} as fast as a; {comparison.because}"
+
+
+def format_regression_lines(results: Sequence[RegressionResult], *, verbose: bool) -> Iterator[str]:
+    """Yield regressed and promoted variants (``verbose``: all), then a count of each verdict.
+
+    A variant that needs more memory than the promoted measurement is shown, too.
+    """
+    for one in results:
+        found = one.comparison
+        growth = describe_memory_growth(found)
+        if verbose or growth or one.verdict in ("regressed", "promoted"):
+            ratio = f" {_format_ratio(found)}" if found and found.ratio is not None else ""
+            place = _describe_place(one.place)
+            because = f"{one.because}; {growth}" if growth else one.because
+            yield f"{one.verdict:12} {place} {one.variant}{ratio}: {because}"
+            if one.verdict == "incomparable" and found and found.command:
+                yield f"  $ {found.command}"
+    counts = Counter(one.verdict for one in results)
+    told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+    yield f"newest benches that are not the promoted ones: {told or 'none'}"
+
+
+def format_transfer_lines(headline: str, left_out: Mapping[str, int]) -> Iterator[str]:
+    """Yield the headline of an export or import, then the count and reason of each omission."""
+    yield headline
+    yield from (f"  left out {count}: {why}" for why, count in sorted(left_out.items()))
+
+
+def _describe_place(place: PromotionScope) -> str:
+    return f"{place.kernel} {place.workload} on {place.device}:"
+
+
+def _format_ratio(found: PairwiseComparison) -> str:
+    low, high = found.interval or (0.0, 0.0)
+    return f"{found.ratio:.3g}x [{low:.3g}, {high:.3g}]"
+
+
+def _describe_result(one: Measurement) -> str:
+    if one.candidate_us is None:
+        word = one.verdict or one.status or "nothing"
+        return f"{word}: {one.detail}" if one.detail else word
+    told = [format_duration(one.candidate_us)]
+    if one.speedup is not None and one.interval is not None:
+        low, high = one.interval
+        told.append(f"{one.speedup:.3g}x of {one.baseline} [{low:.3g}, {high:.3g}]")
+    verdict = one.status or describe_verdict(one) or "not judged"
+    return f"{', '.join(told)}{describe_own_use(one.resource_use)}, {verdict}"
+
+
+def format_peaks_lines(peaks: PracticalPeaks) -> Iterator[str]:
+    """Yield a line for each peak, latency and rate."""
+    yield f"{peaks.title}, driver {peaks.driver or 'unknown'}, {peaks.measured_at:%Y-%m-%d %H:%M}"
+    rows = {
+        "copy": f"{peaks.copy_gbps:.4g} GB/s{_format_share(peaks.dram_share, 'memory')}",
+        "reads of L2": f"{peaks.l2_read_gbps:.4g} GB/s{_format_share(peaks.l2_share, 'L2')}",
+        "empty kernel": f"{peaks.empty_us:.3g} us{_format_profiled(peaks.profiled_empty_us)}",
+        "latency of L2": f"{peaks.l2_latency_ns:.4g} ns",
+        "latency of memory": f"{peaks.dram_latency_ns:.4g} ns; "
+        f"{peaks.dram_loaded_latency_ns:.4g} ns while the other SMs read",
+        "atomics, one address": f"{peaks.atomic_rate_address:.3g} per ns",
+        "atomics, one sector": f"{peaks.atomic_rate_sector:.3g} per ns",
+        "atomics, spread": f"{peaks.atomic_rate_random:.3g} per ns",
+        "16-bit CAS, spread": f"{peaks.cas_rate_random:.3g} per ns",
+    }
+    yield from (f"  {name:22}{text}" for name, text in rows.items())
+    if peaks.problem:
+        yield f"  shares of the peaks stay the catalogue's: {peaks.problem}"
+
+
+def _format_share(share: float | None, unit: str) -> str:
+    return "" if share is None else f", {100 * share:.3g} % of the {unit} peak"
+
+
+def _format_profiled(profiled_us: float | None) -> str:
+    return "" if profiled_us is None else f"; {profiled_us:.3g} us under the profiler"
+
+
+def format_row(row: SweepRow) -> str:
+    """Return one line: what was judged, where, the verdict, and the time or why there is none."""
+    where = f" on {row.lane}" if row.lane else ""
+    return f"{_name(row)}{where}: {_describe_verdict(row)}; {_describe_found(row)}"
+
+
+def format_sweep(sweep: Sweep) -> list[str]:
+    """Return the table, sorted by name, what was left out, the counts and the lanes."""
+    rows = [
+        (_name(row), _describe_verdict(row), _format_time(row.bench), _describe_found(row))
+        for row in sweep.rows
+    ]
+    lines = _align([("kernel", "verdict", "time", "found"), *rows])
+    lines += [f"{name}: left out, {reason}" for name, reason in sorted(sweep.left_out.items())]
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in sweep.counts.items())
+    left = f"; {sweep.not_judged_count} not judged" if sweep.not_judged_count else ""
+    lines.append(f"{len(sweep.rows)} in {sweep.seconds:.0f} s: {counts or 'none'}{left}")
+    return [*lines, *map(_format_lane, sweep.lanes)]
+
+
+def _name(row: SweepRow) -> str:
+    parts = (row.kernel, row.variant, row.target and f"({row.target})")
+    return " ".join(part for part in parts if part)
+
+
+def _describe_verdict(row: SweepRow) -> str:
+    return (describe_verdict(row.bench) if row.bench else None) or row.verdict
+
+
+def _describe_found(row: SweepRow) -> str:
+    bench = row.bench
+    if bench is not None and bench.candidate_us is not None and bench.interval is not None:
+        low, high = bench.interval
+        ratio = f"{bench.speedup:.3g}x [{low:.3g}, {high:.3g}] of {bench.baseline}"
+        return f"{ratio} on {bench.workload}, {row.device}"
+    if row.check is not None and row.verdict == "correct":
+        largest = max(case.max_abs_error or 0.0 for case in row.check.cases)
+        count = len(row.check.cases) + len(row.check.hidden_inputs)
+        return f"largest error {largest:.1e}, {count} cases, {row.device}"
+    return quote_excerpt(row.detail) if row.detail else "no detail"
+
+
+def _format_time(bench: Bench | None) -> str:
+    return format_duration(bench.candidate_us) if bench and bench.candidate_us else "-"
+
+
+def _format_lane(lane: SweepLane) -> str:
+    share = "" if lane.busy_share is None else f", busy {lane.busy_share:.0%} of the time"
+    return f"{lane.lane} ({lane.model}): {lane.judged_count} judged{share}"
+
+
+def _align(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """Return rows as lines, with columns of one width but the last."""
+    listed = list(rows)
+    widths = [max(map(len, column)) for column in zip(*listed, strict=True)][:-1]
+    return [
+        "  ".join([*(f"{cell:{width}}" for cell, width in zip(row, widths, strict=False)), row[-1]])
+        for row in listed
+    ]
+
+
+def format_problem_lines(result: ProblemResult) -> list[str]:
+    """Return status, cure, the times that the programs reported, and the warnings."""
+    lines = [f"{result.candidate} for {result.problem}: {result.status}; {result.detail}"]
+    if result.status in ("failed", "not-built"):
+        head = f"{result.candidate} for {result.problem}: {result.status}"
+        lines = [f"{head}: {quote_excerpt(result.detail, 400)}"]
+    if result.cure:
+        lines.append(f"  cure: {result.cure}")
+    if result.candidate_ms is not None:
+        text = f"  by its own timer {result.candidate_ms:.4g} ms"
+        if result.baseline_ms is not None:
+            ratio = result.baseline_ms / result.candidate_ms
+            text += f", the problem's baseline {result.baseline_ms:.4g} ms: {ratio:.3g}x"
+        lines.append(text)
+    return [*lines, *(f"  note: {warning}" for warning in result.warnings)]

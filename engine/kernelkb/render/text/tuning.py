@@ -1,27 +1,85 @@
-"""Text of a search: its space, and what it found."""
+"""Text of a search: its progress, what it found, and why the winner is faster."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from kernelkb.device_math.parse_size import format_size
 from kernelkb.model.kernels.tuning import (
     ConfirmedConfiguration,
+    FactChange,
+    GainExplanation,
     LaneSummary,
     Rejection,
+    SavedTime,
     SpaceSummary,
     TuningResult,
+    TuningTrial,
     ValueConcentration,
 )
 from kernelkb.render.text.measurements import describe_bench
-from kernelkb.render.text.tuning_why import format_gain_explanation
 from kernelkb.units import format_duration
+
+_MAX_PARTS = 5
+_MAX_CHANGES = 10
+_INSTRUCTIONS = "instructions"
 
 _MAX_RULE = 60
 _SHOWN_TUNABLES = 5
 _MAX_EXAMPLE = 80
 _MAX_BARS = 40
 _BARS = "▁▂▃▄▅▆▇█"
+
+_HEADER_INTERVAL = 30
+_GATE_WIDTH = 12
+_START_WIDTH = 44
+"""Columns before the first tunable."""
+PASSED = "passed"
+
+
+def format_gain_explanation(why: GainExplanation) -> list[str]:
+    """Return where time was saved, what differs in launch and counters, and in machine code."""
+    lines = ["why it is faster than the default:"]
+    lines += [f"  {describe_part(one)}" for one in why.parts[:_MAX_PARTS]]
+    facts = [one for one in why.changes if one.unit != _INSTRUCTIONS]
+    code = [one for one in why.changes if one.unit == _INSTRUCTIONS]
+    for title, changes in (("differs", facts), ("instructions in the code", code)):
+        if changes:
+            told = "; ".join(describe_change(one) for one in changes[:_MAX_CHANGES])
+            lines.append(f"  {title}: {told}")
+    if why.no_counters:
+        cure = f"; {why.cure}" if why.cure else ""
+        lines.append(f"  no counters: {why.no_counters}{cure}")
+    elif not why.parts and not why.changes:
+        lines.append("  nothing that is counted differs by 5 %")
+    if why.reports:
+        lines.append(f"  line by line: kb compare {' '.join(why.reports)}")
+    return lines
+
+
+def describe_part(one: SavedTime) -> str:
+    """Return what one part of the time saves or costs."""
+    sides = [
+        "below 2 %" if us is None else format_duration(us) for us in (one.default_us, one.winner_us)
+    ]
+    word = "saved" if one.saved_us >= 0 else "added"
+    return f"{format_duration(abs(one.saved_us))} {word}: {one.title} ({sides[0]} -> {sides[1]})"
+
+
+def describe_change(one: FactChange) -> str:
+    """Return a fact of the default and of the winner."""
+    default, winner = (format_value(value, one.unit) for value in (one.default, one.winner))
+    return f"{one.title} {default} -> {winner}"
+
+
+def format_value(value: float, unit: str) -> str:
+    """Return a value in its unit: a share in percent, bytes as KiB or MiB."""
+    if unit == "share":
+        return f"{100 * value:.1f} %"
+    if unit == "bytes":
+        return format_size(int(value))
+    return f"{value:,.0f}" if value == int(value) else f"{value:.3g}"
 
 
 def format_plan(title: str, space: SpaceSummary, values: Mapping[str, Sequence[int]]) -> list[str]:
@@ -227,3 +285,94 @@ def _format_confirmed(one: ConfirmedConfiguration) -> str:
     interval = f"{one.gain:.3g}x [{one.low:.3g}, {one.high:.3g}]"
     configuration = format_configuration(one.configuration)
     return f"{format_duration(one.time_us):>10}  {interval}  {configuration}{tie}"
+
+
+class TrialTable:
+    """Formats each trial of one search as a row: number, time, speedup, gate, best, tunables."""
+
+    def __init__(
+        self,
+        values: Mapping[str, Sequence[int]],
+        default: Mapping[str, int],
+        earlier: Sequence[TuningTrial] = (),
+    ) -> None:
+        """Start a table.
+
+        Args:
+            values: The values of each tunable.
+            default: The default configuration; empty if there is none.
+            earlier: Trials of runs before, which may hold the time of the default.
+        """
+        self._names = {name: _split_name(name) for name in values}
+        self._widths = {
+            name: max(len(word) for word in (*self._names[name], *map(str, values[name])))
+            for name in values
+        }
+        self._default = dict(default)
+        self._default_us: float | None = None
+        self._row_count = 0
+        for trial in earlier:
+            self._note_default(trial)
+
+    def format_trial(self, trial: TuningTrial, best: TuningTrial | None) -> list[str]:
+        """Return the row of a trial; before the first and each thirtieth one, the header.
+
+        The speedup is over the default configuration, once that is timed.
+
+        Args:
+            trial: The one that ended.
+            best: The fastest so far; a trial that is the fastest itself has a star.
+        """
+        self._note_default(trial)
+        rows = [] if self._row_count % _HEADER_INTERVAL else list(self._format_header())
+        self._row_count += 1
+        timed = trial.status == "timed" and trial.time_us is not None
+        time_text = _format_time(trial.time_us) if timed and trial.time_us else ""
+        is_best = timed and best is not None and best.number == trial.number
+        best_text = _format_time(best.time_us) if best and best.time_us else ""
+        values = " ".join(
+            f"{trial.configuration.get(name, ''):>{width}}" for name, width in self._widths.items()
+        )
+        start = (
+            f"{trial.number:>5} {time_text:>7} {self._format_speedup(trial):>7} "
+            f"{_describe_gate(trial):{_GATE_WIDTH}} {best_text:>7}{'*' if is_best else ' '}"
+        )
+        return [*rows, f"{start:{_START_WIDTH}}{values}".rstrip()]
+
+    def _note_default(self, trial: TuningTrial) -> None:
+        if self._default and trial.configuration == self._default and trial.time_us:
+            self._default_us = trial.time_us
+
+    def _format_speedup(self, trial: TuningTrial) -> str:
+        if trial.status != "timed" or not trial.time_us or self._default_us is None:
+            return ""
+        return f"{self._default_us / trial.time_us:.2f}x"
+
+    def _format_header(self) -> Iterator[str]:
+        """Yield the names of the columns; a name of several words stands in several lines."""
+        height = max(map(len, self._names.values()), default=1)
+        start = f"{'trial':>5} {'time':>7} {'speedup':>7} {'gate':{_GATE_WIDTH}} {'best':>7}"
+        for line in range(height):
+            words = []
+            for name, width in self._widths.items():
+                parts = self._names[name]
+                at = line - (height - len(parts))
+                words.append(f"{parts[at] if at >= 0 else '':>{width}}")
+            yield f"{start if line == height - 1 else '':{_START_WIDTH}}{' '.join(words)}".rstrip()
+
+
+def _describe_gate(trial: TuningTrial) -> str:
+    return PASSED if trial.status == "timed" else trial.status
+
+
+def _format_time(us: float) -> str:
+    """Return a time with three digits: 14.4 us. Trials are too short for more."""
+    for size, unit in ((1e6, "s"), (1e3, "ms")):
+        if us >= 0.9995 * size:
+            return f"{us / size:.3g} {unit}"
+    return f"{us:.3g} us"
+
+
+def _split_name(name: str) -> list[str]:
+    """Return the words of a tunable: ``BLOCK``, ``M``."""
+    return [word for word in name.split("_") if word]

@@ -1,16 +1,17 @@
-"""Formats the comparison of two reports: one screen for each kernel."""
+"""Text of reports: their kernels as a table, two of them compared, and what machine code shows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.render.text.answers import format_speedup
-from kernelkb.render.text.source_lines import format_source_lines
+from kernelkb.render.text.answers import format_source_lines, format_speedup
 from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
+    from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer
     from kernelkb.model.answers.report_comparison import (
         Amount,
         FalsifierCheck,
@@ -22,7 +23,14 @@ if TYPE_CHECKING:
         ReportComparison,
         SourcePoint,
     )
+    from kernelkb.model.answers.static_facts import KernelFacts, StaticFact, StaticReport
     from kernelkb.model.entries.source_line import LineAnswer
+
+_HEADER = ("kernel", "time", "share", "cause", "line", "gain", "at most")
+_MIN_NAME_CHARS = 12
+_MAX_LINE_CHARS = 24
+_GAP = 2
+_TEMPLATE = re.compile(r"<[^<>]*>")
 
 _MAX_STALLS = 5
 _MAX_LINES = 5
@@ -31,6 +39,83 @@ _MAX_KERNEL_CHARS = 60
 _WIDTH = 36
 """Columns of the names in a table."""
 _NO_BENCH = "profiler durations of one launch each, which are not a bench; kb bench measures a gain"
+
+_MAX_NAMES = 3
+_MAX_FACTS = 8
+"""Lines printed of one kernel."""
+_NAME = re.compile(r"\d+")
+
+
+class _Row(NamedTuple):
+    """The cells of one kernel."""
+
+    kernel: str
+    time: str
+    share: str
+    cause: str
+    line: str
+    gain: str
+    at_most: str
+
+
+def format_report_table(answers: Sequence[KernelAnswer], width: int | None = None) -> Iterator[str]:
+    """Yield a header and a row for each kernel, the longest first.
+
+    Args:
+        answers: Of one report.
+        width: Of the terminal in characters; None: rows are as long as they need to be.
+    """
+    rows = [_Row(*_HEADER), *map(_build_row, answers)]
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if width is not None:
+        rest = sum(sizes[1:]) + _GAP * (len(sizes) - 1)
+        sizes[0] = max(_MIN_NAME_CHARS, min(sizes[0], width - rest))
+    for row in rows:
+        cells = [_clip(cell, size).ljust(size) for cell, size in zip(row, sizes, strict=True)]
+        yield (" " * _GAP).join(cells).rstrip()
+
+
+def _build_row(answer: KernelAnswer) -> _Row:
+    best = next((d for d in answer["diagnoses"] if d["verdict"] == "matches"), None)
+    gain = best["predicted_speedup"] if best else None
+    duration, share, at_most = answer["duration_us"], answer["share"], answer["at_most"]
+    return _Row(
+        kernel=shorten_name(answer["kernel"]),
+        time=format_duration(duration) if duration is not None else "-",
+        share=f"{share:.0%}" if share is not None else "-",
+        cause=best["bottleneck"] if best else "-",
+        line=_clip_place(name_line(best)) if best else "-",
+        gain=f"{gain['point']:.3g}x" if gain else "-",
+        at_most=f"{at_most:.3g}x" if at_most is not None else "-",
+    )
+
+
+def name_line(diagnosis: Diagnosis) -> str:
+    """Return the first line of a diagnosis as ``naive.cu:17``; ``-`` without one."""
+    answer = diagnosis["lines"]
+    if answer is None or not answer["lines"]:
+        return "-"
+    at = answer["lines"][0]["at"]
+    return f"{PurePath(at['file']).name}:{at['line']}"
+
+
+def shorten_name(kernel: str) -> str:
+    """Return a kernel's name without its arguments, template arguments and name space."""
+    name = kernel.replace("(anonymous namespace)::", "").replace("<unnamed>::", "")
+    while (shorter := _TEMPLATE.sub("", name)) != name:
+        name = shorter
+    words = name.partition("(")[0].split()
+    return (words[-1].rpartition("::")[2] if words else "") or kernel
+
+
+def _clip(text: str, size: int) -> str:
+    return text if len(text) <= size else f"{text[: size - 1]}…"
+
+
+def _clip_place(place: str) -> str:
+    """Return ``naive.cu:17`` with a file name that is cut off where it is too long."""
+    name, colon, number = place.rpartition(":")
+    return _clip(name, _MAX_LINE_CHARS - len(colon) - len(number)) + colon + number
 
 
 def format_report_comparison(comparison: ReportComparison) -> Iterator[str]:
@@ -203,3 +288,87 @@ def _format_binding(binds: NowBinding) -> Iterator[str]:
             yield f"     fix {binds['fix']}: {binds['do']}"
     if binds["gate"] in ("stop", "done"):
         yield f"  {binds['gate'].upper()}: {binds['because']}"
+
+
+def format_static_report(report: StaticReport) -> Iterator[str]:
+    """Yield a line for each notable fact, or the one line that says why there is none."""
+    if report["reason"]:
+        yield f"  machine code not read: {report['reason']}"
+    kernels: dict[tuple[str, ...], list[str]] = {}
+    for found in report["kernels"]:
+        lines = tuple(_list_facts(found))
+        if lines:
+            kernels.setdefault(lines, []).append(find_plain_name(found["kernel"]))
+    for lines, names in kernels.items():
+        if len(report["kernels"]) > 1:
+            alike = f", {len(names)} alike" if len(names) > 1 else ""
+            yield f"  {', '.join(dict.fromkeys(names))}{alike}:"
+        yield from (f"    {line}" for line in lines)
+
+
+def _list_facts(found: KernelFacts) -> Iterator[str]:
+    facts = [fact for fact in _merge_widths(found["facts"]) if fact["notable"]]
+    yield from map(describe_fact, facts[:_MAX_FACTS])
+    if len(facts) > _MAX_FACTS:
+        yield f"and {len(facts) - _MAX_FACTS} more"
+
+
+def describe_fact(fact: StaticFact) -> str:
+    """Return a fact with its lines and names: ``line 29: arithmetic in fp64: 70 DFMA (0.01)``."""
+    names = dict.fromkeys(name for place in fact["places"] for name in place["names"])
+    words = fact["words"]
+    if names:
+        more = ", ..." if len(names) > _MAX_NAMES else ""
+        words += f" ({', '.join(list(names)[:_MAX_NAMES])}{more})"
+    where = _format_lines(fact)
+    return f"{where}: {words}" if where else words
+
+
+def _format_lines(fact: StaticFact) -> str:
+    """Return the lines that hold most of a fact, in the order of the source."""
+    places = sorted(fact["places"], key=lambda place: (-place["count"], place["line"]))
+    lines = sorted({place["line"] for place in places[:_MAX_LINES]})
+    if not lines:
+        return ""
+    rest = len({place["line"] for place in places} - set(lines))
+    more = f" and {rest} more" if rest else ""
+    return f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}{more}"
+
+
+def _merge_widths(facts: Iterable[StaticFact]) -> Iterator[StaticFact]:
+    """Yield the facts with narrow global accesses of all widths and directions as one."""
+    facts = list(facts)
+    narrow = [fact for fact in facts if fact["kind"] == "global-width" and fact["notable"]]
+    if len(narrow) < 2:
+        yield from facts
+        return
+    merged = narrow[0].copy()
+    merged["words"] = _join_widths(narrow)
+    merged["places"] = [place for fact in narrow for place in fact["places"]]
+    for fact in facts:
+        if fact is narrow[0]:
+            yield merged
+        elif fact not in narrow:
+            yield fact
+
+
+def _join_widths(facts: Iterable[StaticFact]) -> str:
+    """Return ``global load of 2, 4 bytes a lane, global store of 2 bytes a lane``."""
+    widths: dict[str, list[float]] = {}
+    for fact in facts:
+        widths.setdefault(fact["words"].split(" of ")[0], []).append(fact["amount"])
+    return ", ".join(
+        f"{what} of {', '.join(f'{width:.0f}' for width in sorted(found))} bytes a lane"
+        for what, found in widths.items()
+    )
+
+
+def find_plain_name(mangled: str) -> str:
+    """Return the last identifier of a mangled name: ``walk`` of ``_ZN...4walkEPKf``."""
+    if not mangled.startswith("_Z"):
+        return mangled
+    at, name = (3 if mangled.startswith("_ZN") else 2), ""
+    while found := _NAME.match(mangled, at):
+        at = found.end() + int(found[0])
+        name = mangled[found.end() : at]
+    return name or mangled
