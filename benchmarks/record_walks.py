@@ -128,7 +128,7 @@ def call_once(source: Path, listing: Path) -> None:
 
 def record(source: Path, folder: Path) -> list[dict[str, Any]]:
     """Return a row for each state of a walk."""
-    from kernelkb.profiles.static_analysis import measure_built_code
+    from kernelkb.profiles.machine_code import measure_built_code
 
     built = build_states(source, folder)
     times = time_states(source, built)

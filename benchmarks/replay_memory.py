@@ -26,7 +26,7 @@ from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.past_changes import TriedChange, reorder_by_history
 from kernelkb.decide.recommend import recommend
 from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer
-from kernelkb.model.records.attempt import AdvisedChange, ChangeOutcome, ChangeResult
+from kernelkb.model.records.history import AdvisedChange, ChangeOutcome, ChangeResult
 
 _RECORDED = Path(__file__).parent / "walks" / "h100-sxm.jsonl.xz"
 _GAIN = 1.05

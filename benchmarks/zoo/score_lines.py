@@ -23,8 +23,8 @@ from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.rules import LineEvidenceRow
 from kernelkb.decide.source_lines import find_lines
 from kernelkb.errors import BadValueError
+from kernelkb.model.answers.source_place import LineAnswer
 from kernelkb.model.base import Name, Record, Slug
-from kernelkb.model.entries.source_line import LineAnswer
 from kernelkb.model.kernels.kernel import FlawPlace
 from kernelkb.profiles.launch import ProfiledLaunch, list_raw_names
 from kernelkb.profiles.report import read_report

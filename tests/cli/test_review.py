@@ -11,7 +11,7 @@ from kernelkb.actions.knowledge.knowledge import load_project_knowledge
 from kernelkb.actions.sessions.sessions import log_retrospective
 from kernelkb.cli import main
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.model.entries.review import Review
+from kernelkb.model.entries.learned import Review
 from kernelkb.model.records.session import SessionEntry
 from kernelkb.record.sessions import append_entry
 

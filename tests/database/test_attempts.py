@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from kernelkb.actions.history.attempts import load_tree
 from kernelkb.errors import BadValueError, DatabaseError, UnknownNameError
-from kernelkb.model.records.attempt import AttemptTransfer
+from kernelkb.model.records.history import AttemptTransfer
 from kernelkb.record.attempts.rows import create_attempt, digest_content
 from kernelkb.record.attempts.store import open_attempts
 from kernelkb.record.exchange.import_export import add_transfers, generate_attempts

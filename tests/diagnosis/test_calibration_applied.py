@@ -6,7 +6,7 @@ import pytest
 from shipped_rules import knowledge, program
 
 from kernelkb.decide.recommend import recommend
-from kernelkb.graph.fixes import build_calibration_rows
+from kernelkb.graph.rows import build_calibration_rows
 from kernelkb.model.entries.learned import LearnedCatalogue
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page

@@ -22,7 +22,7 @@ from kernelkb.actions.sessions.sessions import start_session
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
 from kernelkb.measure.bench_options import BenchOptions
-from kernelkb.model.records.verdict import is_valid
+from kernelkb.model.records.measurement import is_valid
 from kernelkb.record.attempts.rows import create_attempt, digest_content
 from kernelkb.record.attempts.store import open_attempts
 
@@ -333,7 +333,7 @@ def test_a_gain_on_another_kernel_of_the_project_is_a_case(source):
     from attempts import make_attempt, make_outcome
 
     from kernelkb.actions.advice.apply_history import list_own_cases
-    from kernelkb.model.records.attempt import AdvisedChange
+    from kernelkb.model.records.history import AdvisedChange
 
     first, content = make_attempt("a", 0, kernel="other")
     second, more = make_attempt("b", 1, first.id, kernel="other")

@@ -8,7 +8,7 @@ from kernelkb.actions.project.bench_target import prepare_for_architecture
 from kernelkb.measure.build.build import build_all
 from kernelkb.measure.build.machine_code import find_machine_code
 from kernelkb.measure.machine.tools import find_nvcc
-from kernelkb.profiles.disassembler import digest_code
+from kernelkb.profiles.machine_code import digest_code
 from kernelkb.tune.plan import enumerate_variant, format_defines
 from kernelkb.tune.space import evaluate_expression
 

@@ -12,7 +12,7 @@ from kernelkb.actions.kernels.measure_variant import bench_variant
 from kernelkb.actions.project.bench_target import validate_machine
 from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.profile.profile import static_metrics
-from kernelkb.profiles.disassembler import iter_cubins
+from kernelkb.profiles.machine_code import iter_cubins
 
 SCALE = Path(__file__).parents[2] / "benchmarks" / "bindings" / "scale"
 

@@ -15,7 +15,7 @@ from kernelkb.actions.kernels.measure_variant import bench_variant
 from kernelkb.cli import main
 from kernelkb.decide.past_changes import reorder_by_history
 from kernelkb.measure.bench_options import BenchOptions
-from kernelkb.model.records.verdict import is_valid
+from kernelkb.model.records.measurement import is_valid
 from kernelkb.record.attempts.store import open_attempts
 
 HONEST = "  honest(x, y, rows, cols);\n"

@@ -9,7 +9,7 @@ from kernelkb.actions.sessions.sessions import load_session, start_session
 from kernelkb.cli import main
 from kernelkb.measure.build.build import build
 from kernelkb.measure.build.machine_code import find_machine_code
-from kernelkb.profiles.static_analysis import count_built_code
+from kernelkb.profiles.machine_code import count_built_code
 from kernelkb.record.measurements.store import open_store
 from kernelkb.tune.plan import format_defines, plan_tuning
 from kernelkb.tune.tune import TuningOptions, tune

@@ -13,7 +13,7 @@ from kernelkb.actions.sessions.pages import generate_entry_page
 from kernelkb.cli import main
 from kernelkb.errors import KnowledgeError
 from kernelkb.loading.digest import compute_sha256
-from kernelkb.loading.fix_code import CODE_FOLDER, read_fix_code
+from kernelkb.loading.knowledge import CODE_FOLDER, read_fix_code
 from kernelkb.safety.paths import shipped_folder
 
 SHIPPED = Path(shipped_folder("knowledge"))

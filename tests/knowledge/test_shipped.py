@@ -15,7 +15,7 @@ from kernelkb.decide.diagnose import judge_bottleneck
 from kernelkb.decide.gates import walk_gate_tree
 from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.kernels import load_kernel_folder
-from kernelkb.model.entries.condition import iter_comparisons
+from kernelkb.model.entries.bottleneck import iter_comparisons
 from kernelkb.record.sessions import list_session_ids, read_session
 from kernelkb.safety.paths import shipped_folder
 

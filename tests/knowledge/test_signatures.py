@@ -11,8 +11,7 @@ from kernelkb.decide.recognise import ChangeEvidence, recognise_change
 from kernelkb.loading.kernels import find_zoo_folders, load_kernel_folder
 from kernelkb.measure.build.build import build
 from kernelkb.measure.build.machine_code import find_machine_code
-from kernelkb.profiles.disassembler import find_disassembler
-from kernelkb.profiles.static_analysis import count_built_code
+from kernelkb.profiles.machine_code import count_built_code, find_disassembler
 from kernelkb.safety.paths import shipped_folder
 
 CODE_COUNTS = {

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from kernelkb.model.records.attempt import ChangeOutcome
+from kernelkb.model.records.history import ChangeOutcome
 from kernelkb.record.attempts.rows import create_attempt, create_event, digest_content
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)

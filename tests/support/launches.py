@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from shipped_rules import program
 
 from kernelkb.actions.project.hardware import build_limits
-from kernelkb.device_math.limits import Launch
+from kernelkb.device_math.occupancy import Launch
 
 LIMITS = {
     cc: build_limits(program()["hardware"], cc) for cc in program()["hardware"]["architectures"]

@@ -4,8 +4,7 @@ import lzma
 from pathlib import Path
 
 from kernelkb.sass.counters import SourceCounters
-from kernelkb.sass.function import Place, SassFunction
-from kernelkb.sass.instruction import Control, parse_instruction
+from kernelkb.sass.function import Control, Place, SassFunction, parse_instruction
 
 REPORTS = Path(__file__).parents[1] / "data" / "zoo"
 

@@ -13,8 +13,8 @@ from kernelkb.decide.conditions import (
 )
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.graph.build import build_graph
-from kernelkb.graph.comparisons import ComparisonTableBuilder
 from kernelkb.graph.compile import compile_rules
+from kernelkb.graph.rows import ComparisonTableBuilder
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.model.base import Record
 

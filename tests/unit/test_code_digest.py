@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from kernelkb.profiles.disassembler import digest_code
+from kernelkb.profiles.machine_code import digest_code
 
 KERNEL = """namespace {
 __global__ void scale(float* x, int n) { int i = threadIdx.x; if (i < n) x[i] *= 2.0f; }

@@ -10,8 +10,8 @@ from kernelkb.actions.kernels.measure_variant import OpenBench
 from kernelkb.cli import main
 from kernelkb.measure.bench_options import DEFAULT_OPTIONS
 from kernelkb.model.records.measurement import Bench, Build, KernelResources
-from kernelkb.profiles.disassembler import iter_cubins, list_symbols
-from kernelkb.sass.code_metrics import measure_code
+from kernelkb.profiles.machine_code import iter_cubins, list_symbols
+from kernelkb.sass.static_facts import measure_code
 
 CHASE = (
     (2, "MOV R8, RZ", "", ()),

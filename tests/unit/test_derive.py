@@ -9,7 +9,7 @@ from shipped_rules import metrics, program
 
 from kernelkb.decide.conditions import DerivedMetric
 from kernelkb.decide.derive import complete_metrics
-from kernelkb.model.entries.metric import list_quantities, parse_formula
+from kernelkb.model.entries.quantities import list_quantities, parse_formula
 
 
 def test_a_quotient_by_zero_is_unknown():

@@ -11,8 +11,8 @@ from kernelkb.cli import main
 from kernelkb.errors import KnowledgeError
 from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.model.entries.effect import Effect
-from kernelkb.model.entries.metric import parse_formula
+from kernelkb.model.entries.fix import Effect
+from kernelkb.model.entries.quantities import parse_formula
 
 MODEL = knowledge().effects.model
 FIELDS = {"id": "the-effect", "title": "t", "sources": ("kernelkb-judgement",)}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelkb.safety.kernel_name import read_kernel_name
+from kernelkb.safety.paths import read_kernel_name
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from kernelkb.loading.located import parse_yaml, read_yaml
 from kernelkb.model.base import Record, list_boolean_keys
-from kernelkb.model.entries.threshold import ThresholdCatalogue
+from kernelkb.model.entries.quantities import ThresholdCatalogue
 
 GOOD = """\
 thresholds:

@@ -8,7 +8,7 @@ from kernelkb.decide.conditions import Combination, CompiledComparison, evaluate
 from kernelkb.decide.diagnose import diagnose, rank_open_bottlenecks
 from kernelkb.decide.next_measurement import choose_next_measurements
 from kernelkb.decide.predict import Predictor
-from kernelkb.graph.comparisons import ComparisonTableBuilder
+from kernelkb.graph.rows import ComparisonTableBuilder
 
 CHEAP_AND_DEAR = {
     "cheap": {

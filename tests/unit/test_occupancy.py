@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from launches import A100, ARCHITECTURES, H100, L4, LIMITS, T4, launches
 
-from kernelkb.device_math.limits import Launch
-from kernelkb.device_math.occupancy import occupancy
+from kernelkb.device_math.occupancy import Launch, occupancy
 
 DATA = Path(__file__).parents[1] / "data" / "occupancy"
 NO_LIMIT = 2147483647

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from launches import A100, ARCHITECTURES, H100, L4, LIMITS, launches
 
-from kernelkb.device_math.limits import Launch
 from kernelkb.device_math.next_step import (
     better_block_size,
     one_more_block,
@@ -13,8 +12,7 @@ from kernelkb.device_math.next_step import (
     spare_registers,
     spare_shared_bytes,
 )
-from kernelkb.device_math.occupancy import occupancy
-from kernelkb.device_math.registers import register_cap, registers_for_blocks
+from kernelkb.device_math.occupancy import Launch, occupancy, register_cap, registers_for_blocks
 
 STEPS_64 = {
     128: "32:16 40:12 48:10 56:9 64:8 72:7 80:6 96:5 128:4 168:3 255:2",

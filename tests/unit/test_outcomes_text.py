@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from kernelkb.model.records.outcome import SessionOutcome
+from kernelkb.model.records.session import SessionOutcome
 from kernelkb.render.text.sessions import format_outcome_lines
 
 

@@ -9,7 +9,7 @@ from shipped_rules import compare_metrics, knowledge, metrics, program
 
 from kernelkb.decide.predict import Predictor
 from kernelkb.graph.compile import compile_rules
-from kernelkb.model.entries.effect import Effect
+from kernelkb.model.entries.fix import Effect
 
 FIX = "pad-smem"
 KERNEL = {

@@ -9,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from machine_code import make_function, unpack_report
 
-from kernelkb.profiles.disassembler import disassemble, find_disassembler, iter_cubins, list_symbols
+from kernelkb.profiles.machine_code import disassemble, find_disassembler, iter_cubins, list_symbols
 from kernelkb.sass.counters import find_producers
-from kernelkb.sass.disassembly import parse_disassembly
-from kernelkb.sass.function import fill_called_places
-from kernelkb.sass.instruction import decode_control, parse_instruction
+from kernelkb.sass.function import (
+    decode_control,
+    fill_called_places,
+    parse_disassembly,
+    parse_instruction,
+)
 
 LOAD = "stall:long_scoreboard"
 SHARED = "stall:short_scoreboard"

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from launches import A100, ARCHITECTURES, H100, L4, LIMITS, T4, launches
 
-from kernelkb.device_math.limits import Launch
-from kernelkb.device_math.shared_memory import (
+from kernelkb.device_math.occupancy import (
+    Launch,
     largest_shared_bytes,
     shared_memory_budget,
     smallest_carveout,

@@ -16,10 +16,10 @@ from kernelkb.actions.advice.recommend_report import recommend_from_report
 from kernelkb.cli import main
 from kernelkb.decide.source_lines import find_lines
 from kernelkb.errors import KbError
-from kernelkb.profiles import disassembler, ncu_rep, reader_process, report_code, source_counters
+from kernelkb.profiles import machine_code, ncu_rep, reader_process, source_counters
 from kernelkb.render.text.answers import format_source_lines
-from kernelkb.sass.code_metrics import measure_code
 from kernelkb.sass.function import Place
+from kernelkb.sass.static_facts import measure_code
 
 SOURCE = "\n".join(f"line {number};" for number in range(1, 40))
 ZOO = Path(__file__).parents[2] / "kernels" / "zoo"
@@ -221,13 +221,13 @@ def read_afresh(report):
 
 def test_without_a_disassembler_the_text_of_the_report_has_to_do(report, monkeypatch):
     whole = read_afresh(report)
-    monkeypatch.setattr(report_code, "find_disassembler", lambda: None)
+    monkeypatch.setattr(ncu_rep, "find_disassembler", lambda: None)
     bare = read_afresh(report)
     evidence = program()["line_evidence"]["memory-latency-bound"]
 
     assert whole.has_control_bits
     assert not bare.has_control_bits
-    assert bare.notes == (disassembler.explain_missing_disassembler(),)
+    assert bare.notes == (machine_code.explain_missing_disassembler(),)
     assert list_numbers(find_lines(bare, evidence))[:1] == list_numbers(
         find_lines(whole, evidence)
     )[:1]  # fmt: skip
@@ -261,7 +261,7 @@ def test_every_bottleneck_with_lines_is_found_by_what_the_report_counts():
 
 
 def test_a_disassembler_that_fails_leaves_the_text_of_the_report(report, monkeypatch):
-    monkeypatch.setattr(disassembler, "find_disassembler", lambda: "/bin/false")
+    monkeypatch.setattr(machine_code, "find_disassembler", lambda: "/bin/false")
     found = read_afresh(report)
 
     assert not found.has_control_bits
@@ -276,7 +276,7 @@ def test_addresses_of_a_damaged_report_do_not_run_on_for_hours(report, monkeypat
             yield name, {**values, max(values) + 2**50: 1.0}
 
     monkeypatch.setattr(source_counters, "_read_counters", damage)
-    monkeypatch.setattr(report_code, "find_disassembler", lambda: None)
+    monkeypatch.setattr(ncu_rep, "find_disassembler", lambda: None)
 
     with pytest.raises(KbError, match="damaged"):
         read_afresh(report)
@@ -361,13 +361,13 @@ def move_code(function):
 @pytest.mark.parametrize("with_own", [True, False])
 def test_code_of_another_build_of_the_same_name_is_passed_over(report, monkeypatch, with_own):
     whole = read_afresh(report)
-    disassemble = report_code.disassemble
+    disassemble = ncu_rep.disassemble
 
     def find_two(cubin, names):
         found = disassemble(cubin, names)
         return [*map(move_code, found), *(found if with_own else [])]
 
-    monkeypatch.setattr(report_code, "disassemble", find_two)
+    monkeypatch.setattr(ncu_rep, "disassemble", find_two)
     found = read_afresh(report)
 
     assert found.has_control_bits == with_own
@@ -396,16 +396,16 @@ def test_a_launch_with_lines_is_read_wherever_it_stands(tmp_path):
 def test_kernels_of_one_image_take_one_run_of_the_disassembler(tmp_path, monkeypatch):
     path = unpack_report(tmp_path, "h100-sxm", "small-grid")
     runs = []
-    disassemble = report_code.disassemble
-    monkeypatch.setattr(report_code, "_SMALL_BYTES", 0)
+    disassemble = ncu_rep.disassemble
+    monkeypatch.setattr(ncu_rep, "_SMALL_BYTES", 0)
     monkeypatch.setattr(
-        report_code,
+        ncu_rep,
         "disassemble",
         lambda image, names: runs.append(sorted(names)) or disassemble(image, names),
     )
-    images = report_code.ReportImages(path)
+    images = ncu_rep.ReportImages(path)
     (image, *_) = images._read(b"")
-    names = [one.name for one in disassembler.list_symbols(image)]
+    names = [one.name for one in machine_code.list_symbols(image)]
     images.start(names)
     found = [run.result() for name in names for run in images.find(name)]
 

@@ -6,15 +6,16 @@ import subprocess
 import pytest
 from machine_code import make_function
 
-from kernelkb.profiles import static_analysis
-from kernelkb.profiles.disassembler import explain_missing_disassembler
-from kernelkb.profiles.static_analysis import analyse, parse_compiler_notes
+from kernelkb.profiles import machine_code
+from kernelkb.profiles.machine_code import (
+    analyse,
+    explain_missing_disassembler,
+    parse_compiler_notes,
+)
 from kernelkb.render.text.reports import describe_fact, find_plain_name, format_static_report
-from kernelkb.sass.disassembly import parse_disassembly
-from kernelkb.sass.instruction import parse_instruction
-from kernelkb.sass.static_dataflow import find_live_registers
+from kernelkb.sass.function import parse_disassembly, parse_instruction
+from kernelkb.sass.static_dataflow import find_live_registers, survey_function
 from kernelkb.sass.static_facts import find_names, find_static_facts
-from kernelkb.sass.static_loops import survey_function
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 
@@ -376,7 +377,7 @@ def test_a_plain_name_is_the_last_one(mangled, plain):
 
 
 def test_without_a_disassembler_the_report_has_one_line_with_the_cure(tmp_path, monkeypatch):
-    monkeypatch.setattr(static_analysis, "find_disassembler", lambda: None)
+    monkeypatch.setattr(machine_code, "find_disassembler", lambda: None)
     report = analyse(tmp_path / "kernel.so")
 
     assert list(format_static_report(report)) == [

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from kernelkb.errors import KbError
-from kernelkb.loading.kernel_files import insert_variant
+from kernelkb.loading.kernels import insert_variant
 from kernelkb.safety.paths import shipped_folder
 
 FILES = sorted(Path(shipped_folder("kernels")).rglob("kernel.yaml"))

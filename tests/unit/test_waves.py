@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelkb.device_math.waves import wave_loss, waves
+from kernelkb.device_math.occupancy import wave_loss, waves
 
 
 @pytest.mark.parametrize(

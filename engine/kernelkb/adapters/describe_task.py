@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelkb.errors import BadValueError
-from kernelkb.loading.kernel_files import to_slug, to_snake_case
+from kernelkb.loading.kernels import to_slug, to_snake_case
 from kernelkb.measure.job_specs.case_specs import draw_module_seed
 from kernelkb.measure.process.scratch_folders import scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job

@@ -19,7 +19,7 @@ from kernelkb.adapters.sol_execbench import (
     select_language,
 )
 from kernelkb.errors import BadValueError
-from kernelkb.loading.kernel_files import KernelFiles, dump_kernel_yaml, to_slug, to_snake_case
+from kernelkb.loading.kernels import KernelFiles, dump_kernel_yaml, to_slug, to_snake_case
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.foreign import (
     Definition,

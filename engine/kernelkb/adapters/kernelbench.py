@@ -13,7 +13,7 @@ from kernelkb.adapters.describe_task import (
 )
 from kernelkb.adapters.task_files import make_adapter, make_case_file, read_task_text
 from kernelkb.errors import BadValueError
-from kernelkb.loading.kernel_files import KernelFiles, dump_kernel_yaml
+from kernelkb.loading.kernels import KernelFiles, dump_kernel_yaml
 from kernelkb.measure.process.scratch_folders import scratch_folder
 from kernelkb.measure.worker.shared.messages.other_jobs import TaskDescription
 from kernelkb.model.base import Target

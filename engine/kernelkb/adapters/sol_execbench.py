@@ -8,8 +8,7 @@ from typing import Any
 
 from kernelkb.adapters.task_files import make_adapter
 from kernelkb.errors import BadValueError
-from kernelkb.loading.kernel_files import to_snake_case
-from kernelkb.loading.kernels import evaluate_axis_expression
+from kernelkb.loading.kernels import evaluate_axis_expression, to_snake_case
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.foreign import BuildSpec, Definition, Workload
 from kernelkb.model.kernels.languages import LANGUAGES, LanguageName

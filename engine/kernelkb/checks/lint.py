@@ -15,13 +15,11 @@ from kernelkb.errors import did_you_mean
 from kernelkb.graph.build import Graph, build_graph, find_cycles, find_nodes, find_unreachable_nodes
 from kernelkb.graph.compile import compile_rules
 from kernelkb.graph.search_documents import list_documents
-from kernelkb.model.entries.bottleneck import Bottleneck
-from kernelkb.model.entries.condition import iter_comparisons
+from kernelkb.model.entries.bottleneck import Bottleneck, iter_comparisons
 from kernelkb.model.entries.fix import Fix
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.learned import PRIOR_CASES, PRIOR_SHARE, LearnedFix
-from kernelkb.model.entries.review import FixChange
-from kernelkb.model.entries.threshold import Source
+from kernelkb.model.entries.learned import PRIOR_CASES, PRIOR_SHARE, FixChange, LearnedFix
+from kernelkb.model.entries.quantities import Source
 from kernelkb.model.entries.workflow import Pattern
 
 _MEASURED = frozenset({"own-measurement", "session"})

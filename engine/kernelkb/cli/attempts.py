@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from kernelkb.cli.options import add_json_argument, parse_positive_int
-from kernelkb.safety.kernel_name import read_kernel_name
+from kernelkb.safety.paths import read_kernel_name
 
 
 def add_log_arguments(parser: ArgumentParser) -> None:

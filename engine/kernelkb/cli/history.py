@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kernelkb.cli.options import add_filter_arguments, add_json_argument, parse_positive_int
 from kernelkb.errors import BadValueError
-from kernelkb.safety.kernel_name import read_kernel_name
+from kernelkb.safety.paths import read_kernel_name
 
 if TYPE_CHECKING:
     from kernelkb.actions.comparison.compare_choice import ReportChoice

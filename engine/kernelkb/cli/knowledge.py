@@ -14,7 +14,7 @@ from kernelkb.cli.options import (
 )
 from kernelkb.errors import BadValueError
 from kernelkb.render.documents.guide import PAGES
-from kernelkb.safety.kernel_name import read_kernel_name
+from kernelkb.safety.paths import read_kernel_name
 
 
 def add_check_arguments(parser: ArgumentParser) -> None:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from kernelkb.actions.advice.recommend import TARGETS
 from kernelkb.errors import BadValueError
-from kernelkb.safety.kernel_name import read_kernel_name
+from kernelkb.safety.paths import read_kernel_name
 
 
 def add_kernel_arguments(

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from kernelkb.cli.options import add_json_argument
-from kernelkb.safety.kernel_name import read_kernel_name
+from kernelkb.safety.paths import read_kernel_name
 
 if TYPE_CHECKING:
     from kernelkb.actions.init.init_project import InitResult

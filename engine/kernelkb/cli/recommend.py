@@ -19,7 +19,7 @@ from kernelkb.cli.options import (
 )
 from kernelkb.errors import BadValueError
 from kernelkb.render.text.answers import format_answer_lines, print_recommendation
-from kernelkb.safety.kernel_name import read_kernel_name
+from kernelkb.safety.paths import read_kernel_name
 
 if TYPE_CHECKING:
     from kernelkb.model.answers.recommendation import KernelAnswer, Recommendation
@@ -139,7 +139,7 @@ def _recommend_report(
 
 
 def _measure_code(options: Namespace) -> dict[str, float]:
-    from kernelkb.profiles.static_analysis import measure_code_files  # it reads object files
+    from kernelkb.profiles.machine_code import measure_code_files  # it reads object files
 
     if options.profile is not None:
         raise BadValueError("a report holds its code; leave --code out")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kernelkb.cli.options import add_json_argument, parse_positive_int, parse_seconds
-from kernelkb.safety.kernel_name import read_kernel_name
+from kernelkb.safety.paths import read_kernel_name
 
 
 class Verb(NamedTuple):

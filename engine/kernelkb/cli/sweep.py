@@ -15,7 +15,7 @@ from kernelkb.errors import BadValueError, KbError
 if TYPE_CHECKING:
     from kernelkb.actions.sweep.sweep import SweepRun
     from kernelkb.actions.sweep.sweep_plan import SweepRequest
-    from kernelkb.model.records.sweep import Sweep
+    from kernelkb.model.records.measurement import Sweep
 
 
 def add_sweep_arguments(parser: ArgumentParser) -> None:

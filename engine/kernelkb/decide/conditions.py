@@ -51,7 +51,7 @@ class DerivedMetric(NamedTuple):
 
     metric: str
     program: list[float | str]
-    """Postfix, see ``kernelkb.model.entries.metric``."""
+    """Postfix, see ``kernelkb.model.entries.quantities``."""
     quantities: list[str]
     """The quantities in it."""
 

@@ -100,7 +100,7 @@ def evaluate_formula(program: Sequence[str | float], known: Mapping[str, float])
     """Return the value of a formula; None if a quantity is unknown or the value is not finite.
 
     Args:
-        program: As ``kernelkb.model.entries.metric.parse_formula`` returns it.
+        program: As ``kernelkb.model.entries.quantities.parse_formula`` returns it.
         known: Metrics and device facts by name.
     """
     stack: list[float] = []
@@ -143,7 +143,7 @@ def hidden_latency(active: float, wanted: float, latency: float) -> float:
 
 
 def _wave_loss(waves: float) -> float:
-    from kernelkb.device_math.waves import wave_loss  # few calls need it
+    from kernelkb.device_math.occupancy import wave_loss  # few calls need it
 
     loss = wave_loss(waves)
     if loss is None:

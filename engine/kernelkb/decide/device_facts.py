@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules, HardwareTables
-    from kernelkb.device_math.limits import Launch, Limits
+    from kernelkb.device_math.occupancy import Launch, Limits
 
 _ACHIEVABLE_SHARES = {"achievable_dram_share": 0.9, "achievable_tensor_share": 0.8}
 """Of a GPU that is described on the command line, as for unmeasured ones in devices.yaml."""
@@ -19,8 +19,8 @@ def compute_device_facts(
     """Return the value of each ``device.<fact>`` of a GPU; what its fields leave open is left out.
 
     Args:
-        fields: Those of ``kernelkb.model.entries.device.Device``; None is unknown.
-        architecture: The fields of ``kernelkb.model.entries.device.Architecture``.
+        fields: Those of ``kernelkb.model.entries.quantities.Device``; None is unknown.
+        architecture: The fields of ``kernelkb.model.entries.quantities.Architecture``.
     """
     peaks = [
         fields[name]
@@ -108,7 +108,7 @@ def _make_title(name: str, given: Mapping[str, float]) -> str:
 
 def build_limits(hardware: HardwareTables, cc: str) -> Limits:
     """Return the limits of an architecture, given its compute capability, such as ``9.0``."""
-    from kernelkb.device_math.limits import Limits
+    from kernelkb.device_math.occupancy import Limits
 
     common, own = hardware["common"], hardware["architectures"][cc]
     return Limits(
@@ -143,8 +143,7 @@ def derive_residency_metrics(
     launch = _build_launch(known)
     if device is None or launch is None:
         return
-    from kernelkb.device_math.occupancy import occupancy
-    from kernelkb.device_math.waves import waves
+    from kernelkb.device_math.occupancy import occupancy, waves
 
     facts = rules["hardware"]["devices"][device]
     limits = build_limits(rules["hardware"], facts["cc"])
@@ -196,7 +195,7 @@ def _build_launch(known: Mapping[str, float]) -> Launch | None:
     threads, registers = known.get("block_thread_count", 0), known.get("register_count", 0)
     if threads < 1 or registers < 1:
         return None
-    from kernelkb.device_math.limits import Launch
+    from kernelkb.device_math.occupancy import Launch
 
     return Launch(
         threads=int(threads),

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from math import exp, sqrt
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.decide.rules import MeasuredCaseRow
-from kernelkb.model.answers.recommendation import Advice, Diagnosis, KernelFindings
-from kernelkb.model.answers.report_facts import SimilarCase
-from kernelkb.model.records.attempt import AttemptId, ChangeOutcome, ChangeResult, Recognition
+from kernelkb.model.answers.recommendation import Advice, Diagnosis, KernelFindings, SimilarCase
+from kernelkb.model.records.history import AttemptId, ChangeOutcome, ChangeResult, Recognition
+
+if TYPE_CHECKING:
+    from kernelkb.decide.rules import MeasuredCaseRow
 
 _LEAST_CONFIDENCE = 0.3
 _LATER_CAUSE = 0.5

@@ -9,10 +9,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.decide.rules import SignatureRow
-from kernelkb.model.records.attempt import Recognition
+from kernelkb.model.records.history import Recognition
+
+if TYPE_CHECKING:
+    from kernelkb.decide.rules import SignatureRow
 
 _MAX_FIXES = 3
 _MAX_LINES = 5

@@ -27,7 +27,6 @@ from kernelkb.model.answers.next_step import FixEdit, KeepCondition, Sentence
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules, LibraryRow
-    from kernelkb.model.answers.edit_location import ChangePlace
     from kernelkb.model.answers.next_step import Step
     from kernelkb.model.answers.recommendation import (
         Advice,
@@ -35,10 +34,11 @@ if TYPE_CHECKING:
         Diagnosis,
         Expectation,
         KernelAnswer,
+        LaunchTime,
         Level,
         Recommendation,
     )
-    from kernelkb.model.answers.report_facts import LaunchTime
+    from kernelkb.model.answers.source_place import ChangePlace
 
 
 EVIDENCE_LEVELS: tuple[Level, ...] = ("L0", "L1", "L2", "L3", "L4")

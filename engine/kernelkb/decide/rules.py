@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
 
 Program: TypeAlias = "list[float | str]"
-"""A formula as a postfix program, see ``kernelkb.model.entries.metric``."""
+"""A formula as a postfix program, see ``kernelkb.model.entries.quantities``."""
 
 
 class ResourceRow(TypedDict):
@@ -38,7 +38,7 @@ class ResourceRow(TypedDict):
 
 
 class TimeModelRow(TypedDict):
-    """The model of the time: ``kernelkb.model.entries.effect.TimeModel``."""
+    """The model of the time: ``kernelkb.model.entries.fix.TimeModel``."""
 
     resources: list[ResourceRow]
     waits: dict[str, list[str | None]]

@@ -15,10 +15,9 @@ from kernelkb.sass.counters import Producer, find_producers
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import LineEvidenceRow
-    from kernelkb.model.entries.source_line import CodePlace, LineAnswer, SourceLine
+    from kernelkb.model.answers.source_place import CodePlace, LineAnswer, SourceLine
     from kernelkb.sass.counters import SourceCounters
-    from kernelkb.sass.function import Place
-    from kernelkb.sass.instruction import Instruction
+    from kernelkb.sass.function import Instruction, Place
 
 _ACCESS = re.compile(r"[A-Za-z_]\w*(?:(?:\.|->)\w+)*\s*(?:\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\])+")
 _ASSIGNMENT = re.compile(r"(?<![=!<>])[-+*/|&^]?=(?!=)")

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from kernelkb.device_math.limits import Launch, Limits
-from kernelkb.device_math.occupancy import Occupancy, occupancy
-from kernelkb.device_math.registers import registers_for_blocks
-from kernelkb.device_math.shared_memory import largest_shared_bytes, smallest_carveout
+from kernelkb.device_math.occupancy import (
+    Launch,
+    Limits,
+    Occupancy,
+    largest_shared_bytes,
+    occupancy,
+    registers_for_blocks,
+    smallest_carveout,
+)
 
 Field = Literal[
     "threads", "registers", "static_bytes", "shared_bytes", "carveout_bytes", "barriers"

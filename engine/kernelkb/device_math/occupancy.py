@@ -1,15 +1,15 @@
-"""Computes how many blocks of a launch fit on one SM, and which resources limit the number.
+"""Computes the blocks of a launch that fit on one SM, what limits them, and their waves.
 
 The rules are those of NVIDIA's own calculator, cuda_occupancy.h of CUDA 13.0.
+
+Warps are distributed over the SM's partitions, and each partition has its own share of the
+registers. So a block of 9 warps has the same limit as one of 12: three per partition.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Literal, NamedTuple
-
-from kernelkb.device_math.limits import Launch, Limits
-from kernelkb.device_math.registers import blocks_for_registers, registers_per_warp
-from kernelkb.device_math.shared_memory import SharedBudget, shared_memory_budget
 
 Limiter = Literal["warps", "registers", "shared_memory", "blocks", "barriers"]
 
@@ -17,6 +17,244 @@ Obstacle = Literal[
     "threads", "registers_thread", "registers_block", "static_bytes", "shared_bytes", "barriers"
 ]
 """Why a launch fails: the property that exceeds the limit of a block."""
+
+
+class Limits(NamedTuple):
+    """The limits of one architecture, per SM unless a name or docstring gives another scope."""
+
+    warp: int
+    """Threads per warp."""
+    partitions: int
+    """Subpartitions of an SM, each with its own scheduler and its own share of the registers."""
+    threads: int
+    threads_block: int
+    blocks: int
+    registers: int
+    registers_block: int
+    registers_thread: int
+    register_unit: int
+    """Registers are allocated to a warp in multiples of this."""
+    shared: int
+    """Bytes of shared memory, at the largest carve-out."""
+    shared_opt_in: int
+    """Maximum bytes of a block whose kernel opted in to more than ``shared_static``."""
+    shared_static: int
+    """Maximum bytes of a block without opt-in; also the maximum that it may declare statically."""
+    shared_reserved: int
+    """Bytes that the driver reserves in every block."""
+    shared_unit: int
+    """Bytes; shared memory is allocated to a block in multiples of this."""
+    carveouts: tuple[int, ...]
+    """Sizes in bytes, ascending, that the shared part of the L1 memory can have."""
+    barriers: int | None
+    """None: not counted on this architecture."""
+    barriers_block: int
+
+    @property
+    def warps(self) -> int:
+        """Maximum number of resident warps."""
+        return self.threads // self.warp
+
+    def warps_per_block(self, threads: int) -> int:
+        """Return the number of warps of a block with so many threads, rounded up."""
+        return -(-threads // self.warp)
+
+
+class Launch(NamedTuple):
+    """The properties of a kernel launch that decide how many blocks fit on an SM."""
+
+    threads: int
+    """Per block."""
+    registers: int
+    """Per thread, as ptxas or the driver reports them."""
+    static_bytes: int = 0
+    """Shared memory of a block that the kernel declares."""
+    dynamic_bytes: int = 0
+    """Shared memory of a block that the launch adds."""
+    barriers: int = 0
+    """Named barriers of a block; 0: not counted."""
+    carveout_bytes: int | None = None
+    """Shared memory per SM that the kernel prefers; None: the largest."""
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory of a block, without those that the driver reserves."""
+        return self.static_bytes + self.dynamic_bytes
+
+
+def round_up(value: int, unit: int) -> int:
+    """Return ``value`` rounded up to a multiple of ``unit``."""
+    return -(-value // unit) * unit
+
+
+def registers_per_warp(limits: Limits, registers: int) -> int:
+    """Return the registers allocated to a warp, given the registers per thread."""
+    return round_up(registers * limits.warp, limits.register_unit)
+
+
+def blocks_for_registers(limits: Limits, threads: int, registers: int) -> int | None:
+    """Return the blocks per SM that the registers allow; 0: the launch fails; None: no limit."""
+    if registers > limits.registers_thread:
+        return 0
+    if not registers:
+        return None
+    warps, each = limits.warps_per_block(threads), registers_per_warp(limits, registers)
+    # The launch is checked as if every partition had as many warps as the fullest one.
+    if each * round_up(warps, limits.partitions) > limits.registers_block:
+        return 0
+    return limits.registers // limits.partitions // each * limits.partitions // warps
+
+
+def registers_for_blocks(limits: Limits, threads: int, blocks: int) -> int | None:
+    """Return the maximum registers per thread at which so many blocks fit on an SM.
+
+    Only registers are considered. None: so many blocks fit with no register count.
+    """
+    partition = limits.registers // limits.partitions
+    fullest = -(-blocks * limits.warps_per_block(threads) // limits.partitions)
+    each = partition // fullest // limits.register_unit * limits.register_unit
+    return min(each // limits.warp, limits.registers_thread) or None
+
+
+def register_cap(limits: Limits, threads: int) -> int | None:
+    """Return the registers per thread that ptxas allows with ``__launch_bounds__(threads)``.
+
+    None: no kernel of this block size can be launched.
+    """
+    return registers_for_blocks(limits, threads, 1)
+
+
+class SharedBudget(NamedTuple):
+    """The shared memory of a block: requested, allocated and left, in bytes."""
+
+    asked: int
+    """Requested by the block, static and dynamic."""
+    allocated: int
+    """Allocated to the block: with the driver's reserve, rounded up."""
+    carveout: int
+    """Shared memory of the SM."""
+    blocks: int | None
+    """Blocks per SM that fit; None: no limit, because the block needs no shared memory."""
+    static_fits: bool
+    """Whether the static part is within the limit of static shared memory."""
+    fits: bool
+    """Whether static and dynamic part together are within the limit of a block with opt-in."""
+    opt_in_bytes: int | None
+    """Value to set with cudaFuncSetAttribute before the launch; None: not needed."""
+    left_without_opt_in: int
+    """Bytes left to the limit without opt-in; negative: bytes above it."""
+    left: int
+    """Bytes left to the limit with opt-in; negative: bytes above it."""
+
+
+def shared_memory_budget(limits: Limits, launch: Launch) -> SharedBudget:
+    """Return the allocated shared memory of a launch, the blocks that fit and the bytes left.
+
+    The opt-in is for dynamic memory only: no attribute raises the limit of the static part.
+    """
+    asked = launch.shared_bytes
+    allocated = allocation(limits, asked)
+    fits = asked <= limits.shared_opt_in
+    static_fits = launch.static_bytes <= limits.shared_static
+    carveout = _choose_carveout(limits, launch.carveout_bytes, allocated)
+    over = fits and static_fits and asked > limits.shared_static
+    return SharedBudget(
+        asked=asked,
+        allocated=allocated,
+        carveout=carveout,
+        blocks=_blocks_that_fit(allocated, carveout) if fits and static_fits else 0,
+        static_fits=static_fits,
+        fits=fits,
+        opt_in_bytes=launch.dynamic_bytes if over else None,
+        left_without_opt_in=limits.shared_static - asked,
+        left=limits.shared_opt_in - asked,
+    )
+
+
+def allocation(limits: Limits, asked: int) -> int:
+    """Return the bytes allocated to a block that requests ``asked`` bytes."""
+    return round_up(asked + limits.shared_reserved, limits.shared_unit)
+
+
+def largest_shared_bytes(limits: Limits, blocks: int, carveout_bytes: int | None) -> int | None:
+    """Return the maximum bytes that each block may request if so many are to fit on an SM.
+
+    Args:
+        limits: Limits of the architecture.
+        blocks: Blocks per SM, at least one.
+        carveout_bytes: Shared memory per SM that the kernel prefers; None is the largest.
+
+    Returns:
+        Static and dynamic bytes together, or None when not even empty blocks fit.
+    """
+    most = limits.shared_opt_in + limits.shared_reserved
+    found = None
+    for size in limits.carveouts:
+        each = min(size // blocks // limits.shared_unit * limits.shared_unit, most)
+        asked = each - limits.shared_reserved
+        fitting = _blocks_that_fit(each, _choose_carveout(limits, carveout_bytes, each))
+        if asked >= 0 and (fitting is None or fitting >= blocks):
+            found = asked  # the sizes ascend, so the last one that fits leaves most for a block
+    return found
+
+
+def smallest_carveout(limits: Limits, asked: int, blocks: int) -> int | None:
+    """Return the smallest shared memory per SM, in bytes, at which so many blocks fit, or None."""
+    allocated = allocation(limits, asked)
+    enough = (size for size in limits.carveouts if size >= allocated * blocks)
+    return next(enough, None) if asked <= limits.shared_opt_in else None
+
+
+def _choose_carveout(limits: Limits, preferred: int | None, needed: int) -> int:
+    """Return the shared memory of the SM: the preferred size, or more if a block needs it."""
+    least = max(limits.shared if preferred is None else preferred, needed)
+    return next((size for size in limits.carveouts if size >= least), limits.carveouts[-1])
+
+
+def _blocks_that_fit(allocated: int, carveout: int) -> int | None:
+    return carveout // allocated if allocated else None
+
+
+class Waves(NamedTuple):
+    """The waves of a grid whose blocks are distributed over all SMs."""
+
+    slots: int
+    """Maximum number of blocks that run at the same time."""
+    waves: float
+    """Grid ÷ slots."""
+    rounds: int
+    """Waves rounded up; in the last round some slots may stay empty."""
+    tail_blocks: int
+    """Blocks of the last round."""
+    loss: float
+    """Share of the slots, over all rounds, that stay empty when all blocks take equally long."""
+    idle_sms: int
+    """SMs that never get a block."""
+
+
+def waves(grid_blocks: int, blocks_per_sm: int, sm_count: int) -> Waves | None:
+    """Return how a grid of so many blocks fills a GPU, or None when no block fits an SM."""
+    slots = blocks_per_sm * sm_count
+    if not slots:
+        return None
+    rounds = -(-grid_blocks // slots)
+    count = grid_blocks / slots
+    return Waves(
+        slots=slots,
+        waves=count,
+        rounds=rounds,
+        tail_blocks=grid_blocks - (rounds - 1) * slots,
+        loss=wave_loss(count) or 0.0,
+        idle_sms=max(0, sm_count - grid_blocks),
+    )
+
+
+def wave_loss(count: float) -> float | None:
+    """Return the share of a grid's time that a partly filled last wave leaves unused.
+
+    None: there is no wave. Source: Nsight Compute's tail effect, refined (E9).
+    """
+    return 1 - count / math.ceil(count) if count > 0 else None
 
 
 class BlockLimits(NamedTuple):

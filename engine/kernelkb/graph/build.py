@@ -13,13 +13,19 @@ from typing import TypeAlias
 
 import networkx as nx
 
-from kernelkb.model.entries.bottleneck import Bottleneck, Guard
-from kernelkb.model.entries.condition import All, Any, Comparison, Condition, Not
+from kernelkb.model.entries.bottleneck import (
+    All,
+    Any,
+    Bottleneck,
+    Comparison,
+    Condition,
+    Guard,
+    Not,
+    Symptom,
+)
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.metric import Metric, list_quantities
-from kernelkb.model.entries.symptom import Symptom
-from kernelkb.model.entries.tree import LeadsTo, Leaf, Tree
-from kernelkb.model.entries.workflow import Pattern, Workflow
+from kernelkb.model.entries.quantities import Metric, list_quantities
+from kernelkb.model.entries.workflow import LeadsTo, Leaf, Pattern, Tree, Workflow
 
 Graph: TypeAlias = "nx.DiGraph[str]"
 

@@ -29,24 +29,30 @@ from kernelkb.decide.rules import (
 )
 from kernelkb.decide.rules_file import RULES_SCHEMA
 from kernelkb.graph.build import Graph, build_graph, extract_truth_flow, find_guarded_bottlenecks
-from kernelkb.graph.comparisons import ComparisonTableBuilder, ConditionCompiler, iter_comparisons
-from kernelkb.graph.fixes import (
+from kernelkb.graph.rows import (
+    ComparisonTableBuilder,
+    ConditionCompiler,
     build_calibration_rows,
     build_case_rows,
     build_effect_rows,
     build_fix_rows,
     build_library_rows,
     build_time_model_row,
+    iter_comparisons,
     list_effort_factors,
 )
 from kernelkb.model.answers.recommendation import KnowledgeStamp
 from kernelkb.model.base import Target
-from kernelkb.model.entries.bottleneck import Bottleneck, Group, Guard
-from kernelkb.model.entries.device import Device, DeviceCatalogue
+from kernelkb.model.entries.bottleneck import Bottleneck, Group, Guard, LineEvidence
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.metric import Metric, list_quantities, parse_formula
-from kernelkb.model.entries.source_line import LineEvidence
-from kernelkb.model.entries.tree import Tree
+from kernelkb.model.entries.quantities import (
+    Device,
+    DeviceCatalogue,
+    Metric,
+    list_quantities,
+    parse_formula,
+)
+from kernelkb.model.entries.workflow import Tree
 
 
 def find_base_metrics(knowledge: Knowledge) -> dict[str, list[str]]:

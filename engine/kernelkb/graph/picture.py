@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import TypedDict
 
 from kernelkb.decide.gates import GateWalk
-from kernelkb.model.entries.bottleneck import Bottleneck
-from kernelkb.model.entries.condition import iter_comparisons
+from kernelkb.model.entries.bottleneck import Bottleneck, iter_comparisons
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.tree import LeadsTo, Tree
+from kernelkb.model.entries.workflow import LeadsTo, Tree
 
 
 class Box(TypedDict):

@@ -7,12 +7,10 @@ from collections.abc import Iterator, Mapping
 from pydantic import BaseModel
 
 from kernelkb.graph.build import Graph
-from kernelkb.graph.search_index import RAW_NAME, Document, split_words
-from kernelkb.model.entries.bottleneck import Bottleneck
-from kernelkb.model.entries.condition import iter_comparisons
-from kernelkb.model.entries.device import Architecture, Device
+from kernelkb.graph.search import RAW_NAME, Document, split_words
+from kernelkb.model.entries.bottleneck import Bottleneck, iter_comparisons
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.metric import Metric, list_quantities
+from kernelkb.model.entries.quantities import Architecture, Device, Metric, list_quantities
 from kernelkb.model.entries.workflow import Phase, Precheck, StopRule
 
 _GRAPH_KINDS = frozenset(

@@ -1,30 +1,35 @@
-"""Finds and validates kernel folders: the project's, then the shipped ones."""
+"""Finds, validates and writes kernel folders: the project's, then the shipped ones."""
 
 from __future__ import annotations
 
 import ast
+import hashlib
 import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import yaml
 from simpleeval import InvalidExpression, SimpleEval
 
 from kernelkb.errors import (
     BadValueError,
     ForbiddenPathError,
+    KbError,
     KnowledgeError,
     Problem,
     UnknownNameError,
 )
-from kernelkb.loading.kernel_files import FILL_IN_MARK
 from kernelkb.loading.located import locate_problem, read_yaml
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import Kernel, Variant
 from kernelkb.safety.compiler_flags import find_disallowed_flag
-from kernelkb.safety.kernel_name import read_kernel_name
-from kernelkb.safety.paths import project_root, shipped_folder
+from kernelkb.safety.paths import project_root, read_kernel_name, shipped_folder
 from kernelkb.safety.workspace import list_readable_folders, read_bytes, read_text
+
+FILL_IN_MARK = "FILL_IN"
+"""Stands in a generated kernel.yaml or launcher for a value that a person must fill in."""
 
 
 class KernelFolder(NamedTuple):
@@ -59,7 +64,7 @@ def load_kernel(name: str, project: Path | None = None) -> KernelFolder:
 
     Args:
         name: The folder's name below ``kernels/`` or ``kernels/zoo/<bottleneck>/``, or a path of
-            it; see ``kernelkb.safety.kernel_name``.
+            it; see ``kernelkb.safety.paths``.
         project: The project's root; by default that of the working directory.
 
     Raises:
@@ -222,3 +227,115 @@ def _find_mistakes(kernel: Kernel, folder: Path) -> list[tuple[tuple[str | int, 
                 mistakes.append((("cost", field), f"must be positive, is {value:g} for {sizes}"))
                 break
     return mistakes
+
+
+class KernelFiles(NamedTuple):
+    """The text of a kernel folder's files, not on disk yet."""
+
+    id: str
+    """The kernel's id, and the folder's name."""
+    files: dict[str, str]
+    """Text by file name; one is kernel.yaml."""
+    warnings: tuple[str, ...]
+
+    def write(self, root: Path) -> Path:
+        """Write the folder to ``root/<digest of its content>/<id>`` and return its path.
+
+        Folders with other content stay.
+        """
+        digest = hashlib.sha256("\0".join(sorted(self.files.values())).encode()).hexdigest()[:12]
+        folder = root / digest / self.id
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in self.files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        return folder
+
+
+def to_snake_case(text: str) -> str:
+    """Return a snake_case name for an axis or a kernel, at most 60 characters."""
+    words = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:58]
+    return words if words[:1].isalpha() else f"k_{words}"
+
+
+def to_slug(text: str) -> str:
+    """Return a kebab-case name for a workload or a variant, at most 52 characters."""
+    words = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:50].strip("-")
+    return words if words[:1].isalpha() else f"w-{words}"
+
+
+def dump_kernel_yaml(kernel: dict[str, Any]) -> str:
+    """Return the text of a kernel.yaml, keys in the given order."""
+    return yaml.safe_dump(kernel, sort_keys=False, width=100, default_flow_style=None)
+
+
+def insert_variant(text: str, position: int, changes: Mapping[str, str]) -> str:
+    """Return the text with one more variant, behind the last one: a copy of one with other fields.
+
+    Args:
+        text: Of a valid kernel.yaml.
+        position: Of the variant to copy, among all variants.
+        changes: Fields that differ, each with its value as YAML on one line; a field that the copy
+            lacks is added.
+
+    Raises:
+        KbError: The text has no list of variants, or none at that position.
+    """
+    variants = _find_variants(text)
+    if position >= len(variants.value):
+        raise KbError(f"kernel.yaml lists {len(variants.value)} variants, no number {position + 1}")
+    entry = variants.value[position]
+    last = variants.value[-1]
+    if variants.flow_style:
+        copy = _change_fields(text, entry, changes, ", ")
+        return _splice(text, last.end_mark.index, f", {copy}")
+    dash = text.rindex("-", 0, last.start_mark.index)
+    margin = text[text.rfind("\n", 0, dash) + 1 : dash]
+    gap = text[dash + 1 : last.start_mark.index]
+    inner = "\n" + " " * entry.start_mark.column
+    copy = _change_fields(text, entry, changes, ", " if entry.flow_style else inner)
+    return _splice(text, _find_line_end(text, _find_end(text, last)), f"\n{margin}-{gap}{copy}")
+
+
+def _find_variants(text: str) -> yaml.SequenceNode:
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    fields = root.value if isinstance(root, yaml.MappingNode) else []
+    for key, value in fields:
+        if key.value == "variants" and isinstance(value, yaml.SequenceNode) and value.value:
+            return value
+    raise KbError("kernel.yaml has no list of variants")
+
+
+def _change_fields(
+    text: str, entry: yaml.MappingNode, changes: Mapping[str, str], separator: str
+) -> str:
+    """Return the text of an entry with other values."""
+    start, end = entry.start_mark.index, _find_end(text, entry)
+    copy = text[start:end]
+    left = dict(changes)
+    spans = [(key.value, value) for key, value in entry.value if key.value in left]
+    for name, value in reversed(spans):
+        first, last = value.start_mark.index - start, _find_end(text, value) - start
+        copy = f"{copy[:first]}{left.pop(name)}{copy[last:]}"
+    more = "".join(f"{separator}{name}: {value}" for name, value in left.items())
+    if entry.flow_style:
+        return f"{copy[:-1].rstrip()}{more}}}"
+    return copy + more
+
+
+def _find_end(text: str, node: yaml.Node) -> int:
+    """Return where a node's text ends; a block's end mark lies behind the comments after it."""
+    while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        node = last[1] if isinstance(node, yaml.MappingNode) else last
+    end: int = node.end_mark.index
+    is_block_text = isinstance(node, yaml.ScalarNode) and node.style in ("|", ">")
+    return len(text[:end].rstrip()) if is_block_text else end
+
+
+def _find_line_end(text: str, at: int) -> int:
+    found = text.find("\n", at)
+    return len(text) if found < 0 else found
+
+
+def _splice(text: str, at: int, added: str) -> str:
+    return text[:at] + added + text[at:]

@@ -10,16 +10,18 @@ from pydantic import BaseModel
 
 from kernelkb.errors import Problem, did_you_mean
 from kernelkb.loading.located import Loc, Marks, locate_problem
-from kernelkb.model.entries.bottleneck import Bottleneck
-from kernelkb.model.entries.device import DeviceCatalogue
-from kernelkb.model.entries.effect import EffectCatalogue
-from kernelkb.model.entries.fix import FixFamily
-from kernelkb.model.entries.metric import MetricCatalogue, list_quantities
-from kernelkb.model.entries.review import AcceptedReview, PatternChange
-from kernelkb.model.entries.symptom import SymptomFamily
-from kernelkb.model.entries.threshold import Bibliography, Threshold, ThresholdCatalogue
-from kernelkb.model.entries.tree import Tree
-from kernelkb.model.entries.workflow import Pattern
+from kernelkb.model.entries.bottleneck import Bottleneck, SymptomFamily
+from kernelkb.model.entries.fix import EffectCatalogue, FixFamily
+from kernelkb.model.entries.learned import AcceptedReview, PatternChange
+from kernelkb.model.entries.quantities import (
+    Bibliography,
+    DeviceCatalogue,
+    MetricCatalogue,
+    Threshold,
+    ThresholdCatalogue,
+    list_quantities,
+)
+from kernelkb.model.entries.workflow import Pattern, Tree
 
 DEVICE_FACTS = (
     "cc",

@@ -12,11 +12,10 @@ from pydantic import BaseModel
 from kernelkb.errors import KnowledgeError, Problem
 from kernelkb.loading.located import locate_problem
 from kernelkb.loading.references import LoadedFile
-from kernelkb.model.entries.bottleneck import Bottleneck
-from kernelkb.model.entries.condition import All
-from kernelkb.model.entries.condition import Any as Either
+from kernelkb.model.entries.bottleneck import All, Bottleneck
+from kernelkb.model.entries.bottleneck import Any as Either
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.review import (
+from kernelkb.model.entries.learned import (
     AcceptedReview,
     ConditionChange,
     Correction,
@@ -26,7 +25,7 @@ from kernelkb.model.entries.review import (
     ThresholdChange,
     WhenNotChange,
 )
-from kernelkb.model.entries.threshold import Source
+from kernelkb.model.entries.quantities import Source
 from kernelkb.model.entries.workflow import Pattern
 
 M = TypeVar("M", bound=BaseModel)

@@ -1,12 +1,15 @@
-"""Reads a binary report (.ncu-rep) to launches, with the ncu-report package or the ncu command."""
+"""Reads a binary report (.ncu-rep), with the ncu-report package or ncu: launches and code."""
 
 from __future__ import annotations
 
 import importlib
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
+from hashlib import blake2b
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,9 +22,43 @@ from kernelkb.profiles.launch import (
     parse_rule_estimate,
     split_instance,
 )
+from kernelkb.profiles.machine_code import (
+    disassemble,
+    explain_missing_disassembler,
+    find_disassembler,
+    iter_cubins,
+)
 from kernelkb.profiles.ncu_csv import read_details_page, read_raw_page
 from kernelkb.profiles.reader_process import ReaderProcess, has_reader, read_in_process
-from kernelkb.profiles.report_code import ReportImages
+from kernelkb.sass.function import Instruction, Place, SassFunction, parse_instruction
+
+_WORKERS = 4
+_SMALL_BYTES = 64 * 2**10
+"""Of an image; disassembling one whole takes as long as starting nvdisasm (0.6 s, two cores)."""
+_MAX_FORESEEN = 4
+"""Images; of a report with more, not all are needed."""
+
+_MAX_CODE_BYTES = 4 * 2**20
+"""Of one function; chosen, as large as what ``static_analysis`` reads of one image."""
+_UNREADABLE = "???"
+"""What the report's reader says of an instruction that it cannot disassemble."""
+_CHECKED_COUNT = 16
+"""Instructions whose lines, or else texts, have to be the same in the report and in an image."""
+_MAX_PADDING = 15
+"""Instructions behind the last one that can run: a branch to itself, and NOPs up to 128 bytes."""
+_SAME_LINES_SHARE = 0.75
+"""Chosen: the report's reader names for code without a line the line before, and of code from
+headers one of the lines."""
+MAGIC = b"NVR\0"
+"""First bytes of a ``.ncu-rep`` file."""
+COMPRESSED_MAGIC = b"\x28\xb5\x2f\xfd"
+"""Of a ``.ncu-repz`` file, which is compressed with Zstandard; the reader unpacks it."""
+_TIMEOUT_S = 120.0
+"""Maximum duration of one export by ncu."""
+_CSV_CURE = (
+    "or write a CSV page where ncu is installed: "
+    "ncu --import REPORT --csv --page raw --print-units base"
+)
 
 
 class LoadedReport(NamedTuple):
@@ -75,18 +112,6 @@ def _load(path: Path, _written_ns: int, _size: int) -> LoadedReport:
 def start_disassembly(path: Path) -> None:
     """Start to disassemble the code of a report in this process, if it is little."""
     load_report(path).images.start_small()
-
-
-MAGIC = b"NVR\0"
-"""First bytes of a ``.ncu-rep`` file."""
-COMPRESSED_MAGIC = b"\x28\xb5\x2f\xfd"
-"""Of a ``.ncu-repz`` file, which is compressed with Zstandard; the reader unpacks it."""
-_TIMEOUT_S = 120.0
-"""Maximum duration of one export by ncu."""
-_CSV_CURE = (
-    "or write a CSV page where ncu is installed: "
-    "ncu --import REPORT --csv --page raw --print-units base"
-)
 
 
 def read_binary(
@@ -201,3 +226,159 @@ def _export_page(path: Path, ncu: str, page: str, *options: str) -> str:
         said = (done.stderr or done.stdout).strip().splitlines()
         raise KbError(f"ncu found no launch in {path}: {said[-1] if said else 'it said nothing'}")
     return done.stdout
+
+
+class _Run(NamedTuple):
+    """A run of nvdisasm on an image."""
+
+    functions: Future[list[SassFunction]]
+    names: frozenset[str] | None
+    """Mangled, of what it disassembles; None: of all."""
+
+
+class ReportImages:
+    """The images with machine code in a report."""
+
+    def __init__(self, path: Path) -> None:
+        """Read nothing yet; ``path`` is the report."""
+        self._path = path
+        self._pool = ThreadPoolExecutor(_WORKERS)  # each waits for a process
+        self._runs: dict[bytes, _Run] = {}
+
+    def start_small(self) -> None:
+        """Start to disassemble them all if they are few and small, before it is asked for."""
+        images = self._read(b"")
+        if len(images) <= _MAX_FORESEEN and all(len(one) <= _SMALL_BYTES for one in images):
+            for image in images:
+                self._start(image, frozenset())
+
+    def start(self, names: Collection[str]) -> None:
+        """Start to disassemble functions, given by their mangled names: one run for each image."""
+        held: dict[bytes, set[str]] = {}
+        for name in names:
+            for image in self._read(name.encode()):
+                held.setdefault(image, set()).add(name)
+        for image, own in held.items():
+            self._start(image, frozenset(own))
+
+    def find(self, name: str) -> Iterable[Future[list[SassFunction]]]:
+        """Yield what each image that holds a name disassembles to; others may be among it."""
+        for image in self._read(name.encode()):
+            yield self._start(image, frozenset((name,)))
+
+    def _read(self, name: bytes) -> list[bytes]:
+        """Return the images that hold a name; symbols are not parsed: a library has thousands."""
+        with self._path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+            return list(iter_cubins(data, name))
+
+    def _start(self, image: bytes, names: frozenset[str]) -> Future[list[SassFunction]]:
+        key = blake2b(image).digest()
+        run = self._runs.get(key)
+        if run is None or (run.names is not None and not names <= run.names):
+            wanted = None if len(image) <= _SMALL_BYTES else names
+            functions = self._pool.submit(disassemble, image, None if wanted is None else [*wanted])
+            run = self._runs[key] = _Run(functions, wanted)
+        return run.functions
+
+
+class ReadCode(NamedTuple):
+    """The code of a launch."""
+
+    function: SassFunction
+    base: int
+    """Address of its first instruction."""
+    reason: str | None
+    """Why it is only what the reader says: without control bits; None if it was disassembled."""
+
+
+def read_function(
+    action: Any, code: ReportImages, counted: Mapping[str, Mapping[int, float]]
+) -> ReadCode:
+    """Return the code of a launch: disassembled from an image, or else as the reader says it.
+
+    Args:
+        action: The launch.
+        code: The images of its report.
+        counted: Each counter with its values by address.
+
+    Raises:
+        KbError: The report is damaged.
+    """
+    name = action.name(action.NameBase_MANGLED)
+    base = min(min(values) for values in counted.values() if values)
+    if find_disassembler() is None:
+        return ReadCode(
+            _read_text(action, name, counted, base), base, explain_missing_disassembler()
+        )
+    reason = "the report holds no image of its code"
+    for run in code.find(name):
+        try:
+            functions = run.result()
+        except KbError as error:
+            reason = str(error)
+            continue
+        for function in functions:
+            if function.name == name and _is_same_code(action, function, counted, base):
+                return ReadCode(function, base, None)
+    return ReadCode(_read_text(action, name, counted, base), base, reason)
+
+
+def _is_same_code(
+    action: Any, function: SassFunction, raw: Mapping[str, Mapping[int, float]], base: int
+) -> bool:
+    """Return whether a function is the one that was counted.
+
+    The lines of some instructions are compared; without lines, its size: up to the padding, all of
+    it has counters. Their text is compared only where most lines differ: the report's reader
+    disassembles the function for it, which takes most of a second.
+    """
+    addresses = sorted({pc for values in raw.values() for pc in values})
+    index_of = {base + one.offset: at for at, one in enumerate(function.instructions)}
+    known = [(pc, index_of[pc]) for pc in addresses if pc in index_of]  # others: functions it calls
+    sampled = known[:: max(1, len(known) // _CHECKED_COUNT)]
+    with_lines = [(pc, at) for pc, at in sampled if function.places[at]]
+    if not with_lines:
+        return bool(known) and known[-1][1] + _MAX_PADDING >= len(function.instructions) - 1
+    same = sum(_has_same_line(action, function, pc, at) for pc, at in with_lines)
+    if same >= _SAME_LINES_SHARE * len(with_lines):
+        return True
+    return all(_has_same_operation(action, function, pc, at) for pc, at in sampled)
+
+
+def _has_same_line(action: Any, function: SassFunction, pc: int, at: int) -> bool:
+    info = action.source_info(pc)
+    return info is not None and any(info.line() == place.line for place in function.places[at])
+
+
+def _has_same_operation(action: Any, function: SassFunction, pc: int, at: int) -> bool:
+    said = parse_instruction(0, action.sass_by_pc(pc))
+    return bool(said.operation == function.instructions[at].operation)
+
+
+def _read_text(
+    action: Any, name: str, raw: Mapping[str, Mapping[int, float]], base: int
+) -> SassFunction:
+    """Return the code as the report says it: without control bits, inner lines only.
+
+    Of a GPU that the report's reader knows no more (sm_70 in 2026), only the lines are known.
+
+    Raises:
+        KbError: The addresses are too far apart for one function.
+    """
+    last = max(pc for values in raw.values() for pc in values)
+    if last - base > _MAX_CODE_BYTES:
+        raise KbError("the report's addresses are those of no code; is it damaged?")
+    instructions: list[Instruction] = []
+    places: list[tuple[Place, ...]] = []
+    labels: dict[str, int] = {}
+    for pc in range(base, last + 16, 16):
+        text = action.sass_by_pc(pc)
+        if not text:
+            continue
+        if text == _UNREADABLE:
+            text = ""
+        labels[f"{pc:#x}"] = len(instructions)
+        instructions.append(parse_instruction(pc - base, text))
+        info = action.source_info(pc)
+        places.append((Place(info.file_name(), info.line()),) if info is not None else ())
+    return SassFunction(name, tuple(instructions), tuple(places), labels)

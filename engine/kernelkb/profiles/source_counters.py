@@ -12,9 +12,8 @@ from typing import Any
 
 from kernelkb.errors import KbError
 from kernelkb.installing import format_install_command
-from kernelkb.profiles.ncu_rep import LoadedReport, load_report
+from kernelkb.profiles.ncu_rep import LoadedReport, load_report, read_function
 from kernelkb.profiles.reader_process import ReaderProcess, has_reader, read_in_process
-from kernelkb.profiles.report_code import read_function
 from kernelkb.sass.counters import STALL_PREFIX, SourceCounters
 from kernelkb.sass.function import fill_called_places
 

@@ -11,9 +11,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from kernelkb.model.base import Target
-from kernelkb.model.records.outcome import AchievedSpeedup, SessionOutcome
-from kernelkb.model.records.session import Decision, Session, SessionEntry, Step
-from kernelkb.model.records.verdict import is_failure
+from kernelkb.model.records.measurement import is_failure
+from kernelkb.model.records.session import (
+    AchievedSpeedup,
+    Decision,
+    Session,
+    SessionEntry,
+    SessionOutcome,
+    Step,
+)
 from kernelkb.record.phases import score_phases
 
 _MAX_PAUSE = timedelta(hours=1)

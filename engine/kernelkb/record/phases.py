@@ -7,8 +7,7 @@ import re
 from typing import TypeAlias
 
 from kernelkb.model.entries.learned import LearnedCatalogue
-from kernelkb.model.records.outcome import PhaseOutcome
-from kernelkb.model.records.session import Session
+from kernelkb.model.records.session import PhaseOutcome, Session
 from kernelkb.record.intervals import MIN_MINUTES
 
 MinutesEstimate: TypeAlias = tuple[float, float, float]

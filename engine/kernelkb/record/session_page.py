@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC
 
-from kernelkb.model.entries.review import Review
+from kernelkb.model.entries.learned import Review
 from kernelkb.model.records.session import Decision, PlannedPhase, Session, SessionEntry, Step
 from kernelkb.record.decisions import format_decision_outcome
 from kernelkb.units import describe_time_budget

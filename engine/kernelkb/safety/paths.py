@@ -1,8 +1,9 @@
-"""Finds the shipped data, the project's root, its knowledge overlay and the cache folder."""
+"""Finds the shipped data and the project's folders, and the kernel that a path is about."""
 
 from __future__ import annotations
 
 import os
+import re
 
 from kernelkb.errors import EnvironmentGapError
 
@@ -30,6 +31,8 @@ KNOWLEDGE_ENTRIES = (
 """Files and folders at the top of a knowledge folder."""
 _WHOLE_ENTRIES = ("metrics.yaml", "devices.yaml", "sources.yaml", "workflow.yaml", "trees", "fixes")
 """A folder with all of these is a knowledge base of its own: additions repeat none of it."""
+
+_PATH = re.compile(r"[\w.~+/\\:-]+")
 
 
 def shipped_folder(folder: str) -> str:
@@ -106,3 +109,24 @@ def cache_folder() -> str:
     """Return the user's cache folder for KernelKB, by XDG_CACHE_HOME; it may not exist yet."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "kernelkb")
+
+
+def read_kernel_name(text: str) -> str:
+    """Return the name in ``kernels/row_softmax``, ``row_softmax/kernel.yaml`` and the like.
+
+    Every command that takes a kernel's name takes it through this function. Text that is no path,
+    such as a name or a regular expression, is returned as it is.
+
+    Args:
+        text: A name, the path of a kernel's folder below ``kernels/`` or
+            ``kernels/zoo/<bottleneck>/``, the path of a file in it, or of any ``kernel.yaml``.
+    """
+    if not _PATH.fullmatch(text):
+        return text
+    parts = [part for part in text.replace("\\", "/").split("/") if part not in ("", ".")]
+    if "kernels" in parts[:-1]:
+        below = parts[len(parts) - parts[::-1].index("kernels") :]
+        return below[2] if below[0] == "zoo" and len(below) > 2 else below[0]
+    if len(parts) > 1 and parts[-1] == "kernel.yaml":
+        return parts[-2]
+    return parts[0] if len(parts) == 1 else text

@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from kernelkb.model.answers.static_facts import StaticFact, StaticKind
-from kernelkb.sass.function import Place
-from kernelkb.sass.instruction import Instruction
-from kernelkb.sass.static_dataflow import make_mask
-from kernelkb.sass.static_loops import Code, find_place, make_fact
+from kernelkb.sass.function import Instruction, Place
+from kernelkb.sass.static_dataflow import Code, find_place, make_fact, make_mask
 
 _LONG_DIVISION = re.compile(r"__cuda_sm\d+_(div|rem)_[su]64")
 _EXACT = (

@@ -7,9 +7,16 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kernelkb.model.answers.static_facts import StaticFact
-from kernelkb.sass.instruction import Instruction
-from kernelkb.sass.static_dataflow import MAX_TRACED, Dependences, trace_results
-from kernelkb.sass.static_loops import Code, SassLoop, find_place, make_fact
+from kernelkb.sass.function import Instruction
+from kernelkb.sass.static_dataflow import (
+    MAX_TRACED,
+    Code,
+    Dependences,
+    SassLoop,
+    find_place,
+    make_fact,
+    trace_results,
+)
 
 _FIXED = 4
 """Cycles until the result of most arithmetic can be used, from Volta on (Jia et al.: Dissecting the

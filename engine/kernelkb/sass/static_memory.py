@@ -7,9 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from kernelkb.model.answers.static_facts import StaticFact, StaticKind
-from kernelkb.sass.instruction import Instruction
-from kernelkb.sass.static_dataflow import MAX_TRACED
-from kernelkb.sass.static_loops import Code, make_fact
+from kernelkb.sass.function import Instruction
+from kernelkb.sass.static_dataflow import MAX_TRACED, Code, make_fact
 
 _SPACES: dict[str, tuple[StaticKind, str]] = {
     "LDG": ("global-width", "global load"), "LD": ("global-width", "global load"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from simpleeval import InvalidExpression, SimpleEval
 
-from kernelkb.device_math.limits import Limits
+from kernelkb.device_math.occupancy import Limits
 from kernelkb.errors import BadValueError
 from kernelkb.model.kernels.tuning import (
     EXPRESSION_FUNCTIONS,

@@ -21,7 +21,7 @@ from kernelkb.model.answers.recommendation import TimeShare
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.tuning import FactChange, GainExplanation, SavedTime, TuningResult
 from kernelkb.model.records.measurement import Bench, Build
-from kernelkb.profiles.static_analysis import count_built_code
+from kernelkb.profiles.machine_code import count_built_code
 from kernelkb.tune.plan import TuningPlan
 from kernelkb.tune.space import evaluate_expression
 

@@ -20,7 +20,7 @@ from kernelkb_mcp.views.results import BuildResult, RestoredState
 
 if TYPE_CHECKING:
     from kernelkb.measure.machine.environment import TargetChoice
-    from kernelkb.model.records.attempt import Attempt
+    from kernelkb.model.records.history import Attempt
     from kernelkb.model.records.measurement import Build
     from kernelkb.record.attempts.tree import RestoredAttempt
 

@@ -12,7 +12,7 @@ from kernelkb.errors import BadValueError, UnknownNameError
 
 if TYPE_CHECKING:
     from kernelkb.actions.comparison.compare_choice import ReportChoice
-    from kernelkb.model.records.attempt import Attempt
+    from kernelkb.model.records.history import Attempt
     from kernelkb.record.attempts.tree import AttemptDifference, AttemptLog
 
 

@@ -13,7 +13,7 @@ from kernelkb.model.kernels.tuning import (
     Rejection,
     TrialStatus,
 )
-from kernelkb.model.records.attempt import Attempt
+from kernelkb.model.records.history import Attempt
 from kernelkb.model.records.measurement import Bench, Build, Profile
 
 _ID_DIGITS = 12

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.actions.history.attempts import load_tree
 from kernelkb.actions.history.record_attempt import identify_checkout, keep_advice
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.past_changes import TriedChange, find_similar_cases, reorder_by_history
-from kernelkb.decide.rules import MeasuredCaseRow
 from kernelkb.errors import KbError, NextStep
 from kernelkb.model.answers.next_step import Step
-from kernelkb.model.answers.recommendation import KernelAnswer
-from kernelkb.model.answers.report_facts import SimilarCase
-from kernelkb.model.records.attempt import AttemptId
+from kernelkb.model.answers.recommendation import KernelAnswer, SimilarCase
+from kernelkb.model.records.history import AttemptId
 from kernelkb.record.attempts.store import AttemptStore, open_attempts
 from kernelkb.record.attempts.tree import Stuck, find_stuck
+
+if TYPE_CHECKING:
+    from kernelkb.decide.rules import MeasuredCaseRow
 
 MAX_SIMILAR = 3
 """Similar kernels in an answer."""

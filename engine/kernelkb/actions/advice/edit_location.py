@@ -25,9 +25,9 @@ from kernelkb.loading.kernels import (
     load_kernel_folder,
     select_variant,
 )
-from kernelkb.model.answers.edit_location import ChangePlace
 from kernelkb.model.answers.next_step import CallerEdit, FixEdit, KeepCondition, Step
 from kernelkb.model.answers.recommendation import Advice, Diagnosis, KernelAnswer
+from kernelkb.model.answers.source_place import ChangePlace
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import Variant
 from kernelkb.model.records.measurement import Loop

@@ -12,8 +12,8 @@ from kernelkb.render.text.answers import format_step
 from kernelkb.safety.paths import project_root, shipped_folder
 
 if TYPE_CHECKING:
-    from kernelkb.model.answers.edit_location import ChangePlace
     from kernelkb.model.answers.next_step import Step
+    from kernelkb.model.answers.source_place import ChangePlace
 
 _OF_BUILD = ("kernel", "variant", "target")
 _BY_VARIANT = {

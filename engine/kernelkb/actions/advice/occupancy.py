@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kernelkb.actions.project.hardware import GpuSpec, find_requested_spec
-from kernelkb.device_math.limits import Launch, Limits
 from kernelkb.device_math.next_step import (
     LaunchStep,
     better_block_size,
@@ -16,11 +15,17 @@ from kernelkb.device_math.next_step import (
     spare_registers,
     spare_shared_bytes,
 )
-from kernelkb.device_math.occupancy import Occupancy, occupancy
+from kernelkb.device_math.occupancy import (
+    Launch,
+    Limits,
+    Occupancy,
+    largest_shared_bytes,
+    occupancy,
+    register_cap,
+    registers_for_blocks,
+    waves,
+)
 from kernelkb.device_math.parse_size import parse_byte_count, parse_whole_number
-from kernelkb.device_math.registers import register_cap, registers_for_blocks
-from kernelkb.device_math.shared_memory import largest_shared_bytes
-from kernelkb.device_math.waves import waves
 from kernelkb.errors import BadValueError
 
 _MAX_GRID_BLOCKS = 2**31 - 1

@@ -17,8 +17,7 @@ from kernelkb.decide.parse_metric import find_metric_for_flag, parse_metric_valu
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.errors import UnknownNameError
 from kernelkb.measure.machine.kept_peaks import read_peak_metrics
-from kernelkb.safety.kernel_name import read_kernel_name
-from kernelkb.safety.paths import project_root
+from kernelkb.safety.paths import project_root, read_kernel_name
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules

@@ -31,8 +31,7 @@ from kernelkb.profiles.report import is_binary_report, read_report
 from kernelkb.sass.counters import SourceCounters
 
 if TYPE_CHECKING:
-    from kernelkb.model.answers.recommendation import KernelAnswer, Recommendation
-    from kernelkb.model.answers.report_facts import NcuRuleEstimate
+    from kernelkb.model.answers.recommendation import KernelAnswer, NcuRuleEstimate, Recommendation
 
 _Shape: TypeAlias = tuple[str, tuple[str, str]]
 """A kernel with its grid and block."""

@@ -20,7 +20,7 @@ from kernelkb.errors import BadValueError, NextStep
 from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.model.answers.recommendation import KernelAnswer, Recommendation
 from kernelkb.model.records.history import Measurement
-from kernelkb.model.records.verdict import is_failure, is_undecided
+from kernelkb.model.records.measurement import is_failure, is_undecided
 from kernelkb.record.measurements.compare import find_noise_reason, mark_noisy
 from kernelkb.record.measurements.store import open_read_only
 from kernelkb.sass.counters import SourceCounters

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from kernelkb.decide.past_changes import find_similar_cases
 from kernelkb.decide.source_lines import find_lines
 from kernelkb.profiles.source_counters import read_source_counters
-from kernelkb.sass.code_metrics import measure_code
+from kernelkb.sass.static_facts import measure_code
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
     from kernelkb.model.answers.recommendation import Advice, Diagnosis, KernelAnswer, Level
-    from kernelkb.model.entries.source_line import LineAnswer
+    from kernelkb.model.answers.source_place import LineAnswer
     from kernelkb.profiles.reader_process import ReaderProcess
     from kernelkb.sass.counters import SourceCounters
 

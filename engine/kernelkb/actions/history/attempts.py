@@ -11,7 +11,7 @@ from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import BadValueError, DatabaseError, KbError, NextStep, UnknownNameError
 from kernelkb.loading.kernels import load_kernel, select_variant
 from kernelkb.measure.machine.environment import TargetChoice
-from kernelkb.model.records.attempt import Attempt, AttemptEvent, AttemptId
+from kernelkb.model.records.history import Attempt, AttemptEvent, AttemptId
 from kernelkb.record.attempts.rows import create_attempt, create_event, digest_content
 from kernelkb.record.attempts.store import AttemptStore, open_attempts
 from kernelkb.record.attempts.tree import (

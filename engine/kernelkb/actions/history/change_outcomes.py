@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, NamedTuple
 from kernelkb.actions.project.bench_target import BenchTarget
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recognise import ChangeEvidence, RecognisedChange, recognise_change
-from kernelkb.decide.rules import SignatureRow
 from kernelkb.errors import KbError
-from kernelkb.model.records.attempt import (
+from kernelkb.model.records.history import (
     AdvisedChange,
     Attempt,
     AttemptEvent,
     AttemptId,
     ChangeOutcome,
     ChangeResult,
+    Measurement,
 )
-from kernelkb.model.records.history import Measurement
 from kernelkb.record.attempts.rows import create_event
 from kernelkb.record.measurements.compare import compute_comparison, find_noise_reason
 from kernelkb.record.measurements.store import Store
 
 if TYPE_CHECKING:
+    from kernelkb.decide.rules import SignatureRow
     from kernelkb.record.attempts.store import AttemptStore
 
 NO_GAIN_BELOW = 1.05

@@ -12,9 +12,8 @@ from kernelkb.model.answers.recommendation import Diagnosis, KernelFindings, Pre
 from kernelkb.model.answers.triage import FixOutcome, VariantResult
 from kernelkb.model.entries.learned import PRIOR_SHARE
 from kernelkb.model.kernels.kernel import Kernel, Variant
-from kernelkb.model.records.measurement import Bench
+from kernelkb.model.records.measurement import Bench, is_undecided, is_valid
 from kernelkb.model.records.session import Decision
-from kernelkb.model.records.verdict import is_undecided, is_valid
 from kernelkb.record.measurements.compare import find_noise_reason
 
 

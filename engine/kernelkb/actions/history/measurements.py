@@ -23,7 +23,7 @@ from kernelkb.record.exchange.import_export import (
 from kernelkb.record.measurements.compare import compute_comparison
 from kernelkb.record.measurements.regression_gate import FAIL_UNDER, apply_regression_gate
 from kernelkb.record.measurements.store import DEFAULT_LIMIT, Store, open_store
-from kernelkb.safety.kernel_name import read_kernel_name
+from kernelkb.safety.paths import read_kernel_name
 from kernelkb.safety.storage import describe_write_cure
 
 BEST = "best"

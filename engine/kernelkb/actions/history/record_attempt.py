@@ -18,7 +18,7 @@ from kernelkb.decide.past_changes import vectorize_answer
 from kernelkb.decide.recognise import compare_lines
 from kernelkb.errors import KbError
 from kernelkb.model.answers.recommendation import KernelFindings
-from kernelkb.model.records.attempt import (
+from kernelkb.model.records.history import (
     AdvisedChange,
     Attempt,
     AttemptEvent,

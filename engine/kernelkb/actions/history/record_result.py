@@ -26,12 +26,10 @@ from kernelkb.measure.bench_options import DEFAULT_OPTIONS, BenchOptions
 from kernelkb.measure.build.machine_code import find_machine_code
 from kernelkb.model.answers.recommendation import KernelFindings
 from kernelkb.model.base import MeasurementId
-from kernelkb.model.records.attempt import AttemptEvent, EventKind
-from kernelkb.model.records.history import Measurement
+from kernelkb.model.records.history import AttemptEvent, EventKind, Measurement
 from kernelkb.model.records.measurement import Bench, Build, Check, Machine, Profile
 from kernelkb.model.records.session import SessionEntry, Step
-from kernelkb.profiles.disassembler import digest_code
-from kernelkb.profiles.static_analysis import count_built_code
+from kernelkb.profiles.machine_code import count_built_code, digest_code
 from kernelkb.record.open_session import find_open_session_for, may_have_open_session
 from kernelkb.record.sessions import append_entry
 from kernelkb.safety.workspace import may_write

@@ -23,12 +23,15 @@ from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recognise import find_unconfirmed
 from kernelkb.errors import KbError
 from kernelkb.measure.build.machine_code import find_machine_code
-from kernelkb.model.records.attempt import Attempt, AttemptEvent, AttemptId
-from kernelkb.model.records.history import Measurement, SubjectRecord
-from kernelkb.model.records.measurement import Bench, Build
-from kernelkb.model.records.verdict import is_decided
-from kernelkb.profiles.disassembler import digest_code
-from kernelkb.profiles.static_analysis import count_built_code
+from kernelkb.model.records.history import (
+    Attempt,
+    AttemptEvent,
+    AttemptId,
+    Measurement,
+    SubjectRecord,
+)
+from kernelkb.model.records.measurement import Bench, Build, is_decided
+from kernelkb.profiles.machine_code import count_built_code, digest_code
 from kernelkb.record.measurements.compare import find_noise_reason
 from kernelkb.units import format_duration
 

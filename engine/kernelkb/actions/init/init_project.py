@@ -21,7 +21,7 @@ from kernelkb.actions.kernels.foreign_tasks import make_task_files
 from kernelkb.actions.project.bench_target import validate_machine
 from kernelkb.actions.project.project_files import write_project
 from kernelkb.errors import BadValueError
-from kernelkb.loading.kernel_files import FILL_IN_MARK
+from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.model.base import Name, Record, Target
 from kernelkb.safety.paths import shipped_folder

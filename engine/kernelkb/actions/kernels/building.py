@@ -29,7 +29,7 @@ from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.model.answers.static_facts import StaticReport
 from kernelkb.model.records.measurement import Build
-from kernelkb.profiles.static_analysis import analyse
+from kernelkb.profiles.machine_code import analyse
 
 _NOT_COMPILED = "it is compiled when it is called; kb bench does that, and kb build then reads it"
 

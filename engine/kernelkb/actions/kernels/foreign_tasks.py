@@ -21,8 +21,7 @@ from kernelkb.adapters.kernelbench import convert_kernelbench_task
 from kernelkb.adapters.robust_kbench import convert_robust_kbench, is_robust_kbench
 from kernelkb.adapters.sol_execbench import find_definition
 from kernelkb.errors import BadValueError
-from kernelkb.loading.kernel_files import KernelFiles
-from kernelkb.loading.kernels import KernelFolder, load_kernel_folder
+from kernelkb.loading.kernels import KernelFiles, KernelFolder, load_kernel_folder
 from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.job_specs.candidate_policy import (
     check_candidate_source,

@@ -32,8 +32,14 @@ from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.profile.profile import profile, static_metrics
 from kernelkb.measure.subject import MeasurementSubject
-from kernelkb.model.records.measurement import Bench, Build, Check, Profile
-from kernelkb.model.records.verdict import FailureVerdict, is_wrong
+from kernelkb.model.records.measurement import (
+    Bench,
+    Build,
+    Check,
+    FailureVerdict,
+    Profile,
+    is_wrong,
+)
 
 
 class StepResults(NamedTuple):

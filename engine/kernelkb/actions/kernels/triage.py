@@ -62,9 +62,8 @@ from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.answers.recommendation import KernelAnswer
 from kernelkb.model.answers.triage import FixOutcome, Triage, VariantResult
 from kernelkb.model.base import Target
-from kernelkb.model.records.measurement import Bench, Build, Environment, Profile
+from kernelkb.model.records.measurement import Bench, Build, Environment, Profile, is_undecided
 from kernelkb.model.records.session import Decision, SessionEntry
-from kernelkb.model.records.verdict import is_undecided
 from kernelkb.record.measurements.compare import find_noise_reason, mark_noisy
 from kernelkb.record.sessions import append_entry
 from kernelkb.render.text.answers import print_answer

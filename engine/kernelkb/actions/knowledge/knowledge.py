@@ -12,12 +12,10 @@ from pydantic import BaseModel
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.checks.lint import lint
 from kernelkb.errors import KnowledgeError, Problem, SessionError, UnknownNameError
-from kernelkb.graph.fixes import summarize_measured
+from kernelkb.graph.rows import summarize_measured
 from kernelkb.loading.digest import compute_cache_key
-from kernelkb.loading.fix_code import find_fix_code_problems, read_fix_code
-from kernelkb.loading.kernel_files import FILL_IN_MARK
-from kernelkb.loading.kernels import find_kernel_folders, load_kernel
-from kernelkb.loading.knowledge import load_knowledge
+from kernelkb.loading.kernels import FILL_IN_MARK, find_kernel_folders, load_kernel
+from kernelkb.loading.knowledge import find_fix_code_problems, load_knowledge, read_fix_code
 from kernelkb.model.base import Record
 from kernelkb.model.entries.bottleneck import Bottleneck
 from kernelkb.model.entries.fix import Fix, FixCode

@@ -13,13 +13,14 @@ from zlib import crc32
 
 from kernelkb import __version__
 from kernelkb.commands import COMMANDS, spell_command
-from kernelkb.graph.search import Hit, search
-from kernelkb.graph.search_index import (
+from kernelkb.graph.search import (
     INDEX_SCHEMA,
+    Hit,
     SearchIndex,
     build_search_index,
     dump_search_index,
     parse_search_index,
+    search,
 )
 from kernelkb.loading.digest import compute_cache_key
 from kernelkb.safety.paths import cache_folder, overlay_folder, shipped_folder

@@ -10,7 +10,7 @@ from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.device_facts import add_described_gpu, build_limits, describe_gpu
 from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.decide.rules import CompiledRules, HardwareTables
-from kernelkb.device_math.limits import Limits
+from kernelkb.device_math.occupancy import Limits
 from kernelkb.device_math.parse_size import parse_positive_number
 from kernelkb.errors import BadValueError, UnknownNameError
 
@@ -28,7 +28,7 @@ GIVEN_FACTS = {
     "fp8_tflops": "fp8_tensor_tflops",
     "fp4_tflops": "fp4_tensor_tflops",
 }
-"""What a user may say about a GPU, and the field of ``kernelkb.model.entries.device.Device``."""
+"""What a user may say about a GPU, and the field of ``model.entries.quantities.Device``."""
 
 
 class GpuSpec(NamedTuple):

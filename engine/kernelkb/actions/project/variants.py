@@ -10,8 +10,7 @@ from pathlib import Path
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.errors import BadValueError, KbError, NextStep, UnknownNameError
-from kernelkb.loading.kernel_files import insert_variant
-from kernelkb.loading.kernels import KernelFolder, load_kernel, load_kernel_folder
+from kernelkb.loading.kernels import KernelFolder, insert_variant, load_kernel, load_kernel_folder
 from kernelkb.loading.located import parse_yaml
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.model.base import Name, Record, Slug, Target

@@ -21,7 +21,7 @@ from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.loading.located import Loc, Marks, locate_problem, read_yaml
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.review import AcceptedReview, PatternChange, ReviewPreview
+from kernelkb.model.entries.learned import AcceptedReview, PatternChange, ReviewPreview
 from kernelkb.model.records.session import Session
 from kernelkb.record.sessions import read_session
 from kernelkb.render.text.sessions import NO_REVIEWER, format_review_template

@@ -18,7 +18,7 @@ from kernelkb.actions.sessions.follow_steps import (
 from kernelkb.actions.sessions.sessions import load_session, start_session
 from kernelkb.errors import KbError, NextStep
 from kernelkb.loading.kernels import find_kernel_folder, load_kernel, select_variant
-from kernelkb.model.records.attempt import AttemptEvent
+from kernelkb.model.records.history import AttemptEvent
 from kernelkb.model.records.session import Session
 from kernelkb.record.attempts.store import open_attempts
 from kernelkb.record.attempts.tree import AttemptNode, AttemptTree, describe_way_back, find_stuck

@@ -14,8 +14,13 @@ from kernelkb.actions.sessions.follow_steps import step_to_open
 from kernelkb.errors import BadValueError, KbError, NextStep, SessionError
 from kernelkb.loading.kernels import find_kernel_folder
 from kernelkb.model.base import Record, SessionId
-from kernelkb.model.records.outcome import SessionOutcome
-from kernelkb.model.records.session import PlanKind, Session, SessionEntry, SessionSummary
+from kernelkb.model.records.session import (
+    PlanKind,
+    Session,
+    SessionEntry,
+    SessionOutcome,
+    SessionSummary,
+)
 from kernelkb.record.open_session import (
     clear_open_session,
     find_open_session,

@@ -20,8 +20,14 @@ from kernelkb.cluster.tasks import Task, WorkerDiedError
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import load_kernel_folder, select_variant
 from kernelkb.measure.subject import MeasurementSubject
-from kernelkb.model.records.measurement import Bench, Check
-from kernelkb.model.records.sweep import Sweep, SweepLane, SweepRow, SweepVerdict
+from kernelkb.model.records.measurement import (
+    Bench,
+    Check,
+    Sweep,
+    SweepLane,
+    SweepRow,
+    SweepVerdict,
+)
 from kernelkb.record.open_session import find_open_session_for
 
 

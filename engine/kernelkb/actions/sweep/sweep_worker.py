@@ -41,8 +41,7 @@ from kernelkb.actions.project.bench_target import (
 from kernelkb.actions.sweep.sweep_plan import SweepJob
 from kernelkb.cluster.project_copy import PackedKernel, remove_unused_projects, unpack_kernel
 from kernelkb.errors import KbError
-from kernelkb.loading.kernel_files import KernelFiles
-from kernelkb.loading.kernels import load_kernel_folder, select_variant
+from kernelkb.loading.kernels import KernelFiles, load_kernel_folder, select_variant
 from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.build.commands import LIBRARY_NAME, REPORT_NAME
 from kernelkb.measure.build.folders import LOG_NAME, finish, is_whole, make_unfinished_folder

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import exp, log
 from typing import NamedTuple
 
-from kernelkb.model.records.verdict import TimedVerdict
+from kernelkb.model.records.measurement import TimedVerdict
 
 _RESAMPLES = 2000
 _MIN_EFFECT = 0.01

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kernelkb.measure.bench.statistics import Speedup, paired_speedup
 from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
-from kernelkb.model.records.verdict import TimedVerdict
+from kernelkb.model.records.measurement import TimedVerdict
 
 _MAX_CLOCK_DISAGREEMENT = 0.10
 """Share of a batch that the candidate's clock may leave out."""

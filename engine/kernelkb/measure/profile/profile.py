@@ -23,7 +23,7 @@ from kernelkb.measure.worker.shared.messages.other_jobs import (
 from kernelkb.measure.worker.shared.messages.specs import InputSpec
 from kernelkb.model.kernels.kernel import Variant
 from kernelkb.model.records.measurement import Bench, Build, Loop, Profile
-from kernelkb.profiles.static_analysis import measure_built_code
+from kernelkb.profiles.machine_code import measure_built_code
 
 TIMEOUT_S = 180.0
 _COUNTER_CALLS = 3

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from kernelkb.errors import NextStep
 
 if TYPE_CHECKING:
-    from kernelkb.model.answers.edit_location import ChangePlace
+    from kernelkb.model.answers.source_place import ChangePlace
 
 
 class ToolCommand(NamedTuple):

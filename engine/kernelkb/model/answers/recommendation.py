@@ -11,10 +11,8 @@ from typing import Literal
 
 from typing_extensions import TypedDict  # pydantic takes no typing.TypedDict before Python 3.12
 
-from kernelkb.model.answers.edit_location import ChangePlace
 from kernelkb.model.answers.next_step import Step
-from kernelkb.model.answers.report_facts import LaunchTime, NcuRuleEstimate, SimilarCase
-from kernelkb.model.entries.source_line import LineAnswer
+from kernelkb.model.answers.source_place import ChangePlace, LineAnswer
 
 GateVerdict = Literal["stop", "caution", "continue", "done"]
 Level = Literal["L0", "L1", "L2", "L3", "L4"]
@@ -230,6 +228,40 @@ class PracticalShares(TypedDict):
     dram: float
     """Share of the memory peak that kernels reach."""
     l2: float
+
+
+class LaunchTime(TypedDict):
+    """Which launch of a report, and how long it took under the profiler; null without a report."""
+
+    launch: int
+    duration_us: float | None
+    share: float | None
+    """Of the time of all launches in the report."""
+
+
+class NcuRuleEstimate(TypedDict):
+    """What a rule of Nsight Compute reports about the launch: evidence, not our verdict."""
+
+    rule: str
+    says: str
+    scope: Literal["kernel", "local"] | None
+    """Of the whole kernel, or of one unit of it only; null without an estimate."""
+    removes: float | None
+    """The rule's estimate, as a share of the time of its scope."""
+    speedup: float | None
+    """1 / (1 - removes). Null for a local one, which needs a weight that the rule does not give."""
+
+
+class SimilarCase(TypedDict):
+    """A measured kernel with the same causes and a time budget like this one."""
+
+    kernel: str
+    operation: str
+    device: str
+    bottleneck: str
+    fix: str
+    """What helped it."""
+    speedup: float
 
 
 class Outlook(TypedDict):

@@ -10,7 +10,7 @@ from typing import Literal
 from typing_extensions import TypedDict  # pydantic takes no typing.TypedDict before Python 3.12
 
 from kernelkb.model.answers.recommendation import GateVerdict, PredictedSpeedup
-from kernelkb.model.entries.source_line import LineAnswer
+from kernelkb.model.answers.source_place import LineAnswer
 
 LineFate = Literal["same", "changed", "new", "gone"]
 """same: its text is in both sources, maybe elsewhere. changed: a similar line took its place."""

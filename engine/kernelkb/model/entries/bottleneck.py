@@ -1,14 +1,33 @@
-"""Defines the records of bottlenecks, guards and the conclusions of evidence levels."""
+"""Defines bottlenecks, the conditions and lines that show them, guards, and symptoms in logs."""
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from kernelkb.model.base import EvidenceLevel, Name, Quantity, Record, Slug, Target
-from kernelkb.model.entries.condition import Condition, Op
-from kernelkb.model.entries.source_line import LineEvidence
+
+Op = Literal["<", "<=", ">", ">=", "==", "!="]
+
+LineQuantity = Literal[
+    "samples", "executed", "idle-lanes", "divergent-branches", "sectors", "excess-sectors",
+    "l1-passes", "excess-wavefronts",
+]  # fmt: skip
+"""What can be counted at an instruction, besides stalls.
+
+executed: warps that executed it. idle-lanes: lanes that did not take part. sectors: of 32 bytes of
+global memory; excess: those that a coalesced access of as many bytes would not need. l1-passes:
+through shared memory or L1, of 128 bytes. excess-wavefronts: passes of bank conflicts."""
+Stall = Literal[
+    "stall:barrier", "stall:branch_resolving", "stall:dispatch_stall", "stall:drain",
+    "stall:imc_miss", "stall:lg_throttle", "stall:long_scoreboard", "stall:math_pipe_throttle",
+    "stall:membar", "stall:mio_throttle", "stall:no_instructions", "stall:short_scoreboard",
+    "stall:sleeping", "stall:tex_throttle", "stall:wait",
+]  # fmt: skip
+"""Samples of warps that could not issue, by Nsight Compute's name of the reason."""
 
 Group = Literal[
     "correctness",
@@ -23,6 +42,88 @@ Group = Literal[
     "terminal",
 ]
 """In evaluation order."""
+
+_OLD_KEYS = {"says": "log_patterns", "resembles": "counterexample", "weighs": "explain"}
+
+
+class Comparison(Record):
+    """A comparison of one metric with a number, another quantity, or a threshold."""
+
+    metric: Quantity
+    op: Op
+    value: float | Quantity | None = None
+    threshold: Slug | None = None
+
+    @model_validator(mode="after")
+    def _require_one_limit(self) -> Self:
+        if (self.value is None) == (self.threshold is None):
+            raise ValueError("give exactly one of value and threshold")
+        return self
+
+
+class All(Record):
+    """True if every part is true; false if any part is false; otherwise unknown."""
+
+    all: tuple[Condition, ...] = Field(min_length=1)
+
+
+class Any(Record):
+    """True if any part is true; false if every part is false; otherwise unknown."""
+
+    any: tuple[Condition, ...] = Field(min_length=1)
+
+
+class Not(Record):
+    """The negation of a condition; unknown stays unknown."""
+
+    negated: Condition = Field(alias="not")
+
+
+def _find_condition_tag(value: object) -> str:
+    keys = set(value) if isinstance(value, dict) else {type(value).__name__.lower()}
+    for word in ("all", "any", "not"):
+        if word in keys:
+            return word
+    return "comparison"
+
+
+Condition = Annotated[
+    Annotated[All, Tag("all")]
+    | Annotated[Any, Tag("any")]
+    | Annotated[Not, Tag("not")]
+    | Annotated[Comparison, Tag("comparison")],
+    Discriminator(_find_condition_tag),
+]
+
+for _model in (All, Any, Not):
+    _model.model_rebuild()
+
+
+def iter_comparisons(condition: Condition) -> Iterator[Comparison]:
+    """Yield every comparison of a condition, left to right."""
+    match condition:
+        case All(all=parts) | Any(any=parts):
+            for part in parts:
+                yield from iter_comparisons(part)
+        case Not(negated=inner):
+            yield from iter_comparisons(inner)
+        case Comparison():
+            yield condition
+
+
+class LineEvidence(Record):
+    """What is counted at instructions to find the lines of a bottleneck."""
+
+    count: Literal[LineQuantity, Stall]
+    """What to count."""
+    operations: tuple[str, ...] = ()
+    """Only at these, such as ``LDG`` or ``LDG.E.128``; empty: at all."""
+    without: tuple[str, ...] = ()
+    """Not at operations with one of these modifiers, such as ``"128"``."""
+    producer: bool = False
+    """Whether the cause is the instruction that is waited for, not the one that waits."""
+    of: str
+    """What the share is of, in words: ``the excess sectors``."""
 
 
 class LookAlike(Record):
@@ -119,3 +220,88 @@ class GuardCatalogue(Record):
 
     guards: tuple[Guard, ...] = ()
     levels: tuple[LevelLimits, ...] = ()
+
+
+def _check_regex(pattern: str) -> str:
+    try:
+        compiled = re.compile(pattern, re.MULTILINE)
+    except re.error as error:
+        raise ValueError(f"not a regular expression: {error}") from error
+    if compiled.match(""):
+        raise ValueError("matches an empty log; it must contain at least one word")
+    return pattern
+
+
+Regex = Annotated[str, AfterValidator(_check_regex)]
+"""A regular expression of Python's ``re`` with MULTILINE; named groups are captured."""
+
+
+class CudaError(Record):
+    """One error code of the CUDA runtime and driver."""
+
+    code: int = Field(ge=1)
+    names: tuple[str, ...] = Field(min_length=1)
+    """In ``cudaError_t`` and ``CUresult``."""
+    text: str
+    """What cudaGetErrorString returns."""
+
+
+class Symptom(Record):
+    """One kind of failure: the log lines that show it, its cause and its cure."""
+
+    id: Slug
+    title: str
+    log_patterns: tuple[Regex, ...] = ()
+    """The symptom is found where any of these matches, anywhere in the log."""
+    cuda_errors: tuple[CudaError, ...] = ()
+    """It is also found where a log shows one of these by name, number or text."""
+    fallback: bool = False
+    """Whether it only names a family of errors: it is reported where no other error is found."""
+    severity: Literal["error", "warning"] = "error"
+    """Whether it stops the work, or only costs time or hides a cause; errors are told first."""
+    unless: tuple[Slug, ...] = ()
+    """More specific symptoms: a line that shows one of them does not count for this one."""
+    consequence_of: tuple[Slug, ...] = ()
+    """Symptoms that bring this one about: it is not reported where one of them is found."""
+    cause: str
+    cure: str
+    """What to change."""
+    check: str
+    """How to confirm the cause, or that it is gone."""
+    fixes: tuple[Slug, ...] = ()
+    pattern: Slug | None = None
+    """The pattern that avoids it; None without one."""
+    explain: Literal["shared-memory"] | None = None
+    """A note to compute from the captured values: whether the bytes fit the device."""
+    example: str
+    """An excerpt of a real log, in which the symptom is found."""
+    captures: dict[str, str] = Field(default_factory=dict)
+    """Values of the named groups in the example."""
+    counterexample: str
+    """Similar text of another meaning, in which the symptom must not be found."""
+    sources: tuple[Slug, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _check_finds_something(self) -> Self:
+        if not self.log_patterns and not self.cuda_errors:
+            raise ValueError("needs log_patterns or cuda_errors")
+        return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_old_keys(cls, data: object) -> object:
+        """Read the keys of the earlier release from a project's own files; for one release."""
+        if not isinstance(data, dict) or not data.keys() & _OLD_KEYS.keys():
+            return data
+        return {_OLD_KEYS.get(key, key): value for key, value in data.items()}
+
+
+class SymptomFamily(Record):
+    """One file below ``symptoms/``."""
+
+    family: Literal[
+        "build", "setup", "nvcc", "ptxas", "link", "torch-extension", "triton", "driver", "runtime",
+        "libraries", "nccl", "profilers", "dynamo", "correctness",
+    ]  # fmt: skip
+    """The tool that writes the messages; ``build`` is for a project's own."""
+    symptoms: tuple[Symptom, ...] = Field(min_length=1)

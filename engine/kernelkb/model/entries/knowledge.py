@@ -5,17 +5,22 @@ from __future__ import annotations
 from pydantic import Field
 
 from kernelkb.model.base import Record
-from kernelkb.model.entries.bottleneck import Bottleneck, GuardCatalogue
-from kernelkb.model.entries.device import DeviceCatalogue
-from kernelkb.model.entries.effect import EffectCatalogue, LibraryCatalogue
-from kernelkb.model.entries.fix import FixFamily
-from kernelkb.model.entries.learned import LearnedCatalogue, MeasuredCatalogue
-from kernelkb.model.entries.metric import MetricCatalogue
-from kernelkb.model.entries.review import AcceptedReview, KnowledgeChange
-from kernelkb.model.entries.symptom import SymptomFamily
-from kernelkb.model.entries.threshold import Bibliography, Calibration, ThresholdCatalogue
-from kernelkb.model.entries.tree import Tree
-from kernelkb.model.entries.workflow import Pattern, Workflow
+from kernelkb.model.entries.bottleneck import Bottleneck, GuardCatalogue, SymptomFamily
+from kernelkb.model.entries.fix import EffectCatalogue, FixFamily, LibraryCatalogue
+from kernelkb.model.entries.learned import (
+    AcceptedReview,
+    KnowledgeChange,
+    LearnedCatalogue,
+    MeasuredCatalogue,
+)
+from kernelkb.model.entries.quantities import (
+    Bibliography,
+    Calibration,
+    DeviceCatalogue,
+    MetricCatalogue,
+    ThresholdCatalogue,
+)
+from kernelkb.model.entries.workflow import Pattern, Tree, Workflow
 
 
 class OtherNames(Record):

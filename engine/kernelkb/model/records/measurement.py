@@ -1,13 +1,18 @@
-"""Defines the results of environment, build, check, bench and profile of one variant."""
+"""Defines the results of environment, build, check, bench and profile, the verdict, and sweeps."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import AwareDatetime, Field
 
 from kernelkb.model.base import Name, Record, Slug, Target
-from kernelkb.model.records.verdict import FailureVerdict, Verdict, is_failure
+
+FailureVerdict = Literal["incorrect", "invalid"]
+TimedVerdict = Literal["faster", "slower", "inconclusive"]
+Verdict = Literal["faster", "slower", "inconclusive", "incorrect", "invalid"]
+"""incorrect: the answers are wrong. invalid: it could not be timed, or the times are not its
+own. inconclusive: right, and the interval of the speedup contains 1, or the times are doubtful."""
 
 Status = Literal["ok", "warning", "failure"]
 
@@ -21,6 +26,55 @@ DISTURBANCE_TEXT: dict[Disturbance, str] = {
     "unsteady-times": "its times varied widely; measure again when the machine is idle",
 }
 """What happened and the cure; the warnings of the bench hold the counts."""
+
+SweepVerdict = Verdict | Literal["correct", "not-run"]
+"""``correct``: checked and not to be timed. ``not-run``: nothing is known of the kernel, since the
+worker lacks something, the kernel.yaml is wrong or the reference fails."""
+
+RunStatus = Literal[
+    "correct",
+    "incorrect",
+    "crashed",
+    "timed-out",
+    "out-of-memory",
+    "limit-exceeded",
+    "unloadable",
+    "kernel-error",
+]
+Precision = Literal["fp32", "tf32", "bf16-products", "bf16", "fp16"]
+"""How fp32 arithmetic is done, most exact first. fp32: as IEEE 754 says. tf32: products of matrices
+and convolutions in TF32. bf16-products: the same in bf16, on CPUs with such instructions. bf16 and
+fp16: weights and inputs are converted, and outputs back."""
+
+
+def is_valid(verdict: Verdict | str | None) -> bool:
+    """Return whether the answers are right and the times count; False without a verdict."""
+    return verdict in get_args(TimedVerdict)
+
+
+def is_decided(verdict: Verdict | str | None) -> bool:
+    """Return whether a bench says which one is faster: the candidate or its baseline."""
+    return is_valid(verdict) and not is_undecided(verdict)
+
+
+def is_undecided(verdict: Verdict | str | None) -> bool:
+    """Return whether the times count, and do not say which one is faster."""
+    return verdict == "inconclusive"
+
+
+def is_failure(verdict: Verdict | str | None) -> bool:
+    """Return whether something is to be corrected before it can be timed."""
+    return verdict in get_args(FailureVerdict)
+
+
+def is_wrong(verdict: Verdict | str | None) -> bool:
+    """Return whether the answers are wrong."""
+    return verdict == "incorrect"
+
+
+def may_be_noise(verdict: Verdict | str | None) -> bool:
+    """Return whether other work on the machine can have made this verdict: all but a gain."""
+    return is_valid(verdict) and verdict != "faster"
 
 
 class EnvironmentLine(Record):
@@ -173,18 +227,6 @@ class CheckedCase(Record):
     why: str | None = None
 
 
-RunStatus = Literal[
-    "correct",
-    "incorrect",
-    "crashed",
-    "timed-out",
-    "out-of-memory",
-    "limit-exceeded",
-    "unloadable",
-    "kernel-error",
-]
-
-
 class Check(Record):
     """Whether the outputs of a variant match the reference, compared in the judge process."""
 
@@ -309,12 +351,6 @@ class Profile(Record):
     seconds: float
 
 
-Precision = Literal["fp32", "tf32", "bf16-products", "bf16", "fp16"]
-"""How fp32 arithmetic is done, most exact first. fp32: as IEEE 754 says. tf32: products of matrices
-and convolutions in TF32. bf16-products: the same in bf16, on CPUs with such instructions. bf16 and
-fp16: weights and inputs are converted, and outputs back."""
-
-
 class Accuracy(Record):
     """Errors against the fp64 reference, and at which precision the baseline computed.
 
@@ -379,3 +415,55 @@ class ResourceUse(Record):
     importing torch, save what was done beside the check. load: loading the code and its first
     calls. baselines: choosing the baseline and the batch size. timing: the timed pairs. checks:
     comparing their outputs. energy and memory: measuring them."""
+
+
+class SweepRow(Record):
+    """What came out for one variant of one kernel, or for one task."""
+
+    kernel: str
+    """The kernel's id; for a task the name of its file."""
+    variant: Slug | None
+    target: Target | None
+    verdict: SweepVerdict
+    detail: str | None = None
+    """Why it was not timed, or is wrong."""
+    cure: str | None = None
+    device: str | None = None
+    """Name of the GPU or CPU; None where it did not come to a device."""
+    lane: str | None = None
+    """The worker: its host, a slash, the UUID of its device."""
+    seconds: float = 0.0
+    """On the lane, waiting for the device included."""
+    check: Check | None = None
+    bench: Bench | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is wrong, could not be timed, or nothing is known of it."""
+        return is_failure(self.verdict) or self.verdict == "not-run"
+
+
+class SweepLane(Record):
+    """What one lane did."""
+
+    lane: str
+    """Its host, a slash, the UUID of its device."""
+    model: str
+    judged_count: int
+    busy_share: float | None
+    """Share of the time from its first kernel to its last in which it did not wait for work or for
+    its device, 0 to 1; None where it judged nothing."""
+
+
+class Sweep(Record):
+    """Every row, sorted by name, and the lanes."""
+
+    rows: tuple[SweepRow, ...]
+    left_out: dict[str, str]
+    """Kernels without such a variant, target or workload, and tasks without a candidate: why."""
+    not_judged_count: int = 0
+    """Variants that an interrupt kept from being judged."""
+    lanes: tuple[SweepLane, ...]
+    counts: dict[str, int] = Field(default_factory=dict)
+    """Count of rows by verdict."""
+    seconds: float

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from kernelkb.errors import DatabaseError
 from kernelkb.model.base import Record
-from kernelkb.model.records.attempt import Attempt, AttemptEvent, AttemptId, FileDigest
-from kernelkb.model.records.verdict import is_valid
+from kernelkb.model.records.history import Attempt, AttemptEvent, AttemptId, FileDigest
+from kernelkb.model.records.measurement import is_valid
 from kernelkb.record.measurements.identity import canonical_json, digest
 from kernelkb.record.measurements.rows import to_microseconds
 

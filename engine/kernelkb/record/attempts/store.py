@@ -12,7 +12,7 @@ from typing import Any, Self
 from sqlalchemy import ColumnElement, Engine, Select, desc, func, literal, select
 
 from kernelkb.errors import BadValueError, UnknownNameError
-from kernelkb.model.records.attempt import Attempt, AttemptEvent, AttemptId, EventKind, FileDigest
+from kernelkb.model.records.history import Attempt, AttemptEvent, AttemptId, EventKind, FileDigest
 from kernelkb.record.attempts.rows import (
     attempt_row,
     event_row,

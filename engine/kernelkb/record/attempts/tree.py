@@ -10,9 +10,14 @@ from typing import Literal, NamedTuple
 
 from kernelkb.errors import NextStep
 from kernelkb.model.answers.report_comparison import ReportComparison
-from kernelkb.model.records.attempt import Attempt, AttemptEvent, AttemptId, ChangeOutcome
-from kernelkb.model.records.history import PairwiseComparison
-from kernelkb.model.records.verdict import is_valid
+from kernelkb.model.records.history import (
+    Attempt,
+    AttemptEvent,
+    AttemptId,
+    ChangeOutcome,
+    PairwiseComparison,
+)
+from kernelkb.model.records.measurement import is_valid
 
 _TIE = 1.005
 """Times this near are equal: of them the first attempt is the best (judgement)."""

@@ -15,9 +15,8 @@ from typing import Any, Literal, NamedTuple
 from pydantic import ValidationError
 
 from kernelkb.errors import BadValueError, KbError
-from kernelkb.model.records.attempt import AttemptTransfer
-from kernelkb.model.records.history import Measurement, Promotion
-from kernelkb.model.records.verdict import is_failure, is_wrong
+from kernelkb.model.records.history import AttemptTransfer, Measurement, Promotion
+from kernelkb.model.records.measurement import is_failure, is_wrong
 from kernelkb.record.attempts.rows import identify_attempt, identify_event, unpack_file
 from kernelkb.record.attempts.store import AttemptStore
 from kernelkb.record.measurements.identity import is_intact

@@ -10,8 +10,7 @@ from math import exp, log
 from typing import NamedTuple
 
 from kernelkb.model.records.history import Measurement, PairwiseComparison
-from kernelkb.model.records.measurement import DISTURBANCE_TEXT, Bench
-from kernelkb.model.records.verdict import is_valid, may_be_noise
+from kernelkb.model.records.measurement import DISTURBANCE_TEXT, Bench, is_valid, may_be_noise
 from kernelkb.record.legacy_text import find_disturbance
 
 _RESAMPLES = 2000

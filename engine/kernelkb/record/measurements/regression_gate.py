@@ -26,7 +26,7 @@ from kernelkb.model.records.history import (
     PromotionScope,
     RegressionResult,
 )
-from kernelkb.model.records.verdict import is_valid, is_wrong
+from kernelkb.model.records.measurement import is_valid, is_wrong
 from kernelkb.record.measurements.compare import compute_comparison, no_timing_reason
 from kernelkb.record.measurements.rows import IMPORTED_STATUS
 from kernelkb.record.measurements.store import Store

@@ -19,7 +19,7 @@ from kernelkb.model.records.history import (
     PromotionScope,
     SubjectRecord,
 )
-from kernelkb.model.records.verdict import is_valid
+from kernelkb.model.records.measurement import is_valid
 from kernelkb.record.measurements.identity import canonical_json, digest
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -10,13 +10,11 @@ import yaml
 
 from kernelkb.graph.picture import Box, Picture, build_tree_picture
 from kernelkb.model.base import Record
-from kernelkb.model.entries.bottleneck import Bottleneck
-from kernelkb.model.entries.condition import All, Any, Comparison, Condition
-from kernelkb.model.entries.device import Device
+from kernelkb.model.entries.bottleneck import All, Any, Bottleneck, Comparison, Condition
 from kernelkb.model.entries.fix import Fix, FixCode
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.tree import Tree
-from kernelkb.model.entries.workflow import Pattern
+from kernelkb.model.entries.quantities import Device
+from kernelkb.model.entries.workflow import Pattern, Tree
 
 ThresholdValues = Mapping[str, float]
 """Maps a threshold's id to its value."""

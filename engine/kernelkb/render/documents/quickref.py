@@ -8,12 +8,11 @@ from itertools import zip_longest
 from typing import NamedTuple, get_args
 
 from kernelkb.decide.gates import PERFORMANCE_GATE
-from kernelkb.model.entries.bottleneck import Group
-from kernelkb.model.entries.device import Architecture, Device
+from kernelkb.model.entries.bottleneck import Group, Symptom
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.learned import LearnedCatalogue
-from kernelkb.model.entries.symptom import Symptom
-from kernelkb.model.entries.tree import Tree
+from kernelkb.model.entries.quantities import Architecture, Device
+from kernelkb.model.entries.workflow import Tree
 from kernelkb.render.documents.entries import abbreviate_condition, describe_condition
 
 COMMANDS = (

@@ -18,9 +18,13 @@ from kernelkb.safety.untrusted_text import sanitize_text
 from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
-    from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer, Measure
-    from kernelkb.model.answers.report_facts import NcuRuleEstimate
-    from kernelkb.model.entries.source_line import SourceLine
+    from kernelkb.model.answers.recommendation import (
+        Diagnosis,
+        KernelAnswer,
+        Measure,
+        NcuRuleEstimate,
+    )
+    from kernelkb.model.answers.source_place import SourceLine
     from kernelkb.render.html.report_data import (
         KernelCode,
         KernelSection,

@@ -18,7 +18,6 @@ from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
     from kernelkb.decide.symptoms import FirstError, LogExtent, SymptomMatch
-    from kernelkb.model.answers.edit_location import ChangePlace
     from kernelkb.model.answers.next_step import Step
     from kernelkb.model.answers.recommendation import (
         Advice,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         KernelFindings,
         LearnedFrom,
         Measure,
+        NcuRuleEstimate,
         PredictedSpeedup,
         PrintedAnswer,
         PrintedRecommendation,
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
         Recommendation,
         Suppressed,
     )
-    from kernelkb.model.answers.report_facts import NcuRuleEstimate
-    from kernelkb.model.entries.source_line import CodePlace, LineAnswer, SourceLine
+    from kernelkb.model.answers.source_place import ChangePlace, CodePlace, LineAnswer, SourceLine
 
 _MAX_TEXT_CHARS = 96
 _WAITING = {

@@ -9,7 +9,7 @@ from kernelkb.render.text.reports import format_report_comparison
 from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
-    from kernelkb.model.records.attempt import AttemptId, ChangeOutcome
+    from kernelkb.model.records.history import AttemptId, ChangeOutcome
     from kernelkb.record.attempts.tree import (
         AttemptDifference,
         AttemptLog,

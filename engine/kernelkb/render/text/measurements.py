@@ -21,9 +21,11 @@ from kernelkb.model.records.measurement import (
     PracticalPeaks,
     Profile,
     ResourceUse,
+    Sweep,
+    SweepLane,
+    SweepRow,
+    may_be_noise,
 )
-from kernelkb.model.records.sweep import Sweep, SweepLane, SweepRow
-from kernelkb.model.records.verdict import may_be_noise
 from kernelkb.safety.untrusted_text import quote_excerpt
 from kernelkb.units import format_duration
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
         ReportComparison,
         SourcePoint,
     )
+    from kernelkb.model.answers.source_place import LineAnswer
     from kernelkb.model.answers.static_facts import KernelFacts, StaticFact, StaticReport
-    from kernelkb.model.entries.source_line import LineAnswer
 
 _HEADER = ("kernel", "time", "share", "cause", "line", "gain", "at most")
 _MIN_NAME_CHARS = 12

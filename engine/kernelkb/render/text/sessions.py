@@ -7,13 +7,32 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from itertools import groupby
 
-from kernelkb.model.entries.bottleneck import Bottleneck
-from kernelkb.model.entries.condition import All, Any, Comparison, Not, iter_comparisons
+from kernelkb.model.entries.bottleneck import (
+    All,
+    Any,
+    Bottleneck,
+    Comparison,
+    Not,
+    iter_comparisons,
+)
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.learned import PRIOR_SHARE, LearnedCatalogue, LearnedFix, LearnedPhase
-from kernelkb.model.entries.review import Review, ReviewPreview
-from kernelkb.model.records.outcome import AchievedSpeedup, PhaseOutcome, SessionOutcome
-from kernelkb.model.records.session import Decision, Session, SessionEntry, SessionSummary
+from kernelkb.model.entries.learned import (
+    PRIOR_SHARE,
+    LearnedCatalogue,
+    LearnedFix,
+    LearnedPhase,
+    Review,
+    ReviewPreview,
+)
+from kernelkb.model.records.session import (
+    AchievedSpeedup,
+    Decision,
+    PhaseOutcome,
+    Session,
+    SessionEntry,
+    SessionOutcome,
+    SessionSummary,
+)
 from kernelkb.record.decisions import format_decision_outcome
 from kernelkb.record.learned_diff import LearnedChange
 from kernelkb.record.pattern_candidates import PatternCandidate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from kernelkb.loading.kernel_files import FILL_IN_MARK
+from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.model.kernels.languages import choose_compiled_language
 from kernelkb.scaffold.c.call_plan import CallPlan, plan_call
 from kernelkb.scaffold.c.source_facts import read_facts

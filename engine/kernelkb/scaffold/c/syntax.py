@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.loading.kernel_files import FILL_IN_MARK
+from kernelkb.loading.kernels import FILL_IN_MARK
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from kernelkb.loading.kernel_files import FILL_IN_MARK
+from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.languages import choose_compiled_language
 from kernelkb.scaffold.c.c_source import complete_function

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from kernelkb.loading.kernel_files import FILL_IN_MARK, to_snake_case
+from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.languages import LanguageName
 from kernelkb.scaffold.draft.call_signature import Parameter

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from kernelkb.loading.kernel_files import dump_kernel_yaml
+from kernelkb.loading.kernels import dump_kernel_yaml
 from kernelkb.scaffold.observed.observed_code import ENTRY
 from kernelkb.scaffold.observed.observed_shapes import ArrayPlan, NumberPlan, ObservedPlan, Size
 

@@ -27,7 +27,7 @@ from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.model.base import Target
 from kernelkb.model.records.measurement import Bench, Build, Machine
-from kernelkb.profiles.disassembler import digest_code
+from kernelkb.profiles.machine_code import digest_code
 from kernelkb.tune.confirm import judge_configuration
 
 

@@ -14,7 +14,7 @@ from kernelkb.measure.bench.trials import TrialProcess
 from kernelkb.measure.build.build import build
 from kernelkb.measure.build.machine_code import find_machine_code
 from kernelkb.measure.machine.device_lock import lock_device
-from kernelkb.profiles.disassembler import digest_code
+from kernelkb.profiles.machine_code import digest_code
 from kernelkb.tune.lanes.lane_use import LaneUse
 from kernelkb.tune.lanes.search_loop import BuildEnded, DeviceSearch, TrialsEnded, Tried
 from kernelkb.tune.lanes.trial_recorder import BuiltConfiguration
