@@ -207,6 +207,7 @@ def test_a_kernel_that_does_not_compile_is_exit_1_with_the_cure(project, capsys,
     assert "fix naive.cpp" in out
 
 
+@pytest.mark.slow
 def test_a_hang_is_ended_after_the_time_that_was_given(project, capsys):
     make_broken_kernel(project, "endless")
 

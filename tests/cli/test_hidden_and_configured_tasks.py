@@ -159,6 +159,7 @@ def forward_fn(x, weight, eps):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -155,6 +155,7 @@ def test_other_kinds_get_a_draft_of_their_own(repository, name, text, language, 
     assert binding in written
 
 
+@pytest.mark.slow
 def test_a_pair_of_kernelbench_needs_nothing_filled_in_and_works_from_any_folder(
     repository, monkeypatch, capsys
 ):

@@ -204,6 +204,7 @@ def test_a_threshold_can_be_another_on_one_device(review_project, capsys):
     assert "on l4 reviewed by Ada in 2026-11-21-add, before 17" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "value", "matches"), [("only_if", 0.3, False), ("also_if", 0.95, True)]
 )
@@ -236,6 +237,7 @@ FIXES = next(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("move", "fix", "order"),
     [

@@ -74,6 +74,7 @@ def write_solution(tmp_path, solution):
     return tmp_path / "solution.json"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "verdicts"),
     [

@@ -77,6 +77,7 @@ def test_a_kernelbench_candidate_gets_its_verdict(project, tmp_path, how):
     assert found.cure or found.verdict not in ("incorrect", "invalid")
 
 
+@pytest.mark.slow
 @pytest.mark.defends(
     "H16",
     attack="a trivial task: the output is constant, or an input has no effect",
@@ -279,6 +280,7 @@ HONEST_TASKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", mark_slow(HONEST_TASKS, HONEST_TASKS.keys() - {"several outputs"}))
 def test_honest_candidates_of_ordinary_tasks_are_correct(project, tmp_path, how):
     init, names, body, inputs = HONEST_TASKS[how]

@@ -40,6 +40,7 @@ def read_entries(project):
     return read_session(name, project / "sessions").entries
 
 
+@pytest.mark.slow
 def test_the_naive_variants_advice_is_followed_and_both_are_reported(softmax_project, capsys):
     code = main(["triage", "row_softmax", "--target", "cpu", "--json"])
     found = Triage.model_validate_json(capsys.readouterr().out)
@@ -139,7 +140,7 @@ def test_the_open_session_gets_it_unless_it_is_about_another_kernel(project, ker
     ("how", "last", "text"),
     [
         ("does-not-compile", "build", "naive.cpp:7:"),
-        ("segfault", "check", "SIGSEGV"),
+        pytest.param("segfault", "check", "SIGSEGV", marks=pytest.mark.slow),
         ("zeros", "check", "are wrong"),
     ],
 )

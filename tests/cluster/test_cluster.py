@@ -447,6 +447,7 @@ def test_other_texts_are_refused(text):
         parse_workers(text)
 
 
+@pytest.mark.slow
 def test_another_host_needs_an_address_to_listen_on():
     with pytest.raises(BadValueError, match="--listen"), open_cluster(parse_workers("ssh:node1")):
         pass

@@ -273,6 +273,7 @@ def build_then_judge(project, monkeypatch, tmp_path, **changes):
     return ahead, sweep_worker.judge(planned.packed, planned.job, ahead)
 
 
+@pytest.mark.slow
 def test_a_lane_uses_the_build_of_another_host_and_records_nothing(project, monkeypatch, tmp_path):
     write_kernel(project, "good")
     ahead, judged = build_then_judge(project, monkeypatch, tmp_path, host="elsewhere")
@@ -288,7 +289,14 @@ def test_a_lane_uses_the_build_of_another_host_and_records_nothing(project, monk
     assert not (project / ".kb").exists()
 
 
-@pytest.mark.parametrize("changes", [{}, {"host": "elsewhere"}, {"toolchain": ("other",)}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({}, marks=pytest.mark.slow),
+        {"host": "elsewhere"},
+        pytest.param({"toolchain": ("other",)}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_failed_build_counts_on_its_own_host_only(project, monkeypatch, tmp_path, changes):
     write_kernel(project, "broken", "broken")
     ahead, judged = build_then_judge(project, monkeypatch, tmp_path, **changes)

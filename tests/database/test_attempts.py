@@ -182,6 +182,7 @@ def _make_fields(number):
     return {"kernel": "scale", "variant": "naive", "target": "cuda", "files": files, "at": START}
 
 
+@pytest.mark.slow
 def test_after_kills_every_state_comes_back_and_the_tree_is_whole(address, tmp_path):
     context, draw = get_context("spawn"), random.Random(0)
     kills = 0

@@ -60,6 +60,7 @@ def limit_file_size():
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, resource.RLIM_INFINITY))
 
 
+@pytest.mark.slow
 def test_a_full_disk_of_the_server_is_reported_and_loses_nothing(tmp_path, bin_folder):
     draw = random.Random(0)
     kept, why = [], ""

@@ -135,6 +135,7 @@ HONEST_BODIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how", mark_slow(HONEST_BODIES, HONEST_BODIES.keys() - {"three output buffers in turn"})
 )
@@ -293,6 +294,7 @@ WRONG_AT_TIMES_BODIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how",
     mark_slow(

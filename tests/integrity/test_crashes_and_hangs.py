@@ -36,6 +36,7 @@ GPU_FAILURES = {
 ENDLESS_KERNEL = "__global__ void endless(volatile float* y) { while (y[0] != 12345.0f) {} }\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", mark_slow(CPU_FAILURES, CPU_FAILURES.keys() - {"aborts"}))
 def test_an_end_while_it_is_timed_is_a_status(project, how):
     what, word = CPU_FAILURES[how]

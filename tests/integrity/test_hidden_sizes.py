@@ -93,6 +93,7 @@ def test_a_kernel_that_is_wrong_for_other_sizes_is_incorrect(project):
     assert "drawn by the judge" in found.detail
 
 
+@pytest.mark.slow
 def test_a_kernel_that_refuses_other_sizes_is_correct_with_a_note(project):
     refuse = "  if (cols != 33 && cols != 256 && cols != 1024 && cols != 4096) return 1;\n"
     found = check_variant(write_attack(project, refuse + HONEST_BODY), target="cpu")

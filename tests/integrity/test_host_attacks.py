@@ -211,7 +211,6 @@ def test_integer_inputs_change_before_each_batch(project, inputs):
         TIMING_ATTACKS.keys()
         - {
             "H4 right while it is checked, not while it is timed",
-            "H7 a thread does the work later",
         },
     ),
 )
@@ -245,8 +244,6 @@ def test_timing_attacks_are_incorrect_or_invalid(project, how):
         CHECK_ATTACKS,
         CHECK_ATTACKS.keys()
         - {
-            "H14 its inputs are zeroed, so that the reference agrees",
-            "H18 beyond its array",
             "H19 half the digits",
         },
     ),
@@ -281,8 +278,7 @@ def test_incorrect_kernels_fail_the_check(project, how):
     "how",
     mark_slow(
         PYTHON_ATTACKS,
-        PYTHON_ATTACKS.keys()
-        - {"H8 a lazy tensor", "H12 the expected output, found among all objects"},
+        PYTHON_ATTACKS.keys() - {"H12 the expected output, found among all objects"},
     ),
 )
 def test_python_attacks_fail_the_check(project, how):

@@ -487,6 +487,7 @@ def test_unknown_overhead_is_never_a_gain():
     assert found.verdict == "inconclusive"
 
 
+@pytest.mark.slow
 def test_3_percent_are_detected_under_2_percent_noise():
     verdicts = [
         make_verdict(

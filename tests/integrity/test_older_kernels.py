@@ -58,6 +58,7 @@ def write_cpp(project, body, *headers):
     return name
 
 
+@pytest.mark.slow
 @pytest.mark.defends(
     "P1",
     attack="signals, priorities, cores or limits of the judge and its rivals, by any system call",

@@ -120,6 +120,7 @@ def test_a_candidate_without_the_weights_is_incorrect_and_the_cure_names_one(pro
     assert "no counterpart of the parameter scale" in found.cure
 
 
+@pytest.mark.slow
 def test_a_candidate_that_holds_the_weights_by_other_names_is_correct(project):
     init = "norm = nn.LayerNorm(48)\nself.w, self.b = norm.weight, norm.bias\n"
     init += "self.s = nn.Parameter(torch.ones(48))"

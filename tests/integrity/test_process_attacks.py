@@ -46,6 +46,7 @@ def add_headers(project, name, *headers):
     return name
 
 
+@pytest.mark.slow
 def test_batching_all_calls_is_detected_by_single_calls(project):
     name = add_headers(project, write_attack(project, BATCHING_BODY), "algorithm", "ctime")
     found = bench_variant(name, target="cpu", options=BenchOptions(budget_s=1.0))

@@ -129,6 +129,7 @@ def test_the_runner_process_loads_no_module_of_the_judge(project):
     assert checked.status == "correct", checked.detail
 
 
+@pytest.mark.slow
 def test_garbage_after_an_answer_is_a_candidate_error(project):
     body = (
         TAKEOVER_HEAD
@@ -327,6 +328,7 @@ def test_attacks_on_the_judge_do_not_break_it(project, body):
     assert "returned 66" not in (found.detail or "")
 
 
+@pytest.mark.slow
 def test_error_text_of_a_candidate_has_no_control_characters(project):
     body = """
 def softmax(x):

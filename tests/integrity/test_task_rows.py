@@ -10,6 +10,7 @@ def check(project, body, init="pass"):
     return check_task(project, TASK, make_module("ModelNew", body, init))
 
 
+@pytest.mark.slow
 def test_a_candidate_for_any_number_of_rows_is_told_so(project):
     found = check(
         project, "e = (x - x.amax(-1, keepdim=True)).exp()\nreturn e / e.sum(-1, keepdim=True)"
@@ -20,6 +21,7 @@ def test_a_candidate_for_any_number_of_rows_is_told_so(project):
     assert found.notes == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "word"),
     [

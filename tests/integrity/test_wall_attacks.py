@@ -139,6 +139,7 @@ def softmax(x):
 """
 
 
+@pytest.mark.slow
 def test_a_python_candidate_starts_compilers_without_clone3(project):
     name = write_attack(project, FORKING_CANDIDATE, python=True, returns=True)
     found = check_variant(name, target="cpu")
@@ -160,6 +161,7 @@ OPENMP_BODY = """
 """
 
 
+@pytest.mark.slow
 def test_openmp_binds_its_threads_to_cores_inside_the_sandbox(project):
     name = write_attack(project, OPENMP_BODY)
     folder = project / "kernels" / name
@@ -185,6 +187,7 @@ LOCKING_BODY = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.defends(
     "P5",
     attack="a lock on the project's records",
@@ -274,6 +277,7 @@ def softmax(x):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.defends(
     "P4",
     attack=(

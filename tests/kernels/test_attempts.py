@@ -62,6 +62,7 @@ def test_each_state_is_kept_with_the_one_before(source):
     assert tree.nodes[second.attempt].attempt.said == "a comment"
 
 
+@pytest.mark.slow
 def test_who_takes_a_change_back_by_hand_starts_a_branch(source):
     whole = source.read_text()
     first = build(source)

@@ -69,6 +69,7 @@ def test_a_correct_candidate_is_timed_and_every_second_counts_once(project, scra
     assert not find_processes(f"{scratch}/kernelkb-")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "status"),
     [

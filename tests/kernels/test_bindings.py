@@ -26,6 +26,7 @@ def bindings_project(tmp_path_factory):
     shutil.rmtree(root, ignore_errors=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "variant",
     # "extension" compiles for a minute: it includes all of torch's headers.
@@ -58,6 +59,7 @@ def test_every_binding_is_checked_and_timed_on_a_gpu(bindings_project, monkeypat
     assert found.timing == "graph"
 
 
+@pytest.mark.slow
 def test_of_a_kernel_that_is_compiled_when_it_runs_the_code_is_read_then(
     bindings_project, monkeypatch, tmp_path
 ):

@@ -143,6 +143,7 @@ def build_in_process(folder, cache):
     return build_variant("broken", target="cpu").library
 
 
+@pytest.mark.slow
 def test_builders_at_the_same_time_get_the_same_library(project, tmp_path):
     make_broken_kernel(project, "right")
     with multiprocessing.get_context("spawn").Pool(2) as pool:

@@ -24,7 +24,10 @@ def flip(file):
     file.write_bytes(body)
 
 
-@pytest.mark.parametrize("damage", [cut, empty, flip, os.unlink])
+@pytest.mark.parametrize(
+    "damage",
+    [flip, *(pytest.param(one, marks=pytest.mark.slow) for one in (cut, empty, os.unlink))],
+)
 @pytest.mark.parametrize("name", ["kernel.so", "build.log", "sealed.json"])
 def test_a_damaged_build_is_built_anew(project, damage, name):
     make_broken_kernel(project, "right")

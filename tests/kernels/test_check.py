@@ -40,8 +40,13 @@ def check_broken_kernel(project, how, timeout_s=60.0):
         ),
         pytest.param("nan", "incorrect", "NaN or were never written", marks=pytest.mark.slow),
         ("input-changed", "incorrect", "changed its input x"),
-        ("scratch-assumed-zero", "incorrect", "of the elements are wrong"),
-        ("odd-columns", "incorrect", "cols=33"),
+        pytest.param(
+            "scratch-assumed-zero",
+            "incorrect",
+            "of the elements are wrong",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param("odd-columns", "incorrect", "cols=33", marks=pytest.mark.slow),
         ("code-7", "kernel-error", "returned 7"),
         ("segfault", "crashed", "SIGSEGV on rows=1 cols=1"),
         pytest.param("abort", "crashed", "SIGABRT", marks=pytest.mark.slow),
@@ -63,6 +68,7 @@ def test_the_process_of_a_c_function_loads_no_torch(project):
     assert found.status == "correct", found.detail
 
 
+@pytest.mark.slow
 def test_an_endless_loop_is_ended(project):
     found = check_broken_kernel(project, "endless", timeout_s=4.0)
 
@@ -153,6 +159,7 @@ def test_the_fields_of_a_bench_are_consistent_and_follow_from_its_samples(projec
     assert "samples" not in found.model_dump()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "why"),
     [

@@ -327,6 +327,7 @@ def test_calls_that_lose_digits_only_when_timed_admit_more_rivals(make_reference
     assert log.make_report()["base_error"] == pytest.approx(EXACT[0], rel=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "product",
     [
@@ -395,6 +396,7 @@ def test_a_product_that_cuts_digits_off_passes_hidden_inputs_where_precision_is_
     assert found.verdict in ("slower", "inconclusive"), found.detail
 
 
+@pytest.mark.slow
 def test_a_task_of_tf32_holds_the_baseline_to_it_too(project, tmp_path):
     paths = write_task(tmp_path, IN_TF32)
     found = bench_task(
@@ -544,7 +546,7 @@ PRODUCT_TASK = make_task("return a @ b", "[torch.randn(64, 96), torch.randn(96, 
     ("body", "is_told"),
     [
         ("return self.shorten(a) @ self.shorten(b)", True),
-        ("return (a @ b) * 1.02", False),
+        pytest.param("return (a @ b) * 1.02", False, marks=pytest.mark.slow),
         pytest.param("return a @ b + torch.eye(64, 48)", False, marks=pytest.mark.slow),
     ],
 )

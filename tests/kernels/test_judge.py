@@ -110,7 +110,14 @@ def test_where_memory_forbids_fp64_the_oracle_is_fp32(expected):
         "an element matches by atol + rtol·abs(reference), with a share that must match and a cap"
     ),
 )
-@pytest.mark.parametrize(("rows", "count"), [(1, 150), (3, 60), (64, 15)])
+@pytest.mark.parametrize(
+    ("rows", "count"),
+    [
+        pytest.param(1, 150, marks=pytest.mark.slow),
+        (3, 60),
+        pytest.param(64, 15, marks=pytest.mark.slow),
+    ],
+)
 def test_few_sums_may_cancel_and_an_honest_one_still_passes(expected, rows, count):
     draws = [draw_inputs(rows, seed) for seed in range(count)]
     found = [

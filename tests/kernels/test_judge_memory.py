@@ -148,6 +148,7 @@ def check_with(folder, task, body, times):
     return check(subject, built, workloads=[workload], free_bytes=free_bytes)
 
 
+@pytest.mark.slow
 def test_with_little_memory_a_check_says_what_it_gave_up(project):
     found = check_with(project, GELU, "return F.gelu(x)", 2.5)
     notes = "\n".join(found.notes)
@@ -167,6 +168,7 @@ def test_with_much_memory_a_check_gives_nothing_up(project):
     assert not found.notes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", mark_slow([2.2, 3.2, 6], [3.2, 6]))
 @pytest.mark.parametrize(
     "body", ["return x", "y = F.gelu(x); y[63, 4095] += 1; return y", "return F.gelu(x.half())"]
@@ -177,6 +179,7 @@ def test_with_little_memory_a_wrong_answer_is_incorrect(project, times, body):
     assert found.status in ("incorrect", "kernel-error")
 
 
+@pytest.mark.slow
 def test_what_is_run_at_once_is_judged_in_fp32_where_fp64_does_not_fit(project):
     right = check_with(project, CENTRED, "return x - x.mean(0)", 4.5)
 
@@ -194,6 +197,7 @@ def test_what_is_run_at_once_and_does_not_fit_is_refused_not_accepted(project):
 NO_GPU_MEMORY = "raise torch.OutOfMemoryError('CUDA out of memory. Tried to allocate 6.00 GiB.')"
 
 
+@pytest.mark.slow
 def test_a_check_does_not_accuse_a_candidate_for_want_of_gpu_memory(project):
     with pytest.raises(EnvironmentGapError, match=r"candidate takes more GPU memory.*6\.00 GiB"):
         check_with(project, GELU, NO_GPU_MEMORY, 1000)

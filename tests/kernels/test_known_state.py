@@ -85,6 +85,7 @@ def test_a_build_names_the_measured_attempt_whose_time_a_bench_answers(
     ).from_record
 
 
+@pytest.mark.slow
 def test_words_for_equal_code_are_unconfirmed_and_refute_nothing(
     source, capsys, every_bench_counts
 ):

@@ -111,6 +111,7 @@ def program(project):
     return COMMAND
 
 
+@pytest.mark.slow
 def test_parameters_of_a_module_are_inputs_of_its_method(project, program):
     result = init_observed(program, "train:Block")
     kernel = load_kernel("block").kernel

@@ -93,6 +93,7 @@ def test_the_reference_is_not_judged_by_itself(project, reference):
         check_variant("twice", "plain", target="cpu")
 
 
+@pytest.mark.slow
 def test_recorded_outputs_judge_the_recorded_inputs_only_and_the_verdict_says_so(project):
     write_recording(write_kernel(project, RECORDED, mine=CLAMPED, odd="[]"))
     beyond = check_variant("twice", "mine", target="cpu")  # 3 lies beyond what was recorded

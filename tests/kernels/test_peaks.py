@@ -24,6 +24,7 @@ def test_stale_low_peaks_do_not_invalidate_a_correct_kernel(project):
     assert get_machine_peaks(machine).copy_gbps > honest.copy_gbps / 4
 
 
+@pytest.mark.slow
 def test_remeasuring_never_lowers_a_peak(project):
     machine = validate_machine("cpu").machine
     first = get_machine_peaks(machine)

@@ -176,6 +176,7 @@ def test_a_candidate_that_is_slower_by_far_is_timed_with_few_pairs(bench_script)
     assert found.resource_use.peak_bytes
 
 
+@pytest.mark.slow
 def test_torch_compile_is_left_out_for_one_that_is_slower_than_torch_by_far(
     bench_script, try_torch_compile, tmp_path, monkeypatch
 ):

@@ -99,6 +99,7 @@ def test_a_torch_candidate_that_allocates_64_mib_is_seen(project, monkeypatch):
     assert 60 * MIB < use.peak_bytes - use.baseline_peak_bytes < 72 * MIB
 
 
+@pytest.mark.slow
 def test_without_scratch_memory_nothing_is_warned_of_and_the_record_holds_it(project, monkeypatch):
     found = bench_body(project, monkeypatch, BODIES["right"])
     assert found.resource_use.peak_bytes < 2 * MIB

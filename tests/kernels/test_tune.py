@@ -72,6 +72,7 @@ def test_a_configuration_that_hangs_costs_one_process_and_one_trial(project, mon
     assert result.confirmed[0].configuration == {"MODE": 0, "WORK": 1}
 
 
+@pytest.mark.slow
 def test_a_program_loads_the_winner_or_reads_why_there_is_none(twice, capsys):
     command = ["tune", "twice", "--target", "cpu", "--trials", "4", "--no-judge"]
     assert main([*command, "--table", "best.json"]) == 0
@@ -130,6 +131,7 @@ def count_lines(project):
     return sum(max(0, len(one.read_bytes().splitlines()) - 1) for one in files)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "base"), [("#define WORK 64", {}), pytest.param("", None, marks=pytest.mark.slow)]
 )

@@ -41,6 +41,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_end_of_the_input_ends_a_thread_at_work(folder):
     server = StdioServer(folder, BUSY_PROGRAM)
     try:

@@ -81,6 +81,7 @@ def start_bench(folder, preexec_fn):
     return command
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number",
     mark_slow([signal.SIGTERM, signal.SIGHUP, signal.SIGINT], [signal.SIGHUP, signal.SIGINT]),

@@ -56,6 +56,7 @@ def test_other_calls_are_answered_while_a_large_report_is_read(report):
     assert any("big.csv" in message for message in messages)
 
 
+@pytest.mark.slow
 def test_a_cancelled_call_stops_reading(report):
     async def run():
         async with Client(build_server()) as client:

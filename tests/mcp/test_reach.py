@@ -290,6 +290,7 @@ def test_what_cannot_be_compared_is_named(project, name):
     assert list(project.rglob("*")) == [project / "sessions"]
 
 
+@pytest.mark.slow
 def test_a_task_is_benched_with_its_candidate(project):
     (project / "task.py").write_text(make_task(HALF, "[torch.rand(64, 64)]"))
     (project / "mine.py").write_text(make_module("ModelNew", "return 0.25 * x"))

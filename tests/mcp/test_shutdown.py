@@ -9,9 +9,6 @@ from server_shutdowns import ACTIVITIES, EXIT_CODES, shut_down_server
 COMMON_ENDINGS = {
     ("compiling", "SIGTERM"),
     ("running", "cancel"),
-    ("running", "SIGTERM"),
-    ("running", "SIGKILL"),
-    ("job", "cancel"),
 }
 """Tried by ``make test``; ``make test-slow`` ends each activity in every other way too."""
 

@@ -41,7 +41,7 @@ def test_both_protocol_eras_list_and_answer(project, mode):
     assert answer["kernels"][0]["gate"]["id"] == "stop-and-profile"
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
 def test_both_protocol_eras_read_and_prompt(project, mode):
     async def work(client):
         listed = await client.list_resources()
@@ -129,7 +129,12 @@ def test_a_client_that_no_longer_reads_is_no_traceback(project):
 
 
 @pytest.mark.parametrize(
-    ("how", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+    ("how", "code"),
+    [
+        (signal.SIGTERM, 143),
+        pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow),
+    ],
 )
 def test_a_signal_sets_the_exit_code(project, how, code):
     server = start_server(project)

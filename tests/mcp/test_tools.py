@@ -184,7 +184,10 @@ def test_a_build_result_is_short(project):
 
 @pytest.mark.parametrize(
     ("how", "verdict", "word"),
-    [("zeros", "incorrect", "wrong"), ("segfault", "invalid", "SIGSEGV")],
+    [
+        pytest.param("zeros", "incorrect", "wrong", marks=pytest.mark.slow),
+        ("segfault", "invalid", "SIGSEGV"),
+    ],
 )
 def test_a_broken_kernel_is_a_result_not_an_error(project, how, verdict, word):
     make_broken_kernel(project, how)

@@ -47,6 +47,7 @@ async def wait_for_trials(project, count):
             await anyio.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_search_over_pipes_ends_with_a_verdict_and_the_next_call(project):
     told = []
 

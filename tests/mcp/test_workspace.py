@@ -300,6 +300,7 @@ def test_a_project_that_is_the_whole_file_system_is_no_workspace(monkeypatch):
     assert is_workspace_error(result)
 
 
+@pytest.mark.slow
 def test_a_database_that_is_a_link_is_neither_read_nor_written(confined_project, outside):
     make_broken_kernel(confined_project, "right")
     (confined_project / ".kb").mkdir(exist_ok=True)

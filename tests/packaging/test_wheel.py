@@ -95,6 +95,7 @@ def hostile_folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_check_wheel_contents_finds_nothing(wheel):
     outcome = run_command(sys.executable, "-m", "check_wheel_contents", wheel, cwd=ROOT)
 

@@ -134,8 +134,12 @@ ROW = LearnedFix(
     ("wrong", "says"),
     [
         ({"calibration": 0.7}, "calibration is 0.7, should be 0.6000"),
-        ({"interval": (0.7, 1.0)}, "lies outside its interval"),
-        ({"succeeded": 6}, "succeeded ≤ measured ≤ tried does not hold"),
+        pytest.param({"interval": (0.7, 1.0)}, "lies outside its interval", marks=pytest.mark.slow),
+        pytest.param(
+            {"succeeded": 6},
+            "succeeded ≤ measured ≤ tried does not hold",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_an_inconsistent_calibration_row_is_reported(wrong, says):

@@ -40,6 +40,13 @@ def test_a_comment_and_another_name_change_no_code(digest):
     assert digest(KERNEL) == digest(renamed)
 
 
-@pytest.mark.parametrize(("old", "new"), [("2.0f", "3.0f"), ("0.37", "0.73"), ("1, 256", "1, 128")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("2.0f", "3.0f", marks=pytest.mark.slow),
+        pytest.param("0.37", "0.73", marks=pytest.mark.slow),
+        ("1, 256", "1, 128"),
+    ],
+)
 def test_a_constant_of_the_kernel_or_of_its_launch_changes_it(digest, old, new):
     assert digest(KERNEL) != digest(KERNEL.replace(old, new))

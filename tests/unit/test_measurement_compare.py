@@ -195,6 +195,7 @@ def test_the_fast_bootstrap_matches_the_bench_bootstrap(count):
     assert log(high / slow.high) == pytest.approx(0, abs=0.15 * width)
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_true_ratio_at_its_nominal_rate():
     held = 0
     for seed in range(200):

@@ -147,6 +147,7 @@ def test_a_share_is_that_of_the_busiest_counter():
     assert read_shares([]) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_nvcc() is None, reason="needs nvcc")
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90", "sm_100"])
 def test_nvcc_compiles_the_program_without_a_warning(tmp_path, arch):

@@ -108,6 +108,7 @@ def test_a_whole_file_has_no_torn_tail(session):
     assert find_torn_tail(body) == len(body)
 
 
+@pytest.mark.slow
 @given(session_records().filter(lambda one: one.entries), st.data())
 @settings(max_examples=100)
 def test_an_entry_that_is_cut_anywhere_is_there_or_not(session, data):

@@ -101,6 +101,7 @@ def test_writers_at_the_same_time_lose_and_mix_nothing(tmp_path):
     assert len(set(read_goals(tmp_path))) == 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [100, pytest.param(500, marks=pytest.mark.slow)])
 def test_appends_of_8_processes_that_are_killed_at_random_are_there_once(tmp_path, count):
     words = [tmp_path, "8", str(count), "0.03", str(os.getpid())]
@@ -118,6 +119,7 @@ def test_appends_of_8_processes_that_are_killed_at_random_are_there_once(tmp_pat
     assert max(there.values()) == 1
 
 
+@pytest.mark.slow
 def test_a_reader_beside_writers_that_are_killed_sees_whole_entries_and_ever_more(tmp_path):
     words = [tmp_path, "3", "150", "0.02", str(os.getpid())]
     seen = [0]

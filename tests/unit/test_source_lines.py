@@ -313,7 +313,10 @@ def test_a_reader_that_does_not_end_is_ended(tmp_path, monkeypatch):
         reader_process.read_in_process(Path.read_bytes, pipe)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.9, 0.99])
+@pytest.mark.parametrize(
+    "share",
+    [0.5, *(pytest.param(one, marks=pytest.mark.slow) for one in (0.1, 0.3, 0.7, 0.9, 0.99))],
+)
 def test_a_report_that_was_cut_off_is_answered_for_what_is_left_of_it(report, tmp_path, share):
     """Its reader gives launches without a name for what is missing."""
     data = report.read_bytes()

@@ -123,6 +123,7 @@ def test_any_text_is_read_without_an_error(text):
         assert row["cause"]
 
 
+@pytest.mark.slow
 def test_long_symbols_are_read_in_time():
     """A regular expression that backtracks would never end."""
     assert "undefined-symbol-missing-source" in list_symptoms(f"undefined symbol: _Z{'I' * 20_000}")

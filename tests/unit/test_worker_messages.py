@@ -41,6 +41,7 @@ def test_a_host_gap_keeps_its_semicolons():
     assert (caught.value.gap, caught.value.cure) == (gap, "measure on Linux itself")
 
 
+@pytest.mark.slow
 def test_batches_survive_the_way_through_json():
     times = {
         "candidate_batches": [Batch(2e6, 1.9e6, 4, 0.0, 0.5, 1.0, 2.0, 3.0)],

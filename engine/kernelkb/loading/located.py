@@ -130,8 +130,8 @@ def read_yaml(
     text, problems = read_located_text(path, shown)
     if text is None:
         return None, {}, problems
-    record, marks, problems = _parse_file(text, model, shown)
-    return record, marks, [*problems]
+    record, marks, problems = _parse_file(text, model)
+    return record, marks, [problem._replace(path=shown) for problem in problems]
 
 
 def read_located_text(path: Path, shown: str) -> tuple[str | None, list[Problem]]:
@@ -150,13 +150,13 @@ def read_located_text(path: Path, shown: str) -> tuple[str | None, list[Problem]
 
 
 @lru_cache(maxsize=256)
-def _parse_file(text: str, model: type[M], shown: str) -> tuple[M | None, Marks, list[Problem]]:
+def _parse_file(text: str, model: type[M]) -> tuple[M | None, Marks, list[Problem]]:
     """Parse a file that was read, unless this process has parsed the same text before.
 
     A review is previewed on knowledge that is loaded three times, and a server loads it again
     after each edit of one file. Records are immutable, and no caller changes the marks.
     """
-    return parse_yaml(text, model, shown)
+    return parse_yaml(text, model, "")
 
 
 def parse_yaml(

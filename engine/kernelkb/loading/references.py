@@ -223,9 +223,10 @@ def _find_duplicate_ids(files: list[LoadedFile]) -> Iterator[Problem]:
     for file in files:
         for kind, loc, entry in _iter_entries(file):
             name = str(entry.id)  # type: ignore[attr-defined]  # every entry of _LISTS has one
-            first, before = defined.setdefault((kind, name), (file, entry))
-            if before is entry:
+            if (kind, name) not in defined:
+                defined[kind, name] = file, entry
                 continue
+            first, before = defined[kind, name]
             if file.own and not first.own:
                 text = _explain_forbidden_override(kind, name, before, entry)
             else:
