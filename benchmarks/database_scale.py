@@ -28,13 +28,11 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.dialects import sqlite
 
 from kernelkb.model.records.history import Measurement, SubjectRecord
-from kernelkb.record.measurements import queries
-from kernelkb.record.measurements.connections import resolve_url
-from kernelkb.record.measurements.identity import create_measurement
+from kernelkb.record.measurements import store
+from kernelkb.record.measurements.database import measurements, resolve_url
 from kernelkb.record.measurements.regression_gate import apply_regression_gate
-from kernelkb.record.measurements.rows import measurement_row
+from kernelkb.record.measurements.rows import create_measurement, measurement_row
 from kernelkb.record.measurements.store import Store, open_store
-from kernelkb.record.measurements.tables import measurements
 
 BATCH_SIZE = 5000
 KERNELS, VARIANTS, WORKLOADS, DEVICES, PAIRS = 20, 8, 4, 3, 21
@@ -192,13 +190,13 @@ def _find_id(store: Store) -> str:
 
 def _print_plans(folder: Path, url: str | None) -> None:
     """Print the steps of each query plan on the table of measurements; none should scan it."""
-    which = queries.match_series(kernel="kernel_3")
+    which = store.match_series(kernel="kernel_3")
     asked = {
-        "history": queries.select_newest_ids(which, 0, 50),
-        "horizon": queries.select_oldest_needed_time(which, 50),
-        "best": queries.select_fastest(which),
-        "latest": queries.select_newest_per_series(which),
-        "prefix": queries.select_ids_by_prefix("0123456789ab"),
+        "history": store.select_newest_ids(which, 0, 50),
+        "horizon": store.select_oldest_needed_time(which, 50),
+        "best": store.select_fastest(which),
+        "latest": store.select_newest_per_series(which),
+        "prefix": store.select_ids_by_prefix("0123456789ab"),
     }
     engine = create_engine(resolve_url(folder, url))
     how = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"

@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from kernelkb.errors import BadValueError
 from kernelkb.safety.workspace import read_bytes
 from kernelkb.tune.space import EnumeratedSpace
+from kernelkb.tune.strategies.gaussian_process import build_prior
 from kernelkb.tune.strategies.model_search import ModelSearch
-from kernelkb.tune.strategies.predictions import build_prior
 from kernelkb.tune.strategies.table import STRATEGIES, Search
 
 _BUDGET = 400

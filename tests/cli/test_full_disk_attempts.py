@@ -14,7 +14,7 @@ from kernelkb.actions.history import attempts as restore_module
 from kernelkb.actions.kernels.building import build_variant
 from kernelkb.cli import main
 from kernelkb.errors import DatabaseError
-from kernelkb.record.attempts.store import AttemptStore, open_attempts
+from kernelkb.record.attempt_store import AttemptStore, open_attempts
 
 SOURCE = Path("kernels/broken/naive.cpp")
 MINE = "// mine, not built yet\n" * 300

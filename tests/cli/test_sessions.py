@@ -8,8 +8,7 @@ import pytest
 
 from kernelkb.cli import main
 from kernelkb.model.records.session import Session, SessionEntry, SessionSummary
-from kernelkb.record.open_session import find_open_session
-from kernelkb.record.sessions import append_entry, read_session
+from kernelkb.record.sessions import append_entry, find_open_session, read_session
 
 SESSION_ID = "2026-11-21-gemm"
 

@@ -16,8 +16,12 @@ from kernelkb.cli import main
 from kernelkb.model.answers.triage import Triage
 from kernelkb.model.records.measurement import DISTURBANCE_TEXT
 from kernelkb.model.records.session import Session
-from kernelkb.record.open_session import set_open_session
-from kernelkb.record.sessions import create_session, list_session_ids, read_session
+from kernelkb.record.sessions import (
+    create_session,
+    list_session_ids,
+    read_session,
+    set_open_session,
+)
 from kernelkb.safety.paths import shipped_folder
 
 

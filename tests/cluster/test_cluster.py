@@ -15,9 +15,8 @@ import cluster_jobs
 import psutil
 import pytest
 
-from kernelkb.cluster.choice import parse_workers
+from kernelkb.cluster.choice import TlsFiles, parse_workers
 from kernelkb.cluster.cluster import open_cluster
-from kernelkb.cluster.security import TlsFiles
 from kernelkb.cluster.tasks import LanesLostError, SchedulerLostError, WorkerDiedError
 from kernelkb.errors import BadValueError, EnvironmentGapError
 

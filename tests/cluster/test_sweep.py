@@ -18,7 +18,7 @@ from kernelkb.cluster.choice import parse_workers
 from kernelkb.cluster.cluster import open_cluster
 from kernelkb.errors import BadValueError, EnvironmentGapError, UnknownNameError
 from kernelkb.model.records.measurement import Sweep
-from kernelkb.record.attempts.store import open_attempts
+from kernelkb.record.attempt_store import open_attempts
 from kernelkb.record.measurements.store import open_store
 from kernelkb.render.text.measurements import format_row, format_sweep
 

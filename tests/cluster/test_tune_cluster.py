@@ -16,9 +16,9 @@ from kernelkb.cluster.cluster import open_cluster
 from kernelkb.cluster.lanes import Lane
 from kernelkb.cluster.tasks import LanesLostError
 from kernelkb.errors import KbError
-from kernelkb.tune.lanes.lane_use import LaneUse, find_slow_lanes
 from kernelkb.tune.on_cluster import SearchRequest, tune_on_cluster
-from kernelkb.tune.start_search import TuningOptions
+from kernelkb.tune.plan import TuningOptions
+from kernelkb.tune.search_loop import LaneUse, find_slow_lanes
 
 # Dask closes its sockets and loops in threads that outlive a test.
 pytestmark = [

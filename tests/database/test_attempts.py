@@ -12,9 +12,8 @@ from sqlalchemy import text
 from kernelkb.actions.history.attempts import load_tree
 from kernelkb.errors import BadValueError, DatabaseError, UnknownNameError
 from kernelkb.model.records.history import AttemptTransfer
-from kernelkb.record.attempts.rows import create_attempt, digest_content
-from kernelkb.record.attempts.store import open_attempts
-from kernelkb.record.exchange.import_export import add_transfers, generate_attempts
+from kernelkb.record.attempt_store import create_attempt, digest_content, open_attempts
+from kernelkb.record.import_export import add_transfers, generate_attempts
 
 ATTEMPTS, KILLS = 200, 25
 

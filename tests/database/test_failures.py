@@ -15,7 +15,7 @@ from postgres import run_postgres
 from sqlalchemy import create_engine, text
 
 from kernelkb.errors import BadValueError, DatabaseError, EnvironmentGapError
-from kernelkb.record.measurements import connections
+from kernelkb.record.measurements import database
 from kernelkb.record.measurements.store import open_store
 
 
@@ -131,7 +131,7 @@ def test_an_unwritable_database_is_reported_and_keeps_its_data(project):
 
 
 def test_a_locked_database_is_reported(tmp_path, monkeypatch):
-    monkeypatch.setattr(connections, "_WAIT_S", 0.2)
+    monkeypatch.setattr(database, "_WAIT_S", 0.2)
     with open_store(tmp_path) as store:
         other = sqlite3.connect(tmp_path / ".kb/measurements.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
@@ -172,7 +172,7 @@ def test_a_file_of_something_else_is_refused(tmp_path):
 
 def test_a_database_of_a_newer_release_is_refused(address, tmp_path):
     open_store(tmp_path, address).close()
-    engine = create_engine(connections.resolve_url(tmp_path, address))
+    engine = create_engine(database.resolve_url(tmp_path, address))
     with engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     engine.dispose()
@@ -197,7 +197,7 @@ def test_an_unreachable_server_is_reported_without_showing_the_password(tmp_path
 
 
 def test_a_driver_that_is_missing_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(connections, "find_spec", lambda _: None)
+    monkeypatch.setattr(database, "find_spec", lambda _: None)
 
     with pytest.raises(EnvironmentGapError, match=r"pip install 'psycopg\[binary\]"):
         open_store(tmp_path, "postgresql://me@127.0.0.1/kb")

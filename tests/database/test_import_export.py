@@ -7,7 +7,7 @@ import pytest
 from measurements import make_bench, make_build
 
 from kernelkb.errors import BadValueError
-from kernelkb.record.exchange.import_export import generate_export, import_records
+from kernelkb.record.import_export import generate_export, import_records
 from kernelkb.record.measurements.regression_gate import apply_regression_gate
 from kernelkb.record.measurements.store import open_store
 

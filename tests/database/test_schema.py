@@ -7,10 +7,9 @@ from measurements import make_bench
 from sqlalchemy import create_engine, text
 
 import kernelkb.record.measurements.migrations as migrations
-from kernelkb.record.measurements import connections as schema
-from kernelkb.record.measurements.connections import resolve_url
+from kernelkb.record.measurements import database as schema
+from kernelkb.record.measurements.database import metadata, resolve_url
 from kernelkb.record.measurements.store import open_store
-from kernelkb.record.measurements.tables import metadata
 
 
 def test_the_revisions_make_the_tables_of_the_code(address, tmp_path):

@@ -11,7 +11,7 @@ from measurements import START, make_bench, make_build, make_subject
 
 from kernelkb.errors import BadValueError, DatabaseError, UnknownNameError
 from kernelkb.model.base import Record
-from kernelkb.record.measurements.identity import (
+from kernelkb.record.measurements.rows import (
     canonical_json,
     create_measurement,
     digest,

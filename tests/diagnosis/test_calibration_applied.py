@@ -10,8 +10,7 @@ from kernelkb.graph.rows import build_calibration_rows
 from kernelkb.model.entries.learned import LearnedCatalogue
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
-from kernelkb.record.learn import learn_from_cases
-from kernelkb.record.learning_cases import LearningCase
+from kernelkb.record.learn import LearningCase, learn_from_cases
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
 PAGES = ["library/torch_operations.csv", "row_softmax_full.csv", "row_softmax_naive.csv"]

@@ -23,8 +23,7 @@ from kernelkb.cli import main
 from kernelkb.errors import BadValueError
 from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.model.records.measurement import is_valid
-from kernelkb.record.attempts.rows import create_attempt, digest_content
-from kernelkb.record.attempts.store import open_attempts
+from kernelkb.record.attempt_store import create_attempt, digest_content, open_attempts
 
 HONEST = "  honest(x, y, rows, cols);\n"
 

@@ -16,7 +16,7 @@ from kernelkb.cli import main
 from kernelkb.decide.past_changes import reorder_by_history
 from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.model.records.measurement import is_valid
-from kernelkb.record.attempts.store import open_attempts
+from kernelkb.record.attempt_store import open_attempts
 
 HONEST = "  honest(x, y, rows, cols);\n"
 SAME = "the change is called unroll-ilp, but the machine code is the same as before"

@@ -8,8 +8,7 @@ from kernelkb.cluster.cluster import open_cluster
 from kernelkb.measure.build.build import build
 from kernelkb.measure.check.sanitize import sanitize
 from kernelkb.tune.on_cluster import SearchRequest, tune_on_cluster
-from kernelkb.tune.plan import plan_tuning
-from kernelkb.tune.start_search import TuningOptions
+from kernelkb.tune.plan import TuningOptions, plan_tuning
 from kernelkb.tune.tune import tune
 
 pytestmark = pytest.mark.gpu

@@ -6,8 +6,7 @@ import pytest
 
 from kernelkb.model.kernels.tuning import TuningTrial
 from kernelkb.record.tuning_journal import name_journal, open_journal
-from kernelkb.tune.plan import plan_tuning
-from kernelkb.tune.start_search import find_prior
+from kernelkb.tune.plan import find_prior, plan_tuning
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from tool_calls import call_tool, leave_workspace, run_client
 
 from kernelkb.actions.history.attempts import load_attempt_log
 from kernelkb.cli import main
-from kernelkb.record.attempts.store import open_attempts
+from kernelkb.record.attempt_store import open_attempts
 from kernelkb_mcp.calls.jobs import make_tool_call
 from kernelkb_mcp.server_config import ServerConfig, enter_workspace
 from kernelkb_mcp.views.paginate import MAX_ANSWER_BYTES

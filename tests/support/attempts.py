@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from kernelkb.model.records.history import ChangeOutcome
-from kernelkb.record.attempts.rows import create_attempt, create_event, digest_content
+from kernelkb.record.attempt_store import create_attempt, create_event, digest_content
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DEVICE, WORKLOAD = "A GPU", "medium"

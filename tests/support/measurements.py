@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from math import exp
 
 from kernelkb.model.records.history import SubjectRecord
-from kernelkb.record.measurements.identity import create_measurement
+from kernelkb.record.measurements.rows import create_measurement
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 

@@ -3,7 +3,7 @@
 import pytest
 from attempts import make_attempt, make_outcome, make_step, make_timing
 
-from kernelkb.record.attempts.tree import AttemptLog, build_tree, find_stuck
+from kernelkb.record.attempt_tree import AttemptLog, build_tree, find_stuck
 from kernelkb.render.text.attempts import format_attempt_log
 
 

@@ -3,7 +3,7 @@
 from session_histories import make_decision, make_session
 
 from kernelkb.model.records.session import Step
-from kernelkb.record.pattern_candidates import find_pattern_candidates
+from kernelkb.record.learn import find_pattern_candidates
 
 
 def make_failed_session(name, found, cure=None):

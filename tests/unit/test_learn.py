@@ -18,8 +18,13 @@ from session_histories import (
 from kernelkb.model.entries.learned import PRIOR_SHARE
 from kernelkb.model.records.session import SessionEntry
 from kernelkb.record.intervals import clip_share
-from kernelkb.record.learn import PhaseDuration, learn_from_cases, learn_from_sessions
-from kernelkb.record.learning_cases import LearningCase, extract_cases
+from kernelkb.record.learn import (
+    LearningCase,
+    PhaseDuration,
+    extract_cases,
+    learn_from_cases,
+    learn_from_sessions,
+)
 
 BOTTLENECK = "uncoalesced-global-access"
 

@@ -9,7 +9,7 @@ from kernelkb.model.records.history import Measurement
 from kernelkb.model.records.session import Decision, Step
 from kernelkb.record.legacy_text import fill_decision, fill_step, find_disturbance
 from kernelkb.record.measurements.compare import find_noise_reason
-from kernelkb.record.measurements.identity import create_measurement, is_intact
+from kernelkb.record.measurements.rows import create_measurement, is_intact
 from kernelkb.record.outcomes import get_valid_timing
 from kernelkb.record.sessions import list_session_ids, read_session
 

@@ -13,7 +13,7 @@ from kernelkb.measure.bench.statistics import paired_speedup
 from kernelkb.model.records.history import SubjectRecord
 from kernelkb.model.records.measurement import ResourceUse
 from kernelkb.record.measurements.compare import compute_comparison
-from kernelkb.record.measurements.identity import create_measurement
+from kernelkb.record.measurements.rows import create_measurement
 from kernelkb.render.text.measurements import describe_compared_use, describe_memory_growth
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)

@@ -6,8 +6,14 @@ import pytest
 
 from kernelkb.errors import SessionError
 from kernelkb.model.records.session import Session, SessionEntry
-from kernelkb.record.open_session import clear_open_session, find_open_session, set_open_session
-from kernelkb.record.sessions import append_entry, create_session, session_path
+from kernelkb.record.sessions import (
+    append_entry,
+    clear_open_session,
+    create_session,
+    find_open_session,
+    session_path,
+    set_open_session,
+)
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)
 

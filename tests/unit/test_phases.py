@@ -6,7 +6,7 @@ from shipped_rules import knowledge
 
 from kernelkb.model.entries.learned import LearnedCatalogue, LearnedPhase
 from kernelkb.model.records.session import PlannedPhase
-from kernelkb.record.phases import (
+from kernelkb.record.outcomes import (
     STEPS_BY_PHASE,
     predict_phase_minutes,
     score_phases,

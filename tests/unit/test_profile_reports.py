@@ -17,7 +17,7 @@ from kernelkb.measure.profile import ncu
 from kernelkb.measure.profile.ncu import collect_counters
 from kernelkb.model.records.measurement import Profile
 from kernelkb.profiles.launch import RawName
-from kernelkb.record.measurements.identity import create_measurement
+from kernelkb.record.measurements.rows import create_measurement
 from kernelkb.record.measurements.store import open_store
 
 PAGE = Path(__file__).parents[1] / "data" / "ncu" / "row_softmax_naive.csv"

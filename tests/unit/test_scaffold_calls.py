@@ -7,8 +7,8 @@ import pytest
 from kernelkb.actions.init.init_project import init_project
 from kernelkb.actions.init.init_source import find_near_definers, order_functions
 from kernelkb.scaffold.c.build_flags import find_macros, plan_includes
+from kernelkb.scaffold.c.c_functions import read_facts
 from kernelkb.scaffold.c.call_plan import plan_call
-from kernelkb.scaffold.c.source_facts import read_facts
 from kernelkb.scaffold.source_summary import summarize_source
 
 PLANE = """

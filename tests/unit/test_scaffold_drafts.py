@@ -6,8 +6,8 @@ import pytest
 
 from kernelkb.actions.init.init_project import init_project
 from kernelkb.scaffold.c.build_flags import plan_includes
+from kernelkb.scaffold.c.c_functions import read_facts
 from kernelkb.scaffold.c.call_plan import plan_call
-from kernelkb.scaffold.c.source_facts import read_facts
 from kernelkb.scaffold.source_summary import summarize_source
 
 PRODUCT = """

@@ -15,13 +15,13 @@ from kernelkb.model.records.session import (
     SessionEntry,
     Step,
 )
-from kernelkb.record.session_parser import parse_session
 from kernelkb.record.session_text import (
     ENTRY_BEGIN,
     ENTRY_END,
     find_torn_tail,
     format_entry,
     format_session,
+    parse_session,
 )
 
 PIECES = [

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kernelkb.tune.confirm import rank_by_turns
+from kernelkb.tune.winner import rank_by_turns
 
 CONFIGURATIONS = [{"M": 1}, {"M": 2}, {"M": 3}]
 

@@ -7,14 +7,14 @@ import pytest
 from benchmarks.tuner import RecordedSpace, replay_search
 
 from kernelkb.tune.space import EnumeratedSpace
-from kernelkb.tune.strategies.gaussian_process import GaussianProcess
-from kernelkb.tune.strategies.model_search import ModelSearch
-from kernelkb.tune.strategies.predictions import (
+from kernelkb.tune.strategies.gaussian_process import (
     LEAST_TRIALS,
     MAX_SPACES,
+    GaussianProcess,
     build_prior,
     list_promising,
 )
+from kernelkb.tune.strategies.model_search import ModelSearch
 
 _SIZES = (8, 16, 32, 64, 96, 128, 192, 256)
 

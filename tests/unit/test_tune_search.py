@@ -8,9 +8,8 @@ import pytest
 from benchmarks.tuner import read_recorded_space, replay_search
 
 from kernelkb.errors import BadValueError
-from kernelkb.tune.strategies.gaussian_process import GaussianProcess
+from kernelkb.tune.strategies.gaussian_process import GaussianProcess, rank_tunables
 from kernelkb.tune.strategies.model_search import SEED_COUNT, ModelSearch, sample_latin_hypercube
-from kernelkb.tune.strategies.predictions import rank_tunables
 from kernelkb.tune.strategies.table import STRATEGIES
 
 

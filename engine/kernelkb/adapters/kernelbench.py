@@ -6,12 +6,14 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from kernelkb.adapters.describe_task import (
+from kernelkb.adapters.task_files import (
     describe_task,
+    make_adapter,
+    make_case_file,
     make_extra_case_rows,
     make_task_kernel,
+    read_task_text,
 )
-from kernelkb.adapters.task_files import make_adapter, make_case_file, read_task_text
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import KernelFiles, dump_kernel_yaml
 from kernelkb.measure.process.scratch_folders import scratch_folder

@@ -117,7 +117,7 @@ def _find_session(project: str) -> str | None:
         return None
     from pathlib import Path
 
-    from kernelkb.record.open_session import find_open_session
+    from kernelkb.record.sessions import find_open_session
 
     try:
         return find_open_session(Path(project))

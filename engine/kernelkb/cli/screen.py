@@ -15,7 +15,7 @@ from kernelkb.model.answers.triage import FixOutcome, Triage
 from kernelkb.model.records.measurement import Environment
 from kernelkb.model.records.session import Step
 from kernelkb.progress import ProgressEvent, progress_listener
-from kernelkb.record.decisions import describe_falsifier
+from kernelkb.record.session_text import describe_falsifier
 from kernelkb.render.text.answers import format_findings, format_next_lines, format_speedup
 from kernelkb.units import format_duration
 

@@ -17,9 +17,8 @@ from kernelkb.tune.strategies.table import DEFAULT_STRATEGY, STRATEGIES
 if TYPE_CHECKING:
     from kernelkb.cluster.lanes import Lane
     from kernelkb.model.kernels.tuning import TuningResult, TuningTrial
-    from kernelkb.tune.lanes.trial_recorder import ReportTrial
-    from kernelkb.tune.plan import TuningPlan
-    from kernelkb.tune.start_search import TuningOptions
+    from kernelkb.tune.plan import TuningOptions, TuningPlan
+    from kernelkb.tune.search_loop import ReportTrial
 
 
 STOPPED = "interrupted: all trials are kept; the same command goes on"
@@ -27,7 +26,7 @@ STOPPED = "interrupted: all trials are kept; the same command goes on"
 
 def make_tuning_options(options: Namespace) -> TuningOptions:
     """Return how long to search, and how."""
-    from kernelkb.tune.start_search import TuningOptions
+    from kernelkb.tune.plan import TuningOptions
 
     return TuningOptions(
         options.budget,

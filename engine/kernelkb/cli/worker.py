@@ -55,10 +55,9 @@ def _serve_address(options: Namespace) -> int:
     import asyncio
 
     from kernelkb.cli.output import print_lines
-    from kernelkb.cluster.choice import check_address
+    from kernelkb.cluster.choice import check_address, load_security
     from kernelkb.cluster.host import dask_settings, serve_until_stopped, watch_signals
     from kernelkb.cluster.lanes import find_local_lanes
-    from kernelkb.cluster.security import load_security
     from kernelkb.measure.machine.cpu_info import core_count
 
     files = read_tls_files(options)

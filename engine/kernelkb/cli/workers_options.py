@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kernelkb.cluster.choice import TlsFiles
     from kernelkb.cluster.cluster import Cluster
-    from kernelkb.cluster.security import TlsFiles
 
 
 def add_workers_arguments(parser: ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def add_tls_arguments(parser: ArgumentParser) -> None:
 
 def read_tls_files(options: Namespace) -> TlsFiles:
     """Return the certificates that the options name."""
-    from kernelkb.cluster.security import TlsFiles
+    from kernelkb.cluster.choice import TlsFiles
 
     return TlsFiles(options.tls_ca_file, options.tls_cert, options.tls_key)
 

@@ -11,12 +11,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from kernelkb.cluster.choice import WorkersChoice, require_packages
+from kernelkb.cluster.choice import TlsFiles, WorkersChoice, load_security, require_packages
 from kernelkb.cluster.connections import Connection, JoinedScheduler, StartedCluster
-from kernelkb.cluster.deaths import Deaths
 from kernelkb.cluster.lanes import COMPILE, TIMED, Lane, ask_for_lane, list_lanes
-from kernelkb.cluster.security import TlsFiles, load_security
-from kernelkb.cluster.tasks import LanesLostError, Task
+from kernelkb.cluster.tasks import Deaths, LanesLostError, Task
 
 if TYPE_CHECKING:
     from distributed import Future

@@ -8,8 +8,8 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from kernelkb.cluster.choice import build_security
 from kernelkb.cluster.lanes import COMPILE, Lane, find_local_lanes
-from kernelkb.cluster.security import build_security
 from kernelkb.measure.machine.cpu_info import core_count
 
 if TYPE_CHECKING:

@@ -1,27 +1,39 @@
-"""Creates, appends to and reads session files: Markdown with YAML records, appended atomically."""
+"""Creates, appends to and reads the files of sessions, and stores which session is open.
+
+Writers and readers hold a lock (flock) on the file of a session. An append is one write that is on
+the disk (fsync) before it returns. If a writer is killed, the next writer cuts off the torn tail,
+and readers skip it.
+"""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
 from kernelkb.errors import ForbiddenPathError, Problem, SessionError, UnknownNameError
 from kernelkb.model.base import SessionId
 from kernelkb.model.records.session import Session, SessionEntry
-from kernelkb.record import session_parser
-from kernelkb.record.atomic_append import (
-    AppendRequest,
-    append_atomically,
-    read_without_torn_tail,
-    write_new,
+from kernelkb.record import session_text
+from kernelkb.record.session_text import (
+    ENTRY_END,
+    find_torn_tail,
+    format_entry,
+    format_session,
+    parse_session,
 )
-from kernelkb.record.session_parser import parse_session
-from kernelkb.record.session_text import ENTRY_END, find_torn_tail, format_entry, format_session
-from kernelkb.safety.workspace import resolve_inside
+from kernelkb.safety.storage import describe_write_cure
+from kernelkb.safety.workspace import open_inside, read_text, resolve_inside
+
+TailFinder = Callable[[bytes], int]
+"""Returns the offset of the torn tail in a file's content; the content's length without one."""
 
 __all__ = [
     "append_entry",
@@ -154,7 +166,7 @@ def read_header(name: str, folder: Path) -> Session:
         SessionError: Its file cannot be read, or its front matter is invalid.
     """
     path, text = _read_text(name, folder)
-    return session_parser.parse_header(text, _display_path(path), path.stem)
+    return session_text.parse_header(text, _display_path(path), path.stem)
 
 
 def _read_text(name: str, folder: Path) -> tuple[Path, str]:
@@ -174,7 +186,7 @@ def _read_text(name: str, folder: Path) -> tuple[Path, str]:
         return path, body.decode()
     except UnicodeDecodeError as error:
         line = body.count(b"\n", 0, error.start) + 1
-        raise session_parser.make_session_error(
+        raise session_text.make_session_error(
             [Problem(_display_path(path), line, 1, "file", f"not UTF-8 text: {error.reason}")]
         ) from error
 
@@ -184,3 +196,209 @@ def _display_path(path: Path) -> str:
         return path.resolve().relative_to(Path.cwd()).as_posix()
     except ValueError:
         return str(path)
+
+
+def find_open_session(project: Path) -> SessionId | None:
+    """Return the id of the open session of a project; None if no session is open.
+
+    A session without a file or a closed session is not open. A session with an invalid file is
+    open: measurements must not get lost because of a typing error in the file.
+    """
+    try:
+        name = read_text(_marker_path(project)).strip()
+        found = read_session(name, project / "sessions")
+    except SessionError:
+        return name
+    except (OSError, UnicodeDecodeError, UnknownNameError):
+        return None
+    return None if found.is_closed else found.session
+
+
+def may_have_open_session(project: Path) -> bool:
+    """Return whether a session may be open, by one check of a file: whether the marker exists."""
+    return os.path.lexists(_marker_path(project))
+
+
+def find_open_session_for(kernel: str | None, project: Path) -> SessionId | None:
+    """Return the id of the open session; None without one, or if it is for another kernel.
+
+    Raises:
+        SessionError: The front matter of the session's file is invalid.
+    """
+    name = find_open_session(project)
+    if name is None:
+        return None
+    about = read_header(name, project / "sessions").kernel
+    return name if kernel is None or about in (None, kernel) else None
+
+
+def set_open_session(project: Path, session: SessionId) -> None:
+    """Make a session the open one, instead of the session that was open before.
+
+    Raises:
+        SessionError: The project cannot be written.
+    """
+    mark = _marker_path(project)
+    draft = mark.with_name(f"session.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        resolve_inside(mark.parent, to_write=True)
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            draft.write_text(f"{session}\n", encoding="utf-8")
+            draft.replace(mark)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        cure = describe_write_cure(error, "run in a project that you may write to")
+        said = (error.strerror or "").lower()
+        raise SessionError(f"cannot write {mark}: {said}; {cure}") from error
+
+
+def clear_open_session(project: Path) -> None:
+    """Delete the marker of the open session, so that no session is open.
+
+    Raises:
+        SessionError: The project cannot be written.
+    """
+    mark = _marker_path(project)
+    try:
+        mark.unlink(missing_ok=True)
+    except OSError as error:
+        raise SessionError(f"cannot delete {mark}: {(error.strerror or '').lower()}") from error
+
+
+def _marker_path(project: Path) -> Path:
+    return project / ".kb" / "session"
+
+
+class AppendRequest(NamedTuple):
+    """The text to append to a file, and how to recognize a torn tail."""
+
+    body: bytes
+    """The bytes to append; they end with ``ending``."""
+    initial_file: bytes
+    """Content of the whole file, including ``body``, for a file that is missing or empty."""
+    find_torn_tail: TailFinder
+    ending: bytes
+    """A file with this ending is whole, so the rest of it need not be read."""
+
+
+def write_new(path: Path, body: bytes) -> None:
+    """Create a file; it appears whole or not at all.
+
+    Raises:
+        FileExistsError: The file exists.
+        OSError: The file cannot be written, and was not created.
+    """
+    resolve_inside(path.parent, to_write=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        try:
+            _write_all(descriptor, body)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.link(draft, path)  # unlike a rename, it never replaces an existing file
+    finally:
+        draft.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def append_atomically(path: Path, text: AppendRequest) -> None:
+    """Append to a file by a single write; create the file if missing.
+
+    Raises:
+        OSError: The file cannot be written, and is unchanged.
+    """
+    while True:
+        try:
+            _append_locked(path, text)
+            return
+        except FileNotFoundError:
+            try:
+                write_new(path, text.initial_file)
+                return
+            except FileExistsError:  # another process created it first
+                if not path.exists():  # a dangling symbolic link, not a new file
+                    raise
+
+
+def read_without_torn_tail(path: Path, find_torn_tail: TailFinder) -> bytes:
+    """Return the content of a file without the torn tail of a killed writer.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    descriptor = open_inside(path)
+    try:
+        with suppress(OSError):  # a file system without locks can still be read
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        body = _read_all(descriptor)
+    finally:
+        os.close(descriptor)
+    return body[: find_torn_tail(body)]
+
+
+@contextmanager
+def lock_for_append(path: Path) -> Iterator[int]:
+    """Yield a descriptor that appends to a file, with an exclusive lock on the file.
+
+    If an editor replaced the file during the wait for the lock, the new file is opened instead.
+
+    Raises:
+        OSError: The file does not exist, or cannot be opened.
+    """
+    while True:
+        descriptor = open_inside(path, os.O_RDWR | os.O_APPEND)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                yield descriptor
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _append_locked(path: Path, text: AppendRequest) -> None:
+    with lock_for_append(path) as descriptor:
+        _truncate_torn_tail(descriptor, text)
+        before = os.fstat(descriptor).st_size
+        try:
+            _write_all(descriptor, text.body if before else text.initial_file)
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, before)  # disk full: remove the partial append
+            raise
+
+
+def _truncate_torn_tail(descriptor: int, text: AppendRequest) -> None:
+    size = os.fstat(descriptor).st_size
+    length = len(text.ending)
+    if os.pread(descriptor, length, max(0, size - length)) == text.ending:
+        return
+    cut = text.find_torn_tail(_read_all(descriptor))
+    if cut < size:
+        os.ftruncate(descriptor, cut)
+
+
+def _read_all(descriptor: int) -> bytes:
+    body = b""
+    while part := os.pread(descriptor, 1 << 26, len(body)):
+        body += part
+    return body
+
+
+def _write_all(descriptor: int, body: bytes) -> None:
+    """Write all bytes: one call, unless the disk is full; then the second call raises OSError."""
+    written = os.write(descriptor, body)
+    while written < len(body):
+        written += os.write(descriptor, body[written:])
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

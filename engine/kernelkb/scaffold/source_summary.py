@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelkb.scaffold.c.c_source import summarize_c_source
-from kernelkb.scaffold.draft.call_signature import SourceSummary
+from kernelkb.scaffold.draft import SourceSummary
 from kernelkb.scaffold.python.python_source import summarize_python
 
 

@@ -1,11 +1,12 @@
-"""Prepares a search: the variant, its feasible configurations, and the journal of its trials."""
+"""Prepares a search: the variant, its feasible configurations, and what is known of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.actions.project.bench_target import (
     BenchTarget,
@@ -16,7 +17,7 @@ from kernelkb.actions.project.bench_target import (
 from kernelkb.actions.project.hardware import find_architecture_spec
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.device_facts import build_limits
-from kernelkb.errors import BadValueError, EnvironmentGapError, UnknownNameError
+from kernelkb.errors import BadValueError, EnvironmentGapError, KbError, UnknownNameError
 from kernelkb.installing import format_install_command
 from kernelkb.measure.build.build import compute_build_digest
 from kernelkb.measure.machine.environment import TargetChoice
@@ -24,9 +25,20 @@ from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.model.kernels.kernel import Kernel, Variant
 from kernelkb.model.kernels.tuning import TuningSpace
 from kernelkb.model.records.measurement import Machine
-from kernelkb.record.tuning_journal import name_journal
+from kernelkb.record.tuning_journal import TuningJournal, name_journal, read_journal
 from kernelkb.tune.space import EnumeratedSpace, enumerate_space
-from kernelkb.tune.strategies.table import find_strategy
+from kernelkb.tune.strategies.table import DEFAULT_STRATEGY, Search, find_strategy
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kernelkb.tune.strategies.gaussian_process import OtherTrials
+
+DEFAULT_BUDGET_S = 600.0
+_SAME = ("kernel", "variant", "target")
+_MAX_JOURNALS = 20
+"""Journals that are read: the newest."""
 
 
 class TuningPlan(NamedTuple):
@@ -250,3 +262,85 @@ def _require_space(variant: Variant) -> TuningSpace:
             f"'tune:' in kernel.yaml"
         )
     return variant.tune
+
+
+class TuningOptions(NamedTuple):
+    """How long to search, and how."""
+
+    budget_s: float = DEFAULT_BUDGET_S
+    max_trials: int | None = None
+    """New trials; None: as many as the budget allows."""
+    seed: int = 0
+    strategy: str = DEFAULT_STRATEGY
+    """A name in ``STRATEGIES``."""
+    judge: bool = True
+    """Whether the winner is checked on all workloads and timed against the kernel's rivals."""
+    why: bool = False
+    """Whether winner and default are profiled to tell why one is faster; takes two profiles."""
+
+
+def start_search(
+    plan: TuningPlan, options: TuningOptions, journal: TuningJournal, seeds: Sequence[int]
+) -> Search:
+    """Return a search that knows the trials of earlier runs, and of searches elsewhere.
+
+    Args:
+        plan: What to search.
+        options: Strategy and seed.
+        journal: With the trials of earlier runs.
+        seeds: Indexes of earlier winners, to be tried after the default.
+
+    Raises:
+        BadValueError: There is no such strategy.
+    """
+    strategy = find_strategy(options.strategy)
+    known = [
+        (index, trial.time_us)
+        for trial in journal.trials
+        if (index := plan.space.find_index(trial.configuration)) is not None
+    ]
+    first = [*([] if plan.default_index is None else [plan.default_index]), *seeds]
+    prior = find_prior(plan) if strategy.uses_prior else None
+    start = strategy.load()
+    return start(plan.space, options.seed, known=known, first=first, prior=prior)
+
+
+def find_prior(plan: TuningPlan) -> NDArray[np.float64] | None:
+    """Return what other journals of the variant predict for each feasible configuration.
+
+    They are those of another workload, device, driver, compiler or version of the source, in the
+    folder of the plan's journal. A journal that cannot be read is left out.
+
+    Args:
+        plan: What is searched.
+
+    Returns:
+        (configurations, other spaces) as ``build_prior`` returns, for ``StartSearch``; None: no
+        other search tells enough.
+    """
+    from kernelkb.tune.strategies.gaussian_process import build_prior
+
+    return build_prior(plan.space, list(_list_other_trials(plan)))
+
+
+def _list_other_trials(plan: TuningPlan) -> Iterator[OtherTrials]:
+    found = [path for path in plan.journal.parent.glob("*.jsonl") if path != plan.journal]
+    newest = sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in newest[:_MAX_JOURNALS]:
+        identity = _read_identity(path)
+        if all(identity.get(name) == plan.identity[name] for name in _SAME):
+            try:
+                trials = read_journal(path)
+            except KbError:
+                continue
+            yield [(trial.configuration, trial.time_us) for trial in trials]
+
+
+def _read_identity(path: Path) -> Mapping[str, str]:
+    """Return the first line of a journal; empty if it is damaged."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            identity = json.loads(file.readline())["identity"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return identity if isinstance(identity, dict) else {}

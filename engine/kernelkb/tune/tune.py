@@ -1,20 +1,36 @@
-"""Searches the configurations of a variant: propose, build, check, time, confirm."""
+"""Searches on the device of this process: builds on all cores but one, one trial at a time."""
 
 from __future__ import annotations
 
+import contextvars
 import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from types import TracebackType
+from typing import Self
 
+from kernelkb.cluster.lanes import Lane
 from kernelkb.measure.bench.trials import TrialProcess
+from kernelkb.measure.build.build import build
+from kernelkb.measure.build.machine_code import find_machine_code
+from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.model.kernels.tuning import TuningResult
+from kernelkb.profiles.machine_code import digest_code
 from kernelkb.record.tuning_journal import open_journal
-from kernelkb.tune.confirm import confirm_fastest, judge_winner
-from kernelkb.tune.lanes.local_lane import LocalLane, make_local_lane
-from kernelkb.tune.lanes.search_loop import DeviceSearch, run_searches
-from kernelkb.tune.lanes.trial_recorder import ReportTrial, TrialRecorder
 from kernelkb.tune.outcome import conclude, make_result
-from kernelkb.tune.plan import TuningPlan, require_packages
-from kernelkb.tune.start_search import TuningOptions, start_search
-from kernelkb.tune.winner import find_seeds
+from kernelkb.tune.plan import TuningOptions, TuningPlan, require_packages, start_search
+from kernelkb.tune.search_loop import (
+    BuildEnded,
+    BuiltConfiguration,
+    DeviceSearch,
+    LaneUse,
+    ReportTrial,
+    TrialRecorder,
+    TrialsEnded,
+    Tried,
+    run_searches,
+)
+from kernelkb.tune.winner import confirm_fastest, find_seeds, judge_winner
 
 CONFIRM_SHARE = 0.1
 """Of the budget, kept for measuring the fastest again."""
@@ -60,3 +76,96 @@ def tune(
         update={"confirmed": confirmed, "default_us": default_us, "bench": judged}
     )
     return conclude(plan, found, started, why=options.why)
+
+
+def make_local_lane(plan: TuningPlan) -> LaneUse:
+    """Return the device of this process, open to trials: there is no other to compare it with."""
+    machine = plan.bench_target.subject.machine
+    lane = LaneUse(Lane("", "", machine.title, machine.cc or "", ""))
+    lane.finish_check(())
+    lane.open()
+    return lane
+
+
+class LocalLane:
+    """A context: builds that are running are waited for after the block.
+
+    Builds run in threads. A trial runs in ``wait``, so in the thread of the caller: the kernel ends
+    the process of the trials with the thread that started it, and Ctrl-C ends a trial at once.
+    """
+
+    most_queued = 1
+    most_in_batch = 1
+
+    def __init__(self, plan: TuningPlan, process: TrialProcess) -> None:
+        self._process = process
+        core_count = plan.bench_target.subject.machine.core_count
+        self._build_slots = self.least_ahead = max(1, core_count - 1)
+        self._pool = ThreadPoolExecutor(self._build_slots)
+        self._building: set[Future[BuildEnded]] = set()
+        self._given: tuple[DeviceSearch, LaneUse, BuiltConfiguration] | None = None
+
+    @property
+    def build_slots(self) -> int:
+        """One for each core but one."""
+        return self._build_slots
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def admit(self, searches: Sequence[DeviceSearch]) -> None:
+        """Do nothing: no lane joins."""
+
+    def submit_build(self, search: DeviceSearch, index: int) -> None:
+        """Start the build of a configuration."""
+        context = contextvars.copy_context()
+        self._building.add(self._pool.submit(context.run, _build, search, index))
+
+    def submit_trials(
+        self, search: DeviceSearch, lane: LaneUse, batch: Sequence[BuiltConfiguration]
+    ) -> None:
+        """Keep a built configuration for ``wait``."""
+        (built,) = batch
+        self._given = search, lane, built
+
+    def wait(self, timeout_s: float) -> list[BuildEnded | TrialsEnded]:
+        """Try the configuration that was given; without one, wait for builds."""
+        if self._given is not None:
+            (search, lane, built), self._given = self._given, None
+            tried = self._try(search, built)
+            lane.remove(1, None)
+            return [TrialsEnded(search, None, (tried,))]
+        ended, _ = wait(self._building, timeout=timeout_s, return_when=FIRST_COMPLETED)
+        self._building -= ended
+        return [future.result() for future in ended]
+
+    def _try(self, search: DeviceSearch, built: BuiltConfiguration) -> Tried:
+        with lock_device(search.plan.bench_target.subject.machine):
+            started = time.monotonic()
+            outcome = self._process.run([built.build], search.recorder.best_us)
+            return Tried(built, outcome, time.monotonic() - started)
+
+    def stop(self) -> None:
+        """Start no build any more."""
+        for future in self._building:
+            future.cancel()
+
+
+def _build(search: DeviceSearch, index: int) -> BuildEnded:
+    started = time.monotonic()
+    plan = search.plan
+    defines = plan.format_trial_defines(plan.space.get_configuration(index))
+    built = build(plan.bench_target.subject, plan.bench_target.build_root, defines)
+    code = None
+    if built.status != "failed" and built.target == "cuda":
+        code = digest_code(find_machine_code(built))
+    seconds = time.monotonic() - started
+    return BuildEnded(search, BuiltConfiguration(index, built, code, seconds))

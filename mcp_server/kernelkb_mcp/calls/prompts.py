@@ -41,7 +41,7 @@ def _find_brief(kernel: str | None) -> str:
     from kernelkb.actions.project.bench_target import get_project_path
     from kernelkb.actions.sessions.session_brief import brief_session
     from kernelkb.errors import KbError
-    from kernelkb.record.open_session import may_have_open_session
+    from kernelkb.record.sessions import may_have_open_session
 
     project = get_project_path()
     has_history = kernel is not None and (project / ".kb" / "measurements.db").exists()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kernelkb.measure.machine.environment import TargetChoice
     from kernelkb.model.records.history import Attempt
     from kernelkb.model.records.measurement import Build
-    from kernelkb.record.attempts.tree import RestoredAttempt
+    from kernelkb.record.attempt_tree import RestoredAttempt
 
 TITLE = "Build a kernel variant"
 # Not destructive: a restore keeps the files that it replaces. Not idempotent: ``best`` may name

@@ -49,8 +49,7 @@ async def tune_kernel(
     _refuse_second_search(get_jobs(ctx), call)
 
     def work() -> TuneResult:
-        from kernelkb.tune.plan import plan_tuning
-        from kernelkb.tune.start_search import TuningOptions
+        from kernelkb.tune.plan import TuningOptions, plan_tuning
         from kernelkb.tune.tune import tune
         from kernelkb_mcp.views.tuning import TrialReporter, build_tune_result
 

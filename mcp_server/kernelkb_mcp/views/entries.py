@@ -13,7 +13,7 @@ from kernelkb.errors import BadValueError, UnknownNameError
 if TYPE_CHECKING:
     from kernelkb.actions.comparison.compare_choice import ReportChoice
     from kernelkb.model.records.history import Attempt
-    from kernelkb.record.attempts.tree import AttemptDifference, AttemptLog
+    from kernelkb.record.attempt_tree import AttemptDifference, AttemptLog
 
 
 class EntryView(NamedTuple):

@@ -14,8 +14,8 @@ from kernelkb.errors import KbError, NextStep
 from kernelkb.model.answers.next_step import Step
 from kernelkb.model.answers.recommendation import KernelAnswer, SimilarCase
 from kernelkb.model.records.history import AttemptId
-from kernelkb.record.attempts.store import AttemptStore, open_attempts
-from kernelkb.record.attempts.tree import Stuck, find_stuck
+from kernelkb.record.attempt_store import AttemptStore, open_attempts
+from kernelkb.record.attempt_tree import Stuck, find_stuck
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import MeasuredCaseRow

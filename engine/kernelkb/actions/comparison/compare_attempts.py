@@ -14,8 +14,8 @@ from kernelkb.actions.project.profile_reports import find_report
 from kernelkb.errors import KbError
 from kernelkb.model.answers.report_comparison import ReportComparison
 from kernelkb.model.records.history import Attempt, PairwiseComparison
-from kernelkb.record.attempts.store import AttemptStore, open_attempts
-from kernelkb.record.attempts.tree import AttemptDifference, AttemptNode, build_tree
+from kernelkb.record.attempt_store import AttemptStore, open_attempts
+from kernelkb.record.attempt_tree import AttemptDifference, AttemptNode, build_tree
 from kernelkb.record.measurements.compare import compute_comparison
 from kernelkb.record.measurements.store import open_store
 

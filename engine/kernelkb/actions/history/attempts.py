@@ -12,9 +12,14 @@ from kernelkb.errors import BadValueError, DatabaseError, KbError, NextStep, Unk
 from kernelkb.loading.kernels import load_kernel, select_variant
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.model.records.history import Attempt, AttemptEvent, AttemptId
-from kernelkb.record.attempts.rows import create_attempt, create_event, digest_content
-from kernelkb.record.attempts.store import AttemptStore, open_attempts
-from kernelkb.record.attempts.tree import (
+from kernelkb.record.attempt_store import (
+    AttemptStore,
+    create_attempt,
+    create_event,
+    digest_content,
+    open_attempts,
+)
+from kernelkb.record.attempt_tree import (
     AttemptLog,
     AttemptTree,
     RestoredAttempt,

@@ -18,13 +18,13 @@ from kernelkb.model.records.history import (
     ChangeResult,
     Measurement,
 )
-from kernelkb.record.attempts.rows import create_event
+from kernelkb.record.attempt_store import create_event
 from kernelkb.record.measurements.compare import compute_comparison, find_noise_reason
 from kernelkb.record.measurements.store import Store
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import SignatureRow
-    from kernelkb.record.attempts.store import AttemptStore
+    from kernelkb.record.attempt_store import AttemptStore
 
 NO_GAIN_BELOW = 1.05
 """A change whose interval ends below this gains nothing that counts (judgement)."""

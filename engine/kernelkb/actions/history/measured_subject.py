@@ -36,7 +36,7 @@ def make_measurement(
     Raises:
         BadValueError: A field has an invalid value.
     """
-    from kernelkb.record.measurements.identity import create_measurement
+    from kernelkb.record.measurements.rows import create_measurement
 
     kind: MeasurementKind = "bench" if isinstance(result, Bench) else "profile"
     subject = make_record_subject(bench_target, built, result.workload)
@@ -50,7 +50,7 @@ def make_measurement(
 
 def find_session(bench_target: BenchTarget) -> str | None:
     """Return the id of the open session, if one is open for the kernel."""
-    from kernelkb.record.open_session import find_open_session_for
+    from kernelkb.record.sessions import find_open_session_for
 
     try:
         return find_open_session_for(

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.model.records.history import Measurement, PairwiseComparison, RegressionResult
-from kernelkb.record.attempts.store import open_attempts
-from kernelkb.record.exchange.import_export import (
+from kernelkb.record.attempt_store import open_attempts
+from kernelkb.record.import_export import (
     Format,
     TransferCounts,
     generate_attempts,
@@ -186,7 +186,7 @@ def stream_export(
 ) -> Iterator[str]:
     """Yield the text of an export.
 
-    See ``kernelkb.record.exchange.import_export.generate_export``.
+    See ``kernelkb.record.import_export.generate_export``.
     """
     with open_store(get_project_path(), writes=False) as store:
         yield from _generate(store, form, left_out, with_sources=with_sources)
@@ -195,7 +195,7 @@ def stream_export(
 def import_file(path: Path) -> TransferCounts:
     """Add the measurements and attempts of a file.
 
-    See ``kernelkb.record.exchange.import_export.import_records``.
+    See ``kernelkb.record.import_export.import_records``.
     """
     project = get_project_path()
     with open_store(project) as store, open_attempts(project) as attempts:

@@ -27,7 +27,7 @@ from kernelkb.model.records.history import (
 from kernelkb.safety.workspace import may_write, read_bytes
 
 if TYPE_CHECKING:
-    from kernelkb.record.attempts.store import AttemptStore
+    from kernelkb.record.attempt_store import AttemptStore
 
 _DIGITS = 12
 _RECENT = 100
@@ -58,7 +58,7 @@ def keep_state(bench_target: BenchTarget, said: str | None = None) -> KeptState:
     contents = read_own_files(bench_target)
     if not contents:
         return NOT_KEPT
-    from kernelkb.record.attempts.store import open_attempts  # loads SQLAlchemy
+    from kernelkb.record.attempt_store import open_attempts  # loads SQLAlchemy
 
     try:
         with open_attempts(bench_target.project) as store:
@@ -78,7 +78,7 @@ def keep_state(bench_target: BenchTarget, said: str | None = None) -> KeptState:
 
 def _make_note(bench_target: BenchTarget, attempt: Attempt, said: str | None) -> AttemptEvent:
     """Return what the author says of a change whose state was kept before."""
-    from kernelkb.record.attempts.rows import create_event
+    from kernelkb.record.attempt_store import create_event
 
     return create_event(
         attempt=attempt.id,
@@ -91,7 +91,7 @@ def _make_note(bench_target: BenchTarget, attempt: Attempt, said: str | None) ->
 
 def describe_state(bench_target: BenchTarget, contents: dict[str, bytes]) -> Attempt:
     """Return the attempt for some files of a variant, without a parent."""
-    from kernelkb.record.attempts.rows import create_attempt, digest_content
+    from kernelkb.record.attempt_store import create_attempt, digest_content
 
     return create_attempt(
         **bench_target.subject.identity_fields,
@@ -188,8 +188,7 @@ def keep_advice(project: Path, answer: KernelFindings, attempt: AttemptId | None
     first = next((one for one in answer["diagnoses"] if one["verdict"] == "matches"), None)
     if attempt is None or first is None or not first["fixes"] or not may_write():
         return None
-    from kernelkb.record.attempts.rows import create_event
-    from kernelkb.record.attempts.store import open_attempts
+    from kernelkb.record.attempt_store import create_event, open_attempts
 
     gain, falsifier = first["fixes"][0]["predicted_speedup"], first["falsifier"]
     advised = AdvisedChange(

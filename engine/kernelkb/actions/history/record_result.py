@@ -30,12 +30,11 @@ from kernelkb.model.records.history import AttemptEvent, EventKind, Measurement
 from kernelkb.model.records.measurement import Bench, Build, Check, Machine, Profile
 from kernelkb.model.records.session import SessionEntry, Step
 from kernelkb.profiles.machine_code import count_built_code, digest_code
-from kernelkb.record.open_session import find_open_session_for, may_have_open_session
-from kernelkb.record.sessions import append_entry
+from kernelkb.record.sessions import append_entry, find_open_session_for, may_have_open_session
 from kernelkb.safety.workspace import may_write
 
 if TYPE_CHECKING:
-    from kernelkb.record.attempts.store import AttemptStore
+    from kernelkb.record.attempt_store import AttemptStore
 
 T = TypeVar("T", Bench, Build, Check, Profile)
 _Result = Bench | Build | Check | Profile | None
@@ -119,7 +118,7 @@ def _write_history(
     has_state = built is not None and built.attempt is not None and may_write()
     if built is None or not (is_new or record.measurement or has_state):
         return None
-    from kernelkb.record.attempts.store import open_history  # loads SQLAlchemy
+    from kernelkb.record.attempt_store import open_history  # loads SQLAlchemy
 
     with (
         _note_failure(failures),
@@ -166,7 +165,7 @@ def _add_events(
 def _make_event(
     record: CallRecord, step: Step, built: Build, candidate_us: float | None
 ) -> AttemptEvent:
-    from kernelkb.record.attempts.rows import create_event
+    from kernelkb.record.attempt_store import create_event
 
     subject = record.bench_target.subject
     own: dict[str, Any] = {

@@ -36,7 +36,7 @@ from kernelkb.record.measurements.compare import find_noise_reason
 from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
-    from kernelkb.record.attempts.store import AttemptStore
+    from kernelkb.record.attempt_store import AttemptStore
 
 
 _MAX_AGE = timedelta(days=7)
@@ -102,7 +102,7 @@ def find_alike(store: AttemptStore, built: Build) -> set[AttemptId]:
 def _iter_known(
     bench_target: BenchTarget, built: Build, subject: SubjectRecord
 ) -> Iterator[_KnownBench]:
-    from kernelkb.record.attempts.store import open_history
+    from kernelkb.record.attempt_store import open_history
 
     task = digest_task(bench_target)
     with open_history(bench_target.project, writes=False) as (store, attempts):
@@ -175,7 +175,7 @@ def add_known_state(bench_target: BenchTarget, built: Build) -> Build:
     """
     if built.attempt is None or built.error is not None:
         return built
-    from kernelkb.record.attempts.store import open_attempts  # loads SQLAlchemy
+    from kernelkb.record.attempt_store import open_attempts  # loads SQLAlchemy
 
     try:
         with open_attempts(bench_target.project, writes=False) as store:

@@ -23,7 +23,7 @@ from kernelkb.measure.profile.observe import (
 )
 from kernelkb.safety.paths import project_root, shipped_folder
 from kernelkb.safety.replace_file import replace_file
-from kernelkb.scaffold.draft.kernel_yaml import to_field_name
+from kernelkb.scaffold.draft import to_field_name
 from kernelkb.scaffold.observed.observed_callee import Places, UnwritableCall
 from kernelkb.scaffold.observed.observed_code import ENTRY, CallSource, draft_call
 from kernelkb.scaffold.observed.observed_shapes import Call, ObservedPlan, plan_calls

@@ -27,12 +27,9 @@ from kernelkb.model.base import Name, Record, Target
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.scaffold.c.build_flags import find_macros, plan_includes
 from kernelkb.scaffold.c.c_source import list_undefined_functions
-from kernelkb.scaffold.c.pointer_draft import draft_pointer_files
-from kernelkb.scaffold.c.tensor_draft import draft_tensor_files
-from kernelkb.scaffold.draft.call_signature import DraftRequest
-from kernelkb.scaffold.draft.kernel_yaml import DRAFTED_VARIANT, OWN_REFERENCE, to_field_name
-from kernelkb.scaffold.python.python_draft import draft_python_files
-from kernelkb.scaffold.python.python_source import PYTHON_LANGUAGES
+from kernelkb.scaffold.c.drafts import draft_pointer_files, draft_tensor_files
+from kernelkb.scaffold.draft import DRAFTED_VARIANT, OWN_REFERENCE, DraftRequest, to_field_name
+from kernelkb.scaffold.python.python_source import PYTHON_LANGUAGES, draft_python_files
 
 
 class InitResult(Record):

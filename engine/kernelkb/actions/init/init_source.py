@@ -12,8 +12,7 @@ from kernelkb.errors import BadValueError
 from kernelkb.model.kernels.languages import COMPILED_SUFFIXES, LANGUAGES
 from kernelkb.safety.paths import project_root
 from kernelkb.scaffold.c.c_source import defines_any
-from kernelkb.scaffold.draft.call_signature import Function, SourceSummary
-from kernelkb.scaffold.draft.kernel_yaml import to_field_name
+from kernelkb.scaffold.draft import Function, SourceSummary, to_field_name
 from kernelkb.scaffold.source_summary import summarize_source
 
 _HEADER_SUFFIXES = (".h", ".hpp", ".cuh", ".inl", ".inc", ".hxx")

@@ -9,8 +9,7 @@ from kernelkb.errors import KbError, NextStep
 from kernelkb.loading.kernels import find_kernel_folders, load_kernel_folder
 from kernelkb.model.base import SessionId
 from kernelkb.model.records.measurement import Bench, Build, Profile
-from kernelkb.record.open_session import find_open_session
-from kernelkb.record.sessions import list_session_ids, make_session_id
+from kernelkb.record.sessions import find_open_session, list_session_ids, make_session_id
 
 _ID_DIGITS = 12
 _EXAMPLE = "row_softmax"

@@ -18,10 +18,14 @@ from kernelkb.loading.located import read_yaml
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.learned import LearnedCatalogue
 from kernelkb.model.records.session import Decision, Session, SessionEntry
-from kernelkb.record.learn import learn_from_sessions
-from kernelkb.record.learned_diff import LearnedChange, diff_learned
-from kernelkb.record.learning_cases import IsKnown
-from kernelkb.record.pattern_candidates import PatternCandidate, find_pattern_candidates
+from kernelkb.record.learn import (
+    IsKnown,
+    LearnedChange,
+    PatternCandidate,
+    diff_learned,
+    find_pattern_candidates,
+    learn_from_sessions,
+)
 from kernelkb.record.sessions import list_session_ids, read_session
 from kernelkb.safety.paths import find_unread_knowledge, overlay_folder, shipped_folder
 from kernelkb.safety.replace_file import replace_file

@@ -20,9 +20,9 @@ from kernelkb.errors import KbError, NextStep
 from kernelkb.loading.kernels import find_kernel_folder, load_kernel, select_variant
 from kernelkb.model.records.history import AttemptEvent
 from kernelkb.model.records.session import Session
-from kernelkb.record.attempts.store import open_attempts
-from kernelkb.record.attempts.tree import AttemptNode, AttemptTree, describe_way_back, find_stuck
-from kernelkb.record.open_session import find_open_session, find_open_session_for
+from kernelkb.record.attempt_store import open_attempts
+from kernelkb.record.attempt_tree import AttemptNode, AttemptTree, describe_way_back, find_stuck
+from kernelkb.record.sessions import find_open_session, find_open_session_for
 from kernelkb.render.text.answers import describe_place
 from kernelkb.render.text.attempts import ID_DIGITS, describe_outcome
 from kernelkb.units import format_duration

@@ -21,19 +21,17 @@ from kernelkb.model.records.session import (
     SessionOutcome,
     SessionSummary,
 )
-from kernelkb.record.open_session import (
-    clear_open_session,
-    find_open_session,
-    find_open_session_for,
-    set_open_session,
-)
 from kernelkb.record.outcomes import compute_session_outcomes
 from kernelkb.record.sessions import (
     append_entry,
+    clear_open_session,
     create_session,
+    find_open_session,
+    find_open_session_for,
     list_session_ids,
     make_session_id,
     read_session,
+    set_open_session,
 )
 
 R = TypeVar("R", bound=Record)
@@ -102,7 +100,7 @@ def _add_plan(session: Session, plan: PlanKind) -> tuple[Session, dict[str, str]
     # These read all of the knowledge, which takes half a second.
     from kernelkb.actions.knowledge.knowledge import load_project_knowledge
     from kernelkb.actions.project.plan import gate_questions, plan_phases
-    from kernelkb.record.phases import predict_phase_minutes
+    from kernelkb.record.outcomes import predict_phase_minutes
 
     knowledge = load_project_knowledge()
     phases = plan_phases(knowledge.workflow, plan, predict_phase_minutes(knowledge.learned))

@@ -28,7 +28,7 @@ from kernelkb.model.records.measurement import (
     SweepRow,
     SweepVerdict,
 )
-from kernelkb.record.open_session import find_open_session_for
+from kernelkb.record.sessions import find_open_session_for
 
 
 class SweepRun:

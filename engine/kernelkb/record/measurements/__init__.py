@@ -2,7 +2,7 @@
 
 The interface for other packages::
 
-    from kernelkb.record.measurements.identity import create_measurement
+    from kernelkb.record.measurements.rows import create_measurement
     from kernelkb.record.measurements.store import open_store
 
     create_measurement(kind: MeasurementKind, at: datetime, subject: SubjectRecord, **fields)

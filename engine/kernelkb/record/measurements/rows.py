@@ -1,7 +1,8 @@
-"""Converts measurements and promotions to database rows and back: JSON, and packed samples."""
+"""Measurements as database rows and back, and their ids: hashes of their content."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 import zlib
@@ -11,7 +12,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kernelkb.errors import DatabaseError
+from kernelkb.errors import BadValueError, DatabaseError
+from kernelkb.model.base import Record
 from kernelkb.model.records.history import (
     Measurement,
     MeasurementKind,
@@ -20,13 +22,76 @@ from kernelkb.model.records.history import (
     SubjectRecord,
 )
 from kernelkb.model.records.measurement import is_valid
-from kernelkb.record.measurements.identity import canonical_json, digest
+
+_ID_DIGITS = 32
+_PLACEHOLDER_ID = "0" * _ID_DIGITS
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _OWN_COLUMNS = {"id", "subject_id", "subject", "samples"}
 IMPORTED_STATUS = "imported"
 """Status of results of other tools, which earlier releases imported; never the best known."""
+
+
+def canonical_json(record: Record, *without: str) -> str:
+    """Return the canonical JSON of a record: sorted keys, floats by repr, no NaN.
+
+    Fields at their default are left out, so that adding a field later changes no id.
+
+    Args:
+        record: The record to serialize.
+        without: Names of fields to leave out.
+    """
+    plain = record.model_dump(mode="json", exclude=set(without), exclude_defaults=True)
+    return json.dumps(
+        plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def digest(text: str) -> str:
+    """Return the first 32 hexadecimal digits (128 bits) of a text's SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
+
+
+def create_measurement(
+    kind: MeasurementKind, at: datetime, subject: SubjectRecord, **fields: Any
+) -> Measurement:
+    """Return a measurement with both of its ids computed.
+
+    Args:
+        kind: The kind of measurement, such as ``bench`` or ``tune``.
+        at: The time of the measurement, with its time zone; it is stored in UTC.
+        subject: The measured kernel, variant, workload, device and environment.
+        **fields: The other fields of ``Measurement``, without ``id`` and ``subject_id``.
+
+    Raises:
+        BadValueError: ``at`` has no time zone, or a field is unknown or has an invalid value.
+    """
+    if at.tzinfo is None:
+        raise BadValueError(f"the time {at} has no time zone; write datetime.now(UTC)")
+    given = {"kind": kind, "at": at.astimezone(UTC), "subject": subject, **fields}
+    if "id" in given or "subject_id" in given:
+        raise BadValueError("a measurement's ids follow from what it says; leave them out")
+    try:
+        draft = Measurement(id=_PLACEHOLDER_ID, subject_id=_PLACEHOLDER_ID, **given)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        raise BadValueError(f"measurement field {field}: {first['msg'].lower()}") from error
+    return draft.model_copy(
+        update={"id": compute_id(draft), "subject_id": digest(canonical_json(subject))}
+    )
+
+
+def compute_id(measurement: Measurement) -> str:
+    """Return the id of a measurement: the hash of all its fields but the two ids."""
+    return digest(canonical_json(measurement, "id", "subject_id"))
+
+
+def is_intact(measurement: Measurement) -> bool:
+    """Return whether both ids of a measurement match its content."""
+    right = compute_id(measurement), digest(canonical_json(measurement.subject))
+    return (measurement.id, measurement.subject_id) == right
 
 
 def to_microseconds(at: datetime) -> int:

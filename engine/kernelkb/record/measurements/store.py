@@ -1,4 +1,8 @@
-"""The store of measurements and promotions: adds records to the database and queries them."""
+"""The store of measurements and promotions: adds records to the database and queries them.
+
+The queries by series loop over the matching series and do one index lookup for each, so their cost
+does not grow with the number of measurements.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import URL, Engine, Select, func, select
+from sqlalchemy import URL, ColumnElement, Engine, ScalarSelect, Select, and_, func, select, true
 
 from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.model.records.history import Measurement, MeasurementKind, Promotion
-from kernelkb.record.measurements import queries
-from kernelkb.record.measurements.connections import (
+from kernelkb.record.measurements.database import (
     begin_read,
     begin_write,
     check_file,
@@ -24,11 +27,15 @@ from kernelkb.record.measurements.connections import (
     insert_new,
     make_engine,
     make_read_only_engine,
+    measurements,
+    promotions,
     resolve_url,
+    series,
+    subjects,
     upgrade,
 )
-from kernelkb.record.measurements.identity import is_intact
 from kernelkb.record.measurements.rows import (
+    is_intact,
     make_damage_error,
     measurement_row,
     parse_measurement,
@@ -37,8 +44,16 @@ from kernelkb.record.measurements.rows import (
     series_row,
     subject_row,
 )
-from kernelkb.record.measurements.tables import measurements, promotions, series, subjects
 from kernelkb.safety.workspace import may_write
+
+_M, _S = measurements.c, series.c
+_COLUMNS = (
+    _M.id,
+    _M.subject,
+    _M.body,
+    _M.samples,
+    subjects.c.body.label("subject_body"),
+)
 
 DEFAULT_LIMIT = 50
 _CHUNK_SIZE = 500
@@ -156,9 +171,7 @@ class Store:
         """
         found: list[str] = []
         if measurement and set(measurement) <= _HEX_DIGITS:
-            found = [
-                row["id"] for row in self._fetch_rows(queries.select_ids_by_prefix(measurement))
-            ]
+            found = [row["id"] for row in self._fetch_rows(select_ids_by_prefix(measurement))]
         if not found:
             raise UnknownNameError("measurement", measurement, (), "best")
         if len(found) > 1:
@@ -184,7 +197,7 @@ class Store:
         limit: int = DEFAULT_LIMIT,
     ) -> list[Measurement]:
         """Return the newest measurements of a kernel, at most ``limit``, newest first."""
-        which = queries.match_series(
+        which = match_series(
             kernel=kernel,
             variant=variant,
             workload=workload,
@@ -193,8 +206,8 @@ class Store:
             kind=kind,
         )
         with begin_read(self._engine) as connection:
-            since = connection.scalar(queries.select_oldest_needed_time(which, limit))
-            ids = connection.scalars(queries.select_newest_ids(which, since, limit)).all()
+            since = connection.scalar(select_oldest_needed_time(which, limit))
+            ids = connection.scalars(select_newest_ids(which, since, limit)).all()
         return self.get_many(ids)
 
     def best(
@@ -209,9 +222,9 @@ class Store:
 
         Incorrect or invalid measurements and times from other tools do not count.
         """
-        which = queries.match_series(kernel=kernel, workload=workload, device=device, target=target)
+        which = match_series(kernel=kernel, workload=workload, device=device, target=target)
         first: dict[tuple[str, ...], Any] = {}
-        for row in self._fetch_rows(queries.select_fastest(which)):
+        for row in self._fetch_rows(select_fastest(which)):
             place = (row["kernel"], row["workload"], row["device"], row["target"])
             if row["us"] is not None:
                 known = first.setdefault(place, row)
@@ -229,7 +242,7 @@ class Store:
         kind: MeasurementKind = "bench",
     ) -> list[Measurement]:
         """Return the newest measurement of each variant per kernel, workload, device and target."""
-        which = queries.match_series(
+        which = match_series(
             kernel=kernel,
             variant=variant,
             workload=workload,
@@ -239,7 +252,7 @@ class Store:
         )
         names = ("kernel", "workload", "device", "target", "variant")
         rows = sorted(
-            self._fetch_rows(queries.select_newest_per_series(which)),
+            self._fetch_rows(select_newest_per_series(which)),
             key=lambda r: [r[n] for n in names],
         )
         return self.get_many([row["id"] for row in rows])
@@ -247,9 +260,7 @@ class Store:
     def iter_all(self) -> Iterator[Measurement]:
         """Yield all measurements in the order of their ids, each checked against its id."""
         last = ""
-        while ids := [
-            row["id"] for row in self._fetch_rows(queries.select_next_ids(last, _CHUNK_SIZE))
-        ]:
+        while ids := [row["id"] for row in self._fetch_rows(select_next_ids(last, _CHUNK_SIZE))]:
             last = ids[-1]
             for one in self.get_many(ids):
                 if not is_intact(one):
@@ -263,7 +274,7 @@ class Store:
 
     def distinct_values(self, column: str, kernel: str | None = None) -> list[str]:
         """Return the distinct values of a series column, such as ``kernel`` or ``device``."""
-        found = select(series.c[column]).distinct().where(queries.match_series(kernel=kernel))
+        found = select(series.c[column]).distinct().where(match_series(kernel=kernel))
         return sorted(row[column] for row in self._fetch_rows(found))
 
     def add_promotions(self, added: Iterable[Promotion]) -> int:
@@ -276,7 +287,7 @@ class Store:
         self, kernel: str | None = None, *, in_force: bool = True
     ) -> list[Promotion]:
         """Return the promotion in force of each place, or all promotions since the beginning."""
-        rows = self._fetch_rows(queries.select_promotions(kernel, latest_only=in_force))
+        rows = self._fetch_rows(select_promotions(kernel, latest_only=in_force))
         return [parse_promotion(row) for row in rows]
 
     def _fetch_rows(self, query: Select[Any]) -> Sequence[Any]:
@@ -291,8 +302,103 @@ class Store:
         """
         rest, found = iter(ids), dict[str, Any]()
         while chunk := list(islice(rest, _CHUNK_SIZE)):
-            found |= {row["id"]: row for row in self._fetch_rows(queries.select_by_ids(chunk))}
+            found |= {row["id"]: row for row in self._fetch_rows(select_by_ids(chunk))}
         missing = [one for one in ids if one not in found]
         if missing:
             raise make_damage_error(missing[0])
         return [parse_measurement(found[one]) for one in ids]
+
+
+def match_series(**wanted: str | None) -> ColumnElement[bool]:
+    """Return the condition that each given column of a series has the given value; None: any."""
+    given = {name: value for name, value in wanted.items() if value is not None}
+    return and_(true(), *(_S[name] == value for name, value in given.items()))
+
+
+def select_by_ids(ids: Sequence[str]) -> Select[Any]:
+    """Select whole measurements with their subjects, in no particular order."""
+    joined = measurements.join(subjects, subjects.c.id == _M.subject)
+    return select(*_COLUMNS).select_from(joined).where(_M.id.in_(ids))
+
+
+def select_ids_by_prefix(prefix: str) -> Select[Any]:
+    """Select at most 9 ids that begin with a prefix of hexadecimal digits."""
+    return select(_M.id).where(_M.id >= prefix, _M.id < prefix + "g").order_by(_M.id).limit(9)
+
+
+def select_oldest_needed_time(condition: ColumnElement[bool], limit: int) -> Select[Any]:
+    """Select a time since which there are at least ``limit`` measurements, and not many more.
+
+    It is the latest, over the series, of the time of a series' ``limit``-th newest measurement. No
+    series has more than ``limit`` at or after it, except at equal times. In microseconds since 1970
+    UTC; null if no series has ``limit`` measurements.
+    """
+    last: ScalarSelect[Any] = (
+        select(_M.at)
+        .where(_M.series == _S.key)
+        .order_by(_M.at.desc())
+        .limit(1)
+        .offset(limit - 1)
+        .scalar_subquery()
+    )
+    return select(func.max(last)).select_from(series).where(condition)
+
+
+def select_newest_ids(condition: ColumnElement[bool], since: int | None, limit: int) -> Select[Any]:
+    """Select the ids of the newest measurements since a time, or since ever, newest first."""
+    after = true() if since is None else _M.at >= since
+    joined = series.join(measurements, _M.series == _S.key)
+    newest_first = (_M.at.desc(), _M.id)
+    return (
+        select(_M.id)
+        .select_from(joined)
+        .where(condition, after)
+        .order_by(*newest_first)
+        .limit(limit)
+    )
+
+
+def select_fastest(condition: ColumnElement[bool]) -> Select[Any]:
+    """Select each series with the id and the time (us) of its fastest valid measurement."""
+    first = (
+        select(_M.id)
+        .where(_M.series == _S.key, _M.timed_us.is_not(None))
+        .order_by(_M.timed_us, _M.id)
+        .limit(1)
+        .scalar_subquery()
+    )
+    least = (
+        select(func.min(_M.timed_us))
+        .where(_M.series == _S.key, _M.timed_us.is_not(None))
+        .scalar_subquery()
+    )
+    return select(series, first.label("id"), least.label("us")).where(condition)
+
+
+def select_newest_per_series(condition: ColumnElement[bool]) -> Select[Any]:
+    """Select each series with the id of its newest measurement."""
+    last = (
+        select(_M.id)
+        .where(_M.series == _S.key)
+        .order_by(_M.at.desc(), _M.id)
+        .limit(1)
+        .scalar_subquery()
+    )
+    return select(series, last.label("id")).where(condition)
+
+
+def select_next_ids(measurement: str, limit: int) -> Select[Any]:
+    """Select the ids that follow a given one, in ascending order."""
+    return select(_M.id).where(_M.id > measurement).order_by(_M.id).limit(limit)
+
+
+def select_promotions(kernel: str | None, *, latest_only: bool) -> Select[Any]:
+    """Select promotions by scope and number: the last of each scope, or all."""
+    found = select(promotions).order_by(promotions.c.place, promotions.c.number)
+    if kernel is not None:
+        found = found.where(promotions.c.kernel == kernel)
+    if latest_only:
+        other = promotions.alias()
+        newest_number = select(func.max(other.c.number)).where(other.c.place == promotions.c.place)
+        found = found.where(promotions.c.number == newest_number.scalar_subquery())
+    return found

@@ -10,7 +10,7 @@ from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
     from kernelkb.model.records.history import AttemptId, ChangeOutcome
-    from kernelkb.record.attempts.tree import (
+    from kernelkb.record.attempt_tree import (
         AttemptDifference,
         AttemptLog,
         AttemptNode,

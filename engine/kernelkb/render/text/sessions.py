@@ -33,9 +33,8 @@ from kernelkb.model.records.session import (
     SessionOutcome,
     SessionSummary,
 )
-from kernelkb.record.decisions import format_decision_outcome
-from kernelkb.record.learned_diff import LearnedChange
-from kernelkb.record.pattern_candidates import PatternCandidate
+from kernelkb.record.learn import LearnedChange, PatternCandidate
+from kernelkb.record.session_text import format_decision_outcome
 from kernelkb.render.documents.entries import ThresholdValues, describe_condition
 from kernelkb.units import describe_time_budget, format_minutes
 

@@ -6,10 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.scaffold.c.c_functions import build_function, count_parts
-from kernelkb.scaffold.c.source_facts import SourceFacts
+from kernelkb.scaffold.c.c_functions import SourceFacts, build_function, count_parts
 from kernelkb.scaffold.c.syntax import Declaration, bind_arguments, get_text, iter_calls, iter_nodes
-from kernelkb.scaffold.draft.call_signature import Function, Parameter
+from kernelkb.scaffold.draft import Function, Parameter
 
 if TYPE_CHECKING:
     from tree_sitter import Node

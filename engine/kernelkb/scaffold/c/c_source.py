@@ -20,15 +20,15 @@ from kernelkb.scaffold.c.syntax import (
     iter_nodes,
     parse_c,
 )
-from kernelkb.scaffold.draft.call_signature import (
+from kernelkb.scaffold.draft import (
     CallStyle,
     Function,
     Parameter,
     ParameterRole,
     SourceKind,
     SourceSummary,
+    choose_number,
 )
-from kernelkb.scaffold.draft.default_values import choose_number
 
 if TYPE_CHECKING:
     from tree_sitter import Node

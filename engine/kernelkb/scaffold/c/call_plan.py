@@ -7,9 +7,8 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from kernelkb.scaffold.c.array_shapes import ROWS, fill_arrays, list_parts
-from kernelkb.scaffold.c.c_functions import find_dtype, is_size_type
+from kernelkb.scaffold.c.c_functions import SourceFacts, find_dtype, is_size_type
 from kernelkb.scaffold.c.launch_values import LaunchContext, collect_configuration, find_local_value
-from kernelkb.scaffold.c.source_facts import SourceFacts
 from kernelkb.scaffold.c.syntax import (
     Declaration,
     LaunchSite,
@@ -18,9 +17,10 @@ from kernelkb.scaffold.c.syntax import (
     get_text,
     iter_nodes,
 )
-from kernelkb.scaffold.draft.call_signature import Function, Parameter
-from kernelkb.scaffold.draft.default_values import (
+from kernelkb.scaffold.draft import (
     FUNCTOR,
+    Function,
+    Parameter,
     choose_number,
     choose_template_value,
     find_option,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.scaffold.c.c_functions import find_dtype
 from kernelkb.scaffold.c.syntax import Declaration, LaunchSite, get_text, iter_nodes
-from kernelkb.scaffold.draft.default_values import choose_host_value
+from kernelkb.scaffold.draft import choose_host_value
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
-from kernelkb.scaffold.draft.kernel_yaml import assign_field_names
+from kernelkb.scaffold.draft import assign_field_names
 
 Call = Mapping[str, Any]
 """One distinct call, as the observer in the user's program writes it."""

@@ -6,8 +6,7 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 
-from kernelkb.scaffold.draft.call_signature import Function, Parameter, ParameterRole
-from kernelkb.scaffold.draft.default_values import guess_shape
+from kernelkb.scaffold.draft import Function, Parameter, ParameterRole, guess_shape
 
 _TENSOR_WORDS = re.compile(
     r"\b{name}\.(?:shape|stride|size|is_cuda|numel|dtype|device|contiguous|view|reshape|dim|ndim"

@@ -17,9 +17,9 @@ from kernelkb.tune.strategies.gaussian_process import (
     GaussianProcess,
     Posterior,
     encode_rows,
+    list_promising,
     select_training,
 )
-from kernelkb.tune.strategies.predictions import list_promising
 
 SEED_COUNT = 16
 """Configurations of the Latin hypercube."""

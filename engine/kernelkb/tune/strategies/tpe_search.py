@@ -12,7 +12,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.trial import create_trial
 
 from kernelkb.tune.space import EnumeratedSpace
-from kernelkb.tune.strategies.predictions import list_promising
+from kernelkb.tune.strategies.gaussian_process import list_promising
 
 _MAX_ASKS = 200
 """Proposals of TPE in a row that are infeasible or known; then a free one is drawn."""

@@ -6,7 +6,7 @@ nothing.
 
 from alembic import context
 
-from kernelkb.record.measurements.tables import metadata
+from kernelkb.record.measurements.database import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -1,4 +1,10 @@
-"""Connects to SQLite or PostgreSQL, checks and upgrades its tables; errors come with a cure."""
+"""The database of measurements, SQLite or PostgreSQL: its tables, connections and upgrades.
+
+A *series* is all measurements of one kind of one variant on one kernel, workload, device and
+target. The newest and the fastest of a series each take one index lookup for any number of
+measurements. Records are only added, never changed, and their keys are computed from their
+content, so no foreign keys are needed for consistency.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +18,25 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, inspect, make_url, text
+from sqlalchemy import (
+    URL,
+    BigInteger,
+    Column,
+    Connection,
+    Double,
+    Engine,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    create_engine,
+    event,
+    inspect,
+    make_url,
+    text,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -60,6 +84,100 @@ _CURES = (
     ),
 )
 """Regular expression of a driver's error message, and the cure; the first match counts."""
+
+metadata = MetaData()
+
+series = Table(
+    "series",
+    metadata,
+    Column("key", BigInteger, primary_key=True, autoincrement=False),
+    Column("kernel", Text, nullable=False),
+    Column("variant", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("workload", Text, nullable=False),
+    Column("device", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Index("series_by_kernel", "kernel", "workload", "device"),
+)
+
+subjects = Table(
+    "subject",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("body", Text, nullable=False),
+)
+
+measurements = Table(
+    "measurement",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("subject", Text, nullable=False),
+    Column("series", BigInteger, nullable=False),
+    # Microseconds since 1970 UTC: exact, and the same in SQLite and PostgreSQL.
+    Column("at", BigInteger, nullable=False),
+    # Time of one call in microseconds, if it counts for the best-known time; else null.
+    Column("timed_us", Double),
+    Column("body", Text, nullable=False),
+    Column("samples", LargeBinary),
+)
+_IS_TIMED = measurements.c.timed_us.is_not(None)
+
+promotions = Table(
+    "promotion",
+    metadata,
+    Column("place", BigInteger, primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("kernel", Text, nullable=False),
+    Column("body", Text, nullable=False),
+)
+
+attempts = Table(
+    "attempt",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("kernel", Text, nullable=False),
+    Column("variant", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("parent", Text),
+    Column("body", Text, nullable=False),
+    Index("attempt_by_kernel", "kernel", "at", "id"),
+    Index("attempt_by_parent", "parent"),
+)
+
+attempt_events = Table(
+    "attempt_event",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("attempt", Text, nullable=False),
+    Column("kernel", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("origin", Text, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    # Workload and device of a bench, and the time of one call if it counts; else null.
+    Column("place", Text),
+    Column("timed_us", Double),
+    Column("body", Text, nullable=False),
+    Index("attempt_event_by_attempt", "attempt", "at", "id"),
+    Index("attempt_event_by_kind", "kind", "kernel", "at", "id"),
+    Index("attempt_event_by_time", "kernel", "place", "timed_us", "id"),
+    Index("attempt_event_by_origin", "kernel", "origin", "at", "id"),
+)
+
+source_files = Table(
+    "source_file",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    # Compressed with zlib.
+    Column("content", LargeBinary, nullable=False),
+)
+_MAX_CHECKED_BYTES = 32 * 2**20
+"""Largest file whose pages are checked before a write, which takes 50 ms."""
+REVISION = "0003"
+"""The newest revision. A database at this revision does not load alembic, which takes 0.1 s."""
+_LOCK_KEY = 7113_0001
+_OLDER_REVISIONS = frozenset({"0001", "0002"})
+"""Earlier revisions that can be upgraded to this one."""
 
 
 def resolve_url(project: Path, url: str | None) -> URL:
@@ -223,10 +341,6 @@ def describe_url(url: URL) -> str:
     return url.render_as_string(hide_password=True)
 
 
-_MAX_CHECKED_BYTES = 32 * 2**20
-"""Largest file whose pages are checked before a write, which takes 50 ms."""
-
-
 def check_file(url: URL, *, writes: bool) -> None:
     """Look at a database before it is opened; a new SQLite file and PostgreSQL pass.
 
@@ -271,13 +385,6 @@ def check_pages(engine: Engine) -> None:
             f"{describe_url(url)}: {to_one_line(str(found))}; {NOTHING_RECORDED}; it is damaged; "
             f"copy a backup over it, or {OTHER_DATABASE_HINT}"
         )
-
-
-REVISION = "0003"
-"""The newest revision. A database at this revision does not load alembic, which takes 0.1 s."""
-_LOCK_KEY = 7113_0001
-_OLDER_REVISIONS = frozenset({"0001", "0002"})
-"""Earlier revisions that can be upgraded to this one."""
 
 
 def upgrade(engine: Engine) -> None:
@@ -345,3 +452,16 @@ def insert_new(
     ordered = [distinct[key] for key in sorted(distinct)]
     insert = insert.on_conflict_do_nothing().execution_options(preserve_rowcount=True)
     return connection.execute(insert, ordered).rowcount
+
+
+Index("measurement_by_time", measurements.c.series, measurements.c.at, measurements.c.id)
+
+
+Index(
+    "measurement_by_speed",
+    measurements.c.series,
+    measurements.c.timed_us,
+    measurements.c.id,
+    sqlite_where=_IS_TIMED,
+    postgresql_where=_IS_TIMED,
+)

@@ -28,7 +28,7 @@ from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.model.base import Target
 from kernelkb.model.records.measurement import Bench, Build, Machine
 from kernelkb.profiles.machine_code import digest_code
-from kernelkb.tune.confirm import judge_configuration
+from kernelkb.tune.winner import judge_configuration
 
 
 class SearchJob(NamedTuple):

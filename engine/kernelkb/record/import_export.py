@@ -17,9 +17,13 @@ from pydantic import ValidationError
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.model.records.history import AttemptTransfer, Measurement, Promotion
 from kernelkb.model.records.measurement import is_failure, is_wrong
-from kernelkb.record.attempts.rows import identify_attempt, identify_event, unpack_file
-from kernelkb.record.attempts.store import AttemptStore
-from kernelkb.record.measurements.identity import is_intact
+from kernelkb.record.attempt_store import (
+    AttemptStore,
+    identify_attempt,
+    identify_event,
+    unpack_file,
+)
+from kernelkb.record.measurements.rows import is_intact
 from kernelkb.record.measurements.store import Store
 
 Format = Literal["jsonl", "t4", "flashinfer"]

@@ -1,1 +1,0 @@
-"""Measurements and attempts to files of others, and back."""

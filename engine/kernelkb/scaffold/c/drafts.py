@@ -1,0 +1,345 @@
+"""Drafts kernel.yaml and a launcher for a function in C++ that takes pointers or tensors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.model.base import Target
+from kernelkb.model.kernels.languages import choose_compiled_language
+from kernelkb.scaffold.c.c_functions import read_facts
+from kernelkb.scaffold.c.c_source import complete_function
+from kernelkb.scaffold.c.call_plan import CallPlan, plan_call
+from kernelkb.scaffold.draft import (
+    FUNCTOR,
+    Draft,
+    DraftedVariant,
+    DraftRequest,
+    Function,
+    Parameter,
+    assign_field_names,
+    draft_include,
+    draft_including_files,
+    format_kernel_yaml,
+    guess_shape,
+    hide_module,
+    list_all_inputs,
+    make_start_input,
+)
+
+_STRINGS = ("string", "string_view", "c10::string_view")
+_FUNCTION = f"""\
+// Stands for the functions that the kernel takes: the argument itself, or the sum of two.
+struct {FUNCTOR} {{
+  template <typename A>
+  __host__ __device__ A operator()(A a) const {{ return a; }}
+  template <typename A, typename B>
+  __host__ __device__ A operator()(A a, B b) const {{ return a + b; }}
+}};
+"""
+
+
+def draft_pointer_files(request: DraftRequest) -> dict[str, str]:
+    """Return kernel.yaml and a launcher for a function of pointers."""
+    facts = read_facts(request.text, request.headers, request.callers)
+    plan = plan_call(request.function, facts)
+    draft = _make_draft(request, plan)
+    lines = draft_include(request.include, has_main=request.summary.has_main)
+    if request.uses_torch:
+        launcher = draft_torch_launcher(draft, plan, lines)
+    elif request.function.is_variant:
+        launcher = lines
+    else:
+        launcher = draft_c_launcher(draft, plan, lines)
+    return {
+        "kernel.yaml": format_kernel_yaml(draft),
+        draft.variant.source: launcher,
+        **draft_including_files(request.others),
+    }
+
+
+def _make_draft(request: DraftRequest, plan: CallPlan) -> Draft:
+    function, is_cuda = request.function, request.target == "cuda"
+    parameters = plan.function.parameters
+    inputs = [p for p in parameters if p.role == "input"]
+    outputs = [p for p in parameters if p.role == "output"]
+    starts = [make_start_input(p) for p in outputs if p.is_read]
+    arrays = [p.name for p in (*inputs, *starts, *outputs)]
+    is_own = function.is_variant and not request.uses_torch
+    return Draft(
+        name=request.name,
+        include=request.include,
+        target=request.target,
+        axes=plan.axes,
+        inputs=inputs,
+        outputs=outputs,
+        fields=assign_field_names([*arrays, *plan.axes]),
+        entry=function.name if is_own else f"kb_{request.name}",
+        variant=DraftedVariant(
+            choose_compiled_language(request.target),
+            "launch.cu" if is_cuda else "launch.cpp",
+            f"{function.name} of {PurePosixPath(request.include).name}",
+            binding="torch-extension" if request.uses_torch else "",
+            also=[*draft_including_files(request.others)],
+            flags=request.flags,
+            kernels=[function.name] if function.is_kernel else [*function.launches],
+        ),
+        notes=plan.notes,
+    )
+
+
+def draft_c_launcher(draft: Draft, plan: CallPlan, include: str) -> str:
+    """Return the source of an ``extern "C"`` function with KernelKB's interface."""
+    function = plan.function
+    start_names = {make_start_input(p).name for p in draft.outputs if p.is_read}
+    arrays = [*list_all_inputs(draft), *draft.outputs]
+    declared = [
+        f"{'const ' if p.role == 'input' else ''}{p.type}* {p.name}"
+        for p in arrays
+        if p.name not in start_names
+    ]
+    starts = [f"const {p.type}* {p.name}" for p in arrays if p.name in start_names]
+    if not draft.inputs and not starts:
+        starts = ["const float*"]
+    position = len(draft.inputs)
+    declared[position:position] = starts
+    declared += [f"std::int64_t {axis}" for axis in draft.axes] + ["void* kb_stream"]
+    is_cuda = draft.target == "cuda"
+    numbers = _draft_numbers(function)
+    call = _draft_call(plan, "static_cast<cudaStream_t>(kb_stream)")
+    return f"""\
+// Calls {function.name} with the arguments of kernel.yaml: inputs, outputs, sizes, a stream.
+{"#include <cuda_runtime.h>" if is_cuda else ""}
+#include <cstdint>
+
+{include}
+{_FUNCTION if FUNCTOR in plan.template else ""}\
+extern "C" int kb_{draft.name}({", ".join(declared)}) {{
+{numbers}{call}  return {"static_cast<int>(cudaGetLastError())" if is_cuda else "0"};
+}}
+"""
+
+
+def draft_torch_launcher(draft: Draft, plan: CallPlan, include: str) -> str:
+    """Return a torch extension that passes the tensors' pointers, for a file of torch's headers."""
+    starts = {make_start_input(p).name: p for p in draft.outputs if p.is_read}
+    inputs = [p for p in list_all_inputs(draft) if p.name not in starts]
+    declared = [f"at::Tensor kb_{p.name}" for p in inputs] + ["at::Tensor"] * len(starts)
+    declared += [f"at::Tensor kb_{p.name}" for p in draft.outputs]
+    lines = [
+        f"  auto* {p.name} = reinterpret_cast<{p.type}*>(kb_{p.name}.data_ptr());\n"
+        for p in (*inputs, *draft.outputs)
+    ]
+    for axis in draft.axes:
+        place = next(
+            (
+                f"kb_{p.name}.size({p.shape.index(axis)})"
+                for p in (*inputs, *draft.outputs)
+                if axis in p.shape
+            ),
+            FILL_IN_MARK,
+        )
+        lines.append(f"  const std::int64_t {axis} = {place};\n")
+    call = _draft_call(plan, "c10::cuda::getCurrentCUDAStream().stream()")
+    return f"""\
+// Calls {plan.function.name} with the tensors of kernel.yaml.
+#include <torch/csrc/utils/pybind.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cstdint>
+
+{hide_module(include)}
+{_FUNCTION if FUNCTOR in plan.template else ""}\
+static void kb_call({", ".join(declared)}) {{
+{"".join(lines)}{_draft_numbers(plan.function)}{call}}}
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{ module.def("kb_{draft.name}", &kb_call); }}
+"""
+
+
+def _draft_numbers(function: Function) -> str:
+    lines = [
+        f"  const {p.type or 'int'} {p.name} = {p.value or FILL_IN_MARK};\n"
+        for p in function.parameters
+        if p.role == "number" and (p.value != "" or not p.type.endswith("Params"))
+    ]
+    return "".join(lines)
+
+
+def _draft_call(plan: CallPlan, stream: str) -> str:
+    function = plan.function
+    arguments = ", ".join(_format_argument(p, stream) for p in function.parameters)
+    called = f"{function.scope}{function.name}"
+    if plan.template:
+        called += f"<{', '.join(plan.template)}>"
+    if not function.is_kernel:
+        return f"  {called}({arguments});\n"
+    if not plan.configuration:
+        return (
+            "  // The text does not show the grid and the block: copy them from your own launch.\n"
+            f"  const dim3 kb_blocks({FILL_IN_MARK}), kb_threads({FILL_IN_MARK});"
+            f"  // {plan.launch_hint}\n"
+            f"  {called}<<<kb_blocks, kb_threads, {_choose_shared(function)}, "
+            f"{stream}>>>({arguments});\n"
+        )
+    grid, block, shared, *_ = *plan.configuration, "0"
+    statements = "".join(f"  {line}\n" for line in plan.statements)
+    return f"{statements}  {called}<<<{grid}, {block}, {shared}, {stream}>>>({arguments});\n"
+
+
+def _choose_shared(function: Function) -> str:
+    return FILL_IN_MARK if function.takes_shared_memory else "0"
+
+
+def _format_argument(parameter: Parameter, stream: str) -> str:
+    name, kind = parameter.name, parameter.type
+    if parameter.role == "size":
+        return f"static_cast<{kind}>({name})"
+    if parameter.role == "stream":
+        return stream if kind != "void" else f"static_cast<void*>({stream})"
+    if parameter.role == "input":  # many kernels take their inputs without const
+        return f"const_cast<{kind}*>({name})"
+    return name
+
+
+def draft_tensor_files(request: DraftRequest) -> dict[str, str]:
+    """Return kernel.yaml and sources for a function of tensors."""
+    function = request.function
+    if function.style != "bound" and request.headers:
+        function = complete_function(function, request.text, request.headers)
+        request = request._replace(function=function)
+    function = _fill_strings(function, (request.text, *request.headers))
+    shaped, notes = _complete_shapes(function)
+    draft = _make_tensor_draft(request, shaped, notes)
+    lines = draft_include(request.include, has_main=request.summary.has_main)
+    if function.style != "bound":
+        lines = _draft_launcher(draft, function, shaped, lines)
+    return {
+        "kernel.yaml": format_kernel_yaml(draft),
+        draft.variant.source: lines,
+        **draft_including_files(request.others),
+    }
+
+
+def _make_tensor_draft(
+    request: DraftRequest, shaped: Sequence[Parameter], notes: list[str]
+) -> Draft:
+    function, is_bound = request.function, request.function.style == "bound"
+    inputs = [p for p in shaped if p.role == "input"]
+    outputs = [p for p in shaped if p.role == "output"]
+    axes = list(dict.fromkeys(d for p in (*inputs, *outputs) for d in p.shape if not d.isdecimal()))
+    starts = [make_start_input(p) for p in outputs if p.is_read]
+    is_ffi = request.summary.kind == "tvm-ffi"
+    also = [*draft_including_files(request.others)]
+    missing = request.summary.missing_functions if not also else ()
+    return Draft(
+        name=request.name,
+        include=request.include,
+        target=request.target,
+        axes=axes,
+        inputs=inputs,
+        outputs=outputs,
+        fields=assign_field_names([p.name for p in (*inputs, *starts, *outputs)] + axes),
+        entry=function.name if is_bound else f"kb_{request.name}",
+        variant=DraftedVariant(
+            choose_compiled_language(request.target),
+            f"launch{_choose_suffix(request.include, request.target)}",
+            f"{function.name} of {PurePosixPath(request.include).name}",
+            binding="tvm-ffi" if is_ffi else "torch-extension",
+            also=also or ([FILL_IN_MARK] if missing else []),
+            returns=not is_ffi and (is_bound or any(p.type == "return" for p in outputs)),
+            flags=request.flags,
+            kernels=function.launches,
+            comment=_format_missing(missing),
+        ),
+        notes=notes,
+    )
+
+
+def _choose_suffix(include: str, target: Target) -> str:
+    suffix = PurePosixPath(include).suffix
+    return ".cu" if target == "cuda" and suffix in (".cuh", ".h") else suffix
+
+
+def _format_missing(missing: Sequence[str]) -> str:
+    if not missing:
+        return ""
+    text = f"    # also: a file in this folder that includes the definition of {', '.join(missing)}"
+    return f"{text}\n"
+
+
+def _complete_shapes(function: Function) -> tuple[list[Parameter], list[str]]:
+    """Give tensors without a shape that of another one, and say so."""
+    tensors = [p for p in function.parameters if p.role in ("input", "output")]
+    known = [p for p in tensors if p.shape]
+    common = known[0].shape if known else ("rows", "cols")
+    if known and all(not p.shape for p in tensors if p not in known):
+        common = max((p.shape for p in known), key=len)
+    notes, result = [], []
+    for each in function.parameters:
+        if each.role in ("input", "output") and not each.shape:
+            shape = guess_shape(each.name, common) if each.role == "input" else common
+            notes.append(f"the shape of {each.name} was guessed: {' x '.join(shape)}")
+            each = each._replace(shape=shape)
+        if each.role == "number" and each.value not in ("", "{}"):
+            notes.append(f"{each.name} = {each.value}")
+        result.append(each)
+    return result, notes
+
+
+def _fill_strings(function: Function, texts: Sequence[str]) -> Function:
+    """Give strings that are options the first word that the file compares or maps them with."""
+    whole = "\n".join(texts)
+    parameters = []
+    for each in function.parameters:
+        if each.role == "number" and each.type in _STRINGS and not each.value:
+            compared = re.search(rf'\b{each.name}\s*==\s*"([\w-]+)"', whole)
+            mapped = re.search(r'\{\s*"([\w-]+)"\s*,\s*\w+\s*\}', whole)
+            if match := compared or mapped:
+                each = each._replace(value=f'"{match[1]}"')
+        parameters.append(each)
+    return function._replace(parameters=tuple(parameters))
+
+
+def _draft_launcher(
+    draft: Draft, function: Function, parameters: Sequence[Parameter], include: str
+) -> str:
+    """Return a source that includes the function's file and exports a call of tensors only."""
+    is_ffi = draft.variant.binding == "tvm-ffi"
+    passed = {p.name: p for p in parameters if p.role in ("input", "output") and p.type != "return"}
+    starts = {make_start_input(p).name: p for p in draft.outputs if p.is_read}
+    order = [*draft.inputs, *(p for p in draft.outputs if p.type != "return")]
+    kinds: Mapping[str, str] = {p.name: _qualify(p.type, is_ffi=is_ffi) for p in order}
+    declared = [f"{kinds[p.name]} {p.name}" for p in draft.inputs]
+    declared += [f"{kinds[p.name]}" for p in starts.values()]
+    declared += [f"{kinds[p.name]} {p.name}" for p in order if p not in draft.inputs]
+    arguments = ", ".join(
+        p.name if p.name in passed else p.value or FILL_IN_MARK
+        for p in parameters
+        if p.type != "return"
+    )
+    call = (
+        f"{'return ' if draft.variant.returns else ''}{function.scope}{function.name}({arguments});"
+    )
+    head = "tvm/ffi/tvm_ffi.h" if is_ffi else "torch/csrc/utils/pybind.h"
+    if is_ffi:  # a lambda would be in decltype, which C++17 does not take
+        called = f"static void kb_call({', '.join(declared)}) {{ {call} }}\n"
+        module = f"TVM_FFI_DLL_EXPORT_TYPED_FUNC(kb_{draft.name}, kb_call);\n"
+        return f"#include <{head}>\n{include}\n{called}{module}"
+    lambda_ = f"[]({', '.join(declared)}) {{ {call} }}"
+    return f"""\
+// Exports {function.name} with the arguments of kernel.yaml, and constants for the others.
+#include <{head}>
+
+{hide_module(include)}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{
+  module.def("kb_{draft.name}", {lambda_});
+}}
+"""
+
+
+def _qualify(kind: str, *, is_ffi: bool) -> str:
+    if not is_ffi:
+        return "at::Tensor"
+    return "DLTensor*" if kind == "DLTensor" else "tvm::ffi::TensorView"

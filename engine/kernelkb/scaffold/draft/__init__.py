@@ -1,1 +1,0 @@
-"""What every draft is made of: signature, launcher, reference, kernel.yaml."""
