@@ -14,7 +14,7 @@ from kernelkb.decide.recommend import recommend
 from kernelkb.loading.kernels import find_zoo_folders, load_kernel_folder
 from kernelkb.model.entries.learned import MeasuredCase, MeasuredCatalogue
 from kernelkb.model.kernels.kernel import Pair
-from kernelkb.safety.replace_file import replace_file
+from kernelkb.safety.files import replace_file
 
 _LEAST_GAIN = 1.05
 """Speedup of a change that helped."""

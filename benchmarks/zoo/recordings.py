@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 
 from kernelkb.errors import KnowledgeError, Problem
 from kernelkb.model.base import Name, Record, Slug
-from kernelkb.safety.replace_file import replace_file
+from kernelkb.safety.files import replace_file
 
 _DIGITS = 7
 """Significant digits of a metric: more than any counter repeats."""

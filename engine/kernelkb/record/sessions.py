@@ -29,6 +29,7 @@ from kernelkb.record.session_text import (
     format_session,
     parse_session,
 )
+from kernelkb.safety.files import create_file
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.workspace import open_inside, read_text, resolve_inside
 
@@ -77,7 +78,7 @@ def create_session(session: Session, folder: Path, gates: Mapping[str, str] | No
     try:
         resolve_inside(folder, to_write=True)
         folder.mkdir(parents=True, exist_ok=True)
-        write_new(path, format_session(session, gates).encode())
+        create_file(path, format_session(session, gates).encode())
     except FileExistsError as error:
         if not path.is_file():
             raise _make_write_error(path, error) from error
@@ -283,28 +284,6 @@ class AppendRequest(NamedTuple):
     """A file with this ending is whole, so the rest of it need not be read."""
 
 
-def write_new(path: Path, body: bytes) -> None:
-    """Create a file; it appears whole or not at all.
-
-    Raises:
-        FileExistsError: The file exists.
-        OSError: The file cannot be written, and was not created.
-    """
-    resolve_inside(path.parent, to_write=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        try:
-            _write_all(descriptor, body)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        os.link(draft, path)  # unlike a rename, it never replaces an existing file
-    finally:
-        draft.unlink(missing_ok=True)
-    _sync_folder(path.parent)
-
-
 def append_atomically(path: Path, text: AppendRequest) -> None:
     """Append to a file by a single write; create the file if missing.
 
@@ -317,7 +296,7 @@ def append_atomically(path: Path, text: AppendRequest) -> None:
             return
         except FileNotFoundError:
             try:
-                write_new(path, text.initial_file)
+                create_file(path, text.initial_file)
                 return
             except FileExistsError:  # another process created it first
                 if not path.exists():  # a dangling symbolic link, not a new file
@@ -394,11 +373,3 @@ def _write_all(descriptor: int, body: bytes) -> None:
     written = os.write(descriptor, body)
     while written < len(body):
         written += os.write(descriptor, body[written:])
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

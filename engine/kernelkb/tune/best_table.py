@@ -1,4 +1,4 @@
-"""Reads and writes a file of winners, which a program loads at run time.
+"""Reads a file of winners, which a program loads at run time.
 
 Needs the standard library only: copy this file beside a program, or import it from here.
 """
@@ -6,8 +6,6 @@ Needs the standard library only: copy this file beside a program, or import it f
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypedDict
@@ -90,28 +88,3 @@ def find_best(
 
 def _format_sizes(sizes: Mapping[str, int]) -> str:
     return " ".join(f"{axis}={size}" for axis, size in sizes.items())
-
-
-def store_entry(path: Path, entry: BestEntry) -> None:
-    """Add an entry in place of an older one for the same variant, sizes and device.
-
-    Raises:
-        OSError: The file cannot be written; it is then as it was.
-        ValueError: The file is no such table.
-    """
-    kept = [one for one in load_table(path) if _identify(one) != _identify(entry)]
-    content = json.dumps({"entries": [*kept, entry]}, indent=1) + "\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(content)
-        Path(scratch).replace(path)
-    except OSError:
-        Path(scratch).unlink(missing_ok=True)
-        raise
-
-
-def _identify(entry: BestEntry) -> tuple[object, ...]:
-    sizes = tuple(sorted(entry["sizes"].items()))
-    return entry["kernel"], entry["variant"], entry["device"], sizes

@@ -8,10 +8,10 @@ from pathlib import Path
 from kernelkb.errors import BadValueError
 from kernelkb.model.kernels.tuning import TuningResult
 from kernelkb.render.html.tuning_page import format_tuning_page
-from kernelkb.safety.replace_file import replace_file
+from kernelkb.safety.files import replace_file
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.workspace import resolve_inside
-from kernelkb.tune.best_table import BestEntry, store_entry
+from kernelkb.tune.best_table import BestEntry, load_table
 from kernelkb.tune.plan import TuningPlan
 
 _FOLDER_CURE = "name a file in a folder that exists"
@@ -99,9 +99,26 @@ def add_to_table(plan: TuningPlan, result: TuningResult, path: Path) -> None:
         "verdict": result.bench.verdict if result.bench else "not judged",
     }
     try:
-        store_entry(Path(resolve_inside(path, to_write=True)), entry)
+        _add_entry(Path(resolve_inside(path, to_write=True)), entry)
     except ValueError as error:
         raise BadValueError(str(error)) from error
     except OSError as error:
         cure = describe_write_cure(error, "make it writable")
         raise BadValueError(f"{path} was not written: {error.strerror}; {cure}") from error
+
+
+def _add_entry(path: Path, entry: BestEntry) -> None:
+    """Add an entry to a table, in place of an older one for the same variant, sizes and device.
+
+    Raises:
+        OSError: The file cannot be written; it is then as it was.
+        ValueError: The file is no such table.
+    """
+    kept = [one for one in load_table(path) if _identify(one) != _identify(entry)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, json.dumps({"entries": [*kept, entry]}, indent=1) + "\n")
+
+
+def _identify(entry: BestEntry) -> tuple[object, ...]:
+    sizes = tuple(sorted(entry["sizes"].items()))
+    return entry["kernel"], entry["variant"], entry["device"], sizes

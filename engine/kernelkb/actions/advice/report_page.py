@@ -25,7 +25,7 @@ from kernelkb.render.html.report_data import (
     SourceRow,
 )
 from kernelkb.render.html.report_page import format_report_page
-from kernelkb.safety.replace_file import replace_file
+from kernelkb.safety.files import replace_file
 from kernelkb.safety.storage import describe_write_cure
 
 if TYPE_CHECKING:

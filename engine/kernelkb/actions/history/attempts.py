@@ -27,7 +27,7 @@ from kernelkb.record.attempt_tree import (
     find_stuck,
 )
 from kernelkb.render.text.attempts import ID_DIGITS
-from kernelkb.safety.exchange_files import exchange_file
+from kernelkb.safety.files import exchange_file
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.workspace import read_bytes, resolve_inside
 

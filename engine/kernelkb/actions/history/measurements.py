@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -23,6 +21,7 @@ from kernelkb.record.import_export import (
 from kernelkb.record.measurements.compare import compute_comparison
 from kernelkb.record.measurements.regression_gate import FAIL_UNDER, apply_regression_gate
 from kernelkb.record.measurements.store import DEFAULT_LIMIT, Store, open_store
+from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import read_kernel_name
 from kernelkb.safety.storage import describe_write_cure
 
@@ -204,19 +203,7 @@ def import_file(path: Path) -> TransferCounts:
 
 def _write_atomically(path: Path, pieces: Iterable[str]) -> None:
     try:
-        folder = Path(os.path.realpath(path)).parent  # resolve() raises on a link to itself
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=folder, prefix=f".{path.name}.", delete=False
-        ) as file:
-            try:
-                file.writelines(pieces)
-                file.flush()
-                os.fsync(file.fileno())
-                Path(file.name).chmod(0o644)
-                Path(file.name).replace(path)
-            except BaseException:
-                Path(file.name).unlink()
-                raise
+        replace_file(path, pieces)
     except OSError as error:
         cure = describe_write_cure(error, "name another file")
         raise BadValueError(f"cannot write {path}: {error.strerror}; {cure}") from error

@@ -21,8 +21,8 @@ from kernelkb.measure.profile.observe import (
     as_plain,
     observe_program,
 )
+from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import project_root, shipped_folder
-from kernelkb.safety.replace_file import replace_file
 from kernelkb.scaffold.draft import to_field_name
 from kernelkb.scaffold.observed.observed_callee import Places, UnwritableCall
 from kernelkb.scaffold.observed.observed_code import ENTRY, CallSource, draft_call

@@ -11,8 +11,8 @@ from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.render.documents import guide
 from kernelkb.render.documents.guide import PAGES, Spelling, format_commands_page
+from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import shipped_folder
-from kernelkb.safety.replace_file import replace_file
 
 _SKILL_FOLDER = Path("skills") / guide.NAME
 

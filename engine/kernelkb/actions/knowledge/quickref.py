@@ -7,8 +7,8 @@ from pathlib import Path
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.render.documents.quickref import format_quickref
 from kernelkb.render.documents.quickref_sheet import format_quickref_sheet
+from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import shipped_folder
-from kernelkb.safety.replace_file import replace_file
 
 
 def generate_quickref() -> str:

@@ -61,20 +61,14 @@ def _read_index(path: Path) -> SearchIndex | None:
 
 
 def _build_and_keep_index(path: Path) -> SearchIndex:
-    import tempfile  # these imports take half a second, only when the knowledge has changed
-
+    # These imports take half a second, only when the knowledge has changed.
     from kernelkb.actions.knowledge.knowledge import load_project_knowledge
     from kernelkb.graph.build import build_graph
     from kernelkb.graph.search_documents import list_documents
+    from kernelkb.safety.files import keep_file
 
     knowledge = load_project_knowledge()
     documents = list_documents(build_graph(knowledge), knowledge, describe_commands())
     index = build_search_index(documents, knowledge.search_terms.get_word_lists())
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".tmp", delete=False) as file:
-            file.write(dump_search_index(index))
-        Path(file.name).replace(path)
-    except OSError:
-        return index  # not writable: the next start builds it again
+    keep_file(path, dump_search_index(index))
     return index

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelkb.errors import BadValueError
-from kernelkb.safety.replace_file import replace_file
+from kernelkb.safety.files import replace_file
 from kernelkb.safety.storage import describe_write_cure
 
 _PROJECT_FILES = {

@@ -69,8 +69,8 @@ def _load_or_compile(folder: str, overlay: str | None) -> CompiledRules:
     content = compute_cache_key(folder, overlay)
     path = os.path.join(cache_folder(), f"program-{__version__}-{RULES_SCHEMA}-{content}.json")
     rules = _read_cache(path) or _compile_and_cache(folder, overlay, path)
-    rules["knowledge"]["overlay"] = overlay  # several projects may have the same content
-    return rules
+    # Several projects may have the same content.
+    return {**rules, "knowledge": {**rules["knowledge"], "overlay": overlay}}
 
 
 def _read_cache(path: str) -> CompiledRules | None:
@@ -88,20 +88,12 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 def _compile_and_cache(folder: str, overlay: str | None, path: str) -> CompiledRules:
-    import tempfile  # these imports cost a quarter of a second, only when knowledge has changed
-    from pathlib import Path
+    from pathlib import Path  # these cost a quarter of a second, only when knowledge has changed
 
     from kernelkb.graph.compile import compile_rules
     from kernelkb.loading.knowledge import load_knowledge
+    from kernelkb.safety.files import keep_file
 
     rules = compile_rules(load_knowledge(Path(folder), Path(overlay) if overlay else None))
-    try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=os.path.dirname(path), suffix=".tmp", delete=False, encoding="utf-8"
-        ) as file:
-            file.write(format_rules(rules))
-        os.replace(file.name, path)
-    except OSError:
-        return rules  # not writable: the next start compiles again
+    keep_file(Path(path), format_rules(rules))
     return rules

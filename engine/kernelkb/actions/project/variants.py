@@ -15,8 +15,8 @@ from kernelkb.loading.located import parse_yaml
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.model.base import Name, Record, Slug, Target
 from kernelkb.model.kernels.kernel import Kernel, Variant
+from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import shipped_folder
-from kernelkb.safety.replace_file import replace_file
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.workspace import may_write, read_bytes, read_text, resolve_inside
 

@@ -27,8 +27,8 @@ from kernelkb.record.learn import (
     learn_from_sessions,
 )
 from kernelkb.record.sessions import list_session_ids, read_session
+from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import find_unread_knowledge, overlay_folder, shipped_folder
-from kernelkb.safety.replace_file import replace_file
 from kernelkb.safety.storage import describe_write_cure
 
 HEADER = "# Written by kb lab learn from the sessions, which it names; edit those, not this file.\n"

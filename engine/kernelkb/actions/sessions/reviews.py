@@ -25,7 +25,7 @@ from kernelkb.model.entries.learned import AcceptedReview, PatternChange, Review
 from kernelkb.model.records.session import Session
 from kernelkb.record.sessions import read_session
 from kernelkb.render.text.sessions import NO_REVIEWER, format_review_template
-from kernelkb.safety.replace_file import replace_file
+from kernelkb.safety.files import replace_file
 from kernelkb.safety.storage import describe_write_cure
 
 

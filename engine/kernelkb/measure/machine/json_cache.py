@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from kernelkb.safety.files import keep_file
 from kernelkb.safety.paths import cache_folder
 
 
@@ -21,17 +20,7 @@ def write_cache(name: str, key: str, value: Any) -> None:
     path = _cache_path(name)
     values = _read_json(path)
     values[key] = value
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, scratch = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(values, file, indent=1)
-            Path(scratch).replace(path)
-        except OSError:
-            Path(scratch).unlink()
-    except OSError:
-        return
+    keep_file(path, json.dumps(values, indent=1))
 
 
 def _cache_path(name: str) -> Path:
