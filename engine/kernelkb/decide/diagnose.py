@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kernelkb.model.answers.recommendation import (
         Advice,
         Diagnosis,
+        PredictedSpeedup,
         Reason,
         RuledOut,
         Suppressed,
@@ -145,17 +146,22 @@ def diagnose(
                     result.matches.append(match)
                 else:
                     result.suppressed.append(because)
-    if predictor.now is not None:
-        result.undecided.update(weigh_undecided(rules, result.open_rows, facts))
-        _lower_confidence(result)
-    return result
+    return result if predictor.now is None else _weigh_open_causes(rules, result, facts)
 
 
-def _lower_confidence(result: DiagnosisResult) -> None:
-    """Lower the confidence of every match for each cause that is left open."""
-    factor = prod(result.undecided.values())
-    for match in result.matches:
-        match.diagnosis["confidence"] = round(match.diagnosis["confidence"] * factor, 3)
+def _weigh_open_causes(
+    rules: CompiledRules, result: DiagnosisResult, facts: Facts
+) -> DiagnosisResult:
+    """Return the result with a lower confidence of every match for each cause left open."""
+    undecided = weigh_undecided(rules, result.open_rows, facts)
+    factor = prod(undecided.values())
+    matches = [_lower_confidence(match, factor) for match in result.matches]
+    return result._replace(matches=matches, undecided=undecided)
+
+
+def _lower_confidence(match: BottleneckMatch, factor: float) -> BottleneckMatch:
+    confidence = round(match.diagnosis["confidence"] * factor, 3)
+    return match._replace(diagnosis={**match.diagnosis, "confidence": confidence})
 
 
 def _build_match(
@@ -173,7 +179,7 @@ def _build_match(
         fixes = [fix for fix in fixes if rules["fixes"][fix["id"]]["at_call"]]
     calibration = _find_calibration(rules, row, fixes, facts.values)
     share = calibration["share"] if calibration else None
-    prediction = _predict_fixes(row, fixes, predictor, share, widen)
+    priced, prediction = _predict_fixes(row, fixes, predictor, share, widen)
     doubts = [o["when"] for o in row["unless"] if judge_condition(o["when"], facts.truth) is None]
     diagnosis: Diagnosis = {
         "bottleneck": row["id"],
@@ -184,7 +190,7 @@ def _build_match(
         "because": _drop_duplicates(list(find_reasons(row["when"], facts))),
         "ruled_out": _list_ruled_out(row, facts),
         "falsifier": build_falsifier(row, facts, rules["time_model"], predictor.now, prediction),
-        "fixes": fixes,
+        "fixes": priced,
         "learned": calibration["learned"] if calibration and prediction else None,
         "lines": None,
     }
@@ -197,20 +203,19 @@ def _predict_fixes(
     predictor: Predictor,
     learned_share: float | None,
     widen: float,
-) -> Prediction | None:
-    """Give each fix its predicted speedup, and leave out those that give nothing.
+) -> tuple[list[Advice], Prediction | None]:
+    """Return the fixes with their predicted speedups, without those that give nothing.
 
     Returns:
-        The prediction of the first fix with an effect that is to be expected and needs no
-        permission, or of the next one if sessions found that it gives nothing; None if a counter
-        for it is missing.
+        The fixes, and the prediction of the first one with an effect that is to be expected and
+        needs no permission, or of the next one if sessions found that it gives nothing; None if a
+        counter for it is missing.
     """
     found: dict[str, Prediction] = {}
     for fix in fixes if row["group"] not in _UNPRICED_GROUPS else ():
         prediction = predictor.predict_fix(fix["id"], learned_share if fix is fixes[0] else None)
         if prediction is not None:
             found[fix["id"]] = prediction
-            fix["predicted_speedup"] = predictor.make_interval(prediction, widen)
     wanted = [f["id"] for f in fixes if predictor.expects_effect(f["id"])]
     firm = [name for name in wanted if name not in found or not found[name].conditional]
     first = found.get(firm[0]) if firm else None
@@ -219,8 +224,14 @@ def _predict_fixes(
         first = next((other for other in others if other.speedup >= _MIN_SPEEDUP), first)
     if first is not None and first.speedup >= _MIN_SPEEDUP:
         gainless = {name for name, p in found.items() if p.speedup < _MIN_SPEEDUP}
-        fixes[:] = [fix for fix in fixes if fix["id"] not in gainless]
-    return first
+        fixes = [fix for fix in fixes if fix["id"] not in gainless]
+    intervals = {name: predictor.make_interval(p, widen) for name, p in found.items()}
+    priced = [_price(fix, intervals.get(fix["id"])) for fix in fixes]
+    return priced, first
+
+
+def _price(fix: Advice, interval: PredictedSpeedup | None) -> Advice:
+    return fix if interval is None else {**fix, "predicted_speedup": interval}
 
 
 def _find_calibration(
@@ -291,9 +302,8 @@ def _select_fixes(
         if guard:
             suppressed.append(_build_suppressed(row["id"], guard, facts, name))
         elif "applies" not in fix or judge_condition(fix["applies"], facts.truth) is not False:
-            advice = fix["advice"].copy()
-            advice["measured"] = fix["measured"].get(row["id"], advice["measured"])
-            offered.append(advice)
+            measured = fix["measured"].get(row["id"], fix["advice"]["measured"])
+            offered.append({**fix["advice"], "measured": measured})
     return offered
 
 

@@ -342,9 +342,8 @@ def _merge_widths(facts: Iterable[StaticFact]) -> Iterator[StaticFact]:
     if len(narrow) < 2:
         yield from facts
         return
-    merged = narrow[0].copy()
-    merged["words"] = _join_widths(narrow)
-    merged["places"] = [place for fact in narrow for place in fact["places"]]
+    places = [place for fact in narrow for place in fact["places"]]
+    merged: StaticFact = {**narrow[0], "words": _join_widths(narrow), "places": places}
     for fact in facts:
         if fact is narrow[0]:
             yield merged
