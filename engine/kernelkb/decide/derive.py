@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kernelkb.decide.device_facts import derive_residency_metrics
+from kernelkb.device_math.roofline import Roof, comes_from_memory, highest_roof, roofs
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
-    from kernelkb.device_math.roofline import Roof
 
 
 def complete_metrics(
@@ -62,8 +62,6 @@ def _add_roofline_floor(known: dict[str, float]) -> None:
 
 def binding_roof(known: Mapping[str, float]) -> Roof | None:
     """Return the roof that limits a kernel with these metrics; None if no roof is known."""
-    from kernelkb.device_math.roofline import highest_roof, roofs
-
     return highest_roof(
         roofs(
             algorithmic_bytes=known.get("algorithmic_bytes")
@@ -82,8 +80,6 @@ def _is_read_from_memory(known: Mapping[str, float]) -> bool:
     ratio = known.get("cache_ratio")
     if ratio is None and "device.l2_bytes" in known and "algorithmic_bytes" in known:
         ratio = known["algorithmic_bytes"] / known["device.l2_bytes"]
-    from kernelkb.device_math.roofline import comes_from_memory
-
     return comes_from_memory(ratio)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import TYPE_CHECKING
@@ -109,8 +110,6 @@ def find_library(rules: CompiledRules, kernel: str) -> LibraryRow | None:
     """Return the library that a kernel comes from, by its name; None for a kernel of one's own."""
     if not kernel:
         return None
-    import re  # a few metrics without a name need no patterns
-
     return next((row for row in rules["libraries"] if re.search(row["name_pattern"], kernel)), None)
 
 
