@@ -42,7 +42,7 @@ from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.machine.tools import find_cuda_tool, query_version
-from kernelkb.measure.profile import counter_stages, ncu
+from kernelkb.measure.profile import ncu
 from kernelkb.measure.profile.profile import TIMEOUT_S, make_repeat_job, static_metrics
 from kernelkb.model.records.measurement import Bench, Build, Profile
 from kernelkb.profiles.launch import list_raw_names
@@ -178,7 +178,7 @@ def measure_variant(place: BenchTarget) -> ProfileComparison:
     timed = bench_built(place, built, workload, options=BenchOptions(budget_s=BUDGET_S))
     if timed.candidate_us is None or timed.verdict == "incorrect":
         raise NotProfiledError(f"bench: {timed.verdict}: {timed.detail}")
-    with patch.object(counter_stages, "has_reader", lambda: False):
+    with patch.object(ncu, "has_reader", lambda: False):
         _, without_lines_s = time_profile(place, built, timed)
     seen, took = time_profile(place, built, timed)
     staged = ProfileRun(took, first_diagnosis(place, seen.metrics))

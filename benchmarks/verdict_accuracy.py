@@ -24,21 +24,22 @@ from typing import NamedTuple
 
 import torch
 
-from kernelkb.measure.bench.statistics import Speedup, decide_verdict
-from kernelkb.measure.bench.timing_analysis import (
+from kernelkb.measure.bench.statistics import (
     Pair,
+    Speedup,
     combine_verdicts,
     compute_speedups,
+    decide_verdict,
     describe_clock_disagreement,
     overhead_ns,
 )
-from kernelkb.measure.machine.cpu_info import cache_bytes, core_count
+from kernelkb.measure.machine.host import cache_bytes, core_count
 from kernelkb.measure.process.worker_jobs import threads_env
-from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers
+from kernelkb.measure.worker.judge.case_buffers import CaseBuffers
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase
-from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.judge.timing.runner_timer import RunnerTimer, draw_none
-from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
+from kernelkb.measure.worker.shared.messages.jobs import Batch
 from kernelkb.measure.worker.shared.messages.specs import CaseSpec, Reference, RunnerSpec, Target
 
 KERNEL_SOURCE = r"""

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from benchmarks.mutants.equivalence import compare_directly
 
-from kernelkb.measure.worker.judge.processes import procfs
+from kernelkb.measure.worker.judge import procfs
 from kernelkb.measure.worker.runner.serve import serve
 from kernelkb.measure.worker.shared.messages.runner_commands import ServeJob
 

@@ -21,8 +21,8 @@ from benchmarks.mutants.equivalence import Answer
 from benchmarks.mutants.fork_server import ForkServer
 
 from kernelkb.measure.worker.judge.check_candidate import check_cases
-from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
-from kernelkb.measure.worker.shared.messages.judge_jobs import CheckJob, CheckReport
+from kernelkb.measure.worker.judge.runner_process import RunnerProcess
+from kernelkb.measure.worker.shared.messages.jobs import CheckJob, CheckReport
 from kernelkb.measure.worker.shared.messages.specs import Code, RunnerSpec
 
 _COMPARE_TIMEOUT_S = 90.0

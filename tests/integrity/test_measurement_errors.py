@@ -11,10 +11,10 @@ import pytest
 from kernelkb.loading.kernels import load_kernel, select_variant
 from kernelkb.measure.bench.bench_verdict import compute_bench_fields, compute_time_floor
 from kernelkb.measure.job_specs.case_specs import output_bytes
-from kernelkb.measure.machine.gpu_telemetry import GpuSample, GpuSampler
-from kernelkb.measure.machine.peaks import Peaks
+from kernelkb.measure.machine.nvidia_driver import GpuSample, GpuSampler
+from kernelkb.measure.machine.torch_info import Peaks
 from kernelkb.measure.subject import MeasurementSubject
-from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
+from kernelkb.measure.worker.shared.messages.jobs import Batch
 from kernelkb.model.records.measurement import Bench, Machine
 from kernelkb.render.text.measurements import describe_bench
 

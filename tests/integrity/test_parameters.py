@@ -4,7 +4,7 @@ import pytest
 import torch
 from task_checks import check_task, make_module, make_task
 
-from kernelkb.measure.worker.shared.module_parameters import (
+from kernelkb.measure.worker.shared.python_files import (
     draw_constants,
     draw_matching_constants,
 )

@@ -6,8 +6,8 @@ import pytest
 import torch
 from hidden_judging import make_case
 
-from kernelkb.measure.worker.judge.buffers import buffers
-from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers, find_slot_fault
+from kernelkb.measure.worker.judge import case_buffers
+from kernelkb.measure.worker.judge.case_buffers import CaseBuffers, find_slot_fault
 from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
 from kernelkb.measure.worker.judge.inputs.memory_plan import SAMPLED_NOTE, MemoryPlan
 
@@ -27,7 +27,7 @@ def compute(buffers):
 
 @pytest.fixture
 def all_is_slow(monkeypatch):
-    monkeypatch.setattr(buffers, "_SLOW_COMPARISON_S", 0.0)
+    monkeypatch.setattr(case_buffers, "_SLOW_COMPARISON_S", 0.0)
 
 
 def test_a_quarter_of_the_rows_is_enough_to_judge(tmp_path):

@@ -19,9 +19,8 @@ from kernelkb.measure.bench.bench import make_job
 from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.job_specs.runner_specs import make_candidate_spec
 from kernelkb.measure.process import candidate_sandbox
-from kernelkb.measure.process.own_cores import keep_own_cores
-from kernelkb.measure.worker.judge.processes.pauser import ProcessPauser
-from kernelkb.measure.worker.judge.processes.procfs import share_core
+from kernelkb.measure.process.worker_jobs import keep_own_cores
+from kernelkb.measure.worker.judge.procfs import ProcessPauser, share_core
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"
 
@@ -362,7 +361,7 @@ def test_a_killed_judge_is_told_as_such(project):
 
 READABLE_PROGRAM = """
 import ctypes, os, signal, sys
-from kernelkb.measure.worker.judge.processes.procfs import is_memory_readable
+from kernelkb.measure.worker.judge.procfs import is_memory_readable
 if os.getuid() == 0:
     os.setgroups([])
     os.setresgid(65534, 65534, 65534)
@@ -391,8 +390,8 @@ def test_a_child_that_hides_its_memory_is_told_from_a_machine_that_forbids_to_re
 HIDDEN_MEMORY_PROGRAM = """
 import json, sys
 from pathlib import Path
-from kernelkb.measure.worker.judge.processes import procfs
-from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge import procfs
+from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerDied, UnsupportedHost
 
 def refuse(*_):
@@ -440,7 +439,7 @@ def test_a_runner_that_hides_its_memory_is_blamed_and_not_the_machine(project, t
 WOKEN_PROGRAM = """
 import json, os, signal, sys, time
 from pathlib import Path
-from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerDied
 
 runner = RunnerProcess("candidate", json.loads(sys.stdin.read()), "cpu", Path(sys.argv[1]))
@@ -476,11 +475,11 @@ def test_why_a_runner_was_killed_is_told_again_where_the_first_time_was_passed_o
 TIMED_PROGRAM = """
 import json, sys
 from pathlib import Path
-from kernelkb.measure.worker.judge.processes import runner_process
-from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers
+from kernelkb.measure.worker.judge import runner_process
+from kernelkb.measure.worker.judge.case_buffers import CaseBuffers
 from kernelkb.measure.worker.judge.run_judge import run_judge
-from kernelkb.measure.worker.judge.processes.runner_process import LimitWatch
-from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.runner_process import LimitWatch
+from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 
 events = []
 runner_process._WATCH_INTERVAL_S = 0.0

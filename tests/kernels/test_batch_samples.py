@@ -5,11 +5,11 @@ import random
 import pytest
 import torch
 
-from kernelkb.measure.worker.judge.buffers.output_marks import OutputMark, OutputMarker
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, RandomPool, poison
+from kernelkb.measure.worker.judge.output_marks import OutputMark, OutputMarker
 from kernelkb.measure.worker.judge.timing.pair_timing import MIN_BATCHES, OutputSampler
 from kernelkb.measure.worker.judge.timing.runner_timer import TimedBatch
-from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
+from kernelkb.measure.worker.shared.messages.jobs import Batch
 
 CPU_REFERENCE = {"kind": "python", "file": "reference.py", "entry": "f", "inputs": None}
 

@@ -30,8 +30,8 @@ OPTIONS = BenchOptions(budget_s=0.1)
 STARTED_JUDGE = """
 import os, subprocess, sys
 from pathlib import Path
-from kernelkb.measure.worker.judge.processes.procfs import read_affinities
-from kernelkb.measure.worker.judge.processes.wait_for_start import wait_for_start
+from kernelkb.measure.worker.judge.procfs import read_affinities
+from kernelkb.measure.worker.judge.procfs import wait_for_start
 runner = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL)
 try:
     print(runner.pid, flush=True)

@@ -16,7 +16,8 @@ from kernelkb.measure.bench.bench_verdict import describe_fair_baseline
 from kernelkb.measure.bench.statistics import Speedup
 from kernelkb.measure.job_specs.runner_specs import make_reduced_rival_specs, make_rival_specs
 from kernelkb.measure.worker.judge.bench.rival_precision import RivalPrecision
-from kernelkb.measure.worker.judge.compare.accuracy import (
+from kernelkb.measure.worker.judge.compare.compare import (
+    ReferenceOutputs,
     choose_precisions,
     is_as_exact,
     is_less_exact,
@@ -24,11 +25,10 @@ from kernelkb.measure.worker.judge.compare.accuracy import (
     relative_rms,
     worst_errors,
 )
-from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
-from kernelkb.measure.worker.judge.hidden.hidden_reference import HiddenReference
+from kernelkb.measure.worker.judge.hidden_reference import HiddenReference
 from kernelkb.measure.worker.judge.inputs.hidden_inputs import transform_inputs
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase
-from kernelkb.measure.worker.runner.reduced_precision import convert_tensors, copy_to_out
+from kernelkb.measure.worker.runner.load_candidate import convert_tensors, copy_to_out
 from kernelkb.measure.worker.shared.fp32_precision import fp32_precision
 from kernelkb.model.records.measurement import Accuracy
 

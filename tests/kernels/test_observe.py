@@ -11,8 +11,8 @@ from kernelkb.actions.init.init_observed import init_observed
 from kernelkb.actions.kernels.measure_variant import check_variant
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import load_kernel
-from kernelkb.measure.worker.observe.operation_name import parse_operation
-from kernelkb.measure.worker.observe.values import describe_values
+from kernelkb.measure.worker.observe.call_record import describe_values
+from kernelkb.measure.worker.observe.names import parse_operation
 from kernelkb.measure.worker.shared.tensor_files import read_tensors, write_tensors
 
 LAYERS = """

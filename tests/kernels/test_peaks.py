@@ -5,8 +5,8 @@ from broken_kernels import make_broken_kernel
 
 from kernelkb.actions.kernels.measure_variant import bench_variant
 from kernelkb.actions.project.bench_target import validate_machine
-from kernelkb.measure.machine.json_cache import write_cache
-from kernelkb.measure.machine.peaks import get_machine_peaks
+from kernelkb.measure.machine.cached_facts import write_cache
+from kernelkb.measure.machine.torch_info import get_machine_peaks
 
 
 @pytest.mark.slow

@@ -9,12 +9,12 @@ from processes import find_processes
 from kernelkb.actions.kernels.measure_variant import bench_variant
 from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.subject import MeasurementSubject
-from kernelkb.measure.worker.judge.timing.plain_answers import (
+from kernelkb.measure.worker.judge.timing.pair_timing import (
     is_far_slower,
     is_slower_in_pairs,
     is_slower_in_trials,
 )
-from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
+from kernelkb.measure.worker.shared.messages.jobs import Batch
 
 KERNEL_YAML = """\
 id: rows

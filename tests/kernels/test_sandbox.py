@@ -13,8 +13,7 @@ from processes import find_processes, ignore_signals, wait_for_count
 
 from kernelkb.actions.kernels.measure_variant import check_variant
 from kernelkb.measure.process import candidate_sandbox
-from kernelkb.measure.process.scratch_folders import scratch_folder
-from kernelkb.measure.process.subprocesses import run_supervised
+from kernelkb.measure.process.subprocesses import run_supervised, scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job
 from kernelkb.progress import OperationCancelled, cancel_on
 

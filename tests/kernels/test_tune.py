@@ -15,10 +15,10 @@ from kernelkb.errors import BadValueError
 from kernelkb.measure.bench import trials
 from kernelkb.tune import plan as tune_plan
 from kernelkb.tune.best_table import find_best, load_table
-from kernelkb.tune.plan import plan_tuning
+from kernelkb.tune.plan import TuningOptions, plan_tuning
 from kernelkb.tune.result_files import export_trials
 from kernelkb.tune.strategies.table import STRATEGIES
-from kernelkb.tune.tune import TuningOptions, tune
+from kernelkb.tune.tune import tune
 
 KB = [sys.executable, "-c", "import kernelkb.cli, sys; sys.exit(kernelkb.cli.main())"]
 

@@ -8,12 +8,12 @@ import pytest
 from kernelkb.actions.sessions.sessions import load_session, start_session
 from kernelkb.cli import main
 from kernelkb.measure.build.build import build
-from kernelkb.measure.build.machine_code import find_machine_code
+from kernelkb.measure.build.folders import find_machine_code
 from kernelkb.profiles.machine_code import count_built_code
 from kernelkb.record.measurements.store import open_store
 from kernelkb.tune.outcome import list_formula_metrics
-from kernelkb.tune.plan import format_defines, plan_tuning
-from kernelkb.tune.tune import TuningOptions, tune
+from kernelkb.tune.plan import TuningOptions, format_defines, plan_tuning
+from kernelkb.tune.tune import tune
 from kernelkb.tune.winner import find_seeds
 
 SOURCE = """

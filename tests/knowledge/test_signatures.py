@@ -10,7 +10,7 @@ from kernelkb.actions.project.bench_target import prepare_for_architecture
 from kernelkb.decide.recognise import ChangeEvidence, recognise_change
 from kernelkb.loading.kernels import find_zoo_folders, load_kernel_folder
 from kernelkb.measure.build.build import build
-from kernelkb.measure.build.machine_code import find_machine_code
+from kernelkb.measure.build.folders import find_machine_code
 from kernelkb.profiles.machine_code import count_built_code, find_disassembler
 from kernelkb.safety.paths import shipped_folder
 

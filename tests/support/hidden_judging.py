@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, get_args
 import torch
 
 from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
-from kernelkb.measure.worker.judge.hidden.hidden_reference import HiddenReference, UndefinedError
+from kernelkb.measure.worker.judge.hidden_reference import HiddenReference, UndefinedError
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase
 from kernelkb.measure.worker.shared.messages.specs import CaseSpec, Distribution, Reference
 

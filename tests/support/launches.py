@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from shipped_rules import program
 
-from kernelkb.actions.project.hardware import build_limits
+from kernelkb.decide.device_facts import build_limits
 from kernelkb.device_math.occupancy import Launch
 
 LIMITS = {

@@ -21,8 +21,7 @@ from kernelkb.decide.recommend import recommend
 from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.measure.bench.bench_verdict import find_disturbance
-from kernelkb.measure.bench.statistics import Speedup
-from kernelkb.measure.bench.timing_analysis import FilteredPairs
+from kernelkb.measure.bench.statistics import FilteredPairs, Speedup
 from kernelkb.model.answers.triage import Triage, VariantResult
 from kernelkb.model.entries.learned import PRIOR_SHARE, LearnedCatalogue
 from kernelkb.model.kernels.kernel import Variant

@@ -17,7 +17,7 @@ from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.cli import main
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.measure.machine import practical_peaks
-from kernelkb.measure.machine.kept_peaks import (
+from kernelkb.measure.machine.cached_facts import (
     keep_practical_peaks,
     read_peak_metrics,
     read_practical_peaks,

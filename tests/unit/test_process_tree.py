@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from kernelkb.measure.worker.judge.processes import procfs
+from kernelkb.measure.worker.judge import procfs
 
 CANDIDATE, RIVAL, COMPILER, ASSEMBLER, INIT = 900, 901, 902, 903, 1
 SESSION, OTHER_SESSION = 800, 1

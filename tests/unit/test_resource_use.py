@@ -10,7 +10,7 @@ from kernelkb.measure.bench.bench import (
     describe_memory_excess,
     make_resource_use,
 )
-from kernelkb.measure.machine.gpu_telemetry import GpuSample
+from kernelkb.measure.machine.nvidia_driver import GpuSample
 from kernelkb.model.records.measurement import Bench, ResourceUse
 from kernelkb.render.text.measurements import format_bench_lines
 

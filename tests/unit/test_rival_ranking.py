@@ -7,7 +7,7 @@ from kernelkb.measure.worker.judge.bench.time_candidate import (
     may_gain_nothing,
     rank_rivals,
 )
-from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
+from kernelkb.measure.worker.shared.messages.jobs import Batch
 
 
 def make_times(eager_us, graph_us=None):

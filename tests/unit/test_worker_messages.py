@@ -9,7 +9,7 @@ from kernelkb.measure.check.check import find_cure, get_judge_result
 from kernelkb.measure.process.subprocesses import ProcessResult
 from kernelkb.measure.process.worker_jobs import JobRun
 from kernelkb.measure.worker.shared.failures import RunnerDied, UnsupportedHost, describe_exit
-from kernelkb.measure.worker.shared.messages.judge_jobs import Batch, restore_batches
+from kernelkb.measure.worker.shared.messages.jobs import Batch, restore_batches
 
 EXIT_CURE = "a kernel must return to its caller; look for exit and abort"
 

@@ -28,8 +28,7 @@ from kernelkb.errors import BadValueError
 from kernelkb.measure.build.compiler_output import find_first_error
 from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.measure.process.compiler_sandbox import sandbox_command
-from kernelkb.measure.process.scratch_folders import remove_afterwards
-from kernelkb.measure.process.subprocesses import ProcessResult, run_supervised
+from kernelkb.measure.process.subprocesses import ProcessResult, remove_afterwards, run_supervised
 from kernelkb.model.kernels.foreign import ComputeEvalProblem, FileSolution, SourceFile
 
 SPEC_FILE = "problem-spec.yaml"

@@ -16,8 +16,8 @@ from kernelkb.adapters.task_files import (
 )
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import KernelFiles, dump_kernel_yaml
-from kernelkb.measure.process.scratch_folders import scratch_folder
-from kernelkb.measure.worker.shared.messages.other_jobs import TaskDescription
+from kernelkb.measure.process.subprocesses import scratch_folder
+from kernelkb.measure.worker.shared.messages.jobs import TaskDescription
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import StatedPrecision
 

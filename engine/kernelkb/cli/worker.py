@@ -58,7 +58,7 @@ def _serve_address(options: Namespace) -> int:
     from kernelkb.cluster.choice import check_address, load_security
     from kernelkb.cluster.host import dask_settings, serve_until_stopped, watch_signals
     from kernelkb.cluster.lanes import find_local_lanes
-    from kernelkb.measure.machine.cpu_info import core_count
+    from kernelkb.measure.machine.host import core_count
 
     files = read_tls_files(options)
     address = check_address(options.address)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from kernelkb.cluster.choice import build_security
 from kernelkb.cluster.lanes import COMPILE, Lane, find_local_lanes
-from kernelkb.measure.machine.cpu_info import core_count
+from kernelkb.measure.machine.host import core_count
 
 if TYPE_CHECKING:
     from distributed import Nanny

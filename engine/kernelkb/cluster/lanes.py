@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kernelkb.measure.machine.cpu_info import cpu_title
+from kernelkb.measure.machine.host import cpu_title
 from kernelkb.measure.machine.nvidia_driver import NvidiaGpu, query_driver
 
 TIMED = "GPU"

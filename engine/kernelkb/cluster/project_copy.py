@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from kernelkb.errors import BadValueError, EnvironmentGapError
 from kernelkb.loading.kernels import KernelFolder
-from kernelkb.measure.build.sources import find_source_files
+from kernelkb.measure.build.folders import find_source_files
 from kernelkb.model.kernels.kernel import Kernel
 from kernelkb.safety.paths import cache_folder, shipped_folder
 from kernelkb.safety.storage import describe_write_cure

@@ -19,9 +19,9 @@ from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules import CompiledRules
 from kernelkb.errors import KbError
 from kernelkb.measure.build.build import build
-from kernelkb.measure.build.machine_code import find_machine_code
+from kernelkb.measure.build.folders import find_machine_code
+from kernelkb.measure.machine.cached_facts import read_peak_metrics
 from kernelkb.measure.machine.device_lock import lock_device
-from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.measure.profile.profile import profile
 from kernelkb.model.answers.recommendation import TimeShare
 from kernelkb.model.base import Target

@@ -36,8 +36,7 @@ def exit_after(seconds: float, code: int) -> None:
 
 def kill_children() -> None:
     """End all children and remove scratch folders; call it only right before the end."""
-    from kernelkb.measure.process.scratch_folders import remove_scratch_folders
-    from kernelkb.measure.process.subprocesses import kill_all
+    from kernelkb.measure.process.subprocesses import kill_all, remove_scratch_folders
 
     kill_all()
     remove_scratch_folders()

@@ -16,7 +16,7 @@ from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import find_metric_for_flag, parse_metric_value, resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.errors import UnknownNameError
-from kernelkb.measure.machine.kept_peaks import read_peak_metrics
+from kernelkb.measure.machine.cached_facts import read_peak_metrics
 from kernelkb.safety.paths import project_root, read_kernel_name
 
 if TYPE_CHECKING:

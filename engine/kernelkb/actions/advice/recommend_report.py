@@ -23,7 +23,7 @@ from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules import CompiledRules
 from kernelkb.errors import KbError, UnknownNameError
-from kernelkb.measure.machine.kept_peaks import read_peak_metrics
+from kernelkb.measure.machine.cached_facts import read_peak_metrics
 from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.profiles.launch import NcuRule, ProfiledLaunch, list_raw_names
 from kernelkb.profiles.reader_process import ReaderProcess

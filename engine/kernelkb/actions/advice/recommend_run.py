@@ -17,7 +17,7 @@ from kernelkb.actions.project.variant_language import measure_language_by_name
 from kernelkb.decide.parse_metric import find_device, resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.errors import BadValueError, NextStep
-from kernelkb.measure.machine.kept_peaks import read_peak_metrics
+from kernelkb.measure.machine.cached_facts import read_peak_metrics
 from kernelkb.model.answers.recommendation import KernelAnswer, Recommendation
 from kernelkb.model.records.history import Measurement
 from kernelkb.model.records.measurement import is_failure, is_undecided

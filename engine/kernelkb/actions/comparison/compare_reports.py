@@ -26,7 +26,7 @@ from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.rules import CompiledRules
 from kernelkb.decide.time_model import find_held_clock
 from kernelkb.errors import BadValueError, KbError
-from kernelkb.measure.machine.kept_peaks import read_peak_metrics
+from kernelkb.measure.machine.cached_facts import read_peak_metrics
 from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.model.answers.recommendation import KernelAnswer
 from kernelkb.model.answers.report_comparison import KernelComparison, LaunchSide, ReportComparison

@@ -10,7 +10,7 @@ from pathlib import Path
 from kernelkb import __version__
 from kernelkb.actions.project.bench_target import BenchTarget
 from kernelkb.errors import KbError
-from kernelkb.measure.build.sources import find_source_files, parse_include_folders
+from kernelkb.measure.build.folders import find_source_files, parse_include_folders
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.model.kernels.kernel import Variant
 from kernelkb.model.records.history import Measurement, MeasurementKind, SubjectRecord

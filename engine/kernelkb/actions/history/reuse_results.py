@@ -22,7 +22,7 @@ from kernelkb.actions.project.bench_target import BenchTarget, resolve_workload
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recognise import find_unconfirmed
 from kernelkb.errors import KbError
-from kernelkb.measure.build.machine_code import find_machine_code
+from kernelkb.measure.build.folders import find_machine_code
 from kernelkb.model.records.history import (
     Attempt,
     AttemptEvent,

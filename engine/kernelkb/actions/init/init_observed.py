@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from kernelkb.actions.init.init_project import InitResult
 from kernelkb.actions.project.project_files import write_project
 from kernelkb.errors import BadValueError
-from kernelkb.measure.process.scratch_folders import scratch_folder
+from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job
 from kernelkb.measure.profile.observe import (
     MAX_VALUE_BYTES,

@@ -23,8 +23,7 @@ from kernelkb.errors import EnvironmentGapError, KbError, NextStep
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.measure.bench_options import DEFAULT_OPTIONS, BenchOptions
 from kernelkb.measure.build.build import build, build_all
-from kernelkb.measure.build.folders import LOG_NAME
-from kernelkb.measure.build.machine_code import find_machine_code
+from kernelkb.measure.build.folders import LOG_NAME, find_machine_code
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.model.answers.static_facts import StaticReport

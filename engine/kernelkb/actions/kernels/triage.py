@@ -56,8 +56,8 @@ from kernelkb.decide.recommend import recommend
 from kernelkb.errors import KbError, NextStep
 from kernelkb.loading.kernels import load_kernel, select_variant
 from kernelkb.measure.bench_options import BenchOptions
+from kernelkb.measure.machine.cached_facts import read_peak_metrics
 from kernelkb.measure.machine.environment import TargetChoice
-from kernelkb.measure.machine.kept_peaks import read_peak_metrics
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.answers.recommendation import KernelAnswer
 from kernelkb.model.answers.triage import FixOutcome, Triage, VariantResult

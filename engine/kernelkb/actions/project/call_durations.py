@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from kernelkb.measure.machine.json_cache import read_cache, write_cache
+from kernelkb.measure.machine.cached_facts import read_cache, write_cache
 
 _CACHE_FILE, _CACHE_KEY = "calls", "seconds"
 _MAX_CALLS, _MAX_TIMES_PER_CALL = 300, 5

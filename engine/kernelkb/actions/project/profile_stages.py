@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import recommend
-from kernelkb.measure.machine.kept_peaks import read_peak_metrics
-from kernelkb.measure.profile.counter_stages import NextCounters
+from kernelkb.measure.machine.cached_facts import read_peak_metrics
+from kernelkb.measure.profile.ncu import NextCounters
 from kernelkb.model.records.measurement import Machine
 from kernelkb.profiles.launch import RawName, list_raw_names
 

@@ -33,17 +33,17 @@ from kernelkb.measure.job_specs.runner_specs import (
     make_rival_specs,
     returns_outputs,
 )
-from kernelkb.measure.machine.gpu_telemetry import GpuSample, GpuSampler, sample_gpu
-from kernelkb.measure.machine.host_memory import (
+from kernelkb.measure.machine.host import (
     describe_low_memory,
     find_free_bytes,
     read_host_memory,
 )
-from kernelkb.measure.machine.peaks import get_machine_peaks
-from kernelkb.measure.process.scratch_folders import scratch_folder
+from kernelkb.measure.machine.nvidia_driver import GpuSample, GpuSampler, sample_gpu
+from kernelkb.measure.machine.torch_info import get_machine_peaks
+from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.process.worker_jobs import JobRun, StartedJob, start_job, threads_env
 from kernelkb.measure.subject import MeasurementSubject
-from kernelkb.measure.worker.shared.messages.judge_jobs import (
+from kernelkb.measure.worker.shared.messages.jobs import (
     BenchJob,
     BenchJobResult,
     BenchTimes,
@@ -62,6 +62,19 @@ _BATCH_NS = {"cpu": 4e6, "cuda": 2e6}
 _MAX_SLOTS = 512
 _ARENA_BYTES = {"cpu": 512 * 2**20, "cuda": 4 * 2**30}
 """Memory for the slots of all arrays."""
+_WARNING_PERCENT = 10
+"""How much more memory than the baseline's, in percent of its peak, the verdict speaks of."""
+_MIN_PEAK_EXCESS_BYTES = {"cpu": 2**20, "cuda": 32 * 2**20}
+"""Smaller differences say nothing: on a CPU single pages, on a GPU the blocks of torch's allocator,
+2 to 20 MiB for each of several sizes."""
+_MIN_HELD_EXCESS_BYTES = 32 * 2**20
+"""The same for what a process keeps, in which imported modules and libraries count."""
+_RAMP_S = 0.1
+"""Start of a stretch that does not count: power and counter lag behind."""
+_MIN_COUNTER_SPAN_S = 0.3
+_MIN_COUNTER_CHANGES = 3
+"""Changes of the counter between which energy is computed: its own step is then below a third."""
+_DIGITS = 3
 
 
 def bench(
@@ -305,21 +318,6 @@ def describe_shortcuts(
             f"timing ended after {len(bench_times['candidate_batches'])} pairs, since it took more "
             f"than twice as long as {rival} in nearly all of them{energy}"
         )
-
-
-_WARNING_PERCENT = 10
-"""How much more memory than the baseline's, in percent of its peak, the verdict speaks of."""
-_MIN_PEAK_EXCESS_BYTES = {"cpu": 2**20, "cuda": 32 * 2**20}
-"""Smaller differences say nothing: on a CPU single pages, on a GPU the blocks of torch's allocator,
-2 to 20 MiB for each of several sizes."""
-_MIN_HELD_EXCESS_BYTES = 32 * 2**20
-"""The same for what a process keeps, in which imported modules and libraries count."""
-_RAMP_S = 0.1
-"""Start of a stretch that does not count: power and counter lag behind."""
-_MIN_COUNTER_SPAN_S = 0.3
-_MIN_COUNTER_CHANGES = 3
-"""Changes of the counter between which energy is computed: its own step is then below a third."""
-_DIGITS = 3
 
 
 def make_resource_use(

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from kernelkb.measure.bench.timing_analysis import (
+from kernelkb.measure.bench.statistics import (
     FilteredPairs,
     Pair,
     apply_rival_copy_cost,
@@ -16,10 +16,26 @@ from kernelkb.measure.bench.timing_analysis import (
     net_judge_ns,
     overhead_slack_ns,
 )
-from kernelkb.measure.worker.shared.messages.judge_jobs import Batch, BenchTimes
+from kernelkb.measure.worker.shared.messages.jobs import Batch, BenchTimes
 
 _MAX_IDLE_CPU_NS = 2e6
 """CPU time of a process in 50 ms in which it has nothing to do."""
+_MAX_EXTRA_SHARE = 0.5
+"""By how much of its own time in a batch a call alone may take longer than the rival's does."""
+_MIN_GAIN_SHARE = 0.5
+"""Share of the time gained in a batch that a call alone must gain too."""
+_LARGE_GAIN_SHARE = 0.25
+"""Of the rival's time: a gain that is large has to show in calls alone, too."""
+_TRIAL_QUANTILE = 4
+"""Three quarters of the trials have to show it."""
+_OWN_SLACK_NS = 3e3
+"""Of the runners' own clocks, to leave a gain undecided; to accuse a candidate it takes more."""
+_COLD_CALL_SLACK_NS = 3e4
+"""That cold code and a core that slept may cost a call alone, and the rival's less."""
+_THREAD_WAKEUP_NS = 1e5
+"""More of it where the candidate's threads have to wake up, which sleep between calls alone."""
+_MANY_CORES = 1.2
+_MIN_QUIET_TRIALS = 5
 
 
 def _summarize_single_calls(
@@ -76,24 +92,6 @@ def describe_leftover_threads(bench_times: BenchTimes) -> str | None:
     """Warn of threads that appeared during the timing, as a pool's do that grows when needed."""
     count = bench_times["new_thread_count"]
     return f"it started {count} threads while it was timed, and left them" if count else None
-
-
-_MAX_EXTRA_SHARE = 0.5
-"""By how much of its own time in a batch a call alone may take longer than the rival's does."""
-_MIN_GAIN_SHARE = 0.5
-"""Share of the time gained in a batch that a call alone must gain too."""
-_LARGE_GAIN_SHARE = 0.25
-"""Of the rival's time: a gain that is large has to show in calls alone, too."""
-_TRIAL_QUANTILE = 4
-"""Three quarters of the trials have to show it."""
-_OWN_SLACK_NS = 3e3
-"""Of the runners' own clocks, to leave a gain undecided; to accuse a candidate it takes more."""
-_COLD_CALL_SLACK_NS = 3e4
-"""That cold code and a core that slept may cost a call alone, and the rival's less."""
-_THREAD_WAKEUP_NS = 1e5
-"""More of it where the candidate's threads have to wake up, which sleep between calls alone."""
-_MANY_CORES = 1.2
-_MIN_QUIET_TRIALS = 5
 
 
 class SingleCalls(NamedTuple):

@@ -8,22 +8,23 @@ from typing import Any
 
 from kernelkb.loading.kernels import evaluate_axis_expression
 from kernelkb.measure.bench.bench_faults import describe_leftover_threads, find_cheat
-from kernelkb.measure.bench.statistics import Speedup, decide_verdict
-from kernelkb.measure.bench.timing_analysis import (
+from kernelkb.measure.bench.statistics import (
     FilteredPairs,
     Pair,
+    Speedup,
     apply_rival_copy_cost,
     combine_verdicts,
     compute_speedups,
+    decide_verdict,
     filter_pairs,
     overhead_ns,
 )
 from kernelkb.measure.job_specs.case_specs import output_bytes, working_set_bytes
 from kernelkb.measure.job_specs.runner_specs import PRECISION_TITLES
-from kernelkb.measure.machine.gpu_telemetry import GpuSampler, summarize_clocks, was_throttled
-from kernelkb.measure.machine.peaks import Peaks
+from kernelkb.measure.machine.nvidia_driver import GpuSampler, summarize_clocks, was_throttled
+from kernelkb.measure.machine.torch_info import Peaks
 from kernelkb.measure.subject import MeasurementSubject
-from kernelkb.measure.worker.shared.messages.judge_jobs import (
+from kernelkb.measure.worker.shared.messages.jobs import (
     BenchTimes,
     PrecisionReport,
     RivalTimes,
@@ -36,6 +37,10 @@ _FLOOR_MARGIN = 1.2
 _LAUNCH_BOUND_US = 10.0
 """A kernel below this time takes less than a launch, which is some 15 us (H100)."""
 _INVALID_CURE = "make every call do all of its work before it returns, on the stream it is given"
+_MAX_INTERVAL_RATIO = 2.0
+"""Upper over lower end of an interval above which others must have used the machine."""
+_SAME_ERROR = 1.25
+"""Errors within this factor are reported as the same."""
 
 
 def compute_bench_fields(
@@ -262,10 +267,6 @@ def _compute_metrics(
     }
 
 
-_MAX_INTERVAL_RATIO = 2.0
-"""Upper over lower end of an interval above which others must have used the machine."""
-
-
 def find_disturbance(
     filtered: FilteredPairs, speedup: Speedup, gpu_clocks: Clocks | None
 ) -> Disturbance | None:
@@ -309,10 +310,6 @@ def describe_disturbance(
         yield f"the GPU slowed down in nearly all pairs ({reasons}); measure again when it is cool"
     if disturbance != "thermal" and gpu_clocks and gpu_clocks.dropped_count:
         yield f"{gpu_clocks.dropped_count} pairs were dropped: {reasons}"
-
-
-_SAME_ERROR = 1.25
-"""Errors within this factor are reported as the same."""
 
 
 def make_accuracy(bench_times: BenchTimes, speedup: Speedup) -> Accuracy | None:

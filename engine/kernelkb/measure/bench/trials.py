@@ -18,10 +18,10 @@ from kernelkb.measure.job_specs.case_specs import (
 )
 from kernelkb.measure.job_specs.reference_specs import prepare_reference
 from kernelkb.measure.job_specs.runner_specs import make_code_spec
-from kernelkb.measure.process.scratch_folders import scratch_folder
+from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.process.worker_jobs import StartedJob, start_job, threads_env
 from kernelkb.measure.subject import MeasurementSubject
-from kernelkb.measure.worker.shared.messages.trial_jobs import Trial, TrialJob, TrialTimes
+from kernelkb.measure.worker.shared.messages.jobs import Trial, TrialJob, TrialTimes
 from kernelkb.model.records.measurement import Build
 from kernelkb.progress import sleep_cancellable
 from kernelkb.safety.untrusted_text import to_one_line

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import re
+import resource
 import shlex
 import time
 from collections.abc import Sequence
@@ -18,18 +21,19 @@ from kernelkb.measure.build.commands import (
     module_name,
 )
 from kernelkb.measure.build.compiler_output import find_first_error, parse_loops, parse_resources
-from kernelkb.measure.build.folders import LOG_NAME, finish, is_whole, make_unfinished_folder
-from kernelkb.measure.build.limits import describe_exceeded_limit, limit_command
-from kernelkb.measure.build.sources import (
+from kernelkb.measure.build.folders import (
+    LOG_NAME,
     compute_digest,
     find_source_files,
+    finish,
+    is_whole,
     locate_includes,
+    make_unfinished_folder,
     parse_include_folders,
 )
 from kernelkb.measure.machine.tools import find_cxx, find_ninja
 from kernelkb.measure.process.compiler_sandbox import sandbox_command
-from kernelkb.measure.process.scratch_folders import remove_afterwards
-from kernelkb.measure.process.subprocesses import run_supervised
+from kernelkb.measure.process.subprocesses import remove_afterwards, run_supervised
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.kernels.kernel import Variant
 from kernelkb.model.records.measurement import Build, KernelResources, Loop
@@ -37,6 +41,24 @@ from kernelkb.safety.compiler_flags import find_disallowed_flag
 from kernelkb.safety.storage import require_space
 from kernelkb.safety.untrusted_text import to_one_line
 from kernelkb.safety.workspace import read_bytes
+
+MAX_FILE_BYTES = 2**30
+"""Largest file that a compiler may write: objects of large template libraries take a tenth."""
+_MIN_ADDRESS_BYTES = 32 * 2**30
+"""Address space that every compiler gets; nvcc's largest passes take about a third."""
+_ADDRESS_BYTES_PER_CORE = 2**28
+"""For the threads of ``nvcc --split-compile``: a stack, and an arena of malloc."""
+_EXCEEDED = re.compile(r"file size limit exceeded|file too large", re.IGNORECASE)
+_NO_MEMORY = re.compile(
+    r"out of memory|cannot allocate memory|virtual memory exhausted|bad_alloc|memory exhausted",
+    re.IGNORECASE,
+)
+_FROM_A_TOOL = re.compile(
+    r"(?:[\w./+-]+|\{standard input\}): |nvcc (?:error|fatal)|LLVM ERROR|virtual memory"
+    r"|terminate called",
+    re.IGNORECASE,
+)
+"""Begins a line of a compiler about itself; lines about a source have a number after its name."""
 
 _TIMEOUT_S = 300.0
 """Of all configurations of one call together."""
@@ -278,3 +300,37 @@ def _read_loops(folder: Path, file: Path) -> tuple[Loop, ...]:
 def _read_resources(folder: Path, variant: Variant) -> tuple[KernelResources, ...]:
     log = (folder / LOG_NAME).read_text(encoding="utf-8", errors="replace")
     return parse_resources(log, variant.kernels)
+
+
+def limit_command() -> str:
+    """Return the beginning of a shell command that limits the compiler that it then runs.
+
+    POSIX counts files in blocks of 512 bytes; the address space is in KiB in every shell.
+    """
+    cores = os.cpu_count() or 1
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    address = max(_MIN_ADDRESS_BYTES, memory) + cores * _ADDRESS_BYTES_PER_CORE
+    limits = (
+        (resource.RLIMIT_FSIZE, f"ulimit -f {MAX_FILE_BYTES // 512} && ", MAX_FILE_BYTES),
+        (resource.RLIMIT_AS, f"ulimit -v {address // 1024} && ", address),
+    )
+    return "".join(command for which, command, size in limits if not _is_lower(which, size))
+
+
+def _is_lower(which: int, size: int) -> bool:
+    """Return whether this process's own limit is lower than ``size`` bytes."""
+    soft, _ = resource.getrlimit(which)
+    return soft != resource.RLIM_INFINITY and soft <= size
+
+
+def describe_exceeded_limit(output: str) -> str | None:
+    """Return which limit ended a compiler, by its output; None where none did."""
+    lines = "\n".join(line for line in output.splitlines() if _FROM_A_TOOL.match(line))
+    if _EXCEEDED.search(lines):
+        return (
+            f"error: the compiler's output is larger than {MAX_FILE_BYTES // 2**30} GiB; "
+            "fill large arrays at run time"
+        )
+    if _NO_MEMORY.search(lines):
+        return "error: the compiler ran out of memory; split the source, or use a smaller array"
+    return None

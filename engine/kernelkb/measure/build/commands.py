@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.installing import format_pip_command
-from kernelkb.measure.machine.json_cache import read_cache, write_cache
+from kernelkb.measure.machine.cached_facts import read_cache, write_cache
 from kernelkb.measure.process.worker_jobs import worker_python
 from kernelkb.model.kernels.kernel import Variant
 from kernelkb.model.records.measurement import Machine

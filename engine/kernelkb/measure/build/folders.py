@@ -1,20 +1,24 @@
-"""The folders of finished and unfinished builds, and whether a finished one is whole."""
+"""The folder of a build: the digest that names it, whether it is whole, its machine code."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import re
 import shutil
+import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.measure.build.commands import LIBRARY_NAME, REPORT_NAME
+from kernelkb.model.records.measurement import Build
 from kernelkb.safety.storage import describe_write_cure
-from kernelkb.safety.workspace import resolve_inside
+from kernelkb.safety.workspace import read_bytes, read_text, resolve_inside
 
 LOG_NAME = "build.log"
 SEAL_NAME = "sealed.json"
@@ -23,6 +27,11 @@ _SEALED_NAMES = (LIBRARY_NAME, LOG_NAME, REPORT_NAME)
 _STALE_S = 3600.0
 """Age of a folder that no running build can have: builds end after 5 minutes."""
 _UNFINISHED_PREFIX = ".building-"
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
+
+_MAX_CUBINS = 4
+"""Files that are read of a folder, the newest: disassembling each takes most of a second."""
 
 
 def make_unfinished_folder(parent: Path) -> Path:
@@ -103,3 +112,87 @@ def _write_gitignore(kb_folder: Path) -> None:
     marker = kb_folder / ".gitignore"
     if kb_folder.name == ".kb" and not marker.exists():
         marker.write_text("*\n", encoding="utf-8")
+
+
+def find_source_files(source: Path, folders: Sequence[Path] = ()) -> list[Path]:
+    """Return a source and every header of the project that it includes, directly or not.
+
+    Headers of the toolkit and of libraries are left out: they change with the compiler, which is
+    part of a build's digest too. Asking the compiler (``-MM``) would take longer than a cached
+    build.
+
+    Args:
+        source: The file.
+        folders: Further folders of headers, such as the ``-I`` of its flags.
+    """
+    files: dict[Path, None] = {}
+    pending = [source]
+    while pending:
+        file = pending.pop()
+        if file in files:
+            continue
+        files[file] = None
+        text = read_text(file, errors="replace")
+        for name in _INCLUDE.findall(text):
+            paths = [folder / name for folder in (file.parent, *folders)]
+            pending += [path.resolve() for path in paths if path.is_file()][:1]
+    return list(files)
+
+
+def compute_digest(files: Sequence[Path], command: Sequence[str]) -> str:
+    """Return a digest of what determines a build: files, flags and compiler; 16 hex digits.
+
+    Args:
+        files: Everything that is compiled, by name and content.
+        command: The compiler and its flags, without the names of the files.
+    """
+    digest = hashlib.sha256()
+    for path in files:
+        content = read_bytes(path)
+        digest.update(f"{path.name}\0{len(content)}\0".encode() + content)
+    compiler = Path(os.path.realpath(command[0])).stat()
+    stamp = [*command[1:], compiler.st_size, compiler.st_mtime_ns, _resolve_native_arch(command)]
+    digest.update(json.dumps(stamp).encode())
+    return digest.hexdigest()[:16]
+
+
+def _resolve_native_arch(command: Sequence[str]) -> str:
+    """Return what -march=native means here, since machines may share a project folder."""
+    if "-march=native" not in command:
+        return ""
+    argv = [command[0], "-march=native", "-###", "-E", "-x", "c++", "/dev/null"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
+    return next(
+        (line for line in done.stderr.splitlines() if "-march=" in line or "cpu" in line), ""
+    )
+
+
+def parse_include_folders(flags: Sequence[str], base: Path) -> list[Path]:
+    """Return the folders of ``-I`` flags; relative ones start at ``base``."""
+    return [base / flag[2:] for flag in flags if flag.startswith("-I") and len(flag) > 2]
+
+
+def locate_includes(flags: Sequence[str], base: Path) -> tuple[str, ...]:
+    """Return flags with every ``-I`` as an absolute path: compilers run in the build's folder."""
+    return tuple(
+        f"-I{os.path.normpath(base / flag[2:])}" if flag.startswith("-I") and flag[2:] else flag
+        for flag in flags
+    )
+
+
+def find_machine_code(build: Build) -> list[Path]:
+    """Return the files with a build's machine code; empty before Triton ran.
+
+    Triton and inductor compile for each configuration and shape that is called, so that a folder
+    may hold several cubins of one kernel; all of them come from the source as it is.
+    """
+    if build.library is not None:
+        return [Path(build.library)]
+    if build.target != "cuda":
+        return []
+    cubins = [
+        path
+        for path in Path(build.directory).rglob("*.cubin")
+        if path.is_file() and not path.is_symlink()
+    ]
+    return sorted(cubins, key=lambda path: -path.stat().st_mtime_ns)[:_MAX_CUBINS]

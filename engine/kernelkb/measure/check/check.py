@@ -25,11 +25,11 @@ from kernelkb.measure.job_specs.reference_specs import (
     prepare_reference,
 )
 from kernelkb.measure.job_specs.runner_specs import make_candidate_spec
-from kernelkb.measure.machine.host_memory import find_free_bytes
-from kernelkb.measure.process.scratch_folders import scratch_folder
+from kernelkb.measure.machine.host import find_free_bytes
+from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.process.worker_jobs import JobRun, start_job, threads_env
 from kernelkb.measure.subject import MeasurementSubject
-from kernelkb.measure.worker.shared.messages.judge_jobs import (
+from kernelkb.measure.worker.shared.messages.jobs import (
     CaseResult,
     CheckJob,
     CheckReport,

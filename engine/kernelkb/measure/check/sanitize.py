@@ -14,10 +14,10 @@ from kernelkb.measure.job_specs.case_specs import (
 )
 from kernelkb.measure.job_specs.runner_specs import make_code_spec
 from kernelkb.measure.machine.tools import find_cuda_tool
-from kernelkb.measure.process.scratch_folders import scratch_folder
+from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job
 from kernelkb.measure.subject import MeasurementSubject
-from kernelkb.measure.worker.shared.messages.other_jobs import RepeatJob
+from kernelkb.measure.worker.shared.messages.jobs import RepeatJob
 from kernelkb.model.records.measurement import Build
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")

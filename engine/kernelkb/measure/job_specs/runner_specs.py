@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernelkb.errors import KbError
 from kernelkb.measure.job_specs.case_specs import draw_module_seed, make_reference_spec
-from kernelkb.measure.machine.host_memory import read_host_memory
+from kernelkb.measure.machine.host import read_host_memory
 from kernelkb.measure.process.candidate_sandbox import SandboxPolicy
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.specs import (

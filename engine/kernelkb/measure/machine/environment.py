@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from kernelkb.installing import format_install_command, format_pip_command
-from kernelkb.measure.machine.cpu_info import cache_bytes, core_count, cpu_title, simd_lanes
-from kernelkb.measure.machine.gpu_telemetry import ABNORMAL_THROTTLE_BITS, THROTTLE_REASONS
-from kernelkb.measure.machine.kept_peaks import read_practical_peaks
+from kernelkb.measure.machine.cached_facts import read_practical_peaks
+from kernelkb.measure.machine.host import cache_bytes, core_count, cpu_title, simd_lanes
 from kernelkb.measure.machine.nvidia_driver import (
+    ABNORMAL_THROTTLE_BITS,
+    THROTTLE_REASONS,
     NvidiaDriver,
     NvidiaGpu,
     may_read_counters,
@@ -27,16 +28,29 @@ from kernelkb.measure.machine.tools import (
     query_version,
 )
 from kernelkb.measure.machine.torch_info import TorchInfo, query_torch_info
-from kernelkb.measure.process.candidate_sandbox import detect_layers, find_landlock_abi
-from kernelkb.measure.process.layer_gaps import (
-    describe_active,
-    describe_cure,
-    describe_gaps,
-    list_serious,
-)
+from kernelkb.measure.process.candidate_sandbox import LAYERS, detect_layers, find_landlock_abi
 from kernelkb.measure.process.worker_jobs import worker_python
 from kernelkb.model.base import Target
 from kernelkb.model.records.measurement import Environment, EnvironmentLine, Machine, Status
+
+_GAPS = {
+    "limits": "a candidate may write files of any size",
+    "network namespace": "seccomp alone keeps a candidate off the network",
+    "capabilities": "a candidate that root runs keeps privileges of root",
+    "landlock": "a candidate may read and write what you may, also records and the judge's files",
+    "signal scope": "seccomp alone keeps a candidate from signalling others",
+    "seccomp": "a candidate may stop, slow and kill other processes, and leave state behind",
+}
+"""What is open without a layer."""
+_HARMLESS = {"signal scope": "seccomp"}
+"""A layer that may be absent → the layer that does the same work."""
+_SINCE = {
+    "network namespace": "unprivileged user namespaces (kernel.apparmor_restrict_unprivileged_"
+    "userns=0 on Ubuntu; not within Docker's default profile)",
+    "landlock": "Landlock (Linux 5.13, for Python candidates 5.19, with landlock in lsm=)",
+    "seccomp": "seccomp, with libseccomp 2.5 or newer installed",
+}
+"""What brings a layer."""
 
 TargetChoice = Literal["auto", "cpu", "cuda"]
 _MIN_DISK_BYTES = 2**30
@@ -282,3 +296,26 @@ def _make_machine(target: Target, facts: Mapping[str, Any], compiler: str) -> Ma
         python=worker_python(),
         torch=facts["torch"],
     )
+
+
+def describe_active(active: Sequence[str], landlock_abi: int | None) -> str:
+    """Name the layers that hold, with the version of Landlock."""
+    version = f" (ABI {landlock_abi})" if landlock_abi else ""
+    return ", ".join(f"landlock{version}" if layer == "landlock" else layer for layer in active)
+
+
+def describe_gaps(absent: Collection[str]) -> str:
+    """Say what is open without the absent layers; empty if none is absent."""
+    return "; ".join(f"no {layer}: {_GAPS[layer]}" for layer in LAYERS if layer in absent)
+
+
+def list_serious(active: Collection[str], absent: Collection[str]) -> list[str]:
+    """Return the absent layers whose work no active one does."""
+    return [layer for layer in absent if _HARMLESS.get(layer) not in active]
+
+
+def describe_cure(absent: Collection[str]) -> str:
+    """Say what would bring the absent layers."""
+    sources = [_SINCE[layer] for layer in LAYERS if layer in absent and layer in _SINCE]
+    enable = f", or enable {' and '.join(sources)}" if sources else ""
+    return f"run only code that you trust{enable}"

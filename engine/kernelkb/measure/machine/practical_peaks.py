@@ -1,8 +1,8 @@
 """Measures what a GPU reaches in practice: shares of its peaks, latencies, rates of atomics.
 
 ``practical_peaks.cu`` is compiled and run by itself for the times, and under Nsight Compute for the
-counters. It is not ``peaks.py``, whose copies and GEMMs are torch's: a floor for the times of a
-bench. These are shares of counters, and so comparable with a profile.
+counters. Those of ``torch_info.py`` are torch's copies and GEMMs: a floor for the times of a bench.
+These are shares of counters, and so comparable with a profile.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from kernelkb.errors import EnvironmentGapError, KbError
-from kernelkb.measure.machine.kept_peaks import keep_practical_peaks
+from kernelkb.measure.machine.cached_facts import keep_practical_peaks
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.machine.tools import find_cuda_tool
-from kernelkb.measure.process.scratch_folders import scratch_folder
-from kernelkb.measure.process.subprocesses import run_supervised
+from kernelkb.measure.process.subprocesses import run_supervised, scratch_folder
 from kernelkb.model.records.measurement import Machine, PracticalPeaks
 from kernelkb.profiles.launch import ProfiledLaunch, RawName
 from kernelkb.profiles.ncu_csv import read_raw_page

@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 import kernelkb
-from kernelkb.measure.process.own_cores import keep_own_cores
 from kernelkb.measure.process.subprocesses import ProcessResult, SupervisedProgram, start_supervised
-from kernelkb.measure.worker.shared.messages.judge_jobs import (
+from kernelkb.measure.worker.shared.messages.jobs import (
     BenchJob,
     BenchJobResult,
     CheckJob,
     CheckJobResult,
-    restore_batches,
-)
-from kernelkb.measure.worker.shared.messages.other_jobs import (
     DescribeJob,
     DescribeResult,
     KnownTrafficJob,
@@ -36,11 +33,16 @@ from kernelkb.measure.worker.shared.messages.other_jobs import (
     ReplayResult,
     TorchProfileJob,
     TorchProfileResult,
+    TrialJob,
+    restore_batches,
 )
-from kernelkb.measure.worker.shared.messages.trial_jobs import TrialJob
 from kernelkb.progress import sleep_cancellable
 from kernelkb.safety.paths import cache_folder
 from kernelkb.safety.storage import require_space
+
+_LOCK = threading.Lock()
+_job_count = 0
+_affinities: dict[int, frozenset[int]] = {}
 
 _WORKER_SCRIPT = Path(next(iter(kernelkb.__path__))) / "measure" / "worker" / "start.py"
 
@@ -247,3 +249,45 @@ def _read_result(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+
+
+@contextmanager
+def keep_own_cores() -> Iterator[None]:
+    """Restore, after the block, the cores of each thread as they were before it.
+
+    Linux lets each process of a user set the cores of all others of that user, and a filter of
+    system calls cannot tell a candidate's own threads, which OpenMP binds, from later ones of ours.
+    Where blocks overlap in time, those before the first of them count. A thread that was started
+    meanwhile gets the cores that the process's first thread had.
+    """
+    global _job_count
+    with _LOCK:
+        if _job_count == 0:
+            _affinities.clear()
+            _affinities.update(_read_affinities())
+        _job_count += 1
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _job_count -= 1
+            _restore()
+
+
+def _restore() -> None:
+    common = _affinities.get(os.getpid())
+    for thread, cores in _read_affinities().items():
+        wanted = _affinities.get(thread, common)
+        if wanted is not None and wanted != cores:
+            with suppress(OSError):  # it has ended, or cores were taken away from this process
+                os.sched_setaffinity(thread, wanted)
+
+
+def _read_affinities() -> dict[int, frozenset[int]]:
+    """Return the cores that each of our threads may use, by thread id."""
+    affinities = {}
+    for entry in Path("/proc/self/task").glob("[0-9]*"):
+        with suppress(OSError):
+            thread = int(entry.name)
+            affinities[thread] = frozenset(os.sched_getaffinity(thread))
+    return affinities

@@ -1,21 +1,24 @@
-"""Runs Nsight Compute on a candidate's kernels, and tests its counters on known traffic."""
+"""Runs Nsight Compute on a candidate in stages, and tests its counters on known traffic."""
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Sequence
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.measure.machine.json_cache import read_cache, write_cache
+from kernelkb.measure.machine.cached_facts import read_cache, write_cache
 from kernelkb.measure.machine.nvidia_driver import driver_fingerprint
 from kernelkb.measure.machine.tools import find_cuda_tool, query_version
-from kernelkb.measure.process.scratch_folders import scratch_folder
-from kernelkb.measure.process.subprocesses import ProcessResult
+from kernelkb.measure.process.subprocesses import ProcessResult, scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job
-from kernelkb.measure.worker.shared.messages.other_jobs import KnownTrafficJob, RepeatJob
+from kernelkb.measure.subject import MeasurementSubject
+from kernelkb.measure.worker.shared.messages.jobs import KnownTrafficJob, RepeatJob
 from kernelkb.profiles.launch import ProfiledLaunch, RawName, split_instance
 from kernelkb.profiles.ncu_csv import read_raw_page
+from kernelkb.profiles.reader_process import has_reader
 
 _PERMISSION_ERROR = "ERR_NVGPUCTRPERM"  # in ncu's output
 _SELF_TEST_BYTES = 64 * 2**20
@@ -30,6 +33,12 @@ _REPORT_OPTIONS = ("--section", "SourceCounters", "--import-source", "yes")
 FORBIDDEN_CURE = (
     "run as administrator, or load the driver with NVreg_RestrictProfilingToAdminUsers=0"
 )
+
+_MAX_STAGES = 3
+_REPORT_NUMBER_BYTES = 4
+
+NextCounters = Callable[[Mapping[str, float]], Sequence[RawName]]
+"""Takes the metrics known so far; returns the counters to collect next, none to end."""
 
 
 class NcuReport(NamedTuple):
@@ -157,3 +166,65 @@ def _make_ncu_command(
         *(_REPORT_OPTIONS if report_file else ()),
         *(("--export", str(report_file)) if report_file else ()),
     )
+
+
+class CountedStages(NamedTuple):
+    """What Nsight Compute counted in all stages."""
+
+    metrics: dict[str, float]
+    pages: tuple[str, ...]
+    report: str | None
+    """A file with what was counted by instruction."""
+    detail: str | None = None
+    """Why the last stage counted nothing."""
+    cure: str | None = None
+
+
+def count_in_stages(
+    subject: MeasurementSubject,
+    job: RepeatJob,
+    known: Mapping[str, float],
+    next_counters: NextCounters,
+    report_folder: Path,
+    timeout_s: float,
+) -> CountedStages:
+    """Run ncu as long as ``next_counters`` asks for more; the first time also by instruction."""
+    kernels, requested = subject.variant.kernels, set[str]()
+    counted = CountedStages({}, (), None)
+    for stage in range(_MAX_STAGES):
+        wanted = next_counters({**known, **counted.metrics})
+        counters = [counter for counter in wanted if counter.metric not in requested]
+        if not counters:
+            break
+        requested |= {counter.metric for counter in counters}
+        file = None if stage else _name_report(report_folder, subject)
+        found = collect_counters(job, kernels, counters, timeout_s=timeout_s, report_file=file)
+        if file and file.exists():
+            counted = counted._replace(report=str(file))
+        if found.launch is None:
+            return counted._replace(detail=found.reason, cure=found.cure or "")
+        page = _save_page(report_folder, subject, stage, found.page)
+        counted = counted._replace(
+            metrics=counted.metrics | found.launch.metrics, pages=(*counted.pages, page)
+        )
+    return counted
+
+
+def _name_report(report_folder: Path, subject: MeasurementSubject) -> Path | None:
+    """Return a new file for what is counted by instruction; None where nothing could read it."""
+    if not has_reader():
+        return None
+    report_folder.mkdir(parents=True, exist_ok=True)
+    names = subject.identity_fields
+    number = secrets.token_hex(_REPORT_NUMBER_BYTES)
+    return report_folder / f"{names['kernel']}-{names['variant']}-{number}.ncu-rep"
+
+
+def _save_page(report_folder: Path, subject: MeasurementSubject, stage: int, page: str) -> str:
+    """Write a raw page, which ``kb recommend --profile`` can read; return its path."""
+    report_folder.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256(page.encode()).hexdigest()[:8]
+    names = subject.identity_fields
+    path = report_folder / f"{names['kernel']}-{names['variant']}-{digest}-{stage}.csv"
+    path.write_text(page, encoding="utf-8")
+    return str(path)

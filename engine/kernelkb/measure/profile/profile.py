@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelkb.measure.build.machine_code import find_machine_code
+from kernelkb.measure.build.folders import find_machine_code
 from kernelkb.measure.job_specs.case_specs import make_case_spec, make_reference_spec
 from kernelkb.measure.job_specs.runner_specs import make_code_spec
-from kernelkb.measure.process.scratch_folders import scratch_folder
+from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job
-from kernelkb.measure.profile.counter_stages import CountedStages, NextCounters, count_in_stages
-from kernelkb.measure.profile.ncu import describe_counter_error
+from kernelkb.measure.profile.ncu import (
+    CountedStages,
+    NextCounters,
+    count_in_stages,
+    describe_counter_error,
+)
 from kernelkb.measure.subject import MeasurementSubject
-from kernelkb.measure.worker.shared.messages.other_jobs import (
+from kernelkb.measure.worker.shared.messages.jobs import (
     RepeatJob,
     TorchProfileJob,
     TorchProfileResult,

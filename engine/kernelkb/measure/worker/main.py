@@ -64,15 +64,15 @@ def _import_mode(mode: str) -> Callable[[Any, Path], object]:
         from kernelkb.measure.worker.jobs.trials import serve_trials
 
         return serve_trials
-    from kernelkb.measure.worker.jobs import describe_task, probe, repeat, replay, torch_profile
+    from kernelkb.measure.worker.jobs import describe_task, probe, repeat
 
     modes: dict[str, Callable[[Any, Path], object]] = {
         "describe": describe_task.describe_task,
         "probe": probe.probe_torch,
         "peaks": probe.measure_peaks,
         "repeat": repeat.repeat,
-        "replay": replay.replay,
-        "torch-profile": torch_profile.profile_with_torch,
+        "replay": repeat.replay,
+        "torch-profile": repeat.profile_with_torch,
     }
     return modes[mode]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from kernelkb.measure.worker.judge.inputs.torch_reference import seed_all
-from kernelkb.measure.worker.shared.messages.other_jobs import (
+from kernelkb.measure.worker.judge.inputs.references import seed_all
+from kernelkb.measure.worker.shared.messages.jobs import (
     ArrayDescription,
     CaseDescription,
     DescribeJob,
@@ -17,8 +17,7 @@ from kernelkb.measure.worker.shared.messages.other_jobs import (
     TaskDescription,
 )
 from kernelkb.measure.worker.shared.messages.specs import Target
-from kernelkb.measure.worker.shared.module_parameters import create_task_model
-from kernelkb.measure.worker.shared.python_files import import_python_file
+from kernelkb.measure.worker.shared.python_files import create_task_model, import_python_file
 
 _REPEAT_TOLERANCE = 1e-2
 """Relative difference allowed between two runs of a model: sums may be taken in another order."""

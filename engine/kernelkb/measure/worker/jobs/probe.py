@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from kernelkb.measure.worker.shared.messages.other_jobs import (
+from kernelkb.measure.worker.shared.messages.jobs import (
     GpuInfo,
     PeaksJob,
     PeaksResult,
@@ -60,7 +60,7 @@ def _describe_gpu() -> GpuInfo:
 
 
 def measure_peaks(job: PeaksJob, _folder: Path) -> PeaksResult:
-    """Measure the peak rates of ``kernelkb.measure.machine.peaks.Peaks``."""
+    """Measure the peak rates of ``kernelkb.measure.machine.torch_info.Peaks``."""
     target = job["target"]
     return {
         "copy_gbps": copy_gbps(target),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kernelkb.measure.worker.shared.messages.other_jobs import (
+from kernelkb.measure.worker.shared.messages.jobs import (
     KnownTrafficJob,
     KnownTrafficResult,
     RepeatJob,

@@ -20,8 +20,8 @@ import torch
 from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, Tensors, poison
 from kernelkb.measure.worker.runner.load_candidate import Binder, BoundCall, load_code
+from kernelkb.measure.worker.shared.messages.jobs import Trial, TrialJob, TrialTimes
 from kernelkb.measure.worker.shared.messages.specs import Code
-from kernelkb.measure.worker.shared.messages.trial_jobs import Trial, TrialJob, TrialTimes
 
 _POLL_S = 0.0005
 _SEED_BITS = 31

@@ -6,23 +6,23 @@ import random
 import time
 from pathlib import Path
 
-from kernelkb.measure.worker.judge.buffers.buffers import (
+from kernelkb.measure.worker.judge.case_buffers import (
     CaseBuffers,
     build_result,
     call_once,
     is_passing,
     remaining_s,
 )
-from kernelkb.measure.worker.judge.hidden.hidden_checks import (
+from kernelkb.measure.worker.judge.hidden_checks import (
     HiddenChecks,
     parse_missing_parameters,
 )
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, same_bits
 from kernelkb.measure.worker.judge.inputs.memory_plan import plan_case_memory
-from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
-from kernelkb.measure.worker.judge.processes.wait_for_start import wait_for_start
+from kernelkb.measure.worker.judge.procfs import wait_for_start
+from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError
-from kernelkb.measure.worker.shared.messages.judge_jobs import (
+from kernelkb.measure.worker.shared.messages.jobs import (
     CaseResult,
     CheckJob,
     CheckReport,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernelkb.measure.worker.judge.processes.procfs import become_subreaper
-from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.procfs import become_subreaper
+from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import UnsupportedHost
-from kernelkb.measure.worker.shared.messages.judge_jobs import (
+from kernelkb.measure.worker.shared.messages.jobs import (
     BenchJobResult,
     CheckJobResult,
     JudgeJob,

@@ -1,20 +1,33 @@
-"""Hooks into a process of the user's program: when torch or Triton is imported, and at its end."""
+"""Hooks into a process of the user's program: its imports, and its calls of functions by name."""
 
 from __future__ import annotations
 
 import atexit
+import functools
 import importlib.machinery
 import importlib.util
+import inspect
 import json
+import os
 import sys
-from collections.abc import Callable
+import threading
+import types
+from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
-from kernelkb.measure.worker.observe.operation_name import OperationName, parse_operation
-from kernelkb.measure.worker.observe.recorder import Recorder
+from kernelkb.measure.worker.observe.names import (
+    OperationName,
+    is_installed,
+    name_module,
+    parse_operation,
+)
+from kernelkb.measure.worker.observe.recorder import Recorder, make_function
+from kernelkb.measure.worker.shared.messages.observed import ObservedFunction
+
+_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
 _FIRST_PARTY_EXTENSIONS = ("torch", "numpy", "triton", "scipy", "pandas")
 """Packages whose own extension modules hold nothing that a user would name."""
@@ -64,7 +77,6 @@ class ImportHook:
 
 
 def _observe_torch(operation: OperationName, recorder: Recorder) -> None:
-    from kernelkb.measure.worker.observe.python_calls import observe_python_functions
     from kernelkb.measure.worker.observe.torch_calls import observe_torch_calls
 
     observe_torch_calls(operation, recorder)
@@ -73,7 +85,6 @@ def _observe_torch(operation: OperationName, recorder: Recorder) -> None:
 
 
 def _observe_triton(module: ModuleType, operation: OperationName, recorder: Recorder) -> None:
-    from kernelkb.measure.worker.observe.triton_calls import observe_triton_kernels
 
     observe_triton_kernels(module, operation, recorder)
 
@@ -85,8 +96,222 @@ def _observe_extensions(operation: OperationName, recorder: Recorder) -> None:
     def load_and_wrap(loader: ExtensionFileLoader, module: ModuleType) -> None:
         load(loader, module)
         if module.__name__.partition(".")[0] not in _FIRST_PARTY_EXTENSIONS:
-            from kernelkb.measure.worker.observe.extension_calls import wrap_extension
-
             wrap_extension(module, operation, recorder)
 
     ExtensionFileLoader.exec_module = load_and_wrap  # type: ignore[method-assign, assignment]
+
+
+def observe_python_functions(operation: OperationName, recorder: Recorder) -> None:
+    """Observe calls in this thread, and in those that are started from here on.
+
+    By the interpreter's profiling hook: a wrapper would miss functions of the main script, which
+    are defined and called without an import.
+    """
+    profiler = _CallProfiler(operation, recorder)
+    threading.setprofile(profiler)
+    sys.setprofile(profiler)
+
+
+class _CallProfiler:
+    """Called by the interpreter at each call and return."""
+
+    def __init__(self, operation: OperationName, recorder: Recorder) -> None:
+        self._operation, self._recorder = operation, recorder
+        self._records: dict[CodeType, ObservedFunction | None] = {}
+        self._open: dict[int, Any] = {}
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
+        """Begin the record of a call that is asked for, or end it."""
+        if event == "call":
+            if not self._recorder.is_inside:
+                self._handle_call(frame)
+        elif event == "return" and id(frame) in self._open:
+            begun = self._open.pop(id(frame))
+            # Of a call that raised it is None, too: a function that returns None changes something.
+            self._recorder.end(begun, argument)
+
+    def _handle_call(self, frame: FrameType) -> None:
+        code = frame.f_code
+        if code not in self._records:
+            self._records[code] = self._find_record(frame)
+        record = self._records[code]
+        if record is not None:
+            positional, named = _list_arguments(frame)
+            self._open[id(frame)] = self._recorder.begin(record, positional, named)
+
+    def _find_record(self, frame: FrameType) -> ObservedFunction | None:
+        """Return the record of a function that is asked for; count the others as seen."""
+        code = frame.f_code
+        qualname = getattr(code, "co_qualname", code.co_name).replace("<locals>.", "")
+        module = name_module(str(frame.f_globals.get("__name__", "")))
+        is_installed_file = is_installed(code.co_filename)
+        if module.partition(".")[0] == "kernelkb":
+            return None
+        if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE):
+            return None
+        if not self._is_meant(module, qualname):
+            if not is_installed_file and not code.co_name.startswith("<"):
+                self._recorder.note_seen(f"{module}:{qualname}")
+            return None
+        is_module = isinstance(frame.f_locals.get("self"), sys.modules["torch"].nn.Module)
+        return make_function(
+            "python",
+            module,
+            qualname,
+            source_file=code.co_filename,
+            is_library=is_installed_file,
+            is_method=code.co_varnames[:1] == ("self",) and not is_module,
+        )
+
+    def _is_meant(self, module: str, qualname: str) -> bool:
+        """Return whether a function is asked for; the name of a class stands for its forward."""
+        owner = qualname.removesuffix(".forward")
+        return any(self._operation.matches_function(module, name) for name in (qualname, owner))
+
+
+def _list_arguments(frame: FrameType) -> tuple[list[tuple[str, Any]], dict[str, Any]]:
+    """Return the arguments by position and those by name, at the start of a call."""
+    code, values = frame.f_code, frame.f_locals
+    count = code.co_argcount
+    positional = [(name, values.get(name)) for name in code.co_varnames[:count]]
+    by_name = code.co_varnames[count : count + code.co_kwonlyargcount]
+    named = {name: values.get(name) for name in by_name}
+    at = count + code.co_kwonlyargcount
+    if code.co_flags & inspect.CO_VARARGS:
+        name = code.co_varnames[at]
+        positional += [(f"{name}_{n}", value) for n, value in enumerate(values.get(name) or ())]
+        at += 1
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        named |= values.get(code.co_varnames[at]) or {}
+    return positional, named
+
+
+def observe_triton_kernels(
+    module: ModuleType, operation: OperationName, recorder: Recorder
+) -> None:
+    """Record the launches of a kernel from here on; not those by which an autotuner chooses."""
+    _wrap_run(module.runtime.jit.JITFunction, operation, recorder)
+    _wrap_trials(module.runtime.autotuner.Autotuner, operation, recorder)
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        from triton.runtime.interpreter import InterpretedFunction
+
+        _wrap_run(InterpretedFunction, operation, recorder)
+
+
+def _wrap_trials(tuner_class: Any, operation: OperationName, recorder: Recorder) -> None:
+    try_config, run = tuner_class._bench, tuner_class.run
+
+    def try_unrecorded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with recorder.pause():
+            return try_config(self, *args, **kwargs)
+
+    def run_with_copies(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not operation.path.endswith(self.base_fn.__name__):
+            return run(self, *args, **kwargs)
+        passed = (*args, *kwargs.values())
+        with recorder.hold([value for value in passed if hasattr(value, "nbytes")]):
+            return run(self, *args, **kwargs)
+
+    tuner_class._bench, tuner_class.run = try_unrecorded, run_with_copies
+
+
+def _wrap_run(jit_class: Any, operation: OperationName, recorder: Recorder) -> None:
+    run = jit_class.run
+
+    def run_and_record(self: Any, *args: Any, **kwargs: Any) -> Any:
+        function = self.fn
+        module = name_module(function.__module__)
+        if not kwargs.get("warmup", False):
+            recorder.note_seen(f"{module}:{function.__name__}")
+            recorder.note_kernel(function.__name__)
+        is_meant = operation.matches_function(module, function.__qualname__)
+        if recorder.is_inside or kwargs.get("warmup", False) or not is_meant:
+            return run(self, *args, **kwargs)
+        file = function.__code__.co_filename
+        record = make_function(
+            "triton",
+            module,
+            function.__qualname__,
+            source_file=file,
+            is_library=is_installed(file),
+            kernels=[function.__name__],
+        )
+        values, launch = _describe_launch(self, args, kwargs)
+        begun, has_failed = recorder.begin(record, [], values, launch), True
+        try:
+            result = run(self, *args, **kwargs)
+            has_failed = False
+        finally:
+            recorder.end(begun, None, has_failed=has_failed)
+        return result
+
+    jit_class.run = run_and_record
+
+
+def _describe_launch(
+    kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the arguments by name, and the launch: grid, options and constants."""
+    names = list(getattr(kernel, "arg_names", ()))
+    passed = dict(zip(names, args, strict=False))
+    passed |= {name: value for name, value in kwargs.items() if name in names}
+    grid = kwargs.get("grid", ())
+    if callable(grid):
+        grid = grid({**passed, **kwargs})
+    grid = grid if isinstance(grid, (tuple, list)) else (grid,)
+    kinds = inspect.get_annotations(kernel.fn)
+    codes = {
+        name: _write_constant(value)
+        for name, value in passed.items()
+        if "constexpr" in str(kinds.get(name, ""))
+    }
+    constants = {name: code for name, code in codes.items() if code}
+    launch = {
+        "grid": [int(size) for size in grid],
+        "options": {name: kwargs[name] for name in _OPTIONS if name in kwargs},
+        "constants": constants,
+    }
+    return {name: value for name, value in passed.items() if name not in constants}, launch
+
+
+def _write_constant(value: Any) -> str:
+    """Return a ``tl.constexpr`` argument as code; empty for an object that no code makes."""
+    value = getattr(value, "value", value)  # of a tl.constexpr
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return repr(value)
+    if hasattr(value, "primitive_bitwidth"):  # a dtype of the language
+        names = vars(sys.modules["triton.language"]).items()
+        return next((f"triton.language.{name}" for name, own in names if own is value), "")
+    if isinstance(getattr(value, "fn", None), FunctionType):  # a function for the device
+        return str(value.fn.__name__)
+    return ""
+
+
+def wrap_extension(module: ModuleType, operation: OperationName, recorder: Recorder) -> None:
+    """Replace the functions of a module that a name fits by ones that record their calls."""
+    for name, value in list(vars(module).items()):
+        is_function = callable(value) and not isinstance(value, (type, types.FunctionType))
+        if is_function and operation.matches_function(module.__name__, name):
+            setattr(module, name, _wrap(module, name, value, recorder))
+
+
+def _wrap(module: ModuleType, name: str, called: Any, recorder: Recorder) -> Any:
+    file = getattr(module, "__file__", None) or ""
+    record = make_function(
+        "extension", module.__name__, name, source_file=file, is_library=is_installed(file)
+    )
+
+    @functools.wraps(called)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if recorder.is_inside:
+            return called(*args, **kwargs)
+        positional = [(f"arg{at}", value) for at, value in enumerate(args)]
+        begun, result, has_failed = recorder.begin(record, positional, kwargs), None, True
+        try:
+            result = called(*args, **kwargs)
+            has_failed = False
+        finally:
+            recorder.end(begun, result, has_failed=has_failed)
+        return result
+
+    return call

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kernelkb.measure.worker.observe.modules import (
+from kernelkb.measure.worker.observe.names import (
     find_main_file,
     is_own,
 )

@@ -9,7 +9,7 @@ import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from kernelkb.measure.worker.observe.operation_name import OperationName
+from kernelkb.measure.worker.observe.names import OperationName
 from kernelkb.measure.worker.observe.recorder import Recorder, make_function
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 
 from kernelkb.measure.worker.runner.library_runner import load_c_function, to_c_number
-from kernelkb.measure.worker.runner.reduced_precision import convert_tensors, copy_to_out
 from kernelkb.measure.worker.shared.failures import KernelError
 from kernelkb.measure.worker.shared.fp32_precision import HALF_DTYPES, set_fp32_precision
 from kernelkb.measure.worker.shared.messages.specs import (
@@ -23,11 +22,12 @@ from kernelkb.measure.worker.shared.messages.specs import (
     TorchExtensionCode,
     TvmFfiCode,
 )
-from kernelkb.measure.worker.shared.module_parameters import (
+from kernelkb.measure.worker.shared.python_files import (
     create_candidate_model,
     create_task_model,
+    import_from_spec,
+    import_python_file,
 )
-from kernelkb.measure.worker.shared.python_files import import_from_spec, import_python_file
 
 TensorTuple = tuple[torch.Tensor, ...]
 BoundCall = Callable[[int], Any]
@@ -206,3 +206,37 @@ def validate_outputs(result: Any, outputs: Sequence[torch.Tensor]) -> TensorTupl
 
 def _format_attribute(value: Any) -> str:
     return str(tuple(value)) if isinstance(value, torch.Size) else str(value).removeprefix("torch.")
+
+
+def convert_tensors(function: Callable[..., Any], dtype: torch.dtype) -> Callable[..., Any]:
+    """Return a function that computes in ``dtype`` and takes and returns fp32 like the given one.
+
+    Args:
+        function: Takes and returns tensors of any dtype; a tensor, or a tuple or list of them.
+        dtype: fp32 inputs are converted to it; outputs of this dtype are converted to fp32.
+    """
+
+    def call(*arguments: Any) -> Any:
+        result = function(*(_convert(value, torch.float32, dtype) for value in arguments))
+        if isinstance(result, tuple | list):
+            return tuple(_convert(value, dtype, torch.float32) for value in result)
+        return _convert(result, dtype, torch.float32)
+
+    return call
+
+
+def copy_to_out(function: Callable[..., Any]) -> Callable[..., None]:
+    """Return a function that takes ``out`` as well and copies the outputs there."""
+
+    def call(*arguments: Any, out: Any) -> None:
+        result = function(*arguments)
+        results: Sequence[Any] = result if isinstance(result, tuple | list) else (result,)
+        targets = out if isinstance(out, tuple) else (out,)
+        for target, value in zip(targets, results, strict=True):
+            target.copy_(value)
+
+    return call
+
+
+def _convert(value: Any, source: torch.dtype, dtype: torch.dtype) -> Any:
+    return value.to(dtype) if isinstance(value, torch.Tensor) and value.dtype == source else value

@@ -7,13 +7,14 @@ process reports are compared with that clock, never trusted alone.
 from __future__ import annotations
 
 import ctypes
+import importlib.util
+import os
 import socket
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from kernelkb.measure.worker.runner.openmp import load_openmp_first
 from kernelkb.measure.worker.shared.channel import receive_with_files, send
 from kernelkb.measure.worker.shared.failures import KernelError
 from kernelkb.measure.worker.shared.messages.runner_commands import Handler, ServeJob
@@ -55,3 +56,29 @@ def _make_handlers(job: ServeJob) -> Mapping[str, Handler]:
         with import_quickly():
             from kernelkb.measure.worker.runner.tensor_runner import TensorRunner
     return TensorRunner(job).handlers
+
+
+@contextmanager
+def load_openmp_first() -> Iterator[None]:
+    """Load the library; the block, which imports what the runner needs, may use all cores.
+
+    The library binds this thread to the first core of ``OMP_PLACES``, which is the same for all
+    runners, so their imports would wait for each other. Code that uses OpenMP without torch gets
+    the same library as the rivals. Where torch comes with another one, importing torch binds.
+    """
+    own_cores = os.sched_getaffinity(0)
+    _load_openmp()
+    bound = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, own_cores)
+    try:
+        yield
+    finally:
+        if bound != own_cores:
+            os.sched_setaffinity(0, bound)
+
+
+def _load_openmp() -> None:
+    torch = importlib.util.find_spec("torch")
+    if torch is not None and torch.origin is not None:
+        with suppress(OSError):  # a build of torch with another OpenMP library
+            ctypes.CDLL(str(Path(torch.origin).parent / "lib" / "libgomp.so.1"), ctypes.RTLD_GLOBAL)

@@ -10,23 +10,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers
-from kernelkb.measure.worker.judge.compare.accuracy import (
+from kernelkb.measure.worker.judge.case_buffers import CaseBuffers
+from kernelkb.measure.worker.judge.compare.compare import (
     Errors,
+    ReferenceOutputs,
     choose_precisions,
     is_as_exact,
     is_less_exact,
     mean_errors,
     worst_errors,
 )
-from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
 from kernelkb.measure.worker.judge.inputs.inputs import Tensors, same_bits
-from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.judge.timing.pair_timing import IncorrectCallError
 from kernelkb.measure.worker.judge.timing.runner_timer import RunnerTimer
 from kernelkb.measure.worker.shared.failures import RunnerError, UnsupportedHost
 from kernelkb.measure.worker.shared.fp32_precision import HALF_DTYPES
-from kernelkb.measure.worker.shared.messages.judge_jobs import BenchJob, PrecisionReport
+from kernelkb.measure.worker.shared.messages.jobs import BenchJob, PrecisionReport
 from kernelkb.measure.worker.shared.messages.specs import Precision, Target
 
 _MEASURED_CALLS = 2

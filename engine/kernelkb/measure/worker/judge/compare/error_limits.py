@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from kernelkb.measure.worker.judge.inputs.chunks import MeanSquare, larger, largest_of
-from kernelkb.measure.worker.shared.messages.judge_jobs import OutputComparison
+from kernelkb.measure.worker.shared.messages.jobs import OutputComparison
 from kernelkb.measure.worker.shared.messages.specs import ToleranceSpec
 
 _EPSILON_ALLOWANCE = 32.0
@@ -37,6 +37,8 @@ _OFF_FACTOR = 4.0
 """How many times the reference's own share may be off."""
 _MAX_ROUNDED_SHARE = 0.05
 """Share of integer elements that may differ where rounding decides them."""
+_FEW_OFF_ELEMENTS = 4
+"""So many small elements may be off by relative error in any case: they may cancel out."""
 
 
 class ErrorLimits(NamedTuple):
@@ -176,10 +178,6 @@ def _finite_error(native: torch.Tensor, oracle: torch.Tensor) -> tuple[torch.Ten
         return error, oracle
     is_finite = oracle.isfinite() & error.isfinite()
     return error[is_finite], oracle[is_finite]
-
-
-_FEW_OFF_ELEMENTS = 4
-"""So many small elements may be off by relative error in any case: they may cancel out."""
 
 
 class OutputErrors:

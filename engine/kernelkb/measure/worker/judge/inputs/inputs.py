@@ -12,13 +12,13 @@ import torch
 from kernelkb.measure.worker.judge.inputs.chunks import CHUNK_ELEMENTS, split_flat
 from kernelkb.measure.worker.judge.inputs.hidden_inputs import transform_inputs
 from kernelkb.measure.worker.judge.inputs.memory_plan import EVERYTHING, ONE_SLOT_NOTE, MemoryPlan
-from kernelkb.measure.worker.judge.inputs.reference_code import (
+from kernelkb.measure.worker.judge.inputs.references import (
     UNKNOWN_OPERATIONS,
     RecordedOutputs,
     ReferenceCode,
+    TorchReference,
+    record_operations,
 )
-from kernelkb.measure.worker.judge.inputs.reference_operations import record_operations
-from kernelkb.measure.worker.judge.inputs.torch_reference import TorchReference
 from kernelkb.measure.worker.shared.messages.specs import (
     CaseSpec,
     Distribution,
@@ -36,6 +36,10 @@ _FLOAT_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _POOL_SEED_BITS = 48
 _MAX_RESCALING = 2**-6
 """By how much an array's scale may differ from the one that is asked for."""
+Tensors = list[torch.Tensor]
+_POISON_BYTE = 0x5B
+"""Fills integer outputs before a call: an unlikely value in every integer type."""
+_SEED_BITS = 31
 
 
 class RandomPool:
@@ -101,12 +105,6 @@ def _choose_integer_dtype(dtype: torch.dtype, largest: int) -> torch.dtype:
     """Return an integer type that can hold ``largest``: the array's own if possible, else int64."""
     is_integer = not dtype.is_floating_point and dtype != torch.bool
     return dtype if is_integer and torch.iinfo(dtype).max >= largest else torch.int64
-
-
-Tensors = list[torch.Tensor]
-
-_POISON_BYTE = 0x5B
-"""Fills integer outputs before a call: an unlikely value in every integer type."""
 
 
 class KernelCase:
@@ -316,9 +314,6 @@ def _poison_like(array: torch.Tensor) -> torch.Tensor:
     poisoned = torch.empty_like(array)
     poison([poisoned])
     return poisoned
-
-
-_SEED_BITS = 31
 
 
 class InputGenerator:

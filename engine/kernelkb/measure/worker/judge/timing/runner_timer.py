@@ -10,24 +10,50 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers, find_slot_fault
-from kernelkb.measure.worker.judge.buffers.output_marks import DrawSlots, OutputMark
+from kernelkb.measure.worker.judge.case_buffers import CaseBuffers, find_slot_fault
 from kernelkb.measure.worker.judge.inputs.inputs import Tensors
-from kernelkb.measure.worker.judge.processes.procfs import (
+from kernelkb.measure.worker.judge.output_marks import DrawSlots, OutputMark
+from kernelkb.measure.worker.judge.procfs import (
     cpu_ticks,
     cpu_time_ns,
     runqueue_wait_ns,
     share_core,
     thread_runqueue_wait_ns,
 )
-from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, make_printable
-from kernelkb.measure.worker.shared.messages.judge_jobs import Batch
+from kernelkb.measure.worker.shared.messages.jobs import Batch
 from kernelkb.measure.worker.shared.messages.runner_commands import (
     CaptureCommand,
     RepeatCommand,
     RunBatchCommand,
 )
+
+_SPIN_DOWN_S = 0.1
+"""OpenMP threads spin for a while after a region before they sleep."""
+_IDLE_SAMPLE_S = 0.05
+"""How long to watch a process that runs without a command."""
+_BUSY_SAMPLE_S = 0.3
+_THREADS_TIMEOUT_S = 60.0
+MAX_CALLS = 16
+_LEAD_CALLS = 1
+"""Calls before those that count: the runner has just been resumed."""
+_TIMEOUT_S = 60.0
+CALL_TIMEOUT_S = 60.0
+"""For one call, a capture, or the first batch."""
+_FIRST_CALL_TIMEOUT_S = 600.0
+"""The first call may compile: the limit is that of the whole bench."""
+_TIMEOUT_FACTOR = 50
+"""Times the last batch: the limit of the next, but at least ``_MIN_TIMEOUT_S``."""
+_MIN_TIMEOUT_S = 10.0
+_GRAPH_COUNT = 2
+"""CUDA graphs of a full batch, so that a candidate cannot know which slots come next."""
+_SINGLE_CALL_GRAPH, _WARM_GRAPH = _GRAPH_COUNT, _GRAPH_COUNT + 1
+_WARM_BATCHES = 5
+_ORDER_CYCLES = 100_000_000
+"""GPU clock cycles of the kernel in front of an ordered call: some 0.05 s."""
+_MAX_REASON_CHARS = 300
+_MIN_SUCCESSIVE_CALLS, _MAX_SUCCESSIVE_CALLS = 2, 8
 
 
 def draw_none(_slots: Sequence[int]) -> list[int]:
@@ -47,14 +73,6 @@ class TimedBatch(NamedTuple):
     """Of all calls, where they were read when each had ended; None: they can be read still."""
     kept_outputs: Mapping[int, Tensors] = {}
     """Copies for all slots, where they were made when each call had ended."""
-
-
-_SPIN_DOWN_S = 0.1
-"""OpenMP threads spin for a while after a region before they sleep."""
-_IDLE_SAMPLE_S = 0.05
-"""How long to watch a process that runs without a command."""
-_BUSY_SAMPLE_S = 0.3
-_THREADS_TIMEOUT_S = 60.0
 
 
 class RunnerThreads:
@@ -105,12 +123,6 @@ class RunnerThreads:
         return 0.0
 
 
-MAX_CALLS = 16
-_LEAD_CALLS = 1
-"""Calls before those that count: the runner has just been resumed."""
-_TIMEOUT_S = 60.0
-
-
 class SeparateCalls(NamedTuple):
     """Calls that were timed one by one, and what each had left when it ended."""
 
@@ -154,23 +166,6 @@ def time_separate_calls(
     runner.pause()
     typical_ns = [statistics.median(side[_LEAD_CALLS:]) for side in (judge_ns, runner_ns)]
     return SeparateCalls(typical_ns[0], typical_ns[1], outputs, marks)
-
-
-CALL_TIMEOUT_S = 60.0
-"""For one call, a capture, or the first batch."""
-_FIRST_CALL_TIMEOUT_S = 600.0
-"""The first call may compile: the limit is that of the whole bench."""
-_TIMEOUT_FACTOR = 50
-"""Times the last batch: the limit of the next, but at least ``_MIN_TIMEOUT_S``."""
-_MIN_TIMEOUT_S = 10.0
-_GRAPH_COUNT = 2
-"""CUDA graphs of a full batch, so that a candidate cannot know which slots come next."""
-_SINGLE_CALL_GRAPH, _WARM_GRAPH = _GRAPH_COUNT, _GRAPH_COUNT + 1
-_WARM_BATCHES = 5
-_ORDER_CYCLES = 100_000_000
-"""GPU clock cycles of the kernel in front of an ordered call: some 0.05 s."""
-_MAX_REASON_CHARS = 300
-_MIN_SUCCESSIVE_CALLS, _MAX_SUCCESSIVE_CALLS = 2, 8
 
 
 class RunnerTimer:

@@ -1,13 +1,16 @@
-"""Keeps what ``kb env --measure`` found, by GPU. Only fast imports: each answer reads it."""
+"""Facts of this machine that take seconds to determine, as files in the user's cache folder."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from kernelkb.measure.machine.json_cache import read_cache, write_cache
+from kernelkb.safety.files import keep_file
+from kernelkb.safety.paths import cache_folder
 
-_CACHE_NAME = "practical-peaks-1"
+_PRACTICAL_CACHE = "practical-peaks-1"
 """The number counts incompatible changes of ``model.records.measurement.PracticalPeaks``."""
 _METRICS = {
     "dram_share": "dram_practical_share",
@@ -17,10 +20,35 @@ _METRICS = {
 """Metric of the knowledge by field."""
 
 
+def read_cache(name: str, key: str) -> Any:
+    """Return the cached value of a key of the file ``name``, or None."""
+    return _read_json(_cache_path(name)).get(key)
+
+
+def write_cache(name: str, key: str, value: Any) -> None:
+    """Cache a value; where the folder cannot be written, nothing is cached."""
+    path = _cache_path(name)
+    values = _read_json(path)
+    values[key] = value
+    keep_file(path, json.dumps(values, indent=1))
+
+
+def _cache_path(name: str) -> Path:
+    return Path(cache_folder()) / f"{name}.json"
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
 def keep_practical_peaks(peaks: Mapping[str, Any]) -> None:
     """Keep the fields of a ``PracticalPeaks`` for later answers."""
     for name in filter(None, (peaks["device"], peaks["title"])):
-        write_cache(_CACHE_NAME, name, dict(peaks))
+        write_cache(_PRACTICAL_CACHE, name, dict(peaks))
 
 
 def read_practical_peaks(gpu: str) -> dict[str, Any] | None:
@@ -29,7 +57,7 @@ def read_practical_peaks(gpu: str) -> dict[str, Any] | None:
     Args:
         gpu: Its id in the knowledge, or its name as the driver reports it.
     """
-    kept = read_cache(_CACHE_NAME, gpu)
+    kept = read_cache(_PRACTICAL_CACHE, gpu)
     return kept if isinstance(kept, dict) else None
 
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 
 import torch
 
-from kernelkb.measure.worker.judge.buffers.output_marks import DrawSlots, OutputMark, OutputMarker
 from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
 from kernelkb.measure.worker.judge.inputs.inputs import (
     InputGenerator,
@@ -20,17 +19,23 @@ from kernelkb.measure.worker.judge.inputs.inputs import (
     poison,
     same_bits,
 )
-from kernelkb.measure.worker.judge.processes.procfs import thread_runqueue_wait_ns
-from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.output_marks import DrawSlots, OutputMark, OutputMarker
+from kernelkb.measure.worker.judge.procfs import thread_runqueue_wait_ns
+from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, UnsupportedHost
 from kernelkb.measure.worker.shared.memory import Arena, Layout, release_torch_cache
-from kernelkb.measure.worker.shared.messages.judge_jobs import CaseResult, OutputComparison
+from kernelkb.measure.worker.shared.messages.jobs import CaseResult, OutputComparison
 from kernelkb.measure.worker.shared.messages.runner_commands import CallCommand
 from kernelkb.measure.worker.shared.messages.specs import Tolerances
 
 _OPEN_TIMEOUT_S = 60.0
 _CLOCK_RAMP_S = 0.1
 """How long to read before a GPU's clocks have risen from idle."""
+_MIN_REQUEST_S = 0.1
+_SLOW_COMPARISON_S = 0.5
+"""At least 15 timed calls are compared: more would take as long as all the rest of a bench."""
+_WHOLE_COMPARISONS = 2
+"""Before a sample suffices: the first may take longer, as may one beside other load."""
 
 
 class CaseBuffers:
@@ -302,9 +307,6 @@ class CaseBuffers:
             torch.cuda.synchronize()
 
 
-_MIN_REQUEST_S = 0.1
-
-
 def remaining_s(candidate: RunnerProcess, timeout_s: float) -> float:
     """Return what is left of the candidate's time; the judge's own time does not count."""
     return max(_MIN_REQUEST_S, timeout_s - candidate.total_request_s)
@@ -340,12 +342,6 @@ def build_result(
 def is_passing(result: CaseResult) -> bool:
     """Return whether the outputs are correct and nothing else was wrong."""
     return result["correct"] and not result["kernel_error"] and not result["tampering"]
-
-
-_SLOW_COMPARISON_S = 0.5
-"""At least 15 timed calls are compared: more would take as long as all the rest of a bench."""
-_WHOLE_COMPARISONS = 2
-"""Before a sample suffices: the first may take longer, as may one beside other load."""
 
 
 def find_slot_fault(buffers: CaseBuffers, slot: int, outputs: Tensors) -> str | None:

@@ -25,7 +25,7 @@ from kernelkb.measure.worker.judge.compare.oracle import (
 from kernelkb.measure.worker.judge.inputs.chunks import MeanSquare, larger, largest_of, split_alike
 from kernelkb.measure.worker.judge.inputs.hidden_inputs import NEARLY_ZERO, NON_FINITE, TIED
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, Tensors
-from kernelkb.measure.worker.judge.inputs.reference_operations import (
+from kernelkb.measure.worker.judge.inputs.references import (
     NanIgnoringMode,
     compares_elements,
     computes_indices,
@@ -36,7 +36,7 @@ from kernelkb.measure.worker.judge.inputs.reference_operations import (
 )
 from kernelkb.measure.worker.shared.failures import UnsupportedHost
 from kernelkb.measure.worker.shared.fp32_precision import fp32_precision
-from kernelkb.measure.worker.shared.messages.judge_jobs import OutputComparison
+from kernelkb.measure.worker.shared.messages.jobs import OutputComparison
 from kernelkb.measure.worker.shared.messages.specs import Distribution, Tolerances, ToleranceSpec
 
 RELATIVE = 0.01
@@ -44,6 +44,21 @@ _GROSS_FACTOR = 10.0
 """An element that is off by so much more than may be is wrong, even if it is the only one."""
 _ULPS = 32.0
 _REFERENCE_FACTOR = 8.0
+_BASE_SHARE = 1e-3
+"""Absolute error that passes, as a share of the outputs' root mean square."""
+_OWN_SHARE = 0.01
+"""As a share of the root mean square for the task's own inputs; see ``NEARLY_ZERO``."""
+_WRONG_SHARE, _WRONG_STEP_SHARE = 0.01, 0.05
+"""Share of elements that may be off; the second where outputs jump and rounding decides."""
+_OFF_SHARE = 0.05
+"""Share of elements that may be off relative to their own value."""
+_MIN_DEFINED_SHARE = 0.5
+_MAX_DISAGREEING_SHARE = 0.01
+"""Share of elements in which the reference may differ from itself in fp64 by more than 1 %."""
+_TF32_ULP = 2**-10
+_NO_MEMORY = "the memory does not suffice"
+_Outputs = list[Tensors | None]
+"""All outputs, as the fields of a chunk but the last."""
 
 
 class HiddenLimits(NamedTuple):
@@ -169,27 +184,8 @@ def limit_elements(
     return ChunkLimits(defined, allowed, _GROSS_FACTOR * allowed + limits.worst_noise, noise)
 
 
-_BASE_SHARE = 1e-3
-"""Absolute error that passes, as a share of the outputs' root mean square."""
-_OWN_SHARE = 0.01
-"""As a share of the root mean square for the task's own inputs; see ``NEARLY_ZERO``."""
-_WRONG_SHARE, _WRONG_STEP_SHARE = 0.01, 0.05
-"""Share of elements that may be off; the second where outputs jump and rounding decides."""
-_OFF_SHARE = 0.05
-"""Share of elements that may be off relative to their own value."""
-_MIN_DEFINED_SHARE = 0.5
-_MAX_DISAGREEING_SHARE = 0.01
-"""Share of elements in which the reference may differ from itself in fp64 by more than 1 %."""
-_TF32_ULP = 2**-10
-_NO_MEMORY = "the memory does not suffice"
-
-
 class UndefinedError(Exception):
     """The reference does not say what is right; the text is the reason."""
-
-
-_Outputs = list[Tensors | None]
-"""All outputs, as the fields of a chunk but the last."""
 
 
 class HiddenReference:

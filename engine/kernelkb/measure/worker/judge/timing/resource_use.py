@@ -1,4 +1,4 @@
-"""Measures the memory of candidate and rival in calls of their own, after the timed batches.
+"""Memory, energy and own time of candidate and rival, after the pairs are timed.
 
 Two numbers of each runner, in bytes, none of which the runner reports itself:
 
@@ -21,6 +21,7 @@ without Landlock a process may reset its own mark; no verdict depends on these n
 
 from __future__ import annotations
 
+import math
 import statistics
 import threading
 import time
@@ -28,13 +29,18 @@ from collections.abc import Callable
 
 import torch
 
-from kernelkb.measure.worker.judge.buffers.buffers import CaseBuffers, compare_call
-from kernelkb.measure.worker.judge.processes import procfs
-from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge import procfs
+from kernelkb.measure.worker.judge.case_buffers import CaseBuffers, compare_call
+from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.judge.timing.pair_timing import IncorrectCallError
-from kernelkb.measure.worker.judge.timing.runner_timer import CALL_TIMEOUT_S
+from kernelkb.measure.worker.judge.timing.runner_timer import CALL_TIMEOUT_S, RunnerTimer
 from kernelkb.measure.worker.shared.memory import array_bytes, release_torch_cache
-from kernelkb.measure.worker.shared.messages.judge_jobs import MemoryReadings
+from kernelkb.measure.worker.shared.messages.jobs import (
+    BenchJob,
+    EnergyStretch,
+    MemoryReadings,
+    ResourceReadings,
+)
 from kernelkb.measure.worker.shared.messages.runner_commands import Answer
 from kernelkb.measure.worker.shared.messages.specs import Target
 
@@ -46,6 +52,12 @@ _KINDS = ("RssAnon", "RssShmem")
 _MIN_FREE_SHARE = 0.5
 """Of a GPU's memory; below, runners return what they cache. Intermediate results of a task can be
 30 times its inputs and outputs, and each runner caches its own."""
+_STRETCH_S = 0.8
+"""Contains at least 7 changes of the counter."""
+_PILOT_S = 0.05
+_MAX_BATCH_S = 2.0
+SLOT_COUNT = 1
+"""Slots of the buffers that calls for memory need."""
 
 
 class MemoryMeter:
@@ -202,3 +214,116 @@ def _close_and_count(runner: RunnerProcess) -> int:
     before = _used_device_bytes()
     runner.close()
     return max(0, before - _used_device_bytes())
+
+
+class StepClock:
+    """Seconds of each step; every moment between two calls of ``finish`` belongs to one step.
+
+    Attributes:
+        seconds: By step, in the order in which they were finished first.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._finished_at = time.monotonic()
+
+    def restart(self) -> None:
+        """Forget the time so far: it belongs to no step."""
+        self._finished_at = time.monotonic()
+
+    def finish(self, step: str) -> None:
+        """Add the time since the last call, or since the start, to a step."""
+        now = time.monotonic()
+        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._finished_at
+        self._finished_at = now
+
+    def move(self, from_step: str, to_step: str, seconds: float) -> None:
+        """Count seconds of a finished step as another step's."""
+        self.seconds[from_step] -= seconds
+        self.seconds[to_step] = self.seconds.get(to_step, 0.0) + seconds
+
+
+def run_energy_stretch(timer: RunnerTimer) -> EnergyStretch | None:
+    """Run the planned batch of a runner again and again for about 0.8 s.
+
+    Args:
+        timer: Its batches are planned.
+
+    Returns:
+        When and how often; None where one batch takes more than 2 s.
+
+    Raises:
+        RunnerDied: The runner ended.
+        RunnerError: It reported an error.
+    """
+    batch_s = _time_repeats(timer, 1)
+    if batch_s > _MAX_BATCH_S:
+        return None
+    pilot_count = math.ceil(_PILOT_S / batch_s)  # one batch is mostly the round trip
+    batch_s = _time_repeats(timer, pilot_count) / pilot_count
+    start_s = time.monotonic()
+    calls = timer.repeat_batch(math.ceil(_STRETCH_S / batch_s))
+    return {"start_s": start_s, "end_s": time.monotonic(), "calls": calls}
+
+
+def _time_repeats(timer: RunnerTimer, count: int) -> float:
+    start_s = time.monotonic()
+    timer.repeat_batch(count)
+    return time.monotonic() - start_s
+
+
+class ResourceMeter:
+    """Measures one bench.
+
+    Attributes:
+        steps: The judge's own time.
+        memory: Has to see each runner before its code is loaded.
+    """
+
+    def __init__(self, job: BenchJob) -> None:
+        self._target = job["target"]
+        self.steps, self.memory = StepClock(), MemoryMeter(job["target"])
+
+    def finish_timing(self, check_s: float) -> None:
+        """End the step of the timed pairs, ``check_s`` seconds of which compared outputs."""
+        self.steps.finish("timing")
+        self.steps.move("timing", "checks", check_s)
+
+    def measure(
+        self,
+        timers: tuple[RunnerTimer, RunnerTimer],
+        runners: tuple[RunnerProcess, RunnerProcess],
+        renew_buffers: Callable[[int], CaseBuffers],
+        report_progress: Callable[[str], None],
+        *,
+        with_energy: bool,
+    ) -> ResourceReadings:
+        """Measure both after everything that decides the verdict; closes their buffers.
+
+        Args:
+            timers: Candidate and rival, with their batches planned.
+            runners: Their processes.
+            renew_buffers: Closes the buffers and returns new ones of some slots.
+            report_progress: Called with the name of the runner that runs next.
+            with_energy: Whether to measure energy, where there is a GPU.
+
+        Raises:
+            IncorrectCallError: An output of the candidate is incorrect.
+            RunnerDied: A runner ended.
+            RunnerError: A runner reported an error.
+        """
+        energy: list[EnergyStretch | None] = [None, None]
+        if self._target == "cuda" and with_energy:
+            for index, timer in enumerate(timers):
+                report_progress(timer.name)
+                energy[index] = run_energy_stretch(timer)
+            self.steps.finish("energy")
+        memory = self.memory.measure(*runners, renew_buffers(SLOT_COUNT), report_progress)
+        self.steps.finish("memory")
+        return {
+            "candidate_memory": memory[0],
+            "rival_memory": memory[1],
+            "candidate_energy": energy[0],
+            "rival_energy": energy[1],
+            "step_seconds": self.steps.seconds,
+        }

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import torch
 
-from kernelkb.measure.worker.judge.buffers.buffers import (
+from kernelkb.measure.worker.judge.case_buffers import (
     CaseBuffers,
     build_result,
     call_once,
@@ -19,7 +19,7 @@ from kernelkb.measure.worker.judge.buffers.buffers import (
     remaining_s,
 )
 from kernelkb.measure.worker.judge.compare.oracle import count_rows, has_rows
-from kernelkb.measure.worker.judge.hidden.hidden_reference import HiddenReference, UndefinedError
+from kernelkb.measure.worker.judge.hidden_reference import HiddenReference, UndefinedError
 from kernelkb.measure.worker.judge.inputs.hidden_inputs import (
     DESCRIPTIONS,
     NON_FINITE,
@@ -27,10 +27,10 @@ from kernelkb.measure.worker.judge.inputs.hidden_inputs import (
 )
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, Tensors
 from kernelkb.measure.worker.judge.inputs.memory_plan import NO_DISTRIBUTIONS_NOTE
-from kernelkb.measure.worker.judge.processes.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, UnsupportedHost
 from kernelkb.measure.worker.shared.memory import array_bytes
-from kernelkb.measure.worker.shared.messages.judge_jobs import CaseResult, CheckJob
+from kernelkb.measure.worker.shared.messages.jobs import CaseResult, CheckJob
 from kernelkb.measure.worker.shared.messages.runner_commands import MAX_MISSING_PARAMETERS, Answer
 from kernelkb.measure.worker.shared.messages.specs import (
     ArraySpec,
@@ -39,6 +39,27 @@ from kernelkb.measure.worker.shared.messages.specs import (
     InputSpec,
     Reference,
 )
+
+_MAX_BYTES = 2**28
+"""Of inputs and outputs: larger ones take seconds to compare."""
+_SpecT = TypeVar("_SpecT", bound=ArraySpec)
+_MIN_BUDGET_S = 4.0
+_BUDGET_SHARE = 0.5
+"""Hidden inputs take at most this share of the time that the check took before them."""
+_FIRST_BUDGET_S = 60.0
+"""The same for the first case, on which all distributions are to be checked."""
+_SIZES_BUDGET_S = 2.0
+"""CPU time of the judge for all drawn sizes: other load takes none of it."""
+_MAX_SIZES_S = 10.0
+"""Time for all of them: a candidate may compile for each."""
+_FIRST_CALLS = 3
+"""Calls before the first hidden one."""
+_MIN_CALLS_LEFT = 3.0
+"""No call is made unless the candidate has time for so many."""
+_MAX_REQUESTS_S = 20.0
+"""A candidate that took longer, to load and in all calls, would compile for other sizes too."""
+_MAX_NAME_CHARS = 120
+_MAX_REASON_CHARS = 200
 
 
 def takes_all_integers(reference: Reference, case_spec: CaseSpec) -> bool:
@@ -66,11 +87,6 @@ def takes_all_integers(reference: Reference, case_spec: CaseSpec) -> bool:
 def is_drawn_integer(spec: InputSpec) -> bool:
     """Return whether an input holds random integers."""
     return spec["fill"] == "integers" and spec["dtype"].startswith(("int", "uint"))
-
-
-_MAX_BYTES = 2**28
-"""Of inputs and outputs: larger ones take seconds to compare."""
-_SpecT = TypeVar("_SpecT", bound=ArraySpec)
 
 
 def make_row_cases(case: KernelCase) -> list[CaseSpec]:
@@ -107,25 +123,6 @@ def _take_rows(specs: Sequence[_SpecT], rows: int, count: int) -> list[_SpecT]:
             one["shape"] = [count, *spec["shape"][1:]]
         taken.append(one)
     return taken
-
-
-_MIN_BUDGET_S = 4.0
-_BUDGET_SHARE = 0.5
-"""Hidden inputs take at most this share of the time that the check took before them."""
-_FIRST_BUDGET_S = 60.0
-"""The same for the first case, on which all distributions are to be checked."""
-_SIZES_BUDGET_S = 2.0
-"""CPU time of the judge for all drawn sizes: other load takes none of it."""
-_MAX_SIZES_S = 10.0
-"""Time for all of them: a candidate may compile for each."""
-_FIRST_CALLS = 3
-"""Calls before the first hidden one."""
-_MIN_CALLS_LEFT = 3.0
-"""No call is made unless the candidate has time for so many."""
-_MAX_REQUESTS_S = 20.0
-"""A candidate that took longer, to load and in all calls, would compile for other sizes too."""
-_MAX_NAME_CHARS = 120
-_MAX_REASON_CHARS = 200
 
 
 class HiddenChecks:

@@ -1,10 +1,15 @@
-"""Process tree, CPU affinity, run-queue wait and memory of runner processes, from /proc."""
+"""Process tree, cores, run-queue wait and memory from /proc; processes stopped and started.
+
+The one way that a candidate has to slow processes of others is to take cores from them, so all get
+their cores back: each time that a runner stops, and where a bench waited for the end of a check.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,6 +24,15 @@ _ENDED_STATES = b"ZX"  # zombie, dead
 _STAT_BYTES = 4096
 _CLOCK_PID_SHIFT, _CLOCK_OF_PROCESS = 3, 2
 """A clock's number is the inverted pid and the kind of clock: linux/posix-timers.h."""
+
+_STOP_TIMEOUT_S = 5.0
+_STOP_POLL_S = 2e-5
+_STOP_SLACK_NS = 100_000
+"""CPU time that a stopped process may still use, where /proc/PID/task/TID/syscall cannot be read:
+its last thread leaves the core after the process is reported as stopped."""
+_STOPPED_STATES = "TZ"  # stopped, zombie
+
+_STDIN = 0
 
 
 def become_subreaper() -> None:
@@ -290,3 +304,78 @@ def _read_stat(name: str) -> bytes:
         return os.read(file, _STAT_BYTES)
     finally:
         os.close(file)
+
+
+class ProcessPauser:
+    """Stops and resumes one process.
+
+    Attributes:
+        is_stopped: Whether SIGSTOP was the last signal sent.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self.is_stopped = False
+        self._affinities: dict[int, frozenset[int]] = {}
+        self._judge_affinities: dict[int, frozenset[int]] = {}
+        self._cpu_time_ns = 0
+
+    def send_stop(self) -> None:
+        """Send SIGSTOP without waiting.
+
+        Threads that run stop at once, those on the run queue when they are scheduled; that wait is
+        not time of the candidate's work.
+        """
+        if not self.is_stopped:
+            self.is_stopped = True
+            self._process.send_signal(signal.SIGSTOP)
+
+    def pause(self) -> None:
+        """Stop it and return when all its threads are off the CPU, or it has ended (unreaped).
+
+        Also restores the cores of the judge's own threads, which it may have changed.
+        """
+        self.send_stop()
+        end = time.monotonic() + _STOP_TIMEOUT_S
+        events = os.WSTOPPED | os.WEXITED | os.WNOWAIT | os.WNOHANG
+        while os.waitid(os.P_PID, self._process.pid, events) is None and time.monotonic() < end:
+            time.sleep(_STOP_POLL_S)
+        wait_off_cpu(self._process.pid)
+        restore_affinities(self._judge_affinities)
+        self._affinities = read_affinities(self._process.pid)
+        self._cpu_time_ns = cpu_time_ns(self._process.pid)
+
+    def activity_while_stopped(self) -> str | None:
+        """Report how it ran since ``pause``, as a SIGCONT from a timer can cause; None if not.
+
+        Also restores the CPU affinities of its threads, which a rival may have changed.
+        """
+        restore_affinities(self._affinities)
+        self._judge_affinities = read_affinities(os.getpid())
+        state = read_status(self._process.pid).get("State", "T")
+        if state[0] not in _STOPPED_STATES:
+            return f"its state was {state}"
+        ran_ns = cpu_time_ns(self._process.pid) - self._cpu_time_ns
+        return f"it ran {ran_ns / 1e6:.2g} ms" if ran_ns > _STOP_SLACK_NS else None
+
+    def resume(self) -> None:
+        """Send SIGCONT."""
+        self.is_stopped = False
+        self._process.send_signal(signal.SIGCONT)
+
+
+def wait_for_start(folder: Path, runner_pids: Iterable[int] = ()) -> None:
+    """Write the file ``ready``, and wait for a byte or the end of standard input.
+
+    Args:
+        folder: Of the job.
+        runner_pids: Of runners; they and this process get the cores back that they had before.
+    """
+    pids = (os.getpid(), *runner_pids)
+    cores = {pid: read_affinities(pid) for pid in pids}
+    (folder / "ready").touch()
+    os.read(_STDIN, 1)
+    for pid in pids:
+        first = cores[pid].get(pid, frozenset())
+        threads = {thread: cores[pid].get(thread, first) for thread in read_affinities(pid)}
+        restore_affinities({thread: mask for thread, mask in threads.items() if mask})

@@ -17,8 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, NamedTuple, NoReturn, TypeAlias
 
-from kernelkb.measure.worker.judge.processes import procfs
-from kernelkb.measure.worker.judge.processes.pauser import ProcessPauser
+from kernelkb.measure.worker.judge import procfs
+from kernelkb.measure.worker.judge.procfs import ProcessPauser
 from kernelkb.measure.worker.shared.channel import ProtocolError, receive, send
 from kernelkb.measure.worker.shared.failures import (
     RunnerDied,
@@ -41,7 +41,7 @@ StartRunner: TypeAlias = Callable[
     [Sequence[str], ServeJob, Path, IO[bytes], Mapping[str, str]], "subprocess.Popen[bytes]"
 ]
 """Starts the process of a runner, with the arguments of ``start_interpreter``."""
-_WORKER_SCRIPT = Path(__file__).parents[2] / "start.py"
+_WORKER_SCRIPT = Path(__file__).parents[1] / "start.py"
 
 _CACHE_VARIABLES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
 # Without fixed thresholds malloc adapts them to what was freed before: of two equal processes one
@@ -51,6 +51,14 @@ _MALLOC_VARIABLES = {
     "MALLOC_TRIM_THRESHOLD_": str(2**30),
     "MALLOC_TOP_PAD_": str(2**26),
 }
+_COUNT_INTERVAL_S = 0.4
+"""Between counts of a runner's processes, each of which reads all of /proc."""
+_READY_TIMEOUT_S = 120.0  # importing torch takes seconds, more where several processes do so
+_POLL_S = 0.05
+_WATCH_INTERVAL_S = 0.25  # between limit checks of a runner that answers at once
+_MAX_TIME_NS = 1e13  # the longest time that a runner may report: almost 3 hours
+_SEQUENCE_BITS = 48
+_KILLS = (signal.SIGKILL, signal.SIGTERM, signal.SIGBUS)  # SIGBUS: memory that others cut off
 
 
 def build_environment(
@@ -135,10 +143,6 @@ def start_interpreter(
     )
 
 
-_COUNT_INTERVAL_S = 0.4
-"""Between counts of a runner's processes, each of which reads all of /proc."""
-
-
 class ExceededLimit(NamedTuple):
     """A limit that a runner exceeds."""
 
@@ -181,14 +185,6 @@ def _compare(count: int, noun: str, limit: int) -> ExceededLimit | None:
     if count <= limit:
         return None
     return ExceededLimit("limit-exceeded", f"it started more than {limit} {noun}")
-
-
-_READY_TIMEOUT_S = 120.0  # importing torch takes seconds, more where several processes do so
-_POLL_S = 0.05
-_WATCH_INTERVAL_S = 0.25  # between limit checks of a runner that answers at once
-_MAX_TIME_NS = 1e13  # the longest time that a runner may report: almost 3 hours
-_SEQUENCE_BITS = 48
-_KILLS = (signal.SIGKILL, signal.SIGTERM, signal.SIGBUS)  # SIGBUS: memory that others cut off
 
 
 class RunnerProcess:

@@ -1,16 +1,18 @@
-"""Jobs of the judge process, check and bench, and their results."""
+"""Jobs of the worker and their results: check, bench, trials, profilers, tasks, probes."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, NotRequired, TypedDict
+from typing import Literal, NamedTuple, NotRequired, TypedDict, final
 
 from kernelkb.measure.worker.shared.messages.specs import (
     CaseSpec,
+    Code,
     HostGap,
     Precision,
     Reference,
     RunnerFailure,
     RunnerSpec,
+    Scalar,
     Target,
     Tolerances,
 )
@@ -183,7 +185,7 @@ class PairTimes(TypedDict):
 
 
 class MemoryReadings(TypedDict):
-    """Memory of one runner, by ``judge/peak_memory.py``; None where it could not be measured."""
+    """Memory of one runner, by ``MemoryMeter``; None where it could not be measured."""
 
     scratch_bytes: int | None
     """Peak of one call beyond what the runner held before it, its outputs not counted."""
@@ -281,3 +283,219 @@ def restore_batches(times: PairTimes) -> None:
     times["rival_batches"] = [Batch(*row) for row in times["rival_batches"]]
     times["single_call_batches"] = [Batch(*row) for row in times["single_call_batches"]]
     times["rival_single_call_batches"] = [Batch(*row) for row in times["rival_single_call_batches"]]
+
+
+class RepeatJob(TypedDict):
+    """Call a candidate without checking it, for a profiler or a sanitizer."""
+
+    mode: Literal["repeat", "repeat-without-torch"]
+    target: Target
+    reference: Reference
+    code: Code
+    cases: list[CaseSpec]
+    call_count: int
+    """On each case."""
+
+
+class RepeatResult(TypedDict):
+    """Answer to a RepeatJob: calls on all cases together."""
+
+    call_count: int
+
+
+class RepeatSeveralJob(TypedDict):
+    """Call several C entry points, one after another, for one run of a profiler."""
+
+    mode: Literal["repeat-several"]
+    jobs: list[RepeatJob]
+
+
+class TorchProfileJob(TypedDict):
+    """Call a candidate on a GPU under torch's profiler."""
+
+    mode: Literal["torch-profile"]
+    target: Target
+    reference: Reference
+    code: Code
+    cases: list[CaseSpec]
+    """One."""
+    call_count: int
+
+
+class TorchProfileResult(TypedDict):
+    """Answer to a TorchProfileJob: one call, on average."""
+
+    call_us: float
+    """Wall time."""
+    kernels_us: float
+    """Time in kernels."""
+    launches: float
+    """Kernels launched."""
+    launch_call_us: float | None
+    """Median CPU time of one launch; None where none was seen."""
+    kernels: dict[str, float]
+    """Microseconds by kernel name."""
+
+
+class KnownTrafficJob(TypedDict):
+    """Run a copy kernel of known DRAM traffic, to test the profiler's counters."""
+
+    mode: Literal["known-traffic"]
+    bytes: int
+
+
+class KnownTrafficResult(TypedDict):
+    """Bytes read by each launch; as many are written."""
+
+    bytes: int
+
+
+class DescribeJob(TypedDict):
+    """Inspect a KernelBench task."""
+
+    mode: Literal["describe"]
+    file: str
+    entry: str
+    target: Target
+    seed: int
+    others: str | None
+    """A file whose ``get_all_inputs`` yields the inputs of further cases; None where none are."""
+
+
+@final
+class ArrayDescription(TypedDict):
+    """A tensor that a task uses."""
+
+    shape: list[int]
+    dtype: str
+
+
+@final
+class ScalarDescription(TypedDict):
+    """A number that a task uses."""
+
+    value: Scalar
+
+
+class CaseDescription(TypedDict):
+    """Inputs and outputs of one case."""
+
+    inputs: list[ArrayDescription | ScalarDescription]
+    outputs: list[ArrayDescription | ScalarDescription]
+
+
+class TaskDescription(CaseDescription):
+    """Inputs and outputs of a task."""
+
+    others: list[CaseDescription | str]
+    """The further cases; for one on which no candidate can be compared, the reason."""
+    warnings: list[str]
+    """Why a correct answer would prove little."""
+
+
+class DescribeResult(TypedDict, total=False):
+    """Answer to a DescribeJob: exactly one key."""
+
+    description: TaskDescription
+    unusable_reason: str
+    """It runs, but no candidate can be compared with it; with the cure."""
+
+
+class ProbeJob(TypedDict):
+    """Ask the worker's interpreter for versions and the GPU."""
+
+    mode: Literal["probe"]
+
+
+class GpuInfo(TypedDict):
+    """The first GPU."""
+
+    name: str
+    cc: str
+    sm_count: int
+    l2_bytes: int
+    memory_bytes: int
+    uuid: str
+
+
+class ProbeResult(TypedDict):
+    """Answer to a ProbeJob."""
+
+    python: str
+    torch: str
+    file: str
+    cuda: str | None
+    cxx11_abi: bool
+    gpu: GpuInfo | None
+
+
+class PeaksJob(TypedDict):
+    """Measure the machine's peak rates."""
+
+    mode: Literal["peaks"]
+    target: Target
+
+
+class PeaksResult(TypedDict):
+    """Answer to a PeaksJob; see ``kernelkb.measure.machine.torch_info.Peaks``."""
+
+    copy_gbps: float
+    dispatch_us: float
+    launch_us: float
+    gemm_gflops: dict[str, float]
+
+
+class ReplayJob(TypedDict):
+    """Call a function on recorded inputs, and compare what it returns with recorded outputs."""
+
+    mode: Literal["replay"]
+    file: str
+    entry: str
+    target: Target
+    values: list[str]
+    """Recorded files, see ``observed.ObservedCall``."""
+    inputs: list[int]
+    """Which of the recorded tensors are passed."""
+    numbers: list[list[Scalar]]
+    """For each file: what is passed after the tensors."""
+
+
+class ReplayResult(TypedDict):
+    """Answer to a ReplayJob."""
+
+    faults: list[str]
+    """For each file: why its outputs are not those that were recorded; empty: they are."""
+
+
+class TrialJob(TypedDict):
+    """Serve trials on one workload until told to stop."""
+
+    mode: Literal["trials"]
+    target: Target
+    reference: Reference
+    tolerances: Tolerances
+    case: CaseSpec
+    cache_bytes: int
+    """Of the last cache; the arrays of the calls take twice as much, up to 16 sets."""
+
+
+class Trial(TypedDict):
+    """Builds to check and to time: one, or several in turns."""
+
+    codes: list[Code]
+    best_us: float | None
+    """Best time so far; far above it, few samples suffice."""
+    budget_s: float
+    """For the samples of one build."""
+    rounds: int
+    """Samples of each build where several are timed in turns; fewer where the budget is used."""
+
+
+class TrialTimes(TypedDict):
+    """Answer to a Trial."""
+
+    status: str
+    """``timed``, ``incorrect``, ``refused`` (it returned an error code) or ``unloadable``."""
+    detail: str | None
+    samples_us: list[list[float]]
+    """For each build microseconds of a call; each is a mean over many calls. Empty: not timed."""

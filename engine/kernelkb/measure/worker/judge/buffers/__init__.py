@@ -1,1 +1,0 @@
-"""The arrays that a runner reads and writes, their marks and faults."""

@@ -1,1 +1,0 @@
-"""The processes of the runners: start, environment, limits, pause, /proc."""
