@@ -128,6 +128,18 @@ def test_the_recorder_notices_a_guarded_import(tmp_path):
     assert "torch_that_nobody_has" in list_loaded_modules(body, tmp_path)
 
 
+def test_one_module_writes_drafts_of_files():
+    """A file that is renamed into place is written by safety/files: synced, and gone on an error."""
+    writers = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in list_sources("engine", "mcp_server")
+        for line, name in iter_calls(path)
+        if name.rpartition(".")[2] in ("mkstemp", "NamedTemporaryFile")
+    ]
+
+    assert [one.partition(":")[0] for one in writers] == ["engine/kernelkb/safety/files.py"]
+
+
 def test_nothing_prints():
     """Over stdio, stdout carries the MCP protocol: one stray line breaks the session."""
     printing = [

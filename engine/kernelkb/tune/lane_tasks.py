@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import hashlib
-import os
 import threading
 import time
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.model.base import Target
 from kernelkb.model.records.measurement import Bench, Build, Machine
 from kernelkb.profiles.machine_code import digest_code
+from kernelkb.safety.files import replace_file
 from kernelkb.tune.winner import judge_configuration
 
 
@@ -190,9 +190,7 @@ def _place_library(target: BenchTarget, built: WorkerBuild) -> Build:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.so"
     if not path.exists():
-        scratch = folder / f"{name}.{os.getpid()}.tmp"
-        scratch.write_bytes(built.library)
-        scratch.replace(path)
+        replace_file(path, built.library)
     return built.build.model_copy(update={"library": str(path)})
 
 
