@@ -129,7 +129,7 @@ def test_the_recorder_notices_a_guarded_import(tmp_path):
 
 
 def test_one_module_writes_drafts_of_files():
-    """A file that is renamed into place is written by safety/files: synced, and gone on an error."""
+    """A file that is renamed into place is synced first, and none is left on an error."""
     writers = [
         f"{path.relative_to(ROOT)}:{line}"
         for path in list_sources("engine", "mcp_server")
