@@ -27,7 +27,7 @@ from kernelkb.actions.kernels.measure_variant import bench_prepared
 from kernelkb.actions.project.bench_target import BenchTarget, prepare_loaded
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import load_kernel_folder
-from kernelkb.measure.bench_options import BenchOptions
+from kernelkb.measure.subject import BenchOptions
 from kernelkb.model.base import Target
 
 BENCHMARKS_FOLDER = Path(__file__).parent

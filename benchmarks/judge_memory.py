@@ -25,9 +25,9 @@ from kernelkb.adapters.kernelbench import convert_kernelbench_task
 from kernelkb.device_math.parse_size import format_size
 from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.measure.bench.bench import bench
-from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.check.check import check
-from kernelkb.measure.job_specs.case_specs import working_set_bytes
+from kernelkb.measure.job_specs import working_set_bytes
+from kernelkb.measure.subject import BenchOptions
 from kernelkb.model.records.measurement import Build
 
 _POLL_S = 0.005

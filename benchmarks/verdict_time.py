@@ -20,7 +20,7 @@ from kernelkb.actions.kernels.measure_variant import build_check_bench
 from kernelkb.actions.project.bench_target import BenchTarget, prepare_loaded
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import load_kernel_folder
-from kernelkb.measure.bench_options import BenchOptions
+from kernelkb.measure.subject import BenchOptions
 from kernelkb.model.base import Target
 
 KERNEL_YAML = """\

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelkb.loading.kernels import KernelFolder
 from kernelkb.measure.check.hidden_cases import follows_pattern
-from kernelkb.measure.job_specs.case_specs import format_sizes, make_case_spec
+from kernelkb.measure.job_specs import format_sizes, make_case_spec
 from kernelkb.measure.worker.shared.messages.specs import CaseSpec
 
 _SIZES = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 257)

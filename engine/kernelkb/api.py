@@ -248,7 +248,7 @@ def _bench_texts(
     from pathlib import Path
 
     from kernelkb.actions.kernels.foreign_tasks import bench_task
-    from kernelkb.measure.bench_options import BenchOptions
+    from kernelkb.measure.subject import BenchOptions
 
     with tempfile.TemporaryDirectory(prefix="kb-bench-") as folder:
         files = Path(folder, f"{name}.py"), Path(folder, "candidate.py")

@@ -7,7 +7,7 @@ from slow_examples import mark_slow
 from kernelkb.actions.kernels.building import build_prepared
 from kernelkb.actions.kernels.measure_variant import bench_built, bench_variant
 from kernelkb.actions.project.bench_target import prepare
-from kernelkb.measure.bench_options import BenchOptions
+from kernelkb.measure.subject import BenchOptions
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"
 HONEST_CUDA = "  honest(x, y, rows, cols, stream);\n"

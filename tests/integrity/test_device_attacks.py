@@ -7,8 +7,8 @@ from attacks import write_attack
 
 from kernelkb.actions.kernels.measure_variant import bench_variant, check_variant, profile_variant
 from kernelkb.actions.project.bench_target import validate_machine
-from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.profile.ncu import describe_counter_error
+from kernelkb.measure.subject import BenchOptions
 
 pytestmark = pytest.mark.gpu
 

@@ -8,7 +8,7 @@ from attacks import is_cpu_contended, write_attack
 from slow_examples import mark_slow
 
 from kernelkb.actions.kernels.measure_variant import bench_variant, check_variant
-from kernelkb.measure.bench_options import BenchOptions
+from kernelkb.measure.subject import BenchOptions
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"
 

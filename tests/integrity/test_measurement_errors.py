@@ -10,7 +10,7 @@ import pytest
 
 from kernelkb.loading.kernels import load_kernel, select_variant
 from kernelkb.measure.bench.bench_verdict import compute_bench_fields, compute_time_floor
-from kernelkb.measure.job_specs.case_specs import output_bytes
+from kernelkb.measure.job_specs import output_bytes
 from kernelkb.measure.machine.nvidia_driver import GpuSample, GpuSampler
 from kernelkb.measure.machine.torch_info import Peaks
 from kernelkb.measure.subject import MeasurementSubject

@@ -8,7 +8,7 @@ from attacks import is_cpu_contended, write_attack
 from processes import find_processes
 
 from kernelkb.actions.kernels.measure_variant import bench_variant, check_variant
-from kernelkb.measure.bench_options import BenchOptions
+from kernelkb.measure.subject import BenchOptions
 
 BATCHING_BODY = """
   struct Slot { const float* x; std::vector<float> y; };

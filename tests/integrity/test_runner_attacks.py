@@ -9,7 +9,7 @@ from attacks import write_attack
 from slow_examples import mark_slow
 
 from kernelkb.actions.kernels.measure_variant import bench_variant, check_variant
-from kernelkb.measure.bench_options import BenchOptions
+from kernelkb.measure.subject import BenchOptions
 
 TAKEOVER_HEAD = """
 import gc, mmap, os, socket, threading, time

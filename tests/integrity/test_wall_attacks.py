@@ -16,10 +16,10 @@ from kernelkb.actions.kernels.measure_variant import bench_variant, check_varian
 from kernelkb.actions.project.bench_target import prepare
 from kernelkb.errors import KbError
 from kernelkb.measure.bench.bench import make_job
-from kernelkb.measure.bench_options import BenchOptions
-from kernelkb.measure.job_specs.runner_specs import make_candidate_spec
+from kernelkb.measure.job_specs import make_candidate_spec
 from kernelkb.measure.process import candidate_sandbox
 from kernelkb.measure.process.worker_jobs import keep_own_cores
+from kernelkb.measure.subject import BenchOptions
 from kernelkb.measure.worker.judge.procfs import ProcessPauser, share_core
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"

@@ -21,7 +21,7 @@ from kernelkb.actions.sessions.session_brief import MAX_BYTES, brief_session, re
 from kernelkb.actions.sessions.sessions import start_session
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
-from kernelkb.measure.bench_options import BenchOptions
+from kernelkb.measure.subject import BenchOptions
 from kernelkb.model.records.measurement import is_valid
 from kernelkb.record.attempt_store import create_attempt, digest_content, open_attempts
 

@@ -16,7 +16,7 @@ from kernelkb.actions.history.steps import StepRunner
 from kernelkb.actions.kernels.measure_variant import build_check_bench
 from kernelkb.actions.project.bench_target import prepare
 from kernelkb.measure.bench import bench
-from kernelkb.measure.bench_options import BenchOptions
+from kernelkb.measure.subject import BenchOptions
 
 CLI = """
 import sys

@@ -10,8 +10,8 @@ from kernelkb.actions.kernels.measure_variant import bench_prepared
 from kernelkb.actions.project.bench_target import prepare_loaded
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.loading.kernels import load_kernel_folder
-from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.machine.tools import find_nvcc
+from kernelkb.measure.subject import BenchOptions
 
 KERNEL_FILES = sorted((Path(__file__).parents[2] / "benchmarks" / "kinds").glob("*/kernel.yaml"))
 KERNEL_NAMES = [path.parent.name for path in KERNEL_FILES]

@@ -10,8 +10,8 @@ from tests.support.machine_code import unpack_report
 from kernelkb.actions.kernels.building import analyse_build, build_variant
 from kernelkb.actions.kernels.measure_variant import bench_variant
 from kernelkb.actions.project.bench_target import validate_machine
-from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.profile.profile import static_metrics
+from kernelkb.measure.subject import BenchOptions
 from kernelkb.profiles.machine_code import iter_cubins
 
 SCALE = Path(__file__).parents[2] / "benchmarks" / "bindings" / "scale"

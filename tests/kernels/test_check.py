@@ -13,7 +13,7 @@ from kernelkb.actions.kernels.triage import triage
 from kernelkb.actions.project.bench_target import prepare
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.measure.bench.statistics import paired_speedup
-from kernelkb.measure.bench_options import BenchOptions
+from kernelkb.measure.subject import BenchOptions
 
 
 def check_broken_kernel(project, how, timeout_s=60.0):

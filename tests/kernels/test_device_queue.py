@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from kernelkb.actions.kernels.measure_variant import bench_variant
-from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.process.device_queue import exclusive_device, queue_wait_s
+from kernelkb.measure.subject import BenchOptions
 from kernelkb.progress import OperationCancelled, ProgressEvent, cancel_on, progress_listener
 
 

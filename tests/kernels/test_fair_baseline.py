@@ -14,7 +14,7 @@ from kernelkb.cli import main
 from kernelkb.errors import BadValueError
 from kernelkb.measure.bench.bench_verdict import describe_fair_baseline
 from kernelkb.measure.bench.statistics import Speedup
-from kernelkb.measure.job_specs.runner_specs import make_reduced_rival_specs, make_rival_specs
+from kernelkb.measure.job_specs import make_reduced_rival_specs, make_rival_specs
 from kernelkb.measure.worker.judge.bench.rival_precision import RivalPrecision
 from kernelkb.measure.worker.judge.compare.compare import (
     ReferenceOutputs,

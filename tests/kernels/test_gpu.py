@@ -12,7 +12,7 @@ from kernelkb.actions.kernels.building import build_variant
 from kernelkb.actions.kernels.measure_variant import bench_variant, check_variant, profile_variant
 from kernelkb.actions.kernels.triage import triage
 from kernelkb.actions.project.bench_target import validate_machine
-from kernelkb.measure.bench_options import BenchOptions
+from kernelkb.measure.subject import BenchOptions
 
 pytestmark = pytest.mark.gpu
 

@@ -16,10 +16,10 @@ from kernelkb.adapters.kernelbench import convert_kernelbench_task
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.measure.bench.bench import bench
-from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.check.check import check
-from kernelkb.measure.job_specs.case_specs import working_set_bytes
+from kernelkb.measure.job_specs import working_set_bytes
 from kernelkb.measure.machine.host import describe_low_memory, read_host_memory
+from kernelkb.measure.subject import BenchOptions
 from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
 from kernelkb.measure.worker.judge.compare.oracle import ALL_ROWS, list_row_pieces
 from kernelkb.measure.worker.judge.hidden_reference import HiddenReference

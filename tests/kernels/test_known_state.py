@@ -14,7 +14,7 @@ from kernelkb.actions.kernels.building import build_variant
 from kernelkb.actions.kernels.measure_variant import bench_variant
 from kernelkb.cli import main
 from kernelkb.decide.past_changes import reorder_by_history
-from kernelkb.measure.bench_options import BenchOptions
+from kernelkb.measure.subject import BenchOptions
 from kernelkb.model.records.measurement import is_valid
 from kernelkb.record.attempt_store import open_attempts
 

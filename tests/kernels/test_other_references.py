@@ -8,7 +8,7 @@ import pytest
 from kernelkb.actions.kernels.measure_variant import bench_variant, check_variant
 from kernelkb.errors import BadValueError, KbError, KnowledgeError
 from kernelkb.loading.kernels import load_kernel_folder
-from kernelkb.measure.bench_options import BenchOptions
+from kernelkb.measure.subject import BenchOptions
 
 KERNEL = """
 id: twice

@@ -7,8 +7,7 @@ import pytest
 from processes import find_processes
 
 from kernelkb.actions.kernels.measure_variant import bench_variant
-from kernelkb.measure.bench_options import BenchOptions
-from kernelkb.measure.subject import MeasurementSubject
+from kernelkb.measure.subject import BenchOptions, MeasurementSubject
 from kernelkb.measure.worker.judge.timing.pair_timing import (
     is_far_slower,
     is_slower_in_pairs,

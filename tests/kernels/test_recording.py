@@ -20,7 +20,7 @@ from kernelkb.actions.kernels.measure_variant import (
 )
 from kernelkb.actions.project.bench_target import prepare
 from kernelkb.actions.sessions.sessions import close_session, load_session, start_session
-from kernelkb.measure.bench_options import BenchOptions
+from kernelkb.measure.subject import BenchOptions
 from kernelkb.record.measurements.store import open_store
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"

@@ -8,7 +8,7 @@ from broken_kernels import BODIES, CORRECT_BODY, make_broken_kernel
 
 from kernelkb.actions.history.measurements import list_measurements
 from kernelkb.actions.kernels.measure_variant import bench_variant
-from kernelkb.measure.bench_options import BenchOptions
+from kernelkb.measure.subject import BenchOptions
 
 MIB = 2**20
 TOUCH_64_MIB = """\

@@ -6,7 +6,7 @@ place. A system call that the older Linux lacks is refused there by a filter, as
 
 from pathlib import Path
 
-from kernelkb.measure.job_specs import runner_specs
+from kernelkb.measure import job_specs
 from kernelkb.measure.process import candidate_sandbox
 
 _REFUSE = """
@@ -50,5 +50,5 @@ def pretend_kernel(monkeypatch, folder: Path, name: str) -> None:
     program = folder / "older_kernel.py"
     run = f"import runpy\nrunpy.run_path({sandbox!r}, run_name='__main__')\n"
     program.write_text(KERNELS[name] + run)
-    monkeypatch.setattr(runner_specs, "_SANDBOX_SCRIPT", program)
+    monkeypatch.setattr(job_specs, "_SANDBOX_SCRIPT", program)
     monkeypatch.setattr(candidate_sandbox, "__file__", str(program))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelkb.measure.job_specs.candidate_policy import (
+from kernelkb.measure.candidate_policy import (
     check_candidate_source,
     find_library_only_reason,
 )

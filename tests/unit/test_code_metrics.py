@@ -8,7 +8,7 @@ from machine_code import make_function, unpack_report
 from kernelkb.actions.advice.recommend_report import recommend_from_report
 from kernelkb.actions.kernels.measure_variant import OpenBench
 from kernelkb.cli import main
-from kernelkb.measure.bench_options import DEFAULT_OPTIONS
+from kernelkb.measure.subject import DEFAULT_OPTIONS
 from kernelkb.model.records.measurement import Bench, Build, KernelResources
 from kernelkb.profiles.machine_code import iter_cubins, list_symbols
 from kernelkb.sass.static_facts import measure_code

@@ -8,7 +8,7 @@ from typing import Any
 
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import to_slug, to_snake_case
-from kernelkb.measure.job_specs.case_specs import draw_module_seed
+from kernelkb.measure.job_specs import draw_module_seed
 from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job
 from kernelkb.measure.worker.shared.messages.jobs import (

@@ -191,7 +191,7 @@ def _refuse_ignored(options: Namespace) -> None:
 
 def _bench_kernel(options: Namespace) -> Bench:
     from kernelkb.actions.kernels.measure_variant import bench_variant
-    from kernelkb.measure.bench_options import DEFAULT_OPTIONS, BenchOptions
+    from kernelkb.measure.subject import DEFAULT_OPTIONS, BenchOptions
 
     how = BenchOptions(
         timeout_s=options.timeout or DEFAULT_OPTIONS.timeout_s,
@@ -237,7 +237,7 @@ def run_profile(options: Namespace) -> int:
     from kernelkb.actions.kernels.measure_variant import profile_variant
     from kernelkb.actions.sessions.follow_steps import step_after_profile
     from kernelkb.cli.output import interruptible_measurement, print_json, print_lines, print_result
-    from kernelkb.measure.bench_options import BenchOptions
+    from kernelkb.measure.subject import BenchOptions
     from kernelkb.render.text.measurements import describe_bench, describe_profile
 
     with interruptible_measurement(_describe_call("profile", options)):

@@ -61,7 +61,7 @@ async def bench_kernel(
 
     def work() -> BenchResult:
         from kernelkb.actions.kernels.measure_variant import bench_variant
-        from kernelkb.measure.bench_options import BenchOptions
+        from kernelkb.measure.subject import BenchOptions
         from kernelkb.render.text.measurements import describe_bench
 
         options = BenchOptions(against=against, change=change, again=again)

@@ -22,8 +22,8 @@ from kernelkb.actions.history.record_attempt import digest_task, identify_checko
 from kernelkb.actions.history.steps import StepRunner, summarize_recommendation
 from kernelkb.actions.project.bench_target import BenchTarget, get_project_path
 from kernelkb.errors import KbError
-from kernelkb.measure.bench_options import DEFAULT_OPTIONS, BenchOptions
 from kernelkb.measure.build.folders import find_machine_code
+from kernelkb.measure.subject import DEFAULT_OPTIONS, BenchOptions
 from kernelkb.model.answers.recommendation import KernelFindings
 from kernelkb.model.base import MeasurementId
 from kernelkb.model.records.history import AttemptEvent, EventKind, Measurement

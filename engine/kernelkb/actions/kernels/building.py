@@ -21,11 +21,11 @@ from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.symptoms import find_failure
 from kernelkb.errors import EnvironmentGapError, KbError, NextStep
 from kernelkb.loading.kernels import load_kernel
-from kernelkb.measure.bench_options import DEFAULT_OPTIONS, BenchOptions
 from kernelkb.measure.build.build import build, build_all
 from kernelkb.measure.build.folders import LOG_NAME, find_machine_code
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.machine.tools import find_nvcc
+from kernelkb.measure.subject import DEFAULT_OPTIONS, BenchOptions
 from kernelkb.model.answers.static_facts import StaticReport
 from kernelkb.model.records.measurement import Build
 from kernelkb.profiles.machine_code import analyse

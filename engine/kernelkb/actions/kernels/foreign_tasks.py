@@ -22,14 +22,14 @@ from kernelkb.adapters.robust_kbench import convert_robust_kbench, is_robust_kbe
 from kernelkb.adapters.sol_execbench import find_definition
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import KernelFiles, KernelFolder, load_kernel_folder
-from kernelkb.measure.bench_options import BenchOptions
-from kernelkb.measure.job_specs.candidate_policy import (
+from kernelkb.measure.candidate_policy import (
     check_candidate_source,
     find_library_only_reason,
 )
 from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.profile.profile import list_launched_kernels
+from kernelkb.measure.subject import BenchOptions
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import HiddenInputs, HiddenInputsOptions, StatedPrecision
 from kernelkb.model.records.measurement import Bench

@@ -24,14 +24,13 @@ from kernelkb.decide.symptoms import find_failure
 from kernelkb.errors import BadValueError, EnvironmentGapError, KbError
 from kernelkb.loading.kernels import select_variant
 from kernelkb.measure.bench import bench
-from kernelkb.measure.bench_options import DEFAULT_OPTIONS, BenchOptions
 from kernelkb.measure.check import check
 from kernelkb.measure.check.sanitize import sanitize
-from kernelkb.measure.job_specs.reference_specs import is_reference
+from kernelkb.measure.job_specs import is_reference
 from kernelkb.measure.machine.device_lock import lock_device
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.profile.profile import profile, static_metrics
-from kernelkb.measure.subject import MeasurementSubject
+from kernelkb.measure.subject import DEFAULT_OPTIONS, BenchOptions, MeasurementSubject
 from kernelkb.model.records.measurement import (
     Bench,
     Build,

@@ -55,10 +55,9 @@ from kernelkb.actions.sessions.sessions import choose_session
 from kernelkb.decide.recommend import recommend
 from kernelkb.errors import KbError, NextStep
 from kernelkb.loading.kernels import load_kernel, select_variant
-from kernelkb.measure.bench_options import BenchOptions
 from kernelkb.measure.machine.cached_facts import read_peak_metrics
 from kernelkb.measure.machine.environment import TargetChoice
-from kernelkb.measure.subject import MeasurementSubject
+from kernelkb.measure.subject import BenchOptions, MeasurementSubject
 from kernelkb.model.answers.recommendation import KernelAnswer
 from kernelkb.model.answers.triage import FixOutcome, Triage, VariantResult
 from kernelkb.model.base import Target

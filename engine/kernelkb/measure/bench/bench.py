@@ -13,25 +13,20 @@ from typing import Any
 from kernelkb.device_math.parse_size import format_size
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.measure.bench.bench_verdict import compute_bench_fields, is_below_floor
-from kernelkb.measure.bench_options import DEFAULT_OPTIONS, BenchOptions
 from kernelkb.measure.check.check import find_cure, get_judge_result, require_gpu_memory
-from kernelkb.measure.job_specs.case_specs import (
-    make_case_spec,
-    make_tolerances,
-    share_module_seed,
-    working_set_bytes,
-)
-from kernelkb.measure.job_specs.reference_specs import (
+from kernelkb.measure.job_specs import (
     describe_reference,
-    make_code_rivals,
-    prepare_reference,
-    require_rival,
-)
-from kernelkb.measure.job_specs.runner_specs import (
     make_candidate_spec,
+    make_case_spec,
+    make_code_rivals,
     make_reduced_rival_specs,
     make_rival_specs,
+    make_tolerances,
+    prepare_reference,
+    require_rival,
     returns_outputs,
+    share_module_seed,
+    working_set_bytes,
 )
 from kernelkb.measure.machine.host import (
     describe_low_memory,
@@ -42,7 +37,7 @@ from kernelkb.measure.machine.nvidia_driver import GpuSample, GpuSampler, sample
 from kernelkb.measure.machine.torch_info import get_machine_peaks
 from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.process.worker_jobs import JobRun, StartedJob, start_job, threads_env
-from kernelkb.measure.subject import MeasurementSubject
+from kernelkb.measure.subject import DEFAULT_OPTIONS, BenchOptions, MeasurementSubject
 from kernelkb.measure.worker.shared.messages.jobs import (
     BenchJob,
     BenchJobResult,

@@ -19,8 +19,7 @@ from kernelkb.measure.bench.statistics import (
     filter_pairs,
     overhead_ns,
 )
-from kernelkb.measure.job_specs.case_specs import output_bytes, working_set_bytes
-from kernelkb.measure.job_specs.runner_specs import PRECISION_TITLES
+from kernelkb.measure.job_specs import PRECISION_TITLES, output_bytes, working_set_bytes
 from kernelkb.measure.machine.nvidia_driver import GpuSampler, summarize_clocks, was_throttled
 from kernelkb.measure.machine.torch_info import Peaks
 from kernelkb.measure.subject import MeasurementSubject

@@ -11,13 +11,13 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from kernelkb.errors import KbError
-from kernelkb.measure.job_specs.case_specs import (
+from kernelkb.measure.job_specs import (
     make_case_spec,
+    make_code_spec,
     make_reference_spec,
     make_tolerances,
+    prepare_reference,
 )
-from kernelkb.measure.job_specs.reference_specs import prepare_reference
-from kernelkb.measure.job_specs.runner_specs import make_code_spec
 from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.process.worker_jobs import StartedJob, start_job, threads_env
 from kernelkb.measure.subject import MeasurementSubject

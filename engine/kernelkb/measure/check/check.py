@@ -9,26 +9,23 @@ from typing import Any, TypeVar
 
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import KernelFolder
-from kernelkb.measure.bench_options import DEFAULT_OPTIONS
 from kernelkb.measure.check.hidden_cases import add_distributions, make_hidden_size_cases
-from kernelkb.measure.job_specs.case_specs import (
+from kernelkb.measure.job_specs import (
+    describe_reference,
+    find_reference_variant,
     format_sizes,
+    make_candidate_spec,
     make_case_spec,
     make_input_spec,
     make_output_spec,
     make_tolerances,
+    prepare_reference,
     share_module_seed,
 )
-from kernelkb.measure.job_specs.reference_specs import (
-    describe_reference,
-    find_reference_variant,
-    prepare_reference,
-)
-from kernelkb.measure.job_specs.runner_specs import make_candidate_spec
 from kernelkb.measure.machine.host import find_free_bytes
 from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.process.worker_jobs import JobRun, start_job, threads_env
-from kernelkb.measure.subject import MeasurementSubject
+from kernelkb.measure.subject import DEFAULT_OPTIONS, MeasurementSubject
 from kernelkb.measure.worker.shared.messages.jobs import (
     CaseResult,
     CheckJob,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import get_args
 
 from kernelkb.loading.kernels import KernelFolder
-from kernelkb.measure.job_specs.case_specs import count_input_elements, format_sizes, make_case_spec
+from kernelkb.measure.job_specs import count_input_elements, format_sizes, make_case_spec
 from kernelkb.measure.worker.shared.messages.specs import CaseSpec, Distribution
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import Kernel

@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kernelkb.measure.job_specs.case_specs import (
+from kernelkb.measure.job_specs import (
     count_input_elements,
     format_sizes,
     make_case_spec,
+    make_code_spec,
     make_reference_spec,
 )
-from kernelkb.measure.job_specs.runner_specs import make_code_spec
 from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelkb.measure.build.folders import find_machine_code
-from kernelkb.measure.job_specs.case_specs import make_case_spec, make_reference_spec
-from kernelkb.measure.job_specs.runner_specs import make_code_spec
+from kernelkb.measure.job_specs import make_case_spec, make_code_spec, make_reference_spec
 from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job
 from kernelkb.measure.profile.ncu import (

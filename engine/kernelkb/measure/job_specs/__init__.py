@@ -1,1 +1,0 @@
-"""What a job tells its worker: cases, references, runners, policies."""
