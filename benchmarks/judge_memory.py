@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.actions.kernels.building import build_prepared
+from kernelkb.actions.kernels.measure_variant import build_prepared
 from kernelkb.actions.project.bench_target import BenchTarget, prepare_loaded
 from kernelkb.adapters.kernelbench import convert_kernelbench_task
 from kernelkb.device_math.parse_size import format_size

@@ -28,8 +28,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 from unittest.mock import patch
 
-from kernelkb.actions.kernels.building import build_prepared
-from kernelkb.actions.kernels.measure_variant import bench_built, profile_built
+from kernelkb.actions.kernels.measure_variant import bench_built, build_prepared, profile_built
 from kernelkb.actions.project.bench_target import (
     BenchTarget,
     prepare_loaded,

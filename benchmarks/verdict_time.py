@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from kernelkb.actions.history.steps import StepRunner
+from kernelkb.actions.history.record_result import StepRunner
 from kernelkb.actions.kernels.measure_variant import build_check_bench
 from kernelkb.actions.project.bench_target import BenchTarget, prepare_loaded
 from kernelkb.errors import KbError

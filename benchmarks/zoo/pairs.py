@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeAlias
 
-from kernelkb.actions.kernels.building import build_prepared
+from kernelkb.actions.kernels.measure_variant import build_prepared
 from kernelkb.actions.project.bench_target import (
     BenchTarget,
     get_project_path,

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from benchmarks.zoo.pairs import list_pairs
 from benchmarks.zoo.recordings import PairRecording
 
+from kernelkb.actions.advice.code_location import measure_counted_code
 from kernelkb.actions.advice.recommend_report import answer_launch
-from kernelkb.actions.advice.source_lines import measure_counted_code
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.rules import LineEvidenceRow
 from kernelkb.decide.source_lines import find_lines

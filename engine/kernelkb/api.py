@@ -17,7 +17,7 @@ from kernelkb.errors import BadValueError
 if TYPE_CHECKING:
     import ast
 
-    from kernelkb.actions.advice.diagnose import LogDiagnosis
+    from kernelkb.actions.advice.calculators import LogDiagnosis
     from kernelkb.model.answers.recommendation import PrintedRecommendation
     from kernelkb.model.records.measurement import Bench
 
@@ -114,7 +114,7 @@ def diagnose(log: str, *, gpu: str | None = None) -> LogDiagnosis:
         log: The text that the compiler, the loader or the program printed.
         gpu: The GPU that the program was built for.
     """
-    from kernelkb.actions.advice.diagnose import diagnose_log
+    from kernelkb.actions.advice.calculators import diagnose_log
 
     return diagnose_log(log, gpu)
 
@@ -152,7 +152,7 @@ def occupancy(
         UnknownNameError: No such GPU or architecture.
         BadValueError: A number outside of what a launch can have.
     """
-    from kernelkb.actions.advice.occupancy import OccupancyQuery, analyze_occupancy
+    from kernelkb.actions.advice.calculators import OccupancyQuery, analyze_occupancy
 
     given: Mapping[str, str | float] = {} if sm_count is None else {"sm_count": sm_count}
     query = OccupancyQuery(
@@ -188,7 +188,7 @@ def roofline(
         UnknownNameError: No such GPU or architecture.
         BadValueError: A number that the work cannot have.
     """
-    from kernelkb.actions.advice.roofline import RooflineQuery, analyze_roofline
+    from kernelkb.actions.advice.calculators import RooflineQuery, analyze_roofline
 
     query = RooflineQuery(gpu, bytes, flop, dtype, us, cold)
     return analyze_roofline(query._replace(architecture=architecture, given=given))

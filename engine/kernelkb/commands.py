@@ -27,7 +27,7 @@ COMMANDS = {
         "the next fix, or the next measurement, from a few numbers",
     ),
     "report": (
-        "report",
+        "recommend",
         "decide",
         "a report of Nsight Compute as one HTML page: causes, source and machine code",
     ),
@@ -67,12 +67,12 @@ COMMANDS = {
     ),
     "session": ("session", "history", "plan, log, show and review work sessions"),
     "log": (
-        "attempts",
+        "history",
         "history",
         "every state of a kernel that was built, as a tree, and what each change gave",
     ),
     "restore": (
-        "attempts",
+        "history",
         "history",
         "write a state of a variant back, after keeping what is there now",
     ),
@@ -92,7 +92,7 @@ COMMANDS = {
         "the fastest valid measurement of each kernel, workload and device",
     ),
     "diff": (
-        "attempts",
+        "history",
         "records",
         "what differs between two attempts: time, machine code, metrics, source",
     ),
@@ -104,12 +104,12 @@ COMMANDS = {
     "export": ("history", "records", "write all measurements to a file, also for other tools"),
     "import": ("history", "records", "add the measurements of a file of kb lab export"),
     "sweep": (
-        "sweep",
+        "workers",
         "many devices",
         "check and time many kernels, or a level of KernelBench, on all GPUs",
     ),
     "worker": (
-        "worker",
+        "workers",
         "many devices",
         "serve the GPUs of this host to kb tune --workers on another one",
     ),

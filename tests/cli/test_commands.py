@@ -157,7 +157,7 @@ def test_every_command_speaks_json(command, capsys):
 
 def test_a_stale_quick_reference_is_exit_1(capsys, monkeypatch):
     monkeypatch.setattr(
-        "kernelkb.actions.knowledge.quickref.generate_quickref", lambda: "something else"
+        "kernelkb.actions.knowledge.documents.generate_quickref", lambda: "something else"
     )
 
     assert main(["quickref", "--check"]) == 1

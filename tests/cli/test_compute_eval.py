@@ -6,7 +6,7 @@ import tarfile
 
 import pytest
 
-from kernelkb.actions.kernels.compute_eval import check_problem
+from kernelkb.actions.kernels.foreign_tasks import check_problem
 from kernelkb.adapters.compute_eval import (
     is_compute_eval,
     parse_reported_ms,

@@ -11,7 +11,7 @@ from full_disk import command_on_full_disk, run_kb_on_full_disk, why_impossible
 from slow_examples import mark_slow
 
 from kernelkb.actions.history import attempts as restore_module
-from kernelkb.actions.kernels.building import build_variant
+from kernelkb.actions.kernels.measure_variant import build_variant
 from kernelkb.cli import main
 from kernelkb.errors import DatabaseError
 from kernelkb.record.attempt_store import AttemptStore, open_attempts

@@ -8,12 +8,12 @@ import pytest
 from shipped_rules import program
 from simple_kernels import write_kernel
 
-from kernelkb.actions.advice.complete_answer import complete_answer
-from kernelkb.actions.advice.edit_location import (
+from kernelkb.actions.advice.code_location import (
     AnsweredVariant,
     find_profiled_variant,
 )
 from kernelkb.actions.advice.next_steps import list_change_steps
+from kernelkb.actions.advice.recommend import complete_answer
 from kernelkb.actions.project.variants import list_unchanged_copies
 from kernelkb.cli import main
 from kernelkb.decide.recommend import recommend

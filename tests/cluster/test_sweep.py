@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from simple_kernels import KILLING_REFERENCE, write_kernel
 
-from kernelkb.actions.sweep import sweep_worker
-from kernelkb.actions.sweep.sweep import SweepRun
+from kernelkb.actions.sweep.sweep import SweepRun, build_ahead, judge
 from kernelkb.actions.sweep.sweep_plan import SweepRequest, find_candidate, plan_sweep
 from kernelkb.cli import main
 from kernelkb.cluster.choice import parse_workers
@@ -268,9 +267,9 @@ def test_what_an_interrupt_leaves_is_recorded(project):
 def build_then_judge(project, monkeypatch, tmp_path, **changes):
     """Build a kernel ahead, and judge it on a host whose folders are empty."""
     planned = plan(project, check_only=True).jobs[0]
-    ahead = sweep_worker.build_ahead(planned.packed, planned.job, ())._replace(**changes)
+    ahead = build_ahead(planned.packed, planned.job, ())._replace(**changes)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other-cache"))
-    return ahead, sweep_worker.judge(planned.packed, planned.job, ahead)
+    return ahead, judge(planned.packed, planned.job, ahead)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from shipped_rules import knowledge, metrics, program
 
-from kernelkb.actions.advice.complete_answer import complete_answer
+from kernelkb.actions.advice.recommend import complete_answer
 from kernelkb.decide.recommend import recommend
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page

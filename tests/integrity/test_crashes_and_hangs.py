@@ -4,8 +4,7 @@ import pytest
 from attacks import write_attack
 from slow_examples import mark_slow
 
-from kernelkb.actions.kernels.building import build_prepared
-from kernelkb.actions.kernels.measure_variant import bench_built, bench_variant
+from kernelkb.actions.kernels.measure_variant import bench_built, bench_variant, build_prepared
 from kernelkb.actions.project.bench_target import prepare
 from kernelkb.measure.subject import BenchOptions
 

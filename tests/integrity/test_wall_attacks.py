@@ -11,8 +11,7 @@ import pytest
 from attacks import write_attack
 from processes import find_processes
 
-from kernelkb.actions.kernels.building import build_prepared
-from kernelkb.actions.kernels.measure_variant import bench_variant, check_variant
+from kernelkb.actions.kernels.measure_variant import bench_variant, build_prepared, check_variant
 from kernelkb.actions.project.bench_target import prepare
 from kernelkb.errors import KbError
 from kernelkb.measure.bench.bench import make_job

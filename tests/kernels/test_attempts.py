@@ -9,13 +9,12 @@ from attacks import write_attack
 
 from kernelkb.actions.comparison.compare_attempts import compare_attempts
 from kernelkb.actions.history import attempts as restore_module
-from kernelkb.actions.history import record_attempt as keep_attempts
+from kernelkb.actions.history import measured_subject as keep_attempts
 from kernelkb.actions.history import reuse_results as known_bench
 from kernelkb.actions.history.attempts import load_attempt_log, restore_attempt
-from kernelkb.actions.history.record_attempt import describe_state, read_own_files
+from kernelkb.actions.history.measured_subject import describe_state, read_own_files
 from kernelkb.actions.history.reuse_results import find_known_bench
-from kernelkb.actions.kernels.building import build_variant
-from kernelkb.actions.kernels.measure_variant import bench_variant
+from kernelkb.actions.kernels.measure_variant import bench_variant, build_variant
 from kernelkb.actions.project.bench_target import prepare
 from kernelkb.actions.sessions.session_brief import MAX_BYTES, brief_session, resume_session
 from kernelkb.actions.sessions.sessions import start_session

@@ -12,7 +12,7 @@ import pytest
 from broken_kernels import make_broken_kernel
 from processes import find_processes, read_cmdline, reset_signals, wait_for_count
 
-from kernelkb.actions.history.steps import StepRunner
+from kernelkb.actions.history.record_result import StepRunner
 from kernelkb.actions.kernels.measure_variant import build_check_bench
 from kernelkb.actions.project.bench_target import prepare
 from kernelkb.measure.bench import bench

@@ -7,8 +7,7 @@ import pytest
 from slow_examples import mark_slow
 from tests.support.machine_code import unpack_report
 
-from kernelkb.actions.kernels.building import analyse_build, build_variant
-from kernelkb.actions.kernels.measure_variant import bench_variant
+from kernelkb.actions.kernels.measure_variant import analyse_build, bench_variant, build_variant
 from kernelkb.actions.project.bench_target import validate_machine
 from kernelkb.measure.profile.profile import static_metrics
 from kernelkb.measure.subject import BenchOptions

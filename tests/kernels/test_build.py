@@ -8,7 +8,7 @@ import pytest
 import yaml
 from broken_kernels import make_broken_kernel
 
-from kernelkb.actions.kernels.building import build_configurations, build_variant
+from kernelkb.actions.kernels.measure_variant import build_configurations, build_variant
 from kernelkb.actions.project.bench_target import validate_machine
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError, EnvironmentGapError, UnknownNameError

@@ -7,7 +7,7 @@ import time
 import pytest
 from broken_kernels import make_broken_kernel
 
-from kernelkb.actions.kernels.building import build_variant
+from kernelkb.actions.kernels.measure_variant import build_variant
 
 
 def cut(file):

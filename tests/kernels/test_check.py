@@ -7,8 +7,12 @@ import pytest
 from attacks import write_attack
 from broken_kernels import make_broken_kernel
 
-from kernelkb.actions.kernels.building import build_prepared
-from kernelkb.actions.kernels.measure_variant import bench_built, bench_variant, check_variant
+from kernelkb.actions.kernels.measure_variant import (
+    bench_built,
+    bench_variant,
+    build_prepared,
+    check_variant,
+)
 from kernelkb.actions.kernels.triage import triage
 from kernelkb.actions.project.bench_target import prepare
 from kernelkb.errors import BadValueError, KbError

@@ -373,7 +373,7 @@ def test_tickets_of_another_user_count_like_our_own(queue):
 
 
 def test_queue_wait_is_not_counted_in_a_steps_time(queue, project):
-    from kernelkb.actions.history.steps import StepRunner
+    from kernelkb.actions.history.record_result import StepRunner
     from kernelkb.model.records.session import Step
 
     holder = start_holder()

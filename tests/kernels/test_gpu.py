@@ -8,8 +8,12 @@ import pytest
 from broken_kernels import make_broken_kernel
 
 from kernelkb.actions.advice.recommend import recommend_from_metrics
-from kernelkb.actions.kernels.building import build_variant
-from kernelkb.actions.kernels.measure_variant import bench_variant, check_variant, profile_variant
+from kernelkb.actions.kernels.measure_variant import (
+    bench_variant,
+    build_variant,
+    check_variant,
+    profile_variant,
+)
 from kernelkb.actions.kernels.triage import triage
 from kernelkb.actions.project.bench_target import validate_machine
 from kernelkb.measure.subject import BenchOptions

@@ -10,7 +10,7 @@ from hidden_judging import make_case
 from slow_examples import mark_slow
 from task_checks import make_module, make_task
 
-from kernelkb.actions.kernels.building import build_prepared
+from kernelkb.actions.kernels.measure_variant import build_prepared
 from kernelkb.actions.project.bench_target import prepare_loaded
 from kernelkb.adapters.kernelbench import convert_kernelbench_task
 from kernelkb.errors import EnvironmentGapError

@@ -9,9 +9,8 @@ from attacks import write_attack
 from kernelkb.actions.advice.apply_history import list_tried_changes
 from kernelkb.actions.history import reuse_results as known_bench
 from kernelkb.actions.history.attempts import load_attempt_log
-from kernelkb.actions.history.change_outcomes import collect_evidence
-from kernelkb.actions.kernels.building import build_variant
-from kernelkb.actions.kernels.measure_variant import bench_variant
+from kernelkb.actions.history.outcomes import collect_evidence
+from kernelkb.actions.kernels.measure_variant import bench_variant, build_variant
 from kernelkb.cli import main
 from kernelkb.decide.past_changes import reorder_by_history
 from kernelkb.measure.subject import BenchOptions

@@ -9,12 +9,17 @@ import pytest
 from attacks import write_attack
 
 from kernelkb.actions.history.measured_subject import make_record_subject
-from kernelkb.actions.history.record_result import CallRecord, record_result
-from kernelkb.actions.history.steps import StepRunner, summarize_bench
-from kernelkb.actions.kernels.building import build_prepared, build_variant
+from kernelkb.actions.history.record_result import (
+    CallRecord,
+    StepRunner,
+    record_result,
+    summarize_bench,
+)
 from kernelkb.actions.kernels.measure_variant import (
     bench_built,
     bench_variant,
+    build_prepared,
+    build_variant,
     check_variant,
     profile_variant,
 )

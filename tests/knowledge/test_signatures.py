@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelkb.actions.history.change_outcomes import list_signatures
+from kernelkb.actions.history.outcomes import list_signatures
 from kernelkb.actions.project.bench_target import prepare_for_architecture
 from kernelkb.decide.recognise import ChangeEvidence, recognise_change
 from kernelkb.loading.kernels import find_zoo_folders, load_kernel_folder

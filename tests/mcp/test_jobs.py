@@ -221,7 +221,7 @@ def test_the_end_of_the_server_is_the_end_of_its_jobs(project, stalled_source):
 
 def test_an_error_of_the_engine_itself_is_on_stderr(project):
     bug = (
-        "import kernelkb.actions.kernels.building as it\n"
+        "import kernelkb.actions.kernels.measure_variant as it\n"
         "it.build_variant = lambda *_, **__: {}['a bug of ours']\n"
     )
     ask = [
@@ -248,7 +248,8 @@ def test_an_error_of_the_engine_itself_is_on_stderr(project):
 
 def test_an_error_of_the_engine_in_a_job_is_in_the_log(project, monkeypatch, caplog):
     monkeypatch.setattr(
-        "kernelkb.actions.kernels.building.build_variant", lambda *_, **__: {}["a bug of ours"]
+        "kernelkb.actions.kernels.measure_variant.build_variant",
+        lambda *_, **__: {}["a bug of ours"],
     )
 
     async def work(client):

@@ -5,7 +5,7 @@ from mcp import MCPError
 from mcp.types import INVALID_PARAMS
 from tool_calls import run_client
 
-from kernelkb.actions.knowledge.guide import generate_guide_page
+from kernelkb.actions.knowledge.documents import generate_guide_page
 
 
 def get_prompt_text(name, **arguments):

@@ -167,7 +167,7 @@ def test_a_list_of_failed_jobs_is_short(project, monkeypatch):
     def refuse(*_, **__):
         raise BadValueError("no " * 3000)
 
-    monkeypatch.setattr("kernelkb.actions.kernels.building.build_variant", refuse)
+    monkeypatch.setattr("kernelkb.actions.kernels.measure_variant.build_variant", refuse)
 
     async def run():
         async with Client(build_server(ServerConfig(inline_s=0))) as client:

@@ -14,7 +14,7 @@ from http_server import SERVER_COMMAND
 from mcp import Client, StdioServerParameters
 from tool_calls import leave_workspace
 
-from kernelkb.actions.kernels.building import build_variant
+from kernelkb.actions.kernels.measure_variant import build_variant
 from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.measure.process.candidate_sandbox import detect_layers
 from kernelkb_mcp.server import build_server

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from kernelkb.actions.kernels.building import build_prepared
-from kernelkb.actions.kernels.measure_variant import check_built
+from kernelkb.actions.kernels.measure_variant import build_prepared, check_built
 from kernelkb.actions.project.bench_target import prepare_loaded
 from kernelkb.adapters.kernelbench import convert_kernelbench_task
 from kernelkb.loading.kernels import load_kernel_folder

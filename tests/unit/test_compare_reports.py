@@ -8,18 +8,18 @@ from pydantic import TypeAdapter
 from shipped_rules import program
 
 from kernelkb.actions.comparison import compare_reports as compare_reports_module
-from kernelkb.actions.comparison.compare_choice import ReportChoice, choose_reports
-from kernelkb.actions.comparison.compare_lines import LineMatch, match_lines
-from kernelkb.actions.comparison.compare_reports import compare_reports
-from kernelkb.actions.comparison.compare_samples import compare_samples
-from kernelkb.actions.comparison.compare_verdicts import (
+from kernelkb.actions.comparison.compare_lines import LineMatch, compare_samples, match_lines
+from kernelkb.actions.comparison.compare_reports import (
     check_falsifier,
     compare_budgets,
+    compare_reports,
     describe_binding,
     judge_time,
 )
-from kernelkb.actions.project.compare_launches import (
+from kernelkb.actions.project.report_kernels import (
     IndexedLaunch,
+    ReportChoice,
+    choose_reports,
     pair_launches,
     simplify_kernel_name,
 )

@@ -6,8 +6,8 @@ import pytest
 from session_histories import is_known, make_decision, make_session
 from shipped_rules import knowledge, program
 
-from kernelkb.actions.history import fix_outcome
-from kernelkb.actions.history.fix_outcome import (
+from kernelkb.actions.history import outcomes
+from kernelkb.actions.history.outcomes import (
     FixVariant,
     are_comparable,
     choose_fix_variant,
@@ -334,7 +334,7 @@ def recommend_scattered_loads(taught):
 
 def log_decision(taught, monkeypatch):
     """The decision that a session records of the variant that remaps the threads."""
-    monkeypatch.setattr(fix_outcome, "load_compiled_rules", lambda: taught)
+    monkeypatch.setattr(outcomes, "load_compiled_rules", lambda: taught)
     applies = ("remap-threads-coalesced", "vectorize-128b", "tile-into-smem")
     mine = Variant(id="slow", target="cuda", language="cuda", source="a.cu", summary="slow")
     given = {"id": "fast", "applies": applies}

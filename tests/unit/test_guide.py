@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kernelkb.actions.knowledge import guide
-from kernelkb.actions.knowledge.guide import find_stale_files, generate_guide_page
+from kernelkb.actions.knowledge import documents
+from kernelkb.actions.knowledge.documents import find_stale_files, generate_guide_page
 from kernelkb.cli import build_parser, main
 from kernelkb.commands import COMMANDS, spell_command
 from kernelkb.loading.knowledge import load_knowledge
@@ -94,7 +94,7 @@ def test_every_file_that_the_skill_refers_to_is_there():
 def checkout(tmp_path, monkeypatch):
     """Another repository of ours, without any of the files."""
     (tmp_path / "pyproject.toml").touch()
-    monkeypatch.setattr(guide, "shipped_folder", lambda name: str(tmp_path / name))
+    monkeypatch.setattr(documents, "shipped_folder", lambda name: str(tmp_path / name))
     return tmp_path
 
 

@@ -1,6 +1,6 @@
 """The phases of a plan follow from the workflow."""
 
-from kernelkb.actions.project.plan import gate_questions, plan_phases
+from kernelkb.actions.sessions.sessions import gate_questions, plan_phases
 from kernelkb.loading.knowledge import load_knowledge
 
 WORKFLOW = load_knowledge().workflow

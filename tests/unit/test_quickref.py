@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 from markdown_it import MarkdownIt
 
-from kernelkb.actions.knowledge.quickref import (
+from kernelkb.actions.knowledge.documents import (
     generate_quickref,
     generate_quickref_sheet,
     is_quickref_fresh,

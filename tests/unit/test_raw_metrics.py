@@ -3,8 +3,7 @@
 import pytest
 from shipped_rules import program
 
-from kernelkb.actions.advice.raw_metrics import resolve_raw_names
-from kernelkb.actions.advice.recommend import parse_given_metrics
+from kernelkb.actions.advice.recommend import parse_given_metrics, resolve_raw_names
 from kernelkb.errors import BadValueError, UnknownNameError
 
 SM = "sm__throughput.avg.pct_of_peak_sustained_elapsed"

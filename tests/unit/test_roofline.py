@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelkb.actions.advice.roofline import PIPES, RooflineQuery, analyze_roofline
+from kernelkb.actions.advice.calculators import PIPES, RooflineQuery, analyze_roofline
 from kernelkb.device_math.roofline import (
     comes_from_memory,
     floor_us,

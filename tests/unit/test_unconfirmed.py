@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelkb.actions.history.change_outcomes import list_signatures
+from kernelkb.actions.history.outcomes import list_signatures
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recognise import ChangeEvidence, find_unconfirmed, recognise_change
 

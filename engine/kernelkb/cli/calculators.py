@@ -47,7 +47,7 @@ def run_occupancy(options: Namespace) -> int:
     kb occupancy --arch sm_89 --threads 128 --registers 168 --dynamic-smem 128x64x2x3
     kb occupancy --arch 10.3 --sm-count 148 --threads 256 --registers 64 --grid 2000
     """
-    from kernelkb.actions.advice.occupancy import OccupancyQuery, analyze_occupancy
+    from kernelkb.actions.advice.calculators import OccupancyQuery, analyze_occupancy
     from kernelkb.render.text.calculators import format_occupancy_lines
 
     answer = analyze_occupancy(
@@ -105,7 +105,7 @@ def run_roofline(options: Namespace) -> int:
     kb roofline --gpu l4 --bytes 96MiB --flop 1.1e12 --dtype fp16
     kb roofline --arch 10.3 --sm-count 148 --clock-mhz 1920 --dram-gbps 8000 --bytes 1GiB
     """
-    from kernelkb.actions.advice.roofline import RooflineQuery, analyze_roofline
+    from kernelkb.actions.advice.calculators import RooflineQuery, analyze_roofline
     from kernelkb.render.text.calculators import format_roofline_lines
 
     answer = analyze_roofline(
@@ -145,7 +145,7 @@ def run_diagnose(options: Namespace) -> int:
     kb diagnose build.log
     python setup.py build_ext 2>&1 | kb diagnose -
     """
-    from kernelkb.actions.advice.diagnose import diagnose_log
+    from kernelkb.actions.advice.calculators import diagnose_log
     from kernelkb.render.text.answers import format_diagnosis_lines
 
     result = diagnose_log(_read_log(options.log), options.gpu)

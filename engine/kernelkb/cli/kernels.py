@@ -1,14 +1,57 @@
-"""The commands that build, time, profile and triage a real kernel."""
+"""The macros of ``kb build``: given ones, or those of the winner of a search."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from kernelkb.cli.build_macros import add_macro_arguments, choose_macros
 from kernelkb.cli.options import add_change_argument, add_kernel_arguments, parse_seconds
 from kernelkb.errors import BadValueError
 from kernelkb.model.records.measurement import Bench, Build
 from kernelkb.render.text.measurements import describe_build
+
+
+def add_macro_arguments(parser: ArgumentParser) -> None:
+    """Add what names the macros of a build."""
+    parser.add_argument(
+        "--define",
+        action="append",
+        default=[],
+        metavar="NAME=V[,V...]",
+        help="a macro; with several values or macros, every combination is built",
+    )
+    parser.add_argument(
+        "--tuned",
+        nargs="?",
+        const="",
+        metavar="WORKLOAD",
+        help="the macros of kb tune's winner for this workload; default: the target's default",
+    )
+
+
+def choose_macros(options: Namespace) -> tuple[str | None, dict[str, list[str]]]:
+    """Return the variant to build, and the values of its macros.
+
+    Raises:
+        BadValueError: A macro has no value, or no search is on record.
+    """
+    given = dict(map(_parse_macro, options.define or ()))
+    if options.tuned is None:
+        return options.variant, given
+    if given:
+        raise BadValueError("--tuned names all macros; leave --define out")
+    from kernelkb.tune.winner import find_tuned_variant
+
+    found = find_tuned_variant(
+        options.kernel, options.variant, options.target, options.tuned or None, options.arch
+    )
+    return found.variant, found.macros
+
+
+def _parse_macro(text: str) -> tuple[str, list[str]]:
+    name, _, values = text.partition("=")
+    if not name.isidentifier() or not values:
+        raise BadValueError(f"--define {text} is not NAME=VALUE; write --define BLOCK=128,256")
+    return name, values.split(",")
 
 
 def add_build_arguments(parser: ArgumentParser) -> None:
@@ -30,8 +73,12 @@ def run_build(options: Namespace) -> int:
     kb build row_softmax --variant warp --arch 9.0
     kb build gemm --variant blocked --tuned large
     """
-    from kernelkb.actions.kernels.building import analyse_build, build_configurations, build_variant
-    from kernelkb.actions.sessions.follow_steps import step_after_build
+    from kernelkb.actions.kernels.measure_variant import (
+        analyse_build,
+        build_configurations,
+        build_variant,
+    )
+    from kernelkb.actions.sessions.sessions import step_after_build
     from kernelkb.cli.output import interruptible_measurement, print_record
     from kernelkb.render.text.reports import format_static_report
 
@@ -135,7 +182,7 @@ def run_bench(options: Namespace) -> int:
     kb bench row_softmax --variant vectorized --target cpu --workload medium
     kb bench --task 23_Softmax.py --candidate mine.py
     """
-    from kernelkb.actions.sessions.follow_steps import step_after_bench
+    from kernelkb.actions.sessions.sessions import step_after_bench
     from kernelkb.adapters.compute_eval import is_compute_eval
     from kernelkb.cli.output import interruptible_measurement, print_record
     from kernelkb.render.text.measurements import format_bench_lines
@@ -159,7 +206,7 @@ _PROBLEM_EXIT_STATUS = {"passed": 0, "built": 2}
 
 
 def _check_problem(options: Namespace) -> int:
-    from kernelkb.actions.kernels.compute_eval import check_problem
+    from kernelkb.actions.kernels.foreign_tasks import check_problem
     from kernelkb.cli.output import interruptible_measurement, print_record
     from kernelkb.render.text.measurements import format_problem_lines
 
@@ -235,7 +282,7 @@ def run_profile(options: Namespace) -> int:
     kb profile row_softmax --target cpu
     """
     from kernelkb.actions.kernels.measure_variant import profile_variant
-    from kernelkb.actions.sessions.follow_steps import step_after_profile
+    from kernelkb.actions.sessions.sessions import step_after_profile
     from kernelkb.cli.output import interruptible_measurement, print_json, print_lines, print_result
     from kernelkb.measure.subject import BenchOptions
     from kernelkb.render.text.measurements import describe_bench, describe_profile
@@ -278,7 +325,7 @@ def run_triage(options: Namespace) -> int:
     kb triage row_softmax
     kb triage row_softmax --target cuda --variant warp
     """
-    from kernelkb.actions.history.steps import ignore_step
+    from kernelkb.actions.history.record_result import ignore_step
     from kernelkb.actions.kernels.triage import triage
     from kernelkb.cli.output import print_json
     from kernelkb.cli.screen import print_triage, watch_steps

@@ -135,7 +135,7 @@ def run_graph(options: Namespace) -> int:
     kb lab graph memory-hierarchy --bandwidth 0.9 --metric over_fetch=3 --format dot | dot -Tsvg
     kb lab graph uncoalesced-global-access --format json
     """
-    from kernelkb.actions.knowledge.graph import draw_picture
+    from kernelkb.actions.knowledge.knowledge import draw_picture
     from kernelkb.cli.output import print_json, print_lines
     from kernelkb.render.documents.entries import format_dot_lines, format_mermaid_lines
 
@@ -171,7 +171,7 @@ def run_quickref(options: Namespace) -> int:
     kb lab quickref --check    is that file fresh?
     kb lab quickref --html > sheet.html    a sheet to print: hardware, messages and commands too
     """
-    from kernelkb.actions.knowledge.quickref import (
+    from kernelkb.actions.knowledge.documents import (
         generate_quickref,
         generate_quickref_sheet,
         is_quickref_fresh,
@@ -230,7 +230,7 @@ def run_guide(options: Namespace) -> int:
     if options.kernel and options.page not in ("session-start", "diagnose"):
         raise BadValueError("--kernel is for session-start and diagnose; leave it out")
     if options.page:
-        from kernelkb.actions.knowledge.guide import generate_guide_page
+        from kernelkb.actions.knowledge.documents import generate_guide_page
 
         text = generate_guide_page(options.page, kernel=options.kernel, metrics=options.metrics)
         if options.json:
@@ -242,7 +242,7 @@ def run_guide(options: Namespace) -> int:
 
 
 def _write_or_check_files(options: Namespace) -> int:
-    from kernelkb.actions.knowledge.guide import find_stale_files, write_guide_files
+    from kernelkb.actions.knowledge.documents import find_stale_files, write_guide_files
     from kernelkb.cli import build_parser
     from kernelkb.cli.output import print_json, print_lines
 

@@ -112,12 +112,12 @@ def run_env(options: Namespace) -> int:
     kb env --measure
     """
     from kernelkb.actions.project.bench_target import validate_machine
-    from kernelkb.actions.sessions.follow_steps import step_to_begin
+    from kernelkb.actions.sessions.sessions import step_to_begin
     from kernelkb.cli.output import interruptible_measurement, print_json, print_lines, print_record
     from kernelkb.cli.screen import print_environment
 
     if options.measure:
-        from kernelkb.actions.project.gpu_peaks import measure_gpu_peaks
+        from kernelkb.actions.kernels.measure_variant import measure_gpu_peaks
         from kernelkb.render.text.measurements import format_peaks_lines
 
         with interruptible_measurement("env --measure"):

@@ -1,4 +1,4 @@
-"""``kb recommend``: the next fix or the next measurement from numbers, a report or a record."""
+"""``kb recommend``, the next fix or measurement; ``kb report``, a report as one page."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from kernelkb.actions.advice.recommend import recommend_from_metrics
 from kernelkb.cli.options import (
     add_gpu_fact_arguments,
+    add_json_argument,
     add_metric_arguments,
     read_gpu_facts,
     read_metric_flags,
@@ -160,3 +161,41 @@ def _recommend_run(
     return recommend_from_run(
         options.record, metrics=metrics, headlines=headlines, gpu=options.gpu, kernel=options.kernel
     )
+
+
+def add_report_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb report``."""
+    parser.add_argument("report", metavar="FILE", help="a report of Nsight Compute: .ncu-rep")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="PAGE",
+        help="overwritten if it exists; default: the report's name with .html, in this folder",
+    )
+    parser.add_argument(
+        "--kernel", metavar="REGEX", help="only kernels whose name matches this regular expression"
+    )
+    parser.add_argument("--gpu", metavar="NAME", help="the GPU, where the report names none")
+    add_json_argument(parser)
+
+
+def run_report(options: Namespace) -> int:
+    """Write a report as one HTML page: causes, time, source and machine code of each kernel.
+
+    The page needs no network and no script. It shows the 20 kernels that take the most time.
+
+    kb report profile.ncu-rep -o profile.html
+    kb report profile.ncu-rep --kernel gemm
+    """
+    from kernelkb.actions.advice.report_page import write_report_page
+    from kernelkb.cli.output import print_record, show_activity
+
+    page = options.output or Path(f"{Path(options.report).name.removesuffix('.ncu-rep')}.html")
+    with show_activity(f"report {Path(options.report).name}"):
+        done = write_report_page(
+            options.report, page, kernel_pattern=options.kernel, gpu=options.gpu
+        )
+    count = f"{done.kernels} kernel{'s' if done.kernels != 1 else ''}"
+    record = {"page": str(page), "kernels": done.kernels, "bytes": done.bytes}
+    return print_record(record, [f"{page}: {count}, {done.bytes:,} bytes"], as_json=options.json)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.text import Text
 
-from kernelkb.actions.history.steps import StepListener
+from kernelkb.actions.history.record_result import StepListener
 from kernelkb.cli.output import PARTLY_RECORDED, interruptible_measurement, print_lines
 from kernelkb.cli.terminal import Activity
 from kernelkb.model.answers.triage import FixOutcome, Triage

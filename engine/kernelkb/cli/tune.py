@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelkb.cli.options import add_kernel_arguments, parse_positive_int
-from kernelkb.cli.workers_options import add_workers_arguments, open_workers
+from kernelkb.cli.workers import add_workers_arguments, open_workers
 from kernelkb.errors import BadValueError
 from kernelkb.tune.strategies.table import DEFAULT_STRATEGY, STRATEGIES
 

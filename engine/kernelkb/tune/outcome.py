@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kernelkb.actions.history.measured_subject import sources_digest
 from kernelkb.actions.history.record_result import log_entry, machine_fields
-from kernelkb.actions.project.profile_stages import make_next_counters
+from kernelkb.actions.project.profile_reports import make_next_counters
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.recommend import recommend

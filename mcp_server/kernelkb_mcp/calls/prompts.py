@@ -64,6 +64,6 @@ async def close_session() -> str:
 
 
 async def _render_page(name: str, kernel: str | None = None, metrics: str | None = None) -> str:
-    from kernelkb.actions.knowledge.guide import generate_guide_page
+    from kernelkb.actions.knowledge.documents import generate_guide_page
 
     return await anyio.to_thread.run_sync(lambda: generate_guide_page(name, "mcp", kernel, metrics))

@@ -80,7 +80,7 @@ def _refuse_ignored(values: Mapping[str, Any]) -> None:
 
 
 def _list_next_steps(bench: Bench, against: str | None, workload: str | None) -> tuple[str, ...]:
-    from kernelkb.actions.sessions.follow_steps import step_after_bench
+    from kernelkb.actions.sessions.sessions import step_after_bench
     from kernelkb.measure.machine.tools import find_cuda_tool
 
     call = format_step(step_after_bench(bench, against, workload))
@@ -128,7 +128,7 @@ def _list_steps_of_task(bench: Bench, again: str) -> tuple[str, ...]:
 
 
 def _check_problem(task: str, candidate: str, target: TargetChoice, again: str) -> BenchResult:
-    from kernelkb.actions.kernels.compute_eval import check_problem
+    from kernelkb.actions.kernels.foreign_tasks import check_problem
 
     found = check_problem(task, candidate, target)
     return BenchResult(

@@ -70,7 +70,7 @@ async def build_kernel(
     call = make_tool_call("build_kernel", **which, **first, change=change)
 
     def work() -> BuildResult:
-        from kernelkb.actions.kernels.building import build_variant
+        from kernelkb.actions.kernels.measure_variant import build_variant
 
         if file is not None:
             return set_up_and_build(file, kernel, variant, target, arch)
@@ -101,7 +101,7 @@ def _restore_and_build(
     attempt: str, kernel: str, variant: str | None, target: TargetChoice, arch: str | None
 ) -> BuildResult:
     from kernelkb.actions.history.attempts import restore_attempt
-    from kernelkb.actions.kernels.building import build_variant
+    from kernelkb.actions.kernels.measure_variant import build_variant
     from kernelkb.render.text.attempts import build_restored_object
 
     restored = restore_attempt(attempt)
@@ -167,7 +167,7 @@ def set_up_and_build(
     path, _, function = file.partition("#")
     require_path("file", path)
     from kernelkb.actions.init.init_project import init_project
-    from kernelkb.actions.kernels.building import build_variant
+    from kernelkb.actions.kernels.measure_variant import build_variant
 
     try:
         made = init_project(path, target=target, name=kernel, kernel=function or None)

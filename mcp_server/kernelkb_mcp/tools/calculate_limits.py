@@ -87,8 +87,12 @@ def _drop_absent(values: dict[str, Any]) -> dict[str, Any]:
 def _calculate(
     gpu: str, launch: dict[str, Any], work: dict[str, Any], facts: dict[str, str | float]
 ) -> LimitsResult:
-    from kernelkb.actions.advice.occupancy import OccupancyQuery, analyze_occupancy
-    from kernelkb.actions.advice.roofline import RooflineQuery, analyze_roofline
+    from kernelkb.actions.advice.calculators import (
+        OccupancyQuery,
+        RooflineQuery,
+        analyze_occupancy,
+        analyze_roofline,
+    )
     from kernelkb.render.text.calculators import format_occupancy_lines, format_roofline_lines
 
     is_architecture = _ARCHITECTURE.fullmatch(gpu.strip()) is not None

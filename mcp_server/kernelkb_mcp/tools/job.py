@@ -81,7 +81,7 @@ def _build_job_list(jobs: JobRegistry) -> JobResult:
 
 def _format_first_call() -> str:
     from kernelkb.actions.project.bench_target import get_project_path
-    from kernelkb.actions.sessions.follow_steps import choose_subject_kernel
+    from kernelkb.actions.sessions.sessions import choose_subject_kernel
 
     return f"bench_kernel(kernel={choose_subject_kernel(get_project_path())!r})"
 

@@ -49,7 +49,7 @@ async def profile_kernel(
 
 
 def _build_stopped_result(measured_bench: Bench, workload: str | None) -> ProfileResult:
-    from kernelkb.actions.sessions.follow_steps import step_after_bench
+    from kernelkb.actions.sessions.sessions import step_after_bench
     from kernelkb.render.text.measurements import describe_bench
 
     correct = f"correct the source of {measured_bench.variant}, by stopped_by.cure"

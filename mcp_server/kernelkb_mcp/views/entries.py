@@ -11,7 +11,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from kernelkb.errors import BadValueError, UnknownNameError
 
 if TYPE_CHECKING:
-    from kernelkb.actions.comparison.compare_choice import ReportChoice
+    from kernelkb.actions.project.report_kernels import ReportChoice
     from kernelkb.model.records.history import Attempt
     from kernelkb.record.attempt_tree import AttemptDifference, AttemptLog
 
@@ -161,7 +161,7 @@ def _find_reports(name: str) -> tuple[ReportChoice, ReportChoice] | None:
     Raises:
         BadValueError: One side is a file, and the other is named as a report that does not exist.
     """
-    from kernelkb.actions.comparison.compare_choice import choose_reports
+    from kernelkb.actions.project.report_kernels import choose_reports
 
     problem = None
     for before, now in _iter_sides(name):
@@ -217,7 +217,7 @@ def load_environment_view(name: str, tools: Collection[str]) -> EntryView:
         ToolError: There is no such target, or this server measures nothing.
     """
     from kernelkb.actions.project.bench_target import get_project_path, validate_machine
-    from kernelkb.actions.sessions.follow_steps import choose_subject_kernel
+    from kernelkb.actions.sessions.sessions import choose_subject_kernel
     from kernelkb.measure.machine.environment import TargetChoice
     from kernelkb.render.text.measurements import describe_environment
 

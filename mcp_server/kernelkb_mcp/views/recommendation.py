@@ -258,7 +258,7 @@ def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any]:
         ForbiddenPathError: The path leads out of the workspace.
         UnknownNameError: No such GPU.
     """
-    from kernelkb.actions.advice.diagnose import diagnose_log
+    from kernelkb.actions.advice.calculators import diagnose_log
     from kernelkb.render.text.answers import format_diagnosis_lines
 
     found = diagnose_log(_read_log(log), gpu)

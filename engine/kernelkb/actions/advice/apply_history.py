@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.actions.history.attempts import load_tree
-from kernelkb.actions.history.record_attempt import identify_checkout, keep_advice
+from kernelkb.actions.history.measured_subject import identify_checkout, keep_advice
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.past_changes import TriedChange, find_similar_cases, reorder_by_history
 from kernelkb.errors import KbError, NextStep

@@ -1,31 +1,160 @@
-"""Recommends the next fix or measurement from given metrics. Imports only fast modules."""
+"""Recommends the next change from numbers, and completes any answer: history, place, next steps.
+
+``recommend`` decides from metrics alone; ``complete_answer`` is the one place that adds to it, and
+returns a new answer. What it needs of a file or the database is read before, by the caller, and
+modules that are slow to import are imported only where there is something for them to do.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from kernelkb.actions.advice.complete_answer import complete_answer
-from kernelkb.actions.advice.next_steps import list_project_kernels
-from kernelkb.actions.advice.raw_metrics import resolve_raw_names
+from kernelkb.actions.advice.next_steps import (
+    TAKE_IN,
+    MeasuredPlace,
+    complete_next_steps,
+    list_project_kernels,
+)
 from kernelkb.actions.project.rules_cache import load_compiled_rules
+from kernelkb.decide.next_measurement import list_own_commands, strip_kernel_signature
 from kernelkb.decide.parse_metric import find_metric_for_flag, parse_metric_value, resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
-from kernelkb.errors import UnknownNameError
+from kernelkb.errors import BadValueError, NextStep, UnknownNameError
 from kernelkb.measure.machine.cached_facts import read_peak_metrics
 from kernelkb.safety.paths import project_root, read_kernel_name
 
 if TYPE_CHECKING:
+    from kernelkb.actions.advice.apply_history import KernelHistory
+    from kernelkb.actions.advice.code_location import AnsweredVariant
     from kernelkb.decide.rules import CompiledRules
     from kernelkb.model.answers.recommendation import KernelAnswer, Recommendation
     from kernelkb.model.base import Target
+    from kernelkb.sass.counters import SourceCounters
 
+_RAW_NAME = re.compile(r"[a-z0-9]+__\w+")
+"""How the names of Nsight Compute begin: unit, two underscores, counter."""
+_VALUE = re.compile(r"(?P<number>[-+]?[\d,]*\.?\d+(?:[eE][-+]?\d+)?)\s*(?P<unit>%|[A-Za-z/]*)")
+
+_HIGHEST_SHARE = 1.05
+"""A hardware counter can exceed its peak slightly, but not by more."""
 
 TARGETS = ("cuda", "cpu")
+
+
+def complete_answer(
+    answer: KernelAnswer,
+    *,
+    counters: SourceCounters | str | None = None,
+    history: KernelHistory | str | None = None,
+    subject: AnsweredVariant | None = None,
+    measured: Collection[str] = (),
+    known_kernels: Collection[str] | None = None,
+) -> KernelAnswer:
+    """Return an answer with lines, with the order of what was tried, and with steps to follow.
+
+    Args:
+        answer: Of ``recommend``; it stays as it is.
+        counters: What its launch counted by instruction, or why nothing was; None: no report.
+        history: What was tried on the kernel, or why that is not known; None: there is no history.
+        subject: The variant that was measured; None: none of the project.
+        measured: Commands of ``kb`` whose result the answer has seen already.
+        known_kernels: Names for which commands that take a kernel by name work; None: for each.
+    """
+    found = answer
+    if known_kernels is not None:
+        found = _keep_working_commands(found, known_kernels, is_known=subject is not None)
+    if history is not None:
+        from kernelkb.actions.advice.apply_history import apply_history  # opens databases
+
+        found = apply_history(found, history)
+    if counters is not None:
+        from kernelkb.actions.advice.code_location import add_source_lines  # reads machine code
+
+        found = add_source_lines(load_compiled_rules(), found, counters)
+    place = MeasuredPlace({}, measured)
+    if subject is not None:
+        from kernelkb.actions.advice.code_location import locate_edit, name_measured
+
+        found, place = locate_edit(found, subject), name_measured(subject, measured)
+    # A stop that the history gives names its own way back.
+    is_stopped = found["gate"]["verdict"] == "stop" and found["gate"] is answer["gate"]
+    return {**found, "next": complete_next_steps(found["next"], place, is_stopped=is_stopped)}
+
+
+def _keep_working_commands(
+    answer: KernelAnswer, known: Collection[str], *, is_known: bool
+) -> KernelAnswer:
+    """Leave out commands that take the kernel by name, where the project does not have it.
+
+    Args:
+        answer: For a kernel of a report.
+        known: Names of the project's kernels.
+        is_known: Whether one of them is the kernel, under another name than that of its function.
+    """
+    name = strip_kernel_signature(answer["kernel"])
+    if name in known:
+        return answer
+    own = list_own_commands(load_compiled_rules(), name, "cuda")
+    kept = [row for row in answer["measure_next"] if row["command"] not in own]
+    if len(kept) == len(answer["measure_next"]):
+        return answer
+    steps = answer["next"]
+    if not is_known:
+        steps = [*(step for step in steps if not isinstance(step, NextStep)), TAKE_IN]
+    return {**answer, "measure_next": kept, "next": steps}
+
+
+def resolve_raw_names(
+    rules: CompiledRules, metrics: Mapping[str, str | float]
+) -> dict[str, str | float]:
+    """Return given values by metric id; those under a raw name are converted to the metric's unit.
+
+    A value under the metric's own id comes before one under a raw name, and of several raw names
+    of a metric the preferred one comes first, as in a report.
+
+    Args:
+        rules: The compiled rules, with the raw names of each metric.
+        metrics: Values by metric id or raw name; a raw value is in the unit that Nsight Compute
+            prints without a prefix (percent, ns, bytes), or names it, as ``1.5 ms``.
+
+    Raises:
+        UnknownNameError: A name of Nsight Compute that no metric is read from.
+        BadValueError: A raw value that is not a number, or above 100 %.
+    """
+    known = rules["metrics"]
+    found: dict[str, str | float] = {}
+    raw = {name: value for name, value in metrics.items() if name not in known}
+    for metric, row in rules["raw_names"].items() if raw else ():
+        for name in row["names"]:
+            if name in raw:
+                value = _convert(name, raw.pop(name), row["scale"])
+                if known[metric]["unit"] == "share" and value > _HIGHEST_SHARE:
+                    above = f"{name} is {100 * value:g} %, more than its peak"
+                    raise BadValueError(f"{above}; measure it again")
+                found.setdefault(metric, value)
+    for name in raw:
+        if _RAW_NAME.match(name):
+            names = [name for row in rules["raw_names"].values() for name in row["names"]]
+            raise UnknownNameError("metric of Nsight Compute", name, names, "show", id="metrics")
+    given = {name: value for name, value in metrics.items() if name in known or name in raw}
+    return {**found, **given}
+
+
+def _convert(name: str, value: str | float, scale: float) -> float:
+    """Return a raw value in the metric's unit."""
+    from kernelkb.profiles.launch import base_scale
+
+    parts = _VALUE.fullmatch(str(value).strip())
+    if parts is None:
+        problem = f"{name} {str(value)[:40]!r} is not a number; write {name}=43, as ncu prints it"
+        raise BadValueError(problem)
+    unit = parts["unit"]
+    return float(parts["number"].replace(",", "")) * scale * base_scale(unit)
 
 
 def recommend_from_metrics(
@@ -72,7 +201,7 @@ def recommend_from_metrics(
 def _measure_language(kernel: str, target: str) -> dict[str, float]:
     if not _is_known(kernel):
         return {}
-    from kernelkb.actions.project.variant_language import (
+    from kernelkb.actions.project.bench_target import (
         measure_language_by_name,  # reads kernel.yaml
     )
 
@@ -96,7 +225,7 @@ def _complete(answer: KernelAnswer, kernel: str, target: str) -> KernelAnswer:
 
         history = read_history(project, kernel)
     if _is_known(kernel):
-        from kernelkb.actions.advice.edit_location import find_answered_variant  # reads kernel.yaml
+        from kernelkb.actions.advice.code_location import find_answered_variant  # reads kernel.yaml
 
         subject = find_answered_variant(kernel, _get_target(target))
     complete = complete_answer(answer, history=history, subject=subject)

@@ -8,17 +8,17 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from kernelkb.actions.advice.complete_answer import complete_answer
-from kernelkb.actions.advice.edit_location import AnsweredVariant, find_profiled_variant
-from kernelkb.actions.advice.next_steps import list_project_kernels
-from kernelkb.actions.advice.recommend import parse_given_metrics
-from kernelkb.actions.advice.source_lines import (
+from kernelkb.actions.advice.code_location import (
+    AnsweredVariant,
+    find_profiled_variant,
     measure_counted_code,
     read_all_counters,
 )
-from kernelkb.actions.project.kernel_patterns import compile_pattern, match_names
+from kernelkb.actions.advice.next_steps import list_project_kernels
+from kernelkb.actions.advice.recommend import complete_answer, parse_given_metrics
+from kernelkb.actions.project.bench_target import measure_language
+from kernelkb.actions.project.report_kernels import compile_pattern, match_names
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.actions.project.variant_language import measure_language
 from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules import CompiledRules

@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kernelkb.actions.advice.apply_history import keep_first_fix, read_history
-from kernelkb.actions.advice.complete_answer import complete_answer
-from kernelkb.actions.advice.edit_location import find_answered_variant
-from kernelkb.actions.advice.recommend import parse_given_metrics
-from kernelkb.actions.advice.source_lines import measure_counted_code, read_first_counters
-from kernelkb.actions.project.bench_target import get_project_path
+from kernelkb.actions.advice.code_location import (
+    find_answered_variant,
+    measure_counted_code,
+    read_first_counters,
+)
+from kernelkb.actions.advice.recommend import complete_answer, parse_given_metrics
+from kernelkb.actions.project.bench_target import get_project_path, measure_language_by_name
 from kernelkb.actions.project.profile_reports import find_report
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.actions.project.variant_language import measure_language_by_name
 from kernelkb.decide.parse_metric import find_device, resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.errors import BadValueError, NextStep

@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Iterator
 from pathlib import Path
 
-from kernelkb.actions.comparison.compare_choice import ReportChoice
 from kernelkb.actions.comparison.compare_reports import compare_reports
-from kernelkb.actions.history.change_outcomes import read_changed_sources
+from kernelkb.actions.history.outcomes import read_changed_sources
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.actions.project.profile_reports import find_report
+from kernelkb.actions.project.report_kernels import ReportChoice
 from kernelkb.errors import KbError
 from kernelkb.model.answers.report_comparison import ReportComparison
 from kernelkb.model.records.history import Attempt, PairwiseComparison

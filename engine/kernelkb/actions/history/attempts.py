@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kernelkb.actions.history.record_attempt import find_parent, identify_checkout
+from kernelkb.actions.history.measured_subject import find_parent, identify_checkout
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import BadValueError, DatabaseError, KbError, NextStep, UnknownNameError
 from kernelkb.loading.kernels import load_kernel, select_variant

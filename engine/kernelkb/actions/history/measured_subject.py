@@ -1,20 +1,47 @@
-"""Makes the measurement of a bench or a profile, with all that the result depends on."""
+"""What a measurement is of: its subject as a record, and the attempt that holds its sources.
+
+A failure to keep an attempt costs the entry, and neither the command nor the user's files.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import platform
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb import __version__
 from kernelkb.actions.project.bench_target import BenchTarget
+from kernelkb.decide.past_changes import vectorize_answer
+from kernelkb.decide.recognise import compare_lines
 from kernelkb.errors import KbError
 from kernelkb.measure.build.folders import find_source_files, parse_include_folders
 from kernelkb.measure.machine.nvidia_driver import query_driver
+from kernelkb.model.answers.recommendation import KernelFindings
 from kernelkb.model.kernels.kernel import Variant
-from kernelkb.model.records.history import Measurement, MeasurementKind, SubjectRecord
+from kernelkb.model.records.history import (
+    AdvisedChange,
+    Attempt,
+    AttemptEvent,
+    AttemptId,
+    Measurement,
+    MeasurementKind,
+    SubjectRecord,
+)
 from kernelkb.model.records.measurement import Bench, Build, Machine, Profile
+from kernelkb.safety.workspace import may_write, read_bytes
+
+if TYPE_CHECKING:
+    from kernelkb.record.attempt_store import AttemptStore
+
+_DIGITS = 12
+_RECENT = 100
+"""Events of a kernel among which the states before are looked for."""
+_MAX_COMPARED = 12
+"""States whose sources are compared with a new one: chosen, for the time it takes."""
+_UNKNOWN_DISTANCE = 1_000_000
 
 
 def make_measurement(
@@ -125,3 +152,180 @@ def _relative_name(path: Path, folder: Path) -> str:
 
 def _digest_file(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+class KeptState(NamedTuple):
+    """A state that was kept, or why it was not."""
+
+    attempt: AttemptId | None
+    failure: str | None
+
+
+NOT_KEPT = KeptState(None, None)
+
+
+def keep_state(bench_target: BenchTarget, said: str | None = None) -> KeptState:
+    """Keep the files of a variant as they are now; an equal state is not kept twice.
+
+    One whose source lies outside the project is not kept. ``said`` is what the author says that
+    was changed.
+    """
+    if not may_write():
+        return NOT_KEPT
+    contents = read_own_files(bench_target)
+    if not contents:
+        return NOT_KEPT
+    from kernelkb.record.attempt_store import open_attempts  # loads SQLAlchemy
+
+    try:
+        with open_attempts(bench_target.project) as store:
+            attempt = describe_state(bench_target, contents)
+            known = store.get_many([attempt.id])
+            if attempt.id not in known:
+                parent = find_parent(store, bench_target.project, attempt, contents)
+                session = find_session(bench_target)
+                update = {"parent": parent, "said": said, "session": session}
+                store.add([attempt.model_copy(update=update)], (), contents.values())
+            elif said not in (None, known[attempt.id].said):
+                store.add((), [_make_note(bench_target, attempt, said)])
+            return KeptState(attempt.id, None)
+    except (KbError, OSError) as error:
+        return KeptState(None, f"this state was not kept: {error}")
+
+
+def _make_note(bench_target: BenchTarget, attempt: Attempt, said: str | None) -> AttemptEvent:
+    """Return what the author says of a change whose state was kept before."""
+    from kernelkb.record.attempt_store import create_event
+
+    return create_event(
+        attempt=attempt.id,
+        kernel=attempt.kernel,
+        kind="note",
+        origin=identify_checkout(bench_target.project),
+        found=said,
+    )
+
+
+def describe_state(bench_target: BenchTarget, contents: dict[str, bytes]) -> Attempt:
+    """Return the attempt for some files of a variant, without a parent."""
+    from kernelkb.record.attempt_store import create_attempt, digest_content
+
+    return create_attempt(
+        **bench_target.subject.identity_fields,
+        files={name: digest_content(content) for name, content in contents.items()},
+        flags=bench_target.subject.variant.flags,
+        at=datetime.now(UTC),
+    )
+
+
+def read_own_files(bench_target: BenchTarget) -> dict[str, bytes]:
+    """Return the content of a variant's files in the project, by path; empty if it lies outside."""
+    root = bench_target.project.resolve()
+    own = (
+        bench_target.subject.kernel_folder.folder / bench_target.subject.variant.source
+    ).resolve()
+    if not own.is_relative_to(root):
+        return {}
+    try:
+        return {
+            path.relative_to(root).as_posix(): read_bytes(path)
+            for path in list_variant_files(bench_target)
+            if path.is_relative_to(root)
+        }
+    except (KbError, OSError):  # the build that follows says it
+        return {}
+
+
+def find_parent(
+    store: AttemptStore, project: Path, attempt: Attempt, contents: Mapping[str, bytes]
+) -> AttemptId | None:
+    """Return the state that a new one comes from; None for the first of its variant.
+
+    That is the one of the last states in this checkout (or of all, where it is the first here)
+    whose source differs in the fewest lines, and of equals the last: after a change that was taken
+    back by hand, the next one comes from the state before both.
+    """
+    events = store.list_events_here(attempt.kernel, identify_checkout(project), _RECENT)
+    ids = dict.fromkeys(event.attempt for event in reversed(events))
+    known = store.get_many(ids)
+    if not known:  # a fresh checkout, whose database may be that of a team
+        newest = store.list_newest(attempt.kernel, _MAX_COMPARED)
+        known = {one.id: one for one in reversed(newest)}
+        ids = dict.fromkeys(known)
+    recent = [
+        known[one]
+        for one in ids
+        if one in known
+        and (known[one].variant, known[one].target) == (attempt.variant, attempt.target)
+    ]
+    texts = {name: content.decode(errors="replace") for name, content in contents.items()}
+    distances = [
+        (_count_differences(store, one, attempt, texts), at)
+        for at, one in enumerate(recent[:_MAX_COMPARED])
+    ]
+    return recent[min(distances)[1]].id if distances else None
+
+
+def _count_differences(
+    store: AttemptStore, before: Attempt, after: Attempt, texts: Mapping[str, str]
+) -> int:
+    """Return how many lines differ between a kept state and a new one."""
+    count = 0
+    for name in before.files.keys() | texts.keys():
+        key = before.files.get(name)
+        if key == after.files.get(name):
+            continue
+        try:
+            old = store.read_file(key).decode(errors="replace") if key else ""
+        except KbError:  # imported without sources
+            return _UNKNOWN_DISTANCE
+        change = compare_lines(old, texts.get(name, ""))
+        count += len(change.added) + len(change.removed)
+    return count
+
+
+def identify_checkout(project: Path) -> str:
+    """Return a short digest of this machine's name and the project's folder."""
+    words = f"{platform.node()}\0{project.resolve()}"
+    return hashlib.sha256(words.encode()).hexdigest()[:_DIGITS]
+
+
+def digest_task(bench_target: BenchTarget) -> str:
+    """Return a digest of what judges a kernel: its kernel.yaml and its reference."""
+    source = bench_target.subject.kernel_folder
+    running = hashlib.sha256()
+    for name in ("kernel.yaml", *source.kernel.reference.files):
+        path = source.folder / name
+        running.update(path.read_bytes() if path.is_file() else b"")
+    return running.hexdigest()[:_DIGITS]
+
+
+def keep_advice(project: Path, answer: KernelFindings, attempt: AttemptId | None) -> str | None:
+    """Keep the first fix of an answer with the state that it is about; return why that failed."""
+    first = next((one for one in answer["diagnoses"] if one["verdict"] == "matches"), None)
+    if attempt is None or first is None or not first["fixes"] or not may_write():
+        return None
+    from kernelkb.record.attempt_store import create_event, open_attempts
+
+    gain, falsifier = first["fixes"][0]["predicted_speedup"], first["falsifier"]
+    advised = AdvisedChange(
+        bottleneck=first["bottleneck"],
+        fix=first["fixes"][0]["id"],
+        predicted=(gain["low"], gain["point"], gain["high"]) if gain else None,
+        falsifier=falsifier["expect"] if falsifier else None,
+        state={name: round(value, 2) for name, value in vectorize_answer(answer).items()},
+    )
+    event = create_event(
+        attempt=attempt,
+        kernel=answer["kernel"],
+        kind="recommend",
+        origin=identify_checkout(project),
+        found=f"{advised.bottleneck} -> {advised.fix}",
+        advised=advised,
+    )
+    try:
+        with open_attempts(project) as store:
+            store.add((), [event])
+    except (KbError, OSError) as error:
+        return f"the history has no entry of it: {error}"
+    return None

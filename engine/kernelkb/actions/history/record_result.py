@@ -1,4 +1,4 @@
-"""Writes what a call gave: one record becomes a measurement, events of an attempt, and an entry.
+"""Runs, times and summarizes the steps of a command, and records what they gave.
 
 A failure to write costs the entry, and neither the answer nor the user's files.
 """
@@ -6,35 +6,58 @@ A failure to write costs the entry, and neither the answer nor the user's files.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict, TypeVar
 
-from kernelkb.actions.history.fix_outcome import make_unapplied_decisions
 from kernelkb.actions.history.measured_subject import (
     collect_versions,
+    digest_task,
     find_session,
+    identify_checkout,
     make_measurement,
+    sources_digest,
 )
-from kernelkb.actions.history.record_attempt import digest_task, identify_checkout
-from kernelkb.actions.history.steps import StepRunner, summarize_recommendation
+from kernelkb.actions.history.outcomes import make_unapplied_decisions
 from kernelkb.actions.project.bench_target import BenchTarget, get_project_path
 from kernelkb.errors import KbError
 from kernelkb.measure.build.folders import find_machine_code
+from kernelkb.measure.process.device_queue import queue_wait_s
 from kernelkb.measure.subject import DEFAULT_OPTIONS, BenchOptions
 from kernelkb.model.answers.recommendation import KernelFindings
-from kernelkb.model.base import MeasurementId
+from kernelkb.model.base import MeasurementId, Slug
 from kernelkb.model.records.history import AttemptEvent, EventKind, Measurement
-from kernelkb.model.records.measurement import Bench, Build, Check, Machine, Profile
+from kernelkb.model.records.measurement import (
+    Bench,
+    Build,
+    Check,
+    Environment,
+    Machine,
+    Profile,
+    Status,
+)
 from kernelkb.model.records.session import SessionEntry, Step
 from kernelkb.profiles.machine_code import count_built_code, digest_code
+from kernelkb.progress import report_progress
+from kernelkb.record.measurements.compare import find_noise_reason
 from kernelkb.record.sessions import append_entry, find_open_session_for, may_have_open_session
+from kernelkb.render.text.answers import describe_advice
+from kernelkb.render.text.measurements import (
+    describe_bench,
+    describe_build,
+    describe_check,
+    describe_environment,
+    describe_profile,
+)
 from kernelkb.safety.workspace import may_write
 
 if TYPE_CHECKING:
     from kernelkb.record.attempt_store import AttemptStore
+
+ResultT = TypeVar("ResultT")
 
 T = TypeVar("T", Bench, Build, Check, Profile)
 _Result = Bench | Build | Check | Profile | None
@@ -45,6 +68,134 @@ _KINDS: dict[str, EventKind] = {
     "bench": "bench",
     "profile": "profile",
 }
+
+
+class StepListener(Protocol):
+    """Called for each step: as it starts, with None, and as it ends."""
+
+    def __call__(self, name: str, variant: str | None, step: Step | None) -> None:
+        """Receive the start or the end of one step."""
+
+
+def ignore_step(name: str, variant: str | None, step: Step | None) -> None:
+    """Discard a step."""
+
+
+class StepRun(TypedDict):
+    """How a step ran: what its record has besides the result."""
+
+    name: str
+    variant: Slug | None
+    at: datetime
+    seconds: float
+
+
+class StepRunner:
+    """Runs steps, times them, and reports them to a listener."""
+
+    def __init__(self, listener: StepListener = ignore_step) -> None:
+        self._listener = listener
+        self.records: list[Step] = []
+        self._kept_count = 0
+
+    def run(
+        self,
+        name: str,
+        variant: Slug | None,
+        work: Callable[[], ResultT],
+        summarize: Callable[[ResultT, StepRun], Step],
+    ) -> ResultT:
+        """Run one step and return its result; its time excludes waiting for the device."""
+        self._listener(name, variant, None)
+        report_progress(f"{name} {variant}" if variant else name)
+        at, started, waited_s = datetime.now(UTC), time.monotonic(), queue_wait_s()
+        result = work()
+        seconds = round(time.monotonic() - started - (queue_wait_s() - waited_s), 3)
+        step = summarize(result, StepRun(name=name, variant=variant, at=at, seconds=seconds))
+        self.records.append(step)
+        self._listener(name, variant, step)
+        return result
+
+    def set_measurement(self, measurement: MeasurementId) -> None:
+        """Give the last step the id of its record in the database."""
+        self.records[-1] = self.records[-1].model_copy(update={"measurement": measurement})
+
+    def take_unkept(self) -> list[Step]:
+        """Return the steps since the last call of this."""
+        new = self.records[self._kept_count :]
+        self._kept_count = len(self.records)
+        return new
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last step failed."""
+        return bool(self.records) and self.records[-1].status == "failure"
+
+
+def summarize_environment(environment: Environment, run: StepRun) -> Step:
+    """Summarize this machine, or the first thing that it lacks."""
+    failure = next((line for line in environment.lines if line.status == "failure"), None)
+    return Step(
+        **run,
+        status="failure" if failure else "ok",
+        found=describe_environment(environment),
+        cure=failure.cure if failure else None,
+    )
+
+
+def summarize_build(bench_target: BenchTarget, built: Build, run: StepRun) -> Step:
+    """Summarize a build, with the digest of its sources."""
+    return Step(
+        **run,
+        status="ok" if built.error is None else "failure",
+        found=describe_build(built),
+        cure=built.cure,
+        sources=sources_digest(bench_target),
+    )
+
+
+def summarize_check(result: Check, run: StepRun) -> Step:
+    """Summarize a check."""
+    return Step(
+        **run,
+        status="failure" if result.failure else "ok",
+        found=describe_check(result),
+        cure=result.cure,
+    )
+
+
+def summarize_bench(timed: Bench, run: StepRun) -> Step:
+    """Summarize a bench; a disturbed one is a warning."""
+    noise = find_noise_reason(timed)
+    status: Status = "failure" if timed.has_failed else "warning" if noise else "ok"
+    own = {
+        **run,
+        "status": status,
+        "found": "; ".join([describe_bench(timed), *timed.warnings]),
+        "cure": timed.cure if timed.has_failed else timed.cure or noise,
+        "baseline": timed.baseline if timed.speedup is not None else None,
+    }
+    return Step(**{**timed.get_shared_fields(Step), **own})
+
+
+def summarize_profile(result: Profile, run: StepRun) -> Step:
+    """Summarize a profile."""
+    status: Status = "warning" if result.detail else "ok"
+    return Step(**run, status=status, found=describe_profile(result), cure=result.cure)
+
+
+def summarize_gate(answer: KernelFindings, run: StepRun) -> Step:
+    """Summarize the verdict of the gate."""
+    gate = answer["gate"]
+    passed = gate["verdict"] in ("continue", "done")
+    found = f"{gate['verdict']}: {gate['because']}"
+    return Step(**run, status="ok" if passed else "warning", found=found)
+
+
+def summarize_recommendation(answer: KernelFindings, run: StepRun) -> Step:
+    """Summarize a recommendation."""
+    best = next((d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "matches"), None)
+    return Step(**run, status="ok", found=describe_advice(answer), bottleneck=best)
 
 
 class CallRecord(NamedTuple):
@@ -148,7 +299,7 @@ def _add_events(
     record: CallRecord, store: AttemptStore, built: Build, candidate_us: float | None
 ) -> None:
     """Add what the steps with a build gave, with the time of a call, and what the change did."""
-    from kernelkb.actions.history.change_outcomes import find_outcome
+    from kernelkb.actions.history.outcomes import find_outcome
 
     attempt = str(built.attempt)
     steps = [step for step in record.steps.take_unkept() if step.name in _KINDS]

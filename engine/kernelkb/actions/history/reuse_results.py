@@ -10,14 +10,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.actions.history.change_outcomes import (
+from kernelkb.actions.history.measured_subject import digest_task, make_record_subject
+from kernelkb.actions.history.outcomes import (
     collect_evidence,
     find_code,
     is_compiled_ahead,
     list_signatures,
 )
-from kernelkb.actions.history.measured_subject import make_record_subject
-from kernelkb.actions.history.record_attempt import digest_task
 from kernelkb.actions.project.bench_target import BenchTarget, resolve_workload
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recognise import find_unconfirmed

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from kernelkb.actions.init.init_project import InitResult
-from kernelkb.actions.project.project_files import write_project
+from kernelkb.actions.init.init_project import InitResult, write_project
 from kernelkb.errors import BadValueError
 from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Literal
 
 from kernelkb.actions.advice.apply_history import keep_first_fix, read_history
-from kernelkb.actions.advice.complete_answer import complete_answer
-from kernelkb.actions.advice.edit_location import AnsweredVariant
-from kernelkb.actions.advice.source_lines import measure_counted_code, read_first_counters
-from kernelkb.actions.history.fix_outcome import (
+from kernelkb.actions.advice.code_location import (
+    AnsweredVariant,
+    measure_counted_code,
+    read_first_counters,
+)
+from kernelkb.actions.advice.recommend import complete_answer
+from kernelkb.actions.history.outcomes import (
     FixVariant,
     are_comparable,
     choose_fix_variant,
@@ -22,15 +25,13 @@ from kernelkb.actions.history.fix_outcome import (
 )
 from kernelkb.actions.history.record_result import (
     CallRecord,
+    StepListener,
+    StepRunner,
+    ignore_step,
     machine_fields,
     record_result,
     record_steps,
     round_metrics,
-)
-from kernelkb.actions.history.steps import (
-    StepListener,
-    StepRunner,
-    ignore_step,
     summarize_bench,
     summarize_environment,
     summarize_gate,
@@ -45,12 +46,12 @@ from kernelkb.actions.kernels.measure_variant import (
 from kernelkb.actions.project.bench_target import (
     BenchTarget,
     get_project_path,
+    measure_language,
     require_workload,
     resolve_workload,
     validate_machine_for_kernel,
 )
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.actions.project.variant_language import measure_language
 from kernelkb.actions.sessions.sessions import choose_session
 from kernelkb.decide.recommend import recommend
 from kernelkb.errors import KbError, NextStep

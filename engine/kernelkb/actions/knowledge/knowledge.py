@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
+from kernelkb.actions.advice.recommend import parse_given_metrics
 from kernelkb.actions.project.bench_target import get_project_path
+from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.checks.lint import lint
+from kernelkb.decide.conditions import evaluate_comparisons
+from kernelkb.decide.derive import complete_metrics
+from kernelkb.decide.diagnose import judge_bottleneck
+from kernelkb.decide.gates import walk_gate_tree
+from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.errors import KnowledgeError, Problem, SessionError, UnknownNameError
+from kernelkb.graph.picture import Picture, build_bottleneck_picture, build_tree_picture
 from kernelkb.graph.rows import summarize_measured
 from kernelkb.loading.digest import compute_cache_key
 from kernelkb.loading.kernels import FILL_IN_MARK, find_kernel_folders, load_kernel
@@ -22,6 +30,7 @@ from kernelkb.model.entries.fix import Fix, FixCode
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.learned import LearnedCatalogue
 from kernelkb.record.sessions import list_session_ids, read_session
+from kernelkb.render.documents.entries import describe_condition
 from kernelkb.render.text.sessions import list_learned_titles
 from kernelkb.safety.paths import overlay_folder, shipped_folder
 
@@ -261,3 +270,45 @@ def get_entry_title(record: BaseModel) -> str:
         if hasattr(record, field):
             return str(getattr(record, field))
     return ""
+
+
+def draw_picture(
+    name: str,
+    metrics: Mapping[str, str | float],
+    headlines: Mapping[str, str | float],
+    *,
+    target: str = "cuda",
+    gpu: str | None = None,
+) -> Picture:
+    """Return the picture of a tree or of a bottleneck.
+
+    Args:
+        name: Id of a tree or of a bottleneck.
+        metrics: Values by metric id; with none, no path is highlighted.
+        headlines: Values by headline flag.
+        target: ``cuda`` or ``cpu``: the hardware of the headline values.
+        gpu: Any name of the GPU, or None.
+
+    Raises:
+        UnknownNameError: No such tree, bottleneck, metric or GPU.
+        BadValueError: A value that its metric cannot have.
+    """
+    knowledge, program = load_project_knowledge(), load_compiled_rules()
+    given = parse_given_metrics(program, metrics, headlines, target)
+    device = resolve_device(program, gpu) if gpu else None
+    known = complete_metrics(program, given, device)
+    facts = evaluate_comparisons(program["comparisons"], known)
+    for tree in knowledge.trees:
+        if tree.id == name:
+            walked = walk_gate_tree(program["trees"][tree.id], facts) if given else None
+            limits = {t.id: t.value for t in knowledge.thresholds.thresholds}
+            texts = {q.id: describe_condition(q.when, limits) for q in tree.questions}
+            return build_tree_picture(tree, walked, texts)
+    rows = {row["id"]: row for found in program["bottlenecks"].values() for row in found}
+    for bottleneck in knowledge.bottlenecks:
+        if bottleneck.id == name:
+            shown = known if given else {}
+            judged = judge_bottleneck(rows[name], facts.truth)
+            return build_bottleneck_picture(bottleneck, knowledge, shown, judged)
+    names = [tree.id for tree in knowledge.trees] + list(rows)
+    raise UnknownNameError("tree or bottleneck", name, names, "show", id="trees")

@@ -1,4 +1,4 @@
-"""Finds the kernel, the variant and the machine of a command, and validates the machine."""
+"""Names what is measured: project, kernel, variant with its language, workload and machine."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import NamedTuple
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import find_device
 from kernelkb.decide.rules import CompiledRules
-from kernelkb.errors import BadValueError, EnvironmentGapError, UnknownNameError
+from kernelkb.errors import BadValueError, EnvironmentGapError, KbError, UnknownNameError
 from kernelkb.loading.kernels import KernelFolder, load_kernel, select_variant
 from kernelkb.measure.machine.environment import TargetChoice, inspect_compiler, inspect_machine
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import Kernel, Variant
+from kernelkb.model.kernels.languages import LANGUAGES
 from kernelkb.model.records.measurement import Environment, Machine
 from kernelkb.safety.paths import project_root
 from kernelkb.safety.workspace import resolve_inside
@@ -221,3 +222,26 @@ def _add_device_id(environment: Environment, program: CompiledRules) -> Environm
     return environment.model_copy(
         update={"machine": environment.machine.model_copy(update={"device": device})}
     )
+
+
+def measure_language(variant: Variant) -> dict[str, float]:
+    """Return the metric of a variant's language, such as ``triton_kernel``; nothing without one."""
+    metric = LANGUAGES[variant.language].metric
+    return {metric: 1.0} if metric else {}
+
+
+def measure_language_by_name(
+    kernel: str, target: Target, variant: str | None = None
+) -> dict[str, float]:
+    """Do as ``measure_language`` for a kernel by its name; nothing where it cannot be loaded.
+
+    Args:
+        kernel: Its name.
+        target: Of the variant.
+        variant: The variant's id; None: the first one.
+    """
+    try:
+        folder = load_kernel(kernel, get_project_path())
+        return measure_language(select_variant(folder.kernel, target, variant))
+    except KbError:
+        return {}

@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
-from kernelkb.actions.advice.edit_location import AnsweredVariant, find_change
+from kernelkb.actions.advice.code_location import AnsweredVariant, find_change
 from kernelkb.actions.advice.next_steps import list_change_steps
 from kernelkb.actions.history.attempts import load_tree
 from kernelkb.actions.project.bench_target import get_project_path
-from kernelkb.actions.sessions.follow_steps import (
+from kernelkb.actions.sessions.sessions import (
     choose_session_id,
     choose_subject_kernel,
+    load_session,
+    start_session,
     step_to_open,
 )
-from kernelkb.actions.sessions.sessions import load_session, start_session
 from kernelkb.errors import KbError, NextStep
 from kernelkb.loading.kernels import find_kernel_folder, load_kernel, select_variant
 from kernelkb.model.records.history import AttemptEvent

@@ -8,10 +8,10 @@ from typing import Any
 from kernelkb.units import format_duration
 
 RooflineDict = Mapping[str, Any]
-"""The result of ``kernelkb.actions.advice.roofline.analyze_roofline``."""
+"""The result of ``kernelkb.actions.advice.calculators.analyze_roofline``."""
 
 OccupancyDict = Mapping[str, Any]
-"""The result of ``kernelkb.actions.advice.occupancy.analyze_occupancy``."""
+"""The result of ``kernelkb.actions.advice.calculators.analyze_occupancy``."""
 
 _LIMITER_NAMES = {
     "warps": "warps",

@@ -1,4 +1,4 @@
-"""Says where in a project's kernel the recommended change is made, and which variant has it."""
+"""Where to look and what to edit: the lines that hold a cause, and the place of a change."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import os
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.actions.advice.next_steps import MeasuredPlace
 from kernelkb.actions.project.bench_target import get_project_path
-from kernelkb.actions.project.compare_launches import simplify_kernel_name
+from kernelkb.actions.project.report_kernels import simplify_kernel_name
 from kernelkb.actions.project.variants import (
     choose_variant_name,
     find_included_source,
     list_copied_files,
     list_unchanged_copies,
 )
+from kernelkb.decide.past_changes import find_similar_cases
 from kernelkb.decide.recommend import list_change
+from kernelkb.decide.source_lines import find_lines
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import (
     KernelFolder,
@@ -31,8 +33,17 @@ from kernelkb.model.answers.source_place import ChangePlace
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import Variant
 from kernelkb.model.records.measurement import Loop
+from kernelkb.profiles.source_counters import read_source_counters
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.safety.workspace import read_text
+from kernelkb.sass.static_facts import measure_code
+
+if TYPE_CHECKING:
+    from kernelkb.decide.rules import CompiledRules
+    from kernelkb.model.answers.recommendation import Advice, Diagnosis, KernelAnswer, Level
+    from kernelkb.model.answers.source_place import LineAnswer
+    from kernelkb.profiles.reader_process import ReaderProcess
+    from kernelkb.sass.counters import SourceCounters
 
 _OF_LAUNCH = ("parallelism", "system")
 """Groups of bottlenecks whose cause lies in the launch, not in the kernel's body."""
@@ -40,6 +51,16 @@ _OF_CALLER = ("system", "measurement")
 """Groups of bottlenecks whose fixes change the program around the kernel: a copy of the kernel has
 no place for them, and a benchmark of one does not show them."""
 _LAUNCH = re.compile(r"<<<")
+
+_MAX_DIAGNOSES = 3
+_MAX_SIMILAR = 3
+_LEVEL_BELOW_LINES: Level = "L3"
+_LEVEL_OF_LINES: Level = "L4"
+_ACCESS = "{access}"
+_NOTHING_COUNTED = (
+    "the report counts nothing by instruction; ncu --section SourceCounters --import-source yes "
+    "records it"
+)
 
 
 class AnsweredVariant(NamedTuple):
@@ -248,3 +269,83 @@ def _find_definition(text: str, name: str) -> int | None:
     pattern = rf"^[^\n/;]*\b{re.escape(name)}\s*\((?=[^;{{]*[{{:])"
     found = re.search(pattern, text, re.MULTILINE)
     return text.count("\n", 0, found.start()) + 1 if found else None
+
+
+def read_all_counters(
+    path: Path, launches: Sequence[int], reader: ReaderProcess | None = None
+) -> list[SourceCounters | str]:
+    """Return what some launches counted by instruction, each or the reason why there is nothing.
+
+    Args:
+        path: A ``.ncu-rep`` file.
+        launches: Indices in the file; of all but the first nothing is read that has no lines.
+        reader: A process for this and other calls; by default one for this call.
+    """
+    counted = read_source_counters(path, launches, without_lines=1, reader=reader)
+    return [_NOTHING_COUNTED if one is None else one for one in counted]
+
+
+def measure_counted_code(counters: SourceCounters | str | None) -> dict[str, float]:
+    """Return the metrics of the machine code that was counted; empty where nothing was."""
+    if counters is None or isinstance(counters, str):
+        return {}
+    return measure_code([counters.function])
+
+
+def add_source_lines(
+    rules: CompiledRules, answer: KernelAnswer, counters: SourceCounters | str
+) -> KernelAnswer:
+    """Return an answer with ``lines`` of its first diagnoses, or a note why there are none."""
+    if isinstance(counters, str):
+        return {**answer, "notes": [*answer["notes"], f"no lines: {counters}"]}
+    matches = [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
+    located = {
+        one["bottleneck"]: _locate_diagnosis(rules, one, counters)
+        for one in matches[:_MAX_DIAGNOSES]
+    }
+    with_lines: KernelAnswer = {
+        **answer,
+        "diagnoses": [located.get(one["bottleneck"], one) for one in answer["diagnoses"]],
+        "notes": [*answer["notes"], *counters.notes],
+        "similar": answer["similar"] or find_similar_cases(answer, rules["cases"], _MAX_SIMILAR),
+    }
+    if any(one["lines"] and one["lines"]["lines"] for one in located.values()):
+        return _raise_evidence_level(rules, with_lines)
+    return with_lines
+
+
+def _locate_diagnosis(
+    rules: CompiledRules, diagnosis: Diagnosis, counters: SourceCounters
+) -> Diagnosis:
+    found = find_lines(counters, rules["line_evidence"].get(diagnosis["bottleneck"], []))
+    fixes: list[Advice] = [
+        {**fix, "on_line": _describe_change(rules["fixes"][fix["id"]]["on_line"], found)}
+        for fix in diagnosis["fixes"]
+    ]
+    return {**diagnosis, "lines": found, "fixes": fixes}
+
+
+def _raise_evidence_level(rules: CompiledRules, answer: KernelAnswer) -> KernelAnswer:
+    """Leave out of the conclusions what counters by line are lacking for: here they are."""
+    if answer["evidence_level"] != _LEVEL_BELOW_LINES:
+        return answer
+    lacking = rules["levels"][f"cuda/{_LEVEL_BELOW_LINES}"]["cannot"]
+    can, cannot = answer["conclusions"]["can"], answer["conclusions"]["cannot"]
+    return {
+        **answer,
+        "conclusions": {"can": can, "cannot": [text for text in cannot if text not in lacking]},
+        "evidence_level": _LEVEL_OF_LINES,
+    }
+
+
+def _describe_change(words: str | None, answer: LineAnswer) -> str | None:
+    """Return the change of a fix on the first line; None where it asks for an access in vain."""
+    access = answer["lines"][0]["access"] if answer["lines"] else None
+    if words is None or not answer["lines"] or (access is None and _ACCESS in words):
+        return None
+    return f"line {answer['lines'][0]['at']['line']}: {words.replace(_ACCESS, access or '')}"
+
+
+def read_first_counters(report: Path | None) -> SourceCounters | str | None:
+    """Return what the first launch of a report counted by instruction; None without a report."""
+    return None if report is None else read_all_counters(report, [0])[0]

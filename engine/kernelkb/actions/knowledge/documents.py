@@ -1,4 +1,4 @@
-"""Pages of ``kb lab guide``, and the files generated from knowledge and command line."""
+"""Writes the documents that are generated from the knowledge: quick reference, guides, skill."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.render.documents import guide
 from kernelkb.render.documents.guide import PAGES, Spelling, format_commands_page
+from kernelkb.render.documents.quickref import format_quickref
+from kernelkb.render.documents.quickref_sheet import format_quickref_sheet
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import shipped_folder
 
@@ -84,3 +86,30 @@ def _generate_files(knowledge: Knowledge, parser: ArgumentParser) -> dict[Path, 
         root / "AGENTS.md": guide.format_agents_page(knowledge),
         root / "docs" / "commands.md": format_commands_page(parser),
     }
+
+
+def generate_quickref() -> str:
+    """Return the text of the quick reference."""
+    return format_quickref(load_knowledge())
+
+
+def generate_quickref_sheet() -> str:
+    """Return the quick reference as HTML that prints on two A4 pages."""
+    return format_quickref_sheet(load_knowledge())
+
+
+def is_quickref_fresh() -> bool:
+    """Return whether the file equals the generated text."""
+    file = _quickref_path()
+    return file.is_file() and file.read_text(encoding="utf-8") == generate_quickref()
+
+
+def write_quickref() -> Path:
+    """Write the file and return it."""
+    file = _quickref_path()
+    replace_file(file, generate_quickref())
+    return file
+
+
+def _quickref_path() -> Path:
+    return Path(shipped_folder("knowledge")) / "QUICKREF.md"

@@ -1,21 +1,65 @@
-"""The command that judges many kernels on all GPUs."""
+"""Commands for many devices: ``kb lab sweep``, ``kb lab worker``, and where workers run."""
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kernelkb.cli.options import add_json_argument, parse_seconds
-from kernelkb.cli.workers_options import add_workers_arguments, open_workers
+from kernelkb.cli.options import add_json_argument, parse_positive_int, parse_seconds
 from kernelkb.errors import BadValueError, KbError
 
 if TYPE_CHECKING:
     from kernelkb.actions.sweep.sweep import SweepRun
     from kernelkb.actions.sweep.sweep_plan import SweepRequest
+    from kernelkb.cluster.choice import TlsFiles
+    from kernelkb.cluster.cluster import Cluster
+    from kernelkb.cluster.lanes import Lane
     from kernelkb.model.records.measurement import Sweep
+
+_ORDER_FIELDS = {"address", "certificate", "key", "pretend_count"}
+
+
+def add_workers_arguments(parser: ArgumentParser) -> None:
+    """Add where workers run, and how they are reached; see docs/workers.md."""
+    parser.add_argument(
+        "--workers",
+        metavar="WHERE",
+        help="auto: every GPU of this host; ssh:HOST,HOST; or a scheduler, tls://HOST:PORT",
+    )
+    parser.add_argument(
+        "--listen", metavar="ADDRESS", help="with ssh: the address of this host for the others"
+    )
+    add_tls_arguments(parser)
+
+
+def add_tls_arguments(parser: ArgumentParser) -> None:
+    """Add the certificates."""
+    for name, what in (
+        ("ca-file", "who signed the others' certificates"),
+        ("cert", "this host's certificate"),
+        ("key", "the key of the certificate"),
+    ):
+        parser.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=f"PEM: {what}")
+
+
+def read_tls_files(options: Namespace) -> TlsFiles:
+    """Return the certificates that the options name."""
+    from kernelkb.cluster.choice import TlsFiles
+
+    return TlsFiles(options.tls_ca_file, options.tls_cert, options.tls_key)
+
+
+def open_workers(options: Namespace) -> AbstractContextManager[Cluster]:
+    """Start or join the workers that the options name; all GPUs of this host by default."""
+    from kernelkb.cluster.choice import parse_workers
+    from kernelkb.cluster.cluster import open_cluster
+
+    choice = parse_workers(options.workers or "auto")
+    return open_cluster(choice, listen=options.listen, tls=read_tls_files(options))
 
 
 def add_sweep_arguments(parser: ArgumentParser) -> None:
@@ -173,3 +217,106 @@ def _print_now(lines: Iterable[str]) -> None:
 def _export(path: Path | None, run: SweepRun) -> None:
     if path is not None:
         path.write_text(run.conclude().model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+def add_worker_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb lab worker``."""
+    parser.add_argument(
+        "address",
+        metavar="ADDRESS",
+        help="of the scheduler, tls://HOST:PORT; or -: read the order from standard input, as "
+        "--workers ssh: does",
+    )
+    parser.add_argument(
+        "--listen",
+        metavar="ADDRESS",
+        help="of this host; default: the one that the scheduler's host is reached from",
+    )
+    add_tls_arguments(parser)
+    parser.add_argument(
+        "--pretend",
+        type=parse_positive_int,
+        default=0,
+        metavar="N",
+        help="N lanes without a GPU, to try it out",
+    )
+
+
+def run_worker(options: Namespace) -> int:
+    """Serve the GPUs of this host, one worker for each, and its cores for compiling.
+
+    Runs until Ctrl-C; waits for a scheduler that is not there. `dask scheduler` starts one.
+
+    kb lab worker tls://node1:8786 --tls-ca-file kb.crt --tls-cert kb.crt --tls-key kb.key
+    """
+    from kernelkb.cluster.choice import require_packages
+
+    require_packages()
+    return _serve_order() if options.address == "-" else _serve_address(options)
+
+
+def _serve_address(options: Namespace) -> int:
+    import asyncio
+
+    from kernelkb.cli.output import print_lines
+    from kernelkb.cluster.choice import check_address, load_security
+    from kernelkb.cluster.host import dask_settings, serve_until_stopped, watch_signals
+    from kernelkb.cluster.lanes import find_local_lanes
+    from kernelkb.measure.machine.host import core_count
+
+    files = read_tls_files(options)
+    address = check_address(options.address)
+    security = load_security(address, files)
+    lanes = find_local_lanes(options.pretend)
+    print_lines([*map(_format_lane, lanes), f"{core_count()} cores for compiling"])
+
+    async def serve() -> None:
+        await serve_until_stopped(
+            address,
+            security,
+            lanes,
+            options.listen,
+            watch_signals(),
+            lambda line: print_lines([line]),
+        )
+
+    with dask_settings():
+        asyncio.run(serve())
+    return 0
+
+
+def _format_lane(lane: Lane) -> str:
+    return f"{lane.uuid}  {lane.model}"
+
+
+def _serve_order() -> int:
+    """Serve as the first line of standard input says, until the input ends."""
+    import asyncio
+    import sys
+
+    from kernelkb.cluster.host import dask_settings, serve_order
+
+    order = _parse_order(sys.stdin.readline())
+    with dask_settings():
+        asyncio.run(serve_order(order, sys.stdin, sys.stdout))
+    return 0
+
+
+def _parse_order(line: str) -> dict[str, Any]:
+    """Return the order that a client sends.
+
+    Raises:
+        BadValueError: It is none: the command was typed, or another program wrote.
+    """
+    import json
+
+    try:
+        order = json.loads(line)
+    except ValueError:
+        order = None
+    if not isinstance(order, dict) or not order.keys() >= _ORDER_FIELDS:
+        raise BadValueError(
+            "standard input holds no order; `kb lab worker -` is started by --workers ssh:, and "
+            "kb lab worker tls://HOST:PORT serves a scheduler"
+        )
+    return order
