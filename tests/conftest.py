@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 settings.register_profile(
     "shared",
     deadline=None,
-    max_examples=40,
+    max_examples=25,
     derandomize="CI" in os.environ,
     suppress_health_check=[HealthCheck.too_slow],
 )

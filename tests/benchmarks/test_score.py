@@ -4,6 +4,7 @@ A change of knowledge that lowers a number here has to say so.
 """
 
 import random
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,19 @@ from kernelkb.decide.recommend import recommend
 from kernelkb.render.text.answers import format_answer_lines
 
 ROOT = Path(__file__).parents[2]
-ROWS = [
-    row
-    for file in sorted((ROOT / "kernels/zoo/measured").glob("*.jsonl"))
-    for row in read_recordings(file)
-]
-PAIRS = {name: kernel.pair for name, kernel in list_pairs().items()}
+
+
+@cache
+def rows():
+    files = sorted((ROOT / "kernels/zoo/measured").glob("*.jsonl"))
+    return [row for file in files for row in read_recordings(file)]
+
+
+@cache
+def pairs():
+    return {name: kernel.pair for name, kernel in list_pairs().items()}
+
+
 CURED = ("flaw", "two-flaws")
 
 
@@ -106,13 +114,13 @@ def best_match(answer):
 @pytest.mark.parametrize("reduce", REDUCED.values(), ids=REDUCED)
 def test_with_less_evidence_answers_get_vaguer_and_not_wrong(reduce):
     held = []
-    for row in ROWS:
+    for row in rows():
         answer = recommend(program(), reduce(row.before.metrics), device=row.device)
         best = best_match(answer)
         told = best["predicted_speedup"] if best else None
-        if PAIRS[row.kernel].kind == "at-roof":
+        if pairs()[row.kernel].kind == "at-roof":
             assert told is None or told["point"] <= 1.2 or told["low"] < 1
-        elif PAIRS[row.kernel].kind in CURED:
+        elif pairs()[row.kernel].kind in CURED:
             assert told or answer["measure_next"]
             if told:
                 held.append(told["low"] <= row.speedup <= told["high"])
@@ -123,7 +131,7 @@ def test_with_less_evidence_answers_get_vaguer_and_not_wrong(reduce):
 
 @pytest.mark.parametrize("reduce", REDUCED.values(), ids=REDUCED)
 def test_with_less_evidence_no_interval_gets_narrower(reduce):
-    for row in ROWS:
+    for row in rows():
         whole = recommend(program(), row.before.metrics, device=row.device)
         less = recommend(program(), reduce(row.before.metrics), device=row.device)
         before, after = best_match(whole), best_match(less)
@@ -140,10 +148,10 @@ SMALLEST_CLAIM = 1.1
 
 @pytest.mark.parametrize("reduce", REDUCED.values(), ids=REDUCED)
 def test_with_less_evidence_no_wrong_answer_is_a_confident_one(reduce):
-    for row in ROWS:
+    for row in rows():
         answer = recommend(program(), reduce(row.before.metrics), device=row.device)
         best = best_match(answer)
-        pair = PAIRS[row.kernel]
+        pair = pairs()[row.kernel]
         told = best["predicted_speedup"] if best else None
         if told and told["point"] >= SMALLEST_CLAIM and pair.kind in CURED:
             held = told["low"] <= row.speedup <= told["high"]
@@ -154,15 +162,17 @@ def test_a_report_alone_names_the_cause_almost_as_often():
     named = [
         (best := best_match(recommend(program(), drop_work(row.before.metrics), device=row.device)))
         is not None
-        and best["bottleneck"] in PAIRS[row.kernel].bottlenecks
-        for row in ROWS
-        if PAIRS[row.kernel].kind in CURED
+        and best["bottleneck"] in pairs()[row.kernel].bottlenecks
+        for row in rows()
+        if pairs()[row.kernel].kind in CURED
     ]
 
     assert sum(named) >= 0.9 * len(named)
 
 
-FLAWED = [row for row in ROWS if PAIRS[row.kernel].kind in CURED]
+@cache
+def flawed():
+    return [row for row in rows() if pairs()[row.kernel].kind in CURED]
 
 
 def list_confidences(metrics, device):
@@ -174,7 +184,7 @@ def list_confidences(metrics, device):
 
 def test_missing_counters_lower_the_confidence():
     changes = []
-    for row in FLAWED:
+    for row in flawed():
         before = list_confidences(row.before.metrics, row.device)
         after = list_confidences(drop_stalls(row.before.metrics), row.device)
         changes += [after[name] - before[name] for name in before.keys() & after.keys()]
@@ -184,7 +194,7 @@ def test_missing_counters_lower_the_confidence():
 
 
 def test_causes_that_missing_counters_leave_open_are_named():
-    metrics = FLAWED[0].before.metrics
+    metrics = flawed()[0].before.metrics
     whole, less = (
         recommend(program(), known, device="h100-sxm") for known in (metrics, drop_stalls(metrics))
     )
@@ -194,7 +204,7 @@ def test_causes_that_missing_counters_leave_open_are_named():
 
 
 def test_a_profile_at_the_base_clock_promises_less_where_memory_binds_next():
-    row = next(row for row in ROWS if row.kernel == "attention_keys_transpose")
+    row = next(row for row in rows() if row.kernel == "attention_keys_transpose")
     at_base = {**row.before.metrics, "profiled_us": row.before.metrics["profiled_us"] / 0.8}
     full, base = (
         recommend(program(), metrics, device=row.device)
@@ -209,7 +219,7 @@ def test_a_profile_at_the_base_clock_promises_less_where_memory_binds_next():
 
 def test_a_fix_tells_what_it_gave_for_this_cause_and_else_for_others():
     by_cause = program()["fixes"]["fuse-kernels"]["measured"]
-    row = next(row for row in ROWS if row.kernel == "cross_entropy_backward_rows")
+    row = next(row for row in rows() if row.kernel == "cross_entropy_backward_rows")
     answer = recommend(program(), row.before.metrics, device=row.device)
 
     for diagnosis in answer["diagnoses"]:
@@ -224,7 +234,7 @@ def test_a_fix_tells_what_it_gave_for_this_cause_and_else_for_others():
 
 
 def test_an_answer_without_a_cause_names_the_largest_part_of_the_time():
-    row = next(row for row in ROWS if row.kernel == "attention_keys_transpose")
+    row = next(row for row in rows() if row.kernel == "attention_keys_transpose")
     answer = recommend(program(), row.after.metrics, device=row.device)
 
     assert best_match(answer) is None

@@ -80,6 +80,7 @@ RECORDINGS = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(RECORDINGS, max_size=4))
 def test_reading_is_the_inverse_of_writing(tmp_path_factory, rows):
     file = write_lines(tmp_path_factory.mktemp("zoo"), *rows)

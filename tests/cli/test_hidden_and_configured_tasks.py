@@ -188,6 +188,7 @@ def test_an_extension_is_judged_on_every_configuration_and_timed_on_the_single_o
     assert (found.kernel, found.workload) == ("rms_norm", "task")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [

@@ -398,6 +398,7 @@ def test_a_second_source_of_the_same_name_is_refused_and_may_have_another_name(r
     assert "id: other_add" in (repository / "kernels/other_add/kernel.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_a_changed_candidate_is_not_taken_for_the_one_that_is_there(repository, capsys):
     (repository / "src" / "mine.py").write_text(CANDIDATE)
     argv = ["--candidate", "src/mine.py", "--target", "cpu"]

@@ -310,6 +310,7 @@ UNCHECKABLE_TASKS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how", mark_slow(UNCHECKABLE_TASKS, ["complex", "dict", "constant", "list"])
 )

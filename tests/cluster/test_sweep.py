@@ -226,6 +226,7 @@ def test_a_state_that_was_edited_meanwhile_is_not_kept(two_lanes, project):
     assert list_kept(project, "good") == set()
 
 
+@pytest.mark.slow
 def test_a_folder_of_tasks_is_judged_by_the_command(project, capsys):
     write_tasks(project, {"1_A.py": CANDIDATE, "2_B.py": "text = 'no candidate'\n"})
     folders = ["--tasks", "level1", "--candidates", "mine"]

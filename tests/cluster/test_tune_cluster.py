@@ -22,6 +22,7 @@ from kernelkb.tune.search_loop import LaneUse, find_slow_lanes
 
 # Dask closes its sockets and loops in threads that outlive a test.
 pytestmark = [
+    pytest.mark.slow,  # what one loop does with one lane, kernels/test_tune.py tries
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),

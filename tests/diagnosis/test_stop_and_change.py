@@ -38,7 +38,7 @@ def check(decided):
 
 
 @given(metrics())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @pytest.mark.parametrize("target", ["cuda", "cpu"])
 def test_of_drawn_numbers(target, measured):
     check(recommend(program(), measured, target=target, device="h100-sxm"))

@@ -1,6 +1,7 @@
 """The study of mutants: its plan is what it says, and a sample of it runs through the check."""
 
 from collections import Counter
+from functools import cache
 from typing import get_args
 
 import pytest
@@ -10,23 +11,29 @@ from benchmarks.mutants.program import choose, run_study
 from benchmarks.mutants.table import survivors_share
 
 SAMPLE_COUNT = 20
-MUTANTS = [*list_mutants("cpu"), *list_mutants("cuda")]
+
+
+@cache
+def mutants():
+    return [*list_mutants("cpu"), *list_mutants("cuda")]
 
 
 def test_at_least_5000_mutants_are_planned_and_no_two_are_alike():
-    assert len(MUTANTS) >= 5000
-    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
-    assert len({(m.kernel, m.variant, m.source) for m in MUTANTS}) == len(MUTANTS)
+    assert len(mutants()) >= 5000
+    assert len({mutant.name for mutant in mutants()}) == len(mutants())
+    assert len({(m.kernel, m.variant, m.source) for m in mutants()}) == len(mutants())
 
 
 def test_every_kind_and_every_language_has_mutants():
-    assert {mutant.kind for mutant in MUTANTS} == set(get_args(Kind))
-    assert set(Counter(m.language for m in MUTANTS)) == {"c++", "cuda", "python", "triton"}
-    assert {m.kernel for m in MUTANTS} == {path.parent.name for path in KERNELS_FOLDER.glob("*/*")}
+    assert {mutant.kind for mutant in mutants()} == set(get_args(Kind))
+    assert set(Counter(m.language for m in mutants())) == {"c++", "cuda", "python", "triton"}
+    assert {m.kernel for m in mutants()} == {
+        path.parent.name for path in KERNELS_FOLDER.glob("*/*")
+    }
 
 
 def test_a_mutant_differs_from_its_kernel_where_its_name_says():
-    for mutant in choose(MUTANTS, 300, seed=3):
+    for mutant in choose(mutants(), 300, seed=3):
         (file,) = [
             path
             for path in (KERNELS_FOLDER / mutant.kernel).iterdir()

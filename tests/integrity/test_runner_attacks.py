@@ -158,6 +158,7 @@ EXPECTED_VERDICTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.defends(
     "H7",
     attack="a background thread or child does the work later, or ahead",

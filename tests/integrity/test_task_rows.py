@@ -52,6 +52,7 @@ def test_a_buffer_of_its_own_size_is_no_fault(project):
     assert check(project, body, "self.y = torch.empty(16, 40)").status == "correct"
 
 
+@pytest.mark.slow
 def test_rows_that_depend_on_each_other_are_compared_with_the_same_rows(project):
     task = make_task("return x - x.mean(0)", "[torch.randn(16, 40)]")
     found = check_task(project, task, make_module("ModelNew", "return x - x.sum(0) / len(x)"))

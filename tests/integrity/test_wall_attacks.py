@@ -348,6 +348,7 @@ def test_a_baseline_that_a_signal_ends_makes_the_bench_invalid(project, calls, e
     assert found.cure
 
 
+@pytest.mark.slow
 def test_a_killed_judge_is_told_as_such(project):
     name = write_attack(project, HONEST_BODY)
     reference = project / "kernels" / name / "reference.py"

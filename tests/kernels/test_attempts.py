@@ -348,6 +348,7 @@ def test_a_gain_on_another_kernel_of_the_project_is_a_case(source):
     assert case["state"] == {"cause:low-ilp": 1.0}
 
 
+@pytest.mark.slow
 def test_in_a_fresh_checkout_a_state_joins_the_tree_of_the_team(source, monkeypatch):
     first = build(source)
     monkeypatch.setattr(keep_attempts, "identify_checkout", lambda _project: "elsewhere")

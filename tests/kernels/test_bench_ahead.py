@@ -58,6 +58,7 @@ def run_steps(listener=lambda *_: None, options=OPTIONS):
     return build_check_bench(steps, prepare("broken", target="cpu"), "small", options), steps
 
 
+@pytest.mark.slow
 def test_a_correct_candidate_is_timed_and_every_second_counts_once(project, scratch):
     make_broken_kernel(project, "right")
     results, steps = run_steps()

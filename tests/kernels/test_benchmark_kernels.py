@@ -32,6 +32,7 @@ def test_a_kind_loads_and_names_its_own_kernels(path):
     assert all(re.search(rf"\b{name}\(", text) for name in variant.kernels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", KERNEL_FILES, ids=KERNEL_NAMES)
 def test_a_kind_compiles_without_a_warning(path, tmp_path):
     nvcc = find_nvcc()

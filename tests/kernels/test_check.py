@@ -209,6 +209,7 @@ def test_triage_compares_a_fix_directly_when_benches_are_incomparable(project, m
     assert found.steps[-1] == step
 
 
+@pytest.mark.slow
 def test_nothing_is_left_beside_a_kernel_and_nothing_stale_is_run(project, monkeypatch):
     """Python keeps what it compiled, and takes a file of that second and size for the same one."""
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)

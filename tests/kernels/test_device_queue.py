@@ -397,7 +397,10 @@ def test_queue_wait_is_not_counted_in_a_steps_time(queue, project):
     assert steps.records[0].seconds < waited
 
 
-@pytest.mark.parametrize("command", ["bench", "profile", "triage"])
+@pytest.mark.parametrize(
+    "command",
+    ["bench", *(pytest.param(one, marks=pytest.mark.slow) for one in ("profile", "triage"))],
+)
 def test_a_command_reports_its_place_in_the_device_queue(queue, project, command):
     holder = start_holder("cpu")
     argv = [sys.executable, "-c", "from kernelkb.cli import main; main()", command, "row_softmax"]

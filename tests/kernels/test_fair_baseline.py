@@ -542,6 +542,7 @@ PRODUCT_TASK = make_task("return a @ b", "[torch.randn(64, 96), torch.randn(96, 
                          arguments="a, b")  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "is_told"),
     [

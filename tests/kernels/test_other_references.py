@@ -67,6 +67,7 @@ def write_recording(folder, name="small", count=4096):
     (folder / "recorded.safetensors").write_bytes(recording)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "reference", [BY_FUNCTION, pytest.param(BY_VARIANT, marks=pytest.mark.slow)]
 )

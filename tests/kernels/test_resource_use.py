@@ -52,6 +52,7 @@ def memory_warnings(found):
     return [line for line in found.warnings if "of memory" in line]
 
 
+@pytest.mark.slow
 def test_a_call_that_allocates_64_mib_in_c_is_seen_and_warned_of(project, monkeypatch):
     body = TOUCH_64_MIB + CORRECT_BODY + "  std::free(scratch); return 0;"
     found = bench_body(project, monkeypatch, body)

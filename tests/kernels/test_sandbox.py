@@ -91,6 +91,7 @@ time.sleep({})
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.5, 60])
 def test_a_constantly_forking_process_is_killed_at_exit_and_at_timeout(tmp_path, seconds):
     word = f"#{tmp_path}"

@@ -105,6 +105,7 @@ def search(workload=None, **options):
     return plan, tune(plan, TuningOptions(budget_s=240, **{"judge": False, **options}))
 
 
+@pytest.mark.slow
 def test_the_winner_is_kept_logged_and_built_by_its_workload(twice, capsys):
     start_session("mine", "make it faster", kernel="twice")
     page = twice / "page.html"

@@ -13,6 +13,7 @@ ADDS_TO_SCRATCH = "scratch = torch.empty_like(x)\nscratch.add_(x)\nreturn scratc
 CLEARS_SCRATCH = ADDS_TO_SCRATCH.replace("empty_like", "zeros_like")
 
 
+@pytest.mark.slow
 @pytest.mark.defends(
     "R7",
     attack=(

@@ -439,7 +439,7 @@ def test_a_threshold_is_moved_as_if_it_had_been_written_so():
         assert moved["comparisons"]["rows"] == compiled["comparisons"]["rows"]
 
 
-@pytest.mark.parametrize("factor", [2.0, 0.5])
+@pytest.mark.parametrize("factor", [2.0, pytest.param(0.5, marks=pytest.mark.slow)])
 def test_a_threshold_that_is_twice_or_half_as_large_is_noticed(factor):
     unnoticed = [
         one.id

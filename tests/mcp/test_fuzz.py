@@ -294,6 +294,7 @@ def test_instructions_in_an_error_arrive_as_a_short_quotation(client, trapped_pr
     assert len(said) < 300
 
 
+@pytest.mark.slow
 def test_nothing_was_made_by_a_name_with_a_command_in_it(client, trapped_project):
     client("recommend_fix", {"profile": "$(touch owned)"})
 

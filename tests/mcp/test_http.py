@@ -230,6 +230,7 @@ def test_an_occupied_port_is_reported_in_one_line(project):
     assert done.stderr.startswith("kb-mcp: cannot listen on 127.0.0.1:")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
 )

@@ -49,6 +49,7 @@ def test_with_more_connections_than_descriptors_others_are_told_and_served_after
     assert len(said) < 2000
 
 
+@pytest.mark.slow
 def test_connections_that_cannot_be_accepted_take_no_processor_and_few_lines(project):
     with serve_http(project, descriptors=200) as server:
         with open_connections(server, 260):
@@ -74,6 +75,7 @@ def test_a_body_that_does_not_arrive_is_answered_and_its_connection_ended(projec
     assert "Traceback" not in said_by_server
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("era", [b"2025-11-25", b"2026-07-28"])
 def test_a_client_that_hangs_up_in_its_body_leaves_no_stack(project, era):
     version = b"MCP-Protocol-Version: " + era + b"\r\nMcp-Method: server/discover\r\nContent-L"
@@ -94,6 +96,7 @@ def test_the_soft_limit_of_open_files_is_raised(project):
     assert int(re.search(r"Max open files +(\d+)", limits)[1]) > 150
 
 
+@pytest.mark.slow
 def test_a_slow_request_is_not_ended(project):
     """A deadline ends no connection whose request has arrived and is being answered."""
     with serve_http(project) as server, open_connections(server, 1) as (one,):

@@ -180,6 +180,7 @@ def test_cancelling_a_wait_does_not_cancel_the_job(project, stalled_source):
     assert done["result"]["build"]["status"] == "built"
 
 
+@pytest.mark.slow
 def test_a_client_that_timed_out_finds_the_result_by_its_handle(project, stalled_source):
     served = StdioServerParameters(
         command=sys.executable, args=["-c", SERVER_PROGRAM], cwd=project, env=dict(os.environ)

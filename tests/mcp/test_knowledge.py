@@ -146,6 +146,7 @@ def test_a_name_of_many_kilobytes_leaves_an_answer_short():
     assert json_size(build_recommend_fields(answer, "", ())) <= MAX_ANSWER_BYTES
 
 
+@pytest.mark.slow
 def test_a_recorded_bench_is_enough_to_decide(project):
     make_broken_kernel(project, "right")
     where = {"kernel": "broken", "target": "cpu", "workload": "tiny"}

@@ -22,6 +22,7 @@ def report(project):
     return file
 
 
+@pytest.mark.slow
 def test_other_calls_are_answered_while_a_large_report_is_read(report):
     async def run():
         waits, messages = [], []

@@ -12,6 +12,7 @@ from broken_kernels import make_broken_kernel
 from client_calls import call_and_wait
 from mcp import Client, StdioServerParameters
 from processes import reset_signals
+from slow_examples import mark_slow
 
 SERVER_ARGS = ["-c", "from kernelkb_mcp.start import main; main()"]
 
@@ -166,8 +167,9 @@ BAD_LINES = {
 }
 
 
-@pytest.mark.parametrize(("line", "code"), BAD_LINES.values(), ids=BAD_LINES)
-def test_a_line_that_is_no_message_is_answered(project, line, code):
+@pytest.mark.parametrize("how", mark_slow(BAD_LINES, BAD_LINES.keys() - {"no JSON"}))
+def test_a_line_that_is_no_message_is_answered(project, how):
+    line, code = BAD_LINES[how]
     bad = line if isinstance(line, bytes) else line.encode()
     ping = b'{"jsonrpc":"2.0","id":2,"method":"ping"}'
     done = subprocess.run(

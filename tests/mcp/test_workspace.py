@@ -109,6 +109,7 @@ def test_a_pipe_device_or_folder_is_not_read_as_a_report(confined_project, kind)
     assert is_workspace_error(result, "outside" if kind == "device" else "not a regular file")
 
 
+@pytest.mark.slow
 def test_a_huge_report_is_not_read(confined_project):
     with (confined_project / "report.csv").open("wb") as file:
         file.truncate(2**40)

@@ -173,6 +173,7 @@ def test_a_users_engine_on_the_path_is_not_ours(command, installed, hostile_fold
     assert "hostile" not in outcome.stdout + outcome.stderr
 
 
+@pytest.mark.slow
 def test_installed_kb_checks_its_own_knowledge_beside_a_users_engine(installed, hostile_folder):
     outcome = run_command(installed / "kb", "check", cwd=hostile_folder)
 

@@ -167,7 +167,7 @@ def test_the_data_sheet_counts_only_as_far_as_a_copy_reaches():
 
 
 @given(metrics(), st.sampled_from([None, "h100-sxm", "l4"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_completion_keeps_measured_values_and_adds_only_finite_ones(measured, device):
     known = complete_metrics(program(), measured, device)
 
@@ -176,7 +176,7 @@ def test_completion_keeps_measured_values_and_adds_only_finite_ones(measured, de
 
 
 @given(metrics())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_completing_twice_is_completing_once(measured):
     once = complete_metrics(program(), measured, "l4")
 

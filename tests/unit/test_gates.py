@@ -113,7 +113,7 @@ def test_the_path_lists_every_question_and_answer():
 
 
 @given(metrics())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_every_walk_ends_with_something_to_do(measured):
     found = walk_gate_tree(program()["trees"]["performance-gate"], compare_metrics(measured))
 

@@ -86,6 +86,7 @@ AFTERMATH = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

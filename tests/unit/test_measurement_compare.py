@@ -210,7 +210,7 @@ def test_the_interval_covers_the_true_ratio_at_its_nominal_rate():
 TIMES = st.floats(min_value=0.1, max_value=1e4)
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(TIMES, TIMES), min_size=5, max_size=40))
 def test_the_ratio_lies_in_its_interval_and_is_one_of_medians(samples):
     found = compute_comparison(

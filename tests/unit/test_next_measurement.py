@@ -156,7 +156,7 @@ def test_nothing_open_asks_for_nothing():
 
 @pytest.mark.parametrize("target", ["cpu", "cuda"])
 @given(measured=metrics())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_every_question_is_one_that_can_be_answered(target, measured):
     about = compare_metrics(measured)
     found = diagnose(program(), about, target, Predictor(program(), about))

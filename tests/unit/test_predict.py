@@ -159,7 +159,7 @@ def test_an_interval_reaches_as_far_on_both_sides_as_the_errors_of_the_model():
 
 
 @given(st.floats(0.02, 1), st.floats(0.02, 1), st.floats(1, 3))
-@settings(max_examples=50)
+@settings(max_examples=25)
 def test_an_interval_contains_the_point_and_widens_with_the_gain(one, other, error):
     rules = RULES_OF_GIVEN_TIME
     spans = []
@@ -293,7 +293,7 @@ def test_one_fix_together_is_that_fix():
 
 
 @given(metrics(), st.sampled_from([None, "h100-sxm", "l4"]))
-@settings(max_examples=60)
+@settings(max_examples=25)
 def test_every_gain_of_a_shipped_fix_is_a_number_in_its_interval(measured, device):
     predictor = Predictor(program(), compare_metrics(measured, device))
 

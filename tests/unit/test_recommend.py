@@ -31,7 +31,7 @@ def list_matches(answer):
 
 
 @given(metrics())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @pytest.mark.parametrize("target", ["cuda", "cpu"])
 def test_every_answer_keeps_the_contract(target, measured):
     answer = recommend(program(), measured, target=target, device="h100-sxm")
@@ -61,7 +61,7 @@ def test_the_keys_are_those_of_the_contract():
 
 
 @given(metrics("cuda"))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_matches_come_before_unknown(measured):
     verdicts = [d["verdict"] for d in recommend(program(), measured)["diagnoses"]]
 
@@ -83,7 +83,7 @@ NON_MECHANISMS = {"dram-bandwidth-bound", "profiler-mismatch"}
 
 
 @given(metrics("cuda"))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_four_numbers_never_name_a_mechanism(measured):
     four = {name: value for name, value in measured.items() if name in FOUR_METRICS}
 
@@ -245,7 +245,7 @@ MEASUREMENT_OR_SIZE = {"timing-artifact", "problem-too-small", "near-roofline"}
     ),
     st.sampled_from([None, "h100-sxm", "l4", "a100-80-sxm"]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_four_numbers_name_no_mechanism_on_any_gpu(four, device):
     answer = recommend(program(), four, device=device)
 
@@ -254,7 +254,7 @@ def test_four_numbers_name_no_mechanism_on_any_gpu(four, device):
 
 
 @given(metrics(), st.sampled_from(["cpu", "cuda"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_nothing_is_advised_about_a_wrong_result(measured, target):
     answer = recommend(program(), {**measured, "correct": 0.0}, target=target, device="l4")
 
@@ -263,7 +263,7 @@ def test_nothing_is_advised_about_a_wrong_result(measured, target):
 
 
 @given(metrics(), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_nan_is_the_same_as_not_measured(measured, data):
     silent = data.draw(st.sets(st.sampled_from(sorted(program()["metrics"])))) - set(measured)
     padded = {**measured, **dict.fromkeys(silent, float("nan"))}
@@ -278,7 +278,7 @@ def test_a_nan_counter_does_not_raise_the_evidence_level():
 
 
 @given(metrics(), st.randoms(use_true_random=False))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_order_of_the_metrics_does_not_matter(measured, draw):
     names = list(measured)
     draw.shuffle(names)
@@ -305,7 +305,7 @@ EXTREMES = {name: extreme_values(row) for name, row in program()["metrics"].item
 
 
 @given(st.fixed_dictionaries({}, optional=EXTREMES), st.sampled_from(["cpu", "cuda"]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_every_answer_is_json_even_at_the_edges_of_what_can_be_measured(measured, target):
     json.dumps(recommend(program(), measured, target=target, device="l4"), allow_nan=False)
 
@@ -322,7 +322,7 @@ def test_a_distance_beyond_all_numbers_is_unknown(measured):
 
 
 @given(metrics("cuda"))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_every_confidence_is_a_share_and_that_of_the_unknown_is_none(measured):
     for diagnosis in recommend(program(), measured)["diagnoses"]:
         if diagnosis["verdict"] == "unknown":
@@ -332,7 +332,7 @@ def test_every_confidence_is_a_share_and_that_of_the_unknown_is_none(measured):
 
 
 @given(metrics("cuda"))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_nothing_is_both_advised_and_withheld(measured):
     answer = recommend(program(), measured)
     said = {d["bottleneck"] for d in answer["diagnoses"]}
@@ -348,7 +348,7 @@ def test_nothing_is_both_advised_and_withheld(measured):
 
 
 @given(metrics("cuda"))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_reason_of_a_match_was_measured(measured):
     for diagnosis in recommend(program(), measured, device="l4")["diagnoses"]:
         for reason in diagnosis["because"]:
@@ -356,7 +356,7 @@ def test_the_reason_of_a_match_was_measured(measured):
 
 
 @given(metrics("cuda"), st.sampled_from([None, "h100-sxm"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_no_falsifier_holds_before_the_change(measured, device):
     for diagnosis in recommend(program(), measured, device=device)["diagnoses"]:
         told = diagnosis["falsifier"]
@@ -365,7 +365,7 @@ def test_no_falsifier_holds_before_the_change(measured, device):
 
 
 @given(metrics("cuda"))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_promise_of_a_diagnosis_is_that_of_one_of_its_fixes(measured):
     for diagnosis in recommend(program(), measured, device="h100-sxm")["diagnoses"]:
         gains = [fix["predicted_speedup"] for fix in diagnosis["fixes"]]

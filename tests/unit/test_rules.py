@@ -36,7 +36,7 @@ GROUPS = get_args(Group)
 
 
 @given(metrics())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_program_and_graph_give_the_same_verdicts(measured):
     about = compare_metrics(measured, "h100-sxm")
 
@@ -46,7 +46,7 @@ def test_program_and_graph_give_the_same_verdicts(measured):
 
 
 @given(metrics())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_program_and_graph_end_at_the_same_leaf(measured):
     about = compare_metrics(measured)
     found = find_end_leaf(graph(), "performance-gate", about.values)
@@ -55,7 +55,7 @@ def test_program_and_graph_end_at_the_same_leaf(measured):
 
 
 @given(metrics())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_rules_and_graph_suppress_the_same_bottlenecks(measured):
     about = compare_metrics(measured)
     quiet = {
@@ -138,7 +138,7 @@ CASES = [case.metrics for b in knowledge().bottlenecks for case in b.cases]
 
 
 @given(st.sampled_from(CASES), metrics(), st.sampled_from([None, "l4", "b200"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_program_and_graph_agree_around_every_case(case, measured, device):
     about = compare_metrics({**measured, **case}, device)
 

@@ -95,13 +95,14 @@ def session_records(draw):
 
 
 @given(session_records(), st.dictionaries(SLUG, TEXT, max_size=2))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_any_session_is_read_back_as_it_was(session, gates):
     assert parse_session(format_session(session, gates), "x.md") == session
 
 
+@pytest.mark.slow
 @given(session_records())
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_a_whole_file_has_no_torn_tail(session):
     body = format_session(session).encode()
 
@@ -110,7 +111,7 @@ def test_a_whole_file_has_no_torn_tail(session):
 
 @pytest.mark.slow
 @given(session_records().filter(lambda one: one.entries), st.data())
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_an_entry_that_is_cut_anywhere_is_there_or_not(session, data):
     *before, last = session.entries
     kept = session.model_copy(update={"entries": tuple(before)})

@@ -41,7 +41,7 @@ def test_constraints_leave_what_meets_all_of_them():
     assert [rule.excluded_count for rule in found.rules] == [2, 1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(
         st.lists(st.integers(1, 9), min_size=1, max_size=4, unique=True), min_size=2, max_size=4
