@@ -286,6 +286,33 @@ def guess_shape(name: str, common: tuple[str, ...]) -> tuple[str, ...]:
     return common[:1] if _ROW_NAMES.fullmatch(bare) else common
 
 
+def mark_unknown_shapes(parameters: Sequence[Parameter], text: str, line: int) -> list[Parameter]:
+    """Return the parameters; a tensor without a shape has a candidate, and the line that uses it.
+
+    Args:
+        parameters: Of a function.
+        text: The source.
+        line: Where the function begins, from 1.
+    """
+    known = [p.shape for p in parameters if p.shape]
+    common = max(known, key=len, default=())
+    marked = []
+    for each in parameters:
+        if each.role in ("input", "output") and not each.shape:
+            shape = guess_shape(each.name, common) if each.role == "input" else common
+            each = each._replace(candidate=shape, use=_find_use(text, each.name, line))
+        marked.append(each)
+    return marked
+
+
+def _find_use(text: str, name: str, line: int) -> str:
+    """Return the first line that names a parameter, from where its function begins."""
+    for number, content in enumerate(text.splitlines(), 1):
+        if number >= line and re.search(rf"\b{re.escape(name)}\b", content):
+            return f"line {number}: {content.strip()}"
+    return ""
+
+
 def choose_template_value(kind: str, name: str) -> str:
     """Return an argument for a template parameter: float for a type, else a number by its name.
 
@@ -417,9 +444,10 @@ def _format_array(array: Parameter, draft: Draft, options: str) -> str:
     dims = [draft.fields.get(dim, dim) for dim in array.shape] or [FILL_IN_MARK]
     name, dtype = draft.fields[array.name], array.dtype or FILL_IN_MARK
     entry = f"  - {{name: {name}, shape: [{', '.join(dims)}], dtype: {dtype}{options}}}"
-    if not array.shape and array.candidate:
+    if not array.shape:
         perhaps = ", ".join(draft.fields.get(dim, dim) for dim in array.candidate)
-        entry += f"  # perhaps [{perhaps}]{'; ' if array.use else ''}{array.use}"
+        hints = [f"perhaps [{perhaps}]" if perhaps else "", array.use]
+        entry += f"  # {'; '.join(filter(None, hints))}" if any(hints) else ""
     entry += "\n"
     if array.is_certain:
         return entry

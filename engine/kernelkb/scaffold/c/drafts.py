@@ -23,10 +23,10 @@ from kernelkb.scaffold.draft import (
     draft_include,
     draft_including_files,
     format_kernel_yaml,
-    guess_shape,
     hide_module,
     list_all_inputs,
     make_start_input,
+    mark_unknown_shapes,
 )
 
 _STRINGS = ("string", "string_view", "c10::string_view")
@@ -210,8 +210,8 @@ def draft_tensor_files(request: DraftRequest) -> dict[str, str]:
         function = complete_function(function, request.text, request.headers)
         request = request._replace(function=function)
     function = _fill_strings(function, (request.text, *request.headers))
-    shaped, notes = _complete_shapes(function)
-    draft = _make_tensor_draft(request, shaped, notes)
+    shaped = mark_unknown_shapes(function.parameters, request.text, function.line)
+    draft = _make_tensor_draft(request, shaped, _list_numbers(function))
     lines = draft_include(request.include, has_main=request.summary.has_main)
     if function.style != "bound":
         lines = _draft_launcher(draft, function, shaped, lines)
@@ -269,23 +269,13 @@ def _format_missing(missing: Sequence[str]) -> str:
     return f"{text}\n"
 
 
-def _complete_shapes(function: Function) -> tuple[list[Parameter], list[str]]:
-    """Give tensors without a shape that of another one, and say so."""
-    tensors = [p for p in function.parameters if p.role in ("input", "output")]
-    known = [p for p in tensors if p.shape]
-    common = known[0].shape if known else ("rows", "cols")
-    if known and all(not p.shape for p in tensors if p not in known):
-        common = max((p.shape for p in known), key=len)
-    notes, result = [], []
-    for each in function.parameters:
-        if each.role in ("input", "output") and not each.shape:
-            shape = guess_shape(each.name, common) if each.role == "input" else common
-            notes.append(f"the shape of {each.name} was guessed: {' x '.join(shape)}")
-            each = each._replace(shape=shape)
-        if each.role == "number" and each.value not in ("", "{}"):
-            notes.append(f"{each.name} = {each.value}")
-        result.append(each)
-    return result, notes
+def _list_numbers(function: Function) -> list[str]:
+    """Return the values of the arguments that are numbers, as notes."""
+    return [
+        f"{p.name} = {p.value}"
+        for p in function.parameters
+        if p.role == "number" and p.value not in ("", "{}")
+    ]
 
 
 def _fill_strings(function: Function, texts: Sequence[str]) -> Function:

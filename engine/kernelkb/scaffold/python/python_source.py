@@ -21,7 +21,7 @@ from kernelkb.scaffold.draft import (
     SourceSummary,
     assign_field_names,
     format_kernel_yaml,
-    guess_shape,
+    mark_unknown_shapes,
 )
 from kernelkb.scaffold.python.python_functions import list_launches, read_python_function
 
@@ -396,8 +396,8 @@ PYTHON_LANGUAGES: dict[str, PythonLanguage] = {
 def draft_python_files(request: DraftRequest) -> dict[str, str]:
     """Return kernel.yaml and launch.py for a function of a Python file."""
     function, summary = request.function, request.summary
-    parameters, notes = _complete_shapes(function)
-    draft = _make_draft(request, parameters, notes)
+    parameters = mark_unknown_shapes(function.parameters, request.text, function.line)
+    draft = _make_draft(request, parameters, _list_numbers(function))
     skipped = list_skipped(request.text, summary)
     return {
         "kernel.yaml": format_kernel_yaml(draft),
@@ -432,20 +432,11 @@ def _make_draft(request: DraftRequest, parameters: Sequence[Parameter], notes: l
     )
 
 
-def _complete_shapes(function: Function) -> tuple[list[Parameter], list[str]]:
-    """Give tensors without a shape that of the largest known one, and say so."""
-    known = [p.shape for p in function.parameters if p.shape]
-    common = max(known, key=len, default=("rows", "cols"))
-    notes, result = [], []
-    for each in function.parameters:
-        if each.role in ("input", "output") and not each.shape:
-            shape = guess_shape(each.name, common) if each.role == "input" else common
-            notes.append(f"the shape of {each.name} was guessed: {' x '.join(shape)}")
-            each = each._replace(shape=shape)
-        if each.role == "number":
-            notes.append(f"{each.name} = {each.value or 'not known'}")
-        result.append(each)
-    return result, notes
+def _list_numbers(function: Function) -> list[str]:
+    """Return the values of the arguments that are numbers, as notes."""
+    return [
+        f"{p.name} = {p.value or 'not known'}" for p in function.parameters if p.role == "number"
+    ]
 
 
 def list_skipped(text: str, summary: SourceSummary) -> list[str]:
