@@ -56,18 +56,54 @@ def test_a_dim3_may_be_set_after_its_declaration():
 @pytest.mark.parametrize(
     ("host", "statement"),
     [
-        ("cudaDeviceProp p; int blocks = 4 * p.multiProcessorCount;", "int blocks = 4 * 132;"),
-        ("int blocks; cudaDeviceGetAttribute(&blocks, a, 0);", "const int blocks = (n + 256 - 1)"),
-        ("int blocks = atoi(argv[1]);", "const int blocks = (n + 256 - 1) / 256;"),
+        (
+            "int blocks; cudaDeviceGetAttribute(&blocks, a, 0);",
+            "const int blocks = FILL_IN;  // int blocks;",
+        ),
+        (
+            "int blocks = atoi(argv[1]);",
+            "const int blocks = FILL_IN;  // int blocks = atoi(argv[1]);",
+        ),
     ],
 )
-def test_a_number_that_only_the_program_knows_gets_a_default_and_a_note(host, statement):
+def test_a_number_that_only_the_program_knows_is_asked_for_beside_its_line(host, statement):
     plan = plan_kernel(
         LINE + f"int main() {{ int n = 64; float *x, *y; {host} walk<<<blocks, 256>>>(x, y, n); }}"
     )
 
-    assert any(one.startswith(statement) for one in plan.statements)
+    assert statement in plan.statements
+
+
+def test_a_property_of_the_device_is_that_of_an_h100_with_a_note():
+    plan = plan_kernel(
+        LINE + "int main() { int n = 64; float *x, *y; cudaDeviceProp p;"
+        " int blocks = 4 * p.multiProcessorCount; walk<<<blocks, 256>>>(x, y, n); }"
+    )
+
+    assert "int blocks = 4 * 132;" in plan.statements
     assert any("was chosen by kb init" in note for note in plan.notes)
+
+
+def test_a_number_of_a_template_that_no_text_shows_is_asked_for():
+    plan = plan_kernel(
+        "template <typename T, int TILE> __global__ void tile(const T* x, T* y, int n) {"
+        " int i = blockIdx.x * TILE + threadIdx.x; if (i < n) y[i] = x[i]; }"
+    )
+
+    assert plan.template == ("float", "FILL_IN")
+
+
+def test_an_integer_that_is_no_size_is_asked_for_with_its_line_and_a_float_is_not():
+    plan = plan_kernel(
+        "__global__ void skip(const float* x, float* y, float alpha, int first_axis, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "  if (i < n) y[i] = alpha * x[i] + first_axis; }"
+    )
+    alpha, axis = plan.function.parameters[2:4]
+
+    assert alpha.value == "2.0f"
+    assert (axis.role, axis.value) == ("number", "FILL_IN")
+    assert axis.use == "line 3: y[i] = alpha * x[i] + first_axis;"
 
 
 def test_a_launch_in_a_file_that_includes_the_kernel_is_used_with_its_constants():
@@ -205,7 +241,7 @@ def test_what_one_kernel_writes_and_the_next_one_reads_stays_an_output():
     parameters = plan_kernel(text).function.parameters
 
     assert [p.role for p in parameters] == ["input", "output", "output", "size", "number"]
-    assert (parameters[1].is_read, parameters[4].value) == (False, "256")
+    assert (parameters[1].is_read, parameters[4].value) == (False, "FILL_IN")
 
 
 def test_a_parameter_that_the_kernel_calls_gets_a_function_object(project):

@@ -250,3 +250,32 @@ def test_a_shape_that_the_text_does_not_show_is_asked_for_with_a_candidate_and_i
     assert "{name: x, shape: [FILL_IN], dtype: float32, fill: normal}" in mark
     assert "# perhaps [rows, cols]; line 4: y[row * cols + col] = x[place(row, col)];" in mark
     assert "name: y, shape: [rows, cols]" in (project / "kernels/mix/kernel.yaml").read_text()
+
+
+def test_a_tensor_without_a_shape_in_the_text_is_asked_for_beside_its_line(project):
+    (project / "norm.py").write_text(
+        "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
+        "def _norm(x, w, y, n, BLOCK: tl.constexpr):\n    pass\n\n\n"
+        "def norm(x: torch.Tensor, w: torch.Tensor):\n    m, n = x.shape\n"
+        "    y = torch.empty_like(x)\n"
+        "    _norm[(m,)](x, w, y, n, BLOCK=1024)\n    return y\n"
+    )
+    result = init_project("norm.py", kernel="norm")
+
+    (mark,) = result.to_fill
+    assert "name: w, shape: [FILL_IN]" in mark
+    assert mark.endswith("# perhaps [n]; line 10: def norm(x: torch.Tensor, w: torch.Tensor):")
+
+
+def test_an_option_of_a_tensor_function_is_asked_for_beside_its_line(project):
+    (project / "pool.cpp").write_text(
+        "#include <torch/extension.h>\n"
+        "at::Tensor pool(at::Tensor x, int64_t width, double eps) {\n"
+        "  auto m = x.size(0), n = x.size(1);\n  return x.unfold(1, width, 1).sum(-1) + eps;\n}\n"
+    )
+    result = init_project("pool.cpp", kernel="pool", target="cpu")
+    launcher = (project / "kernels/pool/launch.cpp").read_text()
+
+    assert "// width is not known, line 2: at::Tensor pool(" in launcher
+    assert "pool(x, FILL_IN, 1e-5)" in launcher
+    assert any("launch.cpp" in mark for mark in result.to_fill)

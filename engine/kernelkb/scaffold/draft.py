@@ -23,25 +23,17 @@ _ROLE_ORDER = ("input", "output", "size", "stream")
 
 _NUMBERS = (
     (r"(?:\w*_)?eps(?:ilon)?\w*", "1e-5"),
-    (r"(?:\w*_)?(?:p|drop\w*|dropout\w*|beta|offset|start\w*|begin|flag|seed|shift|bias)", "0"),
-    (r"(?:\w*_)?(?:dim|axis)", "-1"),
+    (r"(?:\w*_)?(?:p|drop\w*|dropout\w*|beta|offset|start\w*|begin|shift|bias)", "0"),
     (r"(?:\w*_)?(?:alpha|a|scale|scaling|factor)", "2"),
 )
-_INTEGERS = (
-    (r"\w*(?:threads?|tpb|bdim)\w*", "256"),
-    (r"\w*(?:block|group)_?size\w*", "128"),
-    (r"warp_?size", "32"),
-    (r"\w*(?:mode|flag|type|kind|offset|start\w*|begin|device\w*|rank|axis)", "0"),
-    (r"\w*(?:kernel_?num|version|iters?|iterations|steps?|repeats?|nreps?|stride\w*|pad\w*)", "1"),
+"""Floating-point arguments, on which no subscript depends, by their names."""
+_OPTION = re.compile(
+    r"\w*(?:threads?|tpb|bdim)\w*|\w*(?:block|group)_?size\w*|warp_?size"
+    r"|\w*(?:mode|flag|type|kind|offset|start\w*|begin|device\w*|rank|axis)"
+    r"|\w*(?:kernel_?num|version|iters?|iterations|steps?|repeats?|nreps?|stride\w*|pad\w*)"
 )
-"""Integers that are options of a call, by their names."""
+"""Names of integers that are options of a call, and no sizes."""
 _FLOATS = ("float", "double", "half", "__half", "T", "scalar_t", "__nv_bfloat16")
-_TEMPLATE_NUMBERS = (
-    (r"\w*(?:block|threads|nthr|bdim)\w*|nt", "256"),
-    (r"\w*(?:warp)\w*", "32"),
-    (r"\w*(?:tile|dim|head)\w*", "32"),
-    (r"\w*(?:vec|ilp|unroll|items|pack)\w*", "4"),
-)
 AXIS_SIZES = {
     **dict.fromkeys(("batch", "batch_size", "bs", "b"), 8),
     **dict.fromkeys(("heads", "num_heads", "n_heads", "nheads", "nh", "h", "n_head"), 16),
@@ -54,17 +46,6 @@ AXIS_SIZES = {
 
 FUNCTOR = "kb_function"
 """Type that a launcher defines for a parameter that the kernel calls."""
-_HOST_NUMBERS = (
-    (r"\w*(?:num_?sms?|sm_?count|multi_?proc\w*|sms)", "132"),
-    (r"\w*(?:dev|device|gpu)(?:_?id)?", "0"),
-    (r"\w*(?:smem|shmem|shared|bytes)\w*", "49152"),
-    (r"warp_?size", "32"),
-    (r"\w*warps\w*", "8"),
-)
-"""Integers of a host function that a launch depends on, by their names."""
-_THREADS_NAME = re.compile(r"\w*(?:threads?|block_?(?:size|dim|len|x)|bdim|tpb|nthr|cta)\w*|block")
-_BLOCKS_NAME = re.compile(r"\w*(?:grid|blocks|bpg|ctas)\w*")
-
 _RESERVED_NAMES = frozenset({*keyword.kwlist, "yes", "no", "on", "off", "true", "false", "null"})
 _VECTOR_NAMES = ("w", "weight", "b", "bias", "gamma", "beta", "g", "scale", "scales")
 _ROW_NAMES = re.compile(
@@ -236,28 +217,17 @@ class Draft(NamedTuple):
     """What was assumed, one sentence each."""
 
 
-def choose_host_value(name: str, axes: Sequence[str], threads: str) -> str:
-    """Return a C expression for an integer of a host function that a launch depends on."""
-    bare = name.lower()
-    for pattern, value in _HOST_NUMBERS:
-        if re.fullmatch(pattern, bare):
-            return value
-    blocks = f"({axes[0]} + {threads} - 1) / {threads}" if axes else "132"
-    if _BLOCKS_NAME.fullmatch(bare):
-        return blocks
-    if _THREADS_NAME.fullmatch(bare):
-        return threads
-    return axes[0] if axes else "1"
-
-
-def find_option(name: str) -> str:
-    """Return the value of an integer that is an option by its name; empty for another."""
-    bare = name.lower()
-    return next((v for pattern, v in _INTEGERS if re.fullmatch(pattern, bare)), "")
+def is_option(name: str) -> bool:
+    """Return whether an integer is an option of a call by its name, and no size of an array."""
+    return _OPTION.fullmatch(name.lower()) is not None
 
 
 def choose_number(parameter: Parameter) -> str:
-    """Return a C expression for a scalar parameter; empty for a type of the file's own."""
+    """Return a C expression for a scalar parameter; empty for a type of the file's own.
+
+    A number that is no integer gets one by its name: any is right. What is read and written may
+    depend on an integer, so that a person has to fill it in.
+    """
     kind = parameter.type
     if kind == FUNCTOR:
         return "{}"
@@ -266,16 +236,12 @@ def choose_number(parameter: Parameter) -> str:
     vector = re.fullmatch(r"(?:float|double|u?int|half)([234])", kind)
     if vector:
         return f"{{{', '.join(['1'] * int(vector[1]))}}}"
-    is_float = kind in _FLOATS or kind.endswith("float")
-    if not is_float and not re.fullmatch(r"[\w ]*(?:int|long|short|size_t|char|int\d+_t)", kind):
-        return "" if kind else "1"
-    name = parameter.name.lower()
-    value = next((v for pattern, v in _NUMBERS if re.fullmatch(pattern, name)), "1")
-    if is_float:
+    if kind in _FLOATS or kind.endswith("float"):
+        name = parameter.name.lower()
+        value = next((v for pattern, v in _NUMBERS if re.fullmatch(pattern, name)), "1")
         return value if kind == "double" else f"{float(value)}f"
-    if value in ("0", "-1"):
-        return value
-    return find_option(name) or "1"
+    is_integer = re.fullmatch(r"[\w ]*(?:int|long|short|size_t|char|int\d+_t)", kind)
+    return FILL_IN_MARK if is_integer or not kind else ""
 
 
 def guess_shape(name: str, common: tuple[str, ...]) -> tuple[str, ...]:
@@ -286,8 +252,10 @@ def guess_shape(name: str, common: tuple[str, ...]) -> tuple[str, ...]:
     return common[:1] if _ROW_NAMES.fullmatch(bare) else common
 
 
-def mark_unknown_shapes(parameters: Sequence[Parameter], text: str, line: int) -> list[Parameter]:
-    """Return the parameters; a tensor without a shape has a candidate, and the line that uses it.
+def mark_unknown(parameters: Sequence[Parameter], text: str, line: int) -> list[Parameter]:
+    """Return the parameters; one without a shape or value has the line that uses it.
+
+    A tensor without a shape has a candidate, too.
 
     Args:
         parameters: Of a function.
@@ -301,6 +269,8 @@ def mark_unknown_shapes(parameters: Sequence[Parameter], text: str, line: int) -
         if each.role in ("input", "output") and not each.shape:
             shape = guess_shape(each.name, common) if each.role == "input" else common
             each = each._replace(candidate=shape, use=_find_use(text, each.name, line))
+        elif each.role == "number" and each.value in ("", FILL_IN_MARK):
+            each = each._replace(value=FILL_IN_MARK, use=_find_use(text, each.name, line))
         marked.append(each)
     return marked
 
@@ -313,19 +283,15 @@ def _find_use(text: str, name: str, line: int) -> str:
     return ""
 
 
-def choose_template_value(kind: str, name: str) -> str:
-    """Return an argument for a template parameter: float for a type, else a number by its name.
+def choose_template_value(kind: str) -> str:
+    """Return an argument for a template parameter: float or false; a number has to be filled in.
 
     Args:
         kind: ``typename``, ``class`` or the type of the number.
-        name: The parameter's name.
     """
     if kind.startswith(("typename", "class")):
         return "float"
-    if kind == "bool":
-        return "false"
-    lowered = name.lower()
-    return next((v for pattern, v in _TEMPLATE_NUMBERS if re.fullmatch(pattern, lowered)), "1")
+    return "false" if kind == "bool" else FILL_IN_MARK
 
 
 def to_field_name(text: str) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.c.array_shapes import ROWS, fill_arrays, list_parts
 from kernelkb.scaffold.c.c_functions import SourceFacts, find_dtype, is_size_type
 from kernelkb.scaffold.c.launch_values import LaunchContext, collect_configuration, find_local_value
@@ -23,7 +24,7 @@ from kernelkb.scaffold.draft import (
     Parameter,
     choose_number,
     choose_template_value,
-    find_option,
+    is_option,
 )
 
 _MOST_AXES = 6
@@ -73,6 +74,11 @@ def plan_call(function: Function, facts: SourceFacts) -> CallPlan:
     if not axes and not shaped:
         axes = _add_axis(own)
     function = _fill_unknown_shapes(function, own, axes, facts)
+    marked = [
+        p._replace(use=_find_use(p.name, own)) if p.value == FILL_IN_MARK else p
+        for p in function.parameters
+    ]
+    function = function._replace(parameters=tuple(marked))
     statements: list[str] = []
     configuration: list[str] = []
     if function.is_kernel:
@@ -160,7 +166,7 @@ def _plan_launch(
         known |= name_host_template(site, types)
         known |= facts.outer_constants if site.is_of_caller else {}
         constants = {**facts.constants, **{each.name: "" for each in facts.declarations}}
-        context = LaunchContext(known, constants, axes, threads)
+        context = LaunchContext(known, constants)
         found = collect_configuration(site, context, notes)
         if found is not None:
             return found
@@ -194,7 +200,7 @@ _LEADING_NAME = re.compile(r"(?:ld|\w*stride|\w*pitch|\w*step)(?:_?\w)?", re.IGN
 def fill_numbers(
     function: Function, site: LaunchSite | None, facts: SourceFacts, notes: list[str]
 ) -> Function:
-    """Give each number the launch's literal or constant, or a default.
+    """Give each number the launch's literal or constant, a default, or a mark.
 
     Args:
         function: What is called.
@@ -207,8 +213,10 @@ def fill_numbers(
         if each.role == "number" and not each.value:
             given = site.arguments[index] if site and index < len(site.arguments) else ""
             value = _find_given(given, site, facts)
-            if not value and (value := choose_number(each) or _choose_enumerator(each, facts)):
-                notes.append(f"{each.name} = {value} was chosen by kb init")
+            if not value:
+                value = choose_number(each) or _choose_enumerator(each, facts)
+                if value not in ("", FILL_IN_MARK):
+                    notes.append(f"{each.name} = {value} was chosen by kb init")
             each = each._replace(value=value)
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
@@ -230,22 +238,25 @@ def fix_unused_sizes(
 ) -> Function:
     """Turn integers that are the size of no array into numbers.
 
-    A leading dimension becomes the innermost axis, the end of a loop the first, others 1. Where
-    arrays have no known shape, only those that are options by their names: others may be its sizes.
+    A leading dimension becomes the innermost axis, the end of a loop the first; others have to be
+    filled in. Where arrays have no known shape, only those that are options by their names: others
+    may be its sizes.
     """
     axes = [p.name for p in function.parameters if p.role == "size" and p.name in shaped]
     arrays = [p for p in function.parameters if p.role in ("input", "output")]
     is_whole = bool(axes) and all(p.shape for p in arrays)
     parameters = []
     for each in function.parameters:
-        option = find_option(each.name) or ("1" if _LEADING_NAME.fullmatch(each.name) else "")
-        if each.role == "size" and each.name not in shaped and (option or is_whole):
-            value = choose_number(each) or "1"
-            if _LEADING_NAME.fullmatch(each.name):
-                value = axes[-1] if len(axes) > 1 else "1"
-            elif value == "1" and len(axes) == 1 and _is_loop_end(each.name, own):
+        is_leading = _LEADING_NAME.fullmatch(each.name)
+        known = is_whole or is_leading or is_option(each.name)
+        if each.role == "size" and each.name not in shaped and known:
+            value = FILL_IN_MARK
+            if is_leading and len(axes) > 1:
+                value = axes[-1]
+            elif len(axes) == 1 and not is_option(each.name) and _is_loop_end(each.name, own):
                 value = axes[0]
-            notes.append(f"{each.name} = {value} was chosen by kb init: no array has this size")
+            if value != FILL_IN_MARK:
+                notes.append(f"{each.name} = {value} was chosen by kb init: no array has this size")
             each = each._replace(role="number", value=value)
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
@@ -332,7 +343,7 @@ def _choose_value(parameter: TemplateParameter, own: Declaration, facts: SourceF
     is_own_kind = kind.isidentifier() and not is_size_type(kind)
     if is_own_kind and kind not in ("typename", "class", "bool", "auto"):
         return f"static_cast<{kind}>(0)"  # an enumeration
-    return choose_template_value(parameter.type, parameter.name)
+    return choose_template_value(parameter.type)
 
 
 def _is_called(name: str, own: Declaration) -> bool:
@@ -358,7 +369,7 @@ def name_host_template(site: LaunchSite, types: Sequence[str]) -> dict[str, str]
     """Map the template parameters of the host function to the values chosen for them."""
     passed = dict(zip(site.template, types, strict=False))
     return {
-        each.name: passed.get(each.name, choose_template_value(each.type, each.name))
+        each.name: passed.get(each.name, choose_template_value(each.type))
         for each in site.host.template
     }
 

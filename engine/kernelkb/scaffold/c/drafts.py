@@ -26,7 +26,7 @@ from kernelkb.scaffold.draft import (
     hide_module,
     list_all_inputs,
     make_start_input,
-    mark_unknown_shapes,
+    mark_unknown,
 )
 
 _STRINGS = ("string", "string_view", "c10::string_view")
@@ -160,7 +160,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{ module.def("kb_{draft.name}", &
 
 def _draft_numbers(function: Function) -> str:
     lines = [
-        f"  const {p.type or 'int'} {p.name} = {p.value or FILL_IN_MARK};\n"
+        f"  const {p.type or 'int'} {p.name} = {p.value or FILL_IN_MARK};"
+        f"{f'  // {p.use}' if p.use else ''}\n"
         for p in function.parameters
         if p.role == "number" and (p.value != "" or not p.type.endswith("Params"))
     ]
@@ -210,7 +211,7 @@ def draft_tensor_files(request: DraftRequest) -> dict[str, str]:
         function = complete_function(function, request.text, request.headers)
         request = request._replace(function=function)
     function = _fill_strings(function, (request.text, *request.headers))
-    shaped = mark_unknown_shapes(function.parameters, request.text, function.line)
+    shaped = mark_unknown(function.parameters, request.text, function.line)
     draft = _make_tensor_draft(request, shaped, _list_numbers(function))
     lines = draft_include(request.include, has_main=request.summary.has_main)
     if function.style != "bound":
@@ -274,7 +275,7 @@ def _list_numbers(function: Function) -> list[str]:
     return [
         f"{p.name} = {p.value}"
         for p in function.parameters
-        if p.role == "number" and p.value not in ("", "{}")
+        if p.role == "number" and p.value not in (FILL_IN_MARK, "{}")
     ]
 
 
@@ -312,15 +313,18 @@ def _draft_launcher(
     call = (
         f"{'return ' if draft.variant.returns else ''}{function.scope}{function.name}({arguments});"
     )
+    hints = "".join(
+        f"// {p.name} is not known, {p.use}\n" for p in parameters if p.value == FILL_IN_MARK
+    )
     head = "tvm/ffi/tvm_ffi.h" if is_ffi else "torch/csrc/utils/pybind.h"
     if is_ffi:  # a lambda would be in decltype, which C++17 does not take
         called = f"static void kb_call({', '.join(declared)}) {{ {call} }}\n"
         module = f"TVM_FFI_DLL_EXPORT_TYPED_FUNC(kb_{draft.name}, kb_call);\n"
-        return f"#include <{head}>\n{include}\n{called}{module}"
+        return f"{hints}#include <{head}>\n{include}\n{called}{module}"
     lambda_ = f"[]({', '.join(declared)}) {{ {call} }}"
     return f"""\
 // Exports {function.name} with the arguments of kernel.yaml, and constants for the others.
-#include <{head}>
+{hints}#include <{head}>
 
 {hide_module(include)}
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.c.c_functions import find_dtype
 from kernelkb.scaffold.c.syntax import Declaration, LaunchSite, get_text, iter_nodes
-from kernelkb.scaffold.draft import choose_host_value
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -60,8 +60,7 @@ class _Host(NamedTuple):
     """Type of each parameter and local variable."""
     known: Mapping[str, str]
     constants: Mapping[str, str]
-    axes: Sequence[str]
-    threads: str
+    name: str
     is_of_caller: bool
     notes: list[str]
 
@@ -73,9 +72,6 @@ class LaunchContext(NamedTuple):
     """Expressions of the launcher, such as ``{"N": "n"}``."""
     constants: Mapping[str, str]
     """Macros, global constants and functions of the file, which stay as they are."""
-    axes: Sequence[str]
-    threads: str
-    """Threads per block, where the text does not say."""
 
 
 def collect_configuration(
@@ -96,8 +92,7 @@ def collect_configuration(
         _collect_kinds(site.host),
         context.known,
         context.constants,
-        context.axes,
-        context.threads,
+        site.host.name,
         site.is_of_caller,
         [],
     )
@@ -143,7 +138,7 @@ def _is_of_header(word: str, text: str) -> bool:
 
 
 def _collect_local(word: str, host: _Host, statements: dict[str, str], depth: int) -> bool:
-    """Add what sets a local variable, else a default for an integer."""
+    """Add what sets a local variable, else a mark for an integer, with what the source says."""
     needed = _replace_properties(host.locals.get(word, ""), host)
     is_set = "=" in needed or "(" in needed or host.kinds[word] == "dim3"
     is_plain = is_set and not any(mark in needed for mark in _HOST_ONLY)
@@ -156,9 +151,8 @@ def _collect_local(word: str, host: _Host, statements: dict[str, str], depth: in
             return True
     if not _INTEGER.match(host.kinds[word]):
         return False
-    value = choose_host_value(word, host.axes, host.threads)
-    host.notes.append(f"{word} = {value} was chosen by kb init, for the grid and the block")
-    statements[word] = f"const int {word} = {value};"
+    shown = " ".join(needed.split()) or f"a parameter of {host.name}"
+    statements[word] = f"const int {word} = {FILL_IN_MARK};  // {shown}"
     return True
 
 

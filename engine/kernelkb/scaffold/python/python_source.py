@@ -21,7 +21,7 @@ from kernelkb.scaffold.draft import (
     SourceSummary,
     assign_field_names,
     format_kernel_yaml,
-    mark_unknown_shapes,
+    mark_unknown,
 )
 from kernelkb.scaffold.python.python_functions import list_launches, read_python_function
 
@@ -396,7 +396,7 @@ PYTHON_LANGUAGES: dict[str, PythonLanguage] = {
 def draft_python_files(request: DraftRequest) -> dict[str, str]:
     """Return kernel.yaml and launch.py for a function of a Python file."""
     function, summary = request.function, request.summary
-    parameters = mark_unknown_shapes(function.parameters, request.text, function.line)
+    parameters = mark_unknown(function.parameters, request.text, function.line)
     draft = _make_draft(request, parameters, _list_numbers(function))
     skipped = list_skipped(request.text, summary)
     return {
@@ -434,9 +434,7 @@ def _make_draft(request: DraftRequest, parameters: Sequence[Parameter], notes: l
 
 def _list_numbers(function: Function) -> list[str]:
     """Return the values of the arguments that are numbers, as notes."""
-    return [
-        f"{p.name} = {p.value or 'not known'}" for p in function.parameters if p.role == "number"
-    ]
+    return [f"{p.name} = {p.value}" for p in function.parameters if p.role == "number" and p.value]
 
 
 def list_skipped(text: str, summary: SourceSummary) -> list[str]:
