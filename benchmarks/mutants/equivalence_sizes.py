@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernelkb.loading.kernels import KernelFolder
-from kernelkb.measure.check.hidden_cases import follows_pattern
+from kernelkb.measure.check.check import follows_pattern
 from kernelkb.measure.job_specs import format_sizes, make_case_spec
 from kernelkb.measure.worker.shared.messages.specs import CaseSpec
 

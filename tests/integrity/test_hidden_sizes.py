@@ -7,7 +7,7 @@ from attacks import write_attack
 
 from kernelkb.actions.kernels.measure_variant import check_variant
 from kernelkb.loading.kernels import load_kernel, load_kernel_folder
-from kernelkb.measure.check.hidden_cases import draw_sizes, make_hidden_size_cases
+from kernelkb.measure.check.check import draw_sizes, make_hidden_size_cases
 from kernelkb.measure.job_specs import make_case_spec
 
 HONEST_BODY = "  honest(x, y, rows, cols);\n"

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("torch")
 
 from kernelkb.loading.kernels import load_kernel_folder
-from kernelkb.measure.check.hidden_cases import make_hidden_size_cases
+from kernelkb.measure.check.check import make_hidden_size_cases
 from kernelkb.measure.job_specs import make_case_spec
 from kernelkb.measure.worker.judge.hidden_checks import takes_all_integers
 

@@ -24,12 +24,16 @@ def observe_torch_calls(operation: OperationName, recorder: Recorder) -> None:
         _DispatchMode(operation, recorder).__enter__()
 
 
-class _FunctionMode(TorchFunctionMode):  # type: ignore[misc]  # torch has no types for it
-    """Sees ``torch.softmax`` and ``torch.Tensor.softmax``, as the program calls them."""
+class _Observed:
+    """Which operation is asked for, and who records its calls: first base of a mode of torch."""
 
     def __init__(self, operation: OperationName, recorder: Recorder) -> None:
         super().__init__()
         self._operation, self._recorder = operation, recorder
+
+
+class _FunctionMode(_Observed, TorchFunctionMode):  # type: ignore[misc]  # torch has no types for it
+    """Sees ``torch.softmax`` and ``torch.Tensor.softmax``, as the program calls them."""
 
     def __torch_function__(
         self,
@@ -58,12 +62,8 @@ def _find_path(func: Any) -> str:
     return resolve_name(func) or ""
 
 
-class _DispatchMode(TorchDispatchMode):  # type: ignore[misc]  # torch has no types for it
+class _DispatchMode(_Observed, TorchDispatchMode):  # type: ignore[misc]  # torch has no types for it
     """Sees the operations that run in the end, such as ``aten::_softmax`` and ``mylib::my_op``."""
-
-    def __init__(self, operation: OperationName, recorder: Recorder) -> None:
-        super().__init__()
-        self._operation, self._recorder = operation, recorder
 
     def __torch_dispatch__(
         self,
