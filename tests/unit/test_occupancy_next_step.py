@@ -5,14 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from launches import A100, ARCHITECTURES, H100, L4, LIMITS, launches
 
-from kernelkb.device_math.next_step import (
+from kernelkb.device_math.occupancy import (
+    Launch,
     better_block_size,
+    occupancy,
     one_more_block,
+    register_cap,
     register_steps,
+    registers_for_blocks,
     spare_registers,
     spare_shared_bytes,
 )
-from kernelkb.device_math.occupancy import Launch, occupancy, register_cap, registers_for_blocks
 
 STEPS_64 = {
     128: "32:16 40:12 48:10 56:9 64:8 72:7 80:6 96:5 128:4 168:3 255:2",

@@ -173,7 +173,7 @@ def describe_next_step(
     launch = _build_launch(known)
     if device is None or launch is None or not _is_shared_memory_known(known):
         return None
-    from kernelkb.device_math.next_step import one_more_block
+    from kernelkb.device_math.occupancy import one_more_block
 
     step = one_more_block(
         build_limits(rules["hardware"], _compute_capability(rules, device)), launch

@@ -9,23 +9,21 @@ from collections.abc import Callable, Iterable, Mapping
 from kernelkb.model.answers.static_facts import KernelFacts, StaticFact, StaticKind, StaticPlace
 from kernelkb.model.entries.fix import CodeCount
 from kernelkb.sass.function import Instruction, SassFunction
-from kernelkb.sass.static_arithmetic import (
+from kernelkb.sass.static_chains import find_chains, find_dependent_loads
+from kernelkb.sass.static_dataflow import Code, find_place, make_fact, survey_function
+from kernelkb.sass.static_instructions import (
+    GROUP_MATRIX,
     find_doubles,
     find_exact_functions,
     find_integer_divisions,
+    find_local,
     find_matrix_products,
+    find_neighbours,
     find_serialised_groups,
     find_shares,
+    find_tile_reuse,
     find_uncontracted,
     find_unrolling,
-)
-from kernelkb.sass.static_chains import find_chains, find_dependent_loads
-from kernelkb.sass.static_dataflow import Code, find_place, make_fact, survey_function
-from kernelkb.sass.static_memory import (
-    GROUP_MATRIX,
-    find_local,
-    find_neighbours,
-    find_tile_reuse,
     find_widths,
 )
 

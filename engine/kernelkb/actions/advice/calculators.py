@@ -17,22 +17,20 @@ from kernelkb.decide.symptoms import (
     find_first_error,
     find_symptoms,
 )
-from kernelkb.device_math.next_step import (
-    LaunchStep,
-    better_block_size,
-    one_more_block,
-    register_steps,
-    spare_registers,
-    spare_shared_bytes,
-)
 from kernelkb.device_math.occupancy import (
     Launch,
+    LaunchStep,
     Limits,
     Occupancy,
+    better_block_size,
     largest_shared_bytes,
     occupancy,
+    one_more_block,
     register_cap,
+    register_steps,
     registers_for_blocks,
+    spare_registers,
+    spare_shared_bytes,
     waves,
 )
 from kernelkb.device_math.parse_size import (
