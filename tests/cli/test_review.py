@@ -535,19 +535,6 @@ def test_a_preview_is_printed_as_json(review_project, capsys):
     assert preview["file"] == f"knowledge/reviews/{SESSION}.yaml"
 
 
-@pytest.mark.parametrize(
-    ("words", "cure"),
-    [
-        (["submit", SESSION], "kb session review SESSION writes knowledge/reviews/SESSION.yaml"),
-        (["accept", SESSION, "--reviewer", "Ada"], "commit knowledge/reviews/SESSION.yaml"),
-        (["accept", "--undo"], "delete it to undo"),
-    ],
-)
-def test_a_removed_verb_names_its_replacement(review_project, capsys, words, cure):
-    assert main(["session", *words]) == 2
-    assert cure in capsys.readouterr().err
-
-
 def test_a_review_file_of_the_earlier_release_applies(review_project, capsys):
     review_path(review_project).write_text(
         f"session: {SESSION}\nreviewer: Ada\ndate: '2026-11-22'\nverdicts:\n"

@@ -27,7 +27,7 @@ def test_a_database_of_the_first_revision_opens_and_keeps_its_records(address, t
     with open_store(tmp_path, address) as store:
         store.add([one])
     engine = create_engine(resolve_url(tmp_path, address))
-    with engine.begin() as connection:  # revision 0002 changed no table
+    with engine.begin() as connection:
         for table in ("attempt", "attempt_event", "source_file"):  # of revision 0003
             connection.execute(text(f"DROP TABLE {table}"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))

@@ -18,13 +18,6 @@ class Verb(NamedTuple):
     run: Callable[[Namespace], int]
 
 
-_REMOVED_VERBS = {
-    "submit": "kb session review SESSION writes knowledge/reviews/SESSION.yaml to fill in",
-    "accept": "commit knowledge/reviews/SESSION.yaml to accept a review, delete it to undo one",
-}
-"""Verbs of earlier releases and what replaces them; to be removed after one release."""
-
-
 def add_session_arguments(parser: ArgumentParser) -> None:
     """Add a parser for each verb."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
@@ -32,9 +25,6 @@ def add_session_arguments(parser: ArgumentParser) -> None:
         of_verb = verbs.add_parser(name, help=verb.summary)
         verb.add_arguments(of_verb)
         add_json_argument(of_verb)
-    for name in _REMOVED_VERBS:  # without help, so not listed; no prefix, so any option is read
-        removed = verbs.add_parser(name, prefix_chars="\0", add_help=False)
-        removed.add_argument("ignored", nargs="*")
 
 
 def run_session(options: Namespace) -> int:
@@ -44,10 +34,6 @@ def run_session(options: Namespace) -> int:
     kb session log --goal "faster softmax" --went-wrong "guessed twice" --went-right "profiled"
     kb session close --went-right "profiled before changing anything" --cost-usd 12
     """
-    if options.verb in _REMOVED_VERBS:
-        from kernelkb.errors import KbError
-
-        raise KbError(f"kb session {options.verb} was removed; {_REMOVED_VERBS[options.verb]}")
     return VERBS[options.verb].run(options)
 
 

@@ -176,7 +176,7 @@ _MAX_CHECKED_BYTES = 32 * 2**20
 REVISION = "0003"
 """The newest revision. A database at this revision does not load alembic, which takes 0.1 s."""
 _LOCK_KEY = 7113_0001
-_OLDER_REVISIONS = frozenset({"0001", "0002"})
+_OLDER_REVISIONS = frozenset({"0001"})
 """Earlier revisions that can be upgraded to this one."""
 
 
