@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+ENGINE = ROOT / "engine"
 MAX_MODULE_LINES = 600
 MAX_FUNCTION_LINES = 40
 
@@ -47,3 +48,40 @@ def test_no_folder_has_more_than_20_files():
     counts = Counter(str(path.parent.relative_to(ROOT)) for path in list_modules())
 
     assert {folder: n for folder, n in counts.items() if n > MAX_FILES} == {}
+
+
+def list_importers():
+    """The modules of both packages, each with the files that import it, wherever in the file."""
+    names = {}
+    for path in list_modules():
+        package = ROOT / path.relative_to(ROOT).parts[0]
+        names[".".join(path.relative_to(package).with_suffix("").parts)] = path
+    importers = {name: set() for name in names}
+    for path in [*list_modules(), *(ROOT / "benchmarks").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                used = {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                used = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            else:
+                continue
+            for name in used & importers.keys():
+                importers[name].add(path)
+    return {names[name]: found for name, found in importers.items()}
+
+
+def is_named_above(path):
+    """Whether the README of its folder, or of one above it, names a module."""
+    above = [folder / "README.md" for folder in path.parents if ROOT in folder.parents]
+    return any(f"{path.name}`" in file.read_text("utf-8") for file in above if file.exists())
+
+
+def test_a_module_that_one_other_imports_is_named_in_a_readme():
+    """It is an idea of its own, which a reader looks for; else it belongs into its importer."""
+    alone = [
+        path
+        for path, importers in list_importers().items()
+        if len(importers) == 1 and path.name != "__init__.py" and ENGINE in path.parents
+    ]
+
+    assert [str(path.relative_to(ROOT)) for path in alone if not is_named_above(path)] == []

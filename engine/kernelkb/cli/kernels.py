@@ -1,4 +1,4 @@
-"""The macros of ``kb build``: given ones, or those of the winner of a search."""
+"""The commands on a kernel: build, bench, profile and triage, with the macros of a build."""
 
 from __future__ import annotations
 
