@@ -11,7 +11,6 @@ from kernelkb.model.records.session import SessionEntry, Step
 from kernelkb.record.sessions import append_entry
 
 DAY = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
-ADVICE = "small-grid (confidence 1.00) -> parallelize-outer-dim, predicted 1.39x [1.27, 1.54]"
 
 
 def make_bench_step(variant, speedup, low, high):
@@ -29,8 +28,8 @@ def make_bench_step(variant, speedup, low, high):
     )
 
 
-def make_step(name, found=""):
-    return Step(name=name, variant="naive", status="ok", found=found, seconds=30)
+def make_step(name, **more):
+    return Step(name=name, variant="naive", status="ok", found="", seconds=30, **more)
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def project_with_sessions(project):
         opening = [
             make_step("build"),
             make_step("check"),
-            make_step("recommend", ADVICE),
+            make_step("recommend", bottleneck="small-grid"),
         ]
         last = make_bench_step("naive", speedup, speedup * 0.9, speedup * 1.1)
         entry = SessionEntry(

@@ -101,10 +101,6 @@ def test_a_baseline_that_was_changed_since_is_not_the_same_thing():
             {"verdict": "slower", "disturbed_by": "cpu-contention"},
             "is no fair sample: its threads waited for CPU cores",
         ),
-        (
-            {"verdict": "inconclusive", "warnings": ("threads waited for cores in 9 of 9 pairs",)},
-            "is no fair sample: its threads waited for CPU cores",
-        ),
     ],
 )
 def test_without_common_ground_there_is_no_ratio_but_a_command(other, why):

@@ -19,7 +19,6 @@ from kernelkb.loading.located import Loc, Marks, locate_problem, parse_yaml
 from kernelkb.model.base import Record
 from kernelkb.model.entries.learned import Review
 from kernelkb.model.records.session import Decision, PlannedPhase, Session, SessionEntry, Step
-from kernelkb.record.legacy_text import fill_entry
 from kernelkb.units import describe_time_budget
 
 _BREAK_CHARACTERS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]+")
@@ -381,7 +380,6 @@ def _parse_entry(
     entry, marks, problems = parse_yaml(text, SessionEntry, shown, line, {"session": session})
     if entry is not None:
         problems += _check_time_zones(entry, marks, shown)
-        entry = fill_entry(entry)
     return entry, problems
 
 

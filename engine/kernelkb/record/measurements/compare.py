@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from kernelkb.model.records.history import Measurement, PairwiseComparison
 from kernelkb.model.records.measurement import DISTURBANCE_TEXT, Bench, is_valid, may_be_noise
-from kernelkb.record.legacy_text import find_disturbance
 
 _RESAMPLES = 2000
 """Bootstrap resamples; the 2.5th and 97.5th percentile bound the interval."""
@@ -79,8 +78,7 @@ def find_noise_reason(timed: Bench | Measurement) -> str | None:
     """
     if not may_be_noise(timed.verdict):
         return None
-    disturbance = timed.disturbed_by or find_disturbance(timed.warnings)
-    return DISTURBANCE_TEXT[disturbance] if disturbance else None
+    return DISTURBANCE_TEXT[timed.disturbed_by] if timed.disturbed_by else None
 
 
 def mark_noisy(metrics: Mapping[str, float]) -> dict[str, float]:
