@@ -1,6 +1,7 @@
 """Fills the templates of HTML pages; text from outside stays text, whatever it holds.
 
-Every page extends ``templates/base.html``, which needs no network and no script and forbids both.
+Every page for a screen extends ``templates/base.html``, which needs no network and no script and
+forbids both; ``quickref.html`` is for paper.
 Charts are macros of ``charts.html``, tables and folded lists of ``parts.html``.
 """
 
