@@ -79,7 +79,7 @@ def read_recorded_metrics(program: CompiledRules) -> dict[str, float]:
 def enlarge_knowledge(knowledge: Knowledge, count: int) -> Knowledge:
     """Return the knowledge, filled up to ``count`` bottlenecks by copies with their own limits."""
     shipped = [b for b in knowledge.bottlenecks if b.target == "cuda"]
-    limits = {t.id: t.value for t in knowledge.thresholds.thresholds}
+    limits = knowledge.threshold_values
     copies = [
         vary_bottleneck(shipped[at % len(shipped)], at, limits) for at in range(len(shipped), count)
     ]

@@ -301,7 +301,7 @@ def draw_picture(
     for tree in knowledge.trees:
         if tree.id == name:
             walked = walk_gate_tree(program["trees"][tree.id], facts) if given else None
-            limits = {t.id: t.value for t in knowledge.thresholds.thresholds}
+            limits = knowledge.threshold_values
             texts = {q.id: describe_condition(q.when, limits) for q in tree.questions}
             return build_tree_picture(tree, walked, texts)
     rows = {row["id"]: row for found in program["bottlenecks"].values() for row in found}

@@ -108,7 +108,7 @@ def preview_review(name: str = "last") -> ReviewPreview:
 
 def get_threshold_values() -> dict[str, float]:
     """Return the value of each threshold, to print conditions with."""
-    return {t.id: t.value for t in load_knowledge().thresholds.thresholds}
+    return load_knowledge().threshold_values
 
 
 def _with_problems(preview: ReviewPreview, problems: list[Problem]) -> ReviewPreview:

@@ -90,3 +90,8 @@ class Knowledge(Record):
     """Accepted reviews, whose corrections are applied, in the order of acceptance."""
     changed: tuple[KnowledgeChange, ...] = ()
     """Every applied correction, in the same order."""
+
+    @property
+    def threshold_values(self) -> dict[str, float]:
+        """Value of each threshold, by id, where no device has another one."""
+        return {threshold.id: threshold.value for threshold in self.thresholds.thresholds}

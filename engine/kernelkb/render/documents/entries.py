@@ -123,7 +123,7 @@ def format_entry_page(record: Record, knowledge: Knowledge, code: FixCode | None
         knowledge: The knowledge that it belongs to.
         code: The code of a fix; None for other entries, and for a fix without code.
     """
-    limits = {t.id: t.value for t in knowledge.thresholds.thresholds}
+    limits = knowledge.threshold_values
     match record:
         case Bottleneck():
             lines = _format_bottleneck(record, knowledge, limits)

@@ -61,7 +61,7 @@ class SizeRow(NamedTuple):
 
 def list_cause_rows(knowledge: Knowledge, target: str) -> Iterator[CauseRow]:
     """Yield the bottlenecks of a target in the order of evaluation."""
-    limits = {t.id: t.value for t in knowledge.thresholds.thresholds}
+    limits = knowledge.threshold_values
     for b in sorted(knowledge.bottlenecks, key=lambda b: get_args(Group).index(b.group)):
         if b.target == target:
             when = abbreviate_condition(b.when, limits)
@@ -177,7 +177,7 @@ def format_quickref(knowledge: Knowledge) -> str:
 
 def list_gate_rows(tree: Tree, knowledge: Knowledge) -> Iterator[tuple[str, str, str]]:
     """Yield condition, verdict and first advice of each leaf of a gate tree, in its order."""
-    limits = {t.id: t.value for t in knowledge.thresholds.thresholds}
+    limits = knowledge.threshold_values
     leaves = {leaf.id: leaf for leaf in tree.leaves}
     for question in tree.questions:
         for goal, negated in ((question.then, False), (question.otherwise, True)):

@@ -300,7 +300,7 @@ def format_review_template(
 ) -> str:
     """Return a review file without verdicts; its comments show what the session decided and why."""
     bottlenecks = {b.id: b for b in knowledge.bottlenecks}
-    limits = {t.id: t.value for t in knowledge.thresholds.thresholds}
+    limits = knowledge.threshold_values
     blocks = (
         "\n".join(["", *_format_decision(number, context, bottlenecks, limits), ""])
         for number, context in enumerate(decisions, 1)
