@@ -15,7 +15,6 @@ from kernelkb.errors import BadValueError
 from kernelkb.measure.bench.bench_verdict import describe_fair_baseline
 from kernelkb.measure.bench.statistics import Speedup
 from kernelkb.measure.job_specs import make_reduced_rival_specs, make_rival_specs
-from kernelkb.measure.worker.judge.bench.rival_precision import RivalPrecision
 from kernelkb.measure.worker.judge.compare.compare import (
     ReferenceOutputs,
     choose_precisions,
@@ -28,6 +27,7 @@ from kernelkb.measure.worker.judge.compare.compare import (
 from kernelkb.measure.worker.judge.hidden_reference import HiddenReference
 from kernelkb.measure.worker.judge.inputs.hidden_inputs import transform_inputs
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase
+from kernelkb.measure.worker.judge.timing.rival_precision import RivalPrecision
 from kernelkb.measure.worker.runner.load_candidate import convert_tensors, copy_to_out
 from kernelkb.measure.worker.shared.fp32_precision import fp32_precision
 from kernelkb.model.records.measurement import Accuracy

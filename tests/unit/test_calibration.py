@@ -6,7 +6,7 @@ import pytest
 from session_histories import is_known, make_decision, make_session
 from shipped_rules import knowledge, program, validate_answer
 
-from kernelkb.checks.lint import lint
+from kernelkb.checks import lint
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules_file import format_rules
 from kernelkb.graph.compile import compile_rules

@@ -2,8 +2,8 @@
 
 from shipped_rules import knowledge
 
-from kernelkb.checks import lint as lint_module
-from kernelkb.checks.lint import lint
+from kernelkb import checks
+from kernelkb.checks import lint
 from kernelkb.model.entries.bottleneck import Case
 
 
@@ -135,9 +135,7 @@ def test_a_gate_that_leads_back_to_itself_is_a_circle():
 
 
 def test_every_check_says_in_one_sentence_what_it_proves():
-    checks = [
-        f for name, f in vars(lint_module).items() if name.startswith(("every_", "truth_", "no_"))
-    ]
+    checks = [f for name, f in vars(checks).items() if name.startswith(("every_", "truth_", "no_"))]
 
     assert checks
     assert all(check.__doc__.count(".") == 1 and check.__doc__.endswith(".") for check in checks)

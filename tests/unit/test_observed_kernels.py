@@ -4,10 +4,10 @@ import ast
 
 import pytest
 
-from kernelkb.scaffold.observed.observed_callee import NotSliceable, Places, slice_function
-from kernelkb.scaffold.observed.observed_code import draft_call
-from kernelkb.scaffold.observed.observed_shapes import SizeCode, find_size, plan_calls
-from kernelkb.scaffold.observed.observed_yaml import draft_input_function, make_fill
+from kernelkb.scaffold.observed_callee import NotSliceable, Places, slice_function
+from kernelkb.scaffold.observed_code import draft_call
+from kernelkb.scaffold.observed_shapes import SizeCode, find_size, plan_calls
+from kernelkb.scaffold.observed_yaml import draft_input_function, make_fill
 
 FILE = """
 import argparse

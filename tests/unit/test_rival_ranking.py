@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelkb.measure.worker.judge.bench.time_candidate import (
+from kernelkb.measure.worker.judge.timing.time_candidate import (
     gain_ratio,
     may_gain_nothing,
     rank_rivals,

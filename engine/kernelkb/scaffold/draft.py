@@ -15,7 +15,7 @@ from kernelkb.model.kernels.languages import LanguageName
 
 SourceKind = str
 """cuda, torch-extension, tvm-ffi; embedded: CUDA text in strings of a Python file; kernelbench,
-candidate; else the name of one of the languages in ``kernelkb.scaffold.python.python_source``."""
+candidate; else the name of one of the languages in ``kernelkb.scaffold.python_source``."""
 ParameterRole = Literal["input", "output", "size", "number", "stream"]
 CallStyle = Literal["pointers", "torch", "tvm-ffi", "python", "bound"]
 """How a function takes its arrays. bound: a module exports it, and its text is in another file."""

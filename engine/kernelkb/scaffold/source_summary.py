@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernelkb.scaffold.c.c_source import summarize_c_source
 from kernelkb.scaffold.draft import SourceSummary
-from kernelkb.scaffold.python.python_source import summarize_python
+from kernelkb.scaffold.python_source import summarize_python
 
 
 def summarize_source(name: str, text: str) -> SourceSummary | None:

@@ -32,7 +32,7 @@ from kernelkb.scaffold.c.build_flags import find_macros, plan_includes
 from kernelkb.scaffold.c.c_source import list_undefined_functions
 from kernelkb.scaffold.c.drafts import draft_pointer_files, draft_tensor_files
 from kernelkb.scaffold.draft import DRAFTED_VARIANT, OWN_REFERENCE, DraftRequest, to_field_name
-from kernelkb.scaffold.python.python_source import PYTHON_LANGUAGES, draft_python_files
+from kernelkb.scaffold.python_source import PYTHON_LANGUAGES, draft_python_files
 
 _PROJECT_FILES = {
     "sessions/README.md": "Session records, one file each. kb session list prints them.\n",

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from kernelkb.actions.advice.recommend import parse_given_metrics
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.checks.lint import lint
+from kernelkb.checks import lint
 from kernelkb.decide.conditions import evaluate_comparisons
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.diagnose import judge_bottleneck

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kernelkb.actions.knowledge.knowledge import find_project_overlay, load_project_knowledge
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.checks.lint import Complaint, find_broken_cases, lint
+from kernelkb.checks import Complaint, find_broken_cases, lint
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.errors import KnowledgeError, Problem, SessionError, did_you_mean
 from kernelkb.graph.compile import compile_rules

@@ -30,8 +30,8 @@ def run_judge(job: JudgeJob, folder: Path) -> CheckJobResult | BenchJobResult:
     try:
         # torch takes seconds to import: the runners, started by now, import it at the same time.
         with import_quickly():
-            from kernelkb.measure.worker.judge.bench.time_candidate import time_candidate
             from kernelkb.measure.worker.judge.check_candidate import check_cases
+            from kernelkb.measure.worker.judge.timing.time_candidate import time_candidate
 
         try:
             if job["mode"] == "check":

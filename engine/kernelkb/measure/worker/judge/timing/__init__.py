@@ -1,1 +1,1 @@
-"""One runner's calls timed: batches, pairs, separate calls, peak memory."""
+"""A bench: trials, batches and pairs until the interval is narrow, calls alone, resources used."""

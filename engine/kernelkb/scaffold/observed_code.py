@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kernelkb.scaffold.observed.observed_callee import (
+from kernelkb.scaffold.observed_callee import (
     Function,
     Places,
     UnwritableCall,
@@ -14,7 +14,7 @@ from kernelkb.scaffold.observed.observed_callee import (
     is_autograd,
     write_class,
 )
-from kernelkb.scaffold.observed.observed_shapes import (
+from kernelkb.scaffold.observed_shapes import (
     ArrayPlan,
     NumberPlan,
     ObservedPlan,

@@ -9,7 +9,7 @@ import symtable
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kernelkb.scaffold.observed.observed_shapes import ObservedPlan
+from kernelkb.scaffold.observed_shapes import ObservedPlan
 
 Function = Mapping[str, Any]
 """One observed function, as the observer writes it."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from kernelkb.loading.kernels import dump_kernel_yaml
-from kernelkb.scaffold.observed.observed_code import ENTRY
-from kernelkb.scaffold.observed.observed_shapes import ArrayPlan, NumberPlan, ObservedPlan, Size
+from kernelkb.scaffold.observed_code import ENTRY
+from kernelkb.scaffold.observed_shapes import ArrayPlan, NumberPlan, ObservedPlan, Size
 
 Recipe = Mapping[str, Any]
 _CENTRED_SHARE = 0.05

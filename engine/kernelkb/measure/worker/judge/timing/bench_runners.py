@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import torch
 
-from kernelkb.measure.worker.judge.bench.rival_precision import wait_until_ready
 from kernelkb.measure.worker.judge.case_buffers import CaseBuffers
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase
 from kernelkb.measure.worker.judge.inputs.memory_plan import plan_case_memory
@@ -22,6 +21,7 @@ from kernelkb.measure.worker.judge.timing.resource_use import (
     is_device_memory_short,
     release,
 )
+from kernelkb.measure.worker.judge.timing.rival_precision import wait_until_ready
 from kernelkb.measure.worker.judge.timing.runner_timer import CALL_TIMEOUT_S, RunnerTimer
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError
 from kernelkb.measure.worker.shared.messages.jobs import BenchJob

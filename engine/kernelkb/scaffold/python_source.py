@@ -23,7 +23,7 @@ from kernelkb.scaffold.draft import (
     format_kernel_yaml,
     mark_unknown,
 )
-from kernelkb.scaffold.python.python_functions import list_launches, read_python_function
+from kernelkb.scaffold.python_functions import list_launches, read_python_function
 
 _ALLOWED_CALL_PREFIXES = (
     *("sys.path.", "warnings.", "logging.", "os.environ.", "torch.manual_seed", "torch.set_"),

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.measure.worker.judge.bench.bench_runners import CANDIDATE, BenchRunners
-from kernelkb.measure.worker.judge.bench.rival_precision import RivalPrecision, check_trial_calls
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.timing.bench_runners import CANDIDATE, BenchRunners
 from kernelkb.measure.worker.judge.timing.pair_timing import (
     IncorrectCallError,
     is_slower_in_trials,
@@ -17,6 +16,7 @@ from kernelkb.measure.worker.judge.timing.pair_timing import (
     time_pairs,
 )
 from kernelkb.measure.worker.judge.timing.resource_use import ResourceMeter
+from kernelkb.measure.worker.judge.timing.rival_precision import RivalPrecision, check_trial_calls
 from kernelkb.measure.worker.judge.timing.runner_timer import RunnerTimer
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError
 from kernelkb.measure.worker.shared.messages.jobs import (

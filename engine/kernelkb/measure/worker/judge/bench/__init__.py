@@ -1,1 +1,0 @@
-"""A whole bench: trials, pairs until the interval is narrow, resources used."""

@@ -1,1 +1,0 @@
-"""Drafts from the calls of an observed run."""

@@ -1,1 +1,0 @@
-"""Drafts from Python source text."""
