@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelkb.scaffold.source_summary import summarize_source
+from kernelkb.actions.init.init_source import summarize_source
 
 
 def parse_single_function(text, name="k.cu"):

@@ -4,8 +4,7 @@ import ast
 
 import pytest
 
-from kernelkb.scaffold.observed_callee import NotSliceable, Places, slice_function
-from kernelkb.scaffold.observed_code import draft_call
+from kernelkb.scaffold.observed_callee import NotSliceable, Places, draft_call, slice_function
 from kernelkb.scaffold.observed_shapes import SizeCode, find_size, plan_calls
 from kernelkb.scaffold.observed_yaml import draft_input_function, make_fill
 

@@ -5,11 +5,10 @@ import re
 import pytest
 
 from kernelkb.actions.init.init_project import init_project
-from kernelkb.actions.init.init_source import find_near_definers, order_functions
+from kernelkb.actions.init.init_source import find_near_definers, order_functions, summarize_source
 from kernelkb.scaffold.c.build_flags import find_macros, plan_includes
 from kernelkb.scaffold.c.c_functions import read_facts
 from kernelkb.scaffold.c.call_plan import plan_call
-from kernelkb.scaffold.source_summary import summarize_source
 
 PLANE = """
 __global__ void blend(const float* x, float* y, int nx, int ny) {

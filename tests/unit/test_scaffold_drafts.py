@@ -5,10 +5,10 @@ import json
 import pytest
 
 from kernelkb.actions.init.init_project import init_project
+from kernelkb.actions.init.init_source import summarize_source
 from kernelkb.scaffold.c.build_flags import plan_includes
 from kernelkb.scaffold.c.c_functions import read_facts
 from kernelkb.scaffold.c.call_plan import plan_call
-from kernelkb.scaffold.source_summary import summarize_source
 
 PRODUCT = """
 #define TILE 16

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from kernelkb.loading.kernels import dump_kernel_yaml
-from kernelkb.scaffold.observed_code import ENTRY
+from kernelkb.scaffold.observed_callee import ENTRY
 from kernelkb.scaffold.observed_shapes import ArrayPlan, NumberPlan, ObservedPlan, Size
 
 Recipe = Mapping[str, Any]

@@ -23,8 +23,7 @@ from kernelkb.measure.profile.observe import (
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import project_root, shipped_folder
 from kernelkb.scaffold.draft import to_field_name
-from kernelkb.scaffold.observed_callee import Places, UnwritableCall
-from kernelkb.scaffold.observed_code import ENTRY, CallSource, draft_call
+from kernelkb.scaffold.observed_callee import ENTRY, CallSource, Places, UnwritableCall, draft_call
 from kernelkb.scaffold.observed_shapes import Call, ObservedPlan, plan_calls
 from kernelkb.scaffold.observed_yaml import (
     RECORDED_FILE,

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from kernelkb.errors import BadValueError
 from kernelkb.model.kernels.languages import COMPILED_SUFFIXES, LANGUAGES
 from kernelkb.safety.paths import project_root
-from kernelkb.scaffold.c.c_source import defines_any
+from kernelkb.scaffold.c.c_source import defines_any, summarize_c_source
 from kernelkb.scaffold.draft import Function, SourceSummary, to_field_name
-from kernelkb.scaffold.source_summary import summarize_source
+from kernelkb.scaffold.python_source import summarize_python
 
 _HEADER_SUFFIXES = (".h", ".hpp", ".cuh", ".inl", ".inc", ".hxx")
 _SOURCE_SUFFIXES = tuple({suffix for row in LANGUAGES.values() for suffix in row.suffixes})
@@ -24,6 +24,16 @@ _MAX_FILES = 5000
 """Files that the search for a kernel looks at, so that a home folder does not take minutes."""
 _MAX_HEADERS = 50_000
 _MOJO = "Mojo is not supported: KernelKB builds CUDA and C++ and runs Python"
+
+
+def summarize_source(name: str, text: str) -> SourceSummary | None:
+    """Return the kernels and launchers of a source file, None where it holds neither.
+
+    Args:
+        name: The file's name; its suffix decides how it is read.
+        text: What the file holds.
+    """
+    return summarize_python(text) if name.endswith(".py") else summarize_c_source(name, text)
 
 
 class KernelSource(NamedTuple):
