@@ -27,8 +27,7 @@ from kernelkb.model.answers.source_place import LineAnswer
 from kernelkb.model.base import Name, Record, Slug
 from kernelkb.model.kernels.kernel import FlawPlace
 from kernelkb.profiles.launch import ProfiledLaunch, list_raw_names
-from kernelkb.profiles.report import read_report
-from kernelkb.profiles.source_counters import load_source_counters
+from kernelkb.profiles.report import load_source_counters, read_report
 
 _TOLERANCE_LINES = 2
 

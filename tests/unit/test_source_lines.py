@@ -16,7 +16,8 @@ from kernelkb.actions.advice.recommend_report import recommend_from_report
 from kernelkb.cli import main
 from kernelkb.decide.source_lines import find_lines
 from kernelkb.errors import KbError
-from kernelkb.profiles import machine_code, ncu_rep, reader_process, source_counters
+from kernelkb.profiles import machine_code, ncu_rep, reader_process
+from kernelkb.profiles import report as reports
 from kernelkb.render.text.answers import format_source_lines
 from kernelkb.sass.function import Place
 from kernelkb.sass.static_facts import measure_code
@@ -216,7 +217,7 @@ def test_a_recommendation_from_a_report_names_the_line(report, capsys):
 def read_afresh(report):
     """Return what the first launch counted, read as by a process that has not read it before."""
     ncu_rep._load.cache_clear()
-    return source_counters.load_source_counters(report, 0)
+    return reports.load_source_counters(report, 0)
 
 
 def test_without_a_disassembler_the_text_of_the_report_has_to_do(report, monkeypatch):
@@ -269,13 +270,13 @@ def test_a_disassembler_that_fails_leaves_the_text_of_the_report(report, monkeyp
 
 
 def test_addresses_of_a_damaged_report_do_not_run_on_for_hours(report, monkeypatch):
-    read = source_counters._read_counters
+    read = reports._read_counters
 
     def damage(action):
         for name, values in read(action):
             yield name, {**values, max(values) + 2**50: 1.0}
 
-    monkeypatch.setattr(source_counters, "_read_counters", damage)
+    monkeypatch.setattr(reports, "_read_counters", damage)
     monkeypatch.setattr(ncu_rep, "find_disassembler", lambda: None)
 
     with pytest.raises(KbError, match="damaged"):
@@ -381,17 +382,17 @@ def test_code_of_another_build_of_the_same_name_is_passed_over(report, monkeypat
 
 def test_of_several_launches_without_lines_only_the_first_is_disassembled(tmp_path, monkeypatch):
     path = unpack_report(tmp_path, "h100-sxm", "small-grid")
-    monkeypatch.setattr(source_counters, "_has_lines", lambda _action, _raw: False)
-    first, second = source_counters._load_all(path, [0, 1], 1)
+    monkeypatch.setattr(reports, "_has_lines", lambda _action, _raw: False)
+    first, second = reports._load_all(path, [0, 1], 1)
 
     assert first.function.instructions
     assert second == "the code was compiled without -lineinfo"
-    assert not any(isinstance(one, str) for one in source_counters._load_all(path, [0, 1], None))
+    assert not any(isinstance(one, str) for one in reports._load_all(path, [0, 1], None))
 
 
 def test_a_launch_with_lines_is_read_wherever_it_stands(tmp_path):
     path = unpack_report(tmp_path, "h100-sxm", "small-grid")
-    _, second = source_counters.read_source_counters(path, [0, 1], without_lines=1)
+    _, second = reports.read_source_counters(path, [0, 1], without_lines=1)
 
     assert second.function.instructions
 
@@ -432,7 +433,7 @@ def test_one_process_answers_several_questions_and_outlives_an_error(report):
     with reader_process.ReaderProcess() as reader:
         first, second = (reader.call(os.readlink, own) for _ in range(2))
         with pytest.raises(KbError, match="no such launch"):
-            reader.call(source_counters.load_source_counters, report, 1000)
+            reader.call(reports.load_source_counters, report, 1000)
         third = reader.call(os.readlink, own)
         with pytest.raises(KbError, match="ends the program"):
             reader.call(os.kill, int(third), signal.SIGKILL)

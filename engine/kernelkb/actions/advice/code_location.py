@@ -33,7 +33,7 @@ from kernelkb.model.answers.source_place import ChangePlace
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import Variant
 from kernelkb.model.records.measurement import Loop
-from kernelkb.profiles.source_counters import read_source_counters
+from kernelkb.profiles.report import read_source_counters
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.safety.workspace import read_text
 from kernelkb.sass.static_facts import measure_code

@@ -18,7 +18,7 @@ from kernelkb.model.answers.report_comparison import (
     SampleChanges,
     SourcePoint,
 )
-from kernelkb.profiles.source_counters import read_source_counters
+from kernelkb.profiles.report import read_source_counters
 from kernelkb.sass.counters import STALL_PREFIX, SourceCounters
 from kernelkb.sass.function import Place
 
