@@ -26,7 +26,7 @@ from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import find_zoo_folders
 from kernelkb.measure.bench.bench import bench
-from kernelkb.measure.machine.device_lock import lock_device
+from kernelkb.measure.machine.environment import lock_device
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.measure.profile.profile import static_metrics

@@ -16,7 +16,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from stalled_compiler import release_compiler, wait_for_process
 
-from kernelkb.actions.project.call_durations import expected_seconds, record_duration
+from kernelkb.measure.machine.cached_facts import expected_seconds, record_duration
 from kernelkb.progress import report_progress
 from kernelkb_mcp.calls import long_calls
 from kernelkb_mcp.calls.jobs import make_tool_call

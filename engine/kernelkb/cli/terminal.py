@@ -71,7 +71,7 @@ def show_live(call: str) -> Iterator[Callable[[str], None]]:
         A function that changes the text.
     """
     from kernelkb.actions.project.bench_target import get_project_path
-    from kernelkb.actions.project.call_durations import expected_seconds, record_duration
+    from kernelkb.measure.machine.cached_facts import expected_seconds, record_duration
 
     key, started = f"kb {get_project_path()} {call}", time.monotonic()
     activity = Activity(call, expected_seconds(key))

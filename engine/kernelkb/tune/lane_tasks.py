@@ -22,7 +22,7 @@ from kernelkb.cluster.tasks import note_progress
 from kernelkb.measure.bench.trials import TrialOutcome, TrialProcess
 from kernelkb.measure.build.build import build, compute_build_digest
 from kernelkb.measure.build.folders import find_machine_code
-from kernelkb.measure.machine.device_lock import lock_device
+from kernelkb.measure.machine.environment import lock_device
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.model.base import Target
 from kernelkb.model.records.measurement import Bench, Build, Machine

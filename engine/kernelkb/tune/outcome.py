@@ -21,7 +21,7 @@ from kernelkb.errors import KbError
 from kernelkb.measure.build.build import build
 from kernelkb.measure.build.folders import find_machine_code
 from kernelkb.measure.machine.cached_facts import read_peak_metrics
-from kernelkb.measure.machine.device_lock import lock_device
+from kernelkb.measure.machine.environment import lock_device
 from kernelkb.measure.profile.profile import profile
 from kernelkb.model.answers.recommendation import TimeShare
 from kernelkb.model.base import Target

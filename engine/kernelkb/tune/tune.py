@@ -13,7 +13,7 @@ from kernelkb.cluster.lanes import Lane
 from kernelkb.measure.bench.trials import TrialProcess
 from kernelkb.measure.build.build import build
 from kernelkb.measure.build.folders import find_machine_code
-from kernelkb.measure.machine.device_lock import lock_device
+from kernelkb.measure.machine.environment import lock_device
 from kernelkb.model.kernels.tuning import TuningResult
 from kernelkb.profiles.machine_code import digest_code
 from kernelkb.record.tuning_journal import open_journal

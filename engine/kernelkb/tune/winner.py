@@ -17,8 +17,7 @@ from kernelkb.measure.bench.bench import bench
 from kernelkb.measure.bench.statistics import paired_speedup
 from kernelkb.measure.bench.trials import TrialProcess
 from kernelkb.measure.build.build import build, build_all
-from kernelkb.measure.machine.device_lock import lock_device
-from kernelkb.measure.machine.environment import TargetChoice
+from kernelkb.measure.machine.environment import TargetChoice, lock_device
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import Variant
 from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult, TuningTrial

@@ -11,7 +11,7 @@ import anyio
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 
-from kernelkb.actions.project.call_durations import expected_seconds, record_duration
+from kernelkb.measure.machine.cached_facts import expected_seconds, record_duration
 from kernelkb_mcp.calls.jobs import Job, JobRegistry, ToolCall, current_job
 from kernelkb_mcp.calls.tool_adapter import KernelServer, result_from_record, run_in_thread
 from kernelkb_mcp.views.results import LongResult

@@ -39,8 +39,7 @@ from kernelkb.measure.candidate_policy import (
     check_candidate_source,
     find_library_only_reason,
 )
-from kernelkb.measure.machine.device_lock import lock_device
-from kernelkb.measure.machine.environment import TargetChoice
+from kernelkb.measure.machine.environment import TargetChoice, lock_device
 from kernelkb.measure.machine.tools import find_nvcc, query_version
 from kernelkb.measure.profile.profile import list_launched_kernels
 from kernelkb.measure.subject import BenchOptions

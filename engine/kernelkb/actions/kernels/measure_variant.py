@@ -42,8 +42,7 @@ from kernelkb.measure.build.folders import LOG_NAME, find_machine_code
 from kernelkb.measure.check import check
 from kernelkb.measure.check.sanitize import sanitize
 from kernelkb.measure.job_specs import is_reference
-from kernelkb.measure.machine.device_lock import lock_device
-from kernelkb.measure.machine.environment import TargetChoice
+from kernelkb.measure.machine.environment import TargetChoice, lock_device
 from kernelkb.measure.machine.practical_peaks import measure_practical_peaks
 from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.measure.profile.profile import profile, static_metrics

@@ -60,7 +60,7 @@ from kernelkb.errors import KbError
 from kernelkb.loading.kernels import KernelFiles, load_kernel_folder, select_variant
 from kernelkb.measure.build.commands import LIBRARY_NAME, REPORT_NAME
 from kernelkb.measure.build.folders import LOG_NAME, finish, is_whole, make_unfinished_folder
-from kernelkb.measure.machine.device_lock import lock_device
+from kernelkb.measure.machine.environment import lock_device
 from kernelkb.measure.process.device_queue import queue_wait_s
 from kernelkb.measure.subject import BenchOptions, MeasurementSubject
 from kernelkb.model.records.history import Measurement

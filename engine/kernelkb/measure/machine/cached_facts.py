@@ -1,4 +1,4 @@
-"""Facts of this machine that take seconds to determine, as files in the user's cache folder."""
+"""Facts of this machine that take seconds to determine, and how long calls took, kept as files."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ _METRICS = {
     "profiled_empty_us": "profiled_empty_us",
 }
 """Metric of the knowledge by field."""
+
+_CALLS_CACHE, _CALLS_KEY = "calls", "seconds"
+_MAX_CALLS, _MAX_TIMES_PER_CALL = 300, 5
+_MIN_RECORDED_S = 1.0
 
 
 def read_cache(name: str, key: str) -> Any:
@@ -70,3 +74,26 @@ def read_peak_metrics(device: str | None) -> dict[str, float]:
     kept = read_practical_peaks(device) if device else None
     values = {metric: (kept or {}).get(field) for field, metric in _METRICS.items()}
     return {metric: value for metric, value in values.items() if isinstance(value, float)}
+
+
+def expected_seconds(call: str) -> float | None:
+    """Return the median duration of a call's last runs in seconds; None if it never ran."""
+    import statistics  # 10 ms, and every answer imports this module
+
+    times = _load_durations().get(call)
+    return statistics.median(times) if times else None
+
+
+def record_duration(call: str, seconds: float) -> None:
+    """Record a call's duration in seconds; short calls need no forecast and are skipped."""
+    if seconds < _MIN_RECORDED_S:
+        return
+    known = _load_durations()
+    times = [*known.pop(call, []), round(seconds, 1)][-_MAX_TIMES_PER_CALL:]
+    newest = dict(list(known.items())[-(_MAX_CALLS - 1) :])
+    write_cache(_CALLS_CACHE, _CALLS_KEY, {**newest, call: times})
+
+
+def _load_durations() -> dict[str, list[float]]:
+    durations = read_cache(_CALLS_CACHE, _CALLS_KEY)
+    return durations if isinstance(durations, dict) else {}

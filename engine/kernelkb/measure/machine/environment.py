@@ -1,11 +1,14 @@
-"""Checks that this machine can build, run and time kernels: one line each, with a cure."""
+"""Checks that this machine can build, run and time kernels, with cures; locks its device."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +32,7 @@ from kernelkb.measure.machine.tools import (
 )
 from kernelkb.measure.machine.torch_info import TorchInfo, query_torch_info
 from kernelkb.measure.process.candidate_sandbox import LAYERS, detect_layers, find_landlock_abi
+from kernelkb.measure.process.device_queue import exclusive_device
 from kernelkb.measure.process.worker_jobs import worker_python
 from kernelkb.model.base import Target
 from kernelkb.model.records.measurement import Environment, EnvironmentLine, Machine, Status
@@ -319,3 +323,34 @@ def describe_cure(absent: Collection[str]) -> str:
     sources = [_SINCE[layer] for layer in LAYERS if layer in absent and layer in _SINCE]
     enable = f", or enable {' and '.join(sources)}" if sources else ""
     return f"run only code that you trust{enable}"
+
+
+def lock_device(machine: Machine) -> AbstractContextManager[str | None]:
+    """Wait for the machine's device and hold it inside this block; see ``exclusive_device``.
+
+    The key of a GPU is its UUID, since its index differs from process to process
+    (``CUDA_VISIBLE_DEVICES``); where torch reports no UUID, all GPUs of one name share a queue. The
+    CPU is one device, however many of its cores we may use. The queue itself asks neither the
+    driver nor torch.
+    """
+    if machine.target == "cpu":
+        return exclusive_device("cpu", lambda: "the CPU")
+    uuid = _find_gpu_uuid()
+    key = uuid or re.sub(r"[^a-z0-9]+", "-", machine.title.lower())
+    return exclusive_device(key, lambda: machine.title + _format_gpu_index(uuid))
+
+
+@cache
+def _find_gpu_uuid() -> str:
+    """Return the UUID that torch reports, without the prefix ``GPU-``; empty where unknown."""
+    facts = query_torch_info().facts
+    gpu = facts["gpu"] if facts else None
+    return str(gpu["uuid"]) if gpu else ""
+
+
+def _format_gpu_index(uuid: str) -> str:
+    driver = query_driver()
+    if driver is None or not uuid:
+        return ""
+    indices = [gpu.device_index for gpu in driver.gpus if gpu.uuid.endswith(uuid)]
+    return f" (GPU {indices[0]})" if indices else ""

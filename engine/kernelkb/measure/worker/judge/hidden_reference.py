@@ -22,9 +22,14 @@ from kernelkb.measure.worker.judge.compare.oracle import (
     take_rows,
     truncate_inputs,
 )
-from kernelkb.measure.worker.judge.inputs.chunks import MeanSquare, larger, largest_of, split_alike
 from kernelkb.measure.worker.judge.inputs.hidden_inputs import NEARLY_ZERO, NON_FINITE, TIED
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, Tensors
+from kernelkb.measure.worker.judge.inputs.memory_plan import (
+    MeanSquare,
+    larger,
+    largest_of,
+    split_alike,
+)
 from kernelkb.measure.worker.judge.inputs.references import (
     NanIgnoringMode,
     compares_elements,

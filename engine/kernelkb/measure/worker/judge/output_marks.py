@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import torch
 
-from kernelkb.measure.worker.judge.inputs.chunks import split_flat
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, byte_view, poison
+from kernelkb.measure.worker.judge.inputs.memory_plan import split_flat
 from kernelkb.measure.worker.shared.messages.specs import OutputSpec
 
 _MAX_POSITIONS = 16

@@ -19,8 +19,8 @@ from kernelkb.measure.worker.judge.compare.oracle import (
     take_rows,
     truncate_inputs,
 )
-from kernelkb.measure.worker.judge.inputs.chunks import CHUNK_ELEMENTS, MeanSquare, split_alike
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, Tensors
+from kernelkb.measure.worker.judge.inputs.memory_plan import CHUNK_ELEMENTS, MeanSquare, split_alike
 from kernelkb.measure.worker.judge.inputs.references import convolves, multiplies_matrices
 from kernelkb.measure.worker.shared.fp32_precision import fp32_precision
 from kernelkb.measure.worker.shared.memory import release_torch_cache

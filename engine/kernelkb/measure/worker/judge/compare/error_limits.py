@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from kernelkb.measure.worker.judge.inputs.chunks import MeanSquare, larger, largest_of
+from kernelkb.measure.worker.judge.inputs.memory_plan import MeanSquare, larger, largest_of
 from kernelkb.measure.worker.shared.messages.jobs import OutputComparison
 from kernelkb.measure.worker.shared.messages.specs import ToleranceSpec
 

@@ -8,9 +8,14 @@ from typing import NamedTuple
 
 import torch
 
-from kernelkb.measure.worker.judge.inputs.chunks import CHUNK_ELEMENTS, root_mean_square
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, Tensors
-from kernelkb.measure.worker.judge.inputs.memory_plan import FP32_NOTE, PIECES_NOTE, SAMPLED_NOTE
+from kernelkb.measure.worker.judge.inputs.memory_plan import (
+    CHUNK_ELEMENTS,
+    FP32_NOTE,
+    PIECES_NOTE,
+    SAMPLED_NOTE,
+    root_mean_square,
+)
 from kernelkb.measure.worker.shared.fp32_precision import fp32_precision
 from kernelkb.measure.worker.shared.memory import release_torch_cache
 from kernelkb.measure.worker.shared.messages.specs import ArraySpec

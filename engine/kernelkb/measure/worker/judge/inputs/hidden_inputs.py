@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from kernelkb.measure.worker.judge.inputs.chunks import split_flat
+from kernelkb.measure.worker.judge.inputs.memory_plan import split_flat
 from kernelkb.measure.worker.shared.messages.specs import Distribution
 
 DESCRIPTIONS: dict[Distribution, str] = {

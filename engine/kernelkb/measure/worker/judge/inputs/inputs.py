@@ -9,9 +9,14 @@ from typing import Any
 
 import torch
 
-from kernelkb.measure.worker.judge.inputs.chunks import CHUNK_ELEMENTS, split_flat
 from kernelkb.measure.worker.judge.inputs.hidden_inputs import transform_inputs
-from kernelkb.measure.worker.judge.inputs.memory_plan import EVERYTHING, ONE_SLOT_NOTE, MemoryPlan
+from kernelkb.measure.worker.judge.inputs.memory_plan import (
+    CHUNK_ELEMENTS,
+    EVERYTHING,
+    ONE_SLOT_NOTE,
+    MemoryPlan,
+    split_flat,
+)
 from kernelkb.measure.worker.judge.inputs.references import (
     UNKNOWN_OPERATIONS,
     RecordedOutputs,
