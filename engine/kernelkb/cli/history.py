@@ -9,7 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelkb.cli.options import add_filter_arguments, add_json_argument, parse_positive_int
+from kernelkb.cli.output import print_json, print_lines, print_record
 from kernelkb.errors import BadValueError
+from kernelkb.render.text.attempts import (
+    build_difference_object,
+    build_log_object,
+    build_restored_object,
+    format_attempt_difference,
+    format_attempt_log,
+    format_restored,
+)
+from kernelkb.render.text.reports import format_report_comparison
 from kernelkb.safety.paths import read_kernel_name
 
 if TYPE_CHECKING:
@@ -33,7 +43,6 @@ def run_history(options: Namespace) -> int:
     kb lab history row_softmax --variant vectorized --workload medium
     """
     from kernelkb.actions.history.measurements import list_measurements
-    from kernelkb.cli.output import print_json, print_lines
     from kernelkb.render.text.measurements import format_history_lines
 
     measurements = list_measurements(
@@ -66,7 +75,6 @@ def run_best(options: Namespace) -> int:
     kb lab best row_softmax
     """
     from kernelkb.actions.history.measurements import find_best_measurements
-    from kernelkb.cli.output import print_json, print_lines
     from kernelkb.render.text.measurements import format_best_lines
 
     measurements = find_best_measurements(options.kernel, options.workload, options.device)
@@ -116,7 +124,6 @@ def run_compare(options: Namespace) -> int:
     if reports := choose_reports(options.a, options.b):
         return _compare_reports(*reports, options)
     from kernelkb.actions.history.measurements import select_and_compare
-    from kernelkb.cli.output import print_json, print_lines
     from kernelkb.render.text import measurements as text
 
     selection = select_and_compare(
@@ -145,8 +152,6 @@ def _compare_reports(before: ReportChoice, now: ReportChoice, options: Namespace
         BadValueError: Options that narrow measurements.
     """
     from kernelkb.actions.comparison.compare_reports import compare_reports
-    from kernelkb.cli.output import print_record
-    from kernelkb.render.text.reports import format_report_comparison
 
     if options.workload or options.device:
         raise BadValueError("--workload and --device narrow measurements; of reports, use --kernel")
@@ -189,7 +194,6 @@ def run_regress(options: Namespace) -> int:
     kb lab regress row_softmax --fail-under 0.95 --verbose
     """
     from kernelkb.actions.history.measurements import check_project_regressions
-    from kernelkb.cli.output import print_record
     from kernelkb.render.text.measurements import format_regression_lines
 
     results = check_project_regressions(
@@ -243,7 +247,6 @@ def run_export(options: Namespace) -> int:
     kb lab export | gzip > measurements.jsonl.gz
     """
     from kernelkb.actions.history.measurements import export_to_file
-    from kernelkb.cli.output import print_record
     from kernelkb.render.text.measurements import format_transfer_lines
 
     if options.file is None:
@@ -261,7 +264,6 @@ def _print_export(options: Namespace) -> int:
         BadValueError: --json asks for something else than the export.
     """
     from kernelkb.actions.history.measurements import stream_export
-    from kernelkb.cli.output import print_lines
 
     if options.json:
         raise BadValueError("--json says how much was exported; name a FILE for the export itself")
@@ -287,7 +289,6 @@ def run_import(options: Namespace) -> int:
     kb lab import measurements.jsonl
     """
     from kernelkb.actions.history.measurements import import_file
-    from kernelkb.cli.output import print_record
 
     counts = import_file(options.file)
     lines = [f"{counts.total} measurements in {options.file}, {counts.new} of them new"]
@@ -312,8 +313,6 @@ def run_log(options: Namespace) -> int:
     kb log row_softmax
     """
     from kernelkb.actions.history.attempts import load_attempt_log
-    from kernelkb.cli.output import print_record
-    from kernelkb.render.text.attempts import build_log_object, format_attempt_log
 
     log = load_attempt_log(options.kernel, options.limit)
     return print_record(
@@ -336,8 +335,6 @@ def run_diff(options: Namespace) -> int:
     kb lab diff 3f2a91c0 77ab02de
     """
     from kernelkb.actions.comparison.compare_attempts import compare_attempts
-    from kernelkb.cli.output import print_record
-    from kernelkb.render.text.attempts import build_difference_object, format_attempt_difference
 
     found = compare_attempts(options.a, options.b)
     return print_record(
@@ -366,9 +363,6 @@ def run_restore(options: Namespace) -> int:
     kb restore --best row_softmax
     """
     from kernelkb.actions.history.attempts import restore_attempt
-    from kernelkb.cli.output import print_record
-    from kernelkb.errors import BadValueError
-    from kernelkb.render.text.attempts import build_restored_object, format_restored
 
     if (options.id is None) == (options.best is None):
         raise BadValueError("name one: kb restore ID, or kb restore --best KERNEL")

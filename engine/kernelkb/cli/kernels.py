@@ -5,9 +5,24 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from kernelkb.cli.options import add_change_argument, add_kernel_arguments, parse_seconds
+from kernelkb.cli.output import (
+    interruptible_measurement,
+    print_json,
+    print_lines,
+    print_record,
+    print_result,
+)
 from kernelkb.errors import BadValueError
+from kernelkb.measure.subject import DEFAULT_OPTIONS, BenchOptions
 from kernelkb.model.records.measurement import Bench, Build
-from kernelkb.render.text.measurements import describe_build
+from kernelkb.render.text.measurements import (
+    describe_bench,
+    describe_build,
+    describe_profile,
+    format_bench_lines,
+    format_problem_lines,
+)
+from kernelkb.render.text.reports import format_static_report
 
 
 def add_macro_arguments(parser: ArgumentParser) -> None:
@@ -79,8 +94,6 @@ def run_build(options: Namespace) -> int:
         build_variant,
     )
     from kernelkb.actions.sessions.sessions import step_after_build
-    from kernelkb.cli.output import interruptible_measurement, print_record
-    from kernelkb.render.text.reports import format_static_report
 
     variant, macros = choose_macros(options)
     which = (variant, options.target, options.arch)
@@ -184,8 +197,6 @@ def run_bench(options: Namespace) -> int:
     """
     from kernelkb.actions.sessions.sessions import step_after_bench
     from kernelkb.adapters.compute_eval import is_compute_eval
-    from kernelkb.cli.output import interruptible_measurement, print_record
-    from kernelkb.render.text.measurements import format_bench_lines
 
     if bool(options.kernel) == bool(options.task) or bool(options.task) != bool(options.candidate):
         raise BadValueError("name a kernel, or give --task FILE and --candidate FILE")
@@ -207,8 +218,6 @@ _PROBLEM_EXIT_STATUS = {"passed": 0, "built": 2}
 
 def _check_problem(options: Namespace) -> int:
     from kernelkb.actions.kernels.foreign_tasks import check_problem
-    from kernelkb.cli.output import interruptible_measurement, print_record
-    from kernelkb.render.text.measurements import format_problem_lines
 
     for name in ("workload", "workloads", "timeout", "budget"):
         if getattr(options, name):
@@ -238,7 +247,6 @@ def _refuse_ignored(options: Namespace) -> None:
 
 def _bench_kernel(options: Namespace) -> Bench:
     from kernelkb.actions.kernels.measure_variant import bench_variant
-    from kernelkb.measure.subject import DEFAULT_OPTIONS, BenchOptions
 
     how = BenchOptions(
         timeout_s=options.timeout or DEFAULT_OPTIONS.timeout_s,
@@ -283,9 +291,6 @@ def run_profile(options: Namespace) -> int:
     """
     from kernelkb.actions.kernels.measure_variant import profile_variant
     from kernelkb.actions.sessions.sessions import step_after_profile
-    from kernelkb.cli.output import interruptible_measurement, print_json, print_lines, print_result
-    from kernelkb.measure.subject import BenchOptions
-    from kernelkb.render.text.measurements import describe_bench, describe_profile
 
     with interruptible_measurement(_describe_call("profile", options)):
         result = profile_variant(
@@ -327,7 +332,6 @@ def run_triage(options: Namespace) -> int:
     """
     from kernelkb.actions.history.record_result import ignore_step
     from kernelkb.actions.kernels.triage import triage
-    from kernelkb.cli.output import print_json
     from kernelkb.cli.screen import print_triage, watch_steps
 
     with watch_steps(quiet=options.json) as report:

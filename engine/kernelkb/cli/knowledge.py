@@ -12,6 +12,7 @@ from kernelkb.cli.options import (
     parse_positive_int,
     read_metric_flags,
 )
+from kernelkb.cli.output import print_json, print_lines, show_activity
 from kernelkb.errors import BadValueError
 from kernelkb.render.documents.guide import PAGES
 from kernelkb.safety.paths import read_kernel_name
@@ -32,7 +33,6 @@ def run_check(options: Namespace) -> int:
     kb check path/to/knowledge
     """
     from kernelkb.actions.knowledge.knowledge import check_knowledge
-    from kernelkb.cli.output import print_json, print_lines, show_activity
 
     with show_activity("check"):
         problems, summary_counts = check_knowledge(options.root)
@@ -63,7 +63,6 @@ def run_show(options: Namespace) -> int:
     kb show xor-swizzle    a fix, with its code where there is some
     """
     from kernelkb.actions.knowledge.knowledge import look_up_entries
-    from kernelkb.cli.output import print_json, print_lines
     from kernelkb.render.documents.entries import format_entry_yaml
 
     entries = look_up_entries(options.what)
@@ -105,7 +104,6 @@ def run_search(options: Namespace) -> int:
     kb search memory bandwidth of a 4090 --kind device
     """
     from kernelkb.actions.knowledge.search import find_entries
-    from kernelkb.cli.output import print_json, print_lines
 
     hits = find_entries(" ".join(options.words), kind=options.kind, limit=options.limit)
     if options.json:
@@ -136,7 +134,6 @@ def run_graph(options: Namespace) -> int:
     kb lab graph uncoalesced-global-access --format json
     """
     from kernelkb.actions.knowledge.knowledge import draw_picture
-    from kernelkb.cli.output import print_json, print_lines
     from kernelkb.render.documents.entries import format_dot_lines, format_mermaid_lines
 
     metrics, headlines = read_metric_flags(options)
@@ -177,7 +174,6 @@ def run_quickref(options: Namespace) -> int:
         is_quickref_fresh,
         write_quickref,
     )
-    from kernelkb.cli.output import print_json
 
     if options.html and not options.json:
         sys.stdout.write(generate_quickref_sheet())
@@ -221,8 +217,6 @@ def run_guide(options: Namespace) -> int:
     kb lab guide --write   write skills/kernelkb, AGENTS.md and docs/commands.md of this repository
     kb lab guide --check   are those files fresh?
     """
-    from kernelkb.cli.output import print_json
-
     if bool(options.page) == (options.write or options.check):
         raise BadValueError(f"name one of {', '.join(PAGES)}, or give --write or --check")
     if options.metrics and options.page != "diagnose":
@@ -244,7 +238,6 @@ def run_guide(options: Namespace) -> int:
 def _write_or_check_files(options: Namespace) -> int:
     from kernelkb.actions.knowledge.documents import find_stale_files, write_guide_files
     from kernelkb.cli import build_parser
-    from kernelkb.cli.output import print_json, print_lines
 
     generate = write_guide_files if options.write else find_stale_files
     files = [str(file) for file in generate(build_parser())]
@@ -281,7 +274,6 @@ def run_learn(options: Namespace) -> int:
     kb lab learn --undo               put the file back as it was before
     """
     from kernelkb.actions.sessions.learn import update_learned_file
-    from kernelkb.cli.output import print_json, print_lines
 
     if options.undo:
         _run_undo(options)
@@ -315,8 +307,6 @@ def run_learn(options: Namespace) -> int:
 
 def _run_undo(options: Namespace) -> None:
     from kernelkb.actions.sessions.learn import undo_learn
-    from kernelkb.cli.output import print_json, print_lines
-    from kernelkb.errors import BadValueError
 
     if options.dry_run:
         raise BadValueError("--undo writes, and --dry-run does not; leave one out")

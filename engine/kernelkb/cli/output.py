@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pydantic import BaseModel
+from kernelkb.progress import ProgressEvent, progress_listener
 
 
 def print_json(value: Any) -> None:
@@ -55,7 +57,6 @@ def interruptible_measurement(
         shown: What runs, such as ``bench row_softmax``; shown on a terminal with the elapsed time.
         interrupted: What Ctrl-C prints.
     """
-    from kernelkb.progress import ProgressEvent, progress_listener
 
     def show_event(event: ProgressEvent) -> None:
         update(event.text)
@@ -92,8 +93,6 @@ def show_activity(shown: str | None) -> Iterator[Callable[[str], None]]:
 @contextmanager
 def _raise_on_signals() -> Iterator[None]:
     """Raise SystemExit on SIGTERM and SIGHUP, so that children are killed and files removed."""
-    import signal
-    import threading
 
     def raise_exit(number: int, _frame: object) -> None:
         raise SystemExit(128 + number)
@@ -114,7 +113,7 @@ def _raise_on_signals() -> Iterator[None]:
 
 
 def _to_plain(value: Any) -> Any:
-    if isinstance(value, BaseModel):
+    if hasattr(value, "model_dump"):  # a record; importing pydantic to ask would take 70 ms
         return value.model_dump(mode="json", by_alias=True)
     if isinstance(value, list | tuple):
         return [_to_plain(item) for item in value]

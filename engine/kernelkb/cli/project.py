@@ -6,6 +6,8 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from kernelkb.cli.options import add_json_argument
+from kernelkb.cli.output import interruptible_measurement, print_json, print_lines, print_record
+from kernelkb.errors import BadValueError
 from kernelkb.safety.paths import read_kernel_name
 
 if TYPE_CHECKING:
@@ -52,8 +54,6 @@ def run_init(options: Namespace) -> int:
     kb init 23_Softmax.py --candidate mine.py
     kb init --from "python train.py --steps 3" --op my_op
     """
-    from kernelkb.cli.output import print_json, print_lines
-
     result = _init_from(options)
     if options.json:
         print_json(result)
@@ -71,8 +71,6 @@ def run_init(options: Namespace) -> int:
 
 
 def _init_from(options: Namespace) -> InitResult:
-    from kernelkb.errors import BadValueError
-
     if options.program is None and options.op is None:
         from kernelkb.actions.init.init_project import init_project
 
@@ -85,7 +83,6 @@ def _init_from(options: Namespace) -> InitResult:
             '"python train.py --steps 3" --op my_op'
         )
     from kernelkb.actions.init.init_observed import init_observed
-    from kernelkb.cli.output import interruptible_measurement
 
     limit = {} if options.timeout is None else {"timeout_s": options.timeout}
     with interruptible_measurement("init --from"):
@@ -113,7 +110,6 @@ def run_env(options: Namespace) -> int:
     """
     from kernelkb.actions.project.bench_target import validate_machine
     from kernelkb.actions.sessions.sessions import step_to_begin
-    from kernelkb.cli.output import interruptible_measurement, print_json, print_lines, print_record
     from kernelkb.cli.screen import print_environment
 
     if options.measure:
@@ -163,7 +159,6 @@ def run_variant(options: Namespace) -> int:
     kb variant add row_softmax parallelize-rows --from naive --target cpu
     """
     from kernelkb.actions.project.variants import add_variant
-    from kernelkb.cli.output import print_record
 
     added = add_variant(options.kernel, options.name, options.source, options.target)
     follow = added.next_step.as_shell_words()

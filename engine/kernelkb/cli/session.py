@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kernelkb.cli.options import add_json_argument, parse_positive_int, parse_seconds
+from kernelkb.cli.output import print_record
 from kernelkb.safety.paths import read_kernel_name
 
 
@@ -57,7 +58,6 @@ def _add_new_arguments(parser: ArgumentParser) -> None:
 
 def _run_new(options: Namespace) -> int:
     from kernelkb.actions.sessions.sessions import start_session
-    from kernelkb.cli.output import print_record
 
     opened = start_session(
         options.session, options.goal, options.plan, options.kernel, _read_budget(options)
@@ -92,7 +92,6 @@ def _add_log_arguments(parser: ArgumentParser) -> None:
 
 def _run_log(options: Namespace) -> int:
     from kernelkb.actions.sessions.sessions import explain_unused_session, log_retrospective
-    from kernelkb.cli.output import print_record
 
     reason = None if options.session else explain_unused_session()
     entry, path = log_retrospective(
@@ -116,7 +115,6 @@ def _add_close_arguments(parser: ArgumentParser) -> None:
 
 def _run_close(options: Namespace) -> int:
     from kernelkb.actions.sessions.sessions import close_session
-    from kernelkb.cli.output import print_record
 
     entry, path = close_session(options.session, _read_lesson_options(options))
     return print_record(entry, [f"closed {path}"], as_json=options.json)
@@ -146,7 +144,6 @@ def _add_no_arguments(_parser: ArgumentParser) -> None:
 
 def _run_list(options: Namespace) -> int:
     from kernelkb.actions.sessions.sessions import list_sessions
-    from kernelkb.cli.output import print_record
     from kernelkb.render.text.sessions import format_session_lines
 
     found = list_sessions()
@@ -170,7 +167,6 @@ def _run_show(options: Namespace) -> int:
     if options.brief:
         return _print_brief(options)
     from kernelkb.actions.sessions.sessions import load_session
-    from kernelkb.cli.output import print_record
     from kernelkb.render.text.sessions import format_entry_lines, format_header_lines
 
     session = load_session(options.session)
@@ -182,7 +178,6 @@ def _run_show(options: Namespace) -> int:
 
 def _print_brief(options: Namespace) -> int:
     from kernelkb.actions.sessions.session_brief import brief_session
-    from kernelkb.cli.output import print_record
 
     brief = brief_session(None if options.session == "last" else options.session)
     return print_record({"brief": brief}, brief.splitlines(), as_json=options.json)
@@ -190,7 +185,6 @@ def _print_brief(options: Namespace) -> int:
 
 def _run_metrics(options: Namespace) -> int:
     from kernelkb.actions.sessions.sessions import compute_session_metrics
-    from kernelkb.cli.output import print_record
     from kernelkb.render.text.sessions import format_outcome_lines
 
     found = compute_session_metrics(options.session)
@@ -204,7 +198,6 @@ def _run_review(options: Namespace) -> int:
         preview_review,
         write_review_template,
     )
-    from kernelkb.cli.output import print_record
     from kernelkb.render.text.sessions import format_preview_lines
 
     session, path, is_new = write_review_template(options.session)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelkb.cli.options import add_kernel_arguments, parse_positive_int
+from kernelkb.cli.output import interruptible_measurement, print_lines, print_record
 from kernelkb.cli.workers import add_workers_arguments, open_workers
 from kernelkb.errors import BadValueError
 from kernelkb.tune.strategies.table import DEFAULT_STRATEGY, STRATEGIES
@@ -64,7 +65,6 @@ def make_report(plan: TuningPlan, title: str = "") -> ReportTrial:
         plan: What is searched.
         title: Printed before each row, where several searches run.
     """
-    from kernelkb.cli.output import print_lines
     from kernelkb.record.tuning_journal import read_journal
     from kernelkb.render.text.tuning import TrialTable
 
@@ -93,7 +93,6 @@ def write_files(options: Namespace, plan: TuningPlan, result: TuningResult) -> N
 def search_on_workers(options: Namespace) -> int:
     """Search on workers, and print a result for each model of device."""
     from kernelkb.actions.project.bench_target import get_project_path
-    from kernelkb.cli.output import interruptible_measurement, print_record
     from kernelkb.loading.kernels import load_kernel
     from kernelkb.model.kernels.tuning import TuningResults
     from kernelkb.render.text.tuning import format_result
@@ -126,7 +125,6 @@ def search_on_workers(options: Namespace) -> int:
 
 
 def _announce(plan: TuningPlan, lanes: Sequence[Lane]) -> ReportTrial:
-    from kernelkb.cli.output import print_lines
     from kernelkb.render.text.tuning import format_plan
 
     print_lines(format_plan(plan.title, plan.space.describe(), plan.space.values_by_name))
@@ -240,8 +238,6 @@ def run_tune(options: Namespace) -> int:
     kb tune attention_fp16 --page tune.html --why
     kb tune attention_fp16 --workers auto
     """
-    from kernelkb.errors import BadValueError
-
     if options.arch is not None and not options.plan:
         raise BadValueError("--arch only lists a plan, since no GPU can try it; add --plan")
     if options.page is not None:
@@ -254,7 +250,6 @@ def run_tune(options: Namespace) -> int:
 
 
 def _search(options: Namespace) -> int:
-    from kernelkb.cli.output import print_record
     from kernelkb.render.text.tuning import format_plan, format_result
     from kernelkb.tune.plan import plan_tuning
 
@@ -278,7 +273,6 @@ def _search(options: Namespace) -> int:
 
 
 def _run(options: Namespace, plan: TuningPlan) -> TuningResult:
-    from kernelkb.cli.output import interruptible_measurement, print_lines
     from kernelkb.render.text.tuning import format_plan
     from kernelkb.tune.tune import tune
 

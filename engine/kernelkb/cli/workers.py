@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
@@ -10,6 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelkb.cli.options import add_json_argument, parse_positive_int, parse_seconds
+from kernelkb.cli.output import interruptible_measurement, print_lines, print_record
+from kernelkb.cluster.choice import (
+    TlsFiles,
+    check_address,
+    load_security,
+    parse_workers,
+    require_packages,
+)
 from kernelkb.errors import BadValueError, KbError
 
 if TYPE_CHECKING:
@@ -48,14 +57,11 @@ def add_tls_arguments(parser: ArgumentParser) -> None:
 
 def read_tls_files(options: Namespace) -> TlsFiles:
     """Return the certificates that the options name."""
-    from kernelkb.cluster.choice import TlsFiles
-
     return TlsFiles(options.tls_ca_file, options.tls_cert, options.tls_key)
 
 
 def open_workers(options: Namespace) -> AbstractContextManager[Cluster]:
     """Start or join the workers that the options name; all GPUs of this host by default."""
-    from kernelkb.cluster.choice import parse_workers
     from kernelkb.cluster.cluster import open_cluster
 
     choice = parse_workers(options.workers or "auto")
@@ -122,7 +128,6 @@ def run_sweep(options: Namespace) -> int:
     kb lab sweep --folder kernels/zoo/low-ilp --check
     kb lab sweep --tasks KernelBench/level1 --candidates runs/mine --export level1.json
     """
-    from kernelkb.cli.output import print_record
     from kernelkb.render.text.measurements import format_sweep
 
     request = _make_request(options)
@@ -166,7 +171,6 @@ def _judge(options: Namespace, request: SweepRequest) -> Sweep:
     from kernelkb.actions.project.bench_target import get_project_path
     from kernelkb.actions.sweep.sweep import SweepRun
     from kernelkb.actions.sweep.sweep_plan import plan_sweep
-    from kernelkb.cli.output import interruptible_measurement
 
     project = get_project_path()
     _refuse_early(request, project)
@@ -208,8 +212,6 @@ def _show_rows(options: Namespace, run: SweepRun) -> None:
 
 
 def _print_now(lines: Iterable[str]) -> None:
-    from kernelkb.cli.output import print_lines
-
     print_lines(lines)
     sys.stdout.flush()  # a pipe would hold the rows back for minutes
 
@@ -249,8 +251,6 @@ def run_worker(options: Namespace) -> int:
 
     kb lab worker tls://node1:8786 --tls-ca-file kb.crt --tls-cert kb.crt --tls-key kb.key
     """
-    from kernelkb.cluster.choice import require_packages
-
     require_packages()
     return _serve_order() if options.address == "-" else _serve_address(options)
 
@@ -258,8 +258,6 @@ def run_worker(options: Namespace) -> int:
 def _serve_address(options: Namespace) -> int:
     import asyncio
 
-    from kernelkb.cli.output import print_lines
-    from kernelkb.cluster.choice import check_address, load_security
     from kernelkb.cluster.host import dask_settings, serve_until_stopped, watch_signals
     from kernelkb.cluster.lanes import find_local_lanes
     from kernelkb.measure.machine.host import core_count
@@ -292,7 +290,6 @@ def _format_lane(lane: Lane) -> str:
 def _serve_order() -> int:
     """Serve as the first line of standard input says, until the input ends."""
     import asyncio
-    import sys
 
     from kernelkb.cluster.host import dask_settings, serve_order
 
@@ -308,8 +305,6 @@ def _parse_order(line: str) -> dict[str, Any]:
     Raises:
         BadValueError: It is none: the command was typed, or another program wrote.
     """
-    import json
-
     try:
         order = json.loads(line)
     except ValueError:
