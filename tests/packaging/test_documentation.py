@@ -51,10 +51,12 @@ def find_example_files(page):
 
 
 def list_folders(parent):
+    """The folders that hold a file; git leaves compiled files behind in one that was removed."""
     return {
         path.name
         for path in parent.iterdir()
         if path.is_dir() and path.name not in FOLDERS_OF_TOOLS and path.name[0] not in "._"
+        if any(file.is_file() and file.suffix != ".pyc" for file in path.rglob("*"))
     }
 
 
