@@ -171,7 +171,7 @@ def test_a_report_alone_names_the_cause_almost_as_often():
 
 
 @cache
-def flawed():
+def list_flawed():
     return [row for row in rows() if pairs()[row.kernel].kind in CURED]
 
 
@@ -184,7 +184,7 @@ def list_confidences(metrics, device):
 
 def test_missing_counters_lower_the_confidence():
     changes = []
-    for row in flawed():
+    for row in list_flawed():
         before = list_confidences(row.before.metrics, row.device)
         after = list_confidences(drop_stalls(row.before.metrics), row.device)
         changes += [after[name] - before[name] for name in before.keys() & after.keys()]
@@ -194,7 +194,7 @@ def test_missing_counters_lower_the_confidence():
 
 
 def test_causes_that_missing_counters_leave_open_are_named():
-    metrics = flawed()[0].before.metrics
+    metrics = list_flawed()[0].before.metrics
     whole, less = (
         recommend(program(), known, device="h100-sxm") for known in (metrics, drop_stalls(metrics))
     )

@@ -83,10 +83,10 @@ def exchange_file(path: Path, content: bytes) -> bytes | None:
     Raises:
         OSError: The file cannot be written; it is as it was.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
     draft = _write_draft(path, content)
     try:
         if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
             draft.replace(path)
             return None
         draft.chmod(path.stat().st_mode & 0o777)
