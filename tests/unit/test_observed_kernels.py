@@ -138,19 +138,19 @@ def draft_launched(calls, **options):
     return draft_call(function, plan_calls(calls, **options), LAUNCH, Places({})).text
 
 
-def test_a_grid_is_written_by_the_sizes_that_it_follows():
-    text = draft_launched([make_launch(8, 100, [13], 64), make_launch(12, 100, [19], 64)])
+def test_numbers_that_are_sizes_are_passed_as_such_and_an_equal_launch_as_it_was():
+    text = draft_launched([make_launch(8, 100, [13], 64), make_launch(12, 100, [13], 64)])
 
-    assert "grid = (-(-(x.numel()) // options['BLOCK']),)" in text
+    assert "grid, options = (13,), {'BLOCK': 64, 'num_warps': 4}" in text
     assert "kernel[grid](x=x, weight=weight, n=x.numel(), stride=x.stride(0), **options)" in text
-    assert "maxnreg" not in text
 
 
-def test_a_launch_that_follows_no_size_is_chosen_by_the_shape():
+def test_launches_that_differ_are_chosen_by_the_sizes_of_the_call():
     text = draft_launched([make_launch(8, 100, [7], 48), make_launch(12, 100, [11], 80)])
 
-    assert "grid = {(8, 100): (7,), (12, 100): (11,)}.get(tuple(x.shape), (7,))" in text
-    assert "(12, 100): {'BLOCK': 80, 'num_warps': 4}" in text
+    assert "((8, 100), (100,)): ((7,), {'BLOCK': 48, 'num_warps': 4})," in text
+    assert "((12, 100), (100,)): ((11,), {'BLOCK': 80, 'num_warps': 4})," in text
+    assert "grid, options = launches[tuple(x.shape), tuple(weight.shape),]" in text
 
 
 def test_a_tensor_that_is_only_written_is_no_argument():

@@ -84,17 +84,14 @@ __global__ void __launch_bounds__(128) twice(const float* x, float* y, int n) {
 """
 
 
-def test_without_a_launch_only_a_kernel_of_one_thread_for_each_element_gets_a_grid():
+def test_a_kernel_without_a_launch_gets_no_grid_and_says_what_it_uses():
     flat, rows = plan_only_function(FLAT), plan_only_function(ROWS)
-    shared = plan_only_function(FLAT.replace("int i", "__shared__ float s[64]; int i"))
 
-    assert flat.configuration == (
-        "dim3(static_cast<unsigned>((n + 128 - 1) / 128), 1, 1)",
-        "dim3(128, 1, 1)",
-        "0",
+    assert (flat.configuration, rows.configuration) == ((), ())
+    assert flat.launch_hint == (
+        "line 2: no launch is in sight; it uses blockDim.x, blockIdx.x, threadIdx.x, "
+        "__launch_bounds__(128)"
     )
-    assert any("the block of 128 was chosen" in note for note in flat.notes)
-    assert (rows.configuration, shared.configuration) == ((), ())
     assert rows.launch_hint == (
         "line 2: no launch is in sight; it uses blockDim.x, blockIdx.x, threadIdx.x"
     )
@@ -235,7 +232,7 @@ def test_code_of_a_header_that_needs_an_option_of_nvcc_gets_it(tmp_path, code, f
     assert list(plan.flags) == flags
 
 
-def test_a_shape_that_the_text_does_not_show_is_asked_for_with_a_candidate_and_its_line(project):
+def test_a_shape_that_the_text_does_not_show_is_asked_for_beside_its_line(project):
     (project / "mix.cu").write_text(
         "__device__ int place(int row, int col);\n"
         "__global__ void mix(const float* x, float* y, int rows, int cols) {\n"
@@ -248,11 +245,11 @@ def test_a_shape_that_the_text_does_not_show_is_asked_for_with_a_candidate_and_i
 
     (mark,) = result.to_fill
     assert "{name: x, shape: [FILL_IN], dtype: float32, fill: normal}" in mark
-    assert "# perhaps [rows, cols]; line 4: y[row * cols + col] = x[place(row, col)];" in mark
+    assert "# line 4: y[row * cols + col] = x[place(row, col)];" in mark
     assert "name: y, shape: [rows, cols]" in (project / "kernels/mix/kernel.yaml").read_text()
 
 
-def test_a_tensor_without_a_shape_in_the_text_is_asked_for_beside_its_line(project):
+def test_what_the_text_does_not_show_of_a_tensor_is_asked_for_beside_its_line(project):
     (project / "norm.py").write_text(
         "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
         "def _norm(x, w, y, n, BLOCK: tl.constexpr):\n    pass\n\n\n"
@@ -262,15 +259,16 @@ def test_a_tensor_without_a_shape_in_the_text_is_asked_for_beside_its_line(proje
     )
     result = init_project("norm.py", kernel="norm")
 
-    (mark,) = result.to_fill
-    assert "name: w, shape: [FILL_IN]" in mark
-    assert mark.endswith("# perhaps [n]; line 10: def norm(x: torch.Tensor, w: torch.Tensor):")
+    known, mark, _ = result.to_fill
+    assert "name: x, shape: [m, n], dtype: FILL_IN" in known
+    assert "name: w, shape: [FILL_IN], dtype: FILL_IN" in mark
+    assert mark.endswith("# line 10: def norm(x: torch.Tensor, w: torch.Tensor):")
 
 
 def test_an_option_of_a_tensor_function_is_asked_for_beside_its_line(project):
     (project / "pool.cpp").write_text(
         "#include <torch/extension.h>\n"
-        "at::Tensor pool(at::Tensor x, int64_t width, double eps) {\n"
+        "at::Tensor pool(at::Tensor x, int64_t width, double eps = 1e-5) {\n"
         "  auto m = x.size(0), n = x.size(1);\n  return x.unfold(1, width, 1).sum(-1) + eps;\n}\n"
     )
     result = init_project("pool.cpp", kernel="pool", target="cpu")
@@ -278,4 +276,5 @@ def test_an_option_of_a_tensor_function_is_asked_for_beside_its_line(project):
 
     assert "// width is not known, line 2: at::Tensor pool(" in launcher
     assert "pool(x, FILL_IN, 1e-5)" in launcher
+    assert "# Assumed: eps = 1e-5." in (project / "kernels/pool/kernel.yaml").read_text()
     assert any("launch.cpp" in mark for mark in result.to_fill)

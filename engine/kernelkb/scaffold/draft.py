@@ -21,36 +21,13 @@ CallStyle = Literal["pointers", "torch", "tvm-ffi", "python", "bound"]
 """How a function takes its arrays. bound: a module exports it, and its text is in another file."""
 _ROLE_ORDER = ("input", "output", "size", "stream")
 
-_NUMBERS = (
-    (r"(?:\w*_)?eps(?:ilon)?\w*", "1e-5"),
-    (r"(?:\w*_)?(?:p|drop\w*|dropout\w*|beta|offset|start\w*|begin|shift|bias)", "0"),
-    (r"(?:\w*_)?(?:alpha|a|scale|scaling|factor)", "2"),
-)
-"""Floating-point arguments, on which no subscript depends, by their names."""
 _OPTION = re.compile(
     r"\w*(?:threads?|tpb|bdim)\w*|\w*(?:block|group)_?size\w*|warp_?size"
     r"|\w*(?:mode|flag|type|kind|offset|start\w*|begin|device\w*|rank|axis)"
     r"|\w*(?:kernel_?num|version|iters?|iterations|steps?|repeats?|nreps?|stride\w*|pad\w*)"
 )
 """Names of integers that are options of a call, and no sizes."""
-_FLOATS = ("float", "double", "half", "__half", "T", "scalar_t", "__nv_bfloat16")
-AXIS_SIZES = {
-    **dict.fromkeys(("batch", "batch_size", "bs", "b"), 8),
-    **dict.fromkeys(("heads", "num_heads", "n_heads", "nheads", "nh", "h", "n_head"), 16),
-    **dict.fromkeys(("head_dim", "head_size", "d_head", "headdim", "hd"), 64),
-    **dict.fromkeys(("width", "kernel_size", "ksize", "k_width"), 4),
-    **dict.fromkeys(("channels", "num_channels"), 64),
-    **dict.fromkeys(("rotary_dim",), 64),
-}
-"""Elements of axes whose name says what they count."""
-
-FUNCTOR = "kb_function"
-"""Type that a launcher defines for a parameter that the kernel calls."""
 _RESERVED_NAMES = frozenset({*keyword.kwlist, "yes", "no", "on", "off", "true", "false", "null"})
-_VECTOR_NAMES = ("w", "weight", "b", "bias", "gamma", "beta", "g", "scale", "scales")
-_ROW_NAMES = re.compile(
-    r"\w*(?:idx|index|indices|ids|positions?|labels?|targets?|rstd|lse|mean)\w*"
-)
 _SMALL_SIZES, _LARGE_SIZES = (2**12, 64, 32, 16, 8, 6), (2**24, 1024, 256, 64, 24, 16)
 """Elements per axis of the drafted workloads, by the largest number of axes of one array."""
 _PLANE_SIZE = 4096
@@ -61,7 +38,10 @@ _UNUSED_INPUT = """\
   # The kernel reads no array; a kernel.yaml has at least one input.
   - {name: unused, shape: [1], dtype: float32, fill: zeros}
 """
-_OWN_NOTE = "what the source computes as it stands is right; nothing checks it"
+_OWN_NOTES = (
+    "what the source computes as it stands is right; nothing checks it",
+    "the sizes of the workloads and the values of the inputs were chosen by kb init",
+)
 DRAFTED_VARIANT = "mine"
 OWN_REFERENCE = f"reference: {{variant: {DRAFTED_VARIANT}}}"
 """The line of kernel.yaml that makes the drafted variant the reference."""
@@ -90,10 +70,8 @@ class Parameter(NamedTuple):
     """An array whose elements are subscripts of another array."""
     shape: tuple[str, ...] = ()
     """Of an array: names of sizes, and numbers, outermost first; empty where it is unknown."""
-    candidate: tuple[str, ...] = ()
-    """What an unknown shape may be; a person decides."""
     use: str = ""
-    """The line that uses an array of unknown shape, as ``line 3: y[i] = x[j];``."""
+    """The line that uses what is not known of it, as ``line 3: y[i] = x[j];``."""
     value: str = ""
     """Of a number: the expression that is passed for it; empty where none is known."""
 
@@ -113,8 +91,6 @@ class Function(NamedTuple):
     """Names of its template's parameters."""
     max_threads: str | None = None
     """Threads per block, the first argument of ``__launch_bounds__``; an expression, or None."""
-    is_flat: bool = False
-    """One thread per element of a 1-D grid, without dynamic shared memory."""
     takes_shared_memory: bool = False
     """It declares dynamic shared memory, whose size is a launch parameter."""
     style: CallStyle = "pointers"
@@ -222,57 +198,27 @@ def is_option(name: str) -> bool:
     return _OPTION.fullmatch(name.lower()) is not None
 
 
-def choose_number(parameter: Parameter) -> str:
-    """Return a C expression for a scalar parameter; empty for a type of the file's own.
-
-    A number that is no integer gets one by its name: any is right. What is read and written may
-    depend on an integer, so that a person has to fill it in.
-    """
-    kind = parameter.type
-    if kind == FUNCTOR:
-        return "{}"
-    if kind in ("bool", "dim3"):
-        return "false" if kind == "bool" else "1"
-    vector = re.fullmatch(r"(?:float|double|u?int|half)([234])", kind)
-    if vector:
-        return f"{{{', '.join(['1'] * int(vector[1]))}}}"
-    if kind in _FLOATS or kind.endswith("float"):
-        name = parameter.name.lower()
-        value = next((v for pattern, v in _NUMBERS if re.fullmatch(pattern, name)), "1")
-        return value if kind == "double" else f"{float(value)}f"
-    is_integer = re.fullmatch(r"[\w ]*(?:int|long|short|size_t|char|int\d+_t)", kind)
-    return FILL_IN_MARK if is_integer or not kind else ""
-
-
-def guess_shape(name: str, common: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the shape of a tensor that the text does not show, from its name and another's."""
-    bare = name.lower().strip("_")
-    if bare in _VECTOR_NAMES:
-        return common[-1:]
-    return common[:1] if _ROW_NAMES.fullmatch(bare) else common
-
-
 def mark_unknown(parameters: Sequence[Parameter], text: str, line: int) -> list[Parameter]:
-    """Return the parameters; one without a shape or value has the line that uses it.
-
-    A tensor without a shape has a candidate, too.
+    """Return the parameters; one of which something is not known has the line that uses it.
 
     Args:
         parameters: Of a function.
         text: The source.
         line: Where the function begins, from 1.
     """
-    known = [p.shape for p in parameters if p.shape]
-    common = max(known, key=len, default=())
     marked = []
     for each in parameters:
-        if each.role in ("input", "output") and not each.shape:
-            shape = guess_shape(each.name, common) if each.role == "input" else common
-            each = each._replace(candidate=shape, use=_find_use(text, each.name, line))
+        if each.role in ("input", "output") and not (each.shape and each.dtype):
+            each = each._replace(use=_find_use(text, each.name, line))
         elif each.role == "number" and each.value in ("", FILL_IN_MARK):
             each = each._replace(value=FILL_IN_MARK, use=_find_use(text, each.name, line))
         marked.append(each)
     return marked
+
+
+def list_defaults(function: Function) -> list[str]:
+    """Return the defaults that are passed for arguments that are numbers, as notes."""
+    return [f"{p.name} = {p.value}" for p in function.parameters if p.role == "number" and p.value]
 
 
 def _find_use(text: str, name: str, line: int) -> str:
@@ -281,17 +227,6 @@ def _find_use(text: str, name: str, line: int) -> str:
         if number >= line and re.search(rf"\b{re.escape(name)}\b", content):
             return f"line {number}: {content.strip()}"
     return ""
-
-
-def choose_template_value(kind: str) -> str:
-    """Return an argument for a template parameter: float or false; a number has to be filled in.
-
-    Args:
-        kind: ``typename``, ``class`` or the type of the number.
-    """
-    if kind.startswith(("typename", "class")):
-        return "float"
-    return "false" if kind == "bool" else FILL_IN_MARK
 
 
 def to_field_name(text: str) -> str:
@@ -366,7 +301,7 @@ def format_kernel_yaml(draft: Draft) -> str:
 def _format_head(draft: Draft) -> str:
     axes = [draft.fields[axis] for axis in draft.axes]
     small, large = _choose_sizes(axes, [p.shape for p in (*draft.inputs, *draft.outputs)])
-    notes = "".join(f"# Assumed: {note}.\n" for note in (_OWN_NOTE, *draft.notes))
+    notes = "".join(f"# Assumed: {note}.\n" for note in (*_OWN_NOTES, *draft.notes))
     return f"""\
 # Drafted by kb init from "{draft.include}". kb refuses the file while it holds {FILL_IN_MARK}.
 # kb show row_softmax prints a complete example.
@@ -387,10 +322,9 @@ def _choose_sizes(axes: Sequence[str], shapes: Sequence[Sequence[str]]) -> tuple
     small, large = _SMALL_SIZES[rank - 1], _LARGE_SIZES[rank - 1]
     if rank == 2 and len(axes) == 2:
         large = _PLANE_SIZE
-    named = AXIS_SIZES if rank > 2 else {}
     return (
-        ", ".join(f"{axis}: {min(named.get(axis, small), small)}" for axis in axes),
-        ", ".join(f"{axis}: {named.get(axis, large)}" for axis in axes),
+        ", ".join(f"{axis}: {small}" for axis in axes),
+        ", ".join(f"{axis}: {large}" for axis in axes),
     )
 
 
@@ -410,11 +344,7 @@ def _format_array(array: Parameter, draft: Draft, options: str) -> str:
     dims = [draft.fields.get(dim, dim) for dim in array.shape] or [FILL_IN_MARK]
     name, dtype = draft.fields[array.name], array.dtype or FILL_IN_MARK
     entry = f"  - {{name: {name}, shape: [{', '.join(dims)}], dtype: {dtype}{options}}}"
-    if not array.shape:
-        perhaps = ", ".join(draft.fields.get(dim, dim) for dim in array.candidate)
-        hints = [f"perhaps [{perhaps}]" if perhaps else "", array.use]
-        entry += f"  # {'; '.join(filter(None, hints))}" if any(hints) else ""
-    entry += "\n"
+    entry += f"  # {array.use}\n" if array.use else "\n"
     if array.is_certain:
         return entry
     note = (

@@ -464,7 +464,7 @@ def _draft_entry(function: Function, plan: ObservedPlan, called: str) -> str:
     passed = [writer.write(value) for value in positional]
     passed += [f"{name}={writer.write(value)}" for name, value in tree["named"].items()]
     if plan.calls[0]["launch"]:
-        lines += draft_launch(plan.calls, [t.name for t in plan.tensors], plan.made)
+        lines += draft_launch(plan)
         passed.append("**options")
         called += "[grid]"
     lines.append(f"    result = {called}({', '.join(passed)})")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kernelkb.scaffold.draft import assign_field_names
@@ -341,38 +339,32 @@ def find_size(name: str, values: Sequence[float], sizes: Sequence[SizeCode]) -> 
     return next((size.text for size in ordered if size.values == tuple(values)), "")
 
 
-def draft_launch(calls: Sequence[Call], names: Sequence[str], made: Sequence[int]) -> list[str]:
-    """Return the lines that set ``grid`` and ``options`` as the program did.
-
-    Args:
-        calls: With their launches.
-        names: Of the tensors, in their order.
-        made: Those that are no inputs; the first input's shape chooses the launch where no
-            expression fits.
-    """
-    place = next(at for at in range(len(names)) if at not in made)
-    key = names[place]
-    rows = [
-        {**call["launch"]["constants"], **_write_options(call["launch"]["options"])}
-        for call in calls
+def draft_launch(plan: ObservedPlan) -> list[str]:
+    """Return the lines that set ``grid`` and ``options`` as the program did for these sizes."""
+    grids = [tuple(call["launch"]["grid"]) for call in plan.calls]
+    options = [
+        _write_dict({**call["launch"]["constants"], **_write_options(call["launch"]["options"])})
+        for call in plan.calls
     ]
-    sizes = list_sizes(calls, names, made)
-    numbers = [size for size in sizes if _is_passed(size, calls)]
-    last = f"{key}.shape[{len(calls[0]['tensors'][place]['shape']) - 1}]"
-    powers = _find_powers(rows, numbers or [size for size in sizes if size.text == last])
-    grids = [call["launch"]["grid"] for call in calls]
-    blocks = _list_blocks(rows)
-    codes = (
-        [_find_grid_size(tuple(grid), blocks, numbers, sizes) for grid in zip(*grids, strict=True)]
-        if len({len(grid) for grid in grids}) == 1
-        else [""]
-    )
-    shapes = [tuple(call["tensors"][place]["shape"]) for call in calls]
-    lines = _choose_by_shape("options", [_write_dict(row) for row in rows], shapes, key)
-    lines += [f"    options[{name!r}] = {code}" for name, code in powers.items()]
-    if all(codes):
-        return [*lines, f"    grid = ({', '.join(codes)},)"]
-    return [*lines, *_choose_by_shape("grid", [repr(tuple(grid)) for grid in grids], shapes, key)]
+    rows = [f"({grid!r}, {option})" for grid, option in zip(grids, options, strict=True)]
+    if len(set(rows)) == 1:
+        return [f"    grid, options = {grids[0]!r}, {options[0]}"]
+    numbers = [(at, each) for at, each in enumerate(plan.numbers) if each.value in plan.axes]
+    keys = [
+        (
+            *(tuple(call["tensors"][at]["shape"]) for at in plan.input_places),
+            *(call["numbers"][at]["value"] for at, _ in numbers),
+        )
+        for call in plan.calls
+    ]
+    names = [f"tuple({array.name}.shape)" for array in plan.inputs]
+    names += [number.name for _, number in numbers]
+    return [
+        "    launches = {  # as observed; other sizes need their own",
+        *(f"        {key!r}: {row}," for key, row in zip(keys, rows, strict=True)),
+        "    }",
+        f"    grid, options = launches[{', '.join(names)},]",
+    ]
 
 
 def _write_options(options: Mapping[str, Any]) -> dict[str, str]:
@@ -381,89 +373,3 @@ def _write_options(options: Mapping[str, Any]) -> dict[str, str]:
 
 def _write_dict(row: Mapping[str, str]) -> str:
     return "{" + ", ".join(f"{name!r}: {code}" for name, code in row.items()) + "}"
-
-
-def _choose_by_shape(
-    name: str, codes: Sequence[str], shapes: Sequence[tuple[int, ...]], key: str
-) -> list[str]:
-    if len(set(codes)) == 1:
-        return [f"    {name} = {codes[0]}"]
-    rows = ", ".join(f"{shape!r}: {code}" for shape, code in zip(shapes, codes, strict=True))
-    return [f"    {name} = {{{rows}}}.get(tuple({key}.shape), {codes[0]})"]
-
-
-def _is_passed(size: SizeCode, calls: Sequence[Call]) -> bool:
-    """Whether the kernel is given this size as a number."""
-    columns = zip(*([n["value"] for n in call["numbers"]] for call in calls), strict=True)
-    return size.values in set(columns) and set(size.values) != {1}
-
-
-def _list_blocks(rows: Sequence[Mapping[str, str]]) -> list[SizeCode]:
-    """Return the constants that are whole numbers above 1 in every call."""
-    found = []
-    for name in rows[0]:
-        values = [_read_integer(row.get(name, "")) for row in rows]
-        if all(value > 1 for value in values):
-            found.append(SizeCode(f"options[{name!r}]", tuple(values)))
-    return found
-
-
-def _read_integer(code: str) -> int:
-    """Return a constant's value; 0 where it is no whole number."""
-    try:
-        value = ast.literal_eval(code)
-    except (ValueError, SyntaxError):
-        return 0
-    return value if isinstance(value, int) else 0
-
-
-def _find_powers(rows: Sequence[Mapping[str, str]], sizes: Sequence[SizeCode]) -> dict[str, str]:
-    """Return the constants that are the next power of two of a size, as expressions."""
-    found = {}
-    for block in _list_blocks(rows):
-        for size in sizes:
-            if block.values == tuple(1 << (value - 1).bit_length() for value in size.values):
-                name = ast.literal_eval(block.text.removeprefix("options[").removesuffix("]"))
-                found[name] = f"1 << ({size.text} - 1).bit_length()"
-                break
-    return found
-
-
-def _find_grid_size(
-    values: tuple[int, ...],
-    blocks: Sequence[SizeCode],
-    numbers: Sequence[SizeCode],
-    sizes: Sequence[SizeCode],
-) -> str:
-    """Return the expression of one dimension of the grid; empty where none fits every call."""
-    plain = [size for size in (*numbers, *sizes) if ".stride(" not in size.text]
-    if set(values) == {1}:
-        tiles = _list_tiles(numbers, blocks)
-        return next((tile.text for tile in tiles if tile.values == values), "1")
-    tiles = [*plain, *_list_tiles(plain, blocks)]
-    pairs = (
-        SizeCode(f"{one.text} * {other.text}", _multiply(one, other))
-        for one, other in product(tiles[:_MAX_TILES], repeat=2)
-    )
-    for candidate in (*tiles, *pairs):
-        if candidate.values == values:
-            return candidate.text
-    return str(values[0]) if len(set(values)) == 1 else ""
-
-
-_MAX_TILES = 200
-
-
-def _multiply(one: SizeCode, other: SizeCode) -> tuple[int, ...]:
-    return tuple(a * b for a, b in zip(one.values, other.values, strict=True))
-
-
-def _list_tiles(sizes: Sequence[SizeCode], blocks: Sequence[SizeCode]) -> list[SizeCode]:
-    return list(_iter_tiles(sizes, blocks))
-
-
-def _iter_tiles(sizes: Sequence[SizeCode], blocks: Sequence[SizeCode]) -> Iterator[SizeCode]:
-    for size, block in product(sizes, blocks):
-        rows = zip(size.values, block.values, strict=True)
-        counts = tuple(-(-size_ // block_) for size_, block_ in rows)
-        yield SizeCode(f"-(-({size.text}) // {block.text})", counts)

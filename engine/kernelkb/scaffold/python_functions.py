@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 
-from kernelkb.scaffold.draft import Function, Parameter, ParameterRole, guess_shape
+from kernelkb.scaffold.draft import Function, Parameter, ParameterRole
 
 _TENSOR_WORDS = re.compile(
     r"\b{name}\.(?:shape|stride|size|is_cuda|numel|dtype|device|contiguous|view|reshape|dim|ndim"
@@ -14,11 +14,6 @@ _TENSOR_WORDS = re.compile(
 )
 _MAKER = re.compile(r"(?:torch\.)?(?:(?:empty|zeros|ones|full|rand|randn)(_like)?|(\w+)\.new_\w+)")
 _STORES = ("tl.store", "tl.atomic_add")
-_OUTPUT_NAME = re.compile(r"(?:o|out\w*|output\w*|y|dst\w*|result\w*|\w+_out)", re.IGNORECASE)
-_INDEX_NAME = re.compile(
-    r"\w*(?:idx|index|indices|ids|positions?|offsets?|labels?|target|lens|loc)\w*", re.IGNORECASE
-)
-_NUMBERS = {"eps": "1e-6", "epsilon": "1e-6", "dim": "-1", "axis": "-1", "alpha": "1.0", "p": "0.5"}
 
 
 def list_launches(
@@ -89,8 +84,6 @@ def read_python_function(
     returned = _read_returned(function, shapes, tensors)
     written = set() if returned else _list_accessed(function, jitted, _STORES)
     parameters = [_make_parameter(a, tensors, written, shapes) for a in required]
-    if not returned and parameters and not any(p.role == "output" for p in parameters):
-        parameters = _mark_output(parameters)
     return Function(
         owner or function.name,
         (*parameters, *returned),
@@ -114,16 +107,11 @@ def _make_parameter(
 ) -> Parameter:
     name = argument.arg
     if name not in tensors:
-        return Parameter(name, "number", "number", value=_choose_number(argument))
+        kind = ast.unparse(argument.annotation) if argument.annotation else ""
+        is_stream = "CUstream" in kind or name == "stream"
+        return Parameter(name, "number", "number", value="_get_stream()" if is_stream else "")
     role: ParameterRole = "output" if name in written else "input"
-    return Parameter(name, "tensor", role, _choose_dtype(name), shape=shapes.get(name, ()))
-
-
-def _mark_output(parameters: list[Parameter]) -> list[Parameter]:
-    """Take the tensor with an output's name, else the last one, for what is written."""
-    tensors = [p.name for p in parameters if p.role == "input"]
-    named = [name for name in tensors if _OUTPUT_NAME.fullmatch(name)] or tensors[-1:]
-    return [p._replace(role="output") if p.name in named else p for p in parameters]
+    return Parameter(name, "tensor", role, shape=shapes.get(name, ()))
 
 
 def _is_tensor(argument: ast.arg, text: str) -> bool:
@@ -134,23 +122,6 @@ def _is_tensor(argument: ast.arg, text: str) -> bool:
     return bool(re.search(pattern, text)) or bool(
         re.search(rf"\b\w+_like\({re.escape(argument.arg)}\b", text)
     )
-
-
-def _choose_dtype(name: str) -> str:
-    return "int64" if _INDEX_NAME.fullmatch(name) else "float32"
-
-
-def _choose_number(argument: ast.arg) -> str:
-    kind = ast.unparse(argument.annotation) if argument.annotation else ""
-    if kind == "bool":
-        return "False"
-    if "None" in kind or "Optional" in kind:
-        return "None"
-    if kind == "str":
-        return ""
-    if "CUstream" in kind or argument.arg == "stream":
-        return "_get_stream()"
-    return _NUMBERS.get(argument.arg, "1.0" if kind == "float" else "1")
 
 
 def _list_accessed(
@@ -228,8 +199,9 @@ def _read_returned(
         shape = dims or shapes.get(like, ())
         field = base if base.isidentifier() and base not in tensors else f"out{index or ''}"
         picked = f"[{index}]" if len(parts) > 1 else ""
-        kind = dtype or "float32"
-        outputs.append(Parameter(field, "return", "output", kind, shape=shape, value=picked))
+        outputs.append(
+            Parameter(field, "return", "output", dtype or None, shape=shape, value=picked)
+        )
     return outputs
 
 
@@ -308,7 +280,7 @@ def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
 def _unify(
     function: ast.FunctionDef, shapes: dict[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """Give dimensions that an assertion compares one name; a lone weight has the last axis."""
+    """Give dimensions that an assertion compares one name."""
     renamed: dict[str, str] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
@@ -316,10 +288,6 @@ def _unify(
             other = _find_dimension(node.comparators[0], shapes)
             if one and other and one != other:
                 renamed[other] = one
-    main = max(shapes.values(), key=len, default=())
-    for name, shape in shapes.items():
-        if shape == ("d0",) and guess_shape(name, main) == main[-1:] and len(main) > 1:
-            shapes[name] = main[-1:]
     return {name: tuple(renamed.get(d, d) for d in shape) for name, shape in shapes.items()}
 
 
@@ -355,9 +323,9 @@ def _read_assignment(
 
 
 def _complete_shape(known: Mapping[int, str]) -> tuple[str, ...]:
-    least = max((index for index in known if index >= 0), default=-1) + 1
-    rank = max(least, max((-index for index in known), default=0), 2 if least == 0 else 1)
-    names = ["" for _ in range(rank)]
+    if min(known) < 0:  # counted from the end: the text does not show how many there are
+        return ()
+    names = ["" for _ in range(max(known) + 1)]
     for index, name in known.items():
         names[index] = name or names[index]
     return tuple(name or f"d{index}" for index, name in enumerate(names))

@@ -21,6 +21,7 @@ from kernelkb.scaffold.draft import (
     SourceSummary,
     assign_field_names,
     format_kernel_yaml,
+    list_defaults,
     mark_unknown,
 )
 from kernelkb.scaffold.python_functions import list_launches, read_python_function
@@ -397,7 +398,7 @@ def draft_python_files(request: DraftRequest) -> dict[str, str]:
     """Return kernel.yaml and launch.py for a function of a Python file."""
     function, summary = request.function, request.summary
     parameters = mark_unknown(function.parameters, request.text, function.line)
-    draft = _make_draft(request, parameters, _list_numbers(function))
+    draft = _make_draft(request, parameters, list_defaults(function))
     skipped = list_skipped(request.text, summary)
     return {
         "kernel.yaml": format_kernel_yaml(draft),
@@ -430,11 +431,6 @@ def _make_draft(request: DraftRequest, parameters: Sequence[Parameter], notes: l
         ),
         notes=notes,
     )
-
-
-def _list_numbers(function: Function) -> list[str]:
-    """Return the values of the arguments that are numbers, as notes."""
-    return [f"{p.name} = {p.value}" for p in function.parameters if p.role == "number" and p.value]
 
 
 def list_skipped(text: str, summary: SourceSummary) -> list[str]:

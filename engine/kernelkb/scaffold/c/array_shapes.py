@@ -1,4 +1,4 @@
-"""Shapes and roles of a function's arrays, from subscripts, bounds, and the names that BLAS has."""
+"""Shapes and roles of a function's arrays, from its subscripts and their bounds."""
 
 from __future__ import annotations
 
@@ -223,9 +223,7 @@ _GRID_INDEX = re.compile(r"\bblockIdx\.([xyz])\b")
 def fill_arrays(function: Function, own: Declaration, facts: SourceFacts) -> Function:
     """Give the arrays their shapes and roles; a launcher has those of the kernels it starts."""
     filled = _fill_from_callees(function, own, facts, depth=0)
-    if function.is_kernel and own.body is not None:
-        filled = _fill_shapes(filled, own, facts)
-    return apply_blas_names(filled)
+    return _fill_shapes(filled, own, facts)
 
 
 def _fill_from_callees(
@@ -309,7 +307,7 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
             shape = infer_shape(each.name, own.body, indices, grid)
             parts = list_parts(each.type, facts)
             shape = tuple(_resolve_constant(d, facts) for d in shape)
-            each = each._replace(shape=shape + parts if shape else ())
+            each = each._replace(shape=shape + parts if shape else each.shape)
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
 
@@ -336,37 +334,3 @@ def _list_row_axes(own: Declaration) -> list[str]:
         if match and not re.search(r"blockIdx\.\w\s*\*|\*\s*blockIdx", around):
             found.append(match[1])
     return list(dict.fromkeys(found))
-
-
-_PRODUCT = re.compile(r"gemm|mat_?mul|matrix_?mul|mmul|\bmm\b", re.IGNORECASE)
-_VECTOR_PRODUCT = re.compile(r"gemv|mat_?vec", re.IGNORECASE)
-_MATRICES = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n"), "d": ("m", "n")}
-_VECTORS = {"a": ("m", "n"), "x": ("n",), "y": ("m",)}
-_SCALARS = ("alpha", "beta")
-
-
-def apply_blas_names(function: Function) -> Function:
-    """Give arrays named A, B and C of a product the shapes of row-major matrices.
-
-    Leading dimensions become the matrices' columns; arrays named alpha and beta hold one number.
-    A function without sizes m, n (and k) is returned as it is.
-    """
-    sizes = {p.name.lower(): p.name for p in function.parameters if p.role == "size"}
-    is_product = _PRODUCT.search(function.name) and {"m", "n", "k"} <= sizes.keys()
-    is_vector = _VECTOR_PRODUCT.search(function.name) and {"m", "n"} <= sizes.keys()
-    if not is_product and not is_vector:
-        return function
-    shapes = _MATRICES if is_product else _VECTORS
-    parameters = []
-    for each in function.parameters:
-        name = each.name.lower().split("_")[-1]
-        if each.role in ("input", "output") and name in _SCALARS:
-            each = each._replace(shape=("1",))
-        elif each.role in ("input", "output") and name in shapes:
-            found = tuple(sizes[dim] for dim in shapes[name])
-            transposed = each.shape == found[::-1]
-            each = each if transposed else each._replace(shape=found)
-        elif name.startswith("ld") and name[2:] in shapes and each.role == "size":
-            each = each._replace(role="number", value=sizes[shapes[name[2:]][-1]])
-        parameters.append(each)
-    return function._replace(parameters=tuple(parameters))

@@ -48,7 +48,6 @@ _SIZE_TYPE = re.compile(
     r"(?:unsigned\s+|signed\s+)?(?:int|long|long int|long long|long long int)|unsigned|s?size_t"
     r"|u?int(?:32|64)_t|ptrdiff_t"
 )
-_OTHER_DIMENSION = re.compile(r"(?:thread|block|grid)(?:Idx|Dim)\.[yz]")
 _DEFAULT_NAMES = {"input": "x", "output": "y", "size": "n", "number": "a", "stream": "stream"}
 _VECTOR = re.compile(
     r"(float|double|int|uint|char|uchar|short|half|__half|nv_bfloat16|__nv_bfloat16)([234]|16[24])"
@@ -110,7 +109,6 @@ def build_function(declaration: Declaration) -> Function:
             for each in parameters
         ]
     is_shared = any(_is_dynamic_shared_memory(node) for node in nodes)
-    is_multi_dimensional = any(_OTHER_DIMENSION.fullmatch(get_text(node)) for node in nodes)
     return Function(
         declaration.name,
         tuple(parameters),
@@ -119,7 +117,6 @@ def build_function(declaration: Declaration) -> Function:
         declaration.returns,
         tuple(each.name for each in declaration.template),
         declaration.max_threads,
-        is_flat=any(map(_is_flat_index, nodes)) and not is_multi_dimensional and not is_shared,
         takes_shared_memory=is_shared,
         line=declaration.line,
     )
@@ -128,14 +125,6 @@ def build_function(declaration: Declaration) -> Function:
 def _is_dynamic_shared_memory(node: Node) -> bool:
     words = {get_text(child) for child in node.children} if node.type == "declaration" else set()
     return {"extern", "__shared__"} <= words
-
-
-def _is_flat_index(node: Node) -> bool:
-    """Whether an expression is ``blockIdx.x * blockDim.x + threadIdx.x``, casts or not."""
-    if get_text(node.child_by_field_name("operator")) != "+":
-        return False
-    fields = [get_text(each) for each in iter_nodes(node) if each.type == "field_expression"]
-    return sorted(fields) == ["blockDim.x", "blockIdx.x", "threadIdx.x"]
 
 
 def _parse_parameters(declaration: Declaration) -> list[Parameter]:
@@ -332,8 +321,6 @@ class SourceFacts(NamedTuple):
     """Template arguments of explicit instantiations, by the function's name."""
     aliases: Mapping[str, str]
     """The type that each typedef or using names."""
-    enumerations: frozenset[str] = frozenset()
-    """Names of its enumeration types."""
     outer_constants: Mapping[str, str] = {}
     """Integer constants of files that launch its kernels, which a launcher does not see."""
     records: Mapping[str, tuple[str, int]] = {}
@@ -366,7 +353,6 @@ def read_facts(text: str, headers: Sequence[str] = (), callers: Sequence[str] = 
         {name: value for each in every for name, value in each.constants.items()},
         {name: value for each in every for name, value in each.instantiations.items()},
         {name: value for each in every for name, value in each.aliases.items()},
-        frozenset().union(*(each.enumerations for each in every)),
         outer_constants,
         {name: parts for each in every for name, parts in each.records.items()},
     )
@@ -391,18 +377,12 @@ def _read_file(text: str) -> SourceFacts:
     aliases = {
         match[2] or match[3]: (match[1] or match[4]).strip() for match in _ALIAS.finditer(text)
     }
-    enumerations = frozenset(
-        get_text(node.child_by_field_name("name"))
-        for node in iter_nodes(root)
-        if node.type == "enum_specifier"
-    )
     return SourceFacts(
         declarations,
         sites,
         constants,
         instantiations,
         aliases,
-        enumerations,
         records=_read_records(root),
     )
 

@@ -27,7 +27,6 @@ from kernelkb.scaffold.draft import (
     ParameterRole,
     SourceKind,
     SourceSummary,
-    choose_number,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +44,11 @@ _MODULES = (
     *("STABLE_TORCH_LIBRARY", "STABLE_TORCH_LIBRARY_FRAGMENT", "STABLE_TORCH_LIBRARY_IMPL"),
 )
 _ARRAYS = ("input", "output")
+_NUMBER_TYPE = re.compile(
+    r"bool|dim3|(?:float|double|u?int|half)[234]|\w*(?:float|double|half)|T|scalar_t|__nv_bfloat16"
+    r"|[\w ]*(?:int|long|short|size_t|char|int\d+_t)"
+)
+"""A number's type, and no structure of the file's own."""
 _HOST_MEMORY = ("cudaMalloc", "cudaMemcpy", "cudaMallocManaged", "cudaMallocHost", "malloc")
 
 
@@ -167,7 +171,7 @@ def _is_launcher(declaration: Declaration) -> bool:
     function = build_function(declaration)
     if not any(p.role in ("input", "output") for p in function.parameters):
         return False
-    known = all(p.role != "number" or choose_number(p) for p in function.parameters)
+    known = all(p.role != "number" or _NUMBER_TYPE.fullmatch(p.type) for p in function.parameters)
     return known and not any(name in _HOST_MEMORY for name, _ in iter_calls(declaration.body))
 
 
@@ -242,7 +246,6 @@ def _list_used_declarations(root: Node, declarations: list[Declaration]) -> list
 
 _TORCH_TENSOR = re.compile(r"(?:(?:torch|at)::(?:stable::)?)?Tensor")
 _FFI_TENSOR = re.compile(r"(?:(?:tvm::)?ffi::)?Tensor(?:View)?|DLTensor")
-_OPTIONAL = re.compile(r"\boptional\b|Optional\b")
 _SIZE = re.compile(
     r"(?:static_cast<[\w: ]+>\(|\(\w+\))?(\w+)\."
     r"(?:size\((-?\d+)\)|sizes\(\)\[(\d+)\]|shape\(\)?[\[(](\d+)[\])])\)?"
@@ -263,12 +266,6 @@ _KINDS = {
     **dict.fromkeys(("kFloat", "kFloat32", "float32"), "float32"),
     **dict.fromkeys(("kDouble", "kFloat64"), "float64"),
 }
-_OUTPUT_NAME = re.compile(
-    r"(?:o|out\w*|output\w*|y|z|c|dst\w*|result\w*|res|\w+_out|ret)", re.IGNORECASE
-)
-_INDEX_NAME = re.compile(
-    r"\w*(?:idx|index|indices|ids|positions?|offsets?|labels?)\w*", re.IGNORECASE
-)
 
 
 def find_style(declaration: Declaration) -> CallStyle:
@@ -293,9 +290,6 @@ def read_tensor_function(
     dtypes = _read_dtypes(declaration, tensors)
     written = _find_written(declaration, declarations, tensors)
     returned = _read_returned(declaration, shapes, dtypes, tensors)
-    if not returned and not written:
-        named = [name for name in tensors if _OUTPUT_NAME.fullmatch(name.strip("_"))]
-        written = dict.fromkeys(named or tensors[-1:], False)
     filled = []
     for each in parameters:
         if each.role == "input":
@@ -323,13 +317,10 @@ def _read_parameter(node: Node) -> Parameter:
     chain = list(iter_declarators(node))
     name = get_text(chain[-1]) if chain and chain[-1].type == "identifier" else ""
     kind = get_text(node.child_by_field_name("type")).replace("std::", "")
-    if _OPTIONAL.search(kind):
-        return Parameter(name, kind, "number", value="{}")
     if _TORCH_TENSOR.fullmatch(kind) or _FFI_TENSOR.fullmatch(kind):
         return Parameter(name, kind, "input")
     default = get_text(node.child_by_field_name("default_value"))
-    parameter = Parameter(name, kind, "number")
-    return parameter._replace(value=default or choose_number(parameter))
+    return Parameter(name, kind, "number", value=default)
 
 
 def _read_shapes(declaration: Declaration, tensors: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -350,11 +341,9 @@ def _read_shapes(declaration: Declaration, tensors: Sequence[str]) -> dict[str, 
 
 
 def _complete_shape(known: dict[int, str]) -> tuple[str, ...]:
-    least = max((index for index in known if index >= 0), default=-1) + 1
-    rank = max(least, max((-index for index in known), default=0))
-    if least == 0:
-        rank = max(rank, 2)
-    names = ["" for _ in range(rank)]
+    if min(known) < 0:  # counted from the end: the text does not show how many there are
+        return ()
+    names = ["" for _ in range(max(known) + 1)]
     for index, name in known.items():
         names[index] = name or names[index]
     return tuple(name or f"d{index}" for index, name in enumerate(names))
@@ -380,9 +369,6 @@ def _read_dtypes(declaration: Declaration, tensors: Sequence[str]) -> dict[str, 
         named = [word for word in words if word in tensors]
         if kinds and len(set(named)) == 1 and "empty" not in text and "zeros" not in text:
             found.setdefault(named[0], kinds[0])
-    for name in tensors:
-        default = "int32" if _INDEX_NAME.fullmatch(name) else "float32"
-        found.setdefault(name, default)
     return found
 
 
@@ -466,9 +452,7 @@ def _read_returned(
         like = source if source in tensors else next(iter(tensors), "")
         known = dims or shapes.get(like, ())
         field = name if name.isidentifier() and name not in tensors else f"out{index or ''}"
-        outputs.append(
-            Parameter(field, "return", "output", dtypes.get(like, "float32"), shape=known)
-        )
+        outputs.append(Parameter(field, "return", "output", dtypes.get(like), shape=known))
     return outputs
 
 

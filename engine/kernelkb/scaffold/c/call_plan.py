@@ -7,35 +7,25 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
-from kernelkb.scaffold.c.array_shapes import ROWS, fill_arrays, list_parts
+from kernelkb.scaffold.c.array_shapes import ROWS, fill_arrays
 from kernelkb.scaffold.c.c_functions import SourceFacts, find_dtype, is_size_type
 from kernelkb.scaffold.c.launch_values import LaunchContext, collect_configuration, find_local_value
 from kernelkb.scaffold.c.syntax import (
     Declaration,
     LaunchSite,
-    TemplateParameter,
     bind_arguments,
     get_text,
     iter_nodes,
 )
 from kernelkb.scaffold.draft import (
-    FUNCTOR,
     Function,
     Parameter,
-    choose_number,
-    choose_template_value,
     is_option,
 )
 
-_MOST_AXES = 6
-"""Axes whose product still gives arrays that fit: the drafted sizes are smaller for more axes."""
-_DEFAULT_THREADS = 256
-"""Threads per block of an elementwise kernel: allowed on every GPU."""
 _INDEX = re.compile(r"\b(?:blockIdx|threadIdx|blockDim|gridDim)\.[xyz]")
 _MAX_SHOWN = 80
 """Characters of a line that is shown beside a mark."""
-_FEW = "256"
-"""Elements of arrays of a kernel of one block, without a size."""
 
 
 class CallPlan(NamedTuple):
@@ -52,37 +42,29 @@ class CallPlan(NamedTuple):
     """Grid, block and shared memory; empty for a launcher, and where none is known."""
     launch_hint: str
     """What the text shows of a launch that is not known."""
-    notes: tuple[str, ...]
-    """What was assumed, one sentence each."""
 
 
 def plan_call(function: Function, facts: SourceFacts) -> CallPlan:
     """Return shapes, numbers, template arguments and launch of a function of pointers."""
     own = _find_declaration(function, facts)
-    notes: list[str] = []
     site = _find_site(function, facts)
-    types = choose_template(function, own, site, facts, notes)
+    types = find_template(function, own, site, facts)
     function = apply_template(function, types, facts)
     function = fill_arrays(function, own, facts)
-    function = fill_numbers(function, site, facts, notes)
+    function = fill_numbers(function, site, facts)
     shaped = {dim for p in function.parameters for dim in p.shape}
-    sizes = [p.name for p in function.parameters if p.role == "size"]
-    if len(sizes) > 1:
-        function = fix_unused_sizes(function, own, shaped, notes)
+    if sum(p.role == "size" for p in function.parameters) > 1:
+        function = mark_unused_sizes(function, shaped)
     axes = [p.name for p in function.parameters if p.role == "size"]
     axes += [ROWS] if ROWS in shaped and ROWS not in axes else []
-    if not axes and not shaped:
-        axes = _add_axis(own)
-    function = _fill_unknown_shapes(function, own, axes, facts)
     marked = [
-        p._replace(use=_find_use(p.name, own)) if p.value == FILL_IN_MARK else p
-        for p in function.parameters
+        p._replace(use=_find_use(p.name, own)) if _is_unknown(p) else p for p in function.parameters
     ]
     function = function._replace(parameters=tuple(marked))
     statements: list[str] = []
     configuration: list[str] = []
-    if function.is_kernel:
-        statements, configuration = _plan_launch(function, own, site, facts, (axes, types), notes)
+    if site is not None:
+        statements, configuration = _plan_launch(function, site, facts, types)
     return CallPlan(
         function,
         tuple(axes),
@@ -90,8 +72,13 @@ def plan_call(function: Function, facts: SourceFacts) -> CallPlan:
         tuple(statements),
         tuple(configuration),
         _describe_launch(function, own, site),
-        tuple(dict.fromkeys(notes)),
     )
+
+
+def _is_unknown(parameter: Parameter) -> bool:
+    if parameter.role in ("input", "output"):
+        return not (parameter.shape and parameter.dtype)
+    return parameter.value == FILL_IN_MARK
 
 
 def _find_declaration(function: Function, facts: SourceFacts) -> Declaration:
@@ -108,30 +95,6 @@ def _find_site(function: Function, facts: SourceFacts) -> LaunchSite | None:
     return next((site for site in facts.sites if site.kernel == function.name), None)
 
 
-def _fill_unknown_shapes(
-    function: Function, own: Declaration, axes: list[str], facts: SourceFacts
-) -> Function:
-    """Give arrays of unknown shape the only axis; where there are several, a candidate.
-
-    The candidate is the largest known shape, or that of all sizes.
-    """
-    known = [p.shape for p in function.parameters if p.shape]
-    largest = max(known, key=len, default=())
-    is_all_used = all(axis in {dim for shape in known for dim in shape} for axis in axes)
-    if not (largest and is_all_used) and len(axes) <= _MOST_AXES:
-        largest = tuple(axes) or (_FEW,)
-    parameters = []
-    for each in function.parameters:
-        if each.role in ("input", "output") and not each.shape and largest:
-            shape = largest + list_parts(each.type, facts)
-            if len(axes) > 1 or len(largest) > 1:
-                each = each._replace(candidate=shape, use=_find_use(each.name, own))
-            else:
-                each = each._replace(shape=shape)
-        parameters.append(each)
-    return function._replace(parameters=tuple(parameters))
-
-
 def _find_use(name: str, own: Declaration) -> str:
     """Return the first line of a body that uses an array, with its number; empty without one."""
     for node in iter_nodes(own.body) if own.body is not None else ():
@@ -143,44 +106,17 @@ def _find_use(name: str, own: Declaration) -> str:
     return ""
 
 
-def _add_axis(own: Declaration) -> list[str]:
-    """Return an axis for a kernel without sizes, which takes one element for each thread."""
-    text = get_text(own.body)
-    return ["n"] if "blockIdx.x" in text and "blockDim.x" in text else []
-
-
 def _plan_launch(
-    function: Function,
-    own: Declaration,
-    site: LaunchSite | None,
-    facts: SourceFacts,
-    chosen: tuple[Sequence[str], Sequence[str]],
-    notes: list[str],
+    function: Function, site: LaunchSite, facts: SourceFacts, types: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    axes, types = chosen
-    threads = _choose_threads(function)
-    if site is not None:
-        names = [p.name for p in function.parameters]
-        known = {p.name: p.name for p in function.parameters if p.role in ("size", "number")}
-        known |= {text: name for name, text in bind_arguments(site.arguments, names).items()}
-        known |= name_host_template(site, types)
-        known |= facts.outer_constants if site.is_of_caller else {}
-        constants = {**facts.constants, **{each.name: "" for each in facts.declarations}}
-        context = LaunchContext(known, constants)
-        found = collect_configuration(site, context, notes)
-        if found is not None:
-            return found
-    elif function.is_flat and len(axes) == 1 and "__shared__" not in get_text(own.body):
-        notes.append(f"the block of {threads} was chosen by kb init: it takes one thread for each")
-        blocks = f"static_cast<unsigned>(({axes[0]} + {threads} - 1) / {threads})"
-        return [], [f"dim3({blocks}, 1, 1)", f"dim3({threads}, 1, 1)", "0"]
-    return [], []
-
-
-def _choose_threads(function: Function) -> str:
-    """Return threads per block, where any number will do: at most the launch bound."""
-    bound = function.max_threads or ""
-    return str(min(int(bound), _DEFAULT_THREADS)) if bound.isdecimal() else str(_DEFAULT_THREADS)
+    names = [p.name for p in function.parameters]
+    known = {p.name: p.name for p in function.parameters if p.role in ("size", "number")}
+    known |= {text: name for name, text in bind_arguments(site.arguments, names).items()}
+    known |= name_host_template(site, types)
+    known |= facts.outer_constants if site.is_of_caller else {}
+    constants = {**facts.constants, **{each.name: "" for each in facts.declarations}}
+    found = collect_configuration(site, LaunchContext(known, constants))
+    return ([], []) if found is None else found
 
 
 def _describe_launch(function: Function, own: Declaration, site: LaunchSite | None) -> str:
@@ -194,30 +130,15 @@ def _describe_launch(function: Function, own: Declaration, site: LaunchSite | No
 
 
 _LITERAL = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[fFuUlL]*|true|false")
-_LEADING_NAME = re.compile(r"(?:ld|\w*stride|\w*pitch|\w*step)(?:_?\w)?", re.IGNORECASE)
 
 
-def fill_numbers(
-    function: Function, site: LaunchSite | None, facts: SourceFacts, notes: list[str]
-) -> Function:
-    """Give each number the launch's literal or constant, a default, or a mark.
-
-    Args:
-        function: What is called.
-        site: Its launch, if the file has one.
-        facts: The rest of the file.
-        notes: Takes what was assumed.
-    """
+def fill_numbers(function: Function, site: LaunchSite | None, facts: SourceFacts) -> Function:
+    """Give each number the literal or constant that its launch passes, else a mark."""
     parameters = []
     for index, each in enumerate(function.parameters):
         if each.role == "number" and not each.value:
             given = site.arguments[index] if site and index < len(site.arguments) else ""
-            value = _find_given(given, site, facts)
-            if not value:
-                value = choose_number(each) or _choose_enumerator(each, facts)
-                if value not in ("", FILL_IN_MARK):
-                    notes.append(f"{each.name} = {value} was chosen by kb init")
-            each = each._replace(value=value)
+            each = each._replace(value=_find_given(given, site, facts) or FILL_IN_MARK)
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
 
@@ -229,43 +150,21 @@ def _find_given(given: str, site: LaunchSite | None, facts: SourceFacts) -> str:
     return value if _LITERAL.fullmatch(value) else ""
 
 
-def _choose_enumerator(parameter: Parameter, facts: SourceFacts) -> str:
-    return f"static_cast<{parameter.type}>(0)" if parameter.type in facts.enumerations else ""
+def mark_unused_sizes(function: Function, shaped: Collection[str]) -> Function:
+    """Turn integers that are the size of no array into numbers that have to be filled in.
 
-
-def fix_unused_sizes(
-    function: Function, own: Declaration, shaped: Collection[str], notes: list[str]
-) -> Function:
-    """Turn integers that are the size of no array into numbers.
-
-    A leading dimension becomes the innermost axis, the end of a loop the first; others have to be
-    filled in. Where arrays have no known shape, only those that are options by their names: others
-    may be its sizes.
+    Where arrays have no known shape, only those that are options by their names: others may be
+    its sizes.
     """
-    axes = [p.name for p in function.parameters if p.role == "size" and p.name in shaped]
     arrays = [p for p in function.parameters if p.role in ("input", "output")]
-    is_whole = bool(axes) and all(p.shape for p in arrays)
+    is_whole = bool(shaped) and all(p.shape for p in arrays)
     parameters = []
     for each in function.parameters:
-        is_leading = _LEADING_NAME.fullmatch(each.name)
-        known = is_whole or is_leading or is_option(each.name)
-        if each.role == "size" and each.name not in shaped and known:
-            value = FILL_IN_MARK
-            if is_leading and len(axes) > 1:
-                value = axes[-1]
-            elif len(axes) == 1 and not is_option(each.name) and _is_loop_end(each.name, own):
-                value = axes[0]
-            if value != FILL_IN_MARK:
-                notes.append(f"{each.name} = {value} was chosen by kb init: no array has this size")
-            each = each._replace(role="number", value=value)
+        is_unused = each.role == "size" and each.name not in shaped
+        if is_unused and (is_whole or is_option(each.name)):
+            each = each._replace(role="number", value=FILL_IN_MARK)
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
-
-
-def _is_loop_end(name: str, own: Declaration) -> bool:
-    loops = [n for n in iter_nodes(own.body) if n.type == "for_statement"] if own.body else []
-    ends = [get_text(loop.child_by_field_name("condition")) for loop in loops]
-    return any(re.search(rf"<=?\s*{name}\b", end) for end in ends)
 
 
 _TYPE_WORDS = frozenset(
@@ -278,38 +177,28 @@ _TYPE_WORDS = frozenset(
 )
 
 
-def choose_template(
-    function: Function,
-    own: Declaration,
-    site: LaunchSite | None,
-    facts: SourceFacts,
-    notes: list[str],
+def find_template(
+    function: Function, own: Declaration, site: LaunchSite | None, facts: SourceFacts
 ) -> tuple[str, ...]:
-    """Return the arguments of a function's template: instantiated, launched with, or by name.
+    """Return the arguments of a function's template: instantiated, launched with, or marks.
 
     Args:
         function: What is called.
         own: Its declaration.
         site: Its launch, if the file has one.
         facts: The rest of the file.
-        notes: Takes what was assumed.
     """
-    if not own.template:
-        return ()
     explicit = facts.instantiations.get(function.name)
     if explicit and all(is_known(text, facts) for text in explicit):
         return explicit
     given = [] if site is None else [_resolve(text, site, facts) for text in site.template]
-    values, is_certain = [], True
+    values = []
     for index, parameter in enumerate(own.template):
         if index < len(given) and given[index]:
             values.append(given[index])
         elif "..." not in parameter.type:
-            values.append(_choose_value(parameter, own, facts))
-            is_certain = False
-    if not is_certain:
-        text = ", ".join(f"{p.name} = {v}" for p, v in zip(own.template, values, strict=False))
-        notes.append(f"template arguments were chosen by kb init: {text}")
+            is_default = parameter.default and is_known(parameter.default, facts)
+            values.append(parameter.default if is_default else FILL_IN_MARK)
     return tuple(values)
 
 
@@ -331,47 +220,10 @@ def is_known(text: str, facts: SourceFacts) -> bool:
     return not words - _TYPE_WORDS - set(facts.constants) - {d.name for d in facts.declarations}
 
 
-def _choose_value(parameter: TemplateParameter, own: Declaration, facts: SourceFacts) -> str:
-    if parameter.default and is_known(parameter.default, facts):
-        return parameter.default
-    kind = parameter.type
-    if kind.startswith(("typename", "class")):
-        if _is_called(parameter.name, own):
-            return FUNCTOR
-        if _is_index_type(parameter.name, own):
-            return "int"
-    is_own_kind = kind.isidentifier() and not is_size_type(kind)
-    if is_own_kind and kind not in ("typename", "class", "bool", "auto"):
-        return f"static_cast<{kind}>(0)"  # an enumeration
-    return choose_template_value(parameter.type)
-
-
-def _is_called(name: str, own: Declaration) -> bool:
-    """Whether the body calls a parameter of a template's type: it is a function object."""
-    for node in own.parameters:
-        match = re.search(rf"\b{name}\s*(?:const\s*)?&*\s*(\w+)$", get_text(node))
-        if match and re.search(rf"\b{match[1]}\s*\(", get_text(own.body)):
-            return True
-    return False
-
-
-def _is_index_type(name: str, own: Declaration) -> bool:
-    """Whether a type of a template is one of integers, by its name or its parameters' names."""
-    if re.search(r"ind(?:ex|ices)|idx|int|size|offset", name, re.IGNORECASE):
-        return True
-    texts = [get_text(node) for node in own.parameters]
-    scalars = [t for t in texts if re.search(rf"\b{name}\b", t) and "*" not in t]
-    sizes = [t for t in scalars if re.search(r"\b(?:n|num\w*|\w*size|\w*len(?:gth)?|\w*dim)$", t)]
-    return bool(sizes) and not any("*" in t for t in texts if re.search(rf"\b{name}\b", t))
-
-
 def name_host_template(site: LaunchSite, types: Sequence[str]) -> dict[str, str]:
-    """Map the template parameters of the host function to the values chosen for them."""
+    """Map the template parameters of the host function to the values that are passed on."""
     passed = dict(zip(site.template, types, strict=False))
-    return {
-        each.name: passed.get(each.name, choose_template_value(each.type))
-        for each in site.host.template
-    }
+    return {each.name: passed.get(each.name, FILL_IN_MARK) for each in site.host.template}
 
 
 def apply_template(function: Function, types: Sequence[str], facts: SourceFacts) -> Function:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
@@ -13,7 +12,6 @@ from kernelkb.scaffold.c.c_functions import read_facts
 from kernelkb.scaffold.c.c_source import complete_function
 from kernelkb.scaffold.c.call_plan import CallPlan, plan_call
 from kernelkb.scaffold.draft import (
-    FUNCTOR,
     Draft,
     DraftedVariant,
     DraftRequest,
@@ -25,20 +23,10 @@ from kernelkb.scaffold.draft import (
     format_kernel_yaml,
     hide_module,
     list_all_inputs,
+    list_defaults,
     make_start_input,
     mark_unknown,
 )
-
-_STRINGS = ("string", "string_view", "c10::string_view")
-_FUNCTION = f"""\
-// Stands for the functions that the kernel takes: the argument itself, or the sum of two.
-struct {FUNCTOR} {{
-  template <typename A>
-  __host__ __device__ A operator()(A a) const {{ return a; }}
-  template <typename A, typename B>
-  __host__ __device__ A operator()(A a, B b) const {{ return a + b; }}
-}};
-"""
 
 
 def draft_pointer_files(request: DraftRequest) -> dict[str, str]:
@@ -86,7 +74,6 @@ def _make_draft(request: DraftRequest, plan: CallPlan) -> Draft:
             flags=request.flags,
             kernels=[function.name] if function.is_kernel else [*function.launches],
         ),
-        notes=plan.notes,
     )
 
 
@@ -115,7 +102,6 @@ def draft_c_launcher(draft: Draft, plan: CallPlan, include: str) -> str:
 #include <cstdint>
 
 {include}
-{_FUNCTION if FUNCTOR in plan.template else ""}\
 extern "C" int kb_{draft.name}({", ".join(declared)}) {{
 {numbers}{call}  return {"static_cast<int>(cudaGetLastError())" if is_cuda else "0"};
 }}
@@ -150,7 +136,6 @@ def draft_torch_launcher(draft: Draft, plan: CallPlan, include: str) -> str:
 #include <cstdint>
 
 {hide_module(include)}
-{_FUNCTION if FUNCTOR in plan.template else ""}\
 static void kb_call({", ".join(declared)}) {{
 {"".join(lines)}{_draft_numbers(plan.function)}{call}}}
 
@@ -160,10 +145,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{ module.def("kb_{draft.name}", &
 
 def _draft_numbers(function: Function) -> str:
     lines = [
-        f"  const {p.type or 'int'} {p.name} = {p.value or FILL_IN_MARK};"
-        f"{f'  // {p.use}' if p.use else ''}\n"
+        f"  const {p.type} {p.name} = {p.value};{f'  // {p.use}' if p.use else ''}\n"
         for p in function.parameters
-        if p.role == "number" and (p.value != "" or not p.type.endswith("Params"))
+        if p.role == "number"
     ]
     return "".join(lines)
 
@@ -210,9 +194,8 @@ def draft_tensor_files(request: DraftRequest) -> dict[str, str]:
     if function.style != "bound" and request.headers:
         function = complete_function(function, request.text, request.headers)
         request = request._replace(function=function)
-    function = _fill_strings(function, (request.text, *request.headers))
     shaped = mark_unknown(function.parameters, request.text, function.line)
-    draft = _make_tensor_draft(request, shaped, _list_numbers(function))
+    draft = _make_tensor_draft(request, shaped, list_defaults(function))
     lines = draft_include(request.include, has_main=request.summary.has_main)
     if function.style != "bound":
         lines = _draft_launcher(draft, function, shaped, lines)
@@ -268,29 +251,6 @@ def _format_missing(missing: Sequence[str]) -> str:
         return ""
     text = f"    # also: a file in this folder that includes the definition of {', '.join(missing)}"
     return f"{text}\n"
-
-
-def _list_numbers(function: Function) -> list[str]:
-    """Return the values of the arguments that are numbers, as notes."""
-    return [
-        f"{p.name} = {p.value}"
-        for p in function.parameters
-        if p.role == "number" and p.value not in (FILL_IN_MARK, "{}")
-    ]
-
-
-def _fill_strings(function: Function, texts: Sequence[str]) -> Function:
-    """Give strings that are options the first word that the file compares or maps them with."""
-    whole = "\n".join(texts)
-    parameters = []
-    for each in function.parameters:
-        if each.role == "number" and each.type in _STRINGS and not each.value:
-            compared = re.search(rf'\b{each.name}\s*==\s*"([\w-]+)"', whole)
-            mapped = re.search(r'\{\s*"([\w-]+)"\s*,\s*\w+\s*\}', whole)
-            if match := compared or mapped:
-                each = each._replace(value=f'"{match[1]}"')
-        parameters.append(each)
-    return function._replace(parameters=tuple(parameters))
 
 
 def _draft_launcher(

@@ -36,14 +36,6 @@ _HOST_ONLY = (
 )
 _MEMBER = re.compile(r"(?<![\d.])(?:\.|->)\s*(?![xyz]\b)[A-Za-z_]")
 """A member of an object, other than those of dim3."""
-_PROPERTIES = (
-    (r"multiProcessorCount", "132"),
-    (r"maxThreadsPerBlock", "1024"),
-    (r"maxThreadsPerMultiProcessor", "2048"),
-    (r"sharedMemPerBlock", "49152"),
-    (r"warpSize", "32"),
-    (r"maxGridSize\[\d\]", "65535"),
-)
 _INTEGER = re.compile(
     r"(?:const )?(?:unsigned|signed|int|long|short|auto|s?size_t|u?int\d+_t|uint)\b"
 )
@@ -62,7 +54,6 @@ class _Host(NamedTuple):
     constants: Mapping[str, str]
     name: str
     is_of_caller: bool
-    notes: list[str]
 
 
 class LaunchContext(NamedTuple):
@@ -75,14 +66,13 @@ class LaunchContext(NamedTuple):
 
 
 def collect_configuration(
-    site: LaunchSite, context: LaunchContext, notes: list[str]
+    site: LaunchSite, context: LaunchContext
 ) -> tuple[list[str], list[str]] | None:
     """Return the host's statements that a launch's grid and block need, and the configuration.
 
     Args:
         site: The launch.
         context: What identifiers of the host stand for.
-        notes: Takes what was assumed.
 
     Returns:
         None where a value comes from elsewhere and no number can stand for it.
@@ -94,24 +84,13 @@ def collect_configuration(
         context.constants,
         site.host.name,
         site.is_of_caller,
-        [],
     )
     statements: dict[str, str] = {}
-    configuration = [_replace_properties(text, host) for text in site.configuration[:3]]
+    configuration = list(site.configuration[:3])
     for text in configuration:
         if _MEMBER.search(text) or not _collect_statements(text, host, statements, 0):
             return None
-    notes += host.notes
     return list(statements.values()), configuration
-
-
-def _replace_properties(text: str, host: _Host) -> str:
-    """Replace reads of a device's properties by those of an H100."""
-    for name, value in _PROPERTIES:
-        text, count = re.subn(rf"\w+(?:\.|->){name}", value, text)
-        if count:
-            host.notes.append(f"{name} = {value} was chosen by kb init")
-    return text
 
 
 def _collect_statements(text: str, host: _Host, statements: dict[str, str], depth: int) -> bool:
@@ -139,7 +118,7 @@ def _is_of_header(word: str, text: str) -> bool:
 
 def _collect_local(word: str, host: _Host, statements: dict[str, str], depth: int) -> bool:
     """Add what sets a local variable, else a mark for an integer, with what the source says."""
-    needed = _replace_properties(host.locals.get(word, ""), host)
+    needed = host.locals.get(word, "")
     is_set = "=" in needed or "(" in needed or host.kinds[word] == "dim3"
     is_plain = is_set and not any(mark in needed for mark in _HOST_ONLY)
     if needed and is_plain and depth <= _MAX_DEPTH and not _MEMBER.search(needed):
