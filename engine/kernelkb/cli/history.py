@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -228,52 +226,27 @@ def add_export_arguments(parser: ArgumentParser) -> None:
         help="overwritten if it exists; default: standard output",
     )
     parser.add_argument(
-        "--format",
-        choices=("jsonl", "t4", "flashinfer"),
-        default="jsonl",
-        help="t4: Kernel Tuner's; flashinfer: traces of FlashInfer-Bench",
-    )
-    parser.add_argument(
         "--no-sources", action="store_true", help="leave the source files of attempts out"
     )
     add_json_argument(parser)
 
 
 def run_export(options: Namespace) -> int:
-    """Write all measurements to a file: JSON Lines lose nothing, the formats of others some.
+    """Write all measurements and attempts to a file of JSON Lines, which loses nothing.
 
     kb lab export measurements.jsonl
-    kb lab export --format t4 results.json
     kb lab export | gzip > measurements.jsonl.gz
     """
-    from kernelkb.actions.history.measurements import export_to_file
-    from kernelkb.render.text.measurements import format_transfer_lines
+    from kernelkb.actions.history.measurements import export_to_file, stream_export
 
-    if options.file is None:
-        return _print_export(options)
-    done = export_to_file(options.format, options.file, with_sources=not options.no_sources)
-    lines = format_transfer_lines(f"{done.total} measurements in {options.file}", done.left_out)
-    record = {"total": done.total, "left_out": done.left_out}
-    return print_record(record, lines, as_json=options.json)
-
-
-def _print_export(options: Namespace) -> int:
-    """Print the export itself; what could not be carried over goes to the standard error.
-
-    Raises:
-        BadValueError: --json asks for something else than the export.
-    """
-    from kernelkb.actions.history.measurements import stream_export
-
+    with_sources = not options.no_sources
+    if options.file is not None:
+        total = export_to_file(options.file, with_sources=with_sources)
+        line = f"{total} measurements in {options.file}"
+        return print_record({"total": total}, [line], as_json=options.json)
     if options.json:
         raise BadValueError("--json says how much was exported; name a FILE for the export itself")
-    left_out: Counter[str] = Counter()
-    print_lines(
-        piece.removesuffix("\n")
-        for piece in stream_export(options.format, left_out, with_sources=not options.no_sources)
-    )
-    for why, count in sorted(left_out.items()):
-        sys.stderr.write(f"kb: left out {count}: {why}\n")
+    print_lines(piece.removesuffix("\n") for piece in stream_export(with_sources=with_sources))
     return 0
 
 
@@ -292,7 +265,7 @@ def run_import(options: Namespace) -> int:
 
     counts = import_file(options.file)
     lines = [f"{counts.total} measurements in {options.file}, {counts.new} of them new"]
-    record = {"total": counts.total, "new": counts.new, "left_out": counts.left_out}
+    record = {"total": counts.total, "new": counts.new}
     return print_record(record, lines, as_json=options.json)
 
 

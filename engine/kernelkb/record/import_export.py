@@ -6,17 +6,15 @@ import base64
 import binascii
 import json
 import zlib
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.model.records.history import AttemptTransfer, Measurement, Promotion
-from kernelkb.model.records.measurement import is_failure, is_wrong
 from kernelkb.record.attempt_store import (
     AttemptStore,
     identify_attempt,
@@ -26,55 +24,27 @@ from kernelkb.record.attempt_store import (
 from kernelkb.record.measurements.rows import is_intact
 from kernelkb.record.measurements.store import Store
 
-Format = Literal["jsonl", "t4", "flashinfer"]
 _CHUNK_SIZE = 1000
 _PROMOTION_KEY = "promotion"
-_CURE = "kb lab import reads the JSON Lines that kb lab export writes without --format"
+_CURE = "kb lab import reads the JSON Lines that kb lab export writes"
 
 
 class TransferCounts(NamedTuple):
-    """What an export or an import did."""
+    """What an import did."""
 
     total: int
-    """Measurements in the file that fit."""
+    """Measurements in the file."""
     new: int
     """Of these, how many the database had not."""
-    left_out: Counter[str]
-    """Why others were not taken, with their number."""
 
 
-def generate_export(store: Store, file_format: Format, left_out: Counter[str]) -> Iterator[str]:
-    """Yield the text of an export, piece by piece, in the order of the ids.
-
-    Args:
-        store: All of it is exported.
-        file_format: Which format.
-        left_out: Is told what does not fit, and how often.
-    """
-    if file_format == "jsonl":
-        for one in store.iter_all():
-            yield one.model_dump_json(exclude_defaults=True) + "\n"
-        for promotion in store.list_promotions(in_force=False):
-            plain = promotion.model_dump(mode="json", exclude_defaults=True)
-            yield json.dumps({_PROMOTION_KEY: plain}, ensure_ascii=False) + "\n"
-        return
-    fits = fits_t4 if file_format == "t4" else fits_trace
-    fitting = _filter_exportable(store, fits, left_out)
-    if file_format == "t4":
-        yield format_t4(fitting)
-    else:
-        for one in fitting:
-            yield json.dumps(build_trace(one), ensure_ascii=False) + "\n"
-
-
-def _filter_exportable(
-    store: Store, is_exportable: Any, left_out: Counter[str]
-) -> Iterator[Measurement]:
+def generate_export(store: Store) -> Iterator[str]:
+    """Yield the lines of an export: measurements in the order of their ids, then promotions."""
     for one in store.iter_all():
-        if is_exportable(one):
-            yield one
-        else:
-            left_out[f"a {one.kind} does not fit"] += 1
+        yield one.model_dump_json(exclude_defaults=True) + "\n"
+    for promotion in store.list_promotions(in_force=False):
+        plain = promotion.model_dump(mode="json", exclude_defaults=True)
+        yield json.dumps({_PROMOTION_KEY: plain}, ensure_ascii=False) + "\n"
 
 
 def import_records(
@@ -98,7 +68,7 @@ def import_records(
         store.add_promotions(record for record in batch if isinstance(record, Promotion))
         if attempts is not None:
             add_transfers(attempts, (one for one in batch if isinstance(one, AttemptTransfer)))
-    return TransferCounts(count, new, Counter())
+    return TransferCounts(count, new)
 
 
 def _read_records(path: Path) -> Iterator[Measurement | Promotion | AttemptTransfer]:
@@ -184,92 +154,3 @@ def _unpack(key: str, text: str) -> bytes:
         return unpack_file(key, base64.b64decode(text, validate=True))
     except (binascii.Error, KbError) as error:
         raise BadValueError(f"source file {key} was changed since; export it again") from error
-
-
-_T4_VERSION = "1.0.0"
-_PLACE_FIELDS = ("kernel", "variant", "workload", "device", "target")
-_DEFINE_FLAG = "-D"
-_T4_INVALIDITY = {"incorrect": "correctness", "invalid": "runtime"}
-_UNKNOWN_ERROR = {"max_relative_error": "NaN", "max_absolute_error": "NaN"}
-
-
-def fits_t4(measurement: Measurement) -> bool:
-    """Return whether T4 can hold a measurement: a timed or failed configuration."""
-    return measurement.kind in ("bench", "tune") and measurement.verdict is not None
-
-
-def format_t4(measurements: Iterable[Measurement]) -> str:
-    """Return a T4 file of measurements that fit T4."""
-    results = [_build_t4_result(one) for one in measurements]
-    return json.dumps({"results": results, "schema_version": _T4_VERSION}, indent=1) + "\n"
-
-
-def _build_t4_result(one: Measurement) -> dict[str, Any]:
-    validity = _T4_INVALIDITY.get(one.verdict or "", "correct")
-    place = {name: getattr(one.subject, name) for name in _PLACE_FIELDS}
-    values = [{"name": name, "value": value, "unit": ""} for name, value in place.items()]
-    for name, us in (("time", one.candidate_us), ("baseline_time", one.baseline_us)):
-        if us is not None:
-            values.append({"name": name, "value": us / 1e3, "unit": "ms"})
-    if one.speedup is not None:
-        values.append({"name": "speedup", "value": one.speedup, "unit": ""})
-    return {
-        "timestamp": one.at.isoformat(),
-        "configuration": {"variant": one.subject.variant, **_parse_macros(one.subject.flags)},
-        "times": {
-            "benchmark": one.seconds * 1e3,
-            "runtimes": [candidate / 1e3 for candidate, _ in one.samples],
-        },
-        "invalidity": validity,
-        "correctness": int(validity != "correctness"),
-        "measurements": values,
-        "objectives": ["time"],
-    }
-
-
-def _parse_macros(flags: Iterable[str]) -> dict[str, int | str]:
-    given = [
-        flag.removeprefix(_DEFINE_FLAG).partition("=") for flag in flags if _DEFINE_FLAG in flag[:2]
-    ]
-    return {name: _parse_number(value) for name, _, value in given}
-
-
-def _parse_number(text: str) -> int | str:
-    return int(text) if text.lstrip("-").isdecimal() else text
-
-
-def fits_trace(measurement: Measurement) -> bool:
-    """Return whether a trace can hold a measurement: a bench with a baseline, or a failure."""
-    timed = measurement.baseline_us is not None and measurement.candidate_us is not None
-    failed = is_failure(measurement.verdict)
-    return measurement.kind == "bench" and (failed or (timed and measurement.verdict is not None))
-
-
-def build_trace(one: Measurement) -> dict[str, Any]:
-    """Return the trace of a measurement that fits."""
-    subject = one.subject
-    evaluation: dict[str, Any] = {
-        "status": "PASSED",
-        "environment": {"hardware": subject.device, "libs": subject.environment},
-        "timestamp": one.at.isoformat(),
-        "log": one.detail or "",
-        "correctness": None,
-        "performance": None,
-    }
-    if is_wrong(one.verdict):
-        evaluation |= {"status": "INCORRECT_NUMERICAL", "correctness": _UNKNOWN_ERROR}
-    elif is_failure(one.verdict):
-        evaluation["status"] = "RUNTIME_ERROR"
-    elif one.candidate_us is not None and one.baseline_us is not None:
-        evaluation["correctness"] = _UNKNOWN_ERROR
-        evaluation["performance"] = {
-            "latency_ms": one.candidate_us / 1e3,
-            "reference_latency_ms": one.baseline_us / 1e3,
-            "speedup_factor": one.speedup or one.baseline_us / one.candidate_us,
-        }
-    return {
-        "definition": subject.kernel,
-        "workload": {"axes": subject.inputs, "inputs": {}, "uuid": subject.workload},
-        "solution": subject.variant,
-        "evaluation": evaluation,
-    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +11,6 @@ from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.model.records.history import Measurement, PairwiseComparison, RegressionResult
 from kernelkb.record.attempt_store import open_attempts
 from kernelkb.record.import_export import (
-    Format,
     TransferCounts,
     generate_attempts,
     generate_export,
@@ -152,43 +150,36 @@ def check_project_regressions(
         )
 
 
-def export_to_file(form: Format, path: Path, *, with_sources: bool = True) -> TransferCounts:
-    """Write all measurements to a file, atomically; as JSON Lines the attempts, too.
+def export_to_file(path: Path, *, with_sources: bool = True) -> int:
+    """Write all measurements and attempts to a file of JSON Lines, atomically.
 
     Args:
-        form: The format.
         path: The file.
         with_sources: Whether to write the source files of the attempts.
+
+    Returns:
+        How many measurements there are.
 
     Raises:
         BadValueError: The file cannot be written.
         DatabaseError: The database cannot be read.
     """
-    left_out: Counter[str] = Counter()
     with open_store(get_project_path(), writes=False) as store:
         total = store.count()
-        _write_atomically(path, _generate(store, form, left_out, with_sources=with_sources))
-    return TransferCounts(total - left_out.total(), 0, left_out)
+        _write_atomically(path, _generate(store, with_sources=with_sources))
+    return total
 
 
-def _generate(
-    store: Store, form: Format, left_out: Counter[str], *, with_sources: bool
-) -> Iterator[str]:
-    yield from generate_export(store, form, left_out)
-    if form == "jsonl":
-        with open_attempts(get_project_path(), writes=False) as attempts:
-            yield from generate_attempts(attempts, with_sources=with_sources)
+def _generate(store: Store, *, with_sources: bool) -> Iterator[str]:
+    yield from generate_export(store)
+    with open_attempts(get_project_path(), writes=False) as attempts:
+        yield from generate_attempts(attempts, with_sources=with_sources)
 
 
-def stream_export(
-    form: Format, left_out: Counter[str], *, with_sources: bool = True
-) -> Iterator[str]:
-    """Yield the text of an export.
-
-    See ``kernelkb.record.import_export.generate_export``.
-    """
+def stream_export(*, with_sources: bool = True) -> Iterator[str]:
+    """Yield the text of an export."""
     with open_store(get_project_path(), writes=False) as store:
-        yield from _generate(store, form, left_out, with_sources=with_sources)
+        yield from _generate(store, with_sources=with_sources)
 
 
 def import_file(path: Path) -> TransferCounts:

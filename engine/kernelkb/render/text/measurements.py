@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kernelkb.device_math.parse_size import format_size
 from kernelkb.model.kernels.foreign import ProblemResult
@@ -281,12 +281,6 @@ def format_regression_lines(results: Sequence[RegressionResult], *, verbose: boo
     counts = Counter(one.verdict for one in results)
     told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
     yield f"newest benches that are not the promoted ones: {told or 'none'}"
-
-
-def format_transfer_lines(headline: str, left_out: Mapping[str, int]) -> Iterator[str]:
-    """Yield the headline of an export or import, then the count and reason of each omission."""
-    yield headline
-    yield from (f"  left out {count}: {why}" for why, count in sorted(left_out.items()))
 
 
 def _describe_place(place: PromotionScope) -> str:
