@@ -5,8 +5,8 @@ import re
 import pytest
 
 from kernelkb.actions.init.init_project import init_project
-from kernelkb.actions.init.init_source import find_near_definers, order_functions, summarize_source
-from kernelkb.scaffold.c.build_flags import find_macros, plan_includes
+from kernelkb.actions.init.init_source import find_near_definers, summarize_source
+from kernelkb.scaffold.c.build_flags import plan_includes
 from kernelkb.scaffold.c.c_functions import read_facts
 from kernelkb.scaffold.c.call_plan import plan_call
 
@@ -148,21 +148,6 @@ def test_a_launch_of_unknown_values_is_asked_for_with_its_own_text(project):
     assert any("// line 7: <<<p.blocks, 256>>>" in line for line in result.to_fill)
 
 
-def test_the_menu_begins_with_the_kernel_that_is_most_likely_wanted():
-    arrays = "(const float* x, float* y, int n) { y[0] = x[0]; }\n"
-    names = ("warmup", "softmax_backward", "get_count", "other", "softmax_forward")
-    text = "".join(f"__global__ void {name}{arrays}" for name in names)
-    functions = summarize_source("softmax.cu", text).functions
-
-    assert [each.name for each in order_functions(functions, "softmax")] == [
-        "softmax_forward",
-        "other",
-        "softmax_backward",
-        "warmup",
-        "get_count",
-    ]
-
-
 def test_functions_of_tensors_that_another_file_exports_are_found():
     text = (
         '#include "launch_kernels.h"\n'
@@ -221,18 +206,6 @@ def test_a_structure_of_equal_members_is_the_last_dimension():
         ("float32", ("n", "2")),
         ("float32", ("n", "4")),
     ]
-
-
-def test_macros_that_a_program_near_the_source_sets_become_flags(tmp_path):
-    (tmp_path / "cuda").mkdir()
-    source = tmp_path / "cuda" / "k.cu"
-    source.write_text("#define B 4\n__shared__ float ring[LENGTH][B];\n")
-    (tmp_path / "run.py").write_text(
-        'LENGTH = 768\nload(flags=[f"-DLENGTH={LENGTH}", f"-DB={B}", "-DOTHER=1",\n'
-        '    "-U__CUDA_NO_HALF_OPERATORS__", "-UOTHER"])\n'
-    )
-
-    assert find_macros(source, tmp_path) == ("-DLENGTH=768", "-U__CUDA_NO_HALF_OPERATORS__")
 
 
 def test_a_source_whose_own_header_includes_torch_is_a_torch_extension(project):

@@ -66,8 +66,6 @@ class Parameter(NamedTuple):
     """For an output: the kernel also reads it, so its values before the call matter."""
     is_certain: bool = True
     """False for an output that is only passed to code which may write it."""
-    is_index: bool = False
-    """An array whose elements are subscripts of another array."""
     shape: tuple[str, ...] = ()
     """Of an array: names of sizes, and numbers, outermost first; empty where it is unknown."""
     use: str = ""

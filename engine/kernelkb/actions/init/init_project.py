@@ -28,7 +28,7 @@ from kernelkb.model.base import Name, Record, Target
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.safety.storage import describe_write_cure
-from kernelkb.scaffold.c.build_flags import find_macros, plan_includes
+from kernelkb.scaffold.c.build_flags import plan_includes
 from kernelkb.scaffold.c.c_source import list_undefined_functions
 from kernelkb.scaffold.c.drafts import draft_pointer_files, draft_tensor_files
 from kernelkb.scaffold.draft import DRAFTED_VARIANT, OWN_REFERENCE, DraftRequest, to_field_name
@@ -204,7 +204,6 @@ def _draft_files(
     includes = plan_includes(path, source.root, list_headers(source.root))
     folders = [f"-I{source.path_from_folder(folder)}" for folder in includes.folders]
     flags = [f for f in includes.flags if request.target == "cuda" and _suits(path, f)]
-    flags += [f for f in find_macros(path, source.root) if f not in flags]
     request = request._replace(flags=(*folders, *flags), headers=read_headers(includes.headers))
     request = request._replace(uses_torch=_uses_torch(request))
     if request.function.style != "pointers" or request.uses_torch:  # torch links its own libraries

@@ -253,7 +253,6 @@ def _fill_from_callees(
                 role=filled[p.name].role,
                 is_read=filled[p.name].is_read,
                 is_certain=filled[p.name].is_certain,
-                is_index=filled[p.name].is_index,
                 dtype=p.dtype or filled[p.name].dtype,
                 shape=filled[p.name].shape or p.shape,
             )

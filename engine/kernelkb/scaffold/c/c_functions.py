@@ -184,8 +184,6 @@ def classify_array(parameter: Parameter, uses: Mapping[str, Sequence[Node]]) -> 
         parameter: An array; one that is not const arrives as an output.
         uses: The body's identifiers, by their text.
     """
-    is_index = any(_is_in_subscript(use) for use in uses.get(parameter.name, ()))
-    parameter = parameter._replace(is_index=is_index)
     if parameter.role == "input":
         return parameter
     accesses = _collect_accesses(parameter.name, uses, frozenset({parameter.name}))
@@ -205,15 +203,6 @@ def _is_cleared(name: str, uses: Mapping[str, Sequence[Node]]) -> bool:
             operator = node.parent and node.parent.child_by_field_name("operator")
             if get_text(operator) == "=":
                 return True
-    return False
-
-
-def _is_in_subscript(use: Node) -> bool:
-    node: Node | None = use
-    while node is not None and not node.type.endswith(("_statement", "declaration")):
-        if node.type == "subscript_argument_list":
-            return True
-        node = node.parent
     return False
 
 
