@@ -20,7 +20,6 @@ HEAVY_MODULES = frozenset(
         "pydantic",
         "yaml",
         "sqlalchemy",
-        "alembic",
         "jinja2",
     }
 )

@@ -1,1 +1,0 @@
-"""Alembic migrations of the measurement database; alembic runs these files by their path."""

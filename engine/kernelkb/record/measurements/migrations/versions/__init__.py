@@ -1,1 +1,0 @@
-"""Database revisions, one file each; the file of a released revision never changes."""
