@@ -8,6 +8,7 @@ import secrets
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.loading.kernels import KernelFolder
@@ -15,7 +16,7 @@ from kernelkb.measure.build.build import build
 from kernelkb.measure.machine.environment import inspect_machine
 from kernelkb.measure.machine.host import read_host_memory
 from kernelkb.measure.process.candidate_sandbox import SandboxPolicy
-from kernelkb.measure.subject import MeasurementSubject
+from kernelkb.measure.subject import BenchOptions, MeasurementSubject
 from kernelkb.measure.worker.shared.messages.specs import (
     CaseSpec,
     Code,
@@ -62,6 +63,45 @@ RECORDED_NOTE = (
     "the reference is a recorded output: only the recorded inputs were checked, so no other "
     "values, sizes or hidden inputs; a kernel that keeps these answers would pass"
 )
+
+
+class JudgedCode(NamedTuple):
+    """The code that a judge is given, and what it compares its outputs with."""
+
+    runners: dict[str, RunnerSpec]
+    """By name: the candidate, and in a bench its rivals."""
+    reduced_rivals: dict[Precision, dict[str, RunnerSpec]]
+    """Those that only a candidate has whose errors are as large."""
+    reference: Reference
+
+
+def make_judged_code(
+    subject: MeasurementSubject, build: Build, options: BenchOptions | None = None
+) -> JudgedCode:
+    """Return the candidate, its rivals and the reference; all draw the same parameters.
+
+    Args:
+        subject: The variant that is judged.
+        build: Its build.
+        options: Of a bench; None: of a check, which has no rivals.
+
+    Raises:
+        BadValueError: It would be compared with itself, or there is no rival.
+    """
+    runners = {"candidate": make_candidate_spec(subject, build)}
+    reduced: dict[Precision, dict[str, RunnerSpec]] = {}
+    if options is not None:
+        returns = returns_outputs(runners["candidate"]["code"])
+        if not options.only_rival:
+            runners |= make_rival_specs(subject, returns) | _make_code_rivals(subject, build)
+            reduced = make_reduced_rival_specs(subject, returns)
+        if options.rival:
+            runners[f"variant {options.rival[0].variant.id}"] = make_candidate_spec(*options.rival)
+        _require_rival(subject, runners)
+    reference = prepare_reference(subject, build)
+    for specs in (runners, *reduced.values()):
+        _share_module_seed(reference, (spec["code"] for spec in specs.values()))
+    return JudgedCode(runners, reduced, reference)
 
 
 def make_case_spec(
@@ -123,7 +163,7 @@ def draw_module_seed() -> int:
     return secrets.randbits(_SEED_BITS)
 
 
-def share_module_seed(reference: Reference, codes: Iterable[Code]) -> None:
+def _share_module_seed(reference: Reference, codes: Iterable[Code]) -> None:
     """Give the modules of a job, reference and candidates, one seed for their parameters.
 
     Without it each has a seed of its own, which is enough where nothing is compared.
@@ -494,7 +534,7 @@ def build_reference(
     return own, done
 
 
-def make_code_rivals(subject: MeasurementSubject, built: Build) -> dict[str, RunnerSpec]:
+def _make_code_rivals(subject: MeasurementSubject, built: Build) -> dict[str, RunnerSpec]:
     """Return the reference as a rival, where it is a variant that runs on the same device."""
     if subject.kernel_folder.kernel.reference.variant is None:
         return {}
@@ -504,7 +544,7 @@ def make_code_rivals(subject: MeasurementSubject, built: Build) -> dict[str, Run
     return {f"variant {code[0].variant.id}": make_candidate_spec(*code)}
 
 
-def require_rival(subject: MeasurementSubject, runners: Mapping[str, RunnerSpec]) -> None:
+def _require_rival(subject: MeasurementSubject, runners: Mapping[str, RunnerSpec]) -> None:
     """Raise BadValueError where a candidate is alone among the runners."""
     if len(runners) > 1:
         return

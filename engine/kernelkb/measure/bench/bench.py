@@ -16,16 +16,10 @@ from kernelkb.measure.bench.bench_verdict import compute_bench_fields, is_below_
 from kernelkb.measure.check.check import find_cure, get_judge_result, require_gpu_memory
 from kernelkb.measure.job_specs import (
     describe_reference,
-    make_candidate_spec,
     make_case_spec,
-    make_code_rivals,
-    make_reduced_rival_specs,
-    make_rival_specs,
+    make_judged_code,
     make_tolerances,
-    prepare_reference,
-    require_rival,
     returns_outputs,
-    share_module_seed,
     working_set_bytes,
 )
 from kernelkb.measure.machine.host import (
@@ -44,7 +38,6 @@ from kernelkb.measure.worker.shared.messages.jobs import (
     BenchTimes,
     EnergyStretch,
 )
-from kernelkb.measure.worker.shared.messages.specs import Precision, RunnerSpec
 from kernelkb.model.base import Target
 from kernelkb.model.records.measurement import Bench, Build, Machine, ResourceUse
 
@@ -248,21 +241,18 @@ def make_job(
     """Return what a judge is to do; arguments and errors as of ``bench``."""
     budget_s = _default_budget_s() if options.budget_s is None else options.budget_s
     kernel_folder, target = subject.kernel_folder, subject.variant.target
-    runners, reduced = _make_runners(subject, build, options)
-    reference = prepare_reference(subject, build)
-    for specs in (runners, *reduced.values()):
-        share_module_seed(reference, (spec["code"] for spec in specs.values()))
+    code = make_judged_code(subject, build, options)
     return {
         "mode": "bench",
         "target": target,
-        "reference": reference,
+        "reference": code.reference,
         "tolerances": make_tolerances(kernel_folder),
         "cases": [
             make_case_spec(kernel_folder, workload, kernel_folder.kernel.workloads[workload])
         ],
-        "runners": runners,
-        "reduced_rivals": reduced,
-        "returns": returns_outputs(runners["candidate"]["code"]),
+        "runners": code.runners,
+        "reduced_rivals": code.reduced_rivals,
+        "returns": returns_outputs(code.runners["candidate"]["code"]),
         "working_set_bytes": working_set_bytes(kernel_folder, workload),
         "cache_bytes": subject.machine.cache_bytes,
         "budget_s": budget_s,
@@ -273,22 +263,6 @@ def make_job(
         "arena_bytes": _ARENA_BYTES[target],
         "free_bytes": find_free_bytes(target),
     }
-
-
-def _make_runners(
-    subject: MeasurementSubject, build: Build, options: BenchOptions
-) -> tuple[dict[str, RunnerSpec], dict[Precision, dict[str, RunnerSpec]]]:
-    """Return candidate and rivals, and the rivals that only a less exact candidate has."""
-    candidate = make_candidate_spec(subject, build)
-    returns = returns_outputs(candidate["code"])
-    runners = {"candidate": candidate}
-    if not options.only_rival:
-        runners |= make_rival_specs(subject, returns)
-        runners |= make_code_rivals(subject, build)
-    if options.rival:
-        runners[f"variant {options.rival[0].variant.id}"] = make_candidate_spec(*options.rival)
-    require_rival(subject, runners)
-    return runners, {} if options.only_rival else make_reduced_rival_specs(subject, returns)
 
 
 def describe_shortcuts(

@@ -20,13 +20,11 @@ from kernelkb.measure.job_specs import (
     describe_reference,
     find_reference_variant,
     format_sizes,
-    make_candidate_spec,
     make_case_spec,
     make_input_spec,
+    make_judged_code,
     make_output_spec,
     make_tolerances,
-    prepare_reference,
-    share_module_seed,
 )
 from kernelkb.measure.machine.host import find_free_bytes
 from kernelkb.measure.process.subprocesses import scratch_folder
@@ -135,22 +133,20 @@ def _make_job(
     subject: MeasurementSubject, build: Build, workloads: Sequence[str], timeout_s: float
 ) -> CheckJob:
     kernel_folder, target = subject.kernel_folder, subject.variant.target
-    reference = prepare_reference(subject, build)
-    candidate = make_candidate_spec(subject, build)
-    share_module_seed(reference, [candidate["code"]])
+    code = make_judged_code(subject, build)
     return {
         "mode": "check",
         "target": target,
-        "reference": reference,
+        "reference": code.reference,
         "tolerances": make_tolerances(kernel_folder),
         "cases": [
             *_make_cases(kernel_folder, workloads),
-            *make_extra_case_specs(kernel_folder, reference),
+            *make_extra_case_specs(kernel_folder, code.reference),
         ],
         "hidden_sizes": make_hidden_size_cases(kernel_folder, target),
         "timeout_s": timeout_s,
         "free_bytes": find_free_bytes(target),
-        "runners": {"candidate": candidate},
+        "runners": code.runners,
     }
 
 
