@@ -121,16 +121,18 @@ def select_variant(kernel: Kernel, target: Target, name: str | None = None) -> V
         UnknownNameError: The kernel has no such variant for this target.
         BadValueError: The kernel has no variant for this target.
     """
-    choices = [v for v in kernel.variants if v.target == target]
-    if not choices:
-        names = ", ".join(v.id for v in kernel.variants)
+    variants = [variant for variant in kernel.variants if variant.target == target]
+    if not variants:
+        names = ", ".join(variant.id for variant in kernel.variants)
         other = "cuda" if target == "cpu" else "cpu"
         raise BadValueError(f"{kernel.id} has no {target} variant; it has {other}: {names}")
-    for variant in choices:
+    for variant in variants:
         if name in (None, variant.id):
             return variant
     kind = f"{target} variant of {kernel.id}"
-    raise UnknownNameError(kind, name or "", (v.id for v in choices), "show", id=kernel.id)
+    raise UnknownNameError(
+        kind, name or "", [variant.id for variant in variants], "show", id=kernel.id
+    )
 
 
 def evaluate_axis_expression(expression: str, sizes: Mapping[str, int]) -> float:

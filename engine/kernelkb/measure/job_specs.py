@@ -236,11 +236,13 @@ def output_bytes(kernel_folder: KernelFolder, workload: str) -> int:
 
 def count_input_elements(kernel_folder: KernelFolder, sizes: Mapping[str, int]) -> int:
     """Return the elements of all inputs for some sizes."""
-    return sum(math.prod(_concrete_shape(a, sizes)) for a in kernel_folder.kernel.inputs)
+    return sum(math.prod(_concrete_shape(array, sizes)) for array in kernel_folder.kernel.inputs)
 
 
 def _total_bytes(arrays: Iterable[Array], sizes: Mapping[str, int]) -> int:
-    return sum(math.prod(_concrete_shape(a, sizes)) * DTYPE_BYTES[a.dtype] for a in arrays)
+    return sum(
+        math.prod(_concrete_shape(array, sizes)) * DTYPE_BYTES[array.dtype] for array in arrays
+    )
 
 
 def make_candidate_spec(subject: MeasurementSubject, build: Build) -> RunnerSpec:
@@ -276,7 +278,7 @@ def make_rival_specs(subject: MeasurementSubject, candidate_returns: bool) -> di
         candidate_returns: Whether the candidate returns its outputs. If not, the reference writes
             to given arrays too, where it has a parameter ``out``.
     """
-    stated = subject.kernel_folder.kernel.precision
+    stated = subject.kernel.precision
     codes = _make_rival_codes(subject, candidate_returns, "fp32" if stated == "open" else stated)
     return {name: _make_rival_spec(code) for name, code in codes.items()}
 
@@ -290,13 +292,13 @@ def make_reduced_rival_specs(
         subject: The kernel, and the candidate among its variants.
         candidate_returns: As for ``make_rival_specs``.
     """
-    kernel = subject.kernel_folder.kernel
+    kernel = subject.kernel
     has_floats = any(array.dtype == "float32" for array in (*kernel.inputs, *kernel.outputs))
     if not has_floats or not kernel.reference.is_torch:
         return {}
     precisions = REDUCED_PRECISIONS[subject.variant.target]
     if kernel.precision == "tf32":
-        precisions = tuple(one for one in precisions if one != "tf32")
+        precisions = tuple(name for name in precisions if name != "tf32")
     return {
         precision: {
             f"{name} ({PRECISION_TITLES[precision]})": _make_rival_spec(code)
@@ -443,8 +445,8 @@ def find_reference_variant(kernel: Kernel, target: Target) -> Variant | None:
     """
     reference = kernel.reference
     if reference.variant is not None:
-        named = [one for one in kernel.variants if one.id == reference.variant]
-        return next((one for one in named if one.target == target), named[0])
+        variants = [variant for variant in kernel.variants if variant.id == reference.variant]
+        return next((variant for variant in variants if variant.target == target), variants[0])
     if not reference.is_compiled:
         return None
     source = str(reference.file)
@@ -474,10 +476,10 @@ def is_reference(kernel: Kernel, variant: Variant) -> bool:
 
 def require_other_code(subject: MeasurementSubject) -> None:
     """Raise BadValueError for a variant that is the reference: nothing can be said of it."""
-    kernel, variant = subject.kernel_folder.kernel, subject.variant
+    kernel, variant = subject.kernel, subject.variant
     if not is_reference(kernel, variant):
         return
-    others = ", ".join(one.id for one in kernel.variants if not is_reference(kernel, one))
+    others = ", ".join(other.id for other in kernel.variants if not is_reference(kernel, other))
     added = f"kb variant add {kernel.id} NAME --from {variant.id}"
     raise BadValueError(
         f"{variant.id} is the reference of {kernel.id}, and would be compared with itself; "
@@ -506,7 +508,7 @@ def prepare_reference(subject: MeasurementSubject, built: Build) -> Reference:
         "kind": "code",
         "code": make_code_spec(*code),
         "target": code[0].variant.target,
-        "computes_in": subject.kernel_folder.kernel.reference.computes_in,
+        "computes_in": subject.kernel.reference.computes_in,
         "inputs": None,
     }
 
@@ -536,7 +538,7 @@ def build_reference(
 
 def _make_code_rivals(subject: MeasurementSubject, built: Build) -> dict[str, RunnerSpec]:
     """Return the reference as a rival, where it is a variant that runs on the same device."""
-    if subject.kernel_folder.kernel.reference.variant is None:
+    if subject.kernel.reference.variant is None:
         return {}
     code = build_reference(subject, built)
     if code is None or code[0].variant.target != subject.variant.target:
@@ -548,8 +550,10 @@ def _require_rival(subject: MeasurementSubject, runners: Mapping[str, RunnerSpec
     """Raise BadValueError where a candidate is alone among the runners."""
     if len(runners) > 1:
         return
-    kernel, variant = subject.kernel_folder.kernel, subject.variant
-    others = [one.id for one in kernel.variants if one.target == variant.target and one != variant]
+    kernel, variant = subject.kernel, subject.variant
+    others = [
+        other.id for other in kernel.variants if other.target == variant.target and other != variant
+    ]
     raise BadValueError(
         f"there is nothing to time {variant.id} against: the reference of {kernel.id} is no torch "
         "code that could be timed; "
@@ -565,7 +569,7 @@ def _find_machine(subject: MeasurementSubject, target: Target, root: Path) -> Ma
     machine = inspect_machine(target, root).machine
     if machine is None:
         raise BadValueError(
-            f"the reference of {subject.kernel_folder.kernel.id} runs on {target}, for which this "
+            f"the reference of {subject.kernel.id} runs on {target}, for which this "
             f"machine lacks something; kb env --target {target} says what"
         )
     return machine

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from kernelkb.loading.kernels import KernelFolder
-    from kernelkb.model.kernels.kernel import Variant
+    from kernelkb.model.kernels.kernel import Kernel, Variant
     from kernelkb.model.records.measurement import Build, Machine
 
 
@@ -18,6 +18,11 @@ class MeasurementSubject(NamedTuple):
     machine: Machine
 
     @property
+    def kernel(self) -> Kernel:
+        """The kernel that the folder holds."""
+        return self.kernel_folder.kernel
+
+    @property
     def tries_torch_compile(self) -> bool:
         """Whether torch.compile is a rival; on a CPU it compiles longer than a bench takes."""
         return self.machine.target == "cuda"
@@ -26,7 +31,7 @@ class MeasurementSubject(NamedTuple):
     def identity_fields(self) -> dict[str, Any]:
         """The fields kernel, variant and target of every result."""
         return {
-            "kernel": self.kernel_folder.kernel.id,
+            "kernel": self.kernel.id,
             "variant": self.variant.id,
             "target": self.variant.target,
         }

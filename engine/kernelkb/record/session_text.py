@@ -310,26 +310,26 @@ def _split_lines(text: str) -> list[str]:
 
 
 def _parse_front_matter(
-    lines: list[str], shown: str, name: str | None
+    lines: list[str], display_path: str, name: str | None
 ) -> tuple[Session | None, int, list[Problem]]:
     """Return the session without entries, the number of lines of its header, and the problems."""
     if lines[0].rstrip() != "---":
         message = (
             "begins with no front matter; write --- in the first line, then session: and so on"
         )
-        return None, 0, [Problem(shown, 1, 1, "file", message)]
+        return None, 0, [Problem(display_path, 1, 1, "file", message)]
     last = next((n for n, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), None)
     if last is None:
         message = "the front matter has no end; write --- in a line of its own below it"
-        return None, len(lines), [Problem(shown, 1, 1, "file", message)]
+        return None, len(lines), [Problem(display_path, 1, 1, "file", message)]
     text = "\n".join(lines[1:last]) + "\n"
-    session, marks, problems = parse_yaml(text, Session, shown, 1, {"entries": ()})
+    session, marks, problems = parse_yaml(text, Session, display_path, 1, {"entries": ()})
     if session is None:
         return None, last + 1, problems
-    problems = list(_check_time_zones(session, marks, shown))
+    problems = list(_check_time_zones(session, marks, display_path))
     if name is not None and session.session != name:
         message = f"the file is called {name}.md, so this is {name}"
-        problems.append(locate_problem(shown, marks, ("session",), message))
+        problems.append(locate_problem(display_path, marks, ("session",), message))
     return session, last + 1, problems
 
 
@@ -364,26 +364,28 @@ def _iter_fenced_blocks(lines: list[str], above: int) -> Iterator[_YamlBlock]:
 
 
 def _parse_entry(
-    block: _YamlBlock, shown: str, session: str
+    block: _YamlBlock, display_path: str, session: str
 ) -> tuple[SessionEntry | None, list[Problem]]:
     line = block.opening_line + 1
     if not block.is_closed:
         message = "this block of YAML is never closed; write ``` in a line of its own below it"
-        return None, [Problem(shown, line, 1, "entry", message)]
+        return None, [Problem(display_path, line, 1, "entry", message)]
     torn = next(
         (n for n, text in enumerate(block.lines) if text.startswith(("```", ENTRY_END))), None
     )
     if torn is not None:
         message = f"this block of YAML is not closed above line {line + torn + 1}; write ``` there"
-        return None, [Problem(shown, line, 1, "entry", message)]
+        return None, [Problem(display_path, line, 1, "entry", message)]
     text = "\n".join(block.lines) + "\n"
-    entry, marks, problems = parse_yaml(text, SessionEntry, shown, line, {"session": session})
+    entry, marks, problems = parse_yaml(
+        text, SessionEntry, display_path, line, {"session": session}
+    )
     if entry is not None:
-        problems += _check_time_zones(entry, marks, shown)
+        problems += _check_time_zones(entry, marks, display_path)
     return entry, problems
 
 
-def _check_one_block_per_heading(blocks: list[_YamlBlock], shown: str) -> Iterator[Problem]:
+def _check_one_block_per_heading(blocks: list[_YamlBlock], display_path: str) -> Iterator[Problem]:
     """Yield a problem for each block that is not the only one under a heading."""
     seen: set[int] = set()
     for block in blocks:
@@ -397,25 +399,25 @@ def _check_one_block_per_heading(blocks: list[_YamlBlock], shown: str) -> Iterat
         else:
             seen.add(block.heading_line)
             continue
-        yield Problem(shown, block.opening_line + 1, 1, "entry", message)
+        yield Problem(display_path, block.opening_line + 1, 1, "entry", message)
 
 
 def _check_entries_have_block(
-    lines: list[str], start: int, blocks: list[_YamlBlock], shown: str
+    lines: list[str], start: int, blocks: list[_YamlBlock], display_path: str
 ) -> Iterator[Problem]:
     """Yield a problem for each written entry without a YAML block."""
     for mark, end in pairwise([*_find_entry_starts(lines, start), len(lines)]):
         if not any(mark < block.opening_line < end for block in blocks):
             message = "this entry has no block of YAML; write ```yaml above its record"
-            yield Problem(shown, mark + 1, 1, "entry", message)
+            yield Problem(display_path, mark + 1, 1, "entry", message)
 
 
-def _check_time_zones(record: Record, marks: Marks, shown: str) -> Iterator[Problem]:
+def _check_time_zones(record: Record, marks: Marks, display_path: str) -> Iterator[Problem]:
     """Yield a problem for each time without a time zone, which cannot be sorted."""
     for loc, value in _iter_times(record, ()):
         if value.tzinfo is None:
             message = "has no time zone; end it with Z for UTC"
-            yield locate_problem(shown, marks, loc, message)
+            yield locate_problem(display_path, marks, loc, message)
 
 
 def _iter_times(value: Any, loc: Loc) -> Iterator[tuple[Loc, datetime]]:

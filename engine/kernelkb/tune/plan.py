@@ -64,7 +64,7 @@ class TuningPlan(NamedTuple):
         """Return the macros of a trial's build: the tunables, and the axes that it is made for."""
         subject = self.bench_target.subject
         axes = subject.variant.tune.fixed_axes if subject.variant.tune else ()
-        sizes = subject.kernel_folder.kernel.workloads[self.workload]
+        sizes = subject.kernel.workloads[self.workload]
         fixed = tuple(f"{axis.upper()}={sizes[axis]}" for axis in axes)
         return (*format_defines(configuration), *fixed)
 
@@ -82,7 +82,7 @@ class TuningPlan(NamedTuple):
     def title(self) -> str:
         """What is searched, where."""
         subject = self.bench_target.subject
-        name = f"{subject.kernel_folder.kernel.id}/{subject.variant.id}"
+        name = f"{subject.kernel.id}/{subject.variant.id}"
         return f"{name} on {self.workload}, {subject.machine.title}"
 
 
@@ -136,7 +136,7 @@ def plan_tuning(
     """
     require_packages()
     bench_target = prepare_for(kernel, variant, target, arch)
-    found = bench_target.subject.kernel_folder.kernel
+    found = bench_target.subject.kernel
     chosen = choose_variant(found, bench_target.subject.variant, variant)
     bench_target = bench_target.with_variant(narrow_variant(chosen, only or {}))
     driver = query_driver() if chosen.target == "cuda" else None
@@ -163,7 +163,7 @@ def plan_for_device(
         BadValueError: The variant has no tunables, or no configuration is feasible.
     """
     subject = bench_target.subject
-    kernel, variant = subject.kernel_folder.kernel, subject.variant
+    kernel, variant = subject.kernel, subject.variant
     space = enumerate_variant(kernel, variant, workload, subject.machine.cc)
     identity = {
         **{name: str(value) for name, value in subject.identity_fields.items()},

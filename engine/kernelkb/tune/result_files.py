@@ -87,7 +87,7 @@ def add_to_table(plan: TuningPlan, result: TuningResult, path: Path) -> None:
     if not result.confirmed:
         raise BadValueError("no configuration was timed; the table stays as it is")
     winner = result.confirmed[0]
-    kernel = plan.bench_target.subject.kernel_folder.kernel
+    kernel = plan.bench_target.subject.kernel
     entry: BestEntry = {
         "kernel": result.kernel,
         "variant": result.variant,

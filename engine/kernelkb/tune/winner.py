@@ -274,7 +274,7 @@ def find_seeds(plan: TuningPlan) -> list[int]:
     variant = subject.variant
     try:
         known = _list_winners(
-            plan.bench_target.project, subject.kernel_folder.kernel.id, variant.id, variant.target
+            plan.bench_target.project, subject.kernel.id, variant.id, variant.target
         )
     except KbError:  # a damaged database costs the seeds
         return []
@@ -348,7 +348,7 @@ def find_tuned_variant(
         DatabaseError: The database cannot be read.
     """
     subject = prepare_for(kernel, variant, target, arch).subject
-    loaded = subject.kernel_folder.kernel
+    loaded = subject.kernel
     name = resolve_workload(loaded, subject.variant.target, workload)
     tunables = {one.id: one for one in loaded.variants if one.tune is not None}
     known = [

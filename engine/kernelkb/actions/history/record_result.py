@@ -321,7 +321,7 @@ def _make_event(
     subject = record.bench_target.subject
     own: dict[str, Any] = {
         "attempt": built.attempt,
-        "kernel": subject.kernel_folder.kernel.id,
+        "kernel": subject.kernel.id,
         "kind": _KINDS[step.name],
         "origin": identify_checkout(record.bench_target.project),
         "device": subject.machine.title,
@@ -345,7 +345,7 @@ def _log_steps(record: CallRecord, by: str, result: _Result) -> None:
         KbError: The entry could not be written.
     """
     subject, steps = record.bench_target.subject, record.steps.records
-    kernel, variant = subject.kernel_folder.kernel.id, subject.variant
+    kernel, variant = subject.kernel.id, subject.variant
     fields = {
         "kernel": kernel,
         "variant": variant.id,

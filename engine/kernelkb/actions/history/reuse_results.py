@@ -195,7 +195,7 @@ def _describe_same_code(
     alike = find_alike(store, built) - {attempt.id} if is_compiled_ahead(attempt) else set()
     if not alike:
         return None
-    kernel = bench_target.subject.kernel_folder.kernel
+    kernel = bench_target.subject.kernel
     workload = resolve_workload(kernel, attempt.target, None)
     known = find_bench_of_equal_code(bench_target, built, workload)
     if known is not None:

@@ -124,7 +124,7 @@ def bench_candidate(
 
 
 def _reject(place: BenchTarget, workload: str | None, violation: str) -> Bench:
-    kernel = place.subject.kernel_folder.kernel
+    kernel = place.subject.kernel
     name = resolve_workload(kernel, place.subject.variant.target, workload)
     cure = "remove that; a candidate must not fall back to the task's own model"
     return make_untimed_bench(place, name, "invalid", violation, cure, 0.0)

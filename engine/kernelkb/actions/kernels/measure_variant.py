@@ -245,7 +245,7 @@ def _bench_and_log(
     bench_target: BenchTarget, workload: str | None, options: BenchOptions
 ) -> tuple[Bench, Build]:
     """Run the steps and log them, also those before an error."""
-    kernel, variant = bench_target.subject.kernel_folder.kernel, bench_target.subject.variant
+    kernel, variant = bench_target.subject.kernel, bench_target.subject.variant
     workload = resolve_workload(kernel, variant.target, workload)
     if options.against:
         options = options._replace(rival=_prepare_rival(bench_target, workload, options))
@@ -353,7 +353,7 @@ def _prepare_rival(
     Raises:
         BadValueError: It does not compile, or its outputs are wrong.
     """
-    kernel, name = bench_target.subject.kernel_folder.kernel, options.against
+    kernel, name = bench_target.subject.kernel, options.against
     variant = select_variant(kernel, bench_target.subject.variant.target, name)
     other = bench_target.with_variant(variant)
     built = build_prepared(other, options._replace(change=None))
@@ -381,7 +381,7 @@ def check_built(
 
     ``before_start`` is called when the judge was started, and returns when it may go on.
     """
-    kernel, variant = bench_target.subject.kernel_folder.kernel, bench_target.subject.variant
+    kernel, variant = bench_target.subject.kernel, bench_target.subject.variant
     small = list(kernel.workloads)[:_SMALL_WORKLOADS_COUNT]
     names = (*small, resolve_workload(kernel, variant.target, workload))
     with lock_device(bench_target.subject.machine):

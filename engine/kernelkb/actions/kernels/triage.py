@@ -119,7 +119,7 @@ def _evaluate_variants(
     subject = bench_target.subject
     if first.answer is None:
         return (first,), None
-    choice = choose_fix_variant(subject.kernel_folder.kernel, subject.variant, first.answer)
+    choice = choose_fix_variant(subject.kernel, subject.variant, first.answer)
     if choice is None:
         return (first,), None
     return (
@@ -290,7 +290,7 @@ def evaluate_variant(
 def _decide_on_profile(
     bench_target: BenchTarget, profile: Profile, built: Build, subject: AnsweredVariant
 ) -> KernelAnswer:
-    project, name = bench_target.project, bench_target.subject.kernel_folder.kernel.id
+    project, name = bench_target.project, bench_target.subject.kernel.id
     counters = read_first_counters(Path(profile.report) if profile.report else None)
     metrics = {**profile.metrics, **measure_counted_code(counters)}
     history = read_history(project, name, attempt=built.attempt)
@@ -306,7 +306,7 @@ def _decide_on_profile(
 
 def _describe_subject(bench_target: BenchTarget, workload: str, built: Build) -> AnsweredVariant:
     subject = bench_target.subject
-    kernel, target = subject.kernel_folder.kernel, subject.variant.target
+    kernel, target = subject.kernel, subject.variant.target
     is_default = kernel.default_workload.get(target) == workload
     named = None if is_default else workload
     return AnsweredVariant(subject.kernel_folder, subject.variant, named, built.loops)
@@ -320,7 +320,7 @@ def decide_from_metrics(bench_target: BenchTarget, metrics: dict[str, float]) ->
         {**measure_language(variant), **metrics},
         target=machine.target,
         device=machine.device,
-        kernel=bench_target.subject.kernel_folder.kernel.id,
+        kernel=bench_target.subject.kernel.id,
         peaks=read_peak_metrics(machine.device),
     )
 

@@ -216,7 +216,7 @@ def _judge_task(project: Path, packed: PackedKernel, job: SweepJob) -> JudgedJob
 def _run_steps(target: BenchTarget, job: SweepJob, failed: Build | None = None) -> JudgedJob:
     """Run the steps of ``kb bench``, or those up to the check."""
     steps, machine = StepRunner(), target.subject.machine
-    kernel = target.subject.kernel_folder.kernel
+    kernel = target.subject.kernel
     workload = resolve_workload(kernel, target.subject.variant.target, job.workload)
     options = _choose_options(job)
     if failed is not None:

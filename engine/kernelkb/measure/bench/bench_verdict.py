@@ -176,7 +176,7 @@ def compute_time_floor(
         peaks: Of the machine.
         calls: In one batch.
     """
-    kernel_folder, cost = subject.kernel_folder, subject.kernel_folder.kernel.cost
+    kernel_folder, cost = subject.kernel_folder, subject.kernel.cost
     if cost is None:
         return None, None
     sizes = kernel_folder.kernel.workloads[workload]

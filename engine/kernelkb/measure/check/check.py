@@ -153,7 +153,10 @@ def _make_job(
 def _make_cases(kernel_folder: KernelFolder, workloads: Sequence[str]) -> list[CaseSpec]:
     """Return odd shapes, then named workloads, on which the comparison is tested."""
     kernel = kernel_folder.kernel
-    cases = [make_case_spec(kernel_folder, format_sizes(s), s) for s in kernel.check_workloads]
+    cases = [
+        make_case_spec(kernel_folder, format_sizes(sizes), sizes)
+        for sizes in kernel.check_workloads
+    ]
     for name in dict.fromkeys(workloads):
         sizes = kernel.workloads[name]
         cases.append(make_case_spec(kernel_folder, name, sizes, selftest=True))
@@ -198,7 +201,7 @@ def get_judge_result(subject: MeasurementSubject, run: JobRun[_JudgeResultT]) ->
 
 def _name_reference(subject: MeasurementSubject) -> str:
     """Return the file that the reference is in."""
-    folder, kernel = subject.kernel_folder.folder, subject.kernel_folder.kernel
+    folder, kernel = subject.kernel_folder.folder, subject.kernel
     own = find_reference_variant(kernel, subject.variant.target)
     return str(folder / (own.source if own is not None else kernel.reference.files[0]))
 
@@ -207,7 +210,7 @@ def _require_selftest(subject: MeasurementSubject, report: CheckReport) -> None:
     """Raise KbError if an output that is wrong on purpose passed the comparison."""
     if not report["selftest_accepted"]:
         return
-    kernel = subject.kernel_folder.kernel
+    kernel = subject.kernel
     cure = "tighten atol in its kernel.yaml"
     if kernel.reference.module is not None:
         cure = "give it inputs on which its output is more than rounding noise"
@@ -275,7 +278,7 @@ def _make_check_fields(subject: MeasurementSubject, report: CheckReport) -> dict
 def _find_incorrect_cure(
     subject: MeasurementSubject, report: CheckReport, has_kernel_error: bool
 ) -> str:
-    missing, kernel = report["missing_parameters"], subject.kernel_folder.kernel
+    missing, kernel = report["missing_parameters"], subject.kernel
     if has_kernel_error:
         return _CURES["kernel-error"]
     if missing:
@@ -294,7 +297,7 @@ def _find_incorrect_cure(
 
 def _make_notes(subject: MeasurementSubject, report: CheckReport) -> tuple[str, ...]:
     """Return what the reference is, and what was left out, by kernel.yaml and by the judge."""
-    options = subject.kernel_folder.kernel.hidden_inputs
+    options = subject.kernel.hidden_inputs
     skipped = (
         [f"hidden inputs skipped: {', '.join(options.skip)} ({options.reason})"]
         if options.skip
@@ -359,7 +362,7 @@ def add_distributions(kernel_folder: KernelFolder, cases: Sequence[CaseSpec]) ->
     names = _list_distributions(kernel_folder.kernel)
 
     def count_elements(case: CaseSpec) -> int:
-        return sum(math.prod(i["shape"]) for i in case["inputs"] if "shape" in i)
+        return sum(math.prod(array["shape"]) for array in case["inputs"] if "shape" in array)
 
     fair = [case for case in cases if count_elements(case) >= _MIN_ELEMENTS]
     smallest = min(fair, key=count_elements, default=max(cases, key=count_elements))
@@ -382,7 +385,7 @@ def make_hidden_size_cases(kernel_folder: KernelFolder, target: Target) -> list[
     """
     kernel = kernel_folder.kernel
     has_integers = any(
-        i.dtype.startswith(("int", "uint")) for i in kernel.inputs if i.value is None
+        array.dtype.startswith(("int", "uint")) for array in kernel.inputs if array.value is None
     )
     has_own_inputs = kernel.reference.inputs is not None
     is_code = kernel.reference.variant is not None or kernel.reference.is_compiled
@@ -481,11 +484,11 @@ def _keep_equal_and_divisible(
     kernel: Kernel, named: Sequence[Sizes], sizes: dict[str, int]
 ) -> None:
     """Change drawn sizes where one axis is a multiple of an earlier or later one in all sizes."""
-    for left in kernel.axes:
-        for right in kernel.axes:
-            if left == right or all(each[left] in (0, 1) for each in named):
+    for axis in kernel.axes:
+        for other in kernel.axes:
+            if axis == other or all(each[axis] in (0, 1) for each in named):
                 continue
-            if all(each[left] == each[right] for each in named):
-                sizes[right] = sizes[left]
-            elif all(each[left] and each[right] % each[left] == 0 for each in named):
-                sizes[right] = max(1, round(sizes[right] / sizes[left])) * sizes[left]
+            if all(each[axis] == each[other] for each in named):
+                sizes[other] = sizes[axis]
+            elif all(each[axis] and each[other] % each[axis] == 0 for each in named):
+                sizes[other] = max(1, round(sizes[other] / sizes[axis])) * sizes[axis]
