@@ -16,7 +16,8 @@ from typing import Any, Self, TypeVar
 from pydantic import ValidationError
 from sqlalchemy import ColumnElement, Engine, Select, desc, func, literal, select
 
-from kernelkb.errors import BadValueError, DatabaseError, UnknownNameError
+from kernelkb.decide.recognise import compare_lines
+from kernelkb.errors import BadValueError, DatabaseError, KbError, UnknownNameError
 from kernelkb.model.base import Record
 from kernelkb.model.records.history import Attempt, AttemptEvent, AttemptId, EventKind, FileDigest
 from kernelkb.model.records.measurement import is_valid
@@ -41,6 +42,11 @@ _MAX_BYTES = 64 * 2**20
 _CHUNK_SIZE = 500
 _MAX_DEPTH = 300
 _HEX_DIGITS = frozenset("0123456789abcdef")
+_RECENT = 100
+"""Events of a kernel among which the states before are looked for."""
+_MAX_COMPARED = 12
+"""States whose sources are compared with a new one: chosen, for the time it takes."""
+_UNKNOWN_DISTANCE = 1_000_000
 
 
 def open_attempts(project: Path, url: str | None = None, *, writes: bool = True) -> AttemptStore:
@@ -90,6 +96,66 @@ class AttemptStore:
             count = insert_new(connection, attempts, map(attempt_row, added), "id")
             insert_new(connection, attempt_events, map(event_row, events), "id")
             return count
+
+    def keep(self, draft: Attempt, contents: Mapping[str, bytes], origin: str) -> None:
+        """Add a state with the one that it comes from; of a known one, what its author says now.
+
+        Args:
+            draft: The state, without a parent.
+            contents: Its files, by path.
+            origin: The checkout, as ``identify_checkout`` names it.
+        """
+        known = self.get_many([draft.id]).get(draft.id)
+        if known is None:
+            parent = self._find_parent(draft, contents, origin)
+            self.add([draft.model_copy(update={"parent": parent})], (), contents.values())
+        elif draft.said not in (None, known.said):
+            note = create_event(
+                attempt=draft.id, kernel=draft.kernel, kind="note", origin=origin, found=draft.said
+            )
+            self.add((), [note])
+
+    def _find_parent(
+        self, draft: Attempt, contents: Mapping[str, bytes], origin: str
+    ) -> AttemptId | None:
+        """Return the state that a new one comes from; None for the first of its variant.
+
+        That is the one of the last states in this checkout (or of all, where it is the first here)
+        whose source differs in the fewest lines, and of equals the last: after a change that was
+        taken back by hand, the next one comes from the state before both.
+        """
+        events = self.list_events_here(draft.kernel, origin, _RECENT)
+        ids = dict.fromkeys(event.attempt for event in reversed(events))
+        by_id = self.get_many(ids)
+        states = [by_id[name] for name in ids if name in by_id]
+        if not states:  # a fresh checkout, whose database may be that of a team
+            states = self.list_newest(draft.kernel, _MAX_COMPARED)[::-1]
+        variant = draft.variant, draft.target
+        recent = [state for state in states if (state.variant, state.target) == variant]
+        nearest = min(
+            recent[:_MAX_COMPARED],
+            key=lambda state: self._count_differences(state, draft, contents),
+            default=None,
+        )
+        return nearest.id if nearest else None
+
+    def _count_differences(
+        self, before: Attempt, after: Attempt, contents: Mapping[str, bytes]
+    ) -> int:
+        """Return how many lines differ between a kept state and a new one."""
+        count = 0
+        for name in before.files.keys() | contents.keys():
+            key = before.files.get(name)
+            if key == after.files.get(name):
+                continue
+            try:
+                old = self.read_file(key) if key else b""
+            except KbError:  # imported without sources
+                return _UNKNOWN_DISTANCE
+            new = contents.get(name, b"")
+            change = compare_lines(old.decode(errors="replace"), new.decode(errors="replace"))
+            count += len(change.added) + len(change.removed)
+        return count
 
     def find(self, word: str, kernel: str | None = None) -> Attempt:
         """Return one attempt by its id or a prefix of it.

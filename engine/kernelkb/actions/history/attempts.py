@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kernelkb.actions.history.measured_subject import find_parent, identify_checkout
+from kernelkb.actions.history.measured_subject import identify_checkout
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import BadValueError, DatabaseError, KbError, NextStep, UnknownNameError
 from kernelkb.loading.kernels import load_kernel, select_variant
@@ -197,10 +197,7 @@ def _keep(
     )
     if not present or draft.files == chosen.files:
         return None
-    if draft.id in store.get_many([draft.id]):
-        return draft.id
-    parent = find_parent(store, project, draft, present)
-    store.add([draft.model_copy(update={"parent": parent})], (), present.values())
+    store.keep(draft, present, identify_checkout(project))
     return draft.id
 
 

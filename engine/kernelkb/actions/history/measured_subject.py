@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kernelkb import __version__
 from kernelkb.actions.project.bench_target import BenchTarget
 from kernelkb.decide.past_changes import vectorize_answer
-from kernelkb.decide.recognise import compare_lines
 from kernelkb.errors import KbError
 from kernelkb.measure.build.folders import find_source_files, parse_include_folders
 from kernelkb.measure.machine.nvidia_driver import query_driver
@@ -24,7 +22,6 @@ from kernelkb.model.kernels.kernel import Variant
 from kernelkb.model.records.history import (
     AdvisedChange,
     Attempt,
-    AttemptEvent,
     AttemptId,
     Measurement,
     MeasurementKind,
@@ -33,15 +30,7 @@ from kernelkb.model.records.history import (
 from kernelkb.model.records.measurement import Bench, Build, Machine, Profile
 from kernelkb.safety.workspace import may_write, read_bytes
 
-if TYPE_CHECKING:
-    from kernelkb.record.attempt_store import AttemptStore
-
 _DIGITS = 12
-_RECENT = 100
-"""Events of a kernel among which the states before are looked for."""
-_MAX_COMPARED = 12
-"""States whose sources are compared with a new one: chosen, for the time it takes."""
-_UNKNOWN_DISTANCE = 1_000_000
 
 
 def make_measurement(
@@ -80,22 +69,20 @@ def find_session(bench_target: BenchTarget) -> str | None:
     from kernelkb.record.sessions import find_open_session_for
 
     try:
-        return find_open_session_for(
-            bench_target.subject.kernel_folder.kernel.id, bench_target.project
-        )
+        return find_open_session_for(bench_target.subject.kernel.id, bench_target.project)
     except KbError:  # the step that writes to that session reports it
         return None
 
 
 def make_record_subject(bench_target: BenchTarget, built: Build, workload: str) -> SubjectRecord:
     """Return everything that a measurement of this variant on this machine depends on."""
-    source, variant, machine = bench_target.subject
+    kernel_folder, variant, machine = bench_target.subject
     return SubjectRecord(
         **bench_target.subject.identity_fields,
         workload=workload,
         sources=_digest_sources(bench_target),
         flags=(*variant.flags, *(f"-D{define}" for define in built.defines)),
-        inputs=source.kernel.workloads[workload],
+        inputs=kernel_folder.kernel.workloads[workload],
         device=machine.title,
         environment=collect_versions(machine),
         judge=__version__,
@@ -130,18 +117,18 @@ def _digest_sources(bench_target: BenchTarget) -> dict[str, str]:
 
 
 def _list_source_files(bench_target: BenchTarget) -> list[Path]:
-    source = bench_target.subject.kernel_folder
-    references = [(source.folder / name).resolve() for name in source.kernel.reference.files]
+    folder, kernel = bench_target.subject.kernel_folder.folder, bench_target.subject.kernel
+    references = [(folder / name).resolve() for name in kernel.reference.files]
     return [*list_variant_files(bench_target), *references]
 
 
 def list_variant_files(bench_target: BenchTarget) -> list[Path]:
     """Return the files that a variant is made of, and what they include."""
-    source, variant, _ = bench_target.subject
-    folders = parse_include_folders(variant.flags, source.folder)
+    folder, variant = bench_target.subject.kernel_folder.folder, bench_target.subject.variant
+    folders = parse_include_folders(variant.flags, folder)
     files: dict[Path, None] = {}
     for name in (variant.source, *variant.also):
-        files |= dict.fromkeys(find_source_files((source.folder / name).resolve(), folders))
+        files |= dict.fromkeys(find_source_files((folder / name).resolve(), folders))
     return list(files)
 
 
@@ -170,40 +157,20 @@ def keep_state(bench_target: BenchTarget, said: str | None = None) -> KeptState:
     One whose source lies outside the project is not kept. ``said`` is what the author says that
     was changed.
     """
-    if not may_write():
-        return NOT_KEPT
-    contents = read_own_files(bench_target)
+    contents = read_own_files(bench_target) if may_write() else {}
     if not contents:
         return NOT_KEPT
     from kernelkb.record.attempt_store import open_attempts  # loads SQLAlchemy
 
+    project = bench_target.project
     try:
-        with open_attempts(bench_target.project) as store:
-            attempt = describe_state(bench_target, contents)
-            known = store.get_many([attempt.id])
-            if attempt.id not in known:
-                parent = find_parent(store, bench_target.project, attempt, contents)
-                session = find_session(bench_target)
-                update = {"parent": parent, "said": said, "session": session}
-                store.add([attempt.model_copy(update=update)], (), contents.values())
-            elif said not in (None, known[attempt.id].said):
-                store.add((), [_make_note(bench_target, attempt, said)])
-            return KeptState(attempt.id, None)
+        with open_attempts(project) as attempts:
+            draft = describe_state(bench_target, contents)
+            draft = draft.model_copy(update={"said": said, "session": find_session(bench_target)})
+            attempts.keep(draft, contents, identify_checkout(project))
+            return KeptState(draft.id, None)
     except (KbError, OSError) as error:
         return KeptState(None, f"this state was not kept: {error}")
-
-
-def _make_note(bench_target: BenchTarget, attempt: Attempt, said: str | None) -> AttemptEvent:
-    """Return what the author says of a change whose state was kept before."""
-    from kernelkb.record.attempt_store import create_event
-
-    return create_event(
-        attempt=attempt.id,
-        kernel=attempt.kernel,
-        kind="note",
-        origin=identify_checkout(bench_target.project),
-        found=said,
-    )
 
 
 def describe_state(bench_target: BenchTarget, contents: dict[str, bytes]) -> Attempt:
@@ -236,54 +203,6 @@ def read_own_files(bench_target: BenchTarget) -> dict[str, bytes]:
         return {}
 
 
-def find_parent(
-    store: AttemptStore, project: Path, attempt: Attempt, contents: Mapping[str, bytes]
-) -> AttemptId | None:
-    """Return the state that a new one comes from; None for the first of its variant.
-
-    That is the one of the last states in this checkout (or of all, where it is the first here)
-    whose source differs in the fewest lines, and of equals the last: after a change that was taken
-    back by hand, the next one comes from the state before both.
-    """
-    events = store.list_events_here(attempt.kernel, identify_checkout(project), _RECENT)
-    ids = dict.fromkeys(event.attempt for event in reversed(events))
-    known = store.get_many(ids)
-    if not known:  # a fresh checkout, whose database may be that of a team
-        newest = store.list_newest(attempt.kernel, _MAX_COMPARED)
-        known = {one.id: one for one in reversed(newest)}
-        ids = dict.fromkeys(known)
-    recent = [
-        known[one]
-        for one in ids
-        if one in known
-        and (known[one].variant, known[one].target) == (attempt.variant, attempt.target)
-    ]
-    texts = {name: content.decode(errors="replace") for name, content in contents.items()}
-    distances = [
-        (_count_differences(store, one, attempt, texts), at)
-        for at, one in enumerate(recent[:_MAX_COMPARED])
-    ]
-    return recent[min(distances)[1]].id if distances else None
-
-
-def _count_differences(
-    store: AttemptStore, before: Attempt, after: Attempt, texts: Mapping[str, str]
-) -> int:
-    """Return how many lines differ between a kept state and a new one."""
-    count = 0
-    for name in before.files.keys() | texts.keys():
-        key = before.files.get(name)
-        if key == after.files.get(name):
-            continue
-        try:
-            old = store.read_file(key).decode(errors="replace") if key else ""
-        except KbError:  # imported without sources
-            return _UNKNOWN_DISTANCE
-        change = compare_lines(old, texts.get(name, ""))
-        count += len(change.added) + len(change.removed)
-    return count
-
-
 def identify_checkout(project: Path) -> str:
     """Return a short digest of this machine's name and the project's folder."""
     words = f"{platform.node()}\0{project.resolve()}"
@@ -292,10 +211,10 @@ def identify_checkout(project: Path) -> str:
 
 def digest_task(bench_target: BenchTarget) -> str:
     """Return a digest of what judges a kernel: its kernel.yaml and its reference."""
-    source = bench_target.subject.kernel_folder
+    kernel, folder = bench_target.subject.kernel, bench_target.subject.kernel_folder.folder
     running = hashlib.sha256()
-    for name in ("kernel.yaml", *source.kernel.reference.files):
-        path = source.folder / name
+    for name in ("kernel.yaml", *kernel.reference.files):
+        path = folder / name
         running.update(path.read_bytes() if path.is_file() else b"")
     return running.hexdigest()[:_DIGITS]
 
