@@ -95,7 +95,7 @@ def find_alike(store: AttemptStore, built: Build) -> set[AttemptId]:
     """
     code = digest_code(find_machine_code(built))
     builds = store.list_events_of_kind(built.kernel, ["build"], _RECENT)
-    return {one.attempt for one in builds if code is not None and one.code == code}
+    return {event.attempt for event in builds if code is not None and event.code == code}
 
 
 def _iter_known(
@@ -132,25 +132,25 @@ def _is_same_subject(measurement: Measurement, subject: SubjectRecord) -> bool:
 
 
 def _make_bench(known: _KnownBench, variant: str) -> Bench:
-    one, event = known.measurement, known.event
+    measurement, event = known.measurement, known.event
     what = (
         "this state was measured"
         if known.same_source
         else f"its machine code is that of attempt {event.attempt[:SHOWN_DIGITS]}, measured"
     )
-    age = describe_age(datetime.now(UTC) - one.at)
+    age = describe_age(datetime.now(UTC) - measurement.at)
     note = f"not measured again: {what} {age} ago; --again measures it"
     names = ("verdict", "candidate_us", "baseline", "baseline_us", "speedup", "interval", "timing")
     details = ("detail", "metrics", "disturbed_by", "resource_use", "samples")
     return Bench(
-        kernel=one.subject.kernel,
+        kernel=measurement.subject.kernel,
         variant=variant,
-        target=one.subject.target,
-        workload=one.subject.workload,
-        **{name: getattr(one, name) for name in (*names, *details)},
-        pair_count=len(one.samples),
-        measurement=one.id,
-        warnings=(note, *one.warnings),
+        target=measurement.subject.target,
+        workload=measurement.subject.workload,
+        **{name: getattr(measurement, name) for name in (*names, *details)},
+        pair_count=len(measurement.samples),
+        measurement=measurement.id,
+        warnings=(note, *measurement.warnings),
         from_record=True,
         seconds=0.0,
     )
