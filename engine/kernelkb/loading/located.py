@@ -24,12 +24,12 @@ _MAX_PROBLEMS = 100
 """Problems of one file that are worded: each takes a search for a similar key."""
 
 
-def list_problems(error: ValidationError, display_path: str, marks: Marks) -> list[Problem]:
+def list_problems(error: ValidationError, shown: str, marks: Marks) -> list[Problem]:
     """Return the problems of a file, the first hundred in full.
 
     Args:
         error: What pydantic found.
-        display_path: The path to print.
+        shown: The path to print.
         marks: The position of each value in the file.
     """
     causes = _select_causes(error)
@@ -39,12 +39,12 @@ def list_problems(error: ValidationError, display_path: str, marks: Marks) -> li
         return frozenset(str(key[-1]) for key in marks if key and key[:-1] == parent)
 
     problems = [
-        _translate_error(display_path, item, marks, list_siblings)
+        _translate_error(shown, item, marks, list_siblings)
         for item in islice(causes, _MAX_PROBLEMS)
     ]
     if len(causes) > _MAX_PROBLEMS:
         more = f"{len(causes) - _MAX_PROBLEMS} more problems, not listed"
-        problems.append(make_problem(display_path, FILE_START, (), more))
+        problems.append(make_problem(shown, FILE_START, (), more))
     return problems
 
 
@@ -55,11 +55,9 @@ def locate_problem(display_path: str, marks: Marks, loc: Loc, message: str) -> P
     return make_problem(display_path, marks.get(loc, FILE_START), loc, message)
 
 
-def make_problem(display_path: str, mark: yaml.Mark, loc: Loc, text: str) -> Problem:
+def make_problem(shown: str, mark: yaml.Mark, loc: Loc, text: str) -> Problem:
     """Return a problem at a position; ``loc`` names the value."""
-    return Problem(
-        display_path, mark.line + 1, mark.column + 1, ".".join(map(str, loc)) or "file", text
-    )
+    return Problem(shown, mark.line + 1, mark.column + 1, ".".join(map(str, loc)) or "file", text)
 
 
 def _select_causes(error: ValidationError) -> list[Any]:
@@ -70,7 +68,7 @@ def _select_causes(error: ValidationError) -> list[Any]:
 
 
 def _translate_error(
-    display_path: str, item: Any, marks: Marks, list_siblings: Callable[[Loc], Set[str]]
+    shown: str, item: Any, marks: Marks, list_siblings: Callable[[Loc], Set[str]]
 ) -> Problem:
     where: Loc = ()
     for part in item["loc"]:  # skip union tags, stop short of a key that the file lacks
@@ -90,7 +88,7 @@ def _translate_error(
         text += did_you_mean(str(item["input"]), offered)
     elif item["type"] == "union_tag_invalid":
         where, text = _explain_unknown_tag(item["ctx"], where, marks)
-    return make_problem(display_path, marks.get(where, FILE_START), where, text)
+    return make_problem(shown, marks.get(where, FILE_START), where, text)
 
 
 def _explain_unknown_tag(context: Any, where: Loc, marks: Marks) -> tuple[Loc, str]:
@@ -128,29 +126,27 @@ def read_yaml(
     Returns:
         The record or None, the position of each value in the file, every problem.
     """
-    display_path = display_path or str(path)
-    text, problems = read_located_text(path, display_path)
+    shown = display_path or str(path)
+    text, problems = read_located_text(path, shown)
     if text is None:
         return None, {}, problems
     record, marks, problems = _parse_file(text, model)
-    return record, marks, [problem._replace(path=display_path) for problem in problems]
+    return record, marks, [problem._replace(path=shown) for problem in problems]
 
 
-def read_located_text(path: Path, display_path: str) -> tuple[str | None, list[Problem]]:
+def read_located_text(path: Path, shown: str) -> tuple[str | None, list[Problem]]:
     """Return the text of a UTF-8 file, or None and the problem.
 
     Args:
         path: The file.
-        display_path: The path to print in problems.
+        shown: The path to print in problems.
     """
     try:
         return read_text(path), []
     except UnicodeDecodeError as error:
-        return None, [make_problem(display_path, FILE_START, (), f"not UTF-8 text: {error.reason}")]
+        return None, [make_problem(shown, FILE_START, (), f"not UTF-8 text: {error.reason}")]
     except OSError as error:
-        return None, [
-            make_problem(display_path, FILE_START, (), f"cannot be read: {error.strerror}")
-        ]
+        return None, [make_problem(shown, FILE_START, (), f"cannot be read: {error.strerror}")]
 
 
 @lru_cache(maxsize=256)
@@ -195,26 +191,21 @@ def parse_yaml(
 
 
 def _validate_text(
-    text: str, model: type[M], display_path: str, marks: Marks, implied_values: Mapping[str, Any]
+    text: str, model: type[M], shown: str, marks: Marks, implied_values: Mapping[str, Any]
 ) -> tuple[M | None, list[Problem]]:
     try:
         if _is_too_deep(text):
             return None, [
-                make_problem(
-                    display_path, FILE_START, (), f"nested deeper than {_MAX_DEPTH} levels"
-                )
+                make_problem(shown, FILE_START, (), f"nested deeper than {_MAX_DEPTH} levels")
             ]
         node = yaml.compose(text, Loader=yaml.CSafeLoader)
         problems = [
-            make_problem(display_path, mark, where, message)
+            make_problem(shown, mark, where, message)
             for mark, where, message in _index_and_check(node, (), marks)
         ]
         problems += [
             locate_problem(
-                display_path,
-                marks,
-                (key,),
-                f"{key} is given by the section that this is in; leave it out",
+                shown, marks, (key,), f"{key} is given by the section that this is in; leave it out"
             )
             for key in implied_values
             if (key,) in marks
@@ -227,18 +218,16 @@ def _validate_text(
         ), []
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or FILE_START
-        return None, [make_problem(display_path, mark, (), error.problem or "not YAML")]
+        return None, [make_problem(shown, mark, (), error.problem or "not YAML")]
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
         before = text.encode()[: getattr(error, "position", 0)].decode(errors="ignore")
         mark = yaml.Mark("", 0, before.count("\n"), len(before) - before.rfind("\n") - 1, None, 0)
-        return None, [make_problem(display_path, mark, (), f"not YAML: {reason}")]
+        return None, [make_problem(shown, mark, (), f"not YAML: {reason}")]
     except ValidationError as error:
-        return None, list_problems(error, display_path, marks)
+        return None, list_problems(error, shown, marks)
     except ValueError as error:  # such as !!int of what is none
-        return None, [
-            make_problem(display_path, FILE_START, (), f"a value cannot be read: {error}")
-        ]
+        return None, [make_problem(shown, FILE_START, (), f"a value cannot be read: {error}")]
 
 
 def _is_too_deep(text: str) -> bool:
