@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-from datetime import UTC, datetime
 
 import pytest
 
@@ -11,9 +10,6 @@ from kernelkb.actions.knowledge.knowledge import load_project_knowledge
 from kernelkb.actions.sessions.sessions import log_retrospective
 from kernelkb.cli import main
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.model.entries.learned import Review
-from kernelkb.model.records.session import SessionEntry
-from kernelkb.record.sessions import append_entry
 
 KERNEL = "__global__ void add(int n, float *x) { int i = blockIdx.x; if (i < n) x[i] += 1; }\n"
 SESSION = "2026-11-21-add"
@@ -533,30 +529,3 @@ def test_a_preview_is_printed_as_json(review_project, capsys):
     assert preview["changes"][0]["reviewer"] == "Ada"
     assert preview["checks"] is True
     assert preview["file"] == f"knowledge/reviews/{SESSION}.yaml"
-
-
-def test_a_review_file_of_the_earlier_release_applies(review_project, capsys):
-    review_path(review_project).write_text(
-        f"session: {SESSION}\nreviewer: Ada\ndate: '2026-11-22'\nverdicts:\n"
-        "- bottleneck: dram-bandwidth-bound\n  fix: tile-into-smem\n  verdict: right\n"
-        "  reviewer: Ada\ncorrections:\n- change: threshold\n"
-        "  threshold: widest-coalesced-load\n  value: 18.0\n  why: measured\nbreaks: []\n"
-    )
-
-    assert show_entry(capsys, "widest-coalesced-load")["reviewed"][0]["reviewer"] == "Ada"
-    assert check_review() == 0
-
-
-def test_a_session_that_was_reviewed_by_an_earlier_release_is_shown(review_project, capsys):
-    review = Review(bottleneck="small-grid", fix="split-k", verdict="right", reviewer="Ada")
-    entry = SessionEntry(
-        session=SESSION,
-        at=datetime(2026, 11, 22, tzinfo=UTC),
-        goal="review by Ada",
-        by="review",
-        reviews=[review],
-    )
-    append_entry(entry, review_project / "sessions")
-    main(["session", "show", SESSION])
-
-    assert "reviewed small-grid -> split-k: right" in capsys.readouterr().out

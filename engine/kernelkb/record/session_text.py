@@ -17,7 +17,6 @@ import yaml
 from kernelkb.errors import Problem, SessionError
 from kernelkb.loading.located import Loc, Marks, locate_problem, parse_yaml
 from kernelkb.model.base import Record
-from kernelkb.model.entries.learned import Review
 from kernelkb.model.records.session import Decision, PlannedPhase, Session, SessionEntry, Step
 from kernelkb.units import describe_time_budget
 
@@ -206,7 +205,6 @@ def format_entry_paragraphs(entry: SessionEntry) -> Iterator[str]:
             f"- decided: {_escape_line(_describe_decision(decision))}"
             for decision in entry.decisions
         ),
-        *(f"- reviewed: {_escape_line(_describe_review(review))}" for review in entry.reviews),
         *(f"- wrong: {_escape_line(line)}" for line in entry.went_wrong),
         *(f"- right: {_escape_line(line)}" for line in entry.went_right),
         *(f"- a pattern? {_escape_line(line)}" for line in entry.pattern_candidates),
@@ -234,11 +232,6 @@ def _describe_decision(decision: Decision) -> str:
     return "; ".join(
         (f"{decision.fix} for {decision.bottleneck}, {tried}", *format_decision_outcome(decision))
     )
-
-
-def _describe_review(review: Review) -> str:
-    text = f"{review.fix} for {review.bottleneck} was {review.verdict}, by {review.reviewer}"
-    return f"{text}: {review.why}" if review.why else text
 
 
 def _format_row(*cells: str) -> str:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml
 
 from kernelkb.actions.project.bench_target import get_project_path
-from kernelkb.decide.parse_metric import find_device
 from kernelkb.errors import KbError, KnowledgeError, SessionError, UnknownNameError
-from kernelkb.graph.compile import index_device_names
-from kernelkb.loading.kernels import find_kernel_folders, load_kernel
 from kernelkb.loading.knowledge import load_knowledge
 from kernelkb.loading.located import read_yaml
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.learned import LearnedCatalogue
-from kernelkb.model.records.session import Decision, Session, SessionEntry
+from kernelkb.model.records.session import Session
 from kernelkb.record.learn import (
     IsKnown,
     LearnedChange,
@@ -67,7 +63,7 @@ def update_learned_file(
     )
     path = _locate_learned_file()
     before = _read_learned(path)
-    sessions = read_sessions(get_project_path() / "sessions", knowledge)
+    sessions = read_sessions(get_project_path() / "sessions")
     forgotten = _resolve_forgotten(before, [s.session for s in sessions], forget, unforget)
     learned = learn_from_sessions(sessions, make_entry_lookup(knowledge), forgotten)
     text = format_learned_yaml(learned)
@@ -117,42 +113,9 @@ def format_learned_yaml(record: LearnedCatalogue) -> str:
     return HEADER + yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
 
 
-def read_sessions(folder: Path, knowledge: Knowledge) -> list[Session]:
-    """Return all sessions of a folder, with the fields that older versions did not record."""
-    sessions = (read_session(name, folder) for name in list_session_ids(folder))
-    return [
-        session.model_copy(
-            update={"entries": tuple(complete_entry(e, knowledge) for e in session.entries)}
-        )
-        for session in sessions
-    ]
-
-
-def complete_entry(entry: SessionEntry, knowledge: Knowledge) -> SessionEntry:
-    """Return an entry with its compute capability, where it only names its GPU.
-
-    Decisions without a calibration are older than the field ``together``: it is filled from the
-    fixes that kernel.yaml lists for the variant.
-    """
-    applied = {d.applied_as for d in entry.decisions if d.applied_as and d.calibration is None}
-    if applied and entry.kernel in find_kernel_folders(get_project_path()):
-        variants = load_kernel(entry.kernel, get_project_path()).kernel.variants
-        fixes = {v.id: v.applies for v in variants if v.target == entry.target}
-        entry = entry.model_copy(
-            update={"decisions": tuple(_complete_decision(d, fixes) for d in entry.decisions)}
-        )
-    if entry.cc or entry.target != "cuda":
-        return entry
-    device = entry.device or find_device(index_device_names(knowledge), entry.machine or "")
-    cc = next((d.cc for d in knowledge.devices.devices if d.id == device), None)
-    return entry.model_copy(update={"cc": cc}) if cc else entry
-
-
-def _complete_decision(decision: Decision, fixes: Mapping[str, tuple[str, ...]]) -> Decision:
-    if decision.together or decision.calibration is not None:
-        return decision
-    others = fixes.get(decision.applied_as or "", ())
-    return decision.model_copy(update={"together": tuple(f for f in others if f != decision.fix)})
+def read_sessions(folder: Path) -> list[Session]:
+    """Return all sessions of a folder."""
+    return [read_session(name, folder) for name in list_session_ids(folder)]
 
 
 def _resolve_forgotten(

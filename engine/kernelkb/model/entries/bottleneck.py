@@ -43,8 +43,6 @@ Group = Literal[
 ]
 """In evaluation order."""
 
-_OLD_KEYS = {"says": "log_patterns", "resembles": "counterexample", "weighs": "explain"}
-
 
 class Comparison(Record):
     """A comparison of one metric with a number, another quantity, or a threshold."""
@@ -286,14 +284,6 @@ class Symptom(Record):
         if not self.log_patterns and not self.cuda_errors:
             raise ValueError("needs log_patterns or cuda_errors")
         return self
-
-    @model_validator(mode="before")
-    @classmethod
-    def _accept_old_keys(cls, data: object) -> object:
-        """Read the keys of the earlier release from a project's own files; for one release."""
-        if not isinstance(data, dict) or not data.keys() & _OLD_KEYS.keys():
-            return data
-        return {_OLD_KEYS.get(key, key): value for key, value in data.items()}
 
 
 class SymptomFamily(Record):

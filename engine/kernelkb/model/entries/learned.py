@@ -210,8 +210,6 @@ class Review(Record):
     """The variant; distinguishes two decisions of a session with the same bottleneck and fix."""
     verdict: Literal["right", "wrong", "unsure"]
     should_have_been: FixChoice | None = None
-    reviewer: Reviewer | None = None
-    """None in a review file, which names its reviewer once."""
     why: Text | None = None
     comment: Text | None = None
 

@@ -8,7 +8,6 @@ from typing import Literal
 from pydantic import Field
 
 from kernelkb.model.base import MeasurementId, Name, Record, SessionId, Slug, Target
-from kernelkb.model.entries.learned import Review
 from kernelkb.model.records.measurement import Verdict
 
 PlanKind = Literal["baseline", "optimize"]
@@ -106,9 +105,6 @@ class SessionEntry(Record):
     went_right: tuple[str, ...] = ()
     pattern_candidates: tuple[str, ...] = ()
     claims: tuple[SessionClaim, ...] = ()
-    reviews: tuple[Review, ...] = ()
-    """An expert's verdicts, in sessions that were reviewed before reviews were files of their own;
-    the entry's ``by`` is ``review``."""
     cost_usd: float | None = Field(default=None, ge=0)
     minutes: float | None = Field(default=None, ge=0)
     """Duration, where the steps do not give it."""

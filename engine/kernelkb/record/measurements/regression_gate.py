@@ -28,7 +28,6 @@ from kernelkb.model.records.history import (
 )
 from kernelkb.model.records.measurement import is_valid, is_wrong
 from kernelkb.record.measurements.compare import compute_comparison, no_timing_reason
-from kernelkb.record.measurements.rows import IMPORTED_STATUS
 from kernelkb.record.measurements.store import Store
 
 FAIL_UNDER = 0.97
@@ -201,6 +200,5 @@ def _is_clearly_not_faster(best: Measurement, one: Measurement) -> bool:
 
 
 def may_be_best(measurement: Measurement) -> bool:
-    """Return whether a bench is correct, has a time, and was not imported from another tool."""
-    timed = measurement.candidate_us is not None and is_valid(measurement.verdict)
-    return timed and measurement.status != IMPORTED_STATUS
+    """Return whether a bench is correct and has a time."""
+    return measurement.candidate_us is not None and is_valid(measurement.verdict)

@@ -29,8 +29,6 @@ _PLACEHOLDER_ID = "0" * _ID_DIGITS
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _OWN_COLUMNS = {"id", "subject_id", "subject", "samples"}
-IMPORTED_STATUS = "imported"
-"""Status of results of other tools, which earlier releases imported; never the best known."""
 
 
 def canonical_json(record: Record, *without: str) -> str:
@@ -141,11 +139,7 @@ def measurement_row(measurement: Measurement, series: int) -> dict[str, Any]:
 
 
 def _timed_us(measurement: Measurement) -> float | None:
-    counts = (
-        measurement.kind in ("bench", "tune")
-        and is_valid(measurement.verdict)
-        and measurement.status != IMPORTED_STATUS
-    )
+    counts = measurement.kind in ("bench", "tune") and is_valid(measurement.verdict)
     return measurement.candidate_us if counts else None
 
 

@@ -120,8 +120,6 @@ def format_entry_lines(entry: SessionEntry) -> Iterator[str]:
         yield f"  {step.status:8} {what:22} {step.found} ({step.seconds:.1f} s)"
     for decision in entry.decisions:
         yield f"  decided  {_describe_decision(decision)}"
-    for review in entry.reviews:
-        yield f"  reviewed {review.bottleneck} -> {review.fix}: {review.verdict}"
     for title, lines in (
         ("wrong", entry.went_wrong),
         ("right", entry.went_right),
