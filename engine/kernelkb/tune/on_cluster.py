@@ -296,15 +296,16 @@ def _conclude(
     started: float,
 ) -> TuningResult:
     plan = one.search.plan
-    found = make_result(plan, one.journal.trials, one.resumed_count, one.seeds)
     lanes = sorted(one.search.lanes.values(), key=lambda lane: lane.uuid)
-    found = found.model_copy(
-        update={
-            "confirmed": confirmed,
-            "default_us": default_us,
-            "bench": judged,
-            "lanes": tuple(lane.summarize() for lane in lanes),
-        }
+    found = make_result(
+        plan,
+        one.journal.trials,
+        one.resumed_count,
+        one.seeds,
+        confirmed=confirmed,
+        default_us=default_us,
+        bench=judged,
+        lanes=tuple(lane.summarize() for lane in lanes),
     )
     return conclude(plan, found, started)
 

@@ -8,7 +8,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kernelkb.actions.history.measured_subject import sources_digest
 from kernelkb.actions.history.record_result import log_entry, machine_fields
@@ -94,15 +94,20 @@ _WITHIN = (0.05, 0.01, 0.0)
 
 
 def make_result(
-    plan: TuningPlan, trials: Sequence[TuningTrial], resumed: int, seeds: Sequence[int]
+    plan: TuningPlan,
+    trials: Sequence[TuningTrial],
+    resumed: int,
+    seeds: Sequence[int],
+    **measured: Any,
 ) -> TuningResult:
-    """Return what the trials of a search show, without the measurements that follow.
+    """Return what the trials of a search show, with what was measured after them.
 
     Args:
         plan: What was searched.
         trials: Of this run and of earlier ones.
         resumed: How many are of earlier ones; they come first.
         seeds: Indexes of the earlier winners that the search began with.
+        **measured: ``confirmed``, ``default_us``, ``bench`` and ``lanes`` of the result.
     """
     subject, space = plan.bench_target.subject, plan.space
     return TuningResult(
@@ -122,6 +127,7 @@ def make_result(
         infeasible=tuple(one for one in space.describe().rules if one.excluded_count),
         convergence=measure_convergence(trials),
         journal=str(plan.journal),
+        **measured,
     )
 
 

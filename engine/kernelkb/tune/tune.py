@@ -7,14 +7,14 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from kernelkb.cluster.lanes import Lane
 from kernelkb.measure.bench.trials import TrialProcess
 from kernelkb.measure.build.build import build
 from kernelkb.measure.build.folders import find_machine_code
 from kernelkb.measure.machine.environment import lock_device
-from kernelkb.model.kernels.tuning import TuningResult
+from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult, TuningTrial
 from kernelkb.profiles.machine_code import digest_code
 from kernelkb.record.tuning_journal import open_journal
 from kernelkb.tune.outcome import conclude, make_result
@@ -30,7 +30,7 @@ from kernelkb.tune.search_loop import (
     Tried,
     run_searches,
 )
-from kernelkb.tune.winner import confirm_fastest, find_seeds, judge_winner
+from kernelkb.tune.winner import confirm_fastest, find_seeds, judge_configuration
 
 CONFIRM_SHARE = 0.1
 """Of the budget, kept for measuring the fastest again."""
@@ -56,8 +56,36 @@ def tune(
         BadValueError: Another process searches the same space.
         KbError: The reference fails, or the journal cannot be written.
     """
-    started = time.monotonic()
+    started, target = time.monotonic(), plan.bench_target
     require_packages(options.strategy)
+    searched = _search(plan, options, report, started)
+    judged = None
+    if options.judge and searched.confirmed:
+        best = searched.confirmed[0].configuration
+        judged = judge_configuration(target, plan.workload, best)
+    found = make_result(
+        plan,
+        searched.trials,
+        searched.resumed_count,
+        searched.seeds,
+        confirmed=searched.confirmed,
+        default_us=searched.default_us,
+        bench=judged,
+    )
+    return conclude(plan, found, started, why=options.why)
+
+
+class _Searched(NamedTuple):
+    trials: Sequence[TuningTrial]
+    resumed_count: int
+    seeds: Sequence[int]
+    confirmed: tuple[ConfirmedConfiguration, ...]
+    default_us: float | None
+
+
+def _search(
+    plan: TuningPlan, options: TuningOptions, report: ReportTrial, started: float
+) -> _Searched:
     with (
         open_journal(plan.journal, plan.identity) as journal,
         TrialProcess(plan.bench_target.subject, plan.workload) as process,
@@ -71,11 +99,7 @@ def tune(
         with LocalLane(plan, process) as lane:
             run_searches(lane, [device], deadline, options.max_trials)
         confirmed, default_us = confirm_fastest(plan, process, journal.trials)
-    judged = judge_winner(plan, confirmed) if options.judge else None
-    found = make_result(plan, journal.trials, resumed, seeds).model_copy(
-        update={"confirmed": confirmed, "default_us": default_us, "bench": judged}
-    )
-    return conclude(plan, found, started, why=options.why)
+    return _Searched(journal.trials, resumed, seeds, confirmed, default_us)
 
 
 def make_local_lane(plan: TuningPlan) -> LaneUse:

@@ -23,6 +23,7 @@ from kernelkb.model.kernels.kernel import Variant
 from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult, TuningTrial
 from kernelkb.model.records.history import Measurement
 from kernelkb.model.records.measurement import Bench
+from kernelkb.record.measurements.rows import create_measurement
 from kernelkb.safety.workspace import may_write
 from kernelkb.tune.plan import TuningPlan, format_defines, prepare_for
 
@@ -137,21 +138,6 @@ def rank_by_turns(
     return tuple(confirmed), medians[base] if has_default else None
 
 
-def judge_winner(plan: TuningPlan, confirmed: Sequence[ConfirmedConfiguration]) -> Bench | None:
-    """Judge the fastest configuration, see ``judge_configuration``; None: nothing was confirmed.
-
-    Args:
-        plan: What was searched.
-        confirmed: Fastest first.
-
-    Raises:
-        KbError: The reference or a baseline fails.
-    """
-    if not confirmed:
-        return None
-    return judge_configuration(plan.bench_target, plan.workload, confirmed[0].configuration)
-
-
 def judge_configuration(
     bench_target: BenchTarget, workload: str, configuration: Mapping[str, int]
 ) -> Bench:
@@ -216,7 +202,6 @@ def record_winner(plan: TuningPlan, result: TuningResult) -> dict[str, str]:
     kept = _choose_kept(result)
     if kept is None or not may_write():
         return {}
-    from kernelkb.record.measurements.rows import create_measurement
     from kernelkb.record.measurements.store import open_store
 
     judged = result.bench if kept == result.winner else None
