@@ -11,7 +11,7 @@ from kernelkb.measure.build.build import build
 from kernelkb.measure.build.folders import find_machine_code
 from kernelkb.profiles.machine_code import count_built_code
 from kernelkb.record.measurements.store import open_store
-from kernelkb.tune.outcome import list_formula_metrics
+from kernelkb.tune.explain import list_formula_metrics
 from kernelkb.tune.plan import TuningOptions, format_defines, plan_tuning
 from kernelkb.tune.tune import tune
 from kernelkb.tune.winner import find_seeds

@@ -8,7 +8,7 @@ from shipped_rules import program
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.report import read_report
 from kernelkb.render.text.tuning import format_gain_explanation
-from kernelkb.tune.outcome import ProfiledConfiguration, compare_times, explain_gain
+from kernelkb.tune.explain import ProfiledConfiguration, compare_times, explain_gain
 
 PAGES = Path(__file__).parents[1] / "data" / "ncu"
 

@@ -35,7 +35,6 @@ def make_tuning_options(options: Namespace) -> TuningOptions:
         options.seed,
         options.strategy,
         judge=not options.no_judge,
-        why=options.why,
     )
 
 
@@ -274,6 +273,7 @@ def _search(options: Namespace) -> int:
 
 def _run(options: Namespace, plan: TuningPlan) -> TuningResult:
     from kernelkb.render.text.tuning import format_plan
+    from kernelkb.tune.explain import explain_winner
     from kernelkb.tune.tune import tune
 
     report: ReportTrial = ignore_trial
@@ -282,4 +282,5 @@ def _run(options: Namespace, plan: TuningPlan) -> TuningResult:
         report = make_report(plan)
     shown = f"tune {options.kernel} {plan.bench_target.subject.variant.id}"
     with interruptible_measurement(shown, interrupted=STOPPED):
-        return tune(plan, make_tuning_options(options), report)
+        result = tune(plan, make_tuning_options(options), report)
+        return explain_winner(plan, result) if options.why else result

@@ -117,7 +117,7 @@ def tune_on_cluster(
     Args:
         cluster: Of ``open_cluster``.
         request: What to search.
-        options: Budget and strategy; ``why`` is not supported here.
+        options: Budget and strategy.
         start_report: Called for each model before the search.
 
     Returns:

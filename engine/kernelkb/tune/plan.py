@@ -275,8 +275,6 @@ class TuningOptions(NamedTuple):
     """A name in ``STRATEGIES``."""
     judge: bool = True
     """Whether the winner is checked on all workloads and timed against the kernel's rivals."""
-    why: bool = False
-    """Whether winner and default are profiled to tell why one is faster; takes two profiles."""
 
 
 def start_search(

@@ -72,7 +72,7 @@ def tune(
         default_us=searched.default_us,
         bench=judged,
     )
-    return conclude(plan, found, started, why=options.why)
+    return conclude(plan, found, started)
 
 
 class _Searched(NamedTuple):
