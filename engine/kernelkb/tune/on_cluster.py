@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -20,9 +20,8 @@ from kernelkb.measure.bench.trials import TrialOutcome
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.base import Target
-from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult, TuningTrial
+from kernelkb.model.kernels.tuning import TuningResult, TuningTrial
 from kernelkb.model.records.measurement import Bench, Build
-from kernelkb.record.tuning_journal import TuningJournal, open_journal
 from kernelkb.tune.lane_tasks import (
     LaneBatch,
     LaneFacts,
@@ -37,7 +36,7 @@ from kernelkb.tune.lane_tasks import (
     summarize_build,
     time_configurations,
 )
-from kernelkb.tune.outcome import conclude, make_result
+from kernelkb.tune.outcome import open_search, search_and_judge
 from kernelkb.tune.plan import (
     TuningOptions,
     TuningPlan,
@@ -45,22 +44,20 @@ from kernelkb.tune.plan import (
     narrow_variant,
     plan_for_device,
     require_packages,
-    start_search,
 )
 from kernelkb.tune.search_loop import (
+    ROUNDS,
     BuildEnded,
     BuiltConfiguration,
+    Compared,
+    Confirmed,
     DeviceSearch,
     LaneUse,
     ReportTrial,
-    TrialRecorder,
     TrialsEnded,
     Tried,
     find_slow_lanes,
-    run_searches,
 )
-from kernelkb.tune.tune import CONFIRM_SHARE
-from kernelkb.tune.winner import AS_IT_IS, ROUNDS, choose_candidates, find_seeds, rank_by_turns
 
 _LOOK_S = 2.0
 _CHECK_ROUNDS = 60
@@ -73,8 +70,6 @@ StartReport = Callable[[TuningPlan, Sequence[Lane]], ReportTrial]
 """Called with the plan of each model and its lanes; returns what is called after each trial."""
 
 _NO_LANE = "no lane can run the kernel", "start workers on hosts that can"
-_Confirmed = tuple[tuple[ConfirmedConfiguration, ...], float | None, str | None]
-"""The configurations, the default's time, and the lane that measured them."""
 
 
 class SearchRequest(NamedTuple):
@@ -93,13 +88,6 @@ class SearchRequest(NamedTuple):
 
 def _ignore_trial(_trial: TuningTrial, _best: TuningTrial | None) -> None:
     """Report nothing."""
-
-
-class _Running(NamedTuple):
-    search: DeviceSearch
-    journal: TuningJournal
-    resumed_count: int
-    seeds: Sequence[int]
 
 
 def tune_on_cluster(
@@ -135,30 +123,13 @@ def tune_on_cluster(
     sources = cluster.submit_build(keep_kernel, pack_kernel(source, get_project_path()))
     groups = _group_lanes(cluster, sources, source, job, request.only)
     with ExitStack() as stack:
-        running = [
-            _start(stack, plan, members, options, start_report(plan, members))
-            for plan, members in groups
+        opened = [
+            stack.enter_context(
+                open_search(plan, map(LaneUse, lanes), options, start_report(plan, lanes))
+            )
+            for plan, lanes in groups
         ]
-        return _search(cluster, sources, job, running, options, started)
-
-
-def _search(
-    cluster: Cluster,
-    sources: Task,
-    job: SearchJob,
-    running: Sequence[_Running],
-    options: TuningOptions,
-    started: float,
-) -> tuple[TuningResult, ...]:
-    deadline = started + options.budget_s * (1 - CONFIRM_SHARE)
-    searches = [one.search for one in running]
-    run_searches(ClusterLanes(cluster, sources, job), searches, deadline, options.max_trials)
-    confirmed = _confirm(cluster, sources, job, running)
-    judged = _judge(cluster, sources, job, confirmed) if options.judge else {}
-    return tuple(
-        _conclude(one, *confirmed[index][:2], judged.get(index), started)
-        for index, one in enumerate(running)
-    )
+        return search_and_judge(ClusterLanes(cluster, sources, job), opened, options, started)
 
 
 def _make_job(source: KernelFolder, request: SearchRequest, lanes: Sequence[Lane]) -> SearchJob:
@@ -215,99 +186,11 @@ def _plan_for_lane(
     return plan_for_device(target, job.workload, facts.driver, facts.build_digest)
 
 
-def _start(
-    stack: ExitStack,
-    plan: TuningPlan,
-    lanes: Sequence[Lane],
-    options: TuningOptions,
-    report: ReportTrial,
-) -> _Running:
-    journal = stack.enter_context(open_journal(plan.journal, plan.identity))
-    resumed, seeds = len(journal.trials), find_seeds(plan)
-    search = start_search(plan, options, journal, seeds)
-    recorder = TrialRecorder(plan, search, journal, report)
-    return _Running(
-        DeviceSearch(plan, search, recorder, map(LaneUse, lanes)), journal, resumed, seeds
-    )
-
-
-def _confirm(
-    cluster: Cluster, sources: Task, job: SearchJob, running: Sequence[_Running]
-) -> list[_Confirmed]:
-    """Measure the fastest of each model again, in turns on one of its lanes."""
-    found: list[_Confirmed] = [((), None, None)] * len(running)
-    asked: dict[Task, tuple[int, list[dict[str, int]], dict[str, int] | None, str]] = {}
-    for index, one in enumerate(running):
-        search = one.search
-        configurations, default = choose_candidates(search.plan, one.journal.trials)
-        lane = _choose_lane(search)
-        if not configurations or lane is None:
-            continue
-        if default == AS_IT_IS and not search.lanes[lane].samples:  # it needs its macros
-            configurations, default = [one for one in configurations if one], None
-        builds = [
-            cluster.submit_build(
-                build_configuration,
-                *(sources, job, search.cc, search.plan.format_trial_defines(configuration)),
-            )
-            for configuration in configurations
-        ]
-        pair = builds if len(builds) > 1 else [*builds, *builds]
-        compared = cluster.submit_timed(lane, compare_configurations, sources, job, ROUNDS, *pair)
-        asked[compared] = index, configurations, default, lane
-    for task in cluster.as_completed():
-        if task not in asked or isinstance(task.error, LanesLostError | WorkerDiedError):
-            continue
-        index, configurations, default, lane = asked[task]
-        measured: LaneTrial = task.result()
-        samples = measured.outcome.samples_us[: len(configurations)]
-        if samples:
-            found[index] = (*rank_by_turns(configurations, samples, default), lane)
-    return found
-
-
 def _choose_lane(search: DeviceSearch) -> str | None:
     """Return the lane with the fastest baseline: the least disturbed one."""
     lanes = search.open_lanes
     fastest = min(lanes, key=lambda one: one.baseline_us or float("inf"), default=None)
     return fastest.uuid if fastest else None
-
-
-def _judge(
-    cluster: Cluster, sources: Task, job: SearchJob, confirmed: Sequence[_Confirmed]
-) -> dict[int, Bench]:
-    asked = {
-        cluster.submit_timed(lane, judge_on_lane, sources, job, ranked[0].configuration): index
-        for index, (ranked, _, lane) in enumerate(confirmed)
-        if ranked and lane
-    }
-    return {
-        asked[task]: task.result()
-        for task in cluster.as_completed()
-        if task in asked and not isinstance(task.error, LanesLostError | WorkerDiedError)
-    }
-
-
-def _conclude(
-    one: _Running,
-    confirmed: tuple[ConfirmedConfiguration, ...],
-    default_us: float | None,
-    judged: Bench | None,
-    started: float,
-) -> TuningResult:
-    plan = one.search.plan
-    lanes = sorted(one.search.lanes.values(), key=lambda lane: lane.uuid)
-    found = make_result(
-        plan,
-        one.journal.trials,
-        one.resumed_count,
-        one.seeds,
-        confirmed=confirmed,
-        default_us=default_us,
-        bench=judged,
-        lanes=tuple(lane.summarize() for lane in lanes),
-    )
-    return conclude(plan, found, started)
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,6 +294,46 @@ class ClusterLanes:
     def stop(self) -> None:
         """Cancel what has not ended; a trial that runs is left to its end."""
         self._cluster.cancel()
+
+    def compare(
+        self, asked: Mapping[DeviceSearch, Sequence[Mapping[str, int]]]
+    ) -> dict[DeviceSearch, Compared]:
+        """Time the configurations of each model on its least disturbed lane, all at once."""
+        begun: dict[Task, tuple[DeviceSearch, str, int]] = {}
+        for search, configurations in asked.items():
+            lane = _choose_lane(search)
+            if lane is None:
+                continue
+            builds = [self._submit_build(search, one) for one in configurations]
+            pairs = builds if len(builds) > 1 else [*builds, *builds]
+            arguments = (self._sources, self._job, ROUNDS, *pairs)
+            task = self._cluster.submit_timed(lane, compare_configurations, *arguments)
+            begun[task] = search, lane, len(builds)
+        found: dict[DeviceSearch, Compared] = {}
+        for task in self._iter_ended(begun):
+            search, lane, count = begun[task]
+            measured: LaneTrial = task.result()
+            if measured.outcome.samples_us:
+                found[search] = Compared(measured.outcome.samples_us[:count], lane)
+        return found
+
+    def judge(self, confirmed: Mapping[DeviceSearch, Confirmed]) -> dict[DeviceSearch, Bench]:
+        """Judge the fastest of each model on the lane that compared it, all at once."""
+        begun = {
+            self._cluster.submit_timed(
+                found.lane,
+                judge_on_lane,
+                *(self._sources, self._job, found.configurations[0].configuration),
+            ): search
+            for search, found in confirmed.items()
+        }
+        return {begun[task]: task.result() for task in self._iter_ended(begun)}
+
+    def _iter_ended(self, begun: Collection[Task]) -> Iterator[Task]:
+        """Yield these tasks as they end, without those whose lane is gone."""
+        for task in self._cluster.as_completed():
+            if task in begun and not isinstance(task.error, LanesLostError | WorkerDiedError):
+                yield task
 
     def _submit_build(self, search: DeviceSearch, configuration: Mapping[str, int]) -> Task:
         defines = search.plan.format_trial_defines(configuration)

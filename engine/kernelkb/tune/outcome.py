@@ -1,13 +1,14 @@
-"""The result of a search: what its trials show, and what is logged."""
+"""A search from its journal to its result: what its trials show, and what is logged."""
 
 from __future__ import annotations
 
 import hashlib
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kernelkb.actions.history.measured_subject import sources_digest
 from kernelkb.actions.history.record_result import log_entry, machine_fields
@@ -18,12 +19,24 @@ from kernelkb.model.kernels.tuning import (
     TuningTrial,
     ValueConcentration,
 )
-from kernelkb.model.records.measurement import Status
+from kernelkb.model.records.measurement import Bench, Status
 from kernelkb.model.records.session import Step
+from kernelkb.record.tuning_journal import open_journal
 from kernelkb.render.text.tuning import describe_rejections, summarize_result
-from kernelkb.tune.plan import TuningPlan, format_defines
-from kernelkb.tune.winner import record_winner
+from kernelkb.tune.plan import TuningOptions, TuningPlan, format_defines, start_search
+from kernelkb.tune.search_loop import (
+    Confirmed,
+    DeviceSearch,
+    Lanes,
+    LaneUse,
+    ReportTrial,
+    TrialRecorder,
+    run_searches,
+)
+from kernelkb.tune.winner import confirm_fastest, find_seeds, record_winner
 
+_CONFIRM_SHARE = 0.1
+"""Of the budget, kept for measuring the fastest again."""
 _STAGES = {"build-failed": 0, "same-code": 1, "spills": 1, "unloadable": 2}
 """The gate at which a status ends a trial; the others end it at the last one, on the device."""
 _LAST_STAGE = 3
@@ -37,22 +50,81 @@ _MAX_CONCENTRATIONS = 3
 _WITHIN = (0.05, 0.01, 0.0)
 
 
-def make_result(
-    plan: TuningPlan,
-    trials: Sequence[TuningTrial],
-    resumed: int,
-    seeds: Sequence[int],
-    **measured: Any,
-) -> TuningResult:
-    """Return what the trials of a search show, with what was measured after them.
+class OpenSearch(NamedTuple):
+    """A search, and what it began with."""
+
+    search: DeviceSearch
+    resumed_count: int
+    """Trials of earlier runs."""
+    seeds: Sequence[int]
+    """Indexes of the earlier winners that it tries first."""
+
+
+@contextmanager
+def open_search(
+    plan: TuningPlan, lanes: Iterable[LaneUse], options: TuningOptions, report: ReportTrial
+) -> Iterator[OpenSearch]:
+    """Open the journal of a plan for one search.
 
     Args:
-        plan: What was searched.
-        trials: Of this run and of earlier ones.
-        resumed: How many are of earlier ones; they come first.
-        seeds: Indexes of the earlier winners that the search began with.
-        **measured: ``confirmed``, ``default_us``, ``bench`` and ``lanes`` of the result.
+        plan: What to search.
+        lanes: The devices of its model.
+        options: Strategy and seed.
+        report: Called after each trial, with the fastest so far.
+
+    Raises:
+        BadValueError: Another process searches the same space.
+        KbError: The journal cannot be written.
     """
+    with open_journal(plan.journal, plan.identity) as journal:
+        resumed, seeds = len(journal.trials), find_seeds(plan)
+        search = start_search(plan, options, journal, seeds)
+        recorder = TrialRecorder(plan, search, journal, report)
+        yield OpenSearch(DeviceSearch(plan, search, recorder, lanes), resumed, seeds)
+
+
+def search_and_judge(
+    lanes: Lanes, opened: Sequence[OpenSearch], options: TuningOptions, started: float
+) -> tuple[TuningResult, ...]:
+    """Search on all lanes, confirm and judge the fastest, and keep and log what was found.
+
+    Args:
+        lanes: Where builds and trials run.
+        opened: One for each model of device.
+        options: Budget and strategy.
+        started: When the call began, on the monotonic clock.
+
+    Raises:
+        KbError: The reference or a baseline fails, or no lane is left.
+    """
+    searches = [one.search for one in opened]
+    deadline = started + options.budget_s * (1 - _CONFIRM_SHARE)
+    run_searches(lanes, searches, deadline, options.max_trials)
+    confirmed = confirm_fastest(lanes, searches)
+    judged = lanes.judge(confirmed) if options.judge else {}
+    return tuple(
+        _conclude(one, confirmed.get(one.search, Confirmed()), judged.get(one.search), started)
+        for one in opened
+    )
+
+
+def _conclude(
+    opened: OpenSearch, confirmed: Confirmed, judged: Bench | None, started: float
+) -> TuningResult:
+    """Return the result; its ``unrecorded`` says why the database or session has no entry of it."""
+    plan = opened.search.plan
+    found = _make_result(opened, confirmed, judged)
+    found = found.model_copy(update={"seconds": time.monotonic() - started})
+    found = found.model_copy(update=record_winner(plan, found))
+    failure = _log_to_session(plan, found)
+    reasons = "; ".join(dict.fromkeys(filter(None, (found.unrecorded, failure))))
+    return found.model_copy(update={"unrecorded": reasons or None})
+
+
+def _make_result(opened: OpenSearch, confirmed: Confirmed, judged: Bench | None) -> TuningResult:
+    """Return what the trials of a search show, with what was measured after them."""
+    plan, trials, resumed = opened.search.plan, opened.search.recorder.trials, opened.resumed_count
+    lanes = [one for one in opened.search.lanes.values() if one.uuid]  # a local one has none
     subject, space = plan.bench_target.subject, plan.space
     return TuningResult(
         **subject.identity_fields,
@@ -63,7 +135,7 @@ def make_result(
         trials=tuple(trials),
         default=plan.default,
         resumed_count=resumed,
-        seeds=tuple(map(space.get_configuration, seeds)),
+        seeds=tuple(map(space.get_configuration, opened.seeds)),
         device_s=sum(trial.trial_s for trial in trials[resumed:]),
         seconds=0.0,
         importance=_rank_importance(plan, trials),
@@ -71,7 +143,10 @@ def make_result(
         infeasible=tuple(one for one in space.describe().rules if one.excluded_count),
         convergence=measure_convergence(trials),
         journal=str(plan.journal),
-        **measured,
+        confirmed=confirmed.configurations,
+        default_us=confirmed.default_us,
+        bench=judged,
+        lanes=tuple(one.summarize() for one in sorted(lanes, key=lambda one: one.uuid)),
     )
 
 
@@ -86,24 +161,6 @@ def _rank_importance(plan: TuningPlan, trials: Sequence[TuningTrial]) -> dict[st
     return rank_tunables(
         plan.space, [index for index, _ in timed], [time_us for _, time_us in timed]
     )
-
-
-def conclude(plan: TuningPlan, result: TuningResult, started: float) -> TuningResult:
-    """Keep the winner for the next search, and log the search to the open session.
-
-    Args:
-        plan: What was searched.
-        result: With the confirmed configurations, and the judge's verdict where it was asked.
-        started: When the search began, on the monotonic clock.
-
-    Returns:
-        The result; its ``unrecorded`` says why the database or the session has no entry of it.
-    """
-    result = result.model_copy(update={"seconds": time.monotonic() - started})
-    result = result.model_copy(update=record_winner(plan, result))
-    failure = _log_to_session(plan, result)
-    reasons = "; ".join(dict.fromkeys(filter(None, (result.unrecorded, failure))))
-    return result.model_copy(update={"unrecorded": reasons or None})
 
 
 def _log_to_session(plan: TuningPlan, result: TuningResult) -> str | None:

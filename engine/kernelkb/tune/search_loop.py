@@ -5,15 +5,20 @@ from __future__ import annotations
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from kernelkb.cluster.lanes import Lane
 from kernelkb.cluster.tasks import Task
 from kernelkb.measure.bench.trials import TrialOutcome
-from kernelkb.model.kernels.tuning import LaneSummary, TrialStatus, TuningTrial
-from kernelkb.model.records.measurement import Build
+from kernelkb.model.kernels.tuning import (
+    ConfirmedConfiguration,
+    LaneSummary,
+    TrialStatus,
+    TuningTrial,
+)
+from kernelkb.model.records.measurement import Bench, Build
 from kernelkb.record.tuning_journal import TuningJournal
 from kernelkb.tune.plan import TuningPlan
 from kernelkb.tune.strategies.table import Search
@@ -24,6 +29,8 @@ SLOW_RATIO = 1.05
 ReportTrial = Callable[[TuningTrial, TuningTrial | None], None]
 """Called after each trial, with the fastest so far."""
 
+ROUNDS = 60
+"""Of measurements in turns."""
 _BATCH_S = 0.5
 """Trials of one task take so long at least, where they are short. A task costs some 20 ms."""
 _WAIT_S = 0.1
@@ -107,6 +114,25 @@ class TrialsEnded:
     """Not tried, because the lane died before."""
 
 
+class Compared(NamedTuple):
+    """Configurations that were timed in turns."""
+
+    samples_us: Sequence[Sequence[float]]
+    """Of each configuration."""
+    lane: str | None = None
+    """UUID of the device; None: the only one."""
+
+
+class Confirmed(NamedTuple):
+    """The fastest configurations of a search by a second measurement."""
+
+    configurations: tuple[ConfirmedConfiguration, ...] = ()
+    """Fastest first."""
+    default_us: float | None = None
+    lane: str | None = None
+    """UUID of the device; None: the only one."""
+
+
 class Lanes(Protocol):
     """Where builds and trials run: in this process, or on the workers of a cluster.
 
@@ -148,6 +174,18 @@ class Lanes(Protocol):
 
     def stop(self) -> None:
         """Forget what has not ended."""
+
+    def compare(
+        self, asked: Mapping[DeviceSearch, Sequence[Mapping[str, int]]]
+    ) -> dict[DeviceSearch, Compared]:
+        """Time the configurations of each search in turns; one that fails costs its search."""
+
+    def judge(self, confirmed: Mapping[DeviceSearch, Confirmed]) -> dict[DeviceSearch, Bench]:
+        """Check and time the fastest of each search as ``kb bench`` does.
+
+        Raises:
+            KbError: The reference or a baseline fails.
+        """
 
 
 def run_searches(
@@ -261,6 +299,11 @@ class TrialRecorder:
         }
         timed = [trial for trial in journal.trials if trial.time_us]
         self.best = min(timed, key=_get_time, default=None)
+
+    @property
+    def trials(self) -> Sequence[TuningTrial]:
+        """Of this run and of earlier ones, which come first."""
+        return self._journal.trials
 
     @property
     def best_us(self) -> float | None:

@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import contextvars
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
 from kernelkb.cluster.lanes import Lane
 from kernelkb.measure.bench.trials import TrialProcess
-from kernelkb.measure.build.build import build
+from kernelkb.measure.build.build import build, build_all
 from kernelkb.measure.build.folders import find_machine_code
 from kernelkb.measure.machine.environment import lock_device
-from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult, TuningTrial
+from kernelkb.model.kernels.tuning import TuningResult
+from kernelkb.model.records.measurement import Bench
 from kernelkb.profiles.machine_code import digest_code
-from kernelkb.record.tuning_journal import open_journal
-from kernelkb.tune.outcome import conclude, make_result
-from kernelkb.tune.plan import TuningOptions, TuningPlan, require_packages, start_search
+from kernelkb.tune.outcome import open_search, search_and_judge
+from kernelkb.tune.plan import TuningOptions, TuningPlan, require_packages
 from kernelkb.tune.search_loop import (
+    ROUNDS,
     BuildEnded,
     BuiltConfiguration,
+    Compared,
+    Confirmed,
     DeviceSearch,
     LaneUse,
     ReportTrial,
-    TrialRecorder,
     TrialsEnded,
     Tried,
-    run_searches,
 )
-from kernelkb.tune.winner import confirm_fastest, find_seeds, judge_configuration
-
-CONFIRM_SHARE = 0.1
-"""Of the budget, kept for measuring the fastest again."""
+from kernelkb.tune.winner import judge_configuration
 
 
 def tune(
@@ -56,50 +54,14 @@ def tune(
         BadValueError: Another process searches the same space.
         KbError: The reference fails, or the journal cannot be written.
     """
-    started, target = time.monotonic(), plan.bench_target
+    started = time.monotonic()
     require_packages(options.strategy)
-    searched = _search(plan, options, report, started)
-    judged = None
-    if options.judge and searched.confirmed:
-        best = searched.confirmed[0].configuration
-        judged = judge_configuration(target, plan.workload, best)
-    found = make_result(
-        plan,
-        searched.trials,
-        searched.resumed_count,
-        searched.seeds,
-        confirmed=searched.confirmed,
-        default_us=searched.default_us,
-        bench=judged,
-    )
-    return conclude(plan, found, started)
-
-
-class _Searched(NamedTuple):
-    trials: Sequence[TuningTrial]
-    resumed_count: int
-    seeds: Sequence[int]
-    confirmed: tuple[ConfirmedConfiguration, ...]
-    default_us: float | None
-
-
-def _search(
-    plan: TuningPlan, options: TuningOptions, report: ReportTrial, started: float
-) -> _Searched:
     with (
-        open_journal(plan.journal, plan.identity) as journal,
-        TrialProcess(plan.bench_target.subject, plan.workload) as process,
+        open_search(plan, [make_local_lane(plan)], options, report) as opened,
+        LocalLane(plan) as lanes,
     ):
-        resumed = len(journal.trials)
-        seeds = find_seeds(plan)
-        search = start_search(plan, options, journal, seeds)
-        deadline = started + options.budget_s * (1 - CONFIRM_SHARE)
-        recorder = TrialRecorder(plan, search, journal, report)
-        device = DeviceSearch(plan, search, recorder, [make_local_lane(plan)])
-        with LocalLane(plan, process) as lane:
-            run_searches(lane, [device], deadline, options.max_trials)
-        confirmed, default_us = confirm_fastest(plan, process, journal.trials)
-    return _Searched(journal.trials, resumed, seeds, confirmed, default_us)
+        (result,) = search_and_judge(lanes, [opened], options, started)
+        return result
 
 
 def make_local_lane(plan: TuningPlan) -> LaneUse:
@@ -112,7 +74,7 @@ def make_local_lane(plan: TuningPlan) -> LaneUse:
 
 
 class LocalLane:
-    """A context: builds that are running are waited for after the block.
+    """A context: builds that are running are waited for, and the trials' process ends, after it.
 
     Builds run in threads. A trial runs in ``wait``, so in the thread of the caller: the kernel ends
     the process of the trials with the thread that started it, and Ctrl-C ends a trial at once.
@@ -121,8 +83,8 @@ class LocalLane:
     most_queued = 1
     most_in_batch = 1
 
-    def __init__(self, plan: TuningPlan, process: TrialProcess) -> None:
-        self._process = process
+    def __init__(self, plan: TuningPlan) -> None:
+        self._process = TrialProcess(plan.bench_target.subject, plan.workload)
         core_count = plan.bench_target.subject.machine.core_count
         self._build_slots = self.least_ahead = max(1, core_count - 1)
         self._pool = ThreadPoolExecutor(self._build_slots)
@@ -143,7 +105,8 @@ class LocalLane:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self.stop()
+        self._process.stop()
 
     def admit(self, searches: Sequence[DeviceSearch]) -> None:
         """Do nothing: no lane joins."""
@@ -178,9 +141,38 @@ class LocalLane:
             return Tried(built, outcome, time.monotonic() - started)
 
     def stop(self) -> None:
-        """Start no build any more."""
-        for future in self._building:
-            future.cancel()
+        """Start no build any more, and wait for those that run."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def compare(
+        self, asked: Mapping[DeviceSearch, Sequence[Mapping[str, int]]]
+    ) -> dict[DeviceSearch, Compared]:
+        """Build the configurations, and time them in turns."""
+        found = {one: self._time_in_turns(one.plan, each) for one, each in asked.items()}
+        return {one: Compared(samples) for one, samples in found.items() if samples}
+
+    def _time_in_turns(
+        self, plan: TuningPlan, configurations: Sequence[Mapping[str, int]]
+    ) -> Sequence[Sequence[float]]:
+        bench_target = plan.bench_target
+        defines = [plan.format_trial_defines(one) for one in configurations]
+        builds = build_all(bench_target.subject, bench_target.build_root, defines)
+        if any(one.status == "failed" for one in builds):
+            return ()
+        pairs = builds if len(builds) > 1 else [*builds, *builds]
+        with lock_device(bench_target.subject.machine):
+            outcome = self._process.run(pairs, rounds=ROUNDS)
+        return outcome.samples_us[: len(builds)]
+
+    def judge(self, confirmed: Mapping[DeviceSearch, Confirmed]) -> dict[DeviceSearch, Bench]:
+        """Judge in this process, after that of the trials has ended: its memory is the judge's."""
+        self._process.stop()
+        return {
+            one: judge_configuration(
+                one.plan.bench_target, one.plan.workload, found.configurations[0].configuration
+            )
+            for one, found in confirmed.items()
+        }
 
 
 def _build(search: DeviceSearch, index: int) -> BuildEnded:

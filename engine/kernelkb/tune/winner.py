@@ -15,8 +15,7 @@ from kernelkb.actions.project.bench_target import BenchTarget, get_project_path,
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.measure.bench.bench import bench
 from kernelkb.measure.bench.statistics import paired_speedup
-from kernelkb.measure.bench.trials import TrialProcess
-from kernelkb.measure.build.build import build, build_all
+from kernelkb.measure.build.build import build
 from kernelkb.measure.machine.environment import TargetChoice, lock_device
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import Variant
@@ -26,6 +25,7 @@ from kernelkb.model.records.measurement import Bench
 from kernelkb.record.measurements.rows import create_measurement
 from kernelkb.safety.workspace import may_write
 from kernelkb.tune.plan import TuningPlan, format_defines, prepare_for
+from kernelkb.tune.search_loop import Confirmed, DeviceSearch, Lanes
 
 _MAX_SEEDS = 3
 _BENCH_FIELDS = (
@@ -40,29 +40,35 @@ AS_IT_IS: Mapping[str, int] = {}
 _MAX_CONFIRMED = 5
 _WITHIN = 1.1
 """Times the fastest, beyond which a trial is not measured again."""
-ROUNDS = 60
-"""Of measurements in turns."""
 
 
 def confirm_fastest(
-    plan: TuningPlan, process: TrialProcess, trials: Sequence[TuningTrial]
-) -> tuple[tuple[ConfirmedConfiguration, ...], float | None]:
+    lanes: Lanes, searches: Sequence[DeviceSearch]
+) -> dict[DeviceSearch, Confirmed]:
     """Return the fastest configurations by a second measurement, and the default's time in it.
 
     The fastest of many trials is partly the luckiest: only times that were taken in turns, after
     the search, say which one is faster and by how much.
 
     Args:
-        plan: What was searched.
-        process: Of the trials.
-        trials: All of them.
+        lanes: Of the searches.
+        searches: All; one of which nothing can be timed again is not in the answer.
     """
-    configurations, default = choose_candidates(plan, trials)
-    samples = _measure_in_turns(plan, process, configurations) if configurations else ()
-    if not samples and AS_IT_IS in configurations:  # it may need its macros
-        configurations = [one for one in configurations if one != AS_IT_IS]
-        default, samples = None, _measure_in_turns(plan, process, configurations)
-    return rank_by_turns(configurations, samples, default) if samples else ((), None)
+    chosen = {one: choose_candidates(one.plan, one.recorder.trials) for one in searches}
+    asked = {one: configurations for one, (configurations, _) in chosen.items() if configurations}
+    compared = lanes.compare(asked)
+    again = {
+        one: [each for each in configurations if each != AS_IT_IS]  # it may need its macros
+        for one, configurations in asked.items()
+        if one not in compared and AS_IT_IS in configurations
+    }
+    if again:
+        chosen |= {one: (configurations, None) for one, configurations in again.items()}
+        compared |= lanes.compare(again)
+    return {
+        one: Confirmed(*rank_by_turns(chosen[one][0], found.samples_us, chosen[one][1]), found.lane)
+        for one, found in compared.items()
+    }
 
 
 def choose_candidates(
@@ -95,20 +101,6 @@ def choose_candidates(
 
 def _was_timed(timed: Sequence[TuningTrial], configuration: dict[str, int]) -> bool:
     return any(one.configuration == configuration for one in timed)
-
-
-def _measure_in_turns(
-    plan: TuningPlan, process: TrialProcess, configurations: Sequence[dict[str, int]]
-) -> Sequence[Sequence[float]]:
-    bench_target = plan.bench_target
-    defines = [plan.format_trial_defines(one) for one in configurations]
-    builds = build_all(bench_target.subject, bench_target.build_root, defines)
-    if any(one.status == "failed" for one in builds):
-        return ()
-    pairs = builds if len(builds) > 1 else [*builds, *builds]
-    with lock_device(bench_target.subject.machine):
-        outcome = process.run(pairs, rounds=ROUNDS)
-    return outcome.samples_us[: len(builds)]
 
 
 def rank_by_turns(

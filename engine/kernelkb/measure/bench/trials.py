@@ -89,7 +89,7 @@ class TrialProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stop()
+        self.stop()
 
     def run(
         self, builds: Sequence[Build], best_us: float | None = None, rounds: int = 1
@@ -131,6 +131,11 @@ class TrialProcess:
         samples = tuple(tuple(one) for one in times["samples_us"])
         return TrialOutcome(times["status"], detail, samples)
 
+    def stop(self) -> None:
+        """End the process, if there is one; the next trial starts another."""
+        self._process = None
+        self._stack.close()
+
     def _start(self) -> StartedJob[None]:
         self._folder = self._stack.enter_context(scratch_folder())
         process = self._stack.enter_context(start_job(self._job, self._folder, env=self._env))
@@ -140,7 +145,7 @@ class TrialProcess:
         while not (self._folder / "ready").exists():
             if process.has_ended() or time.monotonic() > deadline:
                 output = process.finish(0.0).process.output
-                self._stop()
+                self.stop()
                 raise KbError(
                     f"the reference could not be run for trials: {to_one_line(output[-400:], 400)}"
                 )
@@ -151,13 +156,9 @@ class TrialProcess:
     def _describe_end(self, status: str, process: StartedJob[None]) -> TrialOutcome:
         """Return the outcome of a build that ended the process, or that hangs; end it."""
         output = process.finish(0.0).process.output
-        self._stop()
+        self.stop()
         lines = [line for line in output.splitlines() if line.strip()]
         detail = lines[-1] if lines and status == "crashed" else None
         if status == "timed-out":
             detail = f"it did not end within {self._timeout_s:g} s"
         return TrialOutcome(status, detail and to_one_line(detail, _MAX_DETAIL), ())
-
-    def _stop(self) -> None:
-        self._process = None
-        self._stack.close()
