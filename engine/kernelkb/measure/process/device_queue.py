@@ -17,7 +17,7 @@ Limits:
 - Processes that do not see the same folder, in another container for instance, do not queue with
   ours.
 
-No torch and no records here, so that it imports quickly; ``machine/device_lock.py`` chooses the
+No torch and no records here, so that it imports quickly; ``machine/environment.py`` chooses the
 device's name.
 """
 
