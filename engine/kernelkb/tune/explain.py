@@ -130,7 +130,7 @@ def list_formula_metrics(
 ) -> dict[str, float]:
     """Return what ptxas and the formulas of the space tell about a configuration, by metric id."""
     subject = plan.bench_target.subject
-    space, sizes = subject.variant.tune, subject.kernel_folder.kernel.workloads[plan.workload]
+    space, sizes = subject.variant.tune, subject.kernel.workloads[plan.workload]
     metrics: dict[str, float] = {}
     if built.resources:
         largest = max(built.resources, key=lambda one: one.registers)
