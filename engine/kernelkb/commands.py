@@ -101,7 +101,7 @@ COMMANDS = {
         "records",
         "fail on a confirmed regression, promote a confirmed improvement",
     ),
-    "export": ("history", "records", "write all measurements to a file, also for other tools"),
+    "export": ("history", "records", "write all measurements and attempts to a file"),
     "import": ("history", "records", "add the measurements of a file of kb lab export"),
     "sweep": (
         "workers",

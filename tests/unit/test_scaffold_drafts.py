@@ -53,7 +53,13 @@ def test_subscripts_and_bounds_give_the_shapes():
         "B": ("K", "N"),
         "C": ("M", "N"),
     }
-    assert shapes_of(plan_only_function(ROWS)) == {"x": ("rows", "cols"), "y": ("rows", "cols")}
+
+
+def test_rows_that_only_the_grid_counts_are_asked_for_beside_their_line():
+    plan = plan_only_function(ROWS)
+
+    assert (shapes_of(plan), plan.axes) == ({"x": (), "y": ()}, ("cols",))
+    assert plan.function.parameters[0].use == "line 3: const float* in = x + blockIdx.x * cols;"
 
 
 def test_the_grid_of_the_files_own_launch_is_used_with_the_arguments_sizes():

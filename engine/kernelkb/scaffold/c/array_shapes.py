@@ -17,8 +17,8 @@ _COMPARISONS = {"<": 0, "<=": 0, "!=": 0, ">=": 0, ">": 1}
 """Which side of a comparison is the index: 0 left, 1 right. ``i >= n`` returns early."""
 _MAX_DEPTH = 6
 _WRAPPERS = ("parenthesized_expression", "cast_expression")
-ROWS = "rows"
-"""The axis of a grid whose size the text does not show."""
+_GRID = "grid"
+"""In place of a size that only the launch shows: that of an axis of the grid."""
 
 
 class KernelIndices(NamedTuple):
@@ -94,7 +94,7 @@ def infer_shape(
         for subscript in _collect_subscripts(array, body, indices)
         if (shape := _read_shape(subscript, indices, grid)) is not None
     ]
-    known = [shape for shape in shapes if ROWS not in shape] or shapes
+    known = [shape for shape in shapes if _GRID not in shape] or shapes
     return max(known, key=len, default=())
 
 
@@ -196,14 +196,10 @@ def _read_shape(
     names = [stride for stride in lead.strides if not stride.isdecimal()]
     if not names:
         bounds = [b for t in sized if (b := _find_bound(t.variable, indices, grid)) is not None]
-        whole = {bound for bound in bounds if bound != ROWS} or set(bounds)
+        whole = {bound for bound in bounds if bound != _GRID} or set(bounds)
         return (whole.pop(),) if len(whole) == 1 else None
     outer = [t for t in sized if t.strides == lead.strides]
-    sole = [size for size in indices.sizes if not size.isupper()]
-    default = (
-        sole[0] if len(sole) == 1 and "blockDim" in "".join(t.variable for t in outer) else ROWS
-    )
-    bound = next((b for t in outer if (b := _find_bound(t.variable, indices, grid))), default)
+    bound = next((b for t in outer if (b := _find_bound(t.variable, indices, grid))), _GRID)
     counts = {name: sum(name in t.strides for t in sized) for name in names}
     parts = [stride for stride in lead.strides if stride.isdecimal() and len(stride) < 4]
     return (bound, *sorted(names, key=lambda name: counts[name]), *parts)
@@ -222,8 +218,9 @@ _GRID_INDEX = re.compile(r"\bblockIdx\.([xyz])\b")
 
 def fill_arrays(function: Function, own: Declaration, facts: SourceFacts) -> Function:
     """Give the arrays their shapes and roles; a launcher has those of the kernels it starts."""
-    filled = _fill_from_callees(function, own, facts, depth=0)
-    return _fill_shapes(filled, own, facts)
+    filled = _fill_shapes(_fill_from_callees(function, own, facts, depth=0), own, facts)
+    known = [p._replace(shape=()) if _GRID in p.shape else p for p in filled.parameters]
+    return filled._replace(parameters=tuple(known))
 
 
 def _fill_from_callees(
@@ -238,7 +235,7 @@ def _fill_from_callees(
         inner = _summarize_callee(callee, facts, depth)
         bound = bind_arguments(arguments, [p.name for p in inner.parameters])
         rows = re.match(r"(?:dim3\s*[({])?\s*(\w+)\s*(?:[,)}]|$)", grid)
-        bound |= {ROWS: rows[1]} if rows else {}
+        bound |= {_GRID: rows[1]} if rows else {}
         for each in inner.parameters:
             outer = parameters.get(bound.get(each.name, ""))
             if outer is None or outer.role not in ("input", "output") or not each.shape:
@@ -299,7 +296,7 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
     sizes = [p.name for p in function.parameters if p.role == "size"]
     constants = [name for name, text in facts.constants.items() if text.isdecimal()]
     indices = read_indices(own.body, [*sizes, *constants])
-    grid = {f"blockIdx.{axis}": ROWS for axis in _list_row_axes(own)}
+    grid = {f"blockIdx.{axis}": _GRID for axis in _list_row_axes(own)}
     parameters = []
     for each in function.parameters:
         if each.role in ("input", "output"):

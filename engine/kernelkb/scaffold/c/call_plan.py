@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
-from kernelkb.scaffold.c.array_shapes import ROWS, fill_arrays
+from kernelkb.scaffold.c.array_shapes import fill_arrays
 from kernelkb.scaffold.c.c_functions import SourceFacts, find_dtype, is_size_type
 from kernelkb.scaffold.c.launch_values import LaunchContext, collect_configuration, find_local_value
 from kernelkb.scaffold.c.syntax import (
@@ -33,7 +33,7 @@ class CallPlan(NamedTuple):
 
     function: Function
     axes: tuple[str, ...]
-    """Names of the sizes, in the order of the call; ``rows`` where no parameter has it."""
+    """Names of the sizes, in the order of the call."""
     template: tuple[str, ...]
     """Template arguments to call it with."""
     statements: tuple[str, ...]
@@ -56,7 +56,6 @@ def plan_call(function: Function, facts: SourceFacts) -> CallPlan:
     if sum(p.role == "size" for p in function.parameters) > 1:
         function = mark_unused_sizes(function, shaped)
     axes = [p.name for p in function.parameters if p.role == "size"]
-    axes += [ROWS] if ROWS in shaped and ROWS not in axes else []
     marked = [
         p._replace(use=_find_use(p.name, own)) if _is_unknown(p) else p for p in function.parameters
     ]
