@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
@@ -141,28 +141,11 @@ class TimedStep(NamedTuple):
     """Minutes since the session was opened; None if the record lacks the times."""
 
 
-class BenchTiming(NamedTuple):
-    """A valid speedup: baseline time over candidate time, with its 95 % interval."""
-
-    speedup: float
-    interval: tuple[float, float] | None
-    baseline: str | None
-    workload: str | None
-
-
-class Timeline(NamedTuple):
-    """The steps of a session, and its total minutes; None if the record lacks the times."""
-
-    steps: tuple[TimedStep, ...]
-    minutes: float | None
-
-
 def compute_session_outcomes(session: Session) -> SessionOutcome:
     """Return the success metrics of a session."""
     moments, minutes = _build_timeline(session)
     entries = session.entries
     kernels = {entry.kernel for entry in entries if entry.kernel}
-    changes = _count_changes(moments)
     costs = [entry.cost_usd for entry in entries if entry.cost_usd is not None]
     claims = [claim for entry in entries for claim in entry.claims]
     return SessionOutcome(
@@ -172,14 +155,11 @@ def compute_session_outcomes(session: Session) -> SessionOutcome:
         goal=session.goal,
         kernel=session.kernel or (next(iter(kernels)) if len(kernels) == 1 else None),
         minutes=minutes,
-        changes=changes.total,
-        blind_changes=changes.blind,
-        judged_changes=changes.with_verdict,
-        wrong_changes=changes.wrong,
         cost_usd=sum(costs) if costs else None,
         phases=score_phases(session),
         claims=len(claims),
         false_claims=sum(claim.held is False for claim in claims),
+        **_count_changes(moments),
         **_find_first_build(moments),
         **_find_first_bottleneck(moments),
         **_find_speedups(moments),
@@ -235,18 +215,18 @@ def _comparison_key(one: AchievedSpeedup) -> tuple[str | None, ...]:
 
 
 def _read_speedup(moment: TimedStep, *, checked: bool) -> AchievedSpeedup | None:
-    timing = get_valid_timing(moment.step)
-    if timing is None:
+    step, context = moment.step, moment.context
+    if step.speedup is None or not has_valid_speedup(step):
         return None
     return AchievedSpeedup(
-        speedup=timing.speedup,
-        interval=timing.interval,
-        kernel=moment.context.kernel,
-        target=moment.context.target,
-        machine=moment.context.machine,
-        variant=moment.step.variant,
-        baseline=timing.baseline,
-        workload=timing.workload,
+        speedup=step.speedup,
+        interval=step.interval,
+        kernel=context.kernel,
+        target=context.target,
+        machine=context.machine,
+        variant=step.variant,
+        baseline=step.baseline,
+        workload=step.workload,
         checked=checked and moment.code is not None,
     )
 
@@ -264,15 +244,14 @@ def _count_decisions(decisions: Sequence[Decision]) -> dict[str, Any]:
     }
 
 
-def get_valid_timing(step: Step) -> BenchTiming | None:
-    """Return the speedup that a step measured; None without a valid one."""
-    if step.status == "failure" or step.speedup is None or is_failure(step.verdict):
-        return None
-    return BenchTiming(step.speedup, step.interval, step.baseline, step.workload)
+def has_valid_speedup(step: Step) -> bool:
+    """Return whether a step measured a speedup that counts."""
+    is_failed = step.status == "failure" or is_failure(step.verdict)
+    return step.speedup is not None and not is_failed
 
 
-def _build_timeline(session: Session) -> Timeline:
-    """Return the steps in the order they were recorded.
+def _build_timeline(session: Session) -> tuple[tuple[TimedStep, ...], float | None]:
+    """Return the steps in the order they were recorded, and the session's minutes if it tells.
 
     The clock adds the seconds of each step, and the pause before it if both of its ends are known.
     An entry with minutes of its own takes at least that long.
@@ -289,7 +268,7 @@ def _build_timeline(session: Session) -> Timeline:
         TimedStep(step, place, code, minutes)
         for (step, place, minutes), code in zip(placed, codes, strict=True)
     )
-    return Timeline(moments, clock.total)
+    return moments, clock.total
 
 
 class _Clock:
@@ -362,15 +341,6 @@ def _iter_code_states(placed: Sequence[tuple[Step, StepContext]]) -> Iterator[Co
         yield CodeState(place, step.variant, latest.get((place, step.variant)))
 
 
-class _ChangeCounts(NamedTuple):
-    """Counts of code changes; None if the record lacks the data. See ``SessionOutcome``."""
-
-    total: int | None
-    blind: int | None
-    with_verdict: int | None
-    wrong: int | None
-
-
 class _CodeChange(NamedTuple):
     old: CodeState
     new: CodeState
@@ -382,7 +352,7 @@ class _CodeResults:
 
     def __init__(self) -> None:
         self.failed: set[CodeState] = set()
-        self.timings: dict[CodeState, BenchTiming] = {}
+        self.timings: dict[CodeState, Step] = {}
         self.comparison_intervals: dict[CodeState, tuple[float, float]] = {}
         """95 % interval of a code's speedup over the code before it."""
 
@@ -390,11 +360,10 @@ class _CodeResults:
         """Record the result of one step."""
         if step.name == "check" and step.status == "failure":
             self.failed.add(code)
-        timing = get_valid_timing(step)
-        if step.name == "bench" and timing:
-            self.timings[code] = timing
-        if step.name == "compare" and timing and timing.interval:
-            self.comparison_intervals[code] = timing.interval
+        if step.name == "bench" and has_valid_speedup(step):
+            self.timings[code] = step
+        if step.name == "compare" and has_valid_speedup(step) and step.interval:
+            self.comparison_intervals[code] = step.interval
 
     def is_wrong(self, change: _CodeChange) -> bool | None:
         """Return whether a change failed its check or made the code slower; None if unknown."""
@@ -411,8 +380,8 @@ class _CodeResults:
         return new.interval[1] < old.interval[0]
 
 
-def _count_changes(steps: Iterable[TimedStep]) -> _ChangeCounts:
-    """Count the code changes of a session, over all its kernels and machines.
+def _count_changes(steps: Sequence[TimedStep]) -> dict[str, Any]:
+    """Count the code changes of a session, over all its kernels and machines; see SessionOutcome.
 
     A failed build is no change, because it made no code that runs; neither is a return to code
     that was seen before.
@@ -422,12 +391,8 @@ def _count_changes(steps: Iterable[TimedStep]) -> _ChangeCounts:
     current: dict[StepContext, CodeState] = {}
     seen: set[CodeState] = set()
     profiled: dict[StepContext, bool] = {}
-    told = False
     for step, place, code, _ in steps:
-        if code is None:
-            continue
-        told = True
-        if step.name == "build" and step.status == "failure":
+        if code is None or (step.name == "build" and step.status == "failure"):
             continue
         old = current.get(place)
         if old and code not in seen:
@@ -439,8 +404,12 @@ def _count_changes(steps: Iterable[TimedStep]) -> _ChangeCounts:
         if step.name == "profile" and step.status != "failure":
             profiled[place] = True
         known.record_step(code, step)
-    if not told:
-        return _ChangeCounts(None, None, None, None)
+    if all(code is None for _, _, code, _ in steps):
+        return {}
     judged = [wrong for wrong in map(known.is_wrong, made) if wrong is not None]
-    wrong = None if made and not judged else sum(judged)
-    return _ChangeCounts(len(made), sum(change.blind for change in made), len(judged), wrong)
+    return {
+        "changes": len(made),
+        "blind_changes": sum(change.blind for change in made),
+        "judged_changes": len(judged),
+        "wrong_changes": None if made and not judged else sum(judged),
+    }
