@@ -18,10 +18,12 @@ from kernelkb.decide.rules import (
     CompiledRules,
     GuardRow,
     HardwareTables,
+    LeafRow,
     LevelRow,
     LineEvidenceRow,
     LookAlikeRow,
     MetricRow,
+    QuestionRow,
     RawNameRow,
     RecipeRow,
     SymptomRow,
@@ -40,10 +42,11 @@ from kernelkb.graph.rows import (
     build_time_model_row,
     iter_comparisons,
     list_effort_factors,
+    pick_fields,
 )
 from kernelkb.model.answers.recommendation import KnowledgeStamp
 from kernelkb.model.base import Target
-from kernelkb.model.entries.bottleneck import Bottleneck, Group, Guard, LineEvidence
+from kernelkb.model.entries.bottleneck import Bottleneck, Group, Guard
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.quantities import (
     Device,
@@ -203,37 +206,15 @@ def _group_by_target(rows: list[Row]) -> dict[str, list[Row]]:
 
 def _build_level_rows(knowledge: Knowledge) -> dict[str, LevelRow]:
     return {
-        f"{row.target}/{row.level}": {
-            "can": [{"say": claim.say, "needs": list(claim.needs)} for claim in row.can],
-            "cannot": list(row.cannot),
-        }
-        for row in knowledge.guards.levels
+        f"{row.target}/{row.level}": pick_fields(row, LevelRow) for row in knowledge.guards.levels
     }
 
 
 def _build_symptom_rows(knowledge: Knowledge) -> list[SymptomRow]:
     return [
-        {
-            "id": s.id,
-            "kind": family.family,
-            "title": s.title,
-            "severity": s.severity,
-            "log_patterns": list(s.log_patterns),
-            "unless": list(s.unless),
-            "consequence_of": list(s.consequence_of),
-            "cause": s.cause,
-            "cure": s.cure,
-            "check": s.check,
-            "fixes": list(s.fixes),
-            "pattern": s.pattern,
-            "explain": s.explain,
-            "cuda_errors": [
-                {"code": e.code, "names": list(e.names), "text": e.text} for e in s.cuda_errors
-            ],
-            "fallback": s.fallback,
-        }
+        pick_fields(symptom, SymptomRow, kind=family.family)
         for family in knowledge.symptoms
-        for s in family.symptoms
+        for symptom in family.symptoms
     ]
 
 
@@ -296,17 +277,9 @@ def _order_bottlenecks(graph: Graph) -> list[Bottleneck]:
 
 def _build_line_rows(knowledge: Knowledge) -> dict[str, list[LineEvidenceRow]]:
     return {
-        b.id: [_build_line_row(one) for one in b.lines] for b in knowledge.bottlenecks if b.lines
-    }
-
-
-def _build_line_row(evidence: LineEvidence) -> LineEvidenceRow:
-    return {
-        "count": evidence.count,
-        "operations": list(evidence.operations),
-        "without": list(evidence.without),
-        "producer": evidence.producer,
-        "of": evidence.of,
+        b.id: [pick_fields(one, LineEvidenceRow) for one in b.lines]
+        for b in knowledge.bottlenecks
+        if b.lines
     }
 
 
@@ -315,31 +288,21 @@ def _build_bottleneck_row(
 ) -> BottleneckRow:
     source = _format_sources(b.id, b.sources, knowledge)
     when = conditions.compile(b.when, source)
-    unless: list[LookAlikeRow] = [
-        {
-            "bottleneck": other.bottleneck,
-            "when": conditions.compile(other.when, source),
-            "because": other.because,
-        }
+    unless = [
+        pick_fields(other, LookAlikeRow, when=conditions.compile(other.when, source))
         for other in b.unless
     ]
     parts = (when, *(row["when"] for row in unless))
     positions = [position for part in parts for position in iter_comparisons(part)]
-    return {
-        "id": b.id,
-        "group": b.group,
-        "target": b.target,
-        "when": when,
-        "unless": unless,
-        "weight": getattr(knowledge.calibration.weights, b.evidence),
-        "falsifier": (
-            {"metric": f.metric, "op": f.op, "value": f.value} if (f := b.falsifier) else None
-        ),
-        "fixes": list(b.fixes),
-        "symptom_of": list(b.symptom_of),
-        "comparisons": list(dict.fromkeys(positions)),
-        "requirements": conditions.comparisons.find_requirements(b.id, when),
-    }
+    return pick_fields(
+        b,
+        BottleneckRow,
+        when=when,
+        unless=unless,
+        weight=getattr(knowledge.calibration.weights, b.evidence),
+        comparisons=list(dict.fromkeys(positions)),
+        requirements=conditions.comparisons.find_requirements(b.id, when),
+    )
 
 
 def _format_sources(name: str, sources: tuple[str, ...], knowledge: Knowledge) -> str:
@@ -348,15 +311,12 @@ def _format_sources(name: str, sources: tuple[str, ...], knowledge: Knowledge) -
 
 
 def _build_guard_row(guard: Guard, knowledge: Knowledge, conditions: ConditionCompiler) -> GuardRow:
-    return {
-        "id": guard.id,
-        "target": guard.target,
-        "when": conditions.compile(guard.when, _format_sources(guard.id, guard.sources, knowledge)),
-        "bottlenecks": find_guarded_bottlenecks(guard, knowledge.bottlenecks),
-        "fixes": list(guard.fixes),
-        "widen": guard.widen,
-        "because": guard.because,
-    }
+    return pick_fields(
+        guard,
+        GuardRow,
+        when=conditions.compile(guard.when, _format_sources(guard.id, guard.sources, knowledge)),
+        bottlenecks=find_guarded_bottlenecks(guard, knowledge.bottlenecks),
+    )
 
 
 def _build_tree_row(tree: Tree, conditions: ConditionCompiler) -> TreeRow:
@@ -364,21 +324,8 @@ def _build_tree_row(tree: Tree, conditions: ConditionCompiler) -> TreeRow:
     return {
         "root": tree.root,
         "questions": {
-            q.id: {
-                "when": conditions.compile(q.when, source),
-                "then": q.then,
-                "otherwise": q.otherwise,
-                "unknown": q.unknown,
-            }
+            q.id: pick_fields(q, QuestionRow, when=conditions.compile(q.when, source))
             for q in tree.questions
         },
-        "leaves": {
-            leaf.id: {
-                "verdict": leaf.verdict,
-                "because": leaf.because,
-                "do": list(leaf.do),
-                "comes_first": leaf.comes_first,
-            }
-            for leaf in tree.leaves
-        },
+        "leaves": {leaf.id: pick_fields(leaf, LeafRow) for leaf in tree.leaves},
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Mapping
+from typing import TypeVar, cast
 
 from kernelkb.decide.conditions import (
     Combination,
@@ -30,6 +31,7 @@ from kernelkb.decide.rules import (
     TimeModelRow,
 )
 from kernelkb.model.answers.recommendation import Advice, MeasuredGain
+from kernelkb.model.base import Record
 from kernelkb.model.entries import bottleneck as model
 from kernelkb.model.entries.fix import ChangeSignature, Effect, Fix, Resource, TimeModel
 from kernelkb.model.entries.knowledge import Knowledge
@@ -40,6 +42,24 @@ MIN_CALIBRATION = 0.05
 """Least share of a gain that is predicted: at 0 a fix would not be tried and measured again."""
 _MAX_SESSIONS_LISTED = 5
 """Maximum number of sessions in a row, the latest ones."""
+
+
+RowT = TypeVar("RowT")
+
+
+def pick_fields(record: Record, row: type[RowT], **others: object) -> RowT:
+    """Return a row: the fields that a record has under the same names, as plain data.
+
+    Args:
+        record: Of the knowledge.
+        row: Its TypedDict.
+        **others: The row's other fields.
+    """
+    names = row.__annotations__.keys() - others.keys()
+    plain = record.model_dump(mode="json", include=set(names))
+    if plain.keys() != names:
+        raise AssertionError(f"{type(record).__name__} lacks {names - plain.keys()}")
+    return cast("RowT", {**plain, **others})
 
 
 def build_threshold_notes(knowledge: Knowledge) -> dict[str, str]:
@@ -230,19 +250,7 @@ def summarize_by_cause(knowledge: Knowledge, fix: str) -> dict[str, MeasuredGain
 
 def build_case_rows(knowledge: Knowledge) -> list[MeasuredCaseRow]:
     """Return the measured changes that gained, for the search of similar kernels."""
-    return [
-        {
-            "kernel": case.kernel,
-            "fix": case.fix,
-            "bottleneck": case.bottleneck,
-            "operation": case.operation,
-            "device": case.device,
-            "speedup": case.speedup,
-            "state": dict(case.state),
-        }
-        for case in knowledge.measured.cases
-        if case.state
-    ]
+    return [pick_fields(case, MeasuredCaseRow) for case in knowledge.measured.cases if case.state]
 
 
 def build_fix_rows(knowledge: Knowledge, conditions: ConditionCompiler) -> dict[str, FixRow]:
@@ -298,7 +306,7 @@ def build_time_model_row(knowledge: Knowledge) -> TimeModelRow:
     model = _get_model(knowledge)
     errors = model.errors
     return {
-        "resources": [_build_resource_row(r) for r in model.resources],
+        "resources": [pick_fields(one, ResourceRow) for one in model.resources],
         "waits": {wait.id: [wait.metric, wait.follows] for wait in model.waits},
         "fill": model.fill,
         "warps": model.warps,
@@ -311,16 +319,6 @@ def build_time_model_row(knowledge: Knowledge) -> TimeModelRow:
     }
 
 
-def _build_resource_row(resource: Resource) -> ResourceRow:
-    return {
-        "id": resource.id,
-        "title": resource.title,
-        "group": resource.group,
-        "use": resource.use,
-        "peak": resource.peak,
-    }
-
-
 def build_effect_rows(knowledge: Knowledge, conditions: ConditionCompiler) -> dict[str, EffectRow]:
     """Return every effect by id; work on a unit or a group is that on each of its resources."""
     resources = _get_model(knowledge).resources
@@ -329,15 +327,7 @@ def build_effect_rows(knowledge: Knowledge, conditions: ConditionCompiler) -> di
 
 def build_library_rows(knowledge: Knowledge) -> list[LibraryRow]:
     """Return the libraries whose kernels are recognised by name."""
-    return [
-        {
-            "id": library.id,
-            "title": library.title,
-            "name_pattern": library.name_pattern,
-            "advice": library.advice,
-        }
-        for library in knowledge.libraries.libraries
-    ]
+    return [pick_fields(library, LibraryRow) for library in knowledge.libraries.libraries]
 
 
 def _get_model(knowledge: Knowledge) -> TimeModel:
