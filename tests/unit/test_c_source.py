@@ -281,22 +281,6 @@ def test_local_pointers_tests_and_calls_show_how_an_array_is_used(body, role, re
     assert (x.role, x.is_read, x.is_certain) == (role, read, certain)
 
 
-def test_where_the_grid_cannot_be_one_dimensional_it_is_not_plain():
-    flat = "int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 1;"
-    text = "__global__ void k(float* y, int n) {{ {} }}"
-
-    assert parse_single_function(text.format(flat)).is_flat
-    assert parse_single_function(
-        text.format(flat.replace("blockIdx.x", "(size_t)blockIdx.x"))
-    ).is_flat
-    assert parse_single_function(
-        text.format(flat.replace("blockIdx.x", "static_cast<long>(blockIdx.x)"))
-    ).is_flat
-    assert not parse_single_function(text.format(flat + "int j = blockIdx.y;")).is_flat
-    assert not parse_single_function(text.format(flat + "extern __shared__ float s[];")).is_flat
-    assert not parse_single_function(text.format("y[blockIdx.x] = 1;")).is_flat
-
-
 def test_names_that_an_extension_binds_but_does_not_define_are_missing():
     text = """
     #include <torch/extension.h>
