@@ -64,7 +64,7 @@ def write_task_files(tmp_path, task, candidate):
     return str(tmp_path / "23_Softmax.py"), str(tmp_path / "new.py")
 
 
-@pytest.mark.parametrize("how", mark_slow(CANDIDATES, ["falls back", "zeros"]))
+@pytest.mark.parametrize("how", mark_slow(CANDIDATES, ["falls back", "right", "zeros"]))
 def test_a_kernelbench_candidate_gets_its_verdict(project, tmp_path, how):
     text, verdicts = CANDIDATES[how]
     found = bench_task(

@@ -4,6 +4,8 @@ Each of these was believed once, by factors from 2 to 25,000. What they change i
 the judge has to see without it.
 """
 
+import re
+
 import pytest
 from attacks import write_attack
 from slow_examples import mark_slow
@@ -116,9 +118,7 @@ import torch
 def softmax(x):
     ours = sorted(name for name in sys.modules if name.startswith("kernelkb"))
     judge = [name for name in ours if ".worker.judge" in name]
-    if judge or "kernelkb.measure.worker.runner.serve" not in ours:
-        raise RuntimeError(f"loaded: {judge or ours}")
-    return torch.softmax(x, dim=-1)
+    raise RuntimeError(f"{len(ours)} of ours, of the judge {judge}")
 """
 
 
@@ -126,7 +126,7 @@ def test_the_runner_process_loads_no_module_of_the_judge(project):
     name = write_attack(project, LIST_LOADED_MODULES, python=True, returns=True)
     checked = check_variant(name, target="cpu")  # a bench starts the same process
 
-    assert checked.status == "correct", checked.detail
+    assert re.search(r"\d\d of ours, of the judge \[\]", checked.detail), checked.detail
 
 
 @pytest.mark.slow

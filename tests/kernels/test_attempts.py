@@ -10,7 +10,6 @@ from attacks import write_attack
 from kernelkb.actions.comparison.compare_attempts import compare_attempts
 from kernelkb.actions.history import attempts as restore_module
 from kernelkb.actions.history import measured_subject as keep_attempts
-from kernelkb.actions.history import reuse_results as known_bench
 from kernelkb.actions.history.attempts import load_attempt_log, restore_attempt
 from kernelkb.actions.history.measured_subject import describe_state, read_own_files
 from kernelkb.actions.history.reuse_results import find_known_bench
@@ -21,7 +20,6 @@ from kernelkb.actions.sessions.sessions import start_session
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
 from kernelkb.measure.subject import BenchOptions
-from kernelkb.model.records.measurement import is_valid
 from kernelkb.record.attempt_store import create_attempt, digest_content, open_attempts
 
 HONEST = "  honest(x, y, rows, cols);\n"
@@ -160,10 +158,7 @@ def test_a_damaged_history_costs_the_entry_and_is_said_in_one_line(source, capsy
     assert source.read_bytes() == before
 
 
-def test_equal_code_is_not_measured_again_and_a_change_is_judged(source, capsys, monkeypatch):
-    """A busy machine decides nothing, so that here every valid bench counts."""
-    monkeypatch.setattr(known_bench, "is_decided", is_valid)
-    monkeypatch.setattr(known_bench, "find_noise_reason", lambda _one: None)
+def test_equal_code_is_not_measured_again_and_a_change_is_judged(source, recorded_judge, capsys):
     kernel = source.parent.name
     first = bench_variant(kernel, target="cpu", options=BenchOptions(budget_s=0.3))
     edit(source, "// only a comment\n")
@@ -226,7 +221,7 @@ def test_a_brief_fits_and_says_what_is_next(source):
     start_session("mine", "twice as fast", kernel=kernel, budget={"attempts": 30, "minutes": 60.0})
     build(source)
     for number in range(12):
-        edit(source, f"this is no C++ {number};\n" * 5)
+        source.write_text(f"this is no C++ {number};\n" * 5)
         build(source, change=f"unroll-ilp once more, the {number}th time, with more words")
     brief = brief_session()
 

@@ -303,7 +303,6 @@ def test_a_tf32_product_is_right_on_hidden_inputs_where_the_task_has_tf32(
         assert not judge.compare([1.05 * (a @ b)])["correct"], seed
 
 
-@pytest.mark.slow
 def test_calls_that_lose_digits_only_when_timed_admit_more_rivals(make_reference):
     spec = {"code": {"kind": "python"}}
     job = {
@@ -366,7 +365,8 @@ def test_a_candidate_as_exact_as_fp32_is_compared_with_fp32_alone(project, tmp_p
     assert found.detail is None
 
 
-@pytest.mark.parametrize("stated", [None, pytest.param("fp32", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("stated", [None, "fp32"])
 def test_a_task_of_fp32_refuses_tf32(project, tmp_path, stated):
     paths = write_task(tmp_path, IN_TF32)
     found = bench_task(
@@ -420,6 +420,7 @@ def write_kernel(project):
     )
 
 
+@pytest.mark.slow
 def test_a_tolerance_that_admits_bf16_admits_it_for_torch_too(project):
     write_kernel(project)
     found = bench_variant("product", "short", "cpu")

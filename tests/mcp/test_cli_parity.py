@@ -230,6 +230,7 @@ def test_build_kernel_matches_the_cli(project, run_kb_json):
     assert drop_times(made) == drop_times(told)
 
 
+@pytest.mark.slow
 def test_bench_kernel_matches_the_cli(project, run_kb_json):
     make_broken_kernel(project, "zeros")
     told = run_kb_json("bench", *BENCH_WORDS)
@@ -239,8 +240,7 @@ def test_bench_kernel_matches_the_cli(project, run_kb_json):
     assert drop_times(made) == drop_times(told)
 
 
-@pytest.mark.slow
-def test_a_bench_that_was_timed_has_the_same_shape(project, run_kb_json):
+def test_a_bench_that_was_timed_has_the_same_shape(project, recorded_judge, run_kb_json):
     make_broken_kernel(project, "right")
     told = run_kb_json("bench", *BENCH_WORDS)
     made = call_tool("bench_kernel", **BENCH_ARGUMENTS).structured_content["bench"]
@@ -251,8 +251,7 @@ def test_a_bench_that_was_timed_has_the_same_shape(project, run_kb_json):
     assert [made[name] for name in names] == [told[name] for name in names]
 
 
-@pytest.mark.slow
-def test_profile_kernel_matches_the_cli(project, run_kb_json):
+def test_profile_kernel_matches_the_cli(project, recorded_judge, run_kb_json):
     make_broken_kernel(project, "right")
     told = run_kb_json("profile", *BENCH_WORDS)
     made = call_tool("profile_kernel", **BENCH_ARGUMENTS).structured_content["profile"]

@@ -3,13 +3,20 @@
 import json
 
 import pytest
+from recorded_judge import answer
 
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.measure.check.check import find_cure, get_judge_result
 from kernelkb.measure.process.subprocesses import ProcessResult
 from kernelkb.measure.process.worker_jobs import JobRun
 from kernelkb.measure.worker.shared.failures import RunnerDied, UnsupportedHost, describe_exit
-from kernelkb.measure.worker.shared.messages.jobs import Batch, restore_batches
+from kernelkb.measure.worker.shared.messages.jobs import (
+    Batch,
+    BenchTimes,
+    CaseResult,
+    CheckReport,
+    restore_batches,
+)
 
 EXIT_CURE = "a kernel must return to its caller; look for exit and abort"
 
@@ -54,3 +61,13 @@ def test_batches_survive_the_way_through_json():
 
     assert decoded == times
     assert decoded["candidate_batches"][0].idle_read_ns == 3.0
+
+
+def test_a_recorded_judge_answers_with_the_fields_of_the_real_one():
+    report = answer({"mode": "check", "cases": [{"name": "small"}]})["report"]
+    times = answer({"mode": "bench", "runners": {"candidate": {}, "torch": {}}})["times"]
+
+    assert report.keys() == CheckReport.__annotations__.keys()
+    assert report["cases"][0].keys() == CaseResult.__annotations__.keys()
+    assert times.keys() == BenchTimes.__annotations__.keys() - {"precision"}  # not of every bench
+    assert Batch(*times["candidate_batches"][0]).calls > 1
