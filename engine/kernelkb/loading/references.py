@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,15 +10,13 @@ from pydantic import BaseModel
 
 from kernelkb.errors import Problem, did_you_mean
 from kernelkb.loading.located import Loc, Marks, locate_problem
-from kernelkb.model.entries.bottleneck import Bottleneck, SymptomFamily
-from kernelkb.model.entries.fix import EffectCatalogue, FixFamily
+from kernelkb.model.entries.bottleneck import Bottleneck
+from kernelkb.model.entries.fix import EffectCatalogue
 from kernelkb.model.entries.learned import AcceptedReview, PatternChange
 from kernelkb.model.entries.quantities import (
     Bibliography,
     DeviceCatalogue,
-    MetricCatalogue,
     Threshold,
-    ThresholdCatalogue,
     list_quantities,
 )
 from kernelkb.model.entries.workflow import Pattern, Tree
@@ -78,39 +76,13 @@ def find_reference_problems(files: list[LoadedFile]) -> list[Problem]:
 
 def _collect_names(files: list[LoadedFile]) -> dict[str, set[str]]:
     """Return every name that a reference may have, by kind."""
-    names: dict[str, set[str]] = {"device fact": {f"device.{fact}" for fact in DEVICE_FACTS}}
-
-    def add(kind: str, ids: Iterable[str]) -> None:
-        names.setdefault(kind, set()).update(ids)
-
+    names = {"device fact": {f"device.{fact}" for fact in DEVICE_FACTS}}
     for file in files:
-        match file.record:
-            case MetricCatalogue() as record:
-                add("metric", (m.id for m in record.metrics))
-                add("recipe", (r.id for r in record.recipes))
-            case DeviceCatalogue() as record:
-                add("device", (d.id for d in record.devices))
-                add("architecture", (a.cc for a in record.architectures))
-            case ThresholdCatalogue() as record:
-                add("threshold", (t.id for t in record.thresholds))
-            case Bibliography() as record:
-                add("source", (s.id for s in record.sources))
-            case Bottleneck() as record:
-                add("bottleneck", (record.id,))
-            case EffectCatalogue() as record:
-                add("effect", (e.id for e in record.effects))
-            case FixFamily() as record:
-                add("fix", (f.id for f in record.fixes))
-            case SymptomFamily() as record:
-                add("symptom", (s.id for s in record.symptoms))
-            case Pattern() as record:
-                add("pattern", (record.id,))
-            case Tree() as record:
-                add("tree", (record.id,))
-            case AcceptedReview() as record:
-                add("pattern", (c.id for c in record.corrections if isinstance(c, PatternChange)))
-            case _:
-                pass
+        for kind, _, entry in _iter_entries(file):
+            names.setdefault(kind, set()).add(entry.id)  # type: ignore[attr-defined]  # as below
+        if isinstance(file.record, DeviceCatalogue):
+            architectures = (one.cc for one in file.record.architectures)
+            names.setdefault("architecture", set()).update(architectures)
     return names
 
 
@@ -121,10 +93,7 @@ def _find_dangling_references(files: list[LoadedFile]) -> Iterator[Problem]:
         if kind == "quantity":
             kind = "device fact" if name.startswith("device.") else "metric"
         if name not in names.get(kind, set()):
-            near = did_you_mean(name, names.get(kind, set()))
-            yield locate_problem(
-                file.display_path, file.marks, loc, f"unknown {kind} {name!r}{near}"
-            )
+            yield _report_unknown(file, loc, kind, name, names.get(kind, set()))
 
 
 def _iter_references(file: LoadedFile) -> Iterator[_Reference]:
@@ -295,8 +264,7 @@ def _find_unknown_branches(file: LoadedFile, tree: Tree) -> Iterator[Problem]:
         ]
     for loc, name in goals:
         if name not in nodes:
-            text = f"unknown node {name!r}{did_you_mean(name, nodes)}"
-            yield locate_problem(file.display_path, file.marks, loc, text)
+            yield _report_unknown(file, loc, "node", name, nodes)
 
 
 def find_unknown_resources(files: list[LoadedFile]) -> Iterator[Problem]:
