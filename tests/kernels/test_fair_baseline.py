@@ -17,11 +17,11 @@ from kernelkb.measure.bench.statistics import Speedup
 from kernelkb.measure.job_specs import make_reduced_rival_specs, make_rival_specs
 from kernelkb.measure.worker.judge.compare.compare import (
     ReferenceOutputs,
+    RelativeError,
     choose_precisions,
     is_as_exact,
     is_less_exact,
     mean_errors,
-    relative_rms,
     worst_errors,
 )
 from kernelkb.measure.worker.judge.hidden_reference import HiddenReference
@@ -104,6 +104,13 @@ def round_to_tf32(a):
 
 def truncate_to_tf32(a):
     return (a.view(torch.int32) & ~0x1FFF).view(torch.float32)
+
+
+def relative_rms(output, oracle):
+    """Return the relative error of an output in one chunk."""
+    errors = RelativeError()
+    errors.add(output, oracle)
+    return errors.ratio()
 
 
 def product_errors(change, seed=0):

@@ -27,7 +27,7 @@ def make_function(*rows):
             label, text = text.split(": ", 1)
             labels[label] = index
         write, read = (int(sets[1:]) if sets[:1] == kind else None for kind in "wr")
-        control = Control(1, write, read, frozenset(waits))
+        control = Control(write, read, frozenset(waits))
         instructions.append(parse_instruction(16 * index, text, control))
         chain = line if isinstance(line, tuple) else (Place("/k/a.cu", line),) if line else ()
         places.append(chain)

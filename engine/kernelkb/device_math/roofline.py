@@ -25,7 +25,15 @@ def roofs(
     peak_tflops: float | None = None,
     launch_floor_us: float | None = None,
 ) -> list[Roof]:
-    """Return every roof that is known. See ``floor_us`` for the arguments."""
+    """Return every roof that is known.
+
+    Args:
+        algorithmic_bytes: Bytes that any correct kernel must move through memory.
+        bandwidth_gbps: Achievable memory bandwidth, 1e9 bytes per second.
+        flops: Operations that any correct kernel must do.
+        peak_tflops: Fastest rate of any unit that could do them, 1e12 per second.
+        launch_floor_us: Time of an empty kernel or call, in microseconds.
+    """
     found: list[Roof] = []
     if algorithmic_bytes and bandwidth_gbps:
         found.append(Roof("memory", algorithmic_bytes / bandwidth_gbps / 1e3))
@@ -41,35 +49,6 @@ def highest_roof(known: list[Roof]) -> Roof | None:
     if not any(roof.name != "launch" for roof in known):
         return None
     return max(known, key=lambda roof: roof.floor_us)
-
-
-def floor_us(
-    *,
-    algorithmic_bytes: float | None = None,
-    bandwidth_gbps: float | None = None,
-    flops: float | None = None,
-    peak_tflops: float | None = None,
-    launch_floor_us: float | None = None,
-) -> float | None:
-    """Return the roofline floor in microseconds, or None when no roof is known.
-
-    Args:
-        algorithmic_bytes: Bytes that any correct kernel must move through memory.
-        bandwidth_gbps: Achievable memory bandwidth, 1e9 bytes per second.
-        flops: Operations that any correct kernel must do.
-        peak_tflops: Fastest rate of any unit that could do them, 1e12 per second.
-        launch_floor_us: Time of an empty kernel or call, in microseconds.
-    """
-    highest = highest_roof(
-        roofs(
-            algorithmic_bytes=algorithmic_bytes,
-            bandwidth_gbps=bandwidth_gbps,
-            flops=flops,
-            peak_tflops=peak_tflops,
-            launch_floor_us=launch_floor_us,
-        )
-    )
-    return highest.floor_us if highest else None
 
 
 def ridge_flop_per_byte(peak_tflops: float, bandwidth_gbps: float) -> float:

@@ -60,8 +60,6 @@ _MAX_DEPTH = 4
 class Control(NamedTuple):
     """The control bits of one instruction."""
 
-    stall_cycles: int
-    """Before the next instruction of the warp may issue."""
     write_scoreboard: int | None
     """Counted up until the result is written; None: its latency is fixed, or nothing waits."""
     read_scoreboard: int | None
@@ -78,7 +76,6 @@ def decode_control(high: int) -> Control:
     """
     write, read, mask = high >> 46 & 7, high >> 49 & 7, high >> 52 & 63
     return Control(
-        stall_cycles=high >> 41 & 15,
         write_scoreboard=None if write == _NONE else write,
         read_scoreboard=None if read == _NONE else read,
         waits_for=frozenset(index for index in range(_COUNT) if mask >> index & 1),

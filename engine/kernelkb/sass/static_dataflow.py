@@ -222,7 +222,6 @@ class SassLoop(NamedTuple):
     body: frozenset[int]
     depth: int
     """1: in no other loop."""
-    is_innermost: bool
     is_main: bool
     """Innermost, and not the remainder of a larger loop that was unrolled."""
 
@@ -306,9 +305,7 @@ def _list_loops(function: SassFunction, own: set[int]) -> list[SassLoop]:
             for other in inner
         )
     }
-    return [
-        SassLoop(head, body, depth[head], head in inner, head in main) for head, body in ordered
-    ]
+    return [SassLoop(head, body, depth[head], head in main) for head, body in ordered]
 
 
 def _only_waits(function: SassFunction, body: frozenset[int]) -> bool:

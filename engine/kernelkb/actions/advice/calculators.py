@@ -39,6 +39,7 @@ from kernelkb.device_math.parse_size import (
     parse_whole_number,
 )
 from kernelkb.device_math.roofline import (
+    Roof,
     comes_from_memory,
     highest_roof,
     ridge_flop_per_byte,
@@ -268,16 +269,9 @@ def analyze_roofline(query: RooflineQuery) -> dict[str, Any]:
     gpu = find_requested_spec(query.gpu, query.architecture, query.given)
     pipe, peak = _select_pipe(gpu, query)
     given = _parse_query(gpu, query)
-    counted = given.bytes if query.cold or _exceeds_l2(gpu, given.bytes) else None
-    binds = highest_roof(
-        roofs(
-            algorithmic_bytes=counted,
-            bandwidth_gbps=given.bandwidth_gbps,
-            flops=given.flop,
-            peak_tflops=peak,
-            launch_floor_us=given.launch_us,
-        )
-    )
+    rows = _list_roofs(gpu, given, query, peak, pipe)
+    counted = [Roof(row["name"], row["floor_us"]) for row in rows if row["counts"]]
+    binds = highest_roof(counted)
     floor = binds.floor_us if binds else None
     return {
         "gpu": gpu.id,
@@ -286,7 +280,7 @@ def analyze_roofline(query: RooflineQuery) -> dict[str, Any]:
         "pipe": pipe,
         "bytes": given.bytes,
         "flop": given.flop,
-        "roofs": _list_roofs(gpu, given, query, peak, pipe),
+        "roofs": rows,
         "binds": binds.name if binds else None,
         "floor_us": floor,
         "intensity_flop_per_byte": given.flop / given.bytes if given.flop and given.bytes else None,

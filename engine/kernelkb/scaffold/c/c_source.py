@@ -250,7 +250,6 @@ _SIZE = re.compile(
     r"(?:static_cast<[\w: ]+>\(|\(\w+\))?(\w+)\."
     r"(?:size\((-?\d+)\)|sizes\(\)\[(\d+)\]|shape\(\)?[\[(](\d+)[\])])\)?"
 )
-_COUNT = re.compile(r"(?:static_cast<[\w: ]+>\(|\(\w+\))?(\w+)\.(?:numel\(\)|dim\(\))\)?")
 _POINTER = re.compile(r"\b(\w+)\.(?:\w*data_ptr|data)\b")
 _MAKERS = re.compile(
     r"(?:(?:torch|at)::)?(?:empty|zeros|ones|full)_?(like)?\s*\(\s*(.*)|(\w+)\.(?:new_\w+|clone|contiguous)\((.*)",

@@ -249,10 +249,6 @@ class Layout:
             for offset, spec in zip(self.offsets[slot], self.specs, strict=True)
         ]
 
-    def guard_regions(self, arena: Arena, slot: int) -> list[torch.Tensor]:
-        """Return the bytes before and behind each array of a slot: (n,) uint8 each."""
-        return [arena.bytes[region.start : region.stop] for region, _ in self._list_guards(slot)]
-
     def write_canaries(self, arena: Arena) -> None:
         """Fill all guard regions; the arrays must be filled afterwards."""
         arena.bytes.zero_()

@@ -181,7 +181,7 @@ class ReferenceOutputs:
         return [own.root() for own in sums]
 
     def relative_errors(self, outputs: Tensors) -> list[float]:
-        """Return the error of each output; see ``relative_rms``."""
+        """Return the error of each output; see ``RelativeError``."""
         errors = [RelativeError() for _ in outputs]
         for piece in self._oracle.iter_pieces():
             for own, output, oracle in zip(errors, outputs, piece.outputs, strict=True):
@@ -339,29 +339,14 @@ def _iter_partly_wrong(
         yield "zero below the root mean square", oracle.masked_fill(is_small, 0.0)
 
 
-def relative_rms(output: torch.Tensor, oracle: torch.Tensor) -> float:
-    """Return the root mean square error, relative to the oracle's root mean square.
-
-    Args:
-        output: What was computed, of any dtype.
-        oracle: What is correct, same shape; elements that are not finite are left out.
-
-    Returns:
-        0 for integers; infinity where an output is not finite and the oracle is.
-    """
-    errors = RelativeError()
-    errors.add(output, oracle)
-    return errors.ratio()
-
-
 class RelativeError:
-    """The same over several chunks."""
+    """Root mean square error of an output, relative to the oracle's, over several chunks."""
 
     def __init__(self) -> None:
         self._error = self._size = 0.0
 
     def add(self, output: torch.Tensor, oracle: torch.Tensor) -> None:
-        """Add a chunk of both."""
+        """Add a chunk of both; integers, and what is not finite in the oracle, are left out."""
         if not oracle.is_floating_point():
             return
         difference = output.to(oracle.dtype) - oracle
@@ -372,7 +357,7 @@ class RelativeError:
         self._size = math.hypot(self._size, float(torch.linalg.vector_norm(oracle)))
 
     def ratio(self) -> float:
-        """Return what ``relative_rms`` does."""
+        """Return the error; infinity where an output is not finite and the oracle is."""
         if self._error == 0.0:
             return 0.0
         return self._error / self._size if self._size and math.isfinite(self._error) else math.inf
