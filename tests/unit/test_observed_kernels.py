@@ -97,6 +97,12 @@ def test_a_function_is_copied_with_what_it_needs_and_runs_nothing_else():
     assert not any(text in copied for text in ("compile", "argparse", "training", "nn"))
 
 
+def test_what_a_lambda_will_call_is_not_called_where_it_is_defined():
+    file = "SCALES = {'late': lambda call: call() or 1.0}\n\ndef scale(x):\n    return SCALES[x]\n"
+
+    assert "SCALES = {'late'" in slice_function(file, "scale")
+
+
 @pytest.mark.parametrize(
     ("name", "why"), [("scaled", "options, which its file computes"), ("inner", "top level")]
 )

@@ -348,9 +348,16 @@ def _require_harmless(statement: ast.stmt, name: str) -> None:
         if statement.level:
             raise NotSliceable(f"it uses {name}, which its file imports from its own package")
         return
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Call) and not _is_pure_call(node):
-            raise NotSliceable(f"it uses {name}, which its file computes")
+    if not all(map(_is_pure_call, _iter_calls(statement))):
+        raise NotSliceable(f"it uses {name}, which its file computes")
+
+
+def _iter_calls(node: ast.AST) -> Iterator[ast.Call]:
+    """Yield the calls that are made as a statement runs: of a lambda, those of its defaults."""
+    if isinstance(node, ast.Call):
+        yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _iter_calls(child.args if isinstance(child, ast.Lambda) else child)
 
 
 def _is_pure_call(call: ast.Call) -> bool:
