@@ -5,6 +5,7 @@ import shutil
 import subprocess
 
 import pytest
+from shipped_rules import leave_out_slow_checks
 
 from kernelkb.actions.knowledge.knowledge import load_project_knowledge
 from kernelkb.actions.sessions.sessions import log_retrospective
@@ -56,6 +57,7 @@ def review_template(tmp_path_factory):
 @pytest.fixture
 def review_project(review_template, tmp_path, monkeypatch):
     """A copy of that project, entered."""
+    leave_out_slow_checks(monkeypatch)
     root = shutil.copytree(review_template, tmp_path / "mine")
     monkeypatch.chdir(root)
     return root

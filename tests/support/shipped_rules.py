@@ -5,6 +5,7 @@ from functools import cache
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
+from kernelkb import checks
 from kernelkb.decide.conditions import (
     Combination,
     CompiledComparison,
@@ -32,6 +33,18 @@ def program():
 @cache
 def graph():
     return build_graph(knowledge())
+
+
+def leave_out_slow_checks(patch):
+    """Let the checks of symptoms and names pass: they take most of a check, and no mistake of a
+    test that calls this is one of theirs.
+    """
+    for name in (
+        "every_example_shows_its_symptom",
+        "no_look_alike_shows_its_symptom",
+        "every_other_name_belongs_to_an_entry",
+    ):
+        patch.setattr(checks, name, lambda *_: ())
 
 
 def bottleneck_rows(rules=None):
