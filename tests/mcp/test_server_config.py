@@ -9,6 +9,7 @@ import pytest
 from broken_kernels import make_broken_kernel
 from http_server import SERVER_COMMAND, serve_http
 from mcp import Client, StdioServerParameters
+from tool_calls import run_client
 
 from kernelkb import __version__
 from kernelkb.actions.sessions.sessions import load_session, start_session
@@ -26,6 +27,11 @@ def run_server(project, *words):
         input="",
         timeout=300,
     )
+
+
+def run_with_options(words, work):
+    """Return the result of ``work`` with a client of a server in this process."""
+    return run_client(parse_command_line(words)[0], work)
 
 
 def run_stdio_client(project, words, work):
@@ -50,15 +56,16 @@ def test_without_a_word_it_serves_everything_over_stdio():
     assert parse_command_line([]) == (ServerConfig(), None)
 
 
-def test_help_shows_examples(project):
-    done = run_server(project, "--help")
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [("--help", "kb-mcp --read-only"), ("--version", f"kb-mcp {__version__}\n")],
+)
+def test_help_shows_examples_and_the_version_is_ours(capsys, word, said):
+    with pytest.raises(SystemExit) as ended:
+        parse_command_line([word])
 
-    assert done.returncode == 0
-    assert "kb-mcp --read-only" in done.stdout
-
-
-def test_the_version_is_ours(project):
-    assert run_server(project, "--version").stdout == f"kb-mcp {__version__}\n"
+    assert ended.value.code == 0
+    assert said in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -120,7 +127,7 @@ def test_http_listens_on_the_given_address():
 
 @pytest.mark.parametrize("sets", [["knowledge"], ["sessions"], ["measure", "knowledge"]])
 def test_a_toolset_offers_its_tools_and_no_other(project, sets):
-    offered = run_stdio_client(project, ["--toolsets", ",".join(sets)], list_tool_names)
+    offered = run_with_options(["--toolsets", ",".join(sets)], list_tool_names)
     known = [tool for name, tools in TOOLSETS.items() if name in sets for tool in tools]
 
     assert offered
@@ -128,9 +135,7 @@ def test_a_toolset_offers_its_tools_and_no_other(project, sets):
 
 
 def test_read_only_beats_every_toolset(project):
-    offered = run_stdio_client(
-        project, ["--toolsets", "measure,sessions", "--read-only"], list_tool_names
-    )
+    offered = run_with_options(["--toolsets", "measure,sessions", "--read-only"], list_tool_names)
 
     assert "recommend_fix" in offered
     assert set(offered) <= set(TOOLSETS["knowledge"])
@@ -146,14 +151,17 @@ def test_a_tool_that_is_not_offered_cannot_be_called(project):
     assert not (project / ".kb").exists()
 
 
-@pytest.mark.parametrize(("words", "count"), [([], 1), (["--read-only"], 0)])
-def test_read_only_writes_nothing_into_the_open_session(project, words, count):
-    start_session("2026-01-01-x", "see", None, None)
-    before = read_tree(project)
-    run_stdio_client(project, words, lambda c: c.call_tool("recommend_fix", {"speedup": 0.3}))
+def test_read_only_writes_nothing_into_the_open_session(project):
+    def ask(client):
+        return client.call_tool("recommend_fix", {"speedup": 0.3})
 
-    assert len(load_session("2026-01-01-x").entries) == count
-    assert (read_tree(project) == before) is (count == 0)
+    start_session("2026-01-01-x", "see", None, None)
+    run_with_options([], ask)
+    assert len(load_session("2026-01-01-x").entries) == 1
+
+    before = read_tree(project)
+    run_stdio_client(project, ["--read-only"], ask)
+    assert read_tree(project) == before
 
 
 def read_tree(folder):

@@ -36,9 +36,7 @@ def graph():
 
 
 def leave_out_slow_checks(patch):
-    """Let the checks of symptoms and names pass: they take most of a check, and no mistake of a
-    test that calls this is one of theirs.
-    """
+    """Let the checks of symptoms and names pass, which take longest, for mistakes in the rest."""
     for name in (
         "every_example_shows_its_symptom",
         "no_look_alike_shows_its_symptom",
