@@ -280,10 +280,8 @@ class PatternCandidate(NamedTuple):
     sessions: tuple[str, ...]
 
 
-def find_pattern_candidates(
-    sessions: Sequence[Session], min_sessions: int = MIN_SESSIONS
-) -> tuple[PatternCandidate, ...]:
-    """Return the sequences of at least ``min_sessions`` recorded sessions, the most frequent first.
+def find_pattern_candidates(sessions: Sequence[Session]) -> tuple[PatternCandidate, ...]:
+    """Return the sequences of at least ``MIN_SESSIONS`` recorded sessions, the most frequent first.
 
     A sequence counts once per session, even if it occurred there several times.
     """
@@ -296,7 +294,7 @@ def find_pattern_candidates(
     candidates = [
         PatternCandidate(kind, says, tuple(sorted(names)))
         for (kind, says), names in seen.items()
-        if len(names) >= min_sessions
+        if len(names) >= MIN_SESSIONS
     ]
     return tuple(sorted(candidates, key=lambda one: (-len(one.sessions), one.kind, one.says)))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from kernelkb.measure.job_specs import (
@@ -47,20 +46,12 @@ class SanitizerReport(NamedTuple):
     cure: str | None = None
 
 
-def sanitize(
-    subject: MeasurementSubject,
-    build: Build,
-    *,
-    tools: Sequence[str] = TOOLS,
-    timeout_s: float = TIMEOUT_S,
-) -> SanitizerReport:
+def sanitize(subject: MeasurementSubject, build: Build) -> SanitizerReport:
     """Run a candidate once on each small workload under each tool.
 
     Args:
         subject: What to run.
         build: Its build, which must not have failed.
-        tools: Of compute-sanitizer.
-        timeout_s: For each tool; a kernel runs some hundred times slower under one.
     """
     program = find_cuda_tool("compute-sanitizer")
     if program is None:
@@ -69,8 +60,8 @@ def sanitize(
     job = _make_job(subject, build)
     findings: list[SanitizerFinding] = []
     finished: list[str] = []
-    for tool in tools:
-        log = _run_tool(program, tool, job, timeout_s)
+    for tool in TOOLS:
+        log = _run_tool(program, tool, job)
         if log is None:
             continue
         finished.append(tool)
@@ -78,7 +69,7 @@ def sanitize(
         if finding is not None:
             findings.append(finding)
     if not finished:
-        detail = f"no tool of compute-sanitizer ended within {timeout_s:g} s"
+        detail = f"no tool of compute-sanitizer ended within {TIMEOUT_S:g} s"
         return SanitizerReport((), (), detail, "add a small workload to check_workloads")
     return SanitizerReport(tuple(findings), tuple(finished))
 
@@ -101,11 +92,11 @@ def _make_job(subject: MeasurementSubject, build: Build) -> RepeatJob:
     }
 
 
-def _run_tool(program: str, tool: str, job: RepeatJob, timeout_s: float) -> str | None:
+def _run_tool(program: str, tool: str, job: RepeatJob) -> str | None:
     """Return what a tool printed; None when it did not end in time."""
     with scratch_folder() as folder:
         wrapper = (program, "--tool", tool, "--target-processes", "all")
-        run = run_job(job, folder, timeout_s=timeout_s, wrapper=wrapper)
+        run = run_job(job, folder, timeout_s=TIMEOUT_S, wrapper=wrapper)
         log = (folder / f"{job['mode']}.log").read_text(encoding="utf-8", errors="replace")
     return None if run.process.timed_out else log
 

@@ -46,8 +46,6 @@ def profile(
     bench: Bench,
     next_counters: NextCounters,
     report_folder: Path,
-    *,
-    timeout_s: float = TIMEOUT_S,
 ) -> Profile:
     """Profile a variant on the workload that was timed.
 
@@ -61,13 +59,12 @@ def profile(
         bench: Its measurement; its metrics are part of the profile.
         next_counters: Chooses the counters of each stage.
         report_folder: Where ncu's raw pages are kept; each can be read again as a report.
-        timeout_s: For each stage.
     """
     started = time.monotonic()
     if subject.machine.target == "cpu":
         fields = _profile_cpu(subject.variant, build)
     else:
-        fields = _profile_gpu(subject, build, bench, next_counters, report_folder, timeout_s)
+        fields = _profile_gpu(subject, build, bench, next_counters, report_folder)
     fields["metrics"] = {**bench.metrics, **fields["metrics"]}
     seconds = time.monotonic() - started
     return Profile(**subject.identity_fields, workload=bench.workload, **fields, seconds=seconds)
@@ -79,7 +76,6 @@ def _profile_gpu(
     bench: Bench,
     next_counters: NextCounters,
     report_folder: Path,
-    timeout_s: float,
 ) -> dict[str, Any]:
     metrics = static_metrics(build)
     evidence = list(_static_evidence(build))
@@ -87,10 +83,10 @@ def _profile_gpu(
     if counted.detail is None:
         known = {**bench.metrics, **metrics}
         job = make_repeat_job(subject, build, bench.workload, _COUNTER_CALLS)
-        counted = count_in_stages(subject, job, known, next_counters, report_folder, timeout_s)
+        counted = count_in_stages(subject, job, known, next_counters, report_folder, TIMEOUT_S)
         metrics |= counted.metrics
     if _is_launch_bound(bench) or not counted.pages:
-        timeline = _run_torch_profiler(subject, build, bench.workload, timeout_s)
+        timeline = _run_torch_profiler(subject, build, bench.workload)
         if timeline is not None:
             metrics |= _timeline_metrics(timeline)
             evidence += _timeline_evidence(timeline)
@@ -151,12 +147,12 @@ def list_launched_kernels(
     subject: MeasurementSubject, build: Build, workload: str
 ) -> Sequence[str]:
     """Return the names of the kernels that a variant launches, as torch's profiler reports them."""
-    timeline = _run_torch_profiler(subject, build, workload, TIMEOUT_S)
+    timeline = _run_torch_profiler(subject, build, workload)
     return tuple(timeline["kernels"]) if timeline else ()
 
 
 def _run_torch_profiler(
-    subject: MeasurementSubject, build: Build, workload: str, timeout_s: float
+    subject: MeasurementSubject, build: Build, workload: str
 ) -> TorchProfileResult | None:
     """Return torch's profile of some calls; None where it saw no kernel."""
     kernel_folder = subject.kernel_folder
@@ -170,7 +166,7 @@ def _run_torch_profiler(
         "call_count": _TIMELINE_CALLS,
     }
     with scratch_folder() as folder:
-        result = run_job(job, folder, timeout_s=timeout_s).result
+        result = run_job(job, folder, timeout_s=TIMEOUT_S).result
     return result if result and result["kernels"] else None
 
 

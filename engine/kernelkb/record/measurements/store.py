@@ -97,15 +97,15 @@ def open_engine(project: Path, url: str | None = None, *, writes: bool = True) -
     return engine
 
 
-def open_read_only(project: Path, url: str | None = None) -> Store:
+def open_read_only(project: Path) -> Store:
     """Open the measurements of a project read-only: creates, upgrades and writes nothing.
 
     Raises:
         DatabaseError: The database does not exist, or cannot be opened.
-        BadValueError: The URL is invalid.
+        BadValueError: The URL in ``KB_DATABASE`` is invalid.
         EnvironmentGapError: The driver of the database is not installed.
     """
-    address = resolve_url(project, url or os.environ.get("KB_DATABASE"))
+    address = resolve_url(project, os.environ.get("KB_DATABASE"))
     check_file(address, writes=False)
     return Store(make_read_only_engine(address))
 

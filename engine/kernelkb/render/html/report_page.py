@@ -343,16 +343,11 @@ class _ShownKernel(NamedTuple):
     """Why there is no code."""
 
 
-def format_report_page(contents: ReportContents, max_bytes: int = MAX_PAGE_BYTES) -> str:
-    """Return the page.
-
-    Args:
-        contents: What it shows; texts are those of the report, as they are.
-        max_bytes: Size that source and machine code are cut to fit into.
-    """
+def format_report_page(contents: ReportContents) -> str:
+    """Return the page; texts are those of the report, as they are."""
     bare = [_show_kernel(at, section) for at, section in enumerate(contents.sections, 1)]
     taken = count_bytes(_fill_page(contents, bare)) + _CODE_FRAME_BYTES * len(bare)
-    each = max((max_bytes - taken) // max(len(bare), 1), _MIN_CODE_BYTES)
+    each = max((MAX_PAGE_BYTES - taken) // max(len(bare), 1), _MIN_CODE_BYTES)
     shown = [
         one._replace(code=_choose_code(one.number, section, min(each, _MAX_CODE_BYTES)))
         for one, section in zip(bare, contents.sections, strict=True)

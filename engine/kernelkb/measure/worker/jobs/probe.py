@@ -111,24 +111,24 @@ def _launch_us() -> float:
     return statistics.median(times)
 
 
-def copy_gbps(target: Target, copies: int = _COPY_COUNT) -> float:
+def copy_gbps(target: Target) -> float:
     """Return the bandwidth of the fastest of some large copies, read plus written, GB/s."""
-    return _gpu_copy_gbps(copies) if target == "cuda" else _cpu_copy_gbps(copies)
+    return _gpu_copy_gbps() if target == "cuda" else _cpu_copy_gbps()
 
 
-def _cpu_copy_gbps(copies: int) -> float:
+def _cpu_copy_gbps() -> float:
     source = torch.ones(_CPU_COPY_BYTES // 4)
     destination = torch.zeros_like(source)
     destination.copy_(source)  # the first touch maps the pages
-    best_s = min(_wall_seconds(lambda: destination.copy_(source)) for _ in range(copies))
+    best_s = min(_wall_seconds(lambda: destination.copy_(source)) for _ in range(_COPY_COUNT))
     return 2 * _CPU_COPY_BYTES / best_s / 1e9
 
 
-def _gpu_copy_gbps(copies: int) -> float:
+def _gpu_copy_gbps() -> float:
     source = torch.ones(_GPU_COPY_BYTES // 4, device="cuda")
     destination = torch.zeros_like(source)
     copy = partial(destination.copy_, source)
-    best_s = min(_device_seconds(copy, "cuda") for _ in range(copies))
+    best_s = min(_device_seconds(copy, "cuda") for _ in range(_COPY_COUNT))
     return 2 * _GPU_COPY_BYTES / best_s / 1e9
 
 
