@@ -81,9 +81,8 @@ def drop_some(share):
 
 
 def keep_levels(*levels):
-    rows = program()["metrics"]
-
     def reduce(metrics):
+        rows = program()["metrics"]
         return {name: value for name, value in metrics.items() if rows[name]["level"] in levels}
 
     return reduce
@@ -107,6 +106,16 @@ REDUCED = {
 }
 
 
+@cache
+def answer_rows(reduce=None):
+    """Return each row with the answer about its metrics, of which some may be left out."""
+    return [
+        (row, recommend(program(), reduce(metrics) if reduce else metrics, device=row.device))
+        for row in rows()
+        for metrics in [row.before.metrics]
+    ]
+
+
 def best_match(answer):
     return next((d for d in answer["diagnoses"] if d["verdict"] == "matches"), None)
 
@@ -114,8 +123,7 @@ def best_match(answer):
 @pytest.mark.parametrize("reduce", REDUCED.values(), ids=REDUCED)
 def test_with_less_evidence_answers_get_vaguer_and_not_wrong(reduce):
     held = []
-    for row in rows():
-        answer = recommend(program(), reduce(row.before.metrics), device=row.device)
+    for row, answer in answer_rows(reduce):
         best = best_match(answer)
         told = best["predicted_speedup"] if best else None
         if pairs()[row.kernel].kind == "at-roof":
@@ -131,9 +139,7 @@ def test_with_less_evidence_answers_get_vaguer_and_not_wrong(reduce):
 
 @pytest.mark.parametrize("reduce", REDUCED.values(), ids=REDUCED)
 def test_with_less_evidence_no_interval_gets_narrower(reduce):
-    for row in rows():
-        whole = recommend(program(), row.before.metrics, device=row.device)
-        less = recommend(program(), reduce(row.before.metrics), device=row.device)
+    for (_, whole), (_, less) in zip(answer_rows(), answer_rows(reduce), strict=True):
         before, after = best_match(whole), best_match(less)
         if before and after and before["bottleneck"] == after["bottleneck"]:
             wide, narrow = after["predicted_speedup"], before["predicted_speedup"]
@@ -148,8 +154,7 @@ SMALLEST_CLAIM = 1.1
 
 @pytest.mark.parametrize("reduce", REDUCED.values(), ids=REDUCED)
 def test_with_less_evidence_no_wrong_answer_is_a_confident_one(reduce):
-    for row in rows():
-        answer = recommend(program(), reduce(row.before.metrics), device=row.device)
+    for row, answer in answer_rows(reduce):
         best = best_match(answer)
         pair = pairs()[row.kernel]
         told = best["predicted_speedup"] if best else None
@@ -160,10 +165,9 @@ def test_with_less_evidence_no_wrong_answer_is_a_confident_one(reduce):
 
 def test_a_report_alone_names_the_cause_almost_as_often():
     named = [
-        (best := best_match(recommend(program(), drop_work(row.before.metrics), device=row.device)))
-        is not None
+        (best := best_match(answer)) is not None
         and best["bottleneck"] in pairs()[row.kernel].bottlenecks
-        for row in rows()
+        for row, answer in answer_rows(drop_work)
         if pairs()[row.kernel].kind in CURED
     ]
 

@@ -6,7 +6,6 @@ cause are true companions of the fault that a reader of the profile would grant.
 
 from pathlib import Path
 
-import pytest
 from shipped_rules import program
 
 from kernelkb.decide.recommend import recommend
@@ -57,21 +56,23 @@ def test_every_recording_has_its_fault():
     assert sorted(FAULTS) == sorted(file.stem for file in FOLDER.glob("*.csv"))
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_the_fault_is_named_first(name):
-    assert list_matches(name)[0]["bottleneck"] == FAULTS[name][0]
+def test_the_fault_is_named_first():
+    first = {name: list_matches(name)[0]["bottleneck"] for name in FAULTS}
+
+    assert first == {name: causes[0] for name, causes in FAULTS.items()}
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_no_other_bottleneck_promises_more_than_15_percent(name):
+def test_no_other_bottleneck_promises_more_than_15_percent():
     """Units that are a little unequal are real, but a tenth at most is no cause."""
     blamed = [
-        d["bottleneck"]
+        (name, d["bottleneck"])
+        for name, causes in FAULTS.items()
         for d in list_matches(name)
+        if d["bottleneck"] not in causes
         if d["predicted_speedup"] is None or d["predicted_speedup"]["point"] > 1.15
     ]
 
-    assert set(blamed) <= set(FAULTS[name])
+    assert blamed == []
 
 
 def test_a_pointer_chase_is_a_dependent_load_chain_once_the_flag_is_given():
