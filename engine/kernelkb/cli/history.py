@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from kernelkb.safety.paths import read_kernel_name
 
 if TYPE_CHECKING:
     from kernelkb.actions.project.report_kernels import ReportChoice
+    from kernelkb.model.records.history import Measurement
 
 
 def add_history_arguments(parser: ArgumentParser) -> None:
@@ -46,16 +48,14 @@ def run_history(options: Namespace) -> int:
     measurements = list_measurements(
         options.kernel, options.variant, options.workload, options.device, options.limit
     )
-    if options.json:
-        print_json(
-            [
-                measurement.model_dump(mode="json", exclude={"samples"})
-                for measurement in measurements
-            ]
-        )
-    else:
-        print_lines(format_history_lines(measurements))
-    return 0
+    return _print_measurements(measurements, format_history_lines(measurements), options)
+
+
+def _print_measurements(
+    measurements: Sequence[Measurement], lines: Iterable[str], options: Namespace
+) -> int:
+    plain = [one.model_dump(mode="json", exclude={"samples"}) for one in measurements]
+    return print_record(plain, lines, as_json=options.json)
 
 
 def add_best_arguments(parser: ArgumentParser) -> None:
@@ -76,16 +76,7 @@ def run_best(options: Namespace) -> int:
     from kernelkb.render.text.measurements import format_best_lines
 
     measurements = find_best_measurements(options.kernel, options.workload, options.device)
-    if options.json:
-        print_json(
-            [
-                measurement.model_dump(mode="json", exclude={"samples"})
-                for measurement in measurements
-            ]
-        )
-    else:
-        print_lines(format_best_lines(measurements))
-    return 0
+    return _print_measurements(measurements, format_best_lines(measurements), options)
 
 
 def add_compare_arguments(parser: ArgumentParser) -> None:

@@ -20,15 +20,16 @@ def add_kernel_arguments(
         help="the kernel's name; kb show kernels lists them",
     )
     parser.add_argument("--variant", metavar="ID", help="default: the plain one")
-    parser.add_argument(
-        "--target",
-        choices=("auto", "cpu", "cuda"),
-        default="auto",
-        help="auto takes CUDA where there is a GPU and nvcc",
-    )
+    add_target_argument(parser, "auto takes CUDA where there is a GPU and nvcc")
     if workload:
         parser.add_argument("--workload", metavar="NAME", help="default: the target's default")
     add_json_argument(parser)
+
+
+def add_target_argument(parser: ArgumentParser, meaning: str | None = None) -> None:
+    """Add ``--target``, with what ``auto`` means."""
+    choices = ("auto", "cpu", "cuda")
+    parser.add_argument("--target", choices=choices, default="auto", help=meaning)
 
 
 def add_change_argument(parser: ArgumentParser) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from kernelkb.cli.options import add_json_argument
+from kernelkb.cli.options import add_json_argument, add_target_argument
 from kernelkb.cli.output import interruptible_measurement, print_json, print_lines, print_record
 from kernelkb.errors import BadValueError
 from kernelkb.safety.paths import read_kernel_name
@@ -20,12 +20,7 @@ def add_init_arguments(parser: ArgumentParser) -> None:
         "file", nargs="?", help="the kernel's source; default: the only kernel found"
     )
     parser.add_argument("--candidate", metavar="FILE", help="for a KernelBench task: its ModelNew")
-    parser.add_argument(
-        "--target",
-        choices=("auto", "cpu", "cuda"),
-        default="auto",
-        help="auto goes by the source, for a KernelBench task by the machine",
-    )
+    add_target_argument(parser, "auto goes by the source, for a KernelBench task by the machine")
     parser.add_argument("--name", help="the kernel's; default: the file's, or the operation's")
     parser.add_argument(
         "--from",
@@ -91,7 +86,7 @@ def _init_from(options: Namespace) -> InitResult:
 
 def add_env_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb env``."""
-    parser.add_argument("--target", choices=("auto", "cpu", "cuda"), default="auto")
+    add_target_argument(parser)
     parser.add_argument(
         "--measure",
         action="store_true",
@@ -142,12 +137,7 @@ def add_variant_arguments(parser: ArgumentParser) -> None:
     add.add_argument(
         "--from", dest="source", metavar="ID", help="the variant to copy; default: the plain one"
     )
-    add.add_argument(
-        "--target",
-        choices=("auto", "cpu", "cuda"),
-        default="auto",
-        help="needed where the copied variant exists for both",
-    )
+    add_target_argument(add, "needed where the copied variant exists for both")
     add_json_argument(add)
 
 

@@ -10,7 +10,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kernelkb.cli.options import add_json_argument, parse_positive_int, parse_seconds
+from kernelkb.cli.options import (
+    add_json_argument,
+    add_target_argument,
+    parse_positive_int,
+    parse_seconds,
+)
 from kernelkb.cli.output import interruptible_measurement, print_lines, print_record
 from kernelkb.cluster.choice import (
     TlsFiles,
@@ -104,12 +109,8 @@ def _add_judge_arguments(parser: ArgumentParser) -> None:
         "--variant", metavar="ID", help="or all; default: the plain one of each kernel"
     )
     parser.add_argument("--workload", metavar="NAME", help="default: the target's default")
-    parser.add_argument(
-        "--target",
-        choices=("auto", "cpu", "cuda"),
-        default="auto",
-        help="auto takes CUDA where a worker has a GPU and the kernel a CUDA variant",
-    )
+    meaning = "auto takes CUDA where a worker has a GPU and the kernel a CUDA variant"
+    add_target_argument(parser, meaning)
     parser.add_argument(
         "--timeout", type=parse_seconds, metavar="S", help="default 120, for a task 600"
     )
