@@ -41,22 +41,19 @@ class KernelFolder(NamedTuple):
 
 def find_kernel_folders(project: Path | None = None) -> dict[str, Path]:
     """Return every kernel folder by name; a project's folder hides a shipped one of that name."""
-    root = project or Path(project_root())
-    folders: dict[str, Path] = {}
-    for base in (Path(shipped_folder("kernels")), root / "kernels"):
-        for path in sorted(base.glob("*/kernel.yaml")):
-            folders[path.parent.name] = path.parent
-    return folders
+    return _find_folders(project, "*/kernel.yaml")
 
 
 def find_zoo_folders(project: Path | None = None) -> dict[str, Path]:
     """Return every folder of ``kernels/zoo/<bottleneck>/`` by name: pairs of one change each."""
+    return _find_folders(project, "zoo/*/*/kernel.yaml")
+
+
+def _find_folders(project: Path | None, pattern: str) -> dict[str, Path]:
     root = project or Path(project_root())
-    folders: dict[str, Path] = {}
-    for base in (Path(shipped_folder("kernels")), root / "kernels"):
-        for path in sorted(base.glob("zoo/*/*/kernel.yaml")):
-            folders[path.parent.name] = path.parent
-    return folders
+    bases = (Path(shipped_folder("kernels")), root / "kernels")
+    paths = (path for base in bases for path in sorted(base.glob(pattern)))
+    return {path.parent.name: path.parent for path in paths}
 
 
 def load_kernel(name: str, project: Path | None = None) -> KernelFolder:

@@ -188,16 +188,16 @@ def digest_code(files: Sequence[Path]) -> str | None:
         except OSError:
             return None
         images = list(iter_cubins(data))
-        parts = list(_iter_code(images, _CODE_SECTIONS))
+        parts = list(_iter_code(images))
         if data not in images:
-            parts += [_FILE_HASH.sub(b"", part) for part in _iter_code([data], _CODE_SECTIONS)]
+            parts += [_FILE_HASH.sub(b"", part) for part in _iter_code([data])]
         for content in sorted(parts):
             running.update(struct.pack("<Q", len(content)) + content)
             found = True
     return running.hexdigest()[:_DIGITS] if found else None
 
 
-def _iter_code(images: Iterable[bytes], sections: tuple[str, ...]) -> Iterator[bytes]:
+def _iter_code(images: Iterable[bytes]) -> Iterator[bytes]:
     try:
         from elftools.common.exceptions import ELFError  # of an extra
         from elftools.elf.elffile import ELFFile
@@ -207,7 +207,7 @@ def _iter_code(images: Iterable[bytes], sections: tuple[str, ...]) -> Iterator[b
         try:
             for section in ELFFile(io.BytesIO(image)).iter_sections():
                 is_stored = section["sh_type"] != "SHT_NOBITS"
-                if is_stored and section.name.startswith(sections):
+                if is_stored and section.name.startswith(_CODE_SECTIONS):
                     yield section.data()
         except (ELFError, struct.error, ValueError, UnicodeDecodeError, AttributeError):
             continue

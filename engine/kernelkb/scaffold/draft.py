@@ -196,6 +196,17 @@ def is_option(name: str) -> bool:
     return _OPTION.fullmatch(name.lower()) is not None
 
 
+def complete_shape(known: Mapping[int, str]) -> tuple[str, ...]:
+    """Return the shape of a tensor whose dimensions a text names, by their index.
+
+    It is empty where one is counted from the end: the text does not show how many there are.
+    """
+    if min(known) < 0:
+        return ()
+    names = (known.get(index, "") for index in range(max(known) + 1))
+    return tuple(name or f"d{index}" for index, name in enumerate(names))
+
+
 def mark_unknown(parameters: Sequence[Parameter], text: str, line: int) -> list[Parameter]:
     """Return the parameters; one of which something is not known has the line that uses it.
 

@@ -96,11 +96,11 @@ def plan_calls(calls: Sequence[Call], *, makes_changed: bool = False) -> Observe
     tensors = _plan_tensors(chosen, names, axes, made)
     numbers = _plan_numbers(chosen, names, axes, tensors, made)
     axes.is_output = True
-    outputs = _plan_arrays(chosen, "outputs", names, axes)
+    places = range(len(first["outputs"]))
+    outputs = tuple(_plan_array(chosen, f"outputs.{at}", names, axes) for at in places)
     workloads = {f"observed-{at + 1}": axes.sizes_of(at) for at in range(len(chosen))}
     target = "cuda" if any(t["device"] == "cuda" for t in first["tensors"]) else "cpu"
-    inputs = [array for at, array in enumerate(tensors) if at not in made]
-    warnings += more + _list_layout_warnings(inputs)
+    warnings += more + _list_layout_warnings(t for at, t in enumerate(tensors) if at not in made)
     return ObservedPlan(
         target,
         tuple(axes.names.values()),
@@ -226,14 +226,6 @@ def _plan_tensors(
         planned[at] = _plan_array(calls, f"tensors.{at}", names, axes)
     axes.is_output = False
     return tuple(planned[at] for at in range(count))
-
-
-def _plan_arrays(
-    calls: Sequence[Call], field: str, names: Mapping[str, str], axes: _Axes
-) -> tuple[ArrayPlan, ...]:
-    return tuple(
-        _plan_array(calls, f"{field}.{at}", names, axes) for at in range(len(calls[0][field]))
-    )
 
 
 def _plan_array(

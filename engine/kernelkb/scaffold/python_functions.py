@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Mapping, Sequence
 
-from kernelkb.scaffold.draft import Function, Parameter, ParameterRole
+from kernelkb.scaffold.draft import Function, Parameter, ParameterRole, complete_shape
 
 _TENSOR_WORDS = re.compile(
     r"\b{name}\.(?:shape|stride|size|is_cuda|numel|dtype|device|contiguous|view|reshape|dim|ndim"
@@ -273,7 +273,7 @@ def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
             index = int(match[2] or match[3] or match[4])
             single.setdefault(match[1], {}).setdefault(index, "")
     for name, dims in single.items():
-        shapes.setdefault(name, _complete_shape(dims))
+        shapes.setdefault(name, complete_shape(dims))
     return _unify(function, shapes)
 
 
@@ -320,12 +320,3 @@ def _read_assignment(
             )
         elif part and isinstance(each, ast.Name):
             single.setdefault(part[1], {})[int(part[2] or part[3])] = each.id
-
-
-def _complete_shape(known: Mapping[int, str]) -> tuple[str, ...]:
-    if min(known) < 0:  # counted from the end: the text does not show how many there are
-        return ()
-    names = ["" for _ in range(max(known) + 1)]
-    for index, name in known.items():
-        names[index] = name or names[index]
-    return tuple(name or f"d{index}" for index, name in enumerate(names))

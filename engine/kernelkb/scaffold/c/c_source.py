@@ -27,6 +27,7 @@ from kernelkb.scaffold.draft import (
     ParameterRole,
     SourceKind,
     SourceSummary,
+    complete_shape,
 )
 
 if TYPE_CHECKING:
@@ -336,16 +337,7 @@ def _read_shapes(declaration: Declaration, tensors: Sequence[str]) -> dict[str, 
             index = int(next(group for group in match.groups()[1:] if group is not None))
             if match[1] in tensors:
                 sizes.setdefault(match[1], {}).setdefault(index, "")
-    return {tensor: _complete_shape(known) for tensor, known in sizes.items()}
-
-
-def _complete_shape(known: dict[int, str]) -> tuple[str, ...]:
-    if min(known) < 0:  # counted from the end: the text does not show how many there are
-        return ()
-    names = ["" for _ in range(max(known) + 1)]
-    for index, name in known.items():
-        names[index] = name or names[index]
-    return tuple(name or f"d{index}" for index, name in enumerate(names))
+    return {tensor: complete_shape(known) for tensor, known in sizes.items()}
 
 
 def _read_dtypes(declaration: Declaration, tensors: Sequence[str]) -> dict[str, str]:

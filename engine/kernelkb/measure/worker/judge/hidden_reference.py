@@ -16,7 +16,6 @@ import torch
 from kernelkb.measure.worker.judge.compare.error_limits import WrongElements, off_count
 from kernelkb.measure.worker.judge.compare.oracle import (
     ALL_ROWS,
-    TRUNCATED_BITS,
     list_row_pieces,
     perturb_inputs,
     take_rows,
@@ -259,7 +258,7 @@ class HiddenReference:
         """Return inputs with the digits that products take, where fewer than those of fp32."""
         is_shorter = self._case.case_spec.get("precision") not in (None, "fp32")
         if is_shorter and multiplies_matrices(self._operations):
-            return truncate_inputs(inputs, TRUNCATED_BITS)
+            return truncate_inputs(inputs)
         return inputs
 
     def _product_ulp(self) -> float:

@@ -13,7 +13,6 @@ from kernelkb.measure.worker.judge.compare.error_limits import (
     ReferenceErrors,
 )
 from kernelkb.measure.worker.judge.compare.oracle import (
-    TRUNCATED_BITS,
     Oracle,
     OraclePiece,
     take_rows,
@@ -110,9 +109,7 @@ class ReferenceOutputs:
         """
         errors = [ReferenceErrors(spec["dtype"]) for spec in self._case.output_specs]
         for piece in self._oracle.iter_pieces():
-            inputs = truncate_inputs(
-                take_rows(self._case, self._inputs, piece.rows), TRUNCATED_BITS
-            )
+            inputs = truncate_inputs(take_rows(self._case, self._inputs, piece.rows))
             with fp32_precision("fp32"):
                 outputs = self._case.run_reference(inputs, None)
             for own, oracle, output in zip(errors, piece.outputs, outputs, strict=True):

@@ -335,14 +335,9 @@ def perturb_inputs(
     return perturbed
 
 
-def truncate_inputs(inputs: Tensors, bits: int) -> Tensors:
-    """Return inputs of which those in fp32 have lost their last digits, without rounding.
-
-    Args:
-        inputs: Of any shapes.
-        bits: Of the mantissa's 23.
-    """
-    mask = -1 << bits
+def truncate_inputs(inputs: Tensors) -> Tensors:
+    """Return inputs of which those in fp32 have lost their last digits, without rounding."""
+    mask = -1 << TRUNCATED_BITS
     return [
         (tensor.view(torch.int32) & mask).view(torch.float32)
         if tensor.dtype == torch.float32
