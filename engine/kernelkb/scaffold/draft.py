@@ -191,6 +191,45 @@ class Draft(NamedTuple):
     """What was assumed, one sentence each."""
 
 
+def make_draft(
+    request: DraftRequest,
+    parameters: Sequence[Parameter],
+    variant: DraftedVariant,
+    *,
+    entry: str = "",
+    axes: Sequence[str] | None = None,
+    notes: Sequence[str] = (),
+) -> Draft:
+    """Return a draft for the parameters of a function.
+
+    Args:
+        request: The function and its source.
+        parameters: With what is known of them.
+        variant: What is called.
+        entry: Its name; by default one that begins with ``kb_``.
+        axes: In the order of the call; by default those of the shapes.
+        notes: What was assumed, one sentence each.
+    """
+    inputs = [p for p in parameters if p.role == "input"]
+    outputs = [p for p in parameters if p.role == "output"]
+    starts = [make_start_input(p) for p in outputs if p.is_read]
+    if axes is None:
+        dims = (d for p in (*inputs, *outputs) for d in p.shape if not d.isdecimal())
+        axes = list(dict.fromkeys(dims))
+    return Draft(
+        name=request.name,
+        include=request.include,
+        target=request.target,
+        axes=axes,
+        inputs=inputs,
+        outputs=outputs,
+        fields=assign_field_names([*(p.name for p in (*inputs, *starts, *outputs)), *axes]),
+        entry=entry or f"kb_{request.name}",
+        variant=variant,
+        notes=notes,
+    )
+
+
 def is_option(name: str) -> bool:
     """Return whether an integer is an option of a call by its name, and no size of an array."""
     return _OPTION.fullmatch(name.lower()) is not None

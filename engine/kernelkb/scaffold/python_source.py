@@ -19,9 +19,9 @@ from kernelkb.scaffold.draft import (
     Function,
     Parameter,
     SourceSummary,
-    assign_field_names,
     format_kernel_yaml,
     list_defaults,
+    make_draft,
     mark_unknown,
 )
 from kernelkb.scaffold.python_functions import list_launches, read_python_function
@@ -410,27 +410,14 @@ def draft_python_files(request: DraftRequest) -> dict[str, str]:
 
 def _make_draft(request: DraftRequest, parameters: Sequence[Parameter], notes: list[str]) -> Draft:
     function, language = request.function, PYTHON_LANGUAGES[request.summary.kind]
-    inputs = [p for p in parameters if p.role == "input"]
-    outputs = [p for p in parameters if p.role == "output"]
-    axes = list(dict.fromkeys(d for p in (*inputs, *outputs) for d in p.shape if not d.isdecimal()))
-    return Draft(
-        name=request.name,
-        include=request.include,
-        target=request.target,
-        axes=axes,
-        inputs=inputs,
-        outputs=outputs,
-        fields=assign_field_names([p.name for p in (*inputs, *outputs)] + axes),
-        entry=f"kb_{request.name}",
-        variant=DraftedVariant(
-            language.variant,
-            "launch.py",
-            f"{function.name} of {PurePosixPath(request.include).name}",
-            returns=any(p.type == "return" for p in outputs),
-            kernels=function.launches,
-        ),
-        notes=notes,
+    variant = DraftedVariant(
+        language.variant,
+        "launch.py",
+        f"{function.name} of {PurePosixPath(request.include).name}",
+        returns=any(p.type == "return" for p in parameters),
+        kernels=function.launches,
     )
+    return make_draft(request, parameters, variant, notes=notes)
 
 
 def list_skipped(text: str, summary: SourceSummary) -> list[str]:

@@ -17,13 +17,13 @@ from kernelkb.scaffold.draft import (
     DraftRequest,
     Function,
     Parameter,
-    assign_field_names,
     draft_include,
     draft_including_files,
     format_kernel_yaml,
     hide_module,
     list_all_inputs,
     list_defaults,
+    make_draft,
     make_start_input,
     mark_unknown,
 )
@@ -50,31 +50,18 @@ def draft_pointer_files(request: DraftRequest) -> dict[str, str]:
 
 def _make_draft(request: DraftRequest, plan: CallPlan) -> Draft:
     function, is_cuda = request.function, request.target == "cuda"
-    parameters = plan.function.parameters
-    inputs = [p for p in parameters if p.role == "input"]
-    outputs = [p for p in parameters if p.role == "output"]
-    starts = [make_start_input(p) for p in outputs if p.is_read]
-    arrays = [p.name for p in (*inputs, *starts, *outputs)]
-    is_own = function.is_variant and not request.uses_torch
-    return Draft(
-        name=request.name,
-        include=request.include,
-        target=request.target,
-        axes=plan.axes,
-        inputs=inputs,
-        outputs=outputs,
-        fields=assign_field_names([*arrays, *plan.axes]),
-        entry=function.name if is_own else f"kb_{request.name}",
-        variant=DraftedVariant(
-            choose_compiled_language(request.target),
-            "launch.cu" if is_cuda else "launch.cpp",
-            f"{function.name} of {PurePosixPath(request.include).name}",
-            binding="torch-extension" if request.uses_torch else "",
-            also=[*draft_including_files(request.others)],
-            flags=request.flags,
-            kernels=[function.name] if function.is_kernel else [*function.launches],
-        ),
+    variant = DraftedVariant(
+        choose_compiled_language(request.target),
+        "launch.cu" if is_cuda else "launch.cpp",
+        f"{function.name} of {PurePosixPath(request.include).name}",
+        binding="torch-extension" if request.uses_torch else "",
+        also=[*draft_including_files(request.others)],
+        flags=request.flags,
+        kernels=[function.name] if function.is_kernel else [*function.launches],
     )
+    entry = function.name if function.is_variant and not request.uses_torch else ""
+    parameters = plan.function.parameters
+    return make_draft(request, parameters, variant, entry=entry, axes=plan.axes)
 
 
 def draft_c_launcher(draft: Draft, plan: CallPlan, include: str) -> str:
@@ -210,35 +197,22 @@ def _make_tensor_draft(
     request: DraftRequest, shaped: Sequence[Parameter], notes: list[str]
 ) -> Draft:
     function, is_bound = request.function, request.function.style == "bound"
-    inputs = [p for p in shaped if p.role == "input"]
-    outputs = [p for p in shaped if p.role == "output"]
-    axes = list(dict.fromkeys(d for p in (*inputs, *outputs) for d in p.shape if not d.isdecimal()))
-    starts = [make_start_input(p) for p in outputs if p.is_read]
     is_ffi = request.summary.kind == "tvm-ffi"
     also = [*draft_including_files(request.others)]
     missing = request.summary.missing_functions if not also else ()
-    return Draft(
-        name=request.name,
-        include=request.include,
-        target=request.target,
-        axes=axes,
-        inputs=inputs,
-        outputs=outputs,
-        fields=assign_field_names([p.name for p in (*inputs, *starts, *outputs)] + axes),
-        entry=function.name if is_bound else f"kb_{request.name}",
-        variant=DraftedVariant(
-            choose_compiled_language(request.target),
-            f"launch{_choose_suffix(request.include, request.target)}",
-            f"{function.name} of {PurePosixPath(request.include).name}",
-            binding="tvm-ffi" if is_ffi else "torch-extension",
-            also=also or ([FILL_IN_MARK] if missing else []),
-            returns=not is_ffi and (is_bound or any(p.type == "return" for p in outputs)),
-            flags=request.flags,
-            kernels=function.launches,
-            comment=_format_missing(missing),
-        ),
-        notes=notes,
+    variant = DraftedVariant(
+        choose_compiled_language(request.target),
+        f"launch{_choose_suffix(request.include, request.target)}",
+        f"{function.name} of {PurePosixPath(request.include).name}",
+        binding="tvm-ffi" if is_ffi else "torch-extension",
+        also=also or ([FILL_IN_MARK] if missing else []),
+        returns=not is_ffi and (is_bound or any(p.type == "return" for p in shaped)),
+        flags=request.flags,
+        kernels=function.launches,
+        comment=_format_missing(missing),
     )
+    entry = function.name if is_bound else ""
+    return make_draft(request, shaped, variant, entry=entry, notes=notes)
 
 
 def _choose_suffix(include: str, target: Target) -> str:
