@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from kernelkb.actions.init.init_source import (
     KernelSource,
     choose_function,
-    find_definers,
     find_near_definers,
     find_source,
     list_headers,
@@ -212,7 +211,7 @@ def _draft_files(
     warnings = [f"header {header} was not found below {source.root}" for header in includes.missing]
     if request.function.style == "pointers":
         return draft_pointer_files(_add_related(request, source)), warnings
-    others = find_definers(source)
+    others = find_near_definers(path, summary.missing_functions)
     if wanted == "auto" and any(other.suffix == ".cu" for other in others):
         request = request._replace(target="cuda")
     paths = tuple(source.path_from_folder(other) for other in others)

@@ -174,21 +174,6 @@ def _iter_files(root: Path, suffixes: tuple[str, ...], most: int) -> Iterator[Pa
                 yield Path(folder) / name
 
 
-def find_definers(source: KernelSource) -> list[Path]:
-    """List the files with the functions that an extension only declares; below its folder first."""
-    path, summary, root, _ = source
-    if not summary.missing_functions:
-        return []
-    candidates = [
-        p
-        for p in iter_sources(root)
-        if p.suffix in COMPILED_SUFFIXES and p.resolve() != path.resolve()
-    ]
-    names = summary.missing_functions
-    definers = [p.resolve() for p in candidates if defines_any(read_source_text(p), names)]
-    return [p for p in definers if p.is_relative_to(path.resolve().parent)] or definers
-
-
 _MAX_READ_HEADERS, _MAX_BYTES = 40, 200_000
 """Headers that are read for a draft, and the size of each."""
 _MAX_CALLERS = 400
