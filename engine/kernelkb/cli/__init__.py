@@ -95,8 +95,17 @@ def build_parser(names: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         getattr(module, f"add_{name}_arguments")(command)
+        if name != "worker":  # it serves, and answers nothing
+            _add_json_option(command)
         command.set_defaults(run=run)
     return parser
+
+
+def _add_json_option(command: argparse.ArgumentParser) -> None:
+    """Add ``--json`` to a command, or to each of its verbs."""
+    verbs = [one for one in command._actions if isinstance(one, argparse._SubParsersAction)]
+    for each in verbs[0].choices.values() if verbs else [command]:
+        each.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def _dedent(docstring: str) -> str:

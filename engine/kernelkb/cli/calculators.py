@@ -10,7 +10,6 @@ from pathlib import Path
 from kernelkb.cli.options import (
     add_gpu_arguments,
     add_gpu_fact_arguments,
-    add_json_argument,
     read_gpu_facts,
 )
 from kernelkb.errors import KbError
@@ -35,7 +34,6 @@ def add_occupancy_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--blocks", metavar="N", help="find what would allow this many blocks per SM"
     )
-    add_json_argument(parser)
 
 
 def run_occupancy(options: Namespace) -> int:
@@ -95,7 +93,6 @@ def add_roofline_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--copy-gbps", metavar="GBPS", help="copy bandwidth as measured here")
     parser.add_argument("--launch-us", metavar="US", help="time of an empty kernel here")
     add_gpu_fact_arguments(parser)
-    add_json_argument(parser)
 
 
 def run_roofline(options: Namespace) -> int:
@@ -133,7 +130,6 @@ def add_diagnose_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb diagnose``."""
     parser.add_argument("log", metavar="LOG", nargs="?", default="-", help="a file; - is stdin")
     parser.add_argument("--gpu", metavar="NAME", help="the GPU that the build was for")
-    add_json_argument(parser)
 
 
 def run_diagnose(options: Namespace) -> int:

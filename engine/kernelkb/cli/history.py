@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelkb.cli.options import add_filter_arguments, add_json_argument, parse_positive_int
+from kernelkb.cli.options import add_filter_arguments, parse_positive_int
 from kernelkb.cli.output import print_json, print_lines, print_record
 from kernelkb.errors import BadValueError
 from kernelkb.render.text.attempts import (
@@ -34,7 +34,6 @@ def add_history_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=parse_positive_int, default=20, metavar="N", help="default 20"
     )
-    add_json_argument(parser)
 
 
 def run_history(options: Namespace) -> int:
@@ -64,7 +63,6 @@ def add_best_arguments(parser: ArgumentParser) -> None:
         "kernel", nargs="?", type=read_kernel_name, help="only this one; default: all"
     )
     add_filter_arguments(parser)
-    add_json_argument(parser)
 
 
 def run_best(options: Namespace) -> int:
@@ -93,7 +91,6 @@ def add_compare_arguments(parser: ArgumentParser) -> None:
         help="the kernel that named variants belong to; of reports a regular expression",
     )
     add_filter_arguments(parser)
-    add_json_argument(parser)
 
 
 def run_compare(options: Namespace) -> int:
@@ -170,7 +167,6 @@ def add_regress_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--verbose", action="store_true", help="also list unchanged ones, with the reason"
     )
-    add_json_argument(parser)
 
 
 def run_regress(options: Namespace) -> int:
@@ -219,7 +215,6 @@ def add_export_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--no-sources", action="store_true", help="leave the source files of attempts out"
     )
-    add_json_argument(parser)
 
 
 def run_export(options: Namespace) -> int:
@@ -244,7 +239,6 @@ def run_export(options: Namespace) -> int:
 def add_import_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb lab import``."""
     parser.add_argument("file", type=Path, metavar="FILE", help="JSON Lines of kb lab export")
-    add_json_argument(parser)
 
 
 def run_import(options: Namespace) -> int:
@@ -266,7 +260,6 @@ def add_log_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=parse_positive_int, default=50, metavar="N", help="newest; default 50"
     )
-    add_json_argument(parser)
 
 
 def run_log(options: Namespace) -> int:
@@ -290,7 +283,6 @@ def add_diff_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb lab diff``."""
     parser.add_argument("a", metavar="BEFORE", help="id of an attempt; kb log lists them")
     parser.add_argument("b", metavar="AFTER", help="id of another")
-    add_json_argument(parser)
 
 
 def run_diff(options: Namespace) -> int:
@@ -317,7 +309,6 @@ def add_restore_arguments(parser: ArgumentParser) -> None:
         type=read_kernel_name,
         help="the fastest attempt at this kernel",
     )
-    add_json_argument(parser)
 
 
 def run_restore(options: Namespace) -> int:

@@ -7,7 +7,6 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from kernelkb.cli.options import (
-    add_json_argument,
     add_metric_arguments,
     parse_positive_int,
     read_metric_flags,
@@ -21,7 +20,6 @@ from kernelkb.safety.paths import read_kernel_name
 def add_check_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb check``."""
     parser.add_argument("root", nargs="?", type=Path, help="a knowledge folder; default: shipped")
-    add_json_argument(parser)
 
 
 def run_check(options: Namespace) -> int:
@@ -52,7 +50,6 @@ def add_show_arguments(parser: ArgumentParser) -> None:
         help="metrics, bottlenecks, fixes, devices, architectures, thresholds, sources, trees, "
         "patterns, symptoms, workflow, stop-rules, preflight, learned, kernels, or an id",
     )
-    add_json_argument(parser)
 
 
 def run_show(options: Namespace) -> int:
@@ -89,7 +86,6 @@ def add_search_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--limit", type=parse_positive_int, default=10, metavar="N", help="at most N entries"
     )
-    add_json_argument(parser)
 
 
 def run_search(options: Namespace) -> int:
@@ -123,7 +119,6 @@ def add_graph_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--format", choices=("mermaid", "dot", "json"), default="mermaid")
     add_metric_arguments(parser)
-    add_json_argument(parser)
 
 
 def run_graph(options: Namespace) -> int:
@@ -156,7 +151,6 @@ def add_quickref_arguments(parser: ArgumentParser) -> None:
     how.add_argument(
         "--html", action="store_true", help="print it as a sheet of two A4 pages for the wall"
     )
-    add_json_argument(parser)
     how.add_argument("--check", action="store_true", help="return 1 when the file is not fresh")
 
 
@@ -206,7 +200,6 @@ def add_guide_arguments(parser: ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--write", action="store_true", help="write the generated files")
     how.add_argument("--check", action="store_true", help="return 1 when one of them is stale")
-    add_json_argument(parser)
 
 
 def run_guide(options: Namespace) -> int:
@@ -261,7 +254,6 @@ def add_learn_arguments(parser: ArgumentParser) -> None:
     how.add_argument("--forget", metavar="SESSION", help="leave a session out from now on")
     how.add_argument("--unforget", metavar="SESSION", help="count a forgotten session again")
     how.add_argument("--undo", action="store_true", help="put the file back as it was; again: redo")
-    add_json_argument(parser)
 
 
 def run_learn(options: Namespace) -> int:

@@ -23,7 +23,6 @@ def add_kernel_arguments(
     add_target_argument(parser, "auto takes CUDA where there is a GPU and nvcc")
     if workload:
         parser.add_argument("--workload", metavar="NAME", help="default: the target's default")
-    add_json_argument(parser)
 
 
 def add_target_argument(parser: ArgumentParser, meaning: str | None = None) -> None:
@@ -107,11 +106,6 @@ def _parse_metric(text: str) -> tuple[str, str]:
     if not equals:
         raise BadValueError(f"--metric {text!r} has no value; write --metric {name}=0.5")
     return name.strip(), value.strip()
-
-
-def add_json_argument(parser: ArgumentParser) -> None:
-    """Add ``--json``."""
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def parse_seconds(text: str) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from kernelkb.cli.options import add_json_argument, add_target_argument
+from kernelkb.cli.options import add_target_argument
 from kernelkb.cli.output import interruptible_measurement, print_json, print_lines, print_record
 from kernelkb.errors import BadValueError
 from kernelkb.safety.paths import read_kernel_name
@@ -35,7 +35,6 @@ def add_init_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--timeout", type=float, metavar="S", help="of --from; default: 600")
     parser.add_argument("--kernel", metavar="NAME", help="which function of a file with several")
-    add_json_argument(parser)
 
 
 def run_init(options: Namespace) -> int:
@@ -92,7 +91,6 @@ def add_env_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="measure what the GPU reaches in practice; later answers use it",
     )
-    add_json_argument(parser)
 
 
 def run_env(options: Namespace) -> int:
@@ -138,7 +136,6 @@ def add_variant_arguments(parser: ArgumentParser) -> None:
         "--from", dest="source", metavar="ID", help="the variant to copy; default: the plain one"
     )
     add_target_argument(add, "needed where the copied variant exists for both")
-    add_json_argument(add)
 
 
 def run_variant(options: Namespace) -> int:

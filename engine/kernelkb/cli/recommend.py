@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from kernelkb.actions.advice.recommend import recommend_from_metrics
 from kernelkb.cli.options import (
     add_gpu_fact_arguments,
-    add_json_argument,
     add_metric_arguments,
     read_gpu_facts,
     read_metric_flags,
@@ -55,7 +54,6 @@ def add_recommend_arguments(parser: ArgumentParser) -> None:
         default="",
         help="name to use in the answer; with --profile a regular expression that picks kernels",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run_recommend(options: Namespace) -> int:
@@ -177,7 +175,6 @@ def add_report_arguments(parser: ArgumentParser) -> None:
         "--kernel", metavar="REGEX", help="only kernels whose name matches this regular expression"
     )
     parser.add_argument("--gpu", metavar="NAME", help="the GPU, where the report names none")
-    add_json_argument(parser)
 
 
 def run_report(options: Namespace) -> int:

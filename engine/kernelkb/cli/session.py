@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kernelkb.cli.options import add_json_argument, parse_positive_int, parse_seconds
+from kernelkb.cli.options import parse_positive_int, parse_seconds
 from kernelkb.cli.output import print_record
 from kernelkb.safety.paths import read_kernel_name
 
@@ -25,7 +25,6 @@ def add_session_arguments(parser: ArgumentParser) -> None:
     for name, verb in VERBS.items():
         of_verb = verbs.add_parser(name, help=verb.summary)
         verb.add_arguments(of_verb)
-        add_json_argument(of_verb)
 
 
 def run_session(options: Namespace) -> int:

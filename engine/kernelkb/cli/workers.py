@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelkb.cli.options import (
-    add_json_argument,
     add_target_argument,
     parse_positive_int,
     parse_seconds,
@@ -97,7 +96,6 @@ def add_sweep_arguments(parser: ArgumentParser) -> None:
     _add_judge_arguments(parser)
     add_workers_arguments(parser)
     parser.add_argument("--export", type=Path, metavar="FILE", help="write the result as JSON")
-    add_json_argument(parser)
 
 
 def _add_judge_arguments(parser: ArgumentParser) -> None:
