@@ -8,6 +8,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from recorded_judge import write_interpreter
 
+from kernelkb.profiles import reader_process
+
 ROOT = Path(__file__).parents[1]
 
 # How fast an example is says nothing on a machine that runs four test processes at once.
@@ -45,6 +47,28 @@ def shorten_benches():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KB_BUDGET", "0.4")
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def share_report_reader():
+    """Keep one process that reads reports: starting it takes longer than most reports."""
+    start, shared = reader_process._start, []
+
+    def start_once():
+        if not shared or shared[0].poll() is not None:
+            shared[:] = start()
+        process, connection = shared
+        connection.send((os.chdir, Path.cwd()))
+        connection.recv()
+        return process, connection
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reader_process, "_start", start_once)
+        patch.setattr(reader_process.ReaderProcess, "__exit__", lambda *_: None)
+        yield
+    for one in shared[:1]:
+        one.kill()
+        one.wait()
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from odd_calls import list_commands, list_kernel_calls, list_odd_calls, make_odd_project
+from shipped_rules import leave_out_slow_checks
 
 from kernelkb.cli import main
 
@@ -20,6 +21,7 @@ COMMANDS = [one for one in list_commands() if one[0][0] not in _SLOW]
 @pytest.fixture
 def odd_project(tmp_path, monkeypatch):
     """A project with everything that a command may fail on, entered; without a GPU."""
+    leave_out_slow_checks(monkeypatch)
     monkeypatch.chdir(make_odd_project(tmp_path / "project"))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.delenv("KB_DATABASE", raising=False)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from attacks import write_attack
+from simple_kernels import write_kernel
 
 from kernelkb.actions.comparison.compare_attempts import compare_attempts
 from kernelkb.actions.history import attempts as restore_module
@@ -28,9 +29,7 @@ HONEST = "  honest(x, y, rows, cols);\n"
 @pytest.fixture
 def source(project):
     """The source file of a kernel in a project."""
-    kernel = write_attack(project, HONEST)
-    (path,) = (project / "kernels" / kernel).glob("*.cpp")
-    return path
+    return write_kernel(project, "twice") / "plain.cpp"
 
 
 def build(source, **fields):

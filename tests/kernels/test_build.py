@@ -27,7 +27,7 @@ def test_the_second_build_comes_from_the_cache(project):
 
 
 CHANGES = {
-    "source": ("naive.cpp", "#include <cmath>", "#include <cmath>  // more"),
+    "source": ("naive.cpp", "#include <cstdint>", "#include <cstdint>  // more"),
     "flags": ("kernel.yaml", "flags: []", "flags: [-DMORE]"),
     "header": ("near.h", "deep/most.h", "deep/./most.h"),
     "header of a header": ("deep/most.h", "1", "2"),

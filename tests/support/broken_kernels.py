@@ -6,7 +6,7 @@ from pathlib import Path
 from kernelkb.safety.paths import shipped_folder
 
 HEAD = """\
-#include <cmath>
+// without cmath, which takes most of the time of compiling one of these
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -20,7 +20,7 @@ CORRECT_BODY = """\
     float* b = y + r * cols;
     float top = a[0], sum = 0;
     for (std::int64_t i = 1; i < cols; ++i) top = a[i] > top ? a[i] : top;
-    for (std::int64_t i = 0; i < cols; ++i) sum += b[i] = std::exp(a[i] - top);
+    for (std::int64_t i = 0; i < cols; ++i) sum += b[i] = __builtin_expf(a[i] - top);
     for (std::int64_t i = 0; i < cols; ++i) b[i] /= sum;
   }
 """
@@ -34,6 +34,9 @@ FAILS_BESIDE_TORCH = """\
   std::FILE* maps = std::fopen("/proc/self/maps", "r");
   while (maps && std::fgets(line, sizeof line, maps)) if (std::strstr(line, "libtorch")) return 7;
   return maps ? std::fclose(maps) : 8;"""
+WRITES_NAN = (
+    '  for (std::int64_t i = 0; i < rows * cols; ++i) y[i] = __builtin_nanf("");\n  return 0;'
+)
 ONE_PERCENT_OFF = "  for (std::int64_t i = 0; i < rows * cols; ++i) y[i] *= 1.01f;\n  return 0;"
 
 SCRATCH_ASSUMED_ZERO = (
@@ -46,9 +49,9 @@ BODIES = {
     "right": CORRECT_BODY + "  return 0;",
     "zeros": "  std::memset(y, 0, rows * cols * 4); return 0;",
     "one-percent-off": CORRECT_BODY + ONE_PERCENT_OFF,
-    "last-element": CORRECT_BODY + "  y[rows * cols - 1] = NAN; return 0;",
+    "last-element": CORRECT_BODY + "  y[rows * cols - 1] = __builtin_nanf(\"\"); return 0;",
     "nothing-written": "  return 0;",
-    "nan": "  for (std::int64_t i = 0; i < rows * cols; ++i) y[i] = NAN;\n  return 0;",
+    "nan": WRITES_NAN,
     "input-changed": CORRECT_BODY + "  const_cast<float*>(x)[0] = 0; return 0;",
     "odd-columns": CORRECT_BODY + "  if (cols == 33) y[0] += 0.5f;\n  return 0;",
     "fails-beside-torch": CORRECT_BODY + FAILS_BESIDE_TORCH,
