@@ -1,6 +1,7 @@
-"""A judge that has already judged: KB_PYTHON for tests of what follows a bench.
+"""A stand-in for the judge, with fixed answers: KB_PYTHON for tests of what follows a bench.
 
-Every candidate is correct and takes half the time of its rival, as in a bench that was recorded.
+Every candidate is correct and takes half the time of its rival. The answers are made up here, so no
+test of a verdict may use it; a test holds their fields against the messages of the real judge.
 Judging and timing take 20 s of CPU time, most of it in torch; this takes none. Other jobs of a
 worker, such as trials, are done by the real one.
 """
