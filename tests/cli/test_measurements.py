@@ -64,7 +64,7 @@ def test_compare_names_its_choice_and_prints_an_interval(project, capsys):
     out = capsys.readouterr().out
     assert f"a: {one.id[:8]} (by its id), naive of row_softmax on medium" in out
     assert "(the newest of vectorized)" in out
-    assert "b is 1.99x [1.98, 2.01] as fast as a; both timed against torch" in out
+    assert "b is 2x [1.98, 2.02] as fast as a; both timed against torch" in out
 
 
 def test_compare_looks_for_a_variant_in_the_place_of_the_other(project, capsys):

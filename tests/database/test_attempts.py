@@ -1,6 +1,5 @@
 """Attempts in both databases: whole after kills, found by their id, carried over by an export."""
 
-import json
 import random
 import time
 from multiprocessing import get_context
@@ -11,9 +10,9 @@ from sqlalchemy import text
 
 from kernelkb.actions.history.attempts import load_tree
 from kernelkb.errors import BadValueError, DatabaseError, UnknownNameError
-from kernelkb.model.records.history import AttemptTransfer
 from kernelkb.record.attempt_store import create_attempt, digest_content, open_attempts
-from kernelkb.record.import_export import add_transfers, generate_attempts
+from kernelkb.record.import_export import generate_attempts, import_records
+from kernelkb.record.measurements.store import open_store
 
 ATTEMPTS, KILLS = 200, 25
 
@@ -83,47 +82,33 @@ def test_the_best_is_found_among_attempts_that_are_too_old_to_be_listed(attempts
     assert attempts.list_fastest("scale", WORKLOAD, DEVICE)[0].attempt == chain[0].id
 
 
-def parse_line(line):
-    return AttemptTransfer.model_validate(json.loads(line)["attempt"])
-
-
-def test_an_export_carries_everything_over_and_twice_is_once(attempts, tmp_path):
-    chain = fill(attempts, 5)
-    lines = list(generate_attempts(attempts))
-    with open_attempts(tmp_path, f"sqlite:///{tmp_path / 'other.db'}") as other:
-        read = [
-            AttemptTransfer.model_validate_json(line[len('{"attempt": ') : -2]) for line in lines
-        ]
-
-        assert add_transfers(other, read) == 5
-        assert add_transfers(other, read) == 0
-        assert list(other.iter_all()) == list(attempts.iter_all())
-        assert other.list_events([chain[2].id]) == attempts.list_events([chain[2].id])
-        other.check()
-
-
 def test_without_sources_the_tree_travels_and_nothing_can_be_restored(attempts, tmp_path):
-    chain = fill(attempts, 2)
-    lines = list(generate_attempts(attempts, with_sources=False))
-    with open_attempts(tmp_path, f"sqlite:///{tmp_path / 'other.db'}") as other:
-        read = [
-            AttemptTransfer.model_validate_json(line[len('{"attempt": ') : -2]) for line in lines
-        ]
-        add_transfers(other, read)
+    first, content = make_attempt("first", 0)
+    second, other_content = make_attempt("second", 1, parent=first.id)
+    attempts.add([first, second], (), [content, other_content])
+    path = tmp_path / "all.jsonl"
+    path.write_text("".join(generate_attempts(attempts, with_sources=False)))
+    url = f"sqlite:///{tmp_path / 'other.db'}"
+    with open_store(tmp_path, url) as store, open_attempts(tmp_path, url) as other:
+        import_records(store, path, other)
+        import_records(store, path, other)
 
-        assert load_tree(other, "scale").best == chain[0].id
+        assert other.list_ancestors(second.id) == [second.id, first.id]
         with pytest.raises(UnknownNameError, match="source file"):
-            other.read_file(next(iter(chain[0].files.values())))
+            other.read_file(next(iter(first.files.values())))
 
 
-def test_an_attempt_that_was_changed_on_its_way_is_refused(attempts):
+def test_an_attempt_that_was_changed_on_its_way_is_refused(attempts, address, tmp_path):
     fill(attempts, 1)
     (line,) = generate_attempts(attempts)
-    changed = line.replace('"variant": "naive"', '"variant": "other"')
-    one = parse_line(changed)
+    path = tmp_path / "all.jsonl"
+    path.write_text(line.replace('"variant": "naive"', '"variant": "other"'))
 
-    with pytest.raises(BadValueError, match="was changed since"):
-        add_transfers(attempts, [one])
+    with (
+        open_store(tmp_path, address) as store,
+        pytest.raises(BadValueError, match=r"all.jsonl:1: .* was changed since"),
+    ):
+        import_records(store, path, attempts)
 
 
 def test_a_damaged_source_file_is_said_in_one_line(attempts):

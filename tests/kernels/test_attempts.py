@@ -2,6 +2,7 @@
 
 import json
 import random
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -116,24 +117,80 @@ def load_source(source, attempt):
         return store.read_file(one.files[source.relative_to(Path.cwd()).as_posix()])
 
 
-def test_an_attempt_of_elsewhere_writes_no_file_outside_the_project(source):
-
-    first = build(source)
-    content = b"stolen"
+def add_foreign(source, files, *, imported=True):
+    """Add an attempt with these files, by their path in the project; return its id."""
     with open_attempts(Path.cwd()) as store:
-        own = store.find(first.attempt)
-        bad = create_attempt(
-            kernel=own.kernel,
-            variant=own.variant,
+        made = create_attempt(
+            kernel=source.parent.name,
+            variant=source.stem,
             target="cpu",
-            files={"../outside.cpp": digest_content(content)},
-            at=own.at,
+            files={name: digest_content(content) for name, content in files.items()},
+            at=datetime.now(UTC),
         )
-        store.add([bad], (), [content])
+        store.add([made.model_copy(update={"imported": imported})], (), files.values())
+    return made.id
 
-    with pytest.raises((BadValueError, PermissionError)):
-        restore_attempt(bad.id)
+
+OWN, KERNEL = "kernels/twice/plain.cpp", "kernels/twice"
+FOREIGN = {
+    "outside": "../outside.cpp",
+    "a configuration": ".mcp.json",
+    "a makefile": "Makefile",
+    "the oracle": f"{KERNEL}/reference.py",
+    "its kernel.yaml": f"{KERNEL}/kernel.yaml",
+    "a header of others": "common.h",
+    "another variant": f"{KERNEL}/rival.cpp",
+    "a hook": ".git/hooks/post-checkout",
+    "a name that no file can have": "a\0b.h",
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN.values(), ids=FOREIGN)
+@pytest.mark.parametrize("included", [False, True])
+def test_an_attempt_of_elsewhere_writes_sources_of_its_variant_only(source, name, included):
+    for other in ("Makefile", "common.h", f"{KERNEL}/rival.cpp"):
+        Path(other).write_text("mine")
+    before = {path: path.read_bytes() for path in Path.cwd().rglob("*") if path.is_file()}
+    own = source.read_bytes()
+    if included:
+        own += f'#include "../../{name}"\n#include "../../common.h"\n'.encode()
+    bad = add_foreign(source, {OWN: own, name: b"stolen"})
+
+    with pytest.raises(BadValueError, match=r"is no source of plain in the kernel.yaml of twice"):
+        restore_attempt(bad)
+    after = {path: path.read_bytes() for path in Path.cwd().rglob("*") if path.is_file()}
+    assert {path: after[path] for path in before if ".kb" not in path.parts} == {
+        path: content for path, content in before.items() if ".kb" not in path.parts
+    }
     assert not (Path.cwd().parent / "outside.cpp").exists()
+
+
+def test_an_attempt_of_elsewhere_brings_its_headers(source):
+    own = source.read_bytes() + b'#include "parts/new.cuh"\n#include "../../common.h"\n'
+    Path("common.h").write_text("old")
+    with pytest.raises(BadValueError, match=r"common.h is no source"):
+        restore_attempt(add_foreign(source, {OWN: own, "common.h": b"new"}))
+    Path("common.h").unlink()
+    files = {OWN: own, f"{KERNEL}/parts/new.cuh": b"// new", "common.h": b"new"}
+
+    assert sorted(restore_attempt(add_foreign(source, files)).written) == sorted(files)
+    assert Path(KERNEL, "parts", "new.cuh").read_bytes() == b"// new"
+    # Now the variant includes it, and so it may be written again.
+    assert restore_attempt(add_foreign(source, {**files, "common.h": b"3"})).written == (
+        "common.h",
+    )
+
+
+def test_a_header_that_is_not_included_any_more_comes_back(source):
+    plain, header = source.read_bytes(), source.parent / "old.h"
+    header.write_text("// one\n")
+    edit(source, '#include "old.h"\n')
+    first = build(source)
+    source.write_bytes(plain)
+    header.write_text("// two\n")
+
+    restore_attempt(first.attempt)
+    assert header.read_text() == "// one\n"
 
 
 def test_nothing_is_kept_where_nothing_may_be_written(source, monkeypatch):
@@ -376,3 +433,48 @@ def test_what_is_said_later_of_a_state_counts(source):
     assert node.said == "unroll-ilp"
     assert node.outcome.fixes == ("unroll-ilp",)
     assert node.outcome.recognised_by == "said"
+
+
+def test_a_real_bench_travels_unchanged_and_is_marked_where_it_is_shown(
+    source, tmp_path, monkeypatch, capsys
+):
+    kernel = source.parent.name
+    first = bench_variant(kernel, target="cpu", options=BenchOptions(budget_s=0.3))
+    edit(source, 'extern "C" int more(int x) { return x * 3; }\n')
+    second = bench_variant(kernel, target="cpu", options=BenchOptions(budget_s=0.3))
+    main(["regress"])
+    main(["export", str(tmp_path / "all.jsonl")])
+    best = [json.loads(run(capsys, "best", kernel, "--json"))[0]]
+    state = build(source)
+    target = prepare(kernel, target="cpu")
+    assert find_known_bench(target, state, second.workload) is not None or second.verdict not in (
+        "faster",
+        "slower",
+    )
+    monkeypatch.setenv("KB_DATABASE", f"sqlite:///{tmp_path / 'other.db'}")
+
+    assert main(["import", str(tmp_path / "all.jsonl")]) == 0
+    main(["export", str(tmp_path / "again.jsonl")])
+    capsys.readouterr()
+    assert (tmp_path / "again.jsonl").read_text() == (tmp_path / "all.jsonl").read_text()
+    assert json.loads(run(capsys, "best", kernel, "--json"))[0] == best[0] | {"imported": True}
+    for words in (
+        ("best", kernel),
+        ("history", kernel),
+        ("log", kernel),
+        ("compare", first.measurement, second.measurement),
+        ("regress", "--verbose"),
+        ("diff", *list_tree(source).nodes),
+    ):
+        assert "imported" in run(capsys, *words), words
+    assert "imported" in brief_session(kernel=kernel)
+    log = json.loads(run(capsys, "log", kernel, "--json"))
+    assert all(one["imported"] for one in log["attempts"])
+    assert find_known_bench(target, state, second.workload) is None
+
+
+def run(capsys, *words):
+    """Return what a command prints."""
+    capsys.readouterr()
+    main(list(words))
+    return capsys.readouterr().out

@@ -20,7 +20,9 @@ def make_bench(
 ):
     """Return a bench of 31 pairs around two times in microseconds, ``hours`` after ``START``."""
     draw = random.Random(f"{seed} {hours} {us}")
-    pairs = tuple((us * exp(draw.gauss(0, 0.01)), baseline_us) for _ in range(31))
+    spreads = [draw.gauss(0, 0.01) for _ in range(15)]
+    logs = [0.0, *spreads, *(-spread for spread in spreads)]  # the median is the time itself
+    pairs = tuple((us * exp(one), baseline_us) for one in logs)
     ratio = baseline_us / us
     given = {
         "verdict": "faster",

@@ -170,7 +170,7 @@ class TriedChange(NamedTuple):
 
     attempt: AttemptId
     day: str
-    """Such as ``21 Nov``."""
+    """Such as ``21 Nov``; an imported one says so."""
     outcome: ChangeOutcome
     on_path: bool
     """Whether the state of now comes from it."""

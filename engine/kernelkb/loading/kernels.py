@@ -111,6 +111,18 @@ def load_kernel_folder(folder: Path) -> KernelFolder:
     return KernelFolder(kernel, folder)
 
 
+def load_kernel_without_files(folder: Path) -> Kernel:
+    """Load the kernel.yaml of a folder whose sources may be absent.
+
+    Raises:
+        KnowledgeError: It is invalid; carries every problem.
+    """
+    kernel, _, problems = read_yaml(folder / "kernel.yaml", Kernel)
+    if kernel is None:
+        raise KnowledgeError(problems)
+    return kernel
+
+
 def select_variant(kernel: Kernel, target: Target, name: str | None = None) -> Variant:
     """Return the named variant for a target, or the first one, which is the simplest.
 

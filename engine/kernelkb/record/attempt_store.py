@@ -19,7 +19,14 @@ from sqlalchemy import ColumnElement, Engine, Select, desc, func, literal, selec
 from kernelkb.decide.recognise import compare_lines
 from kernelkb.errors import BadValueError, DatabaseError, KbError, UnknownNameError
 from kernelkb.model.base import Record
-from kernelkb.model.records.history import Attempt, AttemptEvent, AttemptId, EventKind, FileDigest
+from kernelkb.model.records.history import (
+    NOT_HASHED,
+    Attempt,
+    AttemptEvent,
+    AttemptId,
+    EventKind,
+    FileDigest,
+)
 from kernelkb.model.records.measurement import is_valid
 from kernelkb.record.measurements.database import (
     attempt_events,
@@ -316,7 +323,7 @@ def digest_content(content: bytes) -> FileDigest:
 
 def identify_attempt(attempt: Attempt) -> AttemptId:
     """Return the id of an attempt: the hash of its kernel, variant, target, files and flags."""
-    return digest(canonical_json(attempt, "id", "parent", "at", "said", "session"))
+    return digest(canonical_json(attempt, "parent", "at", "said", "session", *NOT_HASHED))
 
 
 def create_attempt(**fields: Any) -> Attempt:
@@ -333,7 +340,7 @@ def create_event(**fields: Any) -> AttemptEvent:
 
 def identify_event(event: AttemptEvent) -> str:
     """Return the id of an event: the hash of what it says."""
-    return digest(canonical_json(event, "id"))
+    return digest(canonical_json(event, *NOT_HASHED))
 
 
 def attempt_row(attempt: Attempt) -> dict[str, Any]:

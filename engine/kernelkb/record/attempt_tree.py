@@ -56,6 +56,12 @@ class AttemptNode(NamedTuple):
         last_failed = steps and steps[-1].status == "failure"
         return steps[-1].found if last_failed else None
 
+    @property
+    def is_imported(self) -> bool:
+        """Whether something that is shown of it was not done here, by its newest steps."""
+        newest = {(one.kind, one.workload, one.device): one.imported for one in self.events}
+        return any(newest.values()) if newest else self.attempt.imported
+
     def find_time_us(self, place: BenchPlace) -> float | None:
         """Return the newest valid time of a call; None without one, or where it is wrong now."""
         if self.failure is not None:

@@ -13,13 +13,14 @@ from kernelkb.decide.past_changes import TriedChange, find_similar_cases, reorde
 from kernelkb.errors import KbError, NextStep
 from kernelkb.model.answers.next_step import Step
 from kernelkb.model.answers.recommendation import KernelAnswer, SimilarCase
-from kernelkb.model.records.history import AttemptId
+from kernelkb.model.records.history import AttemptEvent, AttemptId
 from kernelkb.record.attempt_store import AttemptStore, open_attempts
 from kernelkb.record.attempt_tree import Stuck, find_stuck
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import MeasuredCaseRow
 
+_OWN = "of this project"
 MAX_SIMILAR = 3
 """Similar kernels in an answer."""
 _MAX_OUTCOMES = 100
@@ -101,8 +102,10 @@ def keep_first_fix(
 
 def _describe_help(cases: Sequence[SimilarCase]) -> dict[str, str]:
     return {
-        case["fix"]: f"helped {case['kernel']}, whose profile is like this one: "
-        f"{case['speedup']:.3g}x"
+        case[
+            "fix"
+        ]: f"helped {case['kernel']}{case['operation'].removeprefix(_OWN)}, whose profile "
+        f"is like this one: {case['speedup']:.3g}x"
         for case in cases
     }
 
@@ -126,7 +129,7 @@ def list_own_cases(store: AttemptStore, kernel: str) -> list[MeasuredCaseRow]:
                 "kernel": event.kernel,
                 "fix": outcome.fixes[0],
                 "bottleneck": outcome.advised.bottleneck,
-                "operation": "of this project",
+                "operation": f"{_OWN}{_mark(event)}",
                 "device": event.device or "",
                 "speedup": outcome.measured,
                 "state": outcome.advised.state,
@@ -176,10 +179,16 @@ def list_tried_changes(
     events = store.list_events_of_kind(kernel, ["outcome"], _MAX_OUTCOMES)
     path = set(store.list_ancestors(state)) if state else set()
     return [
-        TriedChange(event.attempt, f"{event.at:%d %b}", event.outcome, event.attempt in path)
+        TriedChange(
+            event.attempt, f"{event.at:%d %b}{_mark(event)}", event.outcome, event.attempt in path
+        )
         for event in events
         if event.outcome is not None
     ]
+
+
+def _mark(event: AttemptEvent) -> str:
+    return ", imported" if event.imported else ""
 
 
 def _find_present(store: AttemptStore, project: Path, kernel: str) -> AttemptId | None:

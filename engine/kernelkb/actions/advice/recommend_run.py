@@ -121,7 +121,8 @@ def _select_known_metrics(
     subject = measurement.subject
     where = f"{subject.kernel} {subject.variant}, {subject.workload}, on {subject.device}"
     run = f"{measurement.kind} {measurement.id[:_ID_DIGITS]}"
-    notes = [f"metrics of {run}: {where}, {measurement.at:%Y-%m-%d %H:%M}"]
+    mark = ", imported" if measurement.imported else ""
+    notes = [f"metrics of {run}: {where}, {measurement.at:%Y-%m-%d %H:%M}{mark}"]
     metrics = {name: value for name, value in measurement.metrics.items() if name in known}
     if unknown := sorted(measurement.metrics.keys() - metrics.keys()):
         notes.append(f"left out, because the knowledge has no such metric: {', '.join(unknown)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,8 +10,15 @@ from pathlib import Path
 from kernelkb.actions.history.measured_subject import identify_checkout
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import BadValueError, DatabaseError, KbError, NextStep, UnknownNameError
-from kernelkb.loading.kernels import load_kernel, select_variant
+from kernelkb.loading.kernels import (
+    find_kernel_folder,
+    load_kernel,
+    load_kernel_without_files,
+    select_variant,
+)
+from kernelkb.measure.build.folders import iter_included, parse_include_folders
 from kernelkb.measure.machine.environment import TargetChoice
+from kernelkb.model.kernels.languages import COMPILED_SUFFIXES, HEADER_SUFFIXES
 from kernelkb.model.records.history import Attempt, AttemptEvent, AttemptId
 from kernelkb.record.attempt_store import (
     AttemptStore,
@@ -148,7 +156,8 @@ def restore_attempt(word: str | None = None, kernel: str | None = None) -> Resto
 
     Raises:
         UnknownNameError: No such attempt, or its files were not kept here.
-        BadValueError: Neither is given, or a file cannot be written or kept.
+        BadValueError: Neither is given, a file is not one that the variant is made of, or it
+            cannot be written or kept.
         DatabaseError: The database fails; no file was changed.
 
     Returns:
@@ -161,6 +170,7 @@ def restore_attempt(word: str | None = None, kernel: str | None = None) -> Resto
         chosen = store.find(find_best_attempt(store, kernel or "") if word is None else word)
     with open_attempts(project) as store:
         contents = {name: store.read_file(key) for name, key in chosen.files.items()}
+        _refuse_foreign_files(project, chosen, contents)
         paths = {name: _resolve(project, name) for name in contents}
         present = {name: read_bytes(path) for name, path in paths.items() if path.is_file()}
         kept = _keep(store, project, chosen, present)
@@ -173,6 +183,62 @@ def restore_attempt(word: str | None = None, kernel: str | None = None) -> Resto
     flags = _find_flags(project, chosen)
     differ = flags is not None and flags != chosen.flags
     return RestoredAttempt(chosen, kept, written, differ, unrecorded)
+
+
+def _refuse_foreign_files(project: Path, chosen: Attempt, contents: dict[str, bytes]) -> None:
+    """Refuse an attempt with a file that its variant is not made of; an import may name any.
+
+    Those are the sources that kernel.yaml names, and what they include. Of an imported attempt,
+    included files are new, or of the variant as it is; another one's variant may be renamed.
+
+    Raises:
+        BadValueError: There is such a file; nothing was written.
+        UnknownNameError: kernel.yaml names no such variant.
+        KnowledgeError: kernel.yaml is invalid.
+    """
+    root = project.resolve()
+    folder = find_kernel_folder(chosen.kernel, project).resolve()
+    kernel = load_kernel_without_files(folder)
+    variants = [one for one in kernel.variants if one.target == chosen.target]
+    if chosen.imported or any(one.id == chosen.variant for one in variants):
+        variants = [select_variant(kernel, chosen.target, chosen.variant)]
+    own = {(folder / name).resolve() for one in variants for name in (one.source, *one.also)}
+    folders = [part for one in variants for part in parse_include_folders(one.flags, folder)]
+    known = _list_sources(root, folders, own, {})
+    fixed = {(folder / name).resolve() for name in kernel.reference.files}
+    made_of = _list_sources(root, folders, own, contents)
+    for name in contents:
+        path = root / name
+        is_free = not chosen.imported or path in known or not path.exists()
+        if path in own or (path in made_of - fixed and is_free and _is_code(path)):
+            continue
+        raise BadValueError(
+            f"{name} is no source of {chosen.variant} in the kernel.yaml of {kernel.id}, nor "
+            f"included by one; nothing was written"
+        )
+
+
+def _list_sources(
+    root: Path, folders: Sequence[Path], own: set[Path], contents: dict[str, bytes]
+) -> set[Path]:
+    """Return sources and what they include, with some contents instead of those on the disk."""
+    given = {root / name: content for name, content in contents.items()}
+    found: set[Path] = set()
+    pending = list(own)
+    while pending:
+        path = pending.pop()
+        if path in found or not (path in given or path.is_file()):
+            continue
+        found.add(path)
+        text = (given[path] if path in given else read_bytes(path)).decode(errors="replace")
+        for paths in iter_included(path, text, folders):
+            present = (one.resolve() for one in paths)
+            pending += [one for one in present if one in given or one.is_file()][:1]
+    return found
+
+
+def _is_code(path: Path) -> bool:
+    return path.suffix in (*COMPILED_SUFFIXES, *HEADER_SUFFIXES)
 
 
 def _resolve(project: Path, name: str) -> Path:

@@ -56,7 +56,7 @@ def find_known_bench(bench_target: BenchTarget, built: Build, workload: str) -> 
 
     None where there is none, or where something that it depends on changed since: the machine, the
     driver, the compiler, torch, the judge, the workload, kernel.yaml or the reference; or where it
-    decided nothing, was disturbed, or is older than a week.
+    decided nothing, was disturbed, was imported, or is older than a week.
     """
     if built.attempt is None:
         return None
@@ -110,6 +110,7 @@ def _iter_known(
         for event in reversed(attempts.list_events(ids)):
             if (
                 event.kind != "bench"
+                or event.imported
                 or event.measurement is None
                 or not is_decided(event.verdict)
                 or (event.workload, event.device, event.task)
@@ -119,7 +120,9 @@ def _iter_known(
                 continue
             (measurement,) = store.get_many([event.measurement])
             same_source = event.attempt == built.attempt
-            if _is_same_subject(measurement, subject) and find_noise_reason(measurement) is None:
+            if measurement.imported or find_noise_reason(measurement) is not None:
+                continue
+            if _is_same_subject(measurement, subject):
                 yield _KnownBench(measurement, event, same_source)
 
 

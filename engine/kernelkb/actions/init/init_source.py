@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.errors import BadValueError
-from kernelkb.model.kernels.languages import COMPILED_SUFFIXES, LANGUAGES
+from kernelkb.model.kernels.languages import COMPILED_SUFFIXES, HEADER_SUFFIXES, LANGUAGES
 from kernelkb.safety.paths import project_root
 from kernelkb.scaffold.c.c_source import defines_any, summarize_c_source
 from kernelkb.scaffold.draft import Function, SourceSummary, to_field_name
 from kernelkb.scaffold.python_source import summarize_python
 
-_HEADER_SUFFIXES = (".h", ".hpp", ".cuh", ".inl", ".inc", ".hxx")
 _SOURCE_SUFFIXES = tuple({suffix for row in LANGUAGES.values() for suffix in row.suffixes})
 _SKIPPED_FOLDERS = (
     *(".git", ".venv", "venv", "node_modules", "build", "dist", ".kb", "__pycache__"),
@@ -157,7 +156,7 @@ def iter_sources(root: Path) -> Iterator[Path]:
 
 def list_headers(root: Path) -> list[Path]:
     """List the headers and sources below a folder that a source may include."""
-    suffixes = (*_HEADER_SUFFIXES, *COMPILED_SUFFIXES)
+    suffixes = (*HEADER_SUFFIXES, *COMPILED_SUFFIXES)
     return list(_iter_files(root, suffixes, _MAX_HEADERS))
 
 

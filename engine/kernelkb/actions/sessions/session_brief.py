@@ -25,7 +25,7 @@ from kernelkb.record.attempt_store import open_attempts
 from kernelkb.record.attempt_tree import AttemptNode, AttemptTree, describe_way_back, find_stuck
 from kernelkb.record.sessions import find_open_session, find_open_session_for
 from kernelkb.render.text.answers import describe_place
-from kernelkb.render.text.attempts import ID_DIGITS, describe_outcome
+from kernelkb.render.text.attempts import ID_DIGITS, describe_outcome, mark_imported
 from kernelkb.units import format_duration
 
 MAX_BYTES = 2000
@@ -198,7 +198,7 @@ def _describe_kernel(
     newest = max(tree.nodes.values(), key=_find_last_time)
     if newest.attempt.id != tree.best:
         what = describe_outcome(newest.outcome) if newest.outcome else "not timed"
-        yield f"now: {newest.attempt.id[:ID_DIGITS]} ({newest.attempt.variant}), {what}"
+        yield f"now: {_name(newest)}, {what}"
     tried = [one for one in tree.nodes.values() if _is_gainless(one)]
     if tried:
         yield "tried without gain, not to be repeated while the same cause is found:"
@@ -267,11 +267,16 @@ def _describe_best(
     shown = format_duration(time) if time else "?"
     since = f", the first {format_duration(first)}" if first and len(path) > 1 else ""
     where = f"{tree.place.workload}, {tree.place.device}"
-    yield f"{kernel}: best {best.attempt.id[:ID_DIGITS]} ({best.attempt.variant}) {shown}{since}"
+    yield f"{kernel}: best {_name(best)} {shown}{since}"
     yield f"on {where}; {format_step(describe_way_back(kernel))}"
-    gained = [one.outcome for one in path if one.outcome and one.outcome.result == "faster"]
-    for outcome in gained[-_MAX_PATH:]:
-        yield f"+ {describe_outcome(outcome)}"
+    gained = [one for one in path if one.outcome and one.outcome.result == "faster"]
+    for node in gained[-_MAX_PATH:]:
+        if node.outcome:
+            yield f"+ {describe_outcome(node.outcome)}{mark_imported(node)}"
+
+
+def _name(node: AttemptNode) -> str:
+    return f"{node.attempt.id[:ID_DIGITS]} ({node.attempt.variant}{mark_imported(node)})"
 
 
 def _find_last_time(node: AttemptNode) -> datetime:
@@ -284,7 +289,7 @@ def _is_gainless(node: AttemptNode) -> bool:
 
 def _describe_tried(node: AttemptNode) -> str:
     what = describe_outcome(node.outcome) if node.outcome else ""
-    return f"{node.attempt.id[:ID_DIGITS]} {what}"
+    return f"{node.attempt.id[:ID_DIGITS]} {what}{mark_imported(node)}"
 
 
 def _find_advice(node: AttemptNode) -> AttemptEvent | None:

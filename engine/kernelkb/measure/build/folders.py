@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,7 +28,7 @@ _STALE_S = 3600.0
 """Age of a folder that no running build can have: builds end after 5 minutes."""
 _UNFINISHED_PREFIX = ".building-"
 
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n\0]+)[">]', re.MULTILINE)
 
 _MAX_CUBINS = 4
 """Files that are read of a folder, the newest: disassembling each takes most of a second."""
@@ -132,11 +132,21 @@ def find_source_files(source: Path, folders: Sequence[Path] = ()) -> list[Path]:
         if file in files:
             continue
         files[file] = None
-        text = read_text(file, errors="replace")
-        for name in _INCLUDE.findall(text):
-            paths = [folder / name for folder in (file.parent, *folders)]
+        for paths in iter_included(file, read_text(file, errors="replace"), folders):
             pending += [path.resolve() for path in paths if path.is_file()][:1]
     return list(files)
+
+
+def iter_included(file: Path, text: str, folders: Sequence[Path] = ()) -> Iterator[list[Path]]:
+    """Yield, for each include of a source, where the file may be, in the compiler's order.
+
+    Args:
+        file: Of the source.
+        text: What the source says.
+        folders: As for ``find_source_files``.
+    """
+    for name in _INCLUDE.findall(text):
+        yield [folder / name for folder in (file.parent, *folders)]
 
 
 def compute_digest(files: Sequence[Path], command: Sequence[str]) -> str:

@@ -44,6 +44,7 @@ LANGUAGES: dict[LanguageName, Language] = {
 }
 
 
+HEADER_SUFFIXES = (".h", ".hpp", ".cuh", ".inl", ".inc", ".hxx")
 COMPILED_SUFFIXES = tuple(
     suffix for row in LANGUAGES.values() if row.is_compiled for suffix in row.suffixes
 )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import AwareDatetime, Field, StringConstraints
 
 from kernelkb.model.base import MeasurementId, Name, Record, SessionId, Slug, Target
 from kernelkb.model.records.measurement import Disturbance, ResourceUse, Verdict
@@ -31,6 +30,9 @@ whether it is. guess: it was not named, and sources and code look like it."""
 
 MeasurementKind = Literal["build", "check", "bench", "profile", "tune"]
 
+NOT_HASHED = ("id", "imported")
+"""Fields that say nothing of what a record holds."""
+
 
 class Attempt(Record):
     """One state of a variant. Equal states are one attempt, of any author."""
@@ -44,10 +46,12 @@ class Attempt(Record):
     flags: tuple[str, ...] = ()
     parent: AttemptId | None = None
     """The state before; None for the first."""
-    at: datetime
+    at: AwareDatetime
     said: str | None = None
     """What its author said that the change is."""
     session: SessionId | None = None
+    imported: bool = False
+    """Whether ``kb lab import`` added it."""
 
 
 class AdvisedChange(Record):
@@ -90,7 +94,7 @@ class AttemptEvent(Record):
     attempt: AttemptId
     kernel: Name
     kind: EventKind
-    at: datetime
+    at: AwareDatetime
     origin: str
     """The checkout: a hash of the machine's name and the project's folder."""
     status: Literal["ok", "warning", "failure"] = "ok"
@@ -113,6 +117,8 @@ class AttemptEvent(Record):
     """Digest of what judges: kernel.yaml and the reference."""
     advised: AdvisedChange | None = None
     outcome: ChangeOutcome | None = None
+    imported: bool = False
+    """Whether ``kb lab import`` added it: it was not done here."""
 
 
 class AttemptTransfer(Record):
@@ -153,7 +159,7 @@ class Measurement(Record):
     subject_id: MeasurementId
     """Hash of ``subject``."""
     kind: MeasurementKind
-    at: datetime
+    at: AwareDatetime
     subject: SubjectRecord
     session: SessionId | None = None
     verdict: Verdict | None = None
@@ -177,6 +183,8 @@ class Measurement(Record):
     samples: tuple[tuple[float, float], ...] = ()
     """Microseconds per call of candidate and baseline, one entry for each pair of batches."""
     seconds: float = 0.0
+    imported: bool = False
+    """Whether ``kb lab import`` added it: it was not measured here."""
 
 
 class PromotionScope(Record):
@@ -214,11 +222,11 @@ class Promotion(Record):
     """The measurement with which later ones of its scope are compared, from ``at`` on."""
 
     place: PromotionScope
-    number: int
+    number: int = Field(ge=1, lt=2**31)
     """Number of the promotion in its scope, from 1; the last one applies."""
     measurement: MeasurementId
     previous: MeasurementId | None = None
-    at: datetime
+    at: AwareDatetime
     because: str
     ratio: float | None = None
     """Speedup over the previous one; None for the first."""

@@ -30,10 +30,18 @@ def compute_comparison(a: Measurement, b: Measurement) -> PairwiseComparison:
     two paired speedups are divided, and the interval is a bootstrap over both sets of samples.
     Memory and energy of both stand beside it.
     """
-    return _compare_times(a, b).model_copy(update=_pair_resources(a, b))
+    found = _compare_times(a, b)
+    update = {"because": f"{found.because}{mark_imported(a, b)}", **_pair_resources(a, b)}
+    return found.model_copy(update=update)
 
 
-def _pair_resources(a: Measurement, b: Measurement) -> dict[str, tuple[float, float]]:
+def mark_imported(*each: Measurement | None) -> str:
+    """Return which measurements were not measured here, as the end of a reason; empty if all."""
+    names = [one.id[:8] for one in each if one is not None and one.imported]
+    return f"; imported: {', '.join(names)}" if names else ""
+
+
+def _pair_resources(a: Measurement, b: Measurement) -> dict[str, object]:
     """Return peak memory and energy of both, where they are of the same calls and known."""
     one, other = a.resource_use, b.resource_use
     names = ("kernel", "target", "workload", "inputs", "device")

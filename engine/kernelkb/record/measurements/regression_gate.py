@@ -27,7 +27,11 @@ from kernelkb.model.records.history import (
     RegressionResult,
 )
 from kernelkb.model.records.measurement import is_valid, is_wrong
-from kernelkb.record.measurements.compare import compute_comparison, no_timing_reason
+from kernelkb.record.measurements.compare import (
+    compute_comparison,
+    mark_imported,
+    no_timing_reason,
+)
 from kernelkb.record.measurements.store import Store
 
 FAIL_UNDER = 0.97
@@ -151,7 +155,7 @@ class _PlaceGate:
             because = f"its whole interval lies below {self._rules.fail_under:g}: {found.because}"
             return self._build_result("regressed", one, found, because)
         because = "no change is confirmed" if same else "it is not confirmed to be faster"
-        return self._build_result("steady", one, found, because)
+        return self._build_result("steady", one, found, f"{because}{mark_imported(best, one)}")
 
     def _promote(
         self, one: Measurement, because: str, found: PairwiseComparison | None
@@ -176,6 +180,7 @@ class _PlaceGate:
     def _build_result(
         self, verdict: str, one: Measurement, found: PairwiseComparison | None, because: str
     ) -> RegressionResult:
+        mark = mark_imported(self._best, one) if found is None else ""
         return RegressionResult.model_validate(
             {
                 "place": self._place,
@@ -184,7 +189,7 @@ class _PlaceGate:
                 "latest": one.id,
                 "promoted": self._best.id if self._best else None,
                 "comparison": found,
-                "because": because,
+                "because": f"{because}{mark}",
             }
         )
 

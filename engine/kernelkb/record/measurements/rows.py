@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from kernelkb.errors import BadValueError, DatabaseError
 from kernelkb.model.base import Record
 from kernelkb.model.records.history import (
+    NOT_HASHED,
     Measurement,
     MeasurementKind,
     Promotion,
@@ -82,8 +83,8 @@ def create_measurement(
 
 
 def compute_id(measurement: Measurement) -> str:
-    """Return the id of a measurement: the hash of all its fields but the two ids."""
-    return digest(canonical_json(measurement, "id", "subject_id"))
+    """Return the id of a measurement: the hash of what it says."""
+    return digest(canonical_json(measurement, "subject_id", *NOT_HASHED))
 
 
 def is_intact(measurement: Measurement) -> bool:

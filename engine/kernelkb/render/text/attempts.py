@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     )
 
 ID_DIGITS = 8
+IMPORTED = "imported"
+"""Marks what was not measured here."""
 _MAX_WHY = 90
 _MAX_DIFF = 200
 _SAID_HOW = {
@@ -57,10 +59,15 @@ def describe_attempt_log(log: AttemptLog) -> str:
         time = tree.nodes[tree.best].find_time_us(tree.place)
         shown = format_duration(time) if time else "?"
         words += f"; best {tree.best[:ID_DIGITS]}, {shown} ({tree.place.workload}, "
-        words += f"{tree.place.device})"
+        words += f"{tree.place.device}){mark_imported(tree.nodes[tree.best])}"
     elif tree.nodes:
         words += "; none with a valid time"
     return words
+
+
+def mark_imported(node: AttemptNode) -> str:
+    """Return the mark of an attempt that was imported, as the end of its name; empty for others."""
+    return f", {IMPORTED}" if node.is_imported else ""
 
 
 def _format_span(seconds: float) -> str:
@@ -100,7 +107,8 @@ def _describe_node(tree: AttemptTree, node: AttemptNode) -> str:
     time = node.find_time_us(tree.place) if tree.place else None
     shown = f"  {format_duration(time)}" if time else ""
     best = "  best" if node.attempt.id == tree.best else ""
-    return f"{node.attempt.variant} {node.attempt.at:%d %b %H:%M}  {what}{shown}{best}"
+    mark = mark_imported(node)
+    return f"{node.attempt.variant} {node.attempt.at:%d %b %H:%M}{mark}  {what}{shown}{best}"
 
 
 def describe_outcome(outcome: ChangeOutcome) -> str:
@@ -137,8 +145,11 @@ def describe_attempt_difference(found: AttemptDifference) -> str:
 
 
 def _describe_pair(found: AttemptDifference) -> str:
-    before, after = found.before.attempt, found.after.attempt
-    return f"{before.id[:ID_DIGITS]} {before.variant} -> {after.id[:ID_DIGITS]} {after.variant}"
+    names = (
+        f"{node.attempt.id[:ID_DIGITS]} {node.attempt.variant}{mark_imported(node)}"
+        for node in (found.before, found.after)
+    )
+    return " -> ".join(names)
 
 
 def _describe_time_change(found: AttemptDifference) -> str:
@@ -177,8 +188,9 @@ def format_restored(restored: RestoredAttempt) -> Iterator[str]:
     """Yield what was written, and where the state before is."""
     attempt = restored.attempt
     files = ", ".join(restored.written)
+    mark = f", {IMPORTED}" if attempt.imported else ""
     yield (
-        f"restored {attempt.id[:ID_DIGITS]}, {attempt.variant} of {attempt.kernel}: {files}"
+        f"restored {attempt.id[:ID_DIGITS]}, {attempt.variant} of {attempt.kernel}{mark}: {files}"
         if files
         else f"{attempt.id[:ID_DIGITS]} is there already"
     )
@@ -205,7 +217,7 @@ def build_log_object(log: AttemptLog) -> dict[str, Any]:
         "stuck": _build_stuck_object(log.stuck) if log.stuck else None,
         "attempts": [
             {
-                **node.attempt.model_dump(mode="json"),
+                **_build_node_object(node),
                 "said": node.said,
                 "candidate_us": node.find_time_us(tree.place) if tree.place else None,
                 "failure": node.failure,
@@ -214,6 +226,10 @@ def build_log_object(log: AttemptLog) -> dict[str, Any]:
             for node in tree.nodes.values()
         ],
     }
+
+
+def _build_node_object(node: AttemptNode) -> dict[str, Any]:
+    return {**node.attempt.model_dump(mode="json"), "imported": node.is_imported}
 
 
 def _build_stuck_object(stuck: Stuck) -> dict[str, Any]:
@@ -228,8 +244,8 @@ def _build_stuck_object(stuck: Stuck) -> dict[str, Any]:
 def build_difference_object(found: AttemptDifference) -> dict[str, Any]:
     """Return two attempts side by side as ``kb lab diff --json`` prints them."""
     return {
-        "before": found.before.attempt.model_dump(mode="json"),
-        "after": found.after.attempt.model_dump(mode="json"),
+        "before": _build_node_object(found.before),
+        "after": _build_node_object(found.after),
         "comparison": found.comparison.model_dump(mode="json") if found.comparison else None,
         "same_code": found.same_code,
         "counts": found.counts,

@@ -293,6 +293,11 @@ def _format_ratio(found: PairwiseComparison) -> str:
 
 
 def _describe_result(one: Measurement) -> str:
+    text = _describe_own_result(one)
+    return f"{text}, imported" if one.imported else text
+
+
+def _describe_own_result(one: Measurement) -> str:
     if one.candidate_us is None:
         word = one.verdict or one.status or "nothing"
         return f"{word}: {one.detail}" if one.detail else word
