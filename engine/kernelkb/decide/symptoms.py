@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ _MAX_LINE_LENGTH = 300
 """Maximum number of characters of a log line in an answer."""
 _LEAD = 80
 """Characters shown before a match that lies far inside a longer line."""
+_MAX_MATCHED_LENGTH = 2000
+"""Longer lines are cut before a pattern sees them: many patterns are quadratic in a line."""
 
 _ERROR = re.compile(
     r"^(?!.*\berrors?: 0\b)(?:"
@@ -262,7 +265,7 @@ def _build_patterns(known: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
     numbers = _join(key for key in keys if key.isdigit())
     names = _join(key for key in keys if key.startswith("cuda") and " " not in key)
     texts = [key for key in keys if " " in key]
-    long = _join(key for key in texts if len(key.split()) >= _DISTINCT_WORDS)
+    long = _join_by_letter(key for key in texts if len(key.split()) >= _DISTINCT_WORDS)
     short = _join(key for key in texts if len(key.split()) < _DISTINCT_WORDS)
     end = r"(?=\s*(?:[-:;,.!)\]'\"(]|$|at\b|in\b))"
     return tuple(
@@ -270,7 +273,7 @@ def _build_patterns(known: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
         for pattern in (
             # A name in source code that a compiler prints is no error of a run.
             rf"(?<![\w\"])(?<!== )(?<!!= )(?<!case )(?<!return )(?i:(?P<error>{names}))\b(?!\")",
-            rf"(?<!\w)(?i:(?P<error>{long}))(?!\w)",
+            rf"(?<!\w)(?P<error>{long})(?!\w)",
             # A path such as /usr/local/cuda or cuda.h that another tool names is no call.
             r"(?:(?i:(?<!/)cuda|gpuassert)|\b(?!cu(?:BLAS|DNN|FFT|SPARSE|SOLVER|RAND|TENSOR))cu[A-Z]\w)"
             rf"[^\n]{{0,160}}?(?:(?<!\.h)[:(] ?|')(?i:(?P<error>{short}))(?!\w)"
@@ -291,6 +294,16 @@ def _join(keys: Iterable[str]) -> str:
     return "|".join(map(re.escape, keys)) or "(?!)"
 
 
+def _join_by_letter(keys: Iterable[str]) -> str:
+    """Return a pattern of texts in any case; ``re`` tries those that begin with its letter only."""
+    letters = groupby(sorted(keys, key=lambda key: key[0]), key=lambda key: key[0])
+    groups = (
+        f"[{re.escape(letter + letter.upper())}](?i:{_join(key[1:] for key in begun)})"
+        for letter, begun in letters
+    )
+    return "|".join(groups) or "(?!)"
+
+
 class LogText(NamedTuple):
     """A log in two forms of the same length and the same lines."""
 
@@ -299,7 +312,7 @@ class LogText(NamedTuple):
     matched: str
     """The same with ASCII quotation marks and spaces for the rank, for the regular expressions."""
     line_starts: list[int]
-    """Offset of each line."""
+    """Offset of each line of the log; a line that was cut has one."""
 
     def line_at(self, offset: int) -> int:
         """Return the number of the line that holds a character, from 1."""
@@ -307,7 +320,7 @@ class LogText(NamedTuple):
 
     def quote_line(self, line: int, offset: int = 0) -> str:
         """Return a line, at most 300 characters of it around ``offset``."""
-        start = self.line_starts[line - 1]
+        start = max(self.line_starts[line - 1], self.shown.rfind("\n", 0, offset) + 1)
         text = self.shown[start:].partition("\n")[0]
         begin = max(0, offset - start - _LEAD) if len(text) > _MAX_LINE_LENGTH else 0
         return text[begin : begin + _MAX_LINE_LENGTH].strip()
@@ -330,21 +343,39 @@ class LogExtent(TypedDict):
 
 
 def clean_log(log: str) -> LogText:
-    """Return a log without terminal codes and carriage returns."""
-    shown = _TERMINAL_CODE.sub("", log).replace("\r\n", "\n").replace("\r", " ")
-    starts = [0, *(match.end() for match in re.finditer("\n", shown))]
+    """Return a log without terminal codes and carriage returns; a long line is cut into several."""
+    lines = _TERMINAL_CODE.sub("", log).replace("\r\n", "\n").replace("\r", " ").split("\n")
+    cut = [_cut_line(line) for line in lines]
+    starts = [0, *accumulate(len(line) + 1 for line in cut[:-1])]
+    shown = "\n".join(cut)
     matched = _RANK.sub(lambda rank: " " * len(rank[0]), shown).translate(_QUOTES)
     return LogText(shown, matched, starts)
 
 
+def _cut_line(line: str) -> str:
+    """Return a line with a newline after each piece of 2,000 characters, or at a space before."""
+    pieces, start = [], 0
+    while len(line) - start > _MAX_MATCHED_LENGTH:
+        end = start + _MAX_MATCHED_LENGTH
+        space = line.rfind(" ", start + 1, end)
+        end = space if space > 0 else end
+        pieces.append(line[start:end])
+        start = end
+    return "\n".join([*pieces, line[start:]])
+
+
 def find_first_error(log: LogText) -> FirstError | None:
     """Return the first line that reports an error, or the first consequence of one, or None."""
-    consequence = None
-    for number, line in enumerate(log.shown.split("\n"), 1):
+    consequence, offset = None, 0
+    for line in log.shown.split("\n"):
         if _CONSEQUENCE.search(line):
-            consequence = consequence or number
+            consequence = offset if consequence is None else consequence
         elif _ERROR.match(line):
-            return {"line": number, "said": log.quote_line(number)}
-    if consequence is None:
-        return None
-    return {"line": consequence, "said": log.quote_line(consequence)}
+            return _quote_error(log, offset)
+        offset += len(line) + 1
+    return None if consequence is None else _quote_error(log, consequence)
+
+
+def _quote_error(log: LogText, offset: int) -> FirstError:
+    number = log.line_at(offset)
+    return {"line": number, "said": log.quote_line(number, offset)}

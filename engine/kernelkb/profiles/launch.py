@@ -13,7 +13,7 @@ _UNIT_SCALES = {  # factor to ns or bytes; without --print-units base, ncu print
 }  # fmt: skip
 
 
-_INSTANCE = re.compile(r"([\w.]+): *(\d[\d,]*(?:\.\d+)?)")
+_INSTANCE = re.compile(r"(?<![\w.])([\w.]+): *(\d[\d,]*(?:\.\d+)?)")
 
 
 class RawName(NamedTuple):

@@ -323,5 +323,5 @@ def _iter_failures(entry: SessionEntry) -> Iterator[tuple[str, str]]:
 def _normalize_message(text: str) -> str:
     """Return the first line without numbers and paths, so that equal failures count together."""
     first = text.splitlines()[0] if text else ""
-    placeless = re.sub(r"\S*/\S+", "…", first)
+    placeless = re.sub(r"(?<!\S)\S*/\S+", "…", first)
     return re.sub(r"\d+(\.\d+)?(e[-+]?\d+)?", "N", placeless)[:160]

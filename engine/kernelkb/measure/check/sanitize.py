@@ -22,7 +22,7 @@ from kernelkb.model.records.measurement import Build
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 TIMEOUT_S = 120.0
 _FINDING_LINE = re.compile(r"^=+ (?P<text>(?:Invalid|Error|Race|Warning|Uninitialized|Barrier).+)$")
-_SUMMARY_COUNT = re.compile(r"(?P<count>\d+) (?:error|hazard)s?\b")
+_SUMMARY_COUNT = re.compile(r"(?<!\d)(?P<count>\d+) (?:error|hazard)s?\b")
 _MAX_INPUT_ELEMENTS = 2**18
 """Of a workload that is small enough: a kernel runs some hundred times slower under a tool."""
 _CONTEXT_LINES = 3

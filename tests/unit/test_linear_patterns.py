@@ -1,0 +1,104 @@
+"""No pattern that sees text from outside takes more than linear time on one long word."""
+
+import re
+import signal
+from functools import partial
+
+import pytest
+from shipped_rules import program
+
+from kernelkb.decide.symptoms import clean_log, find_first_error, find_symptoms
+
+LENGTH = 20_000
+WORDS = ["x", "_", "0", "a.", "a-", "=", " ", "\n", "'", '"', "((", "[]", "a::", "/a", "aGVsbG8+/"]
+TEXTS = {word: (word * LENGTH)[:LENGTH] for word in WORDS}
+TEXTS["nested"] = "([{<" * (LENGTH // 8) + ">}])" * (LENGTH // 8)
+
+CPU_LIMIT_S = 0.5
+"""Of this process, not of the clock: linear patterns need 0.01, quadratic ones 2 to 17."""
+
+
+class TooSlowError(Exception):
+    """The processor worked longer than a linear pattern can need."""
+
+
+def stop(*_):
+    raise TooSlowError
+
+
+@pytest.fixture
+def limit():
+    """Call a function; return whether it ended within some seconds of CPU time."""
+    before = signal.signal(signal.SIGVTALRM, stop)
+
+    def ends(seconds, work):
+        try:
+            signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+            work()
+        except TooSlowError:
+            return False
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        return True
+
+    yield ends
+    signal.signal(signal.SIGVTALRM, before)
+
+
+def iter_slow(patterns, limit):
+    """Yield the patterns that do not end in time, each with the text."""
+    for pattern in patterns:
+        for word, text in TEXTS.items():
+            if not limit(CPU_LIMIT_S, partial(all, pattern.finditer(text))):
+                yield pattern.pattern, word
+
+
+def list_patterns():
+    for row in program()["symptoms"]:
+        for pattern in row["log_patterns"]:
+            yield re.compile(pattern, re.MULTILINE)
+    for row in program()["libraries"]:
+        yield re.compile(row["name_pattern"])
+
+
+def test_every_pattern_of_the_knowledge_is_linear(limit):
+    assert list(iter_slow(list_patterns(), limit)) == []
+
+
+@pytest.mark.parametrize("pattern", [r"[\w.]*cuda[\w.]*\.whl is", r"=+ *lost"])
+def test_a_quadratic_pattern_is_found(pattern, limit):
+    found, _ = next(iter_slow([re.compile(pattern)], limit))
+
+    assert found == pattern
+
+
+@pytest.mark.parametrize("word", ["x", "(", "0", "="])
+def test_a_log_of_one_long_word_is_diagnosed(word, limit):
+    def diagnose():
+        log = clean_log(f"error: {word * 5 * LENGTH}")
+        find_symptoms(program(), log)
+        errors.append(find_first_error(log))
+
+    errors = []
+    assert limit(20, diagnose)  # half a second; over 100 where a pattern is quadratic
+    assert errors[0]["line"] == 1
+
+
+def test_every_part_of_a_long_line_is_read():
+    text = clean_log(f"first\n{'x' * 5000} y\nnvcc: not found {'z ' * 3000}nvcc: not found\nlast")
+
+    (row,) = find_symptoms(program(), f"1\n2\n{'word ' * 1000}nvcc: not found\n4")
+    assert (row["symptom"], row["line"]) == ("nvcc-missing", 3)
+    assert "nvcc: not found" in row["said"]
+    assert max(map(len, text.shown.split("\n"))) == 2000
+    assert text.line_at(text.shown.index("last")) == 4
+    assert text.quote_line(4) == "last"
+
+
+def test_an_error_far_inside_a_long_line_is_quoted_with_the_number_of_its_line():
+    log = clean_log(f"ok\n{'word ' * 1000}error: no such thing\nend")
+
+    error = find_first_error(log)
+
+    assert error["line"] == 2
+    assert len(error["said"]) <= 300
