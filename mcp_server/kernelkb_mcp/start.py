@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
+
+from kernelkb.safety.untrusted_text import clean_stream
 
 
 def main() -> None:
@@ -12,6 +15,8 @@ def main() -> None:
     third of the time to the first answer.
     """
     gc.disable()
+    if sys.stderr is not None:  # closed by the caller
+        clean_stream("stderr")
     from kernelkb_mcp.server import main as serve
 
     serve()

@@ -11,6 +11,7 @@ from importlib import import_module
 
 from kernelkb.commands import COMMANDS, is_lab_command, spell_command
 from kernelkb.errors import BadValueError, KbError, did_you_mean
+from kernelkb.safety.untrusted_text import clean_stream
 
 EXIT_STATUS = "exit status: 0 done, 1 problems found or a gate says stop, 2 could not run"
 
@@ -42,13 +43,13 @@ def start() -> int:
 
 
 def _prepare_streams() -> None:
-    """Let every text be printed: to a closed stream, and in a locale that lacks its letters."""
+    """Let every text be printed in any locale, and a terminal obey none of it."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # closed by the caller, as by ``>&-``
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
         else:
-            stream.reconfigure(errors="backslashreplace")
+            clean_stream(name)
 
 
 class CommandParser(argparse.ArgumentParser):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.text import Text
 
 from kernelkb.actions.history.record_result import StepListener
 from kernelkb.cli.output import PARTLY_RECORDED, interruptible_measurement, print_lines
-from kernelkb.cli.terminal import Activity
+from kernelkb.cli.terminal import Activity, make_console, make_text
 from kernelkb.model.answers.triage import FixOutcome, Triage
 from kernelkb.model.records.measurement import Environment
 from kernelkb.model.records.session import Step
@@ -25,17 +24,17 @@ _NAME_WIDTH = 22
 
 def print_environment(found: Environment) -> None:
     """Print a line for each thing that was looked at."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = make_console(soft_wrap=True)
     for line in found.lines:
         console.print(_format_row(line.status, line.name, line.found))
         if line.cure:
-            console.print(Text(f"     cure: {line.cure}"))
+            console.print(make_text(f"     cure: {line.cure}"))
 
 
 @contextmanager
 def watch_steps(*, quiet: bool) -> Iterator[StepListener]:
     """Yield a reporter: live on a terminal, a plain line for each finished step in a pipe."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = make_console(soft_wrap=True)
     activity = Activity("starting")
     live = console.status(activity) if console.is_terminal and not quiet else None
 
@@ -46,7 +45,7 @@ def watch_steps(*, quiet: bool) -> Iterator[StepListener]:
             return
         console.print(_format_row(step.status, what, f"{step.found} ({step.seconds:.1f} s)"))
         if step.cure:
-            console.print(Text(f"     cure: {step.cure}"))
+            console.print(make_text(f"     cure: {step.cure}"))
 
     def show_progress(event: ProgressEvent) -> None:
         activity.text = event.text
@@ -111,4 +110,6 @@ def _format_measured_gain(done: FixOutcome) -> str:
 
 def _format_row(status: str, what: str, found: str) -> Text:
     mark, style = _STATUS_MARKS[status]
-    return Text.assemble((f"{mark:3}", style), (f" {what:{_NAME_WIDTH}} ", "bold"), found)
+    name = make_text(f" {what:{_NAME_WIDTH}} ")
+    name.stylize("bold")
+    return Text.assemble((f"{mark:3}", style), name, make_text(found))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TextIO, cast
 
 from rich.console import Console
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
+
+from kernelkb.safety.untrusted_text import StyledStream, remove_hidden
 
 _STYLES = (
     (re.compile(r"^(?:.*: )?(STOP)(?= \()"), "bold red"),
@@ -29,14 +33,25 @@ _MAX_INDENT = 24
 
 def print_styled_lines(lines: Iterable[str]) -> None:
     """Print lines, wrapped at the terminal's width and indented where they go on."""
-    console = Console(highlight=False)
+    console = make_console()
     for line in lines:
         for part in _wrap_line(console, _style_line(line)):
             console.print(part, soft_wrap=True)
 
 
+def make_console(*, stderr: bool = False, soft_wrap: bool = False) -> Console:
+    """Return a console; what is printed to it is clean text."""
+    stream = cast("TextIO", StyledStream(sys.stderr if stderr else sys.stdout))
+    return Console(file=stream, highlight=False, soft_wrap=soft_wrap)
+
+
+def make_text(text: str) -> Text:
+    """Return text without what a terminal would obey."""
+    return Text(remove_hidden(text))
+
+
 def _style_line(line: str) -> Text:
-    text = Text(line)
+    text = make_text(line)
     for pattern, style in _STYLES:
         if found := pattern.match(line):
             text.stylize(style, found.start(1), found.end(1))
@@ -79,7 +94,7 @@ def show_live(call: str) -> Iterator[Callable[[str], None]]:
     def set_text(text: str) -> None:
         activity.text = text
 
-    console = Console(stderr=True, highlight=False)
+    console = make_console(stderr=True)
     live = Live(
         Spinner("dots", text=activity),
         console=console,
@@ -102,4 +117,5 @@ class Activity:
         elapsed = time.monotonic() - self._started
         forecast = self._expected_s or 0
         about = f" of about {forecast:.0f} s" if forecast > elapsed else ""
-        return Text(f"{self.text}, {elapsed:.0f} s{about}", overflow="ellipsis", no_wrap=True)
+        text = f"{remove_hidden(self.text)}, {elapsed:.0f} s{about}"
+        return Text(text, overflow="ellipsis", no_wrap=True)

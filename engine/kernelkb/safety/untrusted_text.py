@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import re
+import sys
+from typing import Any
 
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?"
@@ -20,6 +23,54 @@ MAX_TEXT_LENGTH = 4000
 """Characters, so that one log fits into a tool's answer of 8 kB."""
 
 
+def remove_hidden(text: str) -> str:
+    """Return text without escape sequences and hidden characters."""
+    return text if text.isprintable() else _HIDDEN_CHARACTERS.sub("", _ESCAPES.sub("", text))
+
+
+class CleanStream(io.TextIOWrapper):
+    """A stream for text that removes what a terminal would obey, whatever is written to it."""
+
+    def write(self, text: str) -> int:
+        """Write text without escape sequences and hidden characters."""
+        return super().write(remove_hidden(text))
+
+
+class StyledStream:
+    """A stream that passes the escape sequences of whoever styles text that is clean already."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write text as it is."""
+        if isinstance(self._stream, CleanStream):
+            return io.TextIOWrapper.write(self._stream, text)
+        return int(self._stream.write(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def clean_stream(name: str) -> None:
+    """Let everything that is written to ``sys.stdout`` or ``sys.stderr`` pass a ``CleanStream``.
+
+    Letters that the locale lacks are written as escapes of Python.
+
+    Args:
+        name: Of the stream.
+    """
+    stream = getattr(sys, name)
+    clean = CleanStream(
+        stream.buffer,
+        stream.encoding,
+        "backslashreplace",
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
+    setattr(sys, name, clean)
+
+
 def sanitize_text(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
     """Return text without escape sequences and hidden characters; a long one loses its middle.
 
@@ -29,7 +80,7 @@ def sanitize_text(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
     """
     if len(text) <= max_length and text.isprintable():
         return text
-    bare = _SURROGATES.sub("\ufffd", _HIDDEN_CHARACTERS.sub("", _ESCAPES.sub("", text)))
+    bare = _SURROGATES.sub("\ufffd", remove_hidden(text))
     if len(bare) <= max_length:
         return bare
     head = (max_length - 5) * 2 // 3

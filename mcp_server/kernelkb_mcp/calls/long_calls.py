@@ -12,6 +12,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 
 from kernelkb.measure.machine.cached_facts import expected_seconds, record_duration
+from kernelkb.safety.untrusted_text import remove_hidden
 from kernelkb_mcp.calls.jobs import Job, JobRegistry, ToolCall, current_job
 from kernelkb_mcp.calls.tool_adapter import KernelServer, result_from_record, run_in_thread
 from kernelkb_mcp.views.results import LongResult
@@ -148,7 +149,7 @@ async def wait_with_progress(ctx: Context, job: Job, seconds: float) -> None:
 def describe_progress(job: Job) -> str:
     """Describe a job's activity and time: ``bench naive, 12 s of about 30 s``."""
     forecast = "" if job.expected_s is None else f" of about {math.ceil(job.expected_s)} s"
-    return f"{job.activity}, {job.elapsed_s:.0f} s{forecast}"
+    return f"{remove_hidden(job.activity)}, {job.elapsed_s:.0f} s{forecast}"
 
 
 async def _send_progress(ctx: Context, job: Job) -> None:

@@ -9,6 +9,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.prompts import Prompt
 from pydantic import Field
 
+from kernelkb.safety.untrusted_text import remove_hidden
 from kernelkb_mcp.views.next_call import format_next_call
 
 Kernel = Annotated[
@@ -33,7 +34,7 @@ async def session_start(kernel: Kernel = None) -> str:
     """The loop, its phases with budgets and gates, when to stop, and where the kernel stands."""
     page = await _render_page("session-start", kernel or None)
     brief = await anyio.to_thread.run_sync(lambda: _find_brief(kernel or None))
-    return f"{page}\n## Where it stands\n\n{brief}\n" if brief else page
+    return f"{page}\n## Where it stands\n\n{remove_hidden(brief)}\n" if brief else page
 
 
 def _find_brief(kernel: str | None) -> str:

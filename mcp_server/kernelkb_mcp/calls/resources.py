@@ -27,6 +27,7 @@ from mcp.types import (
 )
 
 from kernelkb.errors import KbError, UnknownNameError
+from kernelkb.safety.untrusted_text import remove_hidden
 
 T = TypeVar("T")
 
@@ -84,7 +85,7 @@ class ResourceServer(MCPServer):
             ResourceError: The project's own knowledge has errors.
         """
         text = await _run_beside_loop(lambda: _read_page(str(uri)))
-        return [ReadResourceContents(content=text, mime_type=MARKDOWN)]
+        return [ReadResourceContents(content=remove_hidden(text), mime_type=MARKDOWN)]
 
     async def _handle_list_resources(
         self,
