@@ -221,6 +221,8 @@ def test_an_unsuitable_solution_is_refused_in_one_line(tmp_path, name, content, 
     ("content", "complaint"),
     [
         ("{", "no JSON object"),
+        ("[" * 100_000, "no JSON object: it is nested too deeply"),
+        (r'{"task_id": "\ud800"}', "no JSON object: half a surrogate pair"),
         (json.dumps({"task_id": "CUDA/0"}), "is no problem: test_command"),
         (
             json.dumps({**PROBLEM, "test_files": [{"path": "/etc/x", "content": ""}]}),
@@ -233,6 +235,14 @@ def test_a_damaged_problem_is_refused_in_one_line(tmp_path, content, complaint):
 
     with pytest.raises(BadValueError, match=complaint):
         read_problem(str(tmp_path / "p.jsonl"))
+
+
+@pytest.mark.parametrize("content", ["[" * 5000, "date: 2026-13-45", "- " * 5000])
+def test_a_damaged_folder_is_refused_in_one_line(tmp_path, content):
+    (tmp_path / "problem-spec.yaml").write_text(content)
+
+    with pytest.raises(BadValueError, match=r"nested too deeply|no YAML: month must be"):
+        read_problem(str(tmp_path))
 
 
 def test_a_damaged_archive_is_refused_in_one_line(tmp_path):

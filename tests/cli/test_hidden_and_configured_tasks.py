@@ -217,6 +217,7 @@ def test_an_unsuitable_candidate_of_robust_kbench_is_refused_in_one_line(
     ("file", "text", "complaint"),
     [
         ("config_forward.json", "{", "has no configurations of robust-kbench"),
+        ("config_forward.json", "[" * 9999, "robust-kbench: it is nested too deeply"),
         ("config_forward.json", "{}", "has no 'single_init_configs'"),
         ("func_forward.py", FUNCTION.replace("self.eps)", "None)"), "an input is a NoneType"),
     ],

@@ -242,3 +242,11 @@ def test_of_very_many_mistakes_the_first_hundred_are_worded(tmp_path):
     assert len(complaints) == 101
     assert "19900 more problems, not listed" in complaints[0]
     assert all("unknown key" in line for line in complaints[1:])
+
+
+@pytest.mark.parametrize("marks", ["- ", "? ", "? - ", "-   "])
+def test_lists_that_nest_in_one_line_are_refused(tmp_path, marks):
+    """Composing them would end the process, too."""
+    (found,) = list_complaints(tmp_path, "a:\n  " + marks * 200_000)
+
+    assert "nested deeper than 100 levels" in found

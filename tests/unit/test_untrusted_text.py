@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelkb.safety.untrusted_text import quote_excerpt, sanitize_text, to_one_line
+from kernelkb.safety.untrusted_text import (
+    parse_json,
+    quote_excerpt,
+    sanitize_text,
+    to_one_line,
+)
 
 
 @pytest.mark.parametrize(
@@ -45,3 +50,23 @@ def test_a_quotation_cannot_be_closed_from_inside(text):
 def test_long_text_keeps_its_beginning_and_its_end():
     assert to_one_line("begin " + "x" * 9000 + " end", 60).startswith("begin x")
     assert to_one_line("begin " + "x" * 9000 + " end", 60).endswith("x end")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ('{"a":' * 100_000, "nested too deeply"),
+        (r'{"a": ["\ud83d"]}', "half a surrogate pair"),
+        (r'{"\uDE00": 1}', "half a surrogate pair"),
+        ("9" * 5000, "digits"),
+        ("{", "Expecting"),
+    ],
+)
+def test_json_that_no_file_can_hold_is_refused(text, problem):
+    with pytest.raises(ValueError, match=problem):
+        parse_json(text)
+
+
+def test_json_with_whole_pairs_is_read():
+    assert parse_json(r'{"a": "\ud83d\ude00 \\ud800"}') == {"a": "\U0001f600 \\ud800"}

@@ -30,6 +30,7 @@ from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.measure.process.compiler_sandbox import sandbox_command
 from kernelkb.measure.process.subprocesses import ProcessResult, remove_afterwards, run_supervised
 from kernelkb.model.kernels.foreign import ComputeEvalProblem, FileSolution, SourceFile
+from kernelkb.safety.untrusted_text import parse_json
 
 SPEC_FILE = "problem-spec.yaml"
 _PROBLEMS_FILE = "problems.jsonl"
@@ -48,7 +49,7 @@ def is_compute_eval(task: str) -> bool:
     try:
         with path.open(encoding="utf-8") as lines:
             head = lines.readline() if path.suffix == ".jsonl" else lines.read()
-        row = json.loads(head)
+        row = parse_json(head)
     except (OSError, ValueError):
         return False
     return isinstance(row, dict) and {"task_id", "test_command"} <= row.keys()
@@ -92,7 +93,7 @@ def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
     rows = [text] if path.suffix == ".json" else [line for line in text.split("\n") if line.strip()]
     for number, row in enumerate(rows, 1):
         try:
-            yield json.loads(row, strict=False)
+            yield parse_json(row, strict=False)
         except ValueError as error:
             raise BadValueError(f"{path}:{number}: no JSON object: {error}") from error
 
@@ -113,7 +114,9 @@ def _read_folder(folder: Path) -> ComputeEvalProblem:
     path = folder / SPEC_FILE
     try:
         fields = yaml.safe_load(read_task_text(path))
-    except yaml.YAMLError as error:
+    except RecursionError as error:
+        raise BadValueError(f"{path} is nested too deeply") from error
+    except (yaml.YAMLError, ValueError) as error:  # such as a date that is none
         raise BadValueError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
     if not isinstance(fields, dict):
         raise BadValueError(f"{path} is no mapping, as descriptions of problems are")
@@ -248,7 +251,7 @@ class Workspace(NamedTuple):
         They are written before the candidate's code starts, to a file that it could change.
         """
         try:
-            rows = json.loads((self.folder / "layers.json").read_text(encoding="utf-8"))
+            rows = parse_json((self.folder / "layers.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return ()
         return tuple(str(row) for row in rows) if isinstance(rows, list) else ()

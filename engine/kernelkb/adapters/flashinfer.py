@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
@@ -31,6 +30,7 @@ from kernelkb.model.kernels.foreign import (
 )
 from kernelkb.model.kernels.kernel import DTYPE_BYTES
 from kernelkb.model.kernels.languages import LANGUAGES
+from kernelkb.safety.untrusted_text import parse_json
 
 F = TypeVar("F", bound=ForeignRecord)
 
@@ -140,12 +140,14 @@ def _read_workloads(path: Path, definition: Definition) -> list[Workload]:
     except OSError as error:
         cure = "name its workload file with --workloads FILE"
         raise BadValueError(f"cannot read {path}: {error.strerror}; {cure}") from error
+    except UnicodeDecodeError as error:
+        raise BadValueError(f"{path} is no text: {error}") from error
     rows: list[Workload] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            trace = Trace.model_validate(json.loads(line))
+            trace = Trace.model_validate(parse_json(line))
         except ValueError as error:
             raise BadValueError(f"{path}:{number}: not a workload: {error}") from error
         if trace.definition in (None, definition.name):

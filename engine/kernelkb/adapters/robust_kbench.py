@@ -7,7 +7,6 @@ A task is a folder: ``func_forward.py`` has ``forward_fn``, a ``Model`` that cal
 
 from __future__ import annotations
 
-import json
 import re
 from itertools import product
 from pathlib import Path
@@ -29,6 +28,7 @@ from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.worker.shared.messages.jobs import TaskDescription
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.languages import choose_compiled_language
+from kernelkb.safety.untrusted_text import parse_json
 
 CONFIGURATION_FILE = "config_forward.json"
 FUNCTION_FILE = "func_forward.py"
@@ -136,7 +136,7 @@ def _read_settings(path: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     As robust-kbench combines them: first the single configuration, then every product of several.
     """
     try:
-        groups = _SETTINGS.validate_python(json.loads(read_task_text(path)))
+        groups = _SETTINGS.validate_python(parse_json(read_task_text(path)))
         rows = [
             ({**init, **shared}, {**given, **shared})
             for kind in ("single", "multi")

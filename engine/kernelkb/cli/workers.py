@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
@@ -24,6 +23,7 @@ from kernelkb.cluster.choice import (
     require_packages,
 )
 from kernelkb.errors import BadValueError, KbError
+from kernelkb.safety.untrusted_text import parse_json
 
 if TYPE_CHECKING:
     from kernelkb.actions.sweep.sweep import SweepRun
@@ -305,7 +305,7 @@ def _parse_order(line: str) -> dict[str, Any]:
         BadValueError: It is none: the command was typed, or another program wrote.
     """
     try:
-        order = json.loads(line)
+        order = parse_json(line)
     except ValueError:
         order = None
     if not isinstance(order, dict) or not order.keys() >= _ORDER_FIELDS:

@@ -107,6 +107,8 @@ M = TypeVar("M", bound=BaseModel)
 _TEXT_NUMBER = re.compile(r"^([-+]?\d+)(\.\d*)?[eE]([-+]?)(\d+)$")
 _OTHER_BASE = re.compile(r"^(0\d+|[-+]?\d+(:[0-5]?\d)+(\.\d*)?)$")
 _MAX_DEPTH = 100
+_NESTED_MARKS = re.compile(rf"(?:[-?:][ \t]+){{{_MAX_DEPTH}}}")
+"""Lists in lists and keys that are mappings, in one line."""
 """Nesting levels; no record comes near, and deep nesting overflows the YAML parser's stack."""
 _MAX_DIGITS = 100
 """Digits of a whole number; Python refuses to read more than 4300."""
@@ -232,7 +234,8 @@ def _validate_text(
 
 def _is_too_deep(text: str) -> bool:
     """Whether the text nests so deep that composing it could overflow the parser's stack."""
-    if text.count("[") + text.count("{") < _MAX_DEPTH and " " * _MAX_DEPTH not in text:
+    has_depth = " " * _MAX_DEPTH in text or _NESTED_MARKS.search(text)
+    if text.count("[") + text.count("{") < _MAX_DEPTH and not has_depth:
         return False
     depth = 0
     try:

@@ -29,6 +29,7 @@ from kernelkb.record.claims import (
 )
 from kernelkb.record.measurements.rows import is_intact
 from kernelkb.record.measurements.store import Store
+from kernelkb.safety.untrusted_text import parse_json
 
 _CHUNK_SIZE = 1000
 _PROMOTION_KEY = "promotion"
@@ -120,8 +121,7 @@ def _read_lines(path: Path) -> Iterator[_Line]:
 
 def _parse_line(line: str, where: str) -> Measurement | Promotion | AttemptTransfer:
     try:
-        fields = json.loads(line)
-        json.dumps(fields, ensure_ascii=False).encode()
+        fields = parse_json(line)
         if _PROMOTION_KEY in fields:
             return Promotion.model_validate(fields[_PROMOTION_KEY])
         if ATTEMPT_KEY in fields:
@@ -130,10 +130,6 @@ def _parse_line(line: str, where: str) -> Measurement | Promotion | AttemptTrans
         intact = is_intact(measurement)
     except ValidationError as error:
         raise BadValueError(f"{where}: {_describe_first_error(error)}; {_CURE}") from error
-    except UnicodeEncodeError as error:
-        raise BadValueError(f"{where}: half a surrogate pair is no text; {_CURE}") from error
-    except RecursionError as error:
-        raise BadValueError(f"{where}: nested too deeply; {_CURE}") from error
     except (ValueError, TypeError) as error:
         raise BadValueError(f"{where}: {error}; {_CURE}") from error
     if not intact:

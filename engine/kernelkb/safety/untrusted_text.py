@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import sys
 from typing import Any
@@ -37,7 +38,7 @@ class CleanStream(io.TextIOWrapper):
 
 
 class StyledStream:
-    """A stream that passes the escape sequences of whoever styles text that is clean already."""
+    """A stream that passes escape sequences, for text that is clean and was styled."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -69,6 +70,28 @@ def clean_stream(name: str) -> None:
         write_through=stream.write_through,
     )
     setattr(sys, name, clean)
+
+
+def parse_json(text: str, *, strict: bool = True) -> Any:
+    """Return the value of JSON that others wrote.
+
+    Args:
+        text: The JSON.
+        strict: Whether texts in it hold no control characters.
+
+    Raises:
+        ValueError: It is no JSON, is nested too deeply, or holds half a surrogate pair, which no
+            file and no answer can.
+    """
+    try:
+        value = json.loads(text, strict=strict)
+        if "\\ud" in text.lower():
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    except UnicodeEncodeError as error:
+        raise ValueError("half a surrogate pair is no text") from error
+    return value
 
 
 def sanitize_text(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:

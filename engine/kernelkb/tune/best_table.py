@@ -46,6 +46,8 @@ def load_table(path: str | Path) -> list[BestEntry]:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return []
+    except RecursionError as error:
+        raise ValueError(f"{path} is nested too deeply for a table of kb tune") from error
     if not isinstance(content, dict) or not isinstance(content.get("entries"), list):
         raise ValueError(f"{path} is no table of kb tune")
     return list(content["entries"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +25,7 @@ from kernelkb.model.kernels.kernel import Kernel, Variant
 from kernelkb.model.kernels.tuning import TuningSpace
 from kernelkb.model.records.measurement import Machine
 from kernelkb.record.tuning_journal import TuningJournal, name_journal, read_journal
+from kernelkb.safety.untrusted_text import parse_json
 from kernelkb.tune.space import EnumeratedSpace, enumerate_space
 from kernelkb.tune.strategies.table import DEFAULT_STRATEGY, Search, find_strategy
 
@@ -338,7 +338,7 @@ def _read_identity(path: Path) -> Mapping[str, str]:
     """Return the first line of a journal; empty if it is damaged."""
     try:
         with path.open(encoding="utf-8") as file:
-            identity = json.loads(file.readline())["identity"]
+            identity = parse_json(file.readline())["identity"]
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     return identity if isinstance(identity, dict) else {}

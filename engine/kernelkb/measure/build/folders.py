@@ -18,6 +18,7 @@ from kernelkb.errors import EnvironmentGapError
 from kernelkb.measure.build.commands import LIBRARY_NAME, REPORT_NAME
 from kernelkb.model.records.measurement import Build
 from kernelkb.safety.storage import describe_write_cure
+from kernelkb.safety.untrusted_text import parse_json
 from kernelkb.safety.workspace import read_bytes, read_text, resolve_inside
 
 LOG_NAME = "build.log"
@@ -58,7 +59,7 @@ def is_whole(folder: Path) -> bool:
     A power cut or a full disk can leave it cut or empty, and the kernel would be blamed.
     """
     try:
-        sealed = json.loads((folder / SEAL_NAME).read_text(encoding="ascii"))
+        sealed = parse_json((folder / SEAL_NAME).read_text(encoding="ascii"))
         return LIBRARY_NAME in sealed and bool(sealed == _digest_files(folder))
     except (OSError, ValueError, TypeError):
         return False

@@ -9,6 +9,7 @@ from typing import Any
 
 from kernelkb.safety.files import keep_file
 from kernelkb.safety.paths import cache_folder
+from kernelkb.safety.untrusted_text import parse_json
 
 _PRACTICAL_CACHE = "practical-peaks-1"
 """The number counts incompatible changes of ``model.records.measurement.PracticalPeaks``."""
@@ -43,7 +44,7 @@ def _cache_path(name: str) -> Path:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return values if isinstance(values, dict) else {}

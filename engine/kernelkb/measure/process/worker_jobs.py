@@ -39,6 +39,7 @@ from kernelkb.measure.worker.shared.messages.jobs import (
 from kernelkb.progress import sleep_cancellable
 from kernelkb.safety.paths import cache_folder
 from kernelkb.safety.storage import require_space
+from kernelkb.safety.untrusted_text import parse_json
 
 _LOCK = threading.Lock()
 _job_count = 0
@@ -246,7 +247,7 @@ def threads_env(core_count: int) -> dict[str, str]:
 
 def _read_result(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
+
+from kernelkb.safety.untrusted_text import parse_json
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.MULTILINE)
 _KEPT_FLAG = re.compile(
@@ -162,10 +163,11 @@ def _read_compile_commands(source: Path, root: Path) -> tuple[list[Path], list[s
     """Return the folders and flags of a source's entry in compile_commands.json."""
     for path in (root / "compile_commands.json", root / "build" / "compile_commands.json"):
         try:
-            entries = json.loads(path.read_text(encoding="utf-8"))
+            entries = parse_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue
-        for entry in entries if isinstance(entries, list) else ():
+        rows = entries if isinstance(entries, list) else ()
+        for entry in (row for row in rows if isinstance(row, dict)):
             base = Path(entry.get("directory", "."))
             if (base / entry.get("file", "")).resolve() == source.resolve():
                 words = entry.get("arguments") or shlex.split(entry.get("command", ""))
