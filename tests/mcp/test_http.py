@@ -99,6 +99,24 @@ def test_only_authorised_requests_are_accepted(http_server, era, headers, status
     assert post_message(http_server, era, ready).status_code == status
 
 
+@pytest.mark.parametrize("era", ERA_HEADERS)
+@pytest.mark.parametrize("second", [TOKEN, "another"])
+def test_two_tokens_are_refused(http_server, era, second):
+    headers = {**BASE_HEADERS, **ERA_HEADERS[era], **BEARER}
+    twice = [*headers.items(), ("authorization", f"Bearer {second}")]
+    with httpx2.Client(timeout=120) as client:
+        answer = client.post(http_server.url, json=first_message(era), headers=twice)
+
+    assert answer.status_code == 400
+
+
+@pytest.mark.parametrize("era", ERA_HEADERS)
+def test_a_request_with_an_odd_id_is_refused_not_accepted_as_a_notification(http_server, era):
+    body = json.dumps({**first_message(era), "id": 1000.0})
+
+    assert post_message(http_server, era, BEARER, body).status_code == 400
+
+
 def test_a_refusal_says_how_to_come_in(http_server):
     refusal = post_message(http_server, MODERN, {})
 

@@ -165,6 +165,31 @@ BAD_LINES = {
     "bytes that are no text": (b"\xff\xfe{", -32700),
     "no message": ('{"jsonrpc":"2.0","id":{},"method":5}', -32600),
 }
+ODD_REQUESTS = {
+    "a list of params": ('{"jsonrpc":"2.0","id":"mine","method":"ping","params":[1]}', "mine"),
+    "params that are text": ('{"jsonrpc":"2.0","id":7,"method":"ping","params":"x"}', 7),
+    "an exponent": ('{"jsonrpc":"2.0","id":1e3,"method":"ping"}', 1000),
+    "a fraction": ('{"jsonrpc":"2.0","id":1.5,"method":"ping"}', 1.5),
+    "true": ('{"jsonrpc":"2.0","id":true,"method":"ping"}', None),
+    "a batch": ('[{"jsonrpc":"2.0","id":8,"method":"ping"}]', None),
+}
+
+
+def test_an_odd_request_is_refused_with_its_own_id(project):
+    lines = [FIRST_LINE.decode(), *(line for line, _ in ODD_REQUESTS.values()), ""]
+    done = subprocess.run(
+        [sys.executable, *SERVER_ARGS],
+        cwd=project,
+        input="\n".join(lines),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        preexec_fn=reset_signals,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    refused = [one["id"] for one in answers if one.get("error", {}).get("code") == -32600]
+
+    assert refused == [own for _, own in ODD_REQUESTS.values()]
 
 
 @pytest.mark.parametrize("how", mark_slow(BAD_LINES, BAD_LINES.keys() - {"no JSON"}))

@@ -21,9 +21,11 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.auth.provider import AccessToken
+from mcp.types import JSONRPCMessage, JSONRPCRequest, jsonrpc_message_adapter
 
 from kernelkb_mcp.calls.tool_adapter import KernelServer
 from kernelkb_mcp.serving.options import HttpConfig
@@ -71,8 +73,10 @@ def build_unauthenticated_app(
         http_config: Allowed hosts and origins.
         port: The bound port; part of the Host header that clients must send.
     """
+    from mcp.server import streamable_http as sdk
     from mcp.server.transport_security import TransportSecuritySettings
 
+    vars(sdk)["jsonrpc_message_adapter"] = SimpleNamespace(validate_python=parse_fields)
     return server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=_MAX_BODY_BYTES,
@@ -84,6 +88,17 @@ def build_unauthenticated_app(
             allowed_origins=list(http_config.allowed_origins),
         ),
     )
+
+
+def parse_fields(fields: Any, **options: Any) -> JSONRPCMessage:
+    """Return the message of a body; the SDK takes a request with a wrong id for a notification.
+
+    Raises:
+        ValidationError: It is none.
+    """
+    if isinstance(fields, dict) and "method" in fields and fields.get("id") is not None:
+        return JSONRPCRequest.model_validate(fields, **options)
+    return jsonrpc_message_adapter.validate_python(fields, **options)
 
 
 def require_token(inner: Starlette, token: str, origins: tuple[str, ...] = ()) -> ASGIApp:
@@ -120,11 +135,23 @@ def require_token(inner: Starlette, token: str, origins: tuple[str, ...] = ()) -
         layers.insert(0, cors)
     authorized = RequireAuthMiddleware(inner, required_scopes=[])
     protected = _end_late_bodies(_ignore_hang_ups(authorized))
-    return Starlette(
-        routes=[Mount("/", app=protected)],
-        middleware=layers,
-        lifespan=lifespan,
-    )
+    routes = [Mount("/", app=protected)]
+    return _refuse_two_tokens(Starlette(routes=routes, middleware=layers, lifespan=lifespan))
+
+
+def _refuse_two_tokens(inner: ASGIApp) -> ASGIApp:
+    """Return an application that answers 400 where it is not clear which token counts."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        names = [name for name, _ in scope.get("headers", ())]
+        if names.count(b"authorization") > 1:
+            headers = [(b"content-length", b"0")]
+            await send({"type": "http.response.start", "status": 400, "headers": headers})
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            await inner(scope, receive, send)
+
+    return answer
 
 
 def serve(server: KernelServer, http_config: HttpConfig, token: Token) -> None:

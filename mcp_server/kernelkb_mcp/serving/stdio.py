@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from contextvars import Context
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from types import SimpleNamespace, TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from mcp.shared.message import SessionMessage
-from mcp.types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
+from mcp.types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCRequest,
+    jsonrpc_message_adapter,
+)
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from kernelkb_mcp.serving.shutdown import exit_after, exit_now
 
@@ -35,10 +44,12 @@ def serve_stdio(server: KernelServer) -> None:
 
 
 async def _serve(server: KernelServer) -> None:
-    from mcp.server.stdio import stdio_server
+    from mcp.server import stdio as sdk
 
+    parser = SimpleNamespace(validate_json=parse_line)
+    vars(sdk)["types"] = SimpleNamespace(jsonrpc_message_adapter=parser)
     lowlevel = server._lowlevel_server
-    async with stdio_server() as (messages, answers):
+    async with sdk.stdio_server() as (messages, answers):
         await lowlevel.run(
             AnsweredMessages(messages, answers), answers, lowlevel.create_initialization_options()
         )
@@ -76,10 +87,8 @@ class AnsweredMessages:
                 raise
             if not isinstance(message, Exception):
                 return message
-            error = describe_bad_line(message)
-            if error is not None:
-                answer = JSONRPCError(jsonrpc="2.0", id=None, error=error)
-                await self._answers.send(SessionMessage(answer))
+            if isinstance(message, BadLineError):
+                await self._answers.send(SessionMessage(message.answer))
 
     async def aclose(self) -> None:
         """Close the stream."""
@@ -106,13 +115,53 @@ class AnsweredMessages:
         await self.aclose()
 
 
-def describe_bad_line(error: Exception) -> ErrorData | None:
-    """Return the error of JSON-RPC for a line that is no message; None for an empty line."""
-    if not isinstance(error, ValidationError):
-        return ErrorData(code=PARSE_ERROR, message="Parse error: not a line of UTF-8 JSON")
-    first = error.errors(include_url=False)[0]
-    if first["type"] != "json_invalid":
-        return ErrorData(code=INVALID_REQUEST, message="Invalid request: no JSON-RPC 2.0 message")
-    if isinstance(first["input"], str) and not first["input"].strip():
-        return None
-    return ErrorData(code=PARSE_ERROR, message=f"Parse error: {first['msg'].lower()[:200]}")
+class OddAnswer(JSONRPCError):
+    """An error whose id is what the client sent, also where that is no id."""
+
+    id: str | int | float | None  # type: ignore[assignment]
+
+
+class BadLineError(Exception):
+    """A line is no message of JSON-RPC."""
+
+    def __init__(self, sent: object, code: int, message: str) -> None:
+        super().__init__(message)
+        own = sent if isinstance(sent, str | int | float) and not isinstance(sent, bool) else None
+        error = ErrorData(code=code, message=message)
+        self.answer = OddAnswer(jsonrpc="2.0", id=own, error=error)
+
+
+class EmptyLineError(Exception):
+    """A line holds nothing; it is not answered."""
+
+
+def parse_line(line: str, **options: Any) -> JSONRPCMessage:
+    """Return the message of a line.
+
+    A request whose id is no id, such as ``1e3``, looks like a notification to the SDK, which would
+    never answer it.
+
+    Raises:
+        BadLineError: It is none.
+        EmptyLineError: There is nothing in it.
+    """
+    try:
+        message = jsonrpc_message_adapter.validate_json(line, **options)
+        if isinstance(message, JSONRPCRequest) or '"id"' not in line:
+            return message
+        fields = from_json(line)
+        if fields.get("id") is None or "method" not in fields:
+            return message
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        if not line.strip():
+            raise EmptyLineError from None
+        if first["type"] == "json_invalid":
+            said = f"Parse error: {first['msg'].lower()[:200]}"
+            raise BadLineError(None, PARSE_ERROR, said) from None
+        fields = from_json(line)
+    own = fields.get("id") if isinstance(fields, dict) else None
+    said = (
+        "Invalid request: no JSON-RPC 2.0 message, whose id is text or an integer, params an object"
+    )
+    raise BadLineError(own, INVALID_REQUEST, said)
