@@ -244,14 +244,12 @@ def _bench_texts(
     seconds: tuple[float, float | None],
 ) -> Bench:
     """Bench a task of KernelBench and its candidate by their texts; the limit, then the budget."""
-    import tempfile
-    from pathlib import Path
-
     from kernelkb.actions.kernels.foreign_tasks import bench_task
+    from kernelkb.measure.process.subprocesses import scratch_folder
     from kernelkb.measure.subject import BenchOptions
 
-    with tempfile.TemporaryDirectory(prefix="kb-bench-") as folder:
-        files = Path(folder, f"{name}.py"), Path(folder, "candidate.py")
+    with scratch_folder() as folder:
+        files = folder / f"{name}.py", folder / "candidate.py"
         for file, text in zip(files, (task, candidate), strict=True):
             file.write_text(text, "utf-8")
         options = BenchOptions(timeout_s=seconds[0], budget_s=seconds[1])

@@ -11,6 +11,7 @@ from typing import Any
 
 from kernelkb import __version__
 from kernelkb.errors import KbError
+from kernelkb.measure.process.subprocesses import remove_abandoned_folders
 from kernelkb.render.documents.guide import RULES, format_loop_lines
 from kernelkb_mcp.calls.jobs import JobRegistry
 from kernelkb_mcp.calls.prompts import add_prompts
@@ -96,6 +97,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         enter_workspace(config)
         server = build_server(config)
+        remove_abandoned_folders()
         gc.freeze()  # all objects made so far live until exit
         gc.enable()
         if http_config is None:

@@ -234,6 +234,8 @@ def _start_and_end(folder, work, how, holder):
             code = server.process.wait(END_TIMEOUT_S)
         kept = {holder, server.process.pid} if how == "cancel" else {holder}
         seconds, left = _wait_until_gone(folder, kept, started)
+        if how == "SIGKILL":  # nothing remains that could remove its files but the next server
+            StdioServer(folder, work.server_program).close()
         files = _list_leftovers(folder, holder)
         if how == "cancel":
             with suppress(TimeoutError):  # the server answers before it removes its last file

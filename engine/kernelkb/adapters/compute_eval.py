@@ -13,7 +13,6 @@ import shlex
 import shutil
 import sys
 import tarfile
-import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -28,7 +27,7 @@ from kernelkb.errors import BadValueError
 from kernelkb.measure.build.compiler_output import find_first_error
 from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.measure.process.compiler_sandbox import sandbox_command
-from kernelkb.measure.process.subprocesses import ProcessResult, remove_afterwards, run_supervised
+from kernelkb.measure.process.subprocesses import ProcessResult, run_supervised, scratch_folder
 from kernelkb.model.kernels.foreign import ComputeEvalProblem, FileSolution, SourceFile
 from kernelkb.safety.untrusted_text import parse_json
 
@@ -265,7 +264,7 @@ def open_workspace(
 
     A candidate's file replaces one of the context that has its path.
     """
-    with remove_afterwards(Path(tempfile.mkdtemp(prefix="kernelkb-"))) as parent:
+    with scratch_folder() as parent:
         folder = parent / "problem"
         folder.mkdir()
         for file in (*problem.context_files, *problem.test_files, *files):

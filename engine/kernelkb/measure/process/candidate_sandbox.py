@@ -201,11 +201,12 @@ def _apply_seccomp(policy: SandboxPolicy) -> list[str]:
 def detect_layers() -> tuple[list[str], list[str]]:
     """Run ``/bin/true`` in the sandbox; return the layers that were applied, and those absent."""
     import subprocess
-    import tempfile
 
-    with tempfile.TemporaryDirectory(prefix="kernelkb-") as folder:
+    from kernelkb.measure.process.subprocesses import scratch_folder
+
+    with scratch_folder() as folder:
         policy = SandboxPolicy(
-            folder=folder,
+            folder=str(folder),
             writable=[],
             fork=False,
             file_bytes=_DETECTION_FILE_BYTES,
@@ -216,7 +217,7 @@ def detect_layers() -> tuple[list[str], list[str]]:
         argv = [sys.executable, "-P", __file__, json.dumps(policy), "/bin/true"]
         try:
             subprocess.run(argv, capture_output=True, check=False, timeout=_DETECTION_TIMEOUT_S)
-            active = json.loads((Path(folder) / "layers.json").read_text(encoding="utf-8"))
+            active = json.loads((folder / "layers.json").read_text(encoding="utf-8"))
         except (OSError, ValueError, subprocess.TimeoutExpired):
             active = []
     return active, [layer for layer in LAYERS if layer not in active]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +29,9 @@ _SHUTDOWN_TIMEOUT_S = 5.0
 """For the supervisors; then their sessions are killed from here."""
 
 _SCRATCH_FOLDERS: set[str] = set()
+_SCRATCH_PREFIX = "kernelkb-job-"
+"""Earlier releases, which locked nothing, used another one: theirs may be in use."""
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _REMOVAL_TIMEOUT_S = 2.0
 
 
@@ -210,9 +215,55 @@ def _stop_supervisor(child: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Yield a new folder for one job's files; it is removed afterwards in any case."""
-    with remove_afterwards(Path(tempfile.mkdtemp(prefix="kernelkb-"))) as folder:
-        yield folder
+    """Yield a new folder for one job's files; it is removed afterwards in any case.
+
+    This process holds a lock (flock) on it. Killed, it holds none, and the next one removes it.
+    """
+    remove_abandoned_folders()
+    folder, descriptor = _make_locked_folder()
+    try:
+        with remove_afterwards(folder):
+            yield folder
+    finally:
+        os.close(descriptor)
+
+
+def _make_locked_folder() -> tuple[Path, int]:
+    """Return a new folder and the descriptor that holds its lock."""
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX))
+        with suppress(FileNotFoundError):
+            descriptor = os.open(folder, _FOLDER_FLAGS)
+            with suppress(OSError):  # some network drives have no locks, and nothing is removed
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if folder.exists():
+                return folder, descriptor
+            os.close(descriptor)  # another process took it for an abandoned one, just before
+
+
+@cache
+def remove_abandoned_folders() -> None:
+    """Remove the scratch folders of killed processes of this user, once in this process."""
+    with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            if entry.name.startswith(_SCRATCH_PREFIX):
+                with suppress(OSError):
+                    _remove_if_abandoned(entry.path)
+
+
+def _remove_if_abandoned(name: str) -> None:
+    """Remove a folder of this user that no process holds.
+
+    Raises:
+        OSError: It is none, or a process holds it.
+    """
+    descriptor = os.open(name, _FOLDER_FLAGS)
+    try:
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove_tree(name)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
