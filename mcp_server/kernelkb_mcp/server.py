@@ -20,7 +20,7 @@ from kernelkb_mcp.calls.tasks import TasksExtension
 from kernelkb_mcp.calls.tool_adapter import KernelServer, build_strict_tool
 from kernelkb_mcp.server_config import ServerConfig, enter_workspace
 from kernelkb_mcp.serving.options import HttpConfig, parse_command_line
-from kernelkb_mcp.serving.shutdown import exit_on_signal, kill_children
+from kernelkb_mcp.serving.shutdown import exit_on_signal, kill_children, start_watcher
 from kernelkb_mcp.serving.stdio import serve_stdio
 from kernelkb_mcp.serving.token import ENVIRONMENT_VARIABLE, load_token
 from kernelkb_mcp.tools import (
@@ -93,6 +93,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup
             signal.signal(number, exit_on_signal)
+    start_watcher(reads_input=http_config is None)
     _configure_plain_logging()
     try:
         enter_workspace(config)

@@ -110,11 +110,13 @@ def test_two_tokens_are_refused(http_server, era, second):
     assert answer.status_code == 400
 
 
-@pytest.mark.parametrize("era", ERA_HEADERS)
-def test_a_request_with_an_odd_id_is_refused_not_accepted_as_a_notification(http_server, era):
-    body = json.dumps({**first_message(era), "id": 1000.0})
+def test_a_request_with_an_odd_id_is_no_notification(http_server):
+    era = "2025-11-25"
+    session = post_message(http_server, era, BEARER).headers["Mcp-Session-Id"]
+    body = json.dumps({"jsonrpc": "2.0", "id": 1000.0, "method": "ping"})
+    headers = {**BEARER, "Mcp-Session-Id": session, "MCP-Protocol-Version": era}
 
-    assert post_message(http_server, era, BEARER, body).status_code == 400
+    assert post_message(http_server, era, headers, body).status_code == 400
 
 
 def test_a_refusal_says_how_to_come_in(http_server):

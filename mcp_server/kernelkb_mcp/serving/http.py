@@ -29,7 +29,7 @@ from mcp.types import JSONRPCMessage, JSONRPCRequest, jsonrpc_message_adapter
 
 from kernelkb_mcp.calls.tool_adapter import KernelServer
 from kernelkb_mcp.serving.options import HttpConfig
-from kernelkb_mcp.serving.shutdown import exit_after
+from kernelkb_mcp.serving.shutdown import END_TIMEOUT_S, exit_after
 from kernelkb_mcp.serving.token import Token
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ PATH = "/mcp"
 _MAX_BODY_BYTES = 4 * 2**20
 REQUEST_TIMEOUT_S = 10.0
 """Seconds in which the body of a request must arrive."""
-END_TIMEOUT_S = 5.0
-"""Seconds after a signal in which answers and threads may end by themselves."""
 MAX_CONNECTIONS = 1000
 """With more, requests are answered 503: also where the others send nothing."""
 _WANTED_DESCRIPTORS = 4096

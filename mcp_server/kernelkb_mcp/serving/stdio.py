@@ -20,15 +20,12 @@ from mcp.types import (
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from kernelkb_mcp.serving.shutdown import exit_after, exit_now
+from kernelkb_mcp.serving.shutdown import END_TIMEOUT_S, exit_after, exit_now
 
 if TYPE_CHECKING:
     from mcp.shared._context_streams import ContextReceiveStream, ContextSendStream
 
     from kernelkb_mcp.calls.tool_adapter import KernelServer
-
-END_TIMEOUT_S = 3.0
-"""Seconds after the end of the input in which threads may end by themselves."""
 
 
 def serve_stdio(server: KernelServer) -> None:
