@@ -90,8 +90,11 @@ class KbError(Exception):
         return self.format_text(NextStep.as_command)
 
     def format_text(self, format_step: Callable[[NextStep], str]) -> str:
-        """Return what happened and the cure, with the next step in a front end's own notation."""
-        text = super().__str__()
+        """Return what happened and the cure, with the next step in a front end's own notation.
+
+        Notes (``add_note``) follow what happened.
+        """
+        text = "; ".join([super().__str__(), *getattr(self, "__notes__", ())])
         return f"{text}; {format_step(self.next_step)}" if self.next_step else text
 
     def __reduce__(self) -> tuple[Any, ...]:  # workers send errors; args are not those of __init__

@@ -160,6 +160,7 @@ def test_a_cancelled_job_leaves_no_kernel(project, scratch):
     job, left = run_client(work)
 
     assert job["job"]["status"] == "cancelled"
+    assert "until then: naive for cpu" in job["job"]["now"]
     assert left == []
 
 

@@ -28,6 +28,7 @@ MAX_JOBS = 64
 MAX_RUNNING_JOBS = 16
 _MAX_LISTED_JOBS = 8
 _MAX_ACTIVITY_CHARS = 200
+_MAX_KNOWN_CHARS = 600
 _NO_OPTIONS = ("kernel", "restore", "file", "add_from")
 """Arguments of tools that are no options of the command of the same name."""
 
@@ -93,6 +94,7 @@ class Job:
         self.is_detached = False
         self.keep_until = 0.0
         self._cancel_requested = False
+        self._notices: list[str] = []
         self._task: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._change_event = anyio.Event()
@@ -136,11 +138,16 @@ class Job:
             tool=self.call.tool,
             call=str(self.call),
             status=self.status,
-            now=self.activity if self.is_running else self.status,
+            now=self.activity if self.is_running else self._describe_end(),
             elapsed_s=round(self.elapsed_s, 1),
             expected_s=None if self.expected_s is None else round(self.expected_s, 1),
             error=None if error is None else error[:longest_error],
         )
+
+    def _describe_end(self) -> str:
+        """Return the status; of a cancelled job with what it knew until then."""
+        known = self._notices if self.status == "cancelled" else []
+        return "; ".join([self.status, *known])[:_MAX_KNOWN_CHARS]
 
     def result(self) -> Outcome:
         """Return what the tool returned, or raise what it raised.
@@ -159,6 +166,8 @@ class Job:
 
         def set_activity() -> None:
             self.activity = event.text[:_MAX_ACTIVITY_CHARS]
+            if event.kind == "notice":
+                self._notices.append(event.text)
             self.notify_change()
 
         try:

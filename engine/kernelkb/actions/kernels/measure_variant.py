@@ -59,6 +59,7 @@ from kernelkb.model.records.measurement import (
 )
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.machine_code import analyse
+from kernelkb.progress import OperationCancelled, report_progress
 
 _NOT_COMPILED = "it is compiled when it is called; kb bench does that, and kb build then reads it"
 
@@ -252,12 +253,24 @@ def _bench_and_log(
     record = CallRecord(bench_target, "bench", StepRunner(), options)
     try:
         results = build_check_bench(record.steps, bench_target, workload, options)
-    except KbError:
+    except KbError as error:
         record_steps(record)
+        if known := _describe_ended(record.steps):
+            error.add_note(known)
+        raise
+    except (KeyboardInterrupt, SystemExit, OperationCancelled):
+        if known := _describe_ended(record.steps):
+            report_progress(known, "notice")
         raise
     record = record._replace(built=results.build, measured=results.bench)
     timed = get_or_make_bench(bench_target, workload, results)
     return record_result(record, timed), results.build
+
+
+def _describe_ended(steps: StepRunner) -> str:
+    """Return what the steps that ended found, for an answer that lacks the others."""
+    found = "; ".join(step.found for step in steps.records)
+    return f"until then: {found}" if found else ""
 
 
 def build_check_bench(

@@ -30,7 +30,13 @@ from kernelkb.measure.machine.host import (
 from kernelkb.measure.machine.nvidia_driver import GpuSample, GpuSampler, sample_gpu
 from kernelkb.measure.machine.torch_info import get_machine_peaks
 from kernelkb.measure.process.subprocesses import scratch_folder
-from kernelkb.measure.process.worker_jobs import JobRun, StartedJob, start_job, threads_env
+from kernelkb.measure.process.worker_jobs import (
+    JobRun,
+    StartedJob,
+    report_where_it_ended,
+    start_job,
+    threads_env,
+)
 from kernelkb.measure.subject import DEFAULT_OPTIONS, BenchOptions, MeasurementSubject
 from kernelkb.measure.worker.shared.messages.jobs import (
     BenchJob,
@@ -124,7 +130,8 @@ class StartedBench:
         """
         started, subject = time.monotonic(), self._subject
         low_memory = describe_low_memory(read_host_memory())
-        with sample_gpu(subject.machine.target) as sampler:
+        sampling = sample_gpu(subject.machine.target)
+        with sampling as sampler, report_where_it_ended(self._judge):
             run = self._judge.finish(timeout_s)
         result = _find_candidate_timeout(run, timeout_s) or get_judge_result(subject, run)
         if times := result.get("times"):
@@ -133,7 +140,8 @@ class StartedBench:
             about = describe_reference(subject.kernel_folder, subject.variant.target)
             fields["warnings"] = (*fields["warnings"], *about, *told, *low_memory)
         else:
-            fields = _describe_failure(result)
+            fields = _describe_failure(result, run.known)
+            fields["pair_count"] = run.done_count
         fields["seconds"] = time.monotonic() - started
         return Bench(**subject.identity_fields, workload=self._workload, **fields)
 
@@ -191,13 +199,17 @@ def _find_candidate_timeout(run: JobRun[BenchJobResult], timeout_s: float) -> Be
             }
         }
     raise KbError(
-        f"timing did not end within {timeout_s:g} s, while {run.last_step or 'its baselines'} ran; "
-        f"allow more with --timeout, or name a smaller --workload"
+        f"timing did not end within {timeout_s:g} s, while {run.last_step or 'its baselines'} ran"
+        f"{run.known}; allow more with --timeout, or name a smaller --workload"
     )
 
 
-def _describe_failure(result: BenchJobResult) -> dict[str, Any]:
+def _describe_failure(result: BenchJobResult, known: str) -> dict[str, Any]:
     """Return the fields of a Bench without times.
+
+    Args:
+        result: Of the judge.
+        known: What was done until then.
 
     Raises:
         EnvironmentGapError: The candidate could not allocate memory of the GPU.
@@ -206,7 +218,8 @@ def _describe_failure(result: BenchJobResult) -> dict[str, Any]:
     if "runner_died" in result:
         failure = result["runner_died"]
         require_gpu_memory(failure)
-        return {"verdict": "invalid", "detail": failure["detail"], "cure": find_cure(failure)}
+        detail = f"{failure['detail']}{known}"
+        return {"verdict": "invalid", "detail": detail, "cure": find_cure(failure)}
     if "incorrect_reason" in result:
         cure = "look for state that is kept between calls, and for work that is postponed"
         return {"verdict": "incorrect", "detail": result["incorrect_reason"], "cure": cure}
@@ -214,12 +227,13 @@ def _describe_failure(result: BenchJobResult) -> dict[str, Any]:
         return {
             "verdict": "invalid",
             "detail": "a baseline was killed while the candidate was loaded; "
-            + result["baseline_killed"],
+            + result["baseline_killed"]
+            + known,
             "cure": "time the baseline as a variant, alone: if it dies there too, remove it from "
             "kernel.yaml; free memory if there is little",
         }
     raise KbError(
-        f"a baseline failed: {result['baseline_error']}; measure again, or remove it from "
+        f"a baseline failed: {result['baseline_error']}{known}; measure again, or remove it from "
         f"kernel.yaml or --against"
     )
 

@@ -28,7 +28,12 @@ from kernelkb.measure.job_specs import (
 )
 from kernelkb.measure.machine.host import find_free_bytes
 from kernelkb.measure.process.subprocesses import scratch_folder
-from kernelkb.measure.process.worker_jobs import JobRun, start_job, threads_env
+from kernelkb.measure.process.worker_jobs import (
+    JobRun,
+    report_where_it_ended,
+    start_job,
+    threads_env,
+)
 from kernelkb.measure.subject import DEFAULT_OPTIONS, MeasurementSubject
 from kernelkb.measure.worker.shared.messages.jobs import (
     CaseResult,
@@ -120,7 +125,8 @@ def check(
     env = threads_env(subject.machine.core_count)
     with scratch_folder() as folder, start_job(job, folder, env=env) as judge:
         before_start()
-        run = judge.finish(timeout_s + _JUDGE_TIMEOUT_S)
+        with report_where_it_ended(judge):
+            run = judge.finish(timeout_s + _JUDGE_TIMEOUT_S)
     report = get_judge_result(subject, run)["report"]
     _require_selftest(subject, report)
     fields = _make_check_fields(subject, report)
@@ -181,7 +187,7 @@ def get_judge_result(subject: MeasurementSubject, run: JobRun[_JudgeResultT]) ->
     last_line = (run.process.output.strip().splitlines() or ["no output"])[-1]
     if run.process.timed_out:
         last_line = f"it took longer than {run.process.seconds:.0f} s"
-    where = f" on {run.last_step}" if run.last_step else ""
+    where = f" on {run.last_step}{run.known}" if run.last_step else ""
     if "out of memory" in last_line:  # torch's text
         raise EnvironmentGapError(
             f"judging {kernel_folder.kernel.id}{where} takes more GPU memory than there is: "
@@ -262,7 +268,7 @@ def _make_check_fields(subject: MeasurementSubject, report: CheckReport) -> dict
         return {
             **common,
             "status": failure["status"],
-            "detail": f"{failure['detail']}{where}",
+            "detail": f"{failure['detail']}{where}{_describe_passed(cases, common)}",
             "cure": find_cure(failure),
         }
     failed = [case for case in cases if case.status == "incorrect"]
@@ -273,6 +279,13 @@ def _make_check_fields(subject: MeasurementSubject, report: CheckReport) -> dict
         "detail": f"{failed[0].workload}: {failed[0].why}" if failed else None,
         "cure": _find_incorrect_cure(subject, report, has_kernel_error) if failed else None,
     }
+
+
+def _describe_passed(cases: Sequence[CheckedCase], fields: Mapping[str, Any]) -> str:
+    """Return on how much a candidate was correct before it failed; empty where on nothing."""
+    passed = sum(case.status == "correct" for case in cases)
+    hidden = len(fields["hidden_inputs"])
+    return f"; correct before on {passed} workloads and {hidden} hidden inputs" if passed else ""
 
 
 def _find_incorrect_cure(

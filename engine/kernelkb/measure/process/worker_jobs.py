@@ -36,7 +36,7 @@ from kernelkb.measure.worker.shared.messages.jobs import (
     TrialJob,
     restore_batches,
 )
-from kernelkb.progress import sleep_cancellable
+from kernelkb.progress import OperationCancelled, report_progress, sleep_cancellable
 from kernelkb.safety.paths import cache_folder
 from kernelkb.safety.storage import require_space
 from kernelkb.safety.untrusted_text import parse_json
@@ -75,6 +75,9 @@ class JobRun(NamedTuple, Generic[_Result]):
     process: ProcessResult
     last_step: str
     """The case or runner that ran last; empty where none did."""
+    known: str = ""
+    """What was done until then, as the end of a sentence: ``, after 12 pairs``."""
+    done_count: int = 0
 
 
 def worker_python() -> str:
@@ -174,9 +177,37 @@ class StartedJob(Generic[_Result]):
             require_space(self._folder)
         if self._job["mode"] == "bench" and result and "times" in result:
             restore_batches(result["times"])
+        last_step, count = self._read_progress()
+        return JobRun(result, process, last_step, self._describe_done(count), count)
+
+    def describe_progress(self) -> str:
+        """Return where it stands, for an answer after it was ended; empty before it began."""
+        last_step, count = self._read_progress()
+        mode = self._job["mode"]
+        return f"the {mode} was at {last_step}{self._describe_done(count)}" if last_step else ""
+
+    def _read_progress(self) -> tuple[str, int]:
+        """Return the case or runner that ran last, and how many cases or pairs ended before."""
         progress = self._folder / "progress"
-        last_step = progress.read_text(encoding="utf-8") if progress.exists() else ""
-        return JobRun(result, process, last_step)
+        text = progress.read_text(encoding="utf-8") if progress.exists() else ""
+        last_step, _, count = text.partition("\n")
+        return last_step, int(count) if count.isdecimal() else 0
+
+    def _describe_done(self, count: int) -> str:
+        return f", after {count} {'pairs' if self._job['mode'] == 'bench' else 'workloads'}" * (
+            count > 0
+        )
+
+
+@contextmanager
+def report_where_it_ended(started: StartedJob[Any]) -> Iterator[None]:
+    """Report as a notice where a job stood, if the block is interrupted or cancelled."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit, OperationCancelled):
+        if text := started.describe_progress():
+            report_progress(text, "notice")
+        raise
 
 
 @overload

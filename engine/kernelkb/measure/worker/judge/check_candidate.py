@@ -39,7 +39,7 @@ _NO_FLUSH_BYTES = 4
 
 
 def check_cases(job: CheckJob, folder: Path, runners: dict[str, RunnerProcess]) -> CheckReport:
-    """Check every case, whose name is in the file ``progress``, until one ends the candidate.
+    """Check every case until one ends the candidate.
 
     Raises:
         UnsupportedHost: No runner starts here, or the memory cannot be allocated or shared.
@@ -54,7 +54,7 @@ def check_cases(job: CheckJob, folder: Path, runners: dict[str, RunnerProcess]) 
         report["missing_parameters"] = parse_missing_parameters(answer)
         for case_spec in job["cases"]:
             case_name = case_spec["name"]
-            (folder / "progress").write_text(case_name, encoding="utf-8")
+            _write_progress(folder, case_name, len(report["cases"]))
             case = _make_case(job, case_spec)
             result, *case_selftest = _check_case(job, case, candidate, hidden)
             report["cases"].append(result)
@@ -77,6 +77,11 @@ def check_cases(job: CheckJob, folder: Path, runners: dict[str, RunnerProcess]) 
     report["selftest_accepted"] = sorted(accepted)
     report["selftest_rejected"] = sorted(rejected - accepted)
     return {**report, "layers": candidate.sandbox_layers}
+
+
+def _write_progress(folder: Path, case_name: str, count: int) -> None:
+    """Write which case is checked, and how many were before, for the message after a timeout."""
+    (folder / "progress").write_text(f"{case_name}\n{count}", encoding="utf-8")
 
 
 def _wait_until_started(candidate: RunnerProcess, folder: Path) -> None:

@@ -69,6 +69,7 @@ class BenchRunners:
         background = set() if plan.in_pieces else self.slow_names
         self.slow = SlowRivals(self.rivals, background, self._make_buffers, self._load_on)
         self.buffers: CaseBuffers
+        self._pair_count = 0
 
     def wait_for_start(self) -> None:
         """Wait until all could load their code and the job may start; then allocate the buffers.
@@ -85,9 +86,16 @@ class BenchRunners:
         wait_for_start(self._folder, [runner.pid for runner in self.by_name.values()])
         self.buffers = self._make_buffers(2)
 
-    def write_progress(self, runner_name: str) -> None:
-        """Say which runner works, for the message after a timeout."""
-        (self._folder / "progress").write_text(runner_name, encoding="utf-8")
+    def write_progress(self, runner_name: str, pair_count: int = 0) -> None:
+        """Say which runner works, and how many pairs were timed, for the message after a timeout.
+
+        Args:
+            runner_name: Of the runner.
+            pair_count: 0 for as many as before.
+        """
+        self._pair_count = pair_count or self._pair_count
+        text = f"{runner_name}\n{self._pair_count}"
+        (self._folder / "progress").write_text(text, encoding="utf-8")
 
     def _make_buffers(self, slot_count: int) -> CaseBuffers:
         return CaseBuffers(

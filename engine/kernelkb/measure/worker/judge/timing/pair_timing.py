@@ -213,7 +213,7 @@ def time_pairs(
     job: BenchJob,
     candidate: RunnerTimer,
     rival: RunnerTimer,
-    report_progress: Callable[[str], None],
+    report_progress: Callable[..., None],
 ) -> PairTimes:
     """Time pairs of batches, and pairs of single calls in between.
 
@@ -221,7 +221,7 @@ def time_pairs(
         job: Limits of time and pairs.
         candidate: Its batches are planned; sampled outputs are compared with the reference.
         rival: Its batches are planned.
-        report_progress: Called with the name of the runner that runs next.
+        report_progress: Called with the name of the runner that runs next, and the pairs so far.
 
     Raises:
         IncorrectCallError: A sampled output of the candidate is incorrect.
@@ -266,7 +266,7 @@ class _PairTiming:
         job: BenchJob,
         candidate: RunnerTimer,
         rival: RunnerTimer,
-        report_progress: Callable[[str], None],
+        report_progress: Callable[..., None],
     ) -> None:
         self._job, self._candidate, self._rival = job, candidate, rival
         self._report_progress = report_progress
@@ -320,7 +320,7 @@ class _PairTiming:
         """Time one batch of each; they take turns in being the first."""
         for is_candidate in ((True, False), (False, True))[pair % 2]:
             timer = self._candidate if is_candidate else self._rival
-            self._report_progress(timer.name)
+            self._report_progress(timer.name, pair)
             draw_slots = self.sampler.draw_slots if is_candidate else draw_none
             timed = (timer.time_single_calls if single_calls else timer.time_batch)(draw_slots)
             (own if is_candidate else rivals).append(timed.batch)

@@ -1,0 +1,111 @@
+"""A check or bench that is cut, killed or interrupted says what it knew until then."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from broken_kernels import CORRECT_BODY, HEAD, make_broken_kernel
+from processes import find_processes, read_cmdline, reset_signals
+
+from kernelkb.actions.kernels.measure_variant import bench_variant, check_variant
+from kernelkb.errors import KbError
+from kernelkb.measure.subject import BenchOptions
+
+AFTER_PAIRS = r", after [1-9]\d* pairs"
+LATE = "static long calls = 0; if (++calls > 3000)"
+"""More calls than a check and the trial batches of a bench make."""
+ENDLESS = "for (volatile long n = 0;; n = n + 1) {}"
+START = "import sys; from kernelkb.cli import start; sys.exit(start())"
+
+
+@pytest.fixture
+def kernel(project, monkeypatch):
+    """Return what writes the kernel ``broken`` with a last statement; its benches are long."""
+    monkeypatch.setenv("KB_BUDGET", "60")
+    monkeypatch.setenv("TMPDIR", str(project))
+    source = make_broken_kernel(project, "right") / "naive.cpp"
+    return lambda text: source.write_text(f"{HEAD}{CORRECT_BODY}  {text}\n  return 0;\n}}\n")
+
+
+def test_a_candidate_that_dies_in_a_bench_has_the_pairs_until_then(kernel):
+    kernel(f"{LATE} __builtin_trap();")
+    found = bench_variant("broken", target="cpu")
+
+    assert found.verdict == "invalid"
+    assert found.pair_count > 0
+    assert found.detail == f"it died of SIGILL, after {found.pair_count} pairs"
+
+
+def test_a_candidate_that_dies_in_a_check_has_the_workloads_until_then(kernel):
+    kernel("if (cols == 256) __builtin_trap();")
+    found = check_variant("broken", target="cpu")
+
+    assert found.status == "crashed"
+    assert re.search(r"on small; correct before on [1-9]\d* workloads and \d+ hidden", found.detail)
+    assert {case.status for case in found.cases} == {"correct"}
+
+
+@pytest.mark.slow
+def test_a_limit_of_time_leaves_the_pairs_until_then(kernel):
+    kernel(f"{LATE} {ENDLESS}")
+    found = bench_variant("broken", target="cpu", options=BenchOptions(timeout_s=60))
+
+    assert found.verdict == "invalid"
+    assert re.fullmatch(rf"it did not finish within 60 s{AFTER_PAIRS}", found.detail)
+
+
+def find_judge():
+    """Return the process of a judge that times, once it does."""
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        for entry in find_processes(f"{os.environ['TMPDIR']}/kernelkb-job-"):
+            line = read_cmdline(entry)
+            job = Path((line.split() or ["."])[-1])
+            if job.name == "bench.json" and "supervisor.py" not in line and count_pairs(job):
+                return int(entry.name)
+        time.sleep(0.05)
+    raise TimeoutError("nothing was timed")
+
+
+def count_pairs(job):
+    progress = job.with_name("progress")
+    return int(progress.read_text().partition("\n")[2] or 0) if progress.exists() else 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, "judge"])
+def test_what_is_ended_from_outside_says_what_it_knew(kernel, ending):
+    kernel("")
+    command = subprocess.Popen(
+        [sys.executable, "-c", START, "bench", "broken", "--target", "cpu"],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=reset_signals,
+    )
+    try:
+        judge = find_judge()
+        if ending == "judge":  # as the system does for want of memory
+            os.kill(judge, signal.SIGKILL)
+        else:
+            command.send_signal(ending)
+        _, said = command.communicate(timeout=60)
+    finally:
+        command.kill()
+        command.wait()
+
+    assert re.search(AFTER_PAIRS, said)
+    assert "until then: naive for cpu" in said
+    assert "naive is correct on" in said
+    assert "Traceback" not in said
+
+
+def test_an_error_keeps_what_was_known_before_its_cure():
+    error = KbError("it ended")
+    error.add_note("until then: half")
+
+    assert str(error) == "it ended; until then: half"
