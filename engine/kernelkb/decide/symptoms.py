@@ -304,6 +304,14 @@ def _join_by_letter(keys: Iterable[str]) -> str:
     return "|".join(groups) or "(?!)"
 
 
+def read_log(
+    rules: CompiledRules, log: str, arch: str | None
+) -> tuple[list[SymptomMatch], FirstError | None]:
+    """Return the symptoms of a log, as ``find_symptoms``, and its first error line."""
+    text = clean_log(log)
+    return find_symptoms(rules, text, arch), find_first_error(text)
+
+
 class LogText(NamedTuple):
     """A log in two forms of the same length and the same lines."""
 

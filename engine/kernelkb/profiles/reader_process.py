@@ -1,25 +1,30 @@
-"""Runs the reader of binary reports in a process of its own.
+"""Reads what is from outside in a process of its own, which can be ended.
 
-It is native code: on a damaged file it may print, abort its process or not end. A server goes on,
-and a command has one line.
+The reader of binary reports is native code: on a damaged file it may print, abort its process or
+not end. A regular expression holds Python's lock while it matches a text. A server goes on, and a
+command has one line.
 """
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from multiprocessing.connection import Connection, Pipe
-from pathlib import Path
 from typing import TypeVar
 
 from kernelkb.errors import KbError
+from kernelkb.progress import raise_if_cancelled
 
 _TIMEOUT_S = 60.0
 """Chosen: many times what a report of 50 MB takes."""
+_POLL_S = 0.05
+"""So soon a cancelled call ends the process."""
 
 _Value = TypeVar("_Value")
 
@@ -47,27 +52,37 @@ class ReaderProcess:
         """End the process."""
         self._end()
 
-    def call(self, function: Callable[..., _Value], path: Path, *arguments: object) -> _Value:
-        """Return what a function returns for a report.
+    def call(
+        self, function: Callable[..., _Value], *arguments: object, name: str | None = None
+    ) -> _Value:
+        """Return what a function returns.
 
         Args:
             function: Of a module; it, its arguments and its value can be pickled.
-            path: The report, its first argument.
-            arguments: The others.
+            arguments: Its arguments; the path of a report first.
+            name: What errors say that it reads; the first argument by default.
 
         Raises:
             KbError: As the function raises it; or the process was ended, or did not answer.
+            OperationCancelled: The event given to ``cancel_on`` was set.
         """
         _, connection = self._running = self._running or _start()
+        what = name or str(arguments[0])
         try:
-            connection.send((function, path, *arguments))
-            if not connection.poll(_TIMEOUT_S):
-                self._end()
-                raise KbError(f"reading {path} takes over {_TIMEOUT_S:.0f} s; is it damaged?")
+            connection.send((function, *arguments))
+            deadline = time.monotonic() + _TIMEOUT_S
+            while not connection.poll(_POLL_S):
+                raise_if_cancelled()
+                if time.monotonic() > deadline:
+                    self._end()
+                    raise KbError(f"reading {what} takes over {_TIMEOUT_S:.0f} s; is it damaged?")
             value, error = connection.recv()
         except (EOFError, OSError):
             self._end()
-            raise KbError(f"{path} ends the program that reads it; is it damaged?") from None
+            raise KbError(f"{what} ends the program that reads it; is it damaged?") from None
+        except BaseException:  # its answer may come later
+            self._end()
+            raise
         if error is not None:
             raise KbError(error)
         result: _Value = value
@@ -98,20 +113,22 @@ def _start() -> tuple[subprocess.Popen[bytes], Connection]:
 
 def read_in_process(
     function: Callable[..., _Value],
-    path: Path,
     *arguments: object,
+    name: str | None = None,
     reader: ReaderProcess | None = None,
 ) -> _Value:
     """Return and raise as ``ReaderProcess.call``; without one in a process for this call."""
     with ExitStack() as stack:
         process = reader or stack.enter_context(ReaderProcess())
-        return process.call(function, path, *arguments)
+        return process.call(function, *arguments, name=name)
 
 
 def main() -> None:
-    """Answer the requests of the parent, until it closes its end."""
+    """Answer the requests of the parent, until it closes its end; that ends a call, too."""
     descriptor = int(sys.argv[1])
     os.set_inheritable(descriptor, False)
+    fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
+    flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
     with Connection(descriptor) as connection:
         while True:
             try:
@@ -119,9 +136,13 @@ def main() -> None:
             except EOFError:
                 return
             try:
+                # With nobody to answer, the kernel sends SIGIO, which ends this process.
+                fcntl.fcntl(descriptor, fcntl.F_SETFL, flags | os.O_ASYNC)
                 answer: tuple[object, str | None] = (function(*arguments), None)
             except KbError as error:
                 answer = (None, str(error))
+            finally:
+                fcntl.fcntl(descriptor, fcntl.F_SETFL, flags)
             connection.send(answer)
 
 

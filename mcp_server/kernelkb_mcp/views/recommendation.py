@@ -261,7 +261,7 @@ def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any]:
     from kernelkb.actions.advice.calculators import diagnose_log
     from kernelkb.render.text.answers import format_diagnosis_lines
 
-    found = diagnose_log(_read_log(log), gpu)
+    found = diagnose_log(_read_log(log), gpu, apart=True)
     symptoms = [dict(one) for one in found["symptoms"]]
     room = MAX_ANSWER_BYTES - _LOG_RESERVED_BYTES - json_size(found["knowledge"])
     shown = paginate(symptoms, 0, room).value

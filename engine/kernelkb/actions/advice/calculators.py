@@ -13,9 +13,7 @@ from kernelkb.decide.symptoms import (
     FirstError,
     LogExtent,
     SymptomMatch,
-    clean_log,
-    find_first_error,
-    find_symptoms,
+    read_log,
 )
 from kernelkb.device_math.occupancy import (
     Launch,
@@ -400,25 +398,34 @@ class LogDiagnosis(TypedDict):
     knowledge: KnowledgeStamp
 
 
-def diagnose_log(log: str, gpu: str | None = None) -> LogDiagnosis:
+def diagnose_log(log: str, gpu: str | None = None, *, apart: bool = False) -> LogDiagnosis:
     """Return the symptoms that match a log, its first error line, and how much was read.
 
     Args:
         log: Output of a compiler, a loader, a sanitizer, a profiler or a run.
         gpu: Any name of the GPU that the program was built for, or None.
+        apart: Read it in a process of its own, which a cancelled call ends: there are logs on
+            which a pattern takes minutes, and a match cannot be stopped.
 
     Raises:
+        KbError: The process apart was ended, or took too long.
         UnknownNameError: No such GPU.
+        OperationCancelled: The event given to ``cancel_on`` was set.
     """
     program = load_compiled_rules()
     device = resolve_device(program, gpu) if gpu else None
     arch = program["hardware"]["devices"][device]["cc"] if device else None
     skipped = max(0, len(log) - 2 * _MAX_END_CHARS)
     read = f"{log[:_MAX_END_CHARS]}\n{log[-_MAX_END_CHARS:]}" if skipped else log
-    text = clean_log(read)
+    if apart:
+        from kernelkb.profiles.reader_process import read_in_process  # loads multiprocessing
+
+        found = read_in_process(read_log, program, read, arch, name="the log")
+    else:
+        found = read_log(program, read, arch)
     return {
-        "symptoms": find_symptoms(program, text, arch),
-        "first_error": find_first_error(text),
+        "symptoms": found[0],
+        "first_error": found[1],
         "read": {"lines": len(read.splitlines()), "skipped_characters": skipped},
         "knowledge": program["knowledge"],
     }

@@ -1,0 +1,67 @@
+"""A process that reads what is from outside can be ended, also in the middle of a call in C."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from multiprocessing.connection import Pipe
+from pathlib import Path
+
+import pytest
+
+from kernelkb.profiles.reader_process import read_in_process
+from kernelkb.progress import OperationCancelled, cancel_on
+
+LIMIT_S = 60
+"""A match takes years."""
+STUCK = """
+import os, re
+with open({begun!r} + "~", "w") as file:
+    file.write(str(os.getpid()))
+os.rename({begun!r} + "~", {begun!r})
+re.search("(a+)+b", "a" * 100)
+"""
+
+
+def wait_until(condition):
+    end = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def is_running(pid):
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+def test_a_cancelled_call_ends_the_process(tmp_path):
+    begun, stop = tmp_path / "begun", threading.Event()
+
+    def cancel():
+        wait_until(begun.exists)
+        stop.set()
+
+    canceller = threading.Thread(target=cancel)
+    canceller.start()
+    with cancel_on(stop), pytest.raises(OperationCancelled):
+        read_in_process(exec, STUCK.format(begun=str(begun)), {})
+    canceller.join()
+
+    assert not is_running(int(begun.read_text()))
+
+
+def test_the_end_of_the_parent_ends_the_process(tmp_path):
+    begun = tmp_path / "begun"
+    ours, theirs = Pipe()
+    with ours, theirs:
+        words = ["-P", "-m", "kernelkb.profiles.reader_process", str(theirs.fileno())]
+        process = subprocess.Popen([sys.executable, *words], pass_fds=[theirs.fileno()])
+        theirs.close()
+        ours.send((exec, STUCK.format(begun=str(begun)), {}))
+        wait_until(begun.exists)
+
+    assert process.wait(LIMIT_S) == -signal.SIGIO
