@@ -205,7 +205,7 @@ def find_judge() -> int | None:
             is_worker = len(words) > 2 and words[-2].endswith(b"worker/start.py")
             is_direct = is_worker and len(words) == len([b"python", b"-P", b"start.py", b"job"])
             is_own = words[-1].startswith(tempfile.gettempdir().encode())
-            if is_direct and is_own and words[-1].endswith((b"/check.json", b"/bench.json")):
+            if is_direct and is_own and words[-1].endswith(b"/judge.json"):
                 return int(path.parent.name)
     return None
 

@@ -6,6 +6,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Annotated
 
+import anyio
 import pytest
 from measurements import make_bench
 from pydantic import TypeAdapter, ValidationError
@@ -31,6 +32,7 @@ from kernelkb.record.measurements.regression_gate import apply_regression_gate
 from kernelkb.record.measurements.rows import create_measurement
 from kernelkb.record.measurements.store import open_store
 from kernelkb.record.sessions import append_entry, create_session
+from kernelkb_mcp.server import build_server
 
 HOSTILE = "x\x1b[2J\u202ey\r\x9b31m\x07\u2066\x1b]0;t\x07z\u200b"
 OBEYED = ("\x1b", "\u202e", "\r", "\x9b", "\x07", "\u2066", "\u200b")
@@ -244,3 +246,14 @@ def test_no_answer_of_the_server_holds_them(hostile):
         for letter in OBEYED:
             assert letter not in said
             assert json.dumps(letter)[1:-1] not in said
+
+
+def test_no_page_and_no_prompt_of_the_server_holds_them(hostile):
+    server = build_server()
+    prompt = anyio.run(server.get_prompt, "session_start", {"kernel": KERNEL})
+    pages = [anyio.run(server.read_resource, f"kb://{name}") for name in ("sessions", "index")]
+    said = [prompt.messages[0].content.text, *(page[0].content for page in pages)]
+
+    assert "xyz" in said[1]
+    for letter in OBEYED:
+        assert letter not in "".join(said)

@@ -132,7 +132,7 @@ def test_kb_that_is_ended_in_a_check_leaves_no_process(project, scratch, number)
 
 def is_judge(process):
     line = read_cmdline(process)
-    return line.endswith(("check.json ", "bench.json ")) and "supervisor" not in line
+    return line.endswith("/judge.json ") and "supervisor" not in line
 
 
 def wait_until(condition):

@@ -66,7 +66,7 @@ def find_judge():
         for entry in find_processes(f"{os.environ['TMPDIR']}/kernelkb-job-"):
             line = read_cmdline(entry)
             job = Path((line.split() or ["."])[-1])
-            if job.name == "bench.json" and "supervisor.py" not in line and count_pairs(job):
+            if job.name == "judge.json" and "supervisor.py" not in line and count_pairs(job):
                 return int(entry.name)
         time.sleep(0.05)
     raise TimeoutError("nothing was timed")

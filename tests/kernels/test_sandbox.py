@@ -8,13 +8,14 @@ import threading
 import time
 
 import pytest
-from broken_kernels import make_broken_kernel
+from broken_kernels import CORRECT_BODY, HEAD, make_broken_kernel
 from processes import find_processes, ignore_signals, wait_for_count
 
-from kernelkb.actions.kernels.measure_variant import check_variant
+from kernelkb.actions.kernels.measure_variant import bench_variant, check_variant
 from kernelkb.measure.process import candidate_sandbox
 from kernelkb.measure.process.subprocesses import run_supervised, scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job
+from kernelkb.measure.subject import BenchOptions
 from kernelkb.progress import OperationCancelled, cancel_on
 
 GRANDCHILD_PROGRAM = (
@@ -245,3 +246,31 @@ def test_a_runner_renames_between_its_own_folders_and_no_others(tmp_path):
     end = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
 
     assert end.stdout.split() == ["renamed", "refused", "refused"], end.stderr
+
+
+LOOKS_AROUND = """
+  const char* names[] = {"../judge.json", "../judge.log", "../progress", "../result.json"};
+  for (const char* name : names)
+    if (std::FILE* file = std::fopen(name, "r")) return std::fclose(file), 7;
+  if (DIR* folder = opendir(".."))
+    while (dirent* entry = readdir(folder))
+      if (std::strstr(entry->d_name, "check") || std::strstr(entry->d_name, "bench")) return 8;
+  char path[64], line[4096] = {};
+  std::snprintf(path, sizeof path, "/proc/%d/cmdline", getppid());
+  if (std::FILE* file = std::fopen(path, "r")) {
+    const std::size_t size = std::fread(line, 1, sizeof line - 1, file);
+    std::fclose(file);
+    for (std::size_t at = 0; at < size; at += std::strlen(line + at) + 1)
+      if (std::strstr(line + at, "check") || std::strstr(line + at, "bench")) return 9;
+  }
+  return 0;
+"""
+
+
+def test_no_file_around_a_candidate_says_what_is_asked_of_it(project):
+    source = make_broken_kernel(project, "right", "curious") / "naive.cpp"
+    head = "#include <dirent.h>\n#include <unistd.h>\n" + HEAD
+    source.write_text(f"{head}{CORRECT_BODY}{LOOKS_AROUND}}}\n")
+    found = bench_variant("curious", target="cpu", options=BenchOptions(budget_s=0.1))
+
+    assert found.verdict in ("faster", "slower", "inconclusive"), found.detail

@@ -415,7 +415,8 @@ def _make_sandbox_command(
         "writable": list(writable),
         "fork": may_fork,
         "file_bytes": _MAX_FILE_BYTES,
-        "hidden": _list_record_folders(build),
+        # The judge's files, around its own folder, say what is asked of it, and in which phase.
+        "hidden": [*_list_record_folders(build), "{folder}/.."],
         "readable": [build.directory, str(subject.kernel_folder.folder)],
     }
     return [sys.executable, "-P", str(_SANDBOX_SCRIPT), json.dumps(policy)]

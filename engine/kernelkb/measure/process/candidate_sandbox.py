@@ -57,7 +57,8 @@ class SandboxPolicy(TypedDict):
     families: list[int]
     """Socket families (AF_*) refused besides those of the network."""
     hidden: list[str]
-    """Folders that it may not read: a lock on a file there would make others wait."""
+    """Folders in which it may not read files: those of the judge, and records, whose locks would
+    make others wait."""
     readable: list[str]
     """Folders in hidden ones that it may read all the same: its build, its kernel."""
 

@@ -132,7 +132,7 @@ def run_job(
     """Run one job in a worker process.
 
     Args:
-        job: What to do; its ``mode`` also names its file and its log.
+        job: What to do.
         folder: Scratch folder for the job, its result and its files.
         timeout_s: Wall-clock limit.
         wrapper: A program that runs the worker for us, such as ncu, with its arguments.
@@ -245,13 +245,15 @@ def start_job(
 def _start(
     job: Job, folder: Path, wrapper: tuple[str, ...], env: _Env | None, *, with_input: bool
 ) -> Iterator[StartedJob[Any]]:
-    job_file = folder / f"{job['mode']}.json"
+    # A candidate that lists files or processes must not see whether it is checked or timed.
+    name = "judge" if job["mode"] in ("check", "bench") else job["mode"]
+    job_file = folder / f"{name}.json"
     job_file.write_text(json.dumps(job), encoding="utf-8")
     (folder / "result.json").unlink(missing_ok=True)
     argv = [*wrapper, worker_python(), "-P", str(_WORKER_SCRIPT), str(job_file)]
     # The log is for what the kernel prints, not for warnings of the libraries around it.
     variables = {"PYTHONWARNINGS": "ignore", **_bytecode_env(), **(env or {})}
-    log = folder / f"{job['mode']}.log"
+    log = folder / f"{name}.log"
     with (
         keep_own_cores(),
         start_supervised(argv, log=log, env=variables, with_input=with_input) as program,
