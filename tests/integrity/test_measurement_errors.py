@@ -72,6 +72,7 @@ def make_bench_times(
         "rival_single_call_batches": make_single_calls(rival_ns, rival_ns),
         "warm_call_ns": candidate_ns,
         "busy_cores": 1.0,
+        "are_busy_cores_certain": True,
         "checked_count": 40,
         "new_thread_count": 0,
         "idle_cpu_ns": 0.0,

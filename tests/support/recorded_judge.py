@@ -82,6 +82,7 @@ def make_times(job):
         "rival_single_call_batches": make_batches(RIVAL_NS, 1, 101.5),
         "warm_call_ns": CANDIDATE_NS,
         "busy_cores": 1.0,
+        "are_busy_cores_certain": True,
         "checked_count": PAIR_COUNT * CALL_COUNT,
         "check_s": 0.0,
         "is_plainly_slower": False,

@@ -7,7 +7,7 @@ whose cause was right makes it true, and one that changed nothing, or something 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import exp, log, prod
+from math import exp, inf, log, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.decide.conditions import Facts, find_reasons, judge_condition, satisfies
@@ -66,6 +66,8 @@ class Prediction(NamedTuple):
     """Its id; empty for several together."""
     learned_share: float = 1.0
     """Share of the model's gain that sessions found realised, which ``speedup`` has."""
+    most: float = inf
+    """What no change of this kind exceeds."""
 
     @property
     def model_speedup(self) -> float:
@@ -129,7 +131,7 @@ class Predictor:
         width *= found.error * widen * (self._error if found.change else 1.0)
         low, high = found.speedup / exp(width), found.speedup * exp(width)
         cap = self._cap(_MAX_SPEEDUP, found.lowers_floor) * _FLOOR_ERROR
-        high = max(min(high, cap), found.speedup)
+        high = max(min(high, cap, found.most), found.speedup)
         return {"low": round(low, 3), "point": round(found.speedup, 3), "high": round(high, 3)}
 
     def _predict_effect(self, row: EffectRow) -> Prediction | None:
@@ -142,7 +144,8 @@ class Predictor:
                 return None
             time = min(1.0, max(time, 1 / _MAX_SPEEDUP))
             speedup = self._cap(1 / time, lowers)
-            return Prediction(speedup, None, time, row["error"], lowers, row["conditional"])
+            found = Prediction(speedup, None, time, row["error"], lowers, row["conditional"])
+            return found._replace(most=1 / time) if row["bounds_gain"] else found
         change = self._build_change(row, self.now) if self.now else None
         if change is None or self.now is None:
             return None
@@ -187,7 +190,7 @@ class Predictor:
 
     def _scale_gain(self, found: Prediction, share: float) -> Prediction:
         """Return a prediction of which a share is realised, of the logarithm of the speedup."""
-        speedup = self._cap(found.speedup**share, found.lowers_floor)
+        speedup = min(self._cap(found.speedup**share, found.lowers_floor), found.most)
         time = found.time * found.speedup / speedup
         return found._replace(speedup=speedup, time=time, learned_share=share)
 

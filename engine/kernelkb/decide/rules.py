@@ -70,6 +70,7 @@ class EffectRow(TypedDict):
     warps: Program | None
     time: Program | None
     lowers_floor: bool
+    bounds_gain: bool
     conditional: bool
     error: float
 

@@ -351,6 +351,7 @@ def _build_effect_row(
         "title": effect.title,
         "parts": list(effect.parts),
         "lowers_floor": effect.lowers_floor,
+        "bounds_gain": effect.bounds_gain,
         "conditional": effect.conditional,
         "error": effect.error,
     }

@@ -9,6 +9,7 @@ from typing import Any
 from kernelkb.loading.kernels import evaluate_axis_expression
 from kernelkb.measure.bench.bench_faults import describe_leftover_threads, find_cheat
 from kernelkb.measure.bench.statistics import (
+    MUCH_WAITING,
     FilteredPairs,
     Pair,
     Speedup,
@@ -61,14 +62,14 @@ def compute_bench_fields(
     filtered = _filter_pairs(bench_times, sampler)
     pairs = filtered.selected_pairs
     overhead = overhead_ns(pairs)
-    judge_speedup, speedup, call_times = compute_speedups(pairs, overhead)
-    kernel_us = statistics.median(candidate_ns for candidate_ns, _ in call_times) / 1e3
+    busy = filtered.is_contended
+    judge_speedup, speedup, times = compute_speedups(pairs, overhead, is_contended=busy)
+    kernel_us = statistics.median(candidate_ns for candidate_ns, _ in times) / 1e3
     floor_us, roof = compute_time_floor(subject, workload, peaks, pairs[0][0].calls)
     cheat, doubt = find_cheat(bench_times, filtered, overhead)
     fault = cheat or _describe_floor_violation(kernel_us, floor_us, roof)
     accuracy = make_accuracy(bench_times, speedup)
     noise = _make_noise_fields(filtered, speedup, sampler)
-    warnings = (*noise["warnings"], *_candidate_warnings(bench_times, kernel_us, doubt))
     return {
         "verdict": "invalid" if fault else _decide_verdict(filtered, speedup, judge_speedup, doubt),
         "detail": fault or describe_fair_baseline(accuracy, speedup, bench_times["rival_name"]),
@@ -77,9 +78,9 @@ def compute_bench_fields(
         "accuracy": accuracy,
         "pair_count": len(pairs),
         **noise,
-        "warnings": warnings,
+        "warnings": (*noise["warnings"], *_candidate_warnings(bench_times, kernel_us, doubt)),
         "metrics": _compute_metrics(subject, workload, bench_times, peaks, kernel_us, speedup),
-        "samples": tuple((candidate / 1e3, rival / 1e3) for candidate, rival in call_times),
+        "samples": tuple((candidate / 1e3, rival / 1e3) for candidate, rival in times),
         **_copy_reported_fields(bench_times),
     }
 
@@ -258,8 +259,10 @@ def _compute_metrics(
     if exceeds_cache and cost is not None:
         share = metrics["algorithmic_bytes"] / kernel_us / 1e3 / peaks.copy_gbps
         metrics["algorithmic_bandwidth"] = min(1.0, share)
+    if bench_times["are_busy_cores_certain"]:
+        busy_cores = bench_times["busy_cores"] or 0.0
+        metrics["core_occupancy"] = min(1.0, busy_cores / machine.core_count)
     return metrics | {
-        "core_occupancy": min(1.0, (bench_times["busy_cores"] or 0.0) / machine.core_count),
         "core_count": float(machine.core_count),
         "simd_lanes_count": float(machine.simd_lanes_count),
         "dispatch_us": peaks.dispatch_us,
@@ -298,6 +301,11 @@ def describe_disturbance(
             f"threads waited for cores in {count - len(filtered.clean)} of {count} pairs: "
             f"something else uses this machine, or they are more than its cores; measure again "
             f"when it is idle"
+        )
+    elif (share := filtered.waited_share) > MUCH_WAITING:
+        yield (
+            f"other programs had its core for {share:.0%} of the time, which is taken off; so the "
+            f"interval is wide, of 99.9 % instead of 95 %"
         )
     elif disturbance == "unsteady-times":
         yield (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Sequence
-from math import exp, log
+from math import comb, exp, log
 from typing import NamedTuple
 
 from kernelkb.measure.worker.shared.messages.jobs import Batch
@@ -37,6 +37,21 @@ _CPU_CONTENTION_SHARE = 0.25
 """Run-queue wait of all threads, as a share of the batch, above which others used the cores."""
 _THREAD_WAKEUP_NS = 5e5
 """Run-queue wait of an undisturbed batch; on an idle machine 0.15 ms over all its threads."""
+MUCH_WAITING = 0.05
+"""Share of the elapsed time that others had the core, as a median, from which a bench is busy."""
+_FEW_OWN_WAITS = 0.1
+"""Share of pairs in which the candidate may have waited, without that a bench is busy: the median
+hardly moves."""
+_MUCH_SPREAD = 0.05
+"""Between the quartiles of the paired ratios, relative: programs that share caches and the halves
+of a core disturb without that a thread waits."""
+_BUSY_MISS_CHANCE = 5e-4
+"""On each side of the interval of a busy bench, so that 100 comparisons of equals are called equal:
+pairs that waited vary too much for the least effect to see to that."""
+_WAIT_UNCERTAINTY = 0.05
+"""Of the share that others had the core: caches are cold after it."""
+_CONTENTION_UNCERTAINTY = 0.1
+"""Of a time in which threads waited and may have waited for one another."""
 _GPU_CONTENTION_FACTOR = 2.0
 _GPU_CONTENTION_NS = 3e5
 """A read of the flush buffer that takes 2 times the baseline and 0.3 ms longer: the GPU had other
@@ -77,6 +92,25 @@ def paired_speedup(candidate: Sequence[float], baseline: Sequence[float]) -> Spe
     return Speedup(exp(statistics.median(log_ratios)), exp(low), exp(high))
 
 
+def safe_speedup(candidate: Sequence[float], baseline: Sequence[float]) -> Speedup:
+    """Return the median of the paired ratios with an interval that 1 of 1000 equals leave.
+
+    Of order statistics: it holds for any distribution of the ratios. Of fewer than 11 pairs it is
+    from the least to the greatest ratio.
+
+    Args:
+        candidate: As of ``paired_speedup``.
+        baseline: The same.
+    """
+    ratios = sorted(b / c for c, b in zip(candidate, baseline, strict=True))
+    count, rank, chance = len(ratios), 0, 0.5 ** len(ratios)
+    while rank + 1 < count / 2 and chance + comb(count, rank + 1) * 0.5**count <= _BUSY_MISS_CHANCE:
+        rank += 1
+        chance += comb(count, rank) * 0.5**count
+    point = exp(statistics.median(map(log, ratios)))
+    return Speedup(point, ratios[rank], ratios[-1 - rank])
+
+
 def decide_verdict(speedup: Speedup) -> TimedVerdict:
     """Return faster or slower if the whole interval is more than 1 % on that side of 1."""
     if speedup.low > 1 + _MIN_EFFECT:
@@ -96,6 +130,9 @@ class FilteredPairs(NamedTuple):
     """Those of ``unthrottled`` in which no other program used GPU or cores."""
     gpu_contended_count: int = 0
     """Pairs of ``unthrottled`` in which the GPU had other work."""
+    usable: Sequence[Pair] = ()
+    """Those in which no thread of the baseline waited for a core, nor had the GPU other work. What
+    the candidate waits does not count, since it could have its slow calls left out so."""
 
     @property
     def is_throttled(self) -> bool:
@@ -112,10 +149,15 @@ class FilteredPairs(NamedTuple):
 
     @property
     def selected_pairs(self) -> Sequence[Pair]:
-        """The pairs to compute times from: the clean ones, or more where those are too few."""
+        """The pairs to compute times from: the usable ones, or more where those are too few."""
         if self.is_throttled:
             return self.pairs
-        return self.unthrottled if self.is_contended else self.clean
+        return self.unthrottled if self.is_contended else self.usable
+
+    @property
+    def waited_share(self) -> float:
+        """Share of the elapsed time that others had the core, and that was taken off: a median."""
+        return find_waited_share(self.selected_pairs)
 
 
 def is_cpu_contended(batch: Batch) -> bool:
@@ -149,8 +191,18 @@ def filter_pairs(
         for pair in unthrottled
         if not any(is_gpu_contended(batch, baseline_read_ns) for batch in pair)
     ]
-    clean = [pair for pair in idle_gpu if not any(map(is_cpu_contended, pair))]
-    return FilteredPairs(pairs, unthrottled, clean, len(unthrottled) - len(idle_gpu))
+    usable = [pair for pair in idle_gpu if not is_cpu_contended(pair[1])]
+    clean = [pair for pair in usable if not is_cpu_contended(pair[0])]
+    return FilteredPairs(pairs, unthrottled, clean, len(unthrottled) - len(idle_gpu), usable)
+
+
+def find_waited_share(pairs: Sequence[Pair]) -> float:
+    """Return the share of the elapsed time that others had the core: the median of all batches."""
+    return statistics.median(
+        batch.foreign_wait_ns / (batch.foreign_wait_ns + batch.judge_ns)
+        for pair in pairs
+        for batch in pair
+    )
 
 
 def overhead_ns(pairs: Sequence[Pair]) -> float:
@@ -219,7 +271,7 @@ def describe_clock_disagreement(batches: Sequence[Batch], overhead: float) -> st
 
 
 def compute_speedups(
-    pairs: Sequence[Pair], overhead: float
+    pairs: Sequence[Pair], overhead: float, *, is_contended: bool = False
 ) -> tuple[Speedup, Speedup, list[tuple[float, float]]]:
     """Return the speedup by the judge's clock, the one to report, and the times behind it.
 
@@ -227,11 +279,12 @@ def compute_speedups(
     judge measured, within its interval, and never enlarge a gain; outside of it only the judge is
     trusted. Where they narrow it, the judge's speedup is its point alone, for the verdict's sign.
     The judge's interval is widened by what its clock cannot measure: that the round trip differs
-    between processes.
+    between processes. On a busy machine it counts alone: see ``safe_speedup``.
 
     Args:
         pairs: Of one bench.
         overhead: See ``overhead_ns``.
+        is_contended: Whether threads waited that cannot be told from the candidate's own doing.
 
     Returns:
         Both speedups, and nanoseconds of one call of candidate and rival, pair by pair.
@@ -239,10 +292,14 @@ def compute_speedups(
     sides = [candidate for candidate, _ in pairs], [rival for _, rival in pairs]
     judge_times = [[net_judge_ns(b, overhead) / b.calls for b in side] for side in sides]
     runner_times = [[b.runner_ns / b.calls for b in side] for side in sides]
+    judge_pairs = list(zip(*judge_times, strict=True))
     widening = 1 + max(_timing_uncertainty(side, overhead) for side in sides)
+    if is_contended or _is_busy(pairs, judge_times):
+        point, low, high = _busy_speedup(pairs, judge_times, is_contended=is_contended)
+        busy = Speedup(point, low / widening, high * widening)
+        return busy, busy, judge_pairs
     point, low, high = paired_speedup(*judge_times)
     judge = Speedup(point, low / widening, high * widening)
-    judge_pairs = list(zip(*judge_times, strict=True))
     if min(map(min, runner_times)) <= 0:
         return judge, judge, judge_pairs
     own = paired_speedup(*runner_times)
@@ -253,6 +310,42 @@ def compute_speedups(
         own = Speedup(*(value / excess for value in own))
         runner_times[0] = [value * excess for value in runner_times[0]]
     return Speedup(point, point, point), own, list(zip(*runner_times, strict=True))
+
+
+def _is_busy(pairs: Sequence[Pair], judge_times: Sequence[Sequence[float]]) -> bool:
+    """Return whether others had the cores of many pairs, may have had, or disturbed them."""
+    own_count = sum(is_cpu_contended(candidate) for candidate, _ in pairs)
+    waited_much = find_waited_share(pairs) > MUCH_WAITING
+    may_have_waited = own_count > _FEW_OWN_WAITS * len(pairs)
+    return waited_much or may_have_waited or _spread(*judge_times) > _MUCH_SPREAD
+
+
+def _busy_speedup(
+    pairs: Sequence[Pair], judge_times: Sequence[Sequence[float]], *, is_contended: bool
+) -> Speedup:
+    """Return the speedup on a busy machine, whose interval holds what cannot be known there.
+
+    What the candidate waited may have been others' doing, so its upper end is without that.
+    """
+    candidate, rival = judge_times
+    point, low, high = safe_speedup(candidate, rival)
+    if is_contended:
+        widening = 1 + _CONTENTION_UNCERTAINTY
+    else:
+        widening = 1 + _WAIT_UNCERTAINTY * find_waited_share(pairs)
+        least_times = [
+            max(ns - own.runqueue_wait_ns / own.calls, _MIN_NET_SHARE * ns)
+            for ns, (own, _) in zip(candidate, pairs, strict=True)
+        ]
+        high = max(high, safe_speedup(least_times, rival).high)
+    return Speedup(point, low / widening, high * widening)
+
+
+def _spread(candidate: Sequence[float], baseline: Sequence[float]) -> float:
+    """Return by how much the upper quartile of the paired ratios exceeds the lower, relative."""
+    ratios = sorted(b / c for c, b in zip(candidate, baseline, strict=True))
+    quarter = len(ratios) // 4
+    return ratios[-1 - quarter] / ratios[quarter] - 1
 
 
 def combine_verdicts(runner_verdict: TimedVerdict, judge_verdict: TimedVerdict) -> TimedVerdict:

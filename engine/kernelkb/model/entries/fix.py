@@ -129,6 +129,8 @@ class Effect(Record):
     """Effects that this one has at once, for flaws that hide each other; to compare with."""
     lowers_floor: bool = False
     """Whether it changes the work of the algorithm, so that the roofline does not cap the gain."""
+    bounds_gain: bool = False
+    """Whether nothing gains more than the time says, as no loop on 2 cores is 3 times as fast."""
     conditional: bool = False
     """Whether its user has to allow it, such as another data type: the fix has a predicted gain,
     its diagnosis does not promise it."""

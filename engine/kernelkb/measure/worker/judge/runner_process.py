@@ -18,8 +18,15 @@ from pathlib import Path
 from typing import IO, NamedTuple, NoReturn, TypeAlias
 
 from kernelkb.measure.worker.judge import procfs
+from kernelkb.measure.worker.judge.core_waits import WaitMeter
 from kernelkb.measure.worker.judge.procfs import ProcessPauser
-from kernelkb.measure.worker.shared.channel import ProtocolError, receive, send
+from kernelkb.measure.worker.shared.channel import (
+    ProtocolError,
+    receive,
+    receive_timed,
+    request_times,
+    send,
+)
 from kernelkb.measure.worker.shared.failures import (
     RunnerDied,
     RunnerError,
@@ -195,6 +202,7 @@ class RunnerProcess:
         pid: Of the process.
         sandbox_layers: Those that Linux applied, known after ``wait_ready``.
         total_request_s: Seconds spent on its answers since ``wait_ready``.
+        answer_delay_ns: How long its last answer waited for the judge to get a core.
         is_closed: Whether it was killed by ``close``.
     """
 
@@ -218,6 +226,7 @@ class RunnerProcess:
         self.name, self._limits = name, spec["limits"]
         self.sandbox_layers: list[str] = []
         self.total_request_s = 0.0
+        self.answer_delay_ns = 0
         self.is_closed = self._stop_verified = self._is_readable = False
         self._sequence, self._last_watch_at = 0, 0.0
         self._killed_for: RunnerDied | None = None
@@ -229,6 +238,7 @@ class RunnerProcess:
         self._log_file = (self._folder / "log").open("w+b")  # the runner may replace it by name
         env = build_environment(spec, target, self._folder if sandbox else None)
         self._channel, runner_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        request_times(self._channel)
         with runner_end:
             job = make_job(spec, target, runner_end, is_confined=bool(sandbox))
             self._process = start(sandbox, job, self._folder, self._log_file, env)
@@ -305,7 +315,7 @@ class RunnerProcess:
         self._channel.settimeout(_POLL_S)
         while True:
             try:
-                answer = receive(self._channel)
+                answer, self.answer_delay_ns = receive_timed(self._channel)
                 break
             except TimeoutError:
                 self._enforce_limits(start, timeout_s)
@@ -356,6 +366,11 @@ class RunnerProcess:
             self._kill_and_raise(
                 "limit-exceeded", "a process that it started went on after its call"
             )
+
+    def measure_waits(self) -> WaitMeter:
+        """Return a meter of what it waits for cores, from now on; it is stopped, or waits."""
+        may_fork = self._may_fork or (self._is_confined and "seccomp" not in self.sandbox_layers)
+        return WaitMeter(self.pid, may_fork=may_fork)
 
     def send_stop(self) -> None:
         """Send SIGSTOP without waiting."""

@@ -9,10 +9,10 @@ import ctypes
 import math
 import mmap
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from kernelkb.measure.worker.runner.own_clock import OwnClock
 from kernelkb.measure.worker.shared.failures import KernelError
 from kernelkb.measure.worker.shared.messages.runner_commands import (
     BareCommand,
@@ -45,6 +45,7 @@ class LibraryRunner:
 
     def __init__(self, code: CEntryCode) -> None:
         self._code = code
+        self._clock = OwnClock()
         self._function: Callable[..., int] | None = None
         self._calls: list[Callable[[], int]] = []
         self._map: mmap.mmap | None = None
@@ -124,10 +125,15 @@ class LibraryRunner:
     def _handle_run_batch(self, command: RunBatchCommand, _files: list[int]) -> BatchAnswer:
         if "graph_id" in command:
             raise RuntimeError("there are no CUDA graphs on a CPU")
-        start = time.perf_counter_ns()
+        self._clock.start()
         self._call_slots(command["slots"])
-        runner_ns = time.perf_counter_ns() - start
-        return {"runner_ns": runner_ns, "copy_ns": 0, "shares_memory": False}
+        times = self._clock.stop()
+        return {
+            "runner_ns": times.runner_ns,
+            "wait_ns": times.wait_ns,
+            "copy_ns": 0,
+            "shares_memory": False,
+        }
 
 
 def load_c_function(code: CEntryCode) -> Callable[..., int]:

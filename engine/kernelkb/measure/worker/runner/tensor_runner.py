@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +10,7 @@ import torch
 
 from kernelkb.measure.worker.runner import load_candidate
 from kernelkb.measure.worker.runner.library_runner import filled_heap, trim_heap
+from kernelkb.measure.worker.runner.own_clock import OwnClock
 from kernelkb.measure.worker.shared.failures import KernelError
 from kernelkb.measure.worker.shared.memory import Arena, release_torch_cache
 from kernelkb.measure.worker.shared.messages.runner_commands import (
@@ -60,6 +60,7 @@ class TensorRunner:
         torch.set_grad_enabled(False)
         self.target = job["target"]
         self._code = job["code"]
+        self._clock = OwnClock()
         self._binder: load_candidate.Binder | None = None
         self._calls: list[load_candidate.BoundCall] = []
         self._inputs: list[list[torch.Tensor]] = []
@@ -227,12 +228,17 @@ class TensorRunner:
                 raise RuntimeError("there are no CUDA graphs on a CPU")
             slots = command["slots"]
             self._live_tensors.clear()
-            start = time.perf_counter_ns()
+            self._clock.start()
             results = self._call_slots(slots)
             self._publish_addresses(results)
-            runner_ns = time.perf_counter_ns() - start
+            times = self._clock.stop()
             shares = _share_memory(results)
-            return {"runner_ns": runner_ns, "copy_ns": 0, "shares_memory": shares}
+            return {
+                "runner_ns": times.runner_ns,
+                "wait_ns": times.wait_ns,
+                "copy_ns": 0,
+                "shares_memory": shares,
+            }
         begin, called_at, end = (torch.cuda.Event(enable_timing=True) for _ in range(3))
         begin.record()
         if "slots" in command:
@@ -247,6 +253,7 @@ class TensorRunner:
         torch.cuda.synchronize()
         return {
             "runner_ns": begin.elapsed_time(called_at) * 1e6,
+            "wait_ns": 0,
             "copy_ns": called_at.elapsed_time(end) * 1e6,
             "shares_memory": shares,
         }

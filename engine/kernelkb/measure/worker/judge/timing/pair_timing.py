@@ -49,6 +49,11 @@ _MIN_SINGLE_CALLS = 7
 _SUCCESSIVE_CALLS_CHANCE = 0.3
 """After a pair, to check calls that follow one another; where batches are of one call."""
 _MIN_SUCCESSIVE_CHECKS = 4
+_BUSY_SPREAD = 0.1
+"""Of the ratios of pairs, between their quartiles, from which a bench on a CPU needs more pairs."""
+_BUSY_PAIRS = 100
+_BUSY_TIME_FACTOR = 6.0
+"""How much longer than it was asked to, at most, a bench times for that."""
 _MAX_EXTRA_PAIRS = 60
 """Pairs after the last that the time allows, until enough calls were compared and timed alone."""
 
@@ -228,21 +233,21 @@ def time_pairs(
         RunnerDied: A runner ended.
         RunnerError: A runner reported an error.
     """
-    for timer in (candidate, rival):
-        for _ in range(_WARM_UP_BATCHES):
-            timer.time_batch()
-    warm_call_ns = candidate.warm_call_ns()
-    rival.warm_call_ns()  # not used: both runners are warmed equally
+    for timer in (candidate, rival) * _WARM_UP_BATCHES:
+        timer.time_batch()
+    warm_call_ns, _ = candidate.warm_call_ns(), rival.warm_call_ns()  # both are warmed equally
     timing = _PairTiming(job, candidate, rival, report_progress)
     timing.time_until_budget()
     batches, new_threads = timing.batches, candidate.threads.count_new()
+    cores = candidate.busy_cores() if job["target"] == "cpu" else None
     return {
         "candidate_batches": batches.candidate,
         "rival_batches": batches.rival,
         "single_call_batches": batches.single_call,
         "rival_single_call_batches": batches.rival_single_call,
         "warm_call_ns": warm_call_ns,
-        "busy_cores": candidate.busy_cores() if job["target"] == "cpu" else None,
+        "busy_cores": cores and cores.mean,
+        "are_busy_cores_certain": bool(cores and cores.is_certain),
         "checked_count": timing.sampler.checked_count,
         "check_s": timing.sampler.check_s,
         "is_plainly_slower": timing.is_plainly_slower,
@@ -278,11 +283,13 @@ class _PairTiming:
 
     def time_until_budget(self) -> None:
         """Append batches until time or pairs are used up and enough of them were compared."""
-        end = time.monotonic() + self._job["budget_s"]
+        start = time.monotonic()
         min_pairs, max_pairs = self._job["min_pairs"], self._job["max_pairs"]
         last_pairs = max_pairs + _MAX_EXTRA_PAIRS
         for pair in range(last_pairs):
-            is_over = time.monotonic() - self.sampler.check_s > end or pair >= max_pairs
+            timed_s = time.monotonic() - start - self.sampler.check_s
+            is_over = timed_s > self._job["budget_s"] or pair >= max_pairs
+            is_over = is_over and not self._needs_more_pairs(pair, timed_s)
             if pair >= min_pairs and self._has_enough and (is_over or self.is_plainly_slower):
                 break
             if self._is_far_slower:
@@ -294,6 +301,19 @@ class _PairTiming:
                     self._time_pair(*singles, pair, single_calls=True)
             elif self._random.random() < _SUCCESSIVE_CALLS_CHANCE:
                 self._check_successive_calls()
+
+    def _needs_more_pairs(self, count: int, timed_s: float) -> bool:
+        """Return whether pairs vary as beside other programs, so that these decide little.
+
+        By how much they vary, not by what they say.
+        """
+        is_late = timed_s > _BUSY_TIME_FACTOR * self._job["budget_s"]
+        is_possible = self._job["min_pairs"] <= count < _BUSY_PAIRS and not is_late
+        if not is_possible or self._job["target"] != "cpu":
+            return False
+        ratios = sort_ratios(self.batches.candidate, self.batches.rival)
+        quarter = len(ratios) // 4
+        return ratios[-1 - quarter] > (1 + _BUSY_SPREAD) * ratios[quarter]
 
     @property
     def is_plainly_slower(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import statistics
 import time
@@ -11,19 +10,20 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from kernelkb.measure.worker.judge.case_buffers import CaseBuffers, find_slot_fault
+from kernelkb.measure.worker.judge.core_waits import CoreWaits, WaitMeter
 from kernelkb.measure.worker.judge.inputs.inputs import Tensors
 from kernelkb.measure.worker.judge.output_marks import DrawSlots, OutputMark
 from kernelkb.measure.worker.judge.procfs import (
-    cpu_ticks,
     cpu_time_ns,
-    runqueue_wait_ns,
+    list_runqueue_waits_ns,
     share_core,
-    thread_runqueue_wait_ns,
+    take_precedence,
 )
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, make_printable
 from kernelkb.measure.worker.shared.messages.jobs import Batch
 from kernelkb.measure.worker.shared.messages.runner_commands import (
+    Answer,
     CaptureCommand,
     RepeatCommand,
     RunBatchCommand,
@@ -33,7 +33,9 @@ _SPIN_DOWN_S = 0.1
 """OpenMP threads spin for a while after a region before they sleep."""
 _IDLE_SAMPLE_S = 0.05
 """How long to watch a process that runs without a command."""
-_BUSY_SAMPLE_S = 0.3
+_BUSY_SAMPLE_NS = 3e8
+_MANY_WAITS, _FEW_WAITS = 0.1, 0.02
+"""Waiting for cores as a share of the time, above which it says something, and below nothing."""
 _THREADS_TIMEOUT_S = 60.0
 MAX_CALLS = 16
 _LEAD_CALLS = 1
@@ -75,6 +77,36 @@ class TimedBatch(NamedTuple):
     """Copies for all slots, where they were made when each call had ended."""
 
 
+class BusyCores(NamedTuple):
+    """How many cores a process keeps busy."""
+
+    mean: float
+    """Of its time: threads that ran, or were ready to run."""
+    is_certain: bool
+    """Whether that would be the same with no other program on the machine."""
+
+
+def count_busy_cores(
+    wall_ns: float, used_ns: float, first_waited_ns: float, others_waited_ns: float
+) -> BusyCores:
+    """Return how many cores a process keeps busy.
+
+    A thread that waits for a core would keep one busy. But while it waits, others may sleep until
+    it is done: so where much was waited the number is too small, unless one thread did everything.
+
+    Args:
+        wall_ns: Of the calls.
+        used_ns: CPU time of all threads.
+        first_waited_ns: What the calling thread waited for a core.
+        others_waited_ns: The same of all other threads.
+    """
+    mean = (used_ns + first_waited_ns + others_waited_ns) / wall_ns
+    waited = (first_waited_ns + others_waited_ns) / wall_ns
+    others_waited = others_waited_ns / wall_ns
+    is_alone = others_waited <= _FEW_WAITS and mean <= 1 + _FEW_WAITS
+    return BusyCores(mean, waited <= _MANY_WAITS or is_alone)
+
+
 class RunnerThreads:
     """Threads of one runner's process."""
 
@@ -92,20 +124,24 @@ class RunnerThreads:
             return max(0, self._runner.thread_count() - self._warm_count)
         return 0
 
-    def busy_cores(self, command: RunBatchCommand) -> float:
-        """Return the mean number of cores that the process keeps busy, over 0.3 s of batches.
+    def busy_cores(self, command: RunBatchCommand) -> BusyCores:
+        """Return how many cores the process keeps busy, over 0.3 s of batches.
 
         Args:
             command: Runs one batch. The process is stopped afterwards.
         """
         time.sleep(_SPIN_DOWN_S)
-        wall_s, ticks = 0.0, cpu_ticks(self._runner.pid)
-        while wall_s < _BUSY_SAMPLE_S:
-            start = time.perf_counter()
+        pid, wall_ns = self._runner.pid, 0
+        before_ns, waited_ns = cpu_time_ns(pid), list_runqueue_waits_ns(pid)
+        while wall_ns < _BUSY_SAMPLE_NS:
+            start_ns = time.perf_counter_ns()
             self._runner.ask(command, _THREADS_TIMEOUT_S)
-            wall_s += time.perf_counter() - start
+            wall_ns += time.perf_counter_ns() - start_ns
+        waits = list_runqueue_waits_ns(pid)
         self._runner.pause()
-        return (cpu_ticks(self._runner.pid) - ticks) / os.sysconf("SC_CLK_TCK") / wall_s
+        used_ns = cpu_time_ns(pid) - before_ns
+        waits_ns = {thread: ns - waited_ns.get(thread, 0) for thread, ns in waits.items()}
+        return count_busy_cores(wall_ns, used_ns, waits_ns.pop(pid, 0), sum(waits_ns.values()))
 
     def idle_cpu_ns(self) -> float:
         """Return the CPU time that the process uses in 50 ms without a command; 0 if it ended.
@@ -130,6 +166,8 @@ class SeparateCalls(NamedTuple):
     """Of a call by the judge's clock: the median of those that count."""
     runner_ns: float
     """The same by the runner's clock."""
+    left_ns: float
+    """Waiting for cores in a call that may be the runner's own; see ``CoreWaits``."""
     outputs: dict[int, Tensors]
     """Copies, by slot."""
     marks: list[OutputMark]
@@ -148,24 +186,42 @@ def time_separate_calls(
     """
     judge_ns: list[float] = []
     runner_ns: list[float] = []
+    waited: list[CoreWaits] = []
     outputs: dict[int, Tensors] = {}
     marks: list[OutputMark] = []
+    take_precedence(runner.pid)
     for slot in slots:
         buffers.draw(slot)
         buffers.expect_calls([slot])
-        with share_core(runner.pid):
-            start_ns = time.perf_counter_ns()
-            answer = runner.ask(
-                {"command": "run-batch", "slots": [slot]}, _TIMEOUT_S, is_timed=True
-            )
-            elapsed_ns = time.perf_counter_ns() - start_ns
+        command: RunBatchCommand = {"command": "run-batch", "slots": [slot]}
+        with runner.measure_waits() as waits:
+            with share_core(runner.pid):
+                start_ns = time.perf_counter_ns()
+                answer = runner.ask(command, _TIMEOUT_S, is_timed=True)
+                waits.note_answer(runner.answer_delay_ns)
+                elapsed_ns = time.perf_counter_ns() - start_ns
+                waits.note_end()
+            waited.append(waits.finish(elapsed_ns))
         marks += buffers.read_marks([slot], runner)
         outputs[slot] = buffers.copy_outputs(slot, runner)
-        judge_ns.append(elapsed_ns)
-        runner_ns.append(runner.parse_time_ns(answer, "runner_ns"))
+        judge_ns.append(elapsed_ns - waited[-1].foreign_ns)
+        runner_ns.append(_parse_runner_ns(runner, answer, waited[-1]))
     runner.pause()
-    typical_ns = [statistics.median(side[_LEAD_CALLS:]) for side in (judge_ns, runner_ns)]
-    return SeparateCalls(typical_ns[0], typical_ns[1], outputs, marks)
+    left_ns = [waits.left_ns for waits in waited]
+    own, by_runner, left = (
+        statistics.median(side[_LEAD_CALLS:]) for side in (judge_ns, runner_ns, left_ns)
+    )
+    return SeparateCalls(own, by_runner, left, outputs, marks)
+
+
+def _parse_runner_ns(runner: RunnerProcess, answer: Answer, waited: CoreWaits) -> float:
+    """Return the time of calls by the runner's clock, less what others had the core meanwhile.
+
+    The runner reports how long it waited. Of that no more is taken off than the judge allows: what
+    is not others' for certain is taken to have been waited during the calls.
+    """
+    own_ns = runner.parse_time_ns({"wait_ns": 0, **answer}, "wait_ns") - waited.first_left_ns
+    return max(0.0, runner.parse_time_ns(answer, "runner_ns") - max(0.0, own_ns))
 
 
 class RunnerTimer:
@@ -285,8 +341,8 @@ class RunnerTimer:
         self._runner.pause()
         return count * self.batch_calls
 
-    def busy_cores(self) -> float:
-        """Return the mean number of cores that it keeps busy, over warm batches."""
+    def busy_cores(self) -> BusyCores:
+        """Return how many cores it keeps busy, over warm batches."""
         return self.threads.busy_cores(self._warm_command())
 
     def _warm_command(self) -> RunBatchCommand:
@@ -320,28 +376,38 @@ class RunnerTimer:
         idle_read_ns = self._buffers.refresh([*slots, *self._spare_slots])
         self._buffers.expect_calls(slots)
         self._runner.verify_stopped()
-        waited_ns = self._total_runqueue_wait_ns()
-        with share_core(self._runner.pid):
-            start_s, start_ns = time.monotonic(), time.perf_counter_ns()
-            answer = self._runner.ask(command, self._timeout_s, is_timed=True)
-            self._runner.send_stop()
-            judge_ns, outputs = self._buffers.sync_and_copy(slots, draw_slots, start_ns)
-        self._runner.pause()
+        take_precedence(self._runner.pid)
+        with self._runner.measure_waits() as waits:
+            with share_core(self._runner.pid):
+                start_s, start_ns = time.monotonic(), time.perf_counter_ns()
+                answer = self._runner.ask(command, self._timeout_s, is_timed=True)
+                waits.note_answer(self._runner.answer_delay_ns)
+                self._runner.send_stop()
+                judge_ns, outputs = self._buffers.sync_and_copy(slots, draw_slots, start_ns)
+                waits.note_end()
+            self._runner.pause()
+            waited = self._find_waits(waits, judge_ns)
         self._timeout_s = max(_MIN_TIMEOUT_S, _TIMEOUT_FACTOR * judge_ns / 1e9)
         self.shares_outputs |= answer.get("shares_memory") is True
-        batch = Batch(
-            judge_ns=judge_ns,
-            runner_ns=self._runner.parse_time_ns(answer, "runner_ns"),
-            calls=len(slots),
-            start_s=start_s,
-            end_s=time.monotonic(),
-            copy_ns=self._runner.parse_time_ns(answer, "copy_ns"),
-            runqueue_wait_ns=self._total_runqueue_wait_ns() - waited_ns,
-            idle_read_ns=idle_read_ns,
-        )
+        batch = self._make_batch(answer, judge_ns, len(slots), waited)
+        batch = batch._replace(start_s=start_s, idle_read_ns=idle_read_ns)
         if self._buffers.case.target == "cpu":
             outputs = {slot: self.copy_outputs(slot) for slot in draw_slots(slots)}
         return TimedBatch(batch, slots, outputs)
+
+    def _make_batch(self, answer: Answer, judge_ns: float, calls: int, waited: CoreWaits) -> Batch:
+        """Return a batch that has ended, without its start; on a CPU less what others had."""
+        now_s = time.monotonic()
+        return Batch(
+            judge_ns=judge_ns - waited.foreign_ns,
+            runner_ns=_parse_runner_ns(self._runner, answer, waited),
+            calls=calls,
+            start_s=now_s,
+            end_s=now_s,
+            copy_ns=self._runner.parse_time_ns(answer, "copy_ns"),
+            runqueue_wait_ns=waited.left_ns,
+            foreign_wait_ns=waited.foreign_ns,
+        )
 
     def time_single_calls(self, draw_slots: DrawSlots) -> TimedBatch:
         """Time calls none of which can do work of another; like ``time_batch``.
@@ -355,7 +421,14 @@ class RunnerTimer:
         self._runner.verify_stopped()
         start_s = time.monotonic()
         calls = time_separate_calls(self._runner, self._buffers, slots)
-        batch = Batch(calls.judge_ns, calls.runner_ns, 1, start_s, time.monotonic())
+        batch = Batch(
+            calls.judge_ns,
+            calls.runner_ns,
+            1,
+            start_s,
+            time.monotonic(),
+            runqueue_wait_ns=calls.left_ns,
+        )
         outputs = {slot: calls.outputs[slot] for slot in draw_slots(slots)}
         return TimedBatch(batch, slots, outputs, calls.marks, calls.outputs)
 
@@ -399,8 +472,12 @@ class RunnerTimer:
         reason = "it does not wait for earlier work on the stream that it is given"
         return f"{fault}: {reason}" if fault else None
 
-    def _total_runqueue_wait_ns(self) -> int:
-        return runqueue_wait_ns(self._runner.pid) + thread_runqueue_wait_ns()
+    def _find_waits(self, waits: WaitMeter, elapsed_ns: float) -> CoreWaits:
+        """Return what was waited. A GPU works on meanwhile, so there nothing is others' time."""
+        waited = waits.finish(elapsed_ns)
+        if self._buffers.case.target == "cpu":
+            return waited
+        return CoreWaits(0.0, waited.foreign_ns + waited.left_ns)
 
     def copy_outputs(self, slot: int) -> Tensors:
         """Return copies of what the last batch left as a slot's outputs."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from kernelkb.measure.worker.judge.procfs import raise_session
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.judge.timing.bench_runners import CANDIDATE, BenchRunners
 from kernelkb.measure.worker.judge.timing.pair_timing import (
@@ -273,6 +274,7 @@ class PairedBench:
         """
         try:
             self._runners.wait_for_start()
+            raise_session()
             self._meter.steps.restart()
             return self._time_all()
         finally:

@@ -130,9 +130,9 @@ class Batch(NamedTuple):
     """One timed batch: calls on distinct buffers, one after another."""
 
     judge_ns: float
-    """All calls, by the judge's clock: includes the harness's round trip."""
+    """All calls, by the judge's clock, less ``foreign_wait_ns``; with the harness's round trip."""
     runner_ns: float
-    """All calls, by the runner's own clock (CUDA events on a GPU)."""
+    """All calls, by the runner's own clock (CUDA events on a GPU), less the same."""
     calls: int
     start_s: float
     """On the system's monotonic clock."""
@@ -141,11 +141,15 @@ class Batch(NamedTuple):
     """Copies of returned outputs into the judge's buffers, by the runner's clock; not the kernel's
     work."""
     runqueue_wait_ns: float = 0.0
-    """How long threads of the runner and of the judge waited on the run queue for a core."""
+    """How long threads of the runner and of the judge waited on the run queue for a core, besides
+    ``foreign_wait_ns``."""
     idle_read_ns: float = 0.0
     """The judge's own read of the flush buffer just before, while all runners were stopped."""
     reported_copy_ns: float = 0.0
     """The candidate's own ``copy_ns``, where that holds an estimate from the rival's copies."""
+    foreign_wait_ns: float = 0.0
+    """Of the elapsed time, while the runner was ready to run and others had its core, for certain;
+    0 on a GPU. It is in no other time."""
 
 
 class RivalTimes(TypedDict):
@@ -171,6 +175,8 @@ class PairTimes(TypedDict):
     """Median nanoseconds of one call of the candidate whose data is in the cache."""
     busy_cores: float | None
     """Mean number of cores that the candidate keeps busy; None on a GPU."""
+    are_busy_cores_certain: bool
+    """Whether that would be the same with no other program on the machine."""
     checked_count: int
     """Timed calls that were compared with the reference."""
     check_s: float

@@ -194,6 +194,8 @@ class BatchAnswer(EmptyAnswer):
     """Times by the runner's own clock, nanoseconds of all calls of the batch."""
 
     runner_ns: float
+    wait_ns: float
+    """Of these, while the calling thread was ready to run and had no core; 0 on a GPU."""
     copy_ns: float
     """Copies of returned outputs to the judge's buffers."""
     shares_memory: bool
