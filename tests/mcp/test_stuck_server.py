@@ -26,6 +26,14 @@ building.build_variant = work
 from kernelkb_mcp.start import main
 main()
 """
+GREEDY_LOOP = """
+import asyncio, signal
+def new_event_loop():
+    loop = asyncio.SelectorEventLoop()
+    loop.add_signal_handler(signal.SIGUSR1, int)
+    return loop
+"""
+"""In place of uvloop, whose loop also wants to be the one that hears of signals."""
 CALL = {"name": "build_kernel", "arguments": {"kernel": "broken", "target": "cpu"}}
 LIMIT_S = 60
 """It takes two seconds. The match takes years."""
@@ -115,7 +123,10 @@ def test_the_end_of_a_client_that_speaks_over_sockets_ends_a_stuck_server(folder
             server.kill()
 
 
-def test_a_signal_ends_a_stuck_server_of_http(folder):
+@pytest.mark.parametrize("loop", [None, GREEDY_LOOP], ids=["alone", "with uvloop"])
+def test_a_signal_ends_a_stuck_server_of_http(folder, loop):
+    if loop:
+        (folder / "project" / "uvloop.py").write_text(loop)
     headers = {"Authorization": f"Bearer {TOKEN}", "Accept": "application/json, text/event-stream"}
     who = {"name": "t", "version": "0"}
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": who}

@@ -170,6 +170,7 @@ def serve(server: KernelServer, http_config: HttpConfig, token: Token) -> None:
         )
         config = uvicorn.Config(
             app,
+            loop="asyncio",  # that of uvloop would hear of signals in place of the watcher
             http="h11",
             limit_concurrency=count_allowed_connections(),
             log_level="error",  # its warnings are about what strangers send
