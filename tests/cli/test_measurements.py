@@ -1,6 +1,7 @@
 """The commands on what was measured, as a shell calls them."""
 
 import json
+import re
 
 import pytest
 from measurements import make_bench, make_build
@@ -118,6 +119,34 @@ def test_regress_is_quiet_on_noise_unless_asked(project, capsys):
 
     assert quiet == "newest benches that are not the promoted ones: 1 steady\n"
     assert "no change is confirmed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("verdict", "us", "fields"),
+    [
+        ("steady", 10.01, {}),
+        ("promoted", 8.0, {}),
+        ("regressed", 12.0, {}),
+        ("regressed", None, {"verdict": "incorrect"}),
+        ("incomparable", 10.0, {"baseline": "torch.compile"}),
+    ],
+)
+def test_regress_marks_a_bench_that_was_imported(
+    project, tmp_path, monkeypatch, capsys, verdict, us, fields
+):
+    record_measurements(project, make_bench())
+    main(["regress"])
+    newest = make_bench(us=us or 10.0, hours=1, candidate_us=us, **fields)
+    record_measurements(project, newest)
+    main(["export", str(tmp_path / "all.jsonl")])
+    monkeypatch.setenv("KB_DATABASE", f"sqlite:///{tmp_path / 'other.db'}")
+    main(["import", str(tmp_path / "all.jsonl")])
+    capsys.readouterr()
+    main(["regress", "--verbose"])
+    line = capsys.readouterr().out.splitlines()[0]
+
+    assert line.startswith(verdict)
+    assert re.search(rf"; imported: .*{newest.id[:8]}$", line)
 
 
 def test_importing_an_export_adds_each_measurement_once(project, tmp_path, monkeypatch, capsys):
