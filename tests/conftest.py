@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from recorded_judge import write_interpreter
+from stand_in_judge import write_interpreter
 
 from kernelkb.profiles import reader_process
 
@@ -72,7 +72,7 @@ def share_report_reader():
 
 
 @pytest.fixture(scope="module")
-def recorded_judge(tmp_path_factory):
+def stand_in_judge(tmp_path_factory):
     """Let every candidate of a module be correct and twice as fast, without a check or a bench."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KB_PYTHON", str(write_interpreter(tmp_path_factory.mktemp("judge"))))

@@ -345,9 +345,7 @@ def test_what_the_reference_does_not_define_is_left_out(tmp_path, distribution, 
 def test_a_distribution_follows_from_the_seed_and_spares_integers(tmp_path, dtype, distribution):
     case = make_case(tmp_path, make_elementwise("x.float()"), [[40, 50]], dtype)
     plain = case.make_inputs(3)[0].float()
-    case.distribution = distribution
-    first, second = case.make_inputs(3)[0], torch.empty_like(plain, dtype=getattr(torch, dtype))
-    case.fill_inputs(3, [second])
+    first, second = (case.make_inputs(3, distribution)[0] for _ in range(2))
     is_narrow = dtype.startswith("float8") and distribution in ("tiny", "extremes", *NON_FINITE)
     is_narrow |= dtype == "float16" and distribution == "tiny"
 

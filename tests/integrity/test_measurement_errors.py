@@ -396,6 +396,20 @@ def test_output_copies_are_not_invalid_for_any_rival(rival):
     assert found.speedup == pytest.approx(1.2, abs=0.03)
 
 
+def test_from_a_candidate_that_copies_nothing_no_copies_are_taken_off():
+    times = make_bench_times(0.4 * NS_PER_MS, 0.4 * NS_PER_MS)
+    change_batches(
+        times,
+        "rival_batches",
+        lambda batch: batch._replace(
+            judge_ns=batch.judge_ns + 0.3 * NS_PER_MS, copy_ns=0.3 * NS_PER_MS
+        ),
+    )
+    found = make_verdict({**times, "copy_ns": 0.0}, workload="small")
+
+    assert found.speedup == pytest.approx(1.0, abs=0.03)
+
+
 def test_a_plausible_runner_clock_never_increases_the_speedup():
     times = {
         **add_copy_time(

@@ -216,7 +216,7 @@ def test_a_damaged_history_costs_the_entry_and_is_said_in_one_line(source, capsy
     assert source.read_bytes() == before
 
 
-def test_equal_code_is_not_measured_again_and_a_change_is_judged(source, recorded_judge, capsys):
+def test_equal_code_is_not_measured_again_and_a_change_is_judged(source, stand_in_judge, capsys):
     kernel = source.parent.name
     first = bench_variant(kernel, target="cpu", options=BenchOptions(budget_s=0.3))
     edit(source, "// only a comment\n")

@@ -197,7 +197,7 @@ def test_inputs_are_not_sums_of_earlier_inputs(fill, scale):
 
     def fill_at(first, second):
         out = torch.empty(64, dtype=getattr(torch, dtype))
-        pool.fill(out, FixedOffsets(first, second))
+        pool.fill(out, FixedOffsets(first, second, 400))
         return out
 
     # With sums of stretches a[i] + b[j], the fourth input follows from the other three.

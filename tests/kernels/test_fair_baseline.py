@@ -302,9 +302,8 @@ def test_a_tf32_product_is_right_on_hidden_inputs_where_the_task_has_tf32(
     for seed in range(20):
         a, b = inputs = draw_inputs(seed)
         case = make_reference(inputs, stated)._case
-        case.distribution = distribution
         transform_inputs(distribution, inputs, seed)
-        judge = HiddenReference(case, inputs, {}, [SIZE**0.5])
+        judge = HiddenReference(case, inputs, distribution, {}, [SIZE**0.5])
 
         assert judge.compare([round_to_tf32(a) @ round_to_tf32(b)])["correct"], seed
         assert not judge.compare([1.05 * (a @ b)])["correct"], seed
@@ -544,6 +543,62 @@ def test_a_gpus_tf32_is_compared_with_tf32_or_refused(project, tmp_path, stated)
     assert found.verdict in ("inconclusive", "slower"), found.detail
     assert found.accuracy.baseline_precision == "tf32"
     assert found.accuracy.exact_speedup > 1.5
+
+
+CONVOLUTION_TASK = """\
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Conv2d(16, 64, 3, padding=1){layout}
+
+    def forward(self, x):
+        return torch.relu(self.layer(x{layout}))
+
+
+def get_inputs():
+    return [torch.rand(8, 16, 112, 112)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.gpu
+def test_a_convolution_is_as_exact_as_cudnn_may_choose_for_any_size(project, tmp_path):
+    """Over one image its choice differs by layout: fp32 as the task has it, TF32 otherwise."""
+    if validate_machine("cuda").machine is None:
+        pytest.skip("no GPU that torch sees, or no nvcc")
+    candidate = CONVOLUTION_TASK.replace("Model(", "ModelNew(")
+    (tmp_path / "task.py").write_text(CONVOLUTION_TASK.format(layout=""))
+    layout = ".to(memory_format=torch.channels_last)"
+    (tmp_path / "new.py").write_text(candidate.format(layout=layout))
+    paths = str(tmp_path / "task.py"), str(tmp_path / "new.py")
+    found = bench_task(*paths, target="cuda", options=TASK_OPTIONS._replace(budget_s=0.5))
+
+    assert found.verdict in ("faster", "inconclusive", "slower"), found.detail
+    assert not [one for one in found.warnings if "own size only" in one]
+
+
+@pytest.mark.parametrize(
+    ("precision", "target", "operations", "admits"),
+    [
+        (None, "cuda", {"convolution"}, True),
+        (None, "cuda", {"mm"}, False),
+        (None, "cpu", {"convolution"}, False),
+        ("fp32", "cuda", {"convolution"}, False),
+        ("open", "cpu", {"mm"}, True),
+        ("open", "cuda", {"add"}, False),
+    ],
+)
+def test_tf32_is_admitted_where_torch_may_take_it(precision, target, operations, admits):
+    case = KernelCase.__new__(KernelCase)
+    case.target, case.case_spec = target, {"precision": precision}
+
+    assert case.admits_tf32(frozenset(operations)) is admits
 
 
 PRODUCT_TASK = make_task("return a @ b", "[torch.randn(64, 96), torch.randn(96, 48)]",

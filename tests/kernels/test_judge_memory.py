@@ -115,9 +115,9 @@ def test_in_pieces_the_same_outputs_are_right_and_wrong(tmp_path, body):
 @pytest.mark.parametrize("distribution", ["tripled", "sparse", "extremes", "infinities", "nan"])
 def test_in_pieces_hidden_inputs_find_the_same_faults(tmp_path, distribution):
     case = make_case(tmp_path, "def reference(x):\n    return x * 2\n", [[50, 64]])
-    case.plan, case.distribution = SPARING, distribution
-    inputs = case.make_inputs(3)
-    hidden = HiddenReference(case, inputs, {}, [1.0])
+    case.plan = SPARING
+    inputs = case.make_inputs(3, distribution)
+    hidden = HiddenReference(case, inputs, distribution, {}, [1.0])
     (right,) = case.run_reference(inputs, None)
     wrong = right.clone()
     wrong[49] = -right[49] + 1

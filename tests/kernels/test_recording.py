@@ -32,7 +32,7 @@ HONEST_BODY = "  honest(x, y, rows, cols);\n"
 
 
 @pytest.fixture(scope="module")
-def measured(module_project, recorded_judge):
+def measured(module_project, stand_in_judge):
     """What a bench, a build, a check and a profile of one kernel answered and left."""
     kernel = write_attack(module_project, HONEST_BODY)
     start_session("mine", "make it faster", kernel=kernel)

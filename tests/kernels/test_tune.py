@@ -34,7 +34,7 @@ def search(**options):
     return plan, tune(plan, TuningOptions(budget_s=240, **options))
 
 
-def test_the_whole_space_is_searched_and_the_fastest_is_judged(project, recorded_judge):
+def test_the_whole_space_is_searched_and_the_fastest_is_judged(project, stand_in_judge):
     make_tunable_kernel(project, range(6), (1, 64), "large", ["MODE == 0 or WORK == 1"])
     _, result = search()
     outcomes = {

@@ -243,7 +243,7 @@ def test_bench_kernel_matches_the_cli(project, run_kb_json):
     assert drop_times(made) == drop_times(told)
 
 
-def test_a_bench_that_was_timed_has_the_same_shape(project, recorded_judge, run_kb_json):
+def test_a_bench_that_was_timed_has_the_same_shape(project, stand_in_judge, run_kb_json):
     make_broken_kernel(project, "right")
     told = run_kb_json("bench", *BENCH_WORDS)
     made = call_tool("bench_kernel", **BENCH_ARGUMENTS).structured_content["bench"]
@@ -254,7 +254,7 @@ def test_a_bench_that_was_timed_has_the_same_shape(project, recorded_judge, run_
     assert [made[name] for name in names] == [told[name] for name in names]
 
 
-def test_profile_kernel_matches_the_cli(project, recorded_judge, run_kb_json):
+def test_profile_kernel_matches_the_cli(project, stand_in_judge, run_kb_json):
     make_broken_kernel(project, "right")
     told = run_kb_json("profile", *BENCH_WORDS)
     made = call_tool("profile_kernel", **BENCH_ARGUMENTS).structured_content["profile"]

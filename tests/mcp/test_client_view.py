@@ -113,7 +113,7 @@ async def call_and_wait(client, name, arguments):
 
 
 @pytest.fixture(scope="module")
-def client_view(tmp_path_factory, recorded_judge):
+def client_view(tmp_path_factory, stand_in_judge):
     """One real server: its instructions, its tools, and a good and a bad call of each."""
     project = tmp_path_factory.mktemp("shown")
     (project / "sessions").mkdir()

@@ -9,7 +9,7 @@ PATHS = set(re.findall(r"(?:\.\./)?[a-z_]+(?:/[a-z_]+)*(?:\.py|/(?=[;.,)`\s]))",
 
 
 def test_every_path_of_the_page_exists():
-    paths = PATHS - {"engine/kernelkb/measure/"}
+    paths = PATHS - {"engine/kernelkb/measure/", "serving/watcher.py"}
 
     assert len(paths) > 20
     assert [path for path in sorted(paths) if not (MEASURE / path).exists()] == []

@@ -76,15 +76,12 @@ def judge(case: KernelCase, function: Callable[..., Any], seed: int = 7) -> Judg
     own = reference.compare(call(inputs))["correct"]
     failed, left_out = set(), {}
     for distribution in DISTRIBUTIONS:
-        case.distribution = distribution
         try:
-            inputs = case.make_inputs(seed + 1)
-            hidden = HiddenReference(case, inputs, {}, reference.root_mean_squares())
+            inputs = case.make_inputs(seed + 1, distribution)
+            hidden = HiddenReference(case, inputs, distribution, {}, reference.root_mean_squares())
             if not hidden.compare(call(inputs))["correct"]:
                 failed.add(distribution)
         except UndefinedError as error:
             left_out[distribution] = str(error)
-        finally:
-            case.distribution = None
     torch.set_grad_enabled(True)
     return Judgement(own, failed, left_out, reference.run_selftest()[0])

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from recorded_judge import answer
+from stand_in_judge import answer
 
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.measure.check.check import find_cure, get_judge_result
@@ -63,7 +63,7 @@ def test_batches_survive_the_way_through_json():
     assert decoded["candidate_batches"][0].idle_read_ns == 3.0
 
 
-def test_a_recorded_judge_answers_with_the_fields_of_the_real_one():
+def test_a_stand_in_judge_answers_with_the_fields_of_the_real_one():
     report = answer({"mode": "check", "cases": [{"name": "small"}]})["report"]
     times = answer({"mode": "bench", "runners": {"candidate": {}, "torch": {}}})["times"]
 

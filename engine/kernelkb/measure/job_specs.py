@@ -8,7 +8,7 @@ import secrets
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.loading.kernels import KernelFolder
@@ -20,6 +20,7 @@ from kernelkb.measure.subject import BenchOptions, MeasurementSubject
 from kernelkb.measure.worker.shared.messages.specs import (
     CaseSpec,
     Code,
+    Distribution,
     InputSpec,
     ModuleCode,
     OutputSpec,
@@ -102,6 +103,13 @@ def make_judged_code(
     for specs in (runners, *reduced.values()):
         _share_module_seed(reference, (spec["code"] for spec in specs.values()))
     return JudgedCode(runners, reduced, reference)
+
+
+def list_distributions(kernel: Kernel) -> list[Distribution]:
+    """Return the hidden distributions of a kernel: none where only recorded inputs are known."""
+    if kernel.reference.recorded is not None:
+        return []
+    return [name for name in get_args(Distribution) if name not in kernel.hidden_inputs.skip]
 
 
 def make_case_spec(

@@ -16,6 +16,7 @@ from kernelkb.measure.bench.bench_verdict import compute_bench_fields, is_below_
 from kernelkb.measure.check.check import find_cure, get_judge_result, require_gpu_memory
 from kernelkb.measure.job_specs import (
     describe_reference,
+    list_distributions,
     make_case_spec,
     make_judged_code,
     make_tolerances,
@@ -256,14 +257,14 @@ def make_job(
     budget_s = _default_budget_s() if options.budget_s is None else options.budget_s
     kernel_folder, target = subject.kernel_folder, subject.variant.target
     code = make_judged_code(subject, build, options)
+    case = make_case_spec(kernel_folder, workload, subject.kernel.workloads[workload])
+    case["distributions"] = list_distributions(subject.kernel)
     return {
         "mode": "bench",
         "target": target,
         "reference": code.reference,
         "tolerances": make_tolerances(kernel_folder),
-        "cases": [
-            make_case_spec(kernel_folder, workload, kernel_folder.kernel.workloads[workload])
-        ],
+        "cases": [case],
         "runners": code.runners,
         "reduced_rivals": code.reduced_rivals,
         "returns": returns_outputs(code.runners["candidate"]["code"]),

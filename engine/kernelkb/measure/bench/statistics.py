@@ -212,15 +212,19 @@ def overhead_ns(pairs: Sequence[Pair]) -> float:
 
 
 def apply_rival_copy_cost(pairs: Sequence[Pair], default_copy_ns: float) -> list[Pair]:
-    """Replace the candidate's report of its output copies by the time of the rival's.
+    """Replace the candidate's report of its output copies by the time of the rival's, if shorter.
+
+    So a candidate cannot have more taken off than the rival, and one that reports no copies, since
+    it writes its outputs where they belong, has nothing taken off.
 
     Args:
         pairs: As measured.
         default_copy_ns: Nanoseconds for one call, where the rival copies nothing.
     """
+    own_ns = statistics.median(own.copy_ns / own.calls for own, _ in pairs) if pairs else 0.0
     adjusted = []
     for candidate, rival in pairs:
-        call_ns = rival.copy_ns / rival.calls or default_copy_ns
+        call_ns = min(own_ns, rival.copy_ns / rival.calls or default_copy_ns)
         batch = candidate._replace(
             reported_copy_ns=candidate.copy_ns, copy_ns=call_ns * candidate.calls
         )

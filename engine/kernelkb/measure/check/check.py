@@ -11,7 +11,7 @@ import random
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import KernelFolder
@@ -20,6 +20,7 @@ from kernelkb.measure.job_specs import (
     describe_reference,
     find_reference_variant,
     format_sizes,
+    list_distributions,
     make_case_spec,
     make_input_spec,
     make_judged_code,
@@ -43,7 +44,6 @@ from kernelkb.measure.worker.shared.messages.jobs import (
 )
 from kernelkb.measure.worker.shared.messages.specs import (
     CaseSpec,
-    Distribution,
     Reference,
     RunnerFailure,
     RunnerStatus,
@@ -372,7 +372,7 @@ def _make_spec(kernel_folder: KernelFolder, case: ExtraCase, reference: Referenc
 
 def add_distributions(kernel_folder: KernelFolder, cases: Sequence[CaseSpec]) -> None:
     """Let the smallest fair case and the last one run all distributions that are not skipped."""
-    names = _list_distributions(kernel_folder.kernel)
+    names = list_distributions(kernel_folder.kernel)
 
     def count_elements(case: CaseSpec) -> int:
         return sum(math.prod(array["shape"]) for array in case["inputs"] if "shape" in array)
@@ -381,12 +381,6 @@ def add_distributions(kernel_folder: KernelFolder, cases: Sequence[CaseSpec]) ->
     smallest = min(fair, key=count_elements, default=max(cases, key=count_elements))
     for case in (smallest, cases[-1]):
         case["distributions"] = list(names)
-
-
-def _list_distributions(kernel: Kernel) -> list[Distribution]:
-    if kernel.reference.recorded is not None:
-        return []
-    return [name for name in get_args(Distribution) if name not in kernel.hidden_inputs.skip]
 
 
 def make_hidden_size_cases(kernel_folder: KernelFolder, target: Target) -> list[CaseSpec]:
@@ -410,7 +404,7 @@ def make_hidden_size_cases(kernel_folder: KernelFolder, target: Target) -> list[
     ):
         return []
     rng = random.SystemRandom()
-    names = _list_distributions(kernel)
+    names = list_distributions(kernel)
     weights = [_HUNDREDFOLD_WEIGHT if name == "hundredfold" else 1 for name in names]
     cases = []
     for sizes in draw_sizes(kernel_folder, rng):

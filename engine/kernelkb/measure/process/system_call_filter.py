@@ -105,9 +105,11 @@ _REFUSED_COMMANDS = {
 _SIGNAL_CALLS = ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
 """Allowed for our own process id only: a signal can stop the judge or a rival."""
 _PERSONALITY_QUERY = 0xFFFFFFFF
+_ADDRESS_INDEX = 4
+"""Of the arguments of sendto(2)."""
 _NETWORK_FAMILIES = (2, 10, 17, 21, 40)
 """AF_INET, AF_INET6, AF_PACKET, AF_RDS, AF_VSOCK of linux/socket.h."""
-_CLONE_THREAD, _CLONE_PARENT = 0x00010000, 0x00008000
+_CLONE_THREAD, _CLONE_PARENT, _CLONE_VM, _CLONE_VFORK = 0x00010000, 0x00008000, 0x100, 0x4000
 _CLONE_NAMESPACES = (
     *(0x00020000, 0x02000000, 0x04000000, 0x08000000),  # NEWNS, NEWCGROUP, NEWUTS, NEWIPC
     *(0x10000000, 0x20000000, 0x40000000),  # NEWUSER, NEWPID, NEWNET
@@ -148,6 +150,11 @@ def apply_system_call_filter(
     for name in _SIGNAL_CALLS:
         filters.refuse_other(name, 0, os.getpid())
     filters.refuse_other("personality", 0, _PERSONALITY_QUERY)
+    if not _uses_mps():
+        # Named sockets of this machine: of containers, keys, the desktop. A socket of its own
+        # needs neither, and the CUDA driver has some.
+        filters.refuse("connect")
+        filters.refuse_other("sendto", _ADDRESS_INDEX, 0)
     for thread in _list_ancestor_threads():
         filters.refuse_equal("sched_setaffinity", 0, thread)
     _restrict_clone(filters, may_fork=may_fork)
@@ -160,10 +167,19 @@ def _restrict_clone(filters: _Filter, *, may_fork: bool) -> None:
     filters.refuse("clone3", errno.ENOSYS)
     for flag in (_CLONE_PARENT, *_CLONE_NAMESPACES):
         filters.refuse_flag("clone", flag, is_set=True)
+    # Of the processes that share memory only vfork's, whose parent waits: another would go on with
+    # the parent's work while that is stopped.
+    filters.refuse_flags("clone", _CLONE_VM | _CLONE_VFORK | _CLONE_THREAD, _CLONE_VM)
     if not may_fork:
         filters.refuse("fork")
         filters.refuse("vfork")
         filters.refuse_flag("clone", _CLONE_THREAD, is_set=False)
+
+
+def _uses_mps() -> bool:
+    """Return whether programs reach the GPU through CUDA's multi-process service: by a socket."""
+    folder = os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps")  # noqa: S108 its default
+    return Path(folder).exists()
 
 
 class _Filter:
@@ -194,8 +210,11 @@ class _Filter:
 
     def refuse_flag(self, name: str, flag: int, *, is_set: bool) -> None:
         """Refuse a call by one bit of its first argument."""
-        wanted = flag if is_set else 0
-        condition = self._seccomp.Arg(0, self._seccomp.MASKED_EQ, flag, wanted)
+        self.refuse_flags(name, flag, flag if is_set else 0)
+
+    def refuse_flags(self, name: str, mask: int, wanted: int) -> None:
+        """Refuse a call whose first argument has, of the bits of a mask, the wanted ones only."""
+        condition = self._seccomp.Arg(0, self._seccomp.MASKED_EQ, mask, wanted)
         self.refuse(name, errno.EPERM, condition)
 
     def load(self) -> None:

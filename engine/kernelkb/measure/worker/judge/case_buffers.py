@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from types import MappingProxyType
+from typing import Final
 
 import torch
 
@@ -13,12 +15,15 @@ from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
 from kernelkb.measure.worker.judge.inputs.inputs import (
     InputGenerator,
     KernelCase,
+    PreparedInputs,
     Tensors,
+    byte_view,
     is_poisoned,
     may_be_unwritten,
     poison,
     same_bits,
 )
+from kernelkb.measure.worker.judge.inputs.memory_plan import split_flat
 from kernelkb.measure.worker.judge.output_marks import DrawSlots, OutputMark, OutputMarker
 from kernelkb.measure.worker.judge.procfs import thread_runqueue_wait_ns
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
@@ -34,6 +39,7 @@ _CLOCK_RAMP_S = 0.1
 _MIN_REQUEST_S = 0.1
 _SLOW_COMPARISON_S = 0.5
 """At least 15 timed calls are compared: more would take as long as all the rest of a bench."""
+NOTHING_HIDDEN: Final[Mapping[int, PreparedInputs]] = MappingProxyType({})
 _WHOLE_COMPARISONS = 2
 """Before a sample suffices: the first may take longer, as may one beside other load."""
 
@@ -44,6 +50,7 @@ class CaseBuffers:
     Attributes:
         case: What is computed.
         slot_count: Number of slots.
+        tolerances: The kernel's own, by dtype.
         arena: The memory that judge and runners share.
         input_generator: Draws the slots' inputs.
         observer: Of every ``ReferenceOutputs`` that it makes.
@@ -73,7 +80,7 @@ class CaseBuffers:
         """
         torch.set_grad_enabled(False)
         self.case, self.slot_count = case, slot_count
-        self._tolerances = tolerances
+        self.tolerances = tolerances
         self._layout = Layout([*case.input_specs, *case.output_specs], slot_count, rng)
         self.arena = Arena(self._layout.size, case.target)
         self._pointer_table = self.arena.pointer_table(self._layout.pointer_table_offset)
@@ -130,23 +137,33 @@ class CaseBuffers:
         """Return a slot's outputs, as views of shared memory: one for each of ``output_specs``."""
         return self._arrays[slot][len(self.case.input_specs) :]
 
-    def refresh(self, slots: list[int]) -> float:
+    def refresh(
+        self, slots: Sequence[int], prepared: Mapping[int, PreparedInputs] = NOTHING_HIDDEN
+    ) -> float:
         """Draw new inputs for some slots, poison their outputs, and flush the cache.
+
+        Args:
+            slots: Which.
+            prepared: Hidden inputs for some of them, written over those that were drawn: to prepare
+                a slot takes the same time, whatever it holds.
 
         Returns:
             Nanoseconds of one read of the flush buffer; see ``idle_read_ns``.
         """
         release_torch_cache()
         for slot in slots:
-            self.draw(slot)
+            self.draw(slot, prepared.get(slot))
         release_torch_cache()
         if self.arena.cuda is not None:
             self.arena.cuda.reset_persisting_l2()
         return self._flush_and_time_ns()
 
-    def draw(self, slot: int) -> None:
-        """Draw new inputs for a slot and poison its outputs."""
-        self.input_generator.refill(slot, self.inputs(slot))
+    def draw(self, slot: int, prepared: PreparedInputs | None = None) -> None:
+        """Draw new inputs for a slot, or take prepared ones, and poison its outputs."""
+        if prepared is None or not self.case.plan.in_pieces:  # else there is no room for both
+            self.input_generator.refill(slot, self.inputs(slot))
+        if prepared is not None:
+            self.input_generator.replace(slot, self.inputs(slot), prepared)
         self._fill_initial_outputs(slot)
 
     def idle_read_ns(self) -> float:
@@ -266,17 +283,37 @@ class CaseBuffers:
         """
         copies = [tensor.clone() for tensor in self.outputs(slot)]
         if runner is not None and self.case.target == "cpu":
-            for index, copy in zip(self._pointer_indices(slot), copies, strict=True):
-                if address := self._pointer_table[index]:
-                    self._marker.read_array(runner.read_memory, address, copy)
+            addresses = [self._pointer_table[index] for index in self._pointer_indices(slot)]
+            with self._inverted_inputs(slot) if any(addresses) else nullcontext():
+                for address, copy in zip(addresses, copies, strict=True):
+                    if address:
+                        self._marker.read_array(runner.read_memory, address, copy)
         self._synchronize()
         return copies
+
+    @contextmanager
+    def _inverted_inputs(self, slot: int) -> Iterator[None]:
+        """Invert every bit of a slot's inputs: what is memory of an input is then seen to be.
+
+        Unless the reference itself returns such memory.
+        """
+        if self.case.returns_views(self.input_generator.regenerate(slot)):
+            yield
+            return
+        chunks = [chunk for array in self.inputs(slot) for chunk in split_flat(byte_view(array))]
+        for chunk in chunks:
+            chunk.bitwise_not_()
+        try:
+            yield
+        finally:
+            for chunk in chunks:
+                chunk.bitwise_not_()
 
     def compute_reference(self, slot: int, *, sampled: bool = False) -> ReferenceOutputs:
         """Return the correct outputs for a slot's current inputs, or for a sample of their rows."""
         release_torch_cache()
         inputs = self.input_generator.regenerate(slot)
-        reference = ReferenceOutputs(self.case, inputs, self._tolerances, sampled=sampled)
+        reference = ReferenceOutputs(self.case, inputs, self.tolerances, sampled=sampled)
         reference.observer = self.observer
         return reference
 
@@ -355,7 +392,11 @@ def find_slot_fault(buffers: CaseBuffers, slot: int, outputs: Tensors) -> str | 
     tampering = buffers.find_tampering(slot)
     if tampering:
         return tampering
-    comparison = compare_call(buffers, slot, outputs)
+    return describe_wrong(compare_call(buffers, slot, outputs))
+
+
+def describe_wrong(comparison: OutputComparison) -> str | None:
+    """Say how a timed call was wrong; None if it was right."""
     if comparison["correct"]:
         return None
     if comparison["nan_count"]:

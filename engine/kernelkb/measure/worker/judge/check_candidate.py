@@ -21,7 +21,8 @@ from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, same_bits
 from kernelkb.measure.worker.judge.inputs.memory_plan import plan_case_memory
 from kernelkb.measure.worker.judge.procfs import wait_for_start
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
-from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError
+from kernelkb.measure.worker.judge.timing.resource_use import blame_for_memory
+from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, UnsupportedHost
 from kernelkb.measure.worker.shared.messages.jobs import (
     CaseResult,
     CheckJob,
@@ -45,43 +46,65 @@ def check_cases(job: CheckJob, folder: Path, runners: dict[str, RunnerProcess]) 
         UnsupportedHost: No runner starts here, or the memory cannot be allocated or shared.
     """
     candidate = runners["candidate"]
-    hidden = HiddenChecks(candidate, job)
-    report, case_name = _make_empty_report(), None
-    accepted, rejected = set[str](), set[str]()
+    checks = _Checks(job, candidate, HiddenChecks(candidate, job), _make_empty_report())
+    report, hidden = checks.report, checks.hidden
     try:
-        _wait_until_started(candidate, folder)
-        answer = candidate.ask({"command": "load"}, remaining_s(candidate, job["timeout_s"]))
-        report["missing_parameters"] = parse_missing_parameters(answer)
-        for case_spec in job["cases"]:
-            case_name = case_spec["name"]
-            _write_progress(folder, case_name, len(report["cases"]))
-            case = _make_case(job, case_spec)
-            result, *case_selftest = _check_case(job, case, candidate, hidden)
-            report["cases"].append(result)
-            report["notes"] += [note for note in case.notes if note not in report["notes"]]
-            accepted |= set(case_selftest[0])
-            rejected |= set(case_selftest[1])
-        if all(map(is_passing, report["cases"])) and not hidden.failures:
-            case_name = None
-            hidden.check_other_sizes(_make_case(job, job["cases"][0]))
+        try:
+            checks.check_all(folder)
+        except (UnsupportedHost, RuntimeError, RunnerDied) as error:
+            if job["target"] == "cuda":
+                blame_for_memory(error, candidate)
+            raise
     except RunnerDied as error:
-        failure = error.to_message(hidden.current or case_name)
+        failure = error.to_message(hidden.current or checks.case_name)
         if error.status == "timed-out":
             failure["detail"] = f"it did not finish within {job['timeout_s']:g} s"
         report["runner_died"] = failure
     except RunnerError as error:
-        status: RunnerStatus = "unloadable" if case_name is None else "crashed"
-        report["runner_died"] = error.to_message(status, hidden.current or case_name)
+        status: RunnerStatus = "unloadable" if checks.case_name is None else "crashed"
+        report["runner_died"] = error.to_message(status, hidden.current or checks.case_name)
     report["cases"] += hidden.failures
     report["hidden_inputs"], report["notes"] = hidden.passed, report["notes"] + hidden.notes
-    report["selftest_accepted"] = sorted(accepted)
-    report["selftest_rejected"] = sorted(rejected - accepted)
+    report["selftest_accepted"] = sorted(checks.accepted)
+    report["selftest_rejected"] = sorted(checks.rejected - checks.accepted)
     return {**report, "layers": candidate.sandbox_layers}
 
 
 def _write_progress(folder: Path, case_name: str, count: int) -> None:
     """Write which case is checked, and how many were before, for the message after a timeout."""
     (folder / "progress").write_text(f"{case_name}\n{count}", encoding="utf-8")
+
+
+class _Checks:
+    """The cases of one job, and what was found so far."""
+
+    def __init__(
+        self, job: CheckJob, candidate: RunnerProcess, hidden: HiddenChecks, report: CheckReport
+    ) -> None:
+        self._job, self._candidate = job, candidate
+        self.hidden, self.report = hidden, report
+        self.case_name: str | None = None
+        self.accepted, self.rejected = set[str](), set[str]()
+
+    def check_all(self, folder: Path) -> None:
+        """Check every case; raises what ends that."""
+        job, report = self._job, self.report
+        _wait_until_started(self._candidate, folder)
+        timeout_s = remaining_s(self._candidate, job["timeout_s"])
+        answer = self._candidate.ask({"command": "load"}, timeout_s)
+        report["missing_parameters"] = parse_missing_parameters(answer)
+        for case_spec in job["cases"]:
+            self.case_name = case_spec["name"]
+            _write_progress(folder, self.case_name, len(report["cases"]))
+            case = _make_case(job, case_spec)
+            result, *case_selftest = _check_case(job, case, self._candidate, self.hidden)
+            report["cases"].append(result)
+            report["notes"] += [note for note in case.notes if note not in report["notes"]]
+            self.accepted |= set(case_selftest[0])
+            self.rejected |= set(case_selftest[1])
+        if all(map(is_passing, report["cases"])) and not self.hidden.failures:
+            self.case_name = None
+            self.hidden.check_other_sizes(_make_case(job, job["cases"][0]))
 
 
 def _wait_until_started(candidate: RunnerProcess, folder: Path) -> None:

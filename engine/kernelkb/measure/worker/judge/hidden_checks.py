@@ -170,8 +170,6 @@ class HiddenChecks:
                 self._check_distribution(buffers, own_rms, distribution)
             except UndefinedError as error:
                 self._leave_out(DESCRIPTIONS[distribution], str(error))
-            finally:
-                buffers.case.distribution = None
         self._spent_s += time.monotonic() - start_s
         self.current = None
         self._write_notes()
@@ -191,17 +189,17 @@ class HiddenChecks:
         case, words = buffers.case, DESCRIPTIONS[distribution]
         if not changes_anything(distribution, buffers.inputs(0)):
             return
-        case.distribution = distribution
-        buffers.refresh([0])
-        inputs = buffers.input_generator.regenerate(0)
-        reference = HiddenReference(case, inputs, self._job["tolerances"], own_rms)
+        prepared = buffers.input_generator.prepare(distribution)
+        buffers.refresh([0], {0: prepared})
+        tolerances = self._job["tolerances"]
+        reference = HiddenReference(case, prepared.arrays, distribution, tolerances, own_rms)
         self.current = f"{case.case_spec['name']} with {words}"
         outputs, error = self._call(buffers)
         if error is not None and distribution in NON_FINITE:
             self._leave_out(words, f"the candidate refuses them: {error}")
             return
         result = build_result(buffers, 0, reference.compare(outputs), error)
-        del reference, outputs
+        del reference, outputs, prepared
         result["name"] = self.current
         self.current = None
         if not is_passing(result):

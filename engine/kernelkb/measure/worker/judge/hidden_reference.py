@@ -196,22 +196,26 @@ class HiddenReference:
     """The correct outputs for inputs of a hidden distribution, where the reference defines them."""
 
     def __init__(
-        self, case: KernelCase, inputs: Tensors, tolerances: Tolerances, own_rms: Sequence[float]
+        self,
+        case: KernelCase,
+        inputs: Tensors,
+        distribution: Distribution,
+        tolerances: Tolerances,
+        own_rms: Sequence[float],
     ) -> None:
         """Compute them.
 
         Args:
-            case: Shapes and reference, with the distribution set.
+            case: Shapes and reference.
             inputs: Drawn and transformed: one tensor for each of ``case.input_specs``.
+            distribution: Theirs.
             tolerances: The kernel's own, by dtype.
             own_rms: Root mean square of each output for the task's own inputs.
 
         Raises:
             UndefinedError: The reference raises, is not finite, or does not agree with itself.
         """
-        if case.distribution is None:
-            raise ValueError("no distribution is set")
-        self._distribution: Distribution = case.distribution
+        self._distribution = distribution
         self._case, self._inputs, self._tolerances = case, inputs, tolerances
         self._own_rms = own_rms
         self._operations = case.list_operations(inputs)
@@ -257,7 +261,9 @@ class HiddenReference:
     def _shorten(self, inputs: Tensors) -> Tensors:
         """Return inputs with the digits that products take, where fewer than those of fp32."""
         is_shorter = self._case.case_spec.get("precision") not in (None, "fp32")
-        if is_shorter and multiplies_matrices(self._operations):
+        if (is_shorter and multiplies_matrices(self._operations)) or self._case.admits_tf32(
+            self._operations
+        ):
             return truncate_inputs(inputs)
         return inputs
 

@@ -34,6 +34,8 @@ _STOP_SLACK_NS = 100_000
 its last thread leaves the core after the process is reported as stopped."""
 _STOPPED_STATES = "TZ"  # stopped, zombie
 
+_TGKILL = getattr(ctypes.CDLL(None), "tgkill", None)
+"""Absent from a glibc before 2.30."""
 _STDIN = 0
 _FIRST_NICE, _SHORT_SLICE_NS = -20, 100_000
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
@@ -119,15 +121,33 @@ def kill_orphans() -> None:
 
 def list_orphans() -> set[int]:
     """Return the pids of our children that are no runners, alive or ended and not reaped yet."""
-    children: set[int] = set()
-    try:
-        for thread in Path("/proc/self/task").glob("[0-9]*"):
-            with suppress(ProcessLookupError):  # a thread that has just ended
-                children |= set(map(int, (thread / "children").read_text("ascii").split()))
-    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
-        own_pid, processes = os.getpid(), _read_process_table(ended=True)
+    own_pid = os.getpid()
+    children = _read_children(own_pid)
+    if children is None:
+        processes = _read_process_table(ended=True)
         children = {pid for pid, (parent, _) in processes.items() if parent == own_pid}
     return children - _RUNNER_PIDS
+
+
+def has_running_child(pid: int) -> bool:
+    """Return whether a process has a child that has not ended; False where Linux does not tell."""
+    for child in _read_children(pid) or ():
+        with suppress(OSError, IndexError):
+            if _read_stat(str(child)).rpartition(b")")[2].split()[0] not in _ENDED_STATES:
+                return True
+    return False
+
+
+def _read_children(pid: int) -> set[int] | None:
+    """Return the children of a process; None from a kernel without CONFIG_PROC_CHILDREN."""
+    children: set[int] = set()
+    try:
+        for thread in _list_thread_folders(pid):
+            with suppress(ProcessLookupError):  # a thread that has just ended
+                children |= set(map(int, (thread / "children").read_text("ascii").split()))
+    except FileNotFoundError:
+        return None
+    return children
 
 
 def _kill_processes(pids: Iterable[int]) -> None:
@@ -248,6 +268,17 @@ def last_pid() -> int:
     return 0
 
 
+def _stop_threads(pid: int, threads: Iterable[int]) -> None:
+    """Send SIGSTOP to each of some threads: the first that runs stops them all.
+
+    Sent to the process alone it goes to one that sleeps, mostly, and until that is scheduled the
+    others run on, for milliseconds where cores are short.
+    """
+    if _TGKILL:
+        for thread in threads:
+            _TGKILL(pid, thread, signal.SIGSTOP)
+
+
 def _list_thread_folders(pid: int) -> Iterator[Path]:
     return Path(f"/proc/{pid}/task").glob("[0-9]*")
 
@@ -352,11 +383,21 @@ class ProcessPauser:
 
     Attributes:
         is_stopped: Whether SIGSTOP was the last signal sent.
+        late_ns: CPU time of its threads from the last SIGSTOP until ``pause`` saw them stopped.
+            What runs in user mode stops within microseconds, or when it would run again; a system
+            call goes on until it ends, and may copy for as long as it likes.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
+    def __init__(self, process: subprocess.Popen[bytes], *, stops_each_thread: bool = True) -> None:
+        """Stop nothing yet.
+
+        Args:
+            process: A child of this process.
+            stops_each_thread: Send SIGSTOP to its threads as well, each of which takes 1 us.
+        """
+        self._process, self._stops_each_thread = process, stops_each_thread
         self.is_stopped = False
+        self.late_ns = 0
         self._affinities: dict[int, frozenset[int]] = {}
         self._judge_affinities: dict[int, frozenset[int]] = {}
         self._cpu_time_ns = 0
@@ -369,7 +410,10 @@ class ProcessPauser:
         """
         if not self.is_stopped:
             self.is_stopped = True
+            if self._stops_each_thread:
+                _stop_threads(self._process.pid, self._affinities)
             self._process.send_signal(signal.SIGSTOP)
+            self._cpu_time_ns = cpu_time_ns(self._process.pid)
 
     def pause(self) -> None:
         """Stop it and return when all its threads are off the CPU, or it has ended (unreaped).
@@ -384,7 +428,8 @@ class ProcessPauser:
         wait_off_cpu(self._process.pid)
         restore_affinities(self._judge_affinities)
         self._affinities = read_affinities(self._process.pid)
-        self._cpu_time_ns = cpu_time_ns(self._process.pid)
+        signalled_ns, self._cpu_time_ns = self._cpu_time_ns, cpu_time_ns(self._process.pid)
+        self.late_ns = max(0, self._cpu_time_ns - signalled_ns)
 
     def activity_while_stopped(self) -> str | None:
         """Report how it ran since ``pause``, as a SIGCONT from a timer can cause; None if not.

@@ -244,7 +244,7 @@ class RunnerProcess:
             self._process = start(sandbox, job, self._folder, self._log_file, env)
         self.pid = self._process.pid
         procfs.register_runner(self.pid)
-        self._pauser = ProcessPauser(self._process)
+        self._pauser = ProcessPauser(self._process, stops_each_thread=target == "cpu")
 
     def wait_ready(self) -> None:
         """Wait until its sandbox is up, then stop it before it loads code.
@@ -353,28 +353,40 @@ class RunnerProcess:
         Raises:
             RunnerDied: It has started a process, which would go on, or exceeds a limit.
         """
+        self._pauser.send_stop()
+        has_child = self._forks and procfs.has_running_child(self.pid)  # one may end soon
         self._pauser.pause()
         procfs.reap_orphans()  # those that ended with the call
-        self._reject_left_processes(scan=True)
+        self._reject_left_processes(scan=True, has_child=has_child)
         self.watch_limits()
 
-    def _reject_left_processes(self, *, scan: bool) -> None:
+    def _reject_left_processes(self, *, scan: bool, has_child: bool = False) -> None:
         """Kill it if an orphan of it is at work or, with ``scan``, any process below it."""
-        may_fork = self._may_fork or (self._is_confined and "seccomp" not in self.sandbox_layers)
-        is_found = may_fork and scan and procfs.list_descendants(self.pid)
-        if may_fork and (is_found or procfs.list_orphans()):
+        if not self._forks:
+            return
+        is_found = has_child or (scan and procfs.list_descendants(self.pid))
+        if is_found or procfs.list_orphans():
             self._kill_and_raise(
                 "limit-exceeded", "a process that it started went on after its call"
             )
 
     def measure_waits(self) -> WaitMeter:
         """Return a meter of what it waits for cores, from now on; it is stopped, or waits."""
-        may_fork = self._may_fork or (self._is_confined and "seccomp" not in self.sandbox_layers)
-        return WaitMeter(self.pid, may_fork=may_fork)
+        return WaitMeter(self.pid, may_fork=self._forks)
+
+    @property
+    def _forks(self) -> bool:
+        """Whether it can start processes."""
+        return self._may_fork or (self._is_confined and "seccomp" not in self.sandbox_layers)
 
     def send_stop(self) -> None:
         """Send SIGSTOP without waiting."""
         self._pauser.send_stop()
+
+    @property
+    def late_ns(self) -> int:
+        """CPU time that it took between the last SIGSTOP and the moment when it had stopped."""
+        return self._pauser.late_ns
 
     def verify_stopped(self) -> None:
         """Check that it has not run since it was stopped.

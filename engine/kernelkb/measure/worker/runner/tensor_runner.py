@@ -246,8 +246,10 @@ class TensorRunner:
         else:
             graph, results = self._graphs[command["graph_id"]]
             graph.replay()
+        views = {slot: result for slot, result in results.items() if self._is_view(result)}
+        self._copy_to_outputs(views)
         called_at.record()
-        self._copy_to_outputs(results)
+        self._copy_to_outputs({slot: results[slot] for slot in results.keys() - views.keys()})
         end.record()
         shares = "slots" in command and _share_memory(results)
         torch.cuda.synchronize()
@@ -286,6 +288,15 @@ class TensorRunner:
                 contiguous = tensor.contiguous()
                 self._live_tensors.append(contiguous)
                 self._pointer_table[slot * len(outputs) + index] = contiguous.data_ptr()
+
+    def _is_view(self, result: Any) -> bool:
+        """Return whether a result is memory of the judge's: to copy it is work of the call."""
+        tensors = result if isinstance(result, tuple | list) else (result,)
+        return any(
+            self._arena is not None and self._arena.holds(tensor.data_ptr())
+            for tensor in tensors
+            if isinstance(tensor, torch.Tensor)
+        )
 
     def _copy_to_outputs(self, results: dict[int, Any]) -> None:
         """Copy the tensors that a returning function returned into the judge's output buffers."""

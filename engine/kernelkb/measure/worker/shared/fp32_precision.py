@@ -29,6 +29,14 @@ def set_fp32_precision(precision: Precision) -> None:
         operation.fp32_precision = "tf32" if allow_tf32 else "ieee"
 
 
+def convolutions_allow_tf32() -> bool:
+    """Return whether cuDNN may compute convolutions of fp32 in TF32, as it may by default."""
+    try:
+        return bool(torch.backends.cudnn.allow_tf32)
+    except RuntimeError:  # the newer interface was used
+        return any(one.fp32_precision == "tf32" for one in _cudnn_operations())
+
+
 @contextmanager
 def fp32_precision(precision: Precision | None) -> Iterator[None]:
     """Set it within a block, and restore what the task's own code had set; None: change nothing."""

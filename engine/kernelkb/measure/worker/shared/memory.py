@@ -164,6 +164,10 @@ class Arena:
         self.handle = cuda.export(pointer)
         return pointer
 
+    def holds(self, address: int) -> bool:
+        """Return whether an address of this process is in the memory."""
+        return 0 <= address - int(self.bytes.data_ptr()) < self.size
+
     def view(self, offset: int, spec: ArraySpec) -> torch.Tensor:
         """Return the array of a spec at an offset in bytes, as a view."""
         dtype: torch.dtype = getattr(torch, spec["dtype"])

@@ -87,7 +87,7 @@ class ReferenceOutputs:
         self._operations = case.list_operations(take_rows(case, inputs, self._oracle.pieces[0]))
         sensitivity = self._ulp_sensitivity(tolerances)
         self._limits = self._make_limits(errors, tolerances, sensitivity)
-        if case.case_spec.get("precision") == "open" and multiplies_matrices(self._operations):
+        if case.admits_tf32(self._operations):
             truncated = self._make_limits(self._collect_tf32_errors(), tolerances, sensitivity)
             pairs = zip(self._limits, truncated, strict=True)
             self._limits = [max(pair, key=lambda limits: limits.atol) for pair in pairs]
@@ -189,8 +189,8 @@ class ReferenceOutputs:
     def is_off_like_tf32(self, outputs: Tensors) -> bool:
         """Return whether wrong outputs are as far off as products of fp32 in TF32 are."""
         case = self._case
-        has_products = multiplies_matrices(case.list_operations(self._inputs))
-        if case.case_spec.get("precision") == "open" or not has_products:
+        operations = case.list_operations(self._inputs)
+        if case.admits_tf32(operations) or not multiplies_matrices(operations):
             return False
         if any(spec["dtype"] != "float32" for spec in case.output_specs):
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import secrets
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -22,8 +22,11 @@ from kernelkb.measure.worker.judge.inputs.references import (
     RecordedOutputs,
     ReferenceCode,
     TorchReference,
+    convolves,
+    multiplies_matrices,
     record_operations,
 )
+from kernelkb.measure.worker.shared.fp32_precision import convolutions_allow_tf32
 from kernelkb.measure.worker.shared.messages.specs import (
     CaseSpec,
     Distribution,
@@ -39,6 +42,8 @@ _MIN_EXTRA_VALUES = 4096
 _FLOAT_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 """Types that ``torch.add`` can write to directly."""
 _POOL_SEED_BITS = 48
+_MIN_ANGLE = math.pi / 8
+"""In radians: less would leave an array close to one stretch of its pool."""
 _MAX_RESCALING = 2**-6
 """By how much an array's scale may differ from the one that is asked for."""
 Tensors = list[torch.Tensor]
@@ -50,11 +55,11 @@ _SEED_BITS = 31
 class RandomPool:
     """Fills arrays of one distribution from values drawn once.
 
-    Drawing all values anew takes longer than most kernels on a CPU. Each array is made of two
-    disjoint stretches of a pool, at offsets drawn each time: normal values have the size of one and
-    the sign of the other, and are scaled by a factor that is drawn, too; others are summed and
-    wrapped around. Neither is linear in the pool, and no value comes again, so that what a function
-    gives for the values of the pool cannot be kept.
+    Drawing all values anew takes longer than most kernels on a CPU. Each array is made of disjoint
+    stretches of a pool, at offsets drawn each time. Two are added and wrapped around or, of normal
+    values, turned by an angle that is drawn, too, which leaves them normal; these get the signs of
+    a third stretch. So no size comes again, and neither sums nor sums of squares of an array follow
+    from those of the pool: what a function gives for the values of the pool cannot be kept.
     """
 
     def __init__(self, spec: InputSpec, device: torch.device) -> None:
@@ -95,10 +100,15 @@ class RandomPool:
         sums = flat if is_direct else self._values.new_empty(count)
         first = self._values[first_offset : first_offset + count]
         second = self._values[second_offset : second_offset + count]
-        (torch.copysign if self._distribution == "normal" else torch.add)(first, second, out=sums)
         if self._distribution == "normal":
-            sums.mul_(1 + rng.uniform(-_MAX_RESCALING, _MAX_RESCALING))
-        elif self._distribution == "uniform":
+            angle = rng.uniform(_MIN_ANGLE, math.pi / 2 - _MIN_ANGLE)
+            sign_offset = rng.randint(0, last)
+            scale = math.cos(angle) * (1 + rng.uniform(-_MAX_RESCALING, _MAX_RESCALING))
+            torch.add(first, second, alpha=math.tan(angle), out=sums)
+            sums.mul_(scale).copysign_(self._values[sign_offset : sign_offset + count])
+        else:
+            torch.add(first, second, out=sums)
+        if self._distribution == "uniform":
             sums.frac_().mul_(self._scale)
         elif self._distribution == "integers":
             sums.remainder_(int(self._scale))
@@ -119,7 +129,6 @@ class KernelCase:
         target: Where the arrays are: ``cpu`` or ``cuda``.
         scalars: Inputs that are numbers: position among the arguments, and value.
         input_specs: Inputs that are arrays, in the order of the arguments.
-        distribution: What is done to drawn inputs; None: nothing.
         plan: How much memory judging it may take.
         works_by_rows: Whether no row of its outputs depends on other rows than its own of the
             inputs, so that the reference can be run on some; None: not tested yet.
@@ -149,7 +158,6 @@ class KernelCase:
         self._pools: list[RandomPool] = []
         self._is_repeatable = False
         self._operations: frozenset[str] | None = None
-        self.distribution: Distribution | None = None
         self.plan = plan
         # Compiled code is given the sizes of all rows, and recorded outputs are of all rows.
         self.works_by_rows: bool | None = False if self._reference.is_opaque else None
@@ -166,10 +174,14 @@ class KernelCase:
         """The device that holds the arrays."""
         return torch.device("cuda" if self.target == "cuda" else "cpu")
 
-    def make_inputs(self, seed: int) -> Tensors:
+    def make_inputs(self, seed: int, distribution: Distribution | None = None) -> Tensors:
         """Return inputs drawn from a seed: one tensor for each of ``input_specs``.
 
         The same seed gives the same bits on this machine.
+
+        Args:
+            seed: Of all that is drawn.
+            distribution: What is done to the drawn inputs; None: nothing.
 
         Raises:
             RuntimeError: The task's own inputs do not follow from the seed.
@@ -177,7 +189,7 @@ class KernelCase:
         if self._has_own_inputs:
             inputs = self._make_own_inputs(seed)
             self._require_repeatable(inputs, seed)
-            transform_inputs(self.distribution, inputs, seed)
+            transform_inputs(distribution, inputs, seed)
             return inputs
         inputs = [
             torch.empty(
@@ -186,16 +198,16 @@ class KernelCase:
             for spec in self.input_specs
         ]
         self._fill_from_pools(seed, inputs)
+        transform_inputs(distribution, inputs, seed)
         return inputs
 
     def fill_inputs(self, seed: int, arrays: Tensors) -> None:
-        """Write the values of ``make_inputs`` to existing arrays. Raises like it."""
+        """Write the values of ``make_inputs`` of no distribution to arrays. Raises like it."""
         if self._has_own_inputs:
             values = self._make_own_inputs(seed)
             for array in arrays:
                 array.copy_(values.pop(0))
             self._require_repeatable(arrays, seed)
-            transform_inputs(self.distribution, arrays, seed)
         else:
             self._fill_from_pools(seed, arrays)
 
@@ -215,7 +227,6 @@ class KernelCase:
         rng = random.Random(seed)
         for pool, array in zip(self._pools, arrays, strict=True):
             pool.fill(array, rng)
-        transform_inputs(self.distribution, arrays, seed)
 
     @property
     def _has_own_inputs(self) -> bool:
@@ -250,6 +261,30 @@ class KernelCase:
             RuntimeError: It does not compute in this dtype, or knows recorded inputs only.
         """
         return self._reference.run(inputs, self.scalars, dtype, preserve_inputs=preserve_inputs)
+
+    def returns_views(self, inputs: Tensors) -> bool:
+        """Return whether the reference returns memory of an input; run it if it has not run."""
+        if not isinstance(self._reference, TorchReference):
+            return False
+        if self._reference.returns_views is None:
+            self.run_reference(inputs, None)
+        return bool(self._reference.returns_views)
+
+    def admits_tf32(self, operations: frozenset[str]) -> bool:
+        """Return whether fp32 products may be computed in TF32, whether the reference's are or not.
+
+        Of a convolution cuDNN decides by its size and layout: of the same one over 8 images it took
+        TF32 (an error of 3e-4), over one image fp32 (2e-7), and TF32 again where channels are last
+        (H200, torch 2.11).
+
+        Args:
+            operations: Of ``list_operations``.
+        """
+        stated = self.case_spec.get("precision")
+        if stated == "open":
+            return multiplies_matrices(operations)
+        is_cudnn = self.target == "cuda" and convolves(operations)
+        return stated is None and is_cudnn and convolutions_allow_tf32()
 
     def list_operations(self, inputs: Tensors) -> frozenset[str]:
         """Return the names of the ATen operations that the reference runs, as ``mm``; run it once.
@@ -321,6 +356,21 @@ def _poison_like(array: torch.Tensor) -> torch.Tensor:
     return poisoned
 
 
+class _Drawn(NamedTuple):
+    """What determines the values of inputs."""
+
+    seed: int
+    distribution: Distribution | None
+
+
+class PreparedInputs(NamedTuple):
+    """Inputs of a hidden distribution, in memory that no runner can reach."""
+
+    seed: int
+    distribution: Distribution
+    arrays: Tensors
+
+
 class InputGenerator:
     """Draws each slot's inputs, and draws them again for the reference.
 
@@ -331,23 +381,38 @@ class InputGenerator:
     def __init__(self, case: KernelCase, rng: random.Random) -> None:
         self._case = case
         self._rng = rng
-        self._seeds: dict[int, int] = {}
-        self._cache: tuple[int, Tensors] | None = None
+        self._drawn: dict[int, _Drawn] = {}
+        self._cache: tuple[_Drawn, Tensors] | None = None
 
     def refill(self, slot: int, arrays: Tensors) -> None:
         """Fill a slot's input arrays from a new seed."""
         if self._case.plan.in_pieces:
             self.forget()
-        self._seeds[slot] = self._rng.getrandbits(_SEED_BITS)
-        self._case.fill_inputs(self._seeds[slot], arrays)
+        drawn = self._drawn[slot] = _Drawn(self._rng.getrandbits(_SEED_BITS), None)
+        self._case.fill_inputs(drawn.seed, arrays)
+
+    def prepare(self, distribution: Distribution) -> PreparedInputs:
+        """Return inputs of a hidden distribution, for a later call of ``replace``."""
+        drawn = _Drawn(self._rng.getrandbits(_SEED_BITS), distribution)
+        return PreparedInputs(drawn.seed, distribution, self._make(drawn))
+
+    def replace(self, slot: int, arrays: Tensors, prepared: PreparedInputs) -> None:
+        """Overwrite a slot's input arrays by inputs that were prepared."""
+        drawn = self._drawn[slot] = _Drawn(prepared.seed, prepared.distribution)
+        self._cache = drawn, prepared.arrays
+        for array, values in zip(arrays, prepared.arrays, strict=True):
+            array.copy_(values)
 
     def regenerate(self, slot: int) -> Tensors:
         """Return a slot's current inputs, drawn again: copies that no runner can reach."""
-        seed = self._seeds[slot]
-        if self._cache is None or self._cache[0] != seed:
+        drawn = self._drawn[slot]
+        if self._cache is None or self._cache[0] != drawn:
             self._cache = None  # frees the old ones first: memory may not hold both
-            self._cache = (seed, [array.contiguous() for array in self._case.make_inputs(seed)])
+            self._cache = (drawn, self._make(drawn))
         return self._cache[1]
+
+    def _make(self, drawn: _Drawn) -> Tensors:
+        return [array.contiguous() for array in self._case.make_inputs(*drawn)]
 
     def forget(self) -> None:
         """Free the inputs that were drawn again."""

@@ -68,9 +68,11 @@ class TorchReference:
     Attributes:
         is_opaque: Whether it is no torch code, which could be run on other rows and other dtypes.
         makes_inputs: Whether a function of its file makes the inputs.
+        returns_views: Whether an output is memory of an input; None: it has not run yet.
     """
 
     is_opaque = False
+    returns_views: bool | None = None
 
     def __init__(self, reference: FunctionReference | ModuleReference, case_spec: CaseSpec) -> None:
         self._reference, self._case_spec = reference, case_spec
@@ -112,11 +114,11 @@ class TorchReference:
         device = inputs[0].device if inputs else torch.device("cpu")
         result = self._find_function(dtype, device)(*arguments)
         outputs = [result] if isinstance(result, torch.Tensor) else list(result)
+        are_views = [_shares_memory(output, tensors) for output in outputs]
+        self.returns_views = any(are_views)
         return [
-            output.clone()
-            if _has_hidden_storage(output) or _shares_memory(output, tensors)
-            else output
-            for output in outputs
+            output.clone() if is_view or _has_hidden_storage(output) else output
+            for output, is_view in zip(outputs, are_views, strict=True)
         ]
 
     def _find_function(self, dtype: torch.dtype | None, device: torch.device) -> Any:

@@ -221,6 +221,7 @@ class RivalPool:
         Raises:
             RuntimeError: It was the last one.
             RunnerDied: Another process ended it. Without it a slower one would be the baseline.
+            RunnerDied: The same where a GPU's memory did not suffice, half of which is in use.
         """
         try:
             yield
@@ -229,9 +230,16 @@ class RivalPool:
                 raise
             self.rejection_reasons[name] = str(error)[:_MAX_REASON_CHARS]
             self.close(name)
+            if self._is_short_of_memory(error):
+                raise
             if not self.runners:
                 first, reason = next(iter(self.rejection_reasons.items()))
                 raise RuntimeError(f"no baseline runs; {first}: {reason}") from error
+
+    @staticmethod
+    def _is_short_of_memory(error: RunnerDied | RunnerError) -> bool:
+        is_short = isinstance(error, RunnerDied) and error.status == "out-of-gpu-memory"
+        return is_short and is_device_memory_short("cuda")
 
     def close(self, *names: str) -> None:
         """End the processes of rivals that are not needed any more."""

@@ -12,9 +12,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from kernelkb.measure.worker.judge.hidden_reference import HiddenReference, UndefinedError
+from kernelkb.measure.worker.judge.inputs.hidden_inputs import DESCRIPTIONS, NON_FINITE
+from kernelkb.measure.worker.judge.inputs.inputs import PreparedInputs
 from kernelkb.measure.worker.judge.output_marks import OutputMark
 from kernelkb.measure.worker.judge.timing.runner_timer import RunnerTimer, TimedBatch, draw_none
+from kernelkb.measure.worker.shared.failures import RunnerError
 from kernelkb.measure.worker.shared.messages.jobs import Batch, BenchJob, PairTimes, RivalTimes
+from kernelkb.measure.worker.shared.messages.specs import Distribution
 
 _MIN_TRIAL_RATIO = 3.0
 """In trial batches. Rivals are left out for it, and the timed pairs have to confirm it."""
@@ -30,7 +35,9 @@ _MIN_NET_SHARE = 0.1
 """The round trip and copies are at most nine tenths of a batch."""
 
 MIN_BATCHES = 15
-"""Batches that are compared, at least, however long that takes."""
+"""Batches that are compared, at least, however long that takes, with those on hidden inputs."""
+_MIN_OWN_BATCHES = 10
+"""Of them, on inputs as the task draws them."""
 _MAX_CHANCE = 0.75
 """Chance that a batch is compared, where comparing takes longer than its share of the time. It is
 never 1, so that the candidate cannot know; from batch 20 on it is 15 by the batch's number, so that
@@ -54,6 +61,15 @@ _BUSY_SPREAD = 0.1
 _BUSY_PAIRS = 100
 _BUSY_TIME_FACTOR = 6.0
 """How much longer than it was asked to, at most, a bench times for that."""
+_HIDDEN_CHANCE = 0.5
+"""After a pair, to run a batch on hidden inputs that does not count."""
+_HIDDEN_SINGLES = 0.4
+"""How often that is of calls alone, where batches are longer."""
+_HIDDEN_TIME_SHARE = 0.3
+"""Of the elapsed time: what hidden inputs may take, once some were asked."""
+_MIN_HIDDEN = 3
+JUDGE = "the judge"
+"""Named as what works while outputs are compared, which is not the candidate's time."""
 _MAX_EXTRA_PAIRS = 60
 """Pairs after the last that the time allows, until enough calls were compared and timed alone."""
 
@@ -142,11 +158,6 @@ class OutputSampler:
         self.checked_count = 0
         self.check_s = 0.0
 
-    @property
-    def has_enough(self) -> bool:
-        """Whether the least number of batches was compared."""
-        return self.drawn_count >= MIN_BATCHES
-
     def draw_slots(self, slots: Sequence[int]) -> list[int]:
         """Return the slots of a batch to compare, now that it has ended; mostly none or one."""
         self._batch_count += 1
@@ -210,6 +221,89 @@ class OutputSampler:
         return suspects
 
 
+class HiddenBatches:
+    """Batches on inputs of hidden distributions, between those that count.
+
+    A candidate may be right for the task's own inputs only, and know a check from a bench. These
+    batches are run by the process that is timed and by the command that times it, at moments that
+    are drawn, and are prepared just as the others are: what takes longer, to draw the inputs and to
+    compute what is right for them, is done after an earlier batch.
+
+    Attributes:
+        asked_count: Batches that were run.
+        passed: Distributions on which a call was right, in words.
+        spent_s: Seconds that all of it took.
+    """
+
+    def __init__(self, timer: RunnerTimer) -> None:
+        self._timer, self._random = timer, random.SystemRandom()
+        self._start_s = time.monotonic()
+        self._distributions = timer.list_distributions()
+        self._pending: list[Distribution] = []
+        self._prepared: tuple[PreparedInputs, HiddenReference] | None = None
+        self._own_rms: list[float] | None = None
+        self.asked_count = 0
+        self.passed: list[str] = []
+        self.spent_s = 0.0
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether each distribution was asked, or as many as there was time for."""
+        if not self._distributions or self.asked_count >= len(self._distributions):
+            return True
+        return self.asked_count >= _MIN_HIDDEN and not self._has_time
+
+    @property
+    def _has_time(self) -> bool:
+        return self.spent_s < _HIDDEN_TIME_SHARE * (time.monotonic() - self._start_s)
+
+    def prepare(self) -> None:
+        """Draw inputs for a later batch, and compute what is right for them, unless that is done.
+
+        A distribution for which the reference does not say what is right is left out.
+        """
+        start_s = time.monotonic()
+        while self._distributions and self._prepared is None:
+            if self.asked_count >= _MIN_HIDDEN and not self._has_time:
+                break
+            if not self._pending:
+                self._pending = self._random.sample(self._distributions, len(self._distributions))
+            distribution = self._pending.pop()
+            try:
+                self._own_rms = self._own_rms or self._timer.measure_own_rms()
+                self._prepared = self._timer.prepare_hidden(distribution, self._own_rms)
+            except UndefinedError:
+                self._distributions.remove(distribution)
+        self.spent_s += time.monotonic() - start_s
+
+    def find_fault(self, *, single_calls: bool) -> str | None:
+        """Run a batch on the prepared inputs, if there are any; report what is wrong with it.
+
+        Args:
+            single_calls: Whether calls are made one by one.
+        """
+        if self._prepared is None:
+            return None
+        start_s = time.monotonic()
+        (inputs, reference), self._prepared = self._prepared, None
+        words = DESCRIPTIONS[inputs.distribution]
+        self.asked_count += 1
+        time_calls = self._timer.time_single_calls if single_calls else self._timer.time_batch
+        try:
+            fault = self._timer.find_hidden_fault(time_calls(hidden=inputs), reference)
+        except RunnerError as error:
+            if inputs.distribution not in NON_FINITE:
+                raise RunnerError(f"{error}, with {words}", error.runner_name) from error
+            self._timer.pause()  # it may refuse what is not finite
+            self._distributions.remove(inputs.distribution)
+            return None
+        finally:
+            self.spent_s += time.monotonic() - start_s
+        if fault is None and words not in self.passed:
+            self.passed.append(words)
+        return f"{fault}, with {words}" if fault else None
+
+
 class IncorrectCallError(Exception):
     """A timed call of the candidate was incorrect."""
 
@@ -230,25 +324,25 @@ def time_pairs(
 
     Raises:
         IncorrectCallError: A sampled output of the candidate is incorrect.
-        RunnerDied: A runner ended.
-        RunnerError: A runner reported an error.
+        RunnerDied, RunnerError: A runner ended, or reported an error.
     """
     for timer in (candidate, rival) * _WARM_UP_BATCHES:
         timer.time_batch()
     warm_call_ns, _ = candidate.warm_call_ns(), rival.warm_call_ns()  # both are warmed equally
     timing = _PairTiming(job, candidate, rival, report_progress)
     timing.time_until_budget()
-    batches, new_threads = timing.batches, candidate.threads.count_new()
+    new_threads = candidate.threads.count_new()
     cores = candidate.busy_cores() if job["target"] == "cpu" else None
     return {
-        "candidate_batches": batches.candidate,
-        "rival_batches": batches.rival,
-        "single_call_batches": batches.single_call,
-        "rival_single_call_batches": batches.rival_single_call,
+        "candidate_batches": timing.batches.candidate,
+        "rival_batches": timing.batches.rival,
+        "single_call_batches": timing.batches.single_call,
+        "rival_single_call_batches": timing.batches.rival_single_call,
         "warm_call_ns": warm_call_ns,
         "busy_cores": cores and cores.mean,
         "are_busy_cores_certain": bool(cores and cores.is_certain),
         "checked_count": timing.sampler.checked_count,
+        "hidden_inputs": timing.hidden.passed,
         "check_s": timing.sampler.check_s,
         "is_plainly_slower": timing.is_plainly_slower,
         "new_thread_count": new_threads,
@@ -279,6 +373,7 @@ class _PairTiming:
         self._has_single_calls = candidate.batch_calls > 1 or rival.batch_calls > 1
         self._successive_checks = 0
         self.sampler = OutputSampler(candidate, job)
+        self.hidden = HiddenBatches(candidate)
         self.batches = _PairedBatches([], [], [], [])
 
     def time_until_budget(self) -> None:
@@ -287,7 +382,8 @@ class _PairTiming:
         min_pairs, max_pairs = self._job["min_pairs"], self._job["max_pairs"]
         last_pairs = max_pairs + _MAX_EXTRA_PAIRS
         for pair in range(last_pairs):
-            timed_s = time.monotonic() - start - self.sampler.check_s
+            judging_s = self.sampler.check_s + self.hidden.spent_s
+            timed_s = time.monotonic() - start - judging_s
             is_over = timed_s > self._job["budget_s"] or pair >= max_pairs
             is_over = is_over and not self._needs_more_pairs(pair, timed_s)
             if pair >= min_pairs and self._has_enough and (is_over or self.is_plainly_slower):
@@ -301,6 +397,12 @@ class _PairTiming:
                     self._time_pair(*singles, pair, single_calls=True)
             elif self._random.random() < _SUCCESSIVE_CALLS_CHANCE:
                 self._check_successive_calls()
+            if self._random.random() < _HIDDEN_CHANCE:
+                self._report_progress(self._candidate.name)
+                takes_singles = self._has_single_calls and self._random.random() < _HIDDEN_SINGLES
+                _raise_fault(self.hidden.find_fault(single_calls=takes_singles))
+            self._report_progress(JUDGE)
+            self.hidden.prepare()
 
     def _needs_more_pairs(self, count: int, timed_s: float) -> bool:
         """Return whether pairs vary as beside other programs, so that these decide little.
@@ -332,7 +434,12 @@ class _PairTiming:
             has_others = len(self.batches.single_call) >= _MIN_SINGLE_CALLS
         else:
             has_others = self._successive_checks >= _MIN_SUCCESSIVE_CHECKS
-        return self.sampler.has_enough and has_others
+        has_hidden = self.hidden.has_enough or self.is_plainly_slower
+        drawn_count = self.sampler.drawn_count
+        has_compared = (
+            drawn_count >= _MIN_OWN_BATCHES and drawn_count + self.hidden.asked_count >= MIN_BATCHES
+        )
+        return has_compared and has_others and has_hidden
 
     def _time_pair(
         self, own: list[Batch], rivals: list[Batch], pair: int, *, single_calls: bool = False
@@ -345,6 +452,7 @@ class _PairTiming:
             timed = (timer.time_single_calls if single_calls else timer.time_batch)(draw_slots)
             (own if is_candidate else rivals).append(timed.batch)
             if is_candidate:
+                self._report_progress(JUDGE)
                 _raise_fault(self.sampler.find_fault(timed))
 
     def _check_successive_calls(self) -> None:

@@ -26,6 +26,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import torch
 
@@ -34,6 +35,12 @@ from kernelkb.measure.worker.judge.case_buffers import CaseBuffers, compare_call
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.judge.timing.pair_timing import IncorrectCallError
 from kernelkb.measure.worker.judge.timing.runner_timer import CALL_TIMEOUT_S, RunnerTimer
+from kernelkb.measure.worker.shared.failures import (
+    RunnerDied,
+    RunnerError,
+    UnsupportedHost,
+    classify_error,
+)
 from kernelkb.measure.worker.shared.memory import array_bytes, release_torch_cache
 from kernelkb.measure.worker.shared.messages.jobs import (
     BenchJob,
@@ -160,6 +167,37 @@ def is_device_memory_short(target: Target) -> bool:
     return bool(free_bytes < _MIN_FREE_SHARE * total_bytes)
 
 
+def blame_for_memory(error: Exception, candidate: RunnerProcess) -> None:
+    """End the candidate, and raise RunnerDied if it was what left others too little GPU memory.
+
+    It was if that frees over half of all memory, without what its allocators only cached, or if it
+    ran out itself with over half left by others. Otherwise the task is too large, or the machine
+    has other work.
+
+    Args:
+        error: Anything; most have to do with other things.
+        candidate: Alone on the GPU with the judge, as far as this bench or check goes.
+    """
+    is_own = isinstance(error, RunnerDied) and error.runner_name == candidate.name
+    if not isinstance(error, UnsupportedHost) and (
+        classify_error(str(error)) != "out-of-gpu-memory"
+        or (is_own and is_device_memory_short("cuda"))
+    ):
+        return
+    total = torch.cuda.mem_get_info()[1]
+    held = 0 if is_own else _close_and_count(candidate)
+    if is_own:
+        reason = f"it ran out of the GPU's memory, of which others left it over half: {error}"
+    elif held > _MIN_FREE_SHARE * total:
+        reason = (
+            f"between calls it keeps {held / 2**30:.1f} of the GPU's {total / 2**30:.1f} GiB of "
+            "memory, which it has to share with its baseline and the judge"
+        )
+    else:
+        return
+    raise RunnerDied("limit-exceeded", reason, candidate.name) from error
+
+
 def _host_growth(runner: RunnerProcess) -> int | None:
     """Return how far one call raises a runner's resident memory; None if that is forbidden."""
     release(runner)
@@ -209,8 +247,9 @@ def _used_device_bytes() -> int:
 
 
 def _close_and_count(runner: RunnerProcess) -> int:
-    """Kill a runner; return the device memory that this frees."""
-    release(runner)
+    """Kill a runner; return the device memory that this frees, without what it only cached."""
+    with suppress(RunnerDied, RunnerError):
+        release(runner)
     before = _used_device_bytes()
     runner.close()
     return max(0, before - _used_device_bytes())

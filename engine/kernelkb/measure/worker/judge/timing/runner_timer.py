@@ -9,9 +9,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from kernelkb.measure.worker.judge.case_buffers import CaseBuffers, find_slot_fault
+from kernelkb.measure.worker.judge.case_buffers import (
+    NOTHING_HIDDEN,
+    CaseBuffers,
+    describe_wrong,
+    find_slot_fault,
+)
 from kernelkb.measure.worker.judge.core_waits import CoreWaits, WaitMeter
-from kernelkb.measure.worker.judge.inputs.inputs import Tensors
+from kernelkb.measure.worker.judge.hidden_reference import HiddenReference
+from kernelkb.measure.worker.judge.inputs.hidden_inputs import changes_anything
+from kernelkb.measure.worker.judge.inputs.inputs import PreparedInputs, Tensors
 from kernelkb.measure.worker.judge.output_marks import DrawSlots, OutputMark
 from kernelkb.measure.worker.judge.procfs import (
     cpu_time_ns,
@@ -28,6 +35,7 @@ from kernelkb.measure.worker.shared.messages.runner_commands import (
     RepeatCommand,
     RunBatchCommand,
 )
+from kernelkb.measure.worker.shared.messages.specs import Distribution
 
 _SPIN_DOWN_S = 0.1
 """OpenMP threads spin for a while after a region before they sleep."""
@@ -56,11 +64,16 @@ _ORDER_CYCLES = 100_000_000
 """GPU clock cycles of the kernel in front of an ordered call: some 0.05 s."""
 _MAX_REASON_CHARS = 300
 _MIN_SUCCESSIVE_CALLS, _MAX_SUCCESSIVE_CALLS = 2, 8
+_COMPARED_SUCCESSIVE_CALLS = 2
 
 
 def draw_none(_slots: Sequence[int]) -> list[int]:
     """Have no outputs returned; of the type ``DrawSlots``."""
     return []
+
+
+def _draw_only(slot: int) -> DrawSlots:
+    return lambda _slots: [slot]
 
 
 class TimedBatch(NamedTuple):
@@ -175,7 +188,10 @@ class SeparateCalls(NamedTuple):
 
 
 def time_separate_calls(
-    runner: RunnerProcess, buffers: CaseBuffers, slots: Sequence[int]
+    runner: RunnerProcess,
+    buffers: CaseBuffers,
+    slots: Sequence[int],
+    prepared: Mapping[int, PreparedInputs] = NOTHING_HIDDEN,
 ) -> SeparateCalls:
     """Call on each slot; raises like ``RunnerProcess.ask``.
 
@@ -183,6 +199,7 @@ def time_separate_calls(
         runner: Bound to the buffers.
         buffers: Of a CPU; the slots' inputs are drawn anew.
         slots: Two at least.
+        prepared: Hidden inputs for some of them.
     """
     judge_ns: list[float] = []
     runner_ns: list[float] = []
@@ -191,7 +208,7 @@ def time_separate_calls(
     marks: list[OutputMark] = []
     take_precedence(runner.pid)
     for slot in slots:
-        buffers.draw(slot)
+        buffers.draw(slot, prepared.get(slot))
         buffers.expect_calls([slot])
         command: RunBatchCommand = {"command": "run-batch", "slots": [slot]}
         with runner.measure_waits() as waits:
@@ -317,6 +334,10 @@ class RunnerTimer:
         self._runner.pause()
         return not answer.get("reason") and not self.find_fault({slot: self.copy_outputs(slot)})
 
+    def pause(self) -> None:
+        """Stop its process, as after a batch that has ended with an error."""
+        self._runner.pause()
+
     def warm_call_ns(self) -> float:
         """Return the median time of a call whose data is in the cache, by the runner's clock.
 
@@ -359,23 +380,28 @@ class RunnerTimer:
         return slots, {"command": "run-batch", "slots": slots}
 
     def time_batch(
-        self, draw_slots: DrawSlots = draw_none, *, single_call: bool = False
+        self,
+        draw_slots: DrawSlots = draw_none,
+        *,
+        single_call: bool = False,
+        hidden: PreparedInputs | None = None,
     ) -> TimedBatch:
         """Refresh the buffers, then time one batch; return it with what its calls left.
 
         The runner is stopped while its inputs are drawn, while others are timed, and from its
-        answer on: the outputs that the judge reads then were computed within the measured time.
+        answer on: the outputs that the judge reads then were computed within the measured time. On
+        a CPU, what its threads did until the last had stopped is added to it.
 
         Args:
             draw_slots: Draws the slots whose outputs to return, after the batch has ended.
             single_call: Time one call only, which the candidate cannot foresee.
+            hidden: Inputs of one call, which is drawn, and whose outputs are returned. Nothing else
+                differs from a batch without.
         """
         slots, command = self._draw_batch(single_call=single_call)
-        unused = sorted(set(self._slots) - set(slots))
-        self._spare_slots = self._rng.sample(unused, min(1, len(unused)))
-        idle_read_ns = self._buffers.refresh([*slots, *self._spare_slots])
-        self._buffers.expect_calls(slots)
-        self._runner.verify_stopped()
+        prepared = self._hide(hidden, slots)
+        draw_slots = _draw_only(*prepared) if prepared else draw_slots
+        idle_read_ns = self._prepare(slots, prepared)
         take_precedence(self._runner.pid)
         with self._runner.measure_waits() as waits:
             with share_core(self._runner.pid):
@@ -387,8 +413,6 @@ class RunnerTimer:
                 waits.note_end()
             self._runner.pause()
             waited = self._find_waits(waits, judge_ns)
-        self._timeout_s = max(_MIN_TIMEOUT_S, _TIMEOUT_FACTOR * judge_ns / 1e9)
-        self.shares_outputs |= answer.get("shares_memory") is True
         batch = self._make_batch(answer, judge_ns, len(slots), waited)
         batch = batch._replace(start_s=start_s, idle_read_ns=idle_read_ns)
         if self._buffers.case.target == "cpu":
@@ -396,7 +420,14 @@ class RunnerTimer:
         return TimedBatch(batch, slots, outputs)
 
     def _make_batch(self, answer: Answer, judge_ns: float, calls: int, waited: CoreWaits) -> Batch:
-        """Return a batch that has ended, without its start; on a CPU less what others had."""
+        """Return a batch that has ended, without its start.
+
+        On a CPU less what others had, and with what its threads did until they had stopped.
+        """
+        if self._buffers.case.target == "cpu":
+            judge_ns += self._runner.late_ns
+        self._timeout_s = max(_MIN_TIMEOUT_S, _TIMEOUT_FACTOR * judge_ns / 1e9)
+        self.shares_outputs |= answer.get("shares_memory") is True
         now_s = time.monotonic()
         return Batch(
             judge_ns=judge_ns - waited.foreign_ns,
@@ -409,18 +440,37 @@ class RunnerTimer:
             foreign_wait_ns=waited.foreign_ns,
         )
 
-    def time_single_calls(self, draw_slots: DrawSlots) -> TimedBatch:
+    def _hide(
+        self, hidden: PreparedInputs | None, slots: Sequence[int]
+    ) -> Mapping[int, PreparedInputs]:
+        """Return hidden inputs, if there are any, for a slot that is drawn from a batch's."""
+        return {self._rng.choice(slots): hidden} if hidden else NOTHING_HIDDEN
+
+    def _prepare(self, slots: Sequence[int], prepared: Mapping[int, PreparedInputs]) -> float:
+        """Refresh the slots of a batch, and a spare one; return what ``refresh`` does."""
+        unused = sorted(set(self._slots) - set(slots))
+        self._spare_slots = self._rng.sample(unused, min(1, len(unused)))
+        idle_read_ns = self._buffers.refresh([*slots, *self._spare_slots], prepared)
+        self._buffers.expect_calls(slots)
+        self._runner.verify_stopped()
+        return idle_read_ns
+
+    def time_single_calls(
+        self, draw_slots: DrawSlots = draw_none, hidden: PreparedInputs | None = None
+    ) -> TimedBatch:
         """Time calls none of which can do work of another; like ``time_batch``.
 
         On a CPU several, one by one, of which the batch holds the median; on a GPU one.
         """
         if self._buffers.case.target == "cuda":
-            return self.time_batch(draw_slots, single_call=True)
+            return self.time_batch(draw_slots, single_call=True, hidden=hidden)
         slots = self._rng.sample(self._slots, min(len(self._slots), MAX_CALLS))
         self._spare_slots = []  # the one of the last batch may be among them
         self._runner.verify_stopped()
         start_s = time.monotonic()
-        calls = time_separate_calls(self._runner, self._buffers, slots)
+        prepared = self._hide(hidden, slots)
+        draw_slots = _draw_only(*prepared) if prepared else draw_slots
+        calls = time_separate_calls(self._runner, self._buffers, slots, prepared)
         batch = Batch(
             calls.judge_ns,
             calls.runner_ns,
@@ -435,8 +485,9 @@ class RunnerTimer:
     def find_successive_fault(self) -> str | None:
         """Report what is wrong with calls that follow one another without a pause; untimed.
 
-        Each call's outputs are copied before the next one; all are compared. Only calls that are
-        long enough to be timed one by one need this; with a single slot nothing is called.
+        Each call's outputs are copied before the next one; those of two calls, which are drawn when
+        all have ended, are compared. Only calls that are long enough to be timed one by one need
+        this; with a single slot nothing is called.
         """
         most = min(len(self._slots), _MAX_SUCCESSIVE_CALLS)
         if most < _MIN_SUCCESSIVE_CALLS:
@@ -446,7 +497,8 @@ class RunnerTimer:
         self._buffers.refresh(slots)
         self._runner.ask({"command": "call-slots", "slots": slots}, CALL_TIMEOUT_S)
         self._runner.pause()
-        faults = (self.find_fault({slot: self.copy_outputs(slot)}) for slot in slots)
+        drawn = self._rng.sample(slots, _COMPARED_SUCCESSIVE_CALLS)
+        faults = (self.find_fault({slot: self.copy_outputs(slot)}) for slot in drawn)
         fault = next((fault for fault in faults if fault), None)
         return f"{fault}, where calls followed one another without a pause" if fault else None
 
@@ -486,6 +538,45 @@ class RunnerTimer:
     def read_marks(self, slots: Sequence[int]) -> list[OutputMark]:
         """Return what each call of the last batch left at a few secret positions."""
         return self._buffers.read_marks(slots, self._runner)
+
+    def list_distributions(self) -> list[Distribution]:
+        """Return the hidden distributions of the case that change an input."""
+        case, inputs = self._buffers.case, self._buffers.inputs(self._slots[0])
+        if not case.plan.has_distributions:
+            return []
+        return [one for one in case.case_spec["distributions"] if changes_anything(one, inputs)]
+
+    def prepare_hidden(
+        self, distribution: Distribution, own_rms: Sequence[float]
+    ) -> tuple[PreparedInputs, HiddenReference]:
+        """Return hidden inputs for a later batch, and what is right for them.
+
+        Args:
+            distribution: Which.
+            own_rms: Of ``measure_own_rms``.
+
+        Raises:
+            UndefinedError: The reference does not say what is right.
+        """
+        prepared = self._buffers.input_generator.prepare(distribution)
+        case, tolerances = self._buffers.case, self._buffers.tolerances
+        return prepared, HiddenReference(case, prepared.arrays, distribution, tolerances, own_rms)
+
+    def measure_own_rms(self) -> list[float]:
+        """Return the root mean square of each output for inputs as they are drawn."""
+        return self._buffers.compute_reference(self._slots[0]).root_mean_squares()
+
+    def find_hidden_fault(self, timed: TimedBatch, reference: HiddenReference) -> str | None:
+        """Report what is wrong with the call on hidden inputs, the last batch's.
+
+        Args:
+            timed: That batch.
+            reference: Of the inputs.
+        """
+        ((slot, outputs),) = timed.outputs.items()
+        if not all(map(self._buffers.is_untouched, self._spare_slots)):
+            return "it wrote outputs that it was not called for"
+        return self._buffers.find_tampering(slot) or describe_wrong(reference.compare(outputs))
 
     def find_fault(self, slot_outputs: dict[int, Tensors]) -> str | None:
         """Report what is wrong with the last batch.

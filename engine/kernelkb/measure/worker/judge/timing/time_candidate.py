@@ -16,10 +16,10 @@ from kernelkb.measure.worker.judge.timing.pair_timing import (
     sort_ratios,
     time_pairs,
 )
-from kernelkb.measure.worker.judge.timing.resource_use import ResourceMeter
+from kernelkb.measure.worker.judge.timing.resource_use import ResourceMeter, blame_for_memory
 from kernelkb.measure.worker.judge.timing.rival_precision import RivalPrecision, check_trial_calls
 from kernelkb.measure.worker.judge.timing.runner_timer import RunnerTimer
-from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError
+from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, UnsupportedHost
 from kernelkb.measure.worker.shared.messages.jobs import (
     BenchJob,
     BenchJobResult,
@@ -277,6 +277,11 @@ class PairedBench:
             raise_session()
             self._meter.steps.restart()
             return self._time_all()
+        except (UnsupportedHost, RuntimeError, RunnerDied, RunnerError) as error:
+            self._rivals.close(*list(self._rivals.runners))
+            if self._job["target"] == "cuda":
+                blame_for_memory(error, self._runners.candidate)
+            raise
         finally:
             self._runners.slow.close()
 

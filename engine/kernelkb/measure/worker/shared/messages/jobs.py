@@ -181,6 +181,8 @@ class PairTimes(TypedDict):
     """Timed calls that were compared with the reference."""
     check_s: float
     """Seconds that comparing them took."""
+    hidden_inputs: list[str]
+    """Hidden distributions on which it was right between timed calls, in words."""
     is_plainly_slower: bool
     """Whether the pairs show by a factor of 2 that the candidate is slower; then they are few."""
     new_thread_count: int

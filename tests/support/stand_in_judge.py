@@ -85,6 +85,7 @@ def make_times(job):
         "are_busy_cores_certain": True,
         "checked_count": PAIR_COUNT * CALL_COUNT,
         "check_s": 0.0,
+        "hidden_inputs": [],
         "is_plainly_slower": False,
         "new_thread_count": 0,
         "idle_cpu_ns": 0.0,
