@@ -143,6 +143,21 @@ def test_a_gain_of_1_3_is_decided_where_others_have_half_of_the_cores():
     assert verdicts.count("faster") >= 95
 
 
+def test_programs_on_the_cores_leave_a_gpus_own_clock_alone():
+    rng, pairs = random.Random(3), []
+    for _ in range(40):
+        sides = []
+        for work_ns in (WORK_NS, 1.05 * WORK_NS):
+            own_ns, host_ns = work_ns * rng.lognormvariate(0, 0.005), rng.uniform(0, 0.4) * WORK_NS
+            judge_ns = own_ns + ROUND_TRIP_NS + host_ns
+            sides.append(Batch(judge_ns, own_ns, 20, 0.0, 0.1, runqueue_wait_ns=0.5 * judge_ns))
+        pairs.append(tuple(sides))
+    _, speedup, _ = compute_speedups(pairs, overhead_ns(pairs), is_contended=False, on_cpu=False)
+
+    assert speedup.low > 1.045
+    assert speedup.high < 1.055
+
+
 def test_a_loss_is_decided_there_too():
     verdicts = [judge(make_pairs(seed, 1 / 1.3, waited=2.0)) for seed in range(100)]
 

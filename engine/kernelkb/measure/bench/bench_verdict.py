@@ -62,8 +62,8 @@ def compute_bench_fields(
     filtered = _filter_pairs(bench_times, sampler)
     pairs = filtered.selected_pairs
     overhead = overhead_ns(pairs)
-    busy = filtered.is_contended
-    judge_speedup, speedup, times = compute_speedups(pairs, overhead, is_contended=busy)
+    on_cpu, busy = subject.variant.target == "cpu", filtered.is_contended
+    judge_speedup, speedup, times = compute_speedups(pairs, overhead, busy, on_cpu=on_cpu)
     kernel_us = statistics.median(candidate_ns for candidate_ns, _ in times) / 1e3
     floor_us, roof = compute_time_floor(subject, workload, peaks, pairs[0][0].calls)
     cheat, doubt = find_cheat(bench_times, filtered, overhead)

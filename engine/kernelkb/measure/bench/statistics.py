@@ -275,7 +275,7 @@ def describe_clock_disagreement(batches: Sequence[Batch], overhead: float) -> st
 
 
 def compute_speedups(
-    pairs: Sequence[Pair], overhead: float, *, is_contended: bool = False
+    pairs: Sequence[Pair], overhead: float, is_contended: bool = False, *, on_cpu: bool = True
 ) -> tuple[Speedup, Speedup, list[tuple[float, float]]]:
     """Return the speedup by the judge's clock, the one to report, and the times behind it.
 
@@ -289,6 +289,7 @@ def compute_speedups(
         pairs: Of one bench.
         overhead: See ``overhead_ns``.
         is_contended: Whether threads waited that cannot be told from the candidate's own doing.
+        on_cpu: Whether the cores did the work: programs on them do not disturb a GPU's own clock.
 
     Returns:
         Both speedups, and nanoseconds of one call of candidate and rival, pair by pair.
@@ -298,9 +299,8 @@ def compute_speedups(
     runner_times = [[b.runner_ns / b.calls for b in side] for side in sides]
     judge_pairs = list(zip(*judge_times, strict=True))
     widening = 1 + max(_timing_uncertainty(side, overhead) for side in sides)
-    if is_contended or _is_busy(pairs, judge_times):
-        point, low, high = _busy_speedup(pairs, judge_times, is_contended=is_contended)
-        busy = Speedup(point, low / widening, high * widening)
+    if on_cpu and (is_contended or _is_busy(pairs, judge_times)):
+        busy = _busy_speedup(pairs, judge_times, widening, is_contended=is_contended)
         return busy, busy, judge_pairs
     point, low, high = paired_speedup(*judge_times)
     judge = Speedup(point, low / widening, high * widening)
@@ -325,7 +325,11 @@ def _is_busy(pairs: Sequence[Pair], judge_times: Sequence[Sequence[float]]) -> b
 
 
 def _busy_speedup(
-    pairs: Sequence[Pair], judge_times: Sequence[Sequence[float]], *, is_contended: bool
+    pairs: Sequence[Pair],
+    judge_times: Sequence[Sequence[float]],
+    widening: float,
+    *,
+    is_contended: bool,
 ) -> Speedup:
     """Return the speedup on a busy machine, whose interval holds what cannot be known there.
 
@@ -334,9 +338,9 @@ def _busy_speedup(
     candidate, rival = judge_times
     point, low, high = safe_speedup(candidate, rival)
     if is_contended:
-        widening = 1 + _CONTENTION_UNCERTAINTY
+        widening *= 1 + _CONTENTION_UNCERTAINTY
     else:
-        widening = 1 + _WAIT_UNCERTAINTY * find_waited_share(pairs)
+        widening *= 1 + _WAIT_UNCERTAINTY * find_waited_share(pairs)
         least_times = [
             max(ns - own.runqueue_wait_ns / own.calls, _MIN_NET_SHARE * ns)
             for ns, (own, _) in zip(candidate, pairs, strict=True)

@@ -231,14 +231,8 @@ class TensorRunner:
             self._clock.start()
             results = self._call_slots(slots)
             self._publish_addresses(results)
-            times = self._clock.stop()
-            shares = _share_memory(results)
-            return {
-                "runner_ns": times.runner_ns,
-                "wait_ns": times.wait_ns,
-                "copy_ns": 0,
-                "shares_memory": shares,
-            }
+            times, shares = self._clock.stop(), _share_memory(results)
+            return _make_batch_answer(times.runner_ns, 0, times.wait_ns, shares=shares)
         begin, called_at, end = (torch.cuda.Event(enable_timing=True) for _ in range(3))
         begin.record()
         if "slots" in command:
@@ -253,12 +247,10 @@ class TensorRunner:
         end.record()
         shares = "slots" in command and _share_memory(results)
         torch.cuda.synchronize()
-        return {
-            "runner_ns": begin.elapsed_time(called_at) * 1e6,
-            "wait_ns": 0,
-            "copy_ns": called_at.elapsed_time(end) * 1e6,
-            "shares_memory": shares,
-        }
+        call_ns, copy_ns = (
+            1e6 * one.elapsed_time(other) for one, other in ((begin, called_at), (called_at, end))
+        )
+        return _make_batch_answer(call_ns, copy_ns, 0, shares=shares)
 
     def _handle_repeat(self, command: RepeatCommand, _files: list[int]) -> EmptyAnswer:
         """Run one batch many times over, for the energy counter; outputs are not copied."""
@@ -307,6 +299,17 @@ class TensorRunner:
                 if tensor.data_ptr() == output.data_ptr() and output.numel():
                     raise KernelError("it returned memory of the judge's, not its own")
                 output.copy_(tensor)
+
+
+def _make_batch_answer(
+    runner_ns: float, copy_ns: float, wait_ns: float, *, shares: bool
+) -> BatchAnswer:
+    return {
+        "runner_ns": runner_ns,
+        "copy_ns": copy_ns,
+        "wait_ns": wait_ns,
+        "shares_memory": shares,
+    }
 
 
 def _share_memory(results: dict[int, Any]) -> bool:

@@ -201,9 +201,7 @@ def time_separate_calls(
         slots: Two at least.
         prepared: Hidden inputs for some of them.
     """
-    judge_ns: list[float] = []
-    runner_ns: list[float] = []
-    waited: list[CoreWaits] = []
+    judge_ns, runner_ns, waited = list[float](), list[float](), list[CoreWaits]()
     outputs: dict[int, Tensors] = {}
     marks: list[OutputMark] = []
     take_precedence(runner.pid)
