@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import pytest
 from attacks import write_attack
 
+from kernelkb.actions.history import record_result as record_module
+from kernelkb.actions.history.attempts import load_attempt_log
 from kernelkb.actions.history.measured_subject import make_record_subject
 from kernelkb.actions.history.record_result import (
     CallRecord,
@@ -25,6 +27,8 @@ from kernelkb.actions.kernels.measure_variant import (
 )
 from kernelkb.actions.project.bench_target import prepare
 from kernelkb.actions.sessions.sessions import close_session, load_session, start_session
+from kernelkb.cli import main
+from kernelkb.errors import BadValueError
 from kernelkb.measure.subject import BenchOptions
 from kernelkb.record.measurements.store import open_store
 
@@ -136,6 +140,25 @@ def test_a_result_that_cannot_be_recorded_is_still_returned(project, kernel, mon
     assert timed.speedup is not None
     assert timed.measurement is None
     assert "kernel.yaml" in timed.unrecorded
+
+
+def test_a_bench_whose_measurement_is_not_kept_is_no_time_of_the_history(
+    project, kernel, tmp_path, monkeypatch, stand_in_judge
+):
+    def fail(*_):
+        raise BadValueError("candidate.cpp is not there")
+
+    monkeypatch.setattr(record_module, "_make_measurement", fail)
+    timed = bench_variant(kernel, target="cpu", options=BenchOptions(budget_s=0.1))
+    tree = load_attempt_log(kernel).tree
+
+    assert (timed.measurement, timed.unrecorded) == (None, "candidate.cpp is not there")
+    assert timed.speedup is not None
+    assert tree.best is None
+    assert main(["export", str(tmp_path / "all.jsonl")]) == 0
+    monkeypatch.setenv("KB_DATABASE", f"sqlite:///{tmp_path / 'other.db'}")
+    assert main(["import", str(tmp_path / "all.jsonl")]) == 0
+    assert load_attempt_log(kernel).tree.nodes.keys() == tree.nodes.keys()
 
 
 @pytest.mark.slow

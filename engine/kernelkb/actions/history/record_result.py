@@ -38,6 +38,7 @@ from kernelkb.model.records.measurement import (
     Machine,
     Profile,
     Status,
+    is_valid,
 )
 from kernelkb.model.records.session import SessionEntry, Step
 from kernelkb.profiles.machine_code import count_built_code, digest_code
@@ -331,6 +332,9 @@ def _make_event(
         own["code"] = digest_code(find_machine_code(built))
     if step.name == "bench":
         own |= {"candidate_us": candidate_us, "counts": _count_code(built)}
+        if step.measurement is None:  # could not be written: no time without its samples
+            own |= dict.fromkeys(("candidate_us", "speedup", "interval"))
+            own["verdict"] = None if is_valid(step.verdict) else step.verdict
     return create_event(**{**step.get_shared_fields(AttemptEvent), **own})
 
 
