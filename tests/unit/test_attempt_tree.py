@@ -102,3 +102,15 @@ def test_of_equal_times_the_first_attempt_is_the_best():
     tree = grow(["no-gain", "no-gain"], {1: 99.9, 2: 99.8})
 
     assert tree.best == tree.roots[0]
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_who_restored_a_state_did_not_measure_it(is_elsewhere):
+    """Somebody else's restore takes nothing from here, and one here makes nothing ours."""
+    one, _ = make_attempt("a", 0)
+    one = one.model_copy(update={"imported": is_elsewhere})
+    timed = make_timing(one, 1, 4.0).model_copy(update={"imported": is_elsewhere})
+    restored = make_step(one, "restore", 2).model_copy(update={"imported": not is_elsewhere})
+
+    for events in ([timed, restored], [restored]):
+        assert build_tree([one], events).nodes[one.id].is_imported == is_elsewhere

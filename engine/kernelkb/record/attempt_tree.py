@@ -58,8 +58,12 @@ class AttemptNode(NamedTuple):
 
     @property
     def is_imported(self) -> bool:
-        """Whether something that is shown of it was not done here, by its newest steps."""
-        newest = {(one.kind, one.workload, one.device): one.imported for one in self.events}
+        """Whether something that is shown of it was not done here, by its newest steps.
+
+        A restore, which is not shown, says nothing of who measured.
+        """
+        shown = [one for one in self.events if one.kind != "restore"]
+        newest = {(one.kind, one.workload, one.device): one.imported for one in shown}
         return any(newest.values()) if newest else self.attempt.imported
 
     def find_time_us(self, place: BenchPlace) -> float | None:
