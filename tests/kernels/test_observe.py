@@ -122,6 +122,23 @@ def test_a_program_that_fails_says_how(program):
         init_observed(f"{program} --fail", "train:rms_norm")
 
 
+CLEANS_UP_BADLY = """
+class Late:
+    def __del__(self):
+        raise ImportError("sys.meta_path is None")
+
+
+late = Late()
+raise RuntimeError("no data")
+"""
+
+
+def test_an_error_while_python_ends_does_not_hide_why_it_ended(project, tmp_path):
+    (tmp_path / "late.py").write_text(CLEANS_UP_BADLY)
+    with pytest.raises(BadValueError, match=r"failed \(status 1\): RuntimeError: no data"):
+        init_observed(f"{sys.executable} {tmp_path / 'late.py'}", "f")
+
+
 @pytest.mark.parametrize(
     ("command", "why"),
     [

@@ -149,12 +149,18 @@ def _require_success(
             "then; give it fewer steps, or allow more with --timeout"
         )
     if run.returncode != 0:
-        lines = run.output.strip().splitlines() or ["it printed nothing"]
+        lines = _find_error(run.output).splitlines() or ["it printed nothing"]
         how = f"signal {-run.returncode}" if run.returncode < 0 else f"status {run.returncode}"
         raise BadValueError(
             f"{command} failed ({how}): {lines[-1]}; run it by itself until it ends without an "
             "error, then record it"
         )
+
+
+def _find_error(output: str) -> str:
+    """Return what a program printed, without errors of its last clean-up behind its own."""
+    before, _, _ = output.partition("\nException ignored ")
+    return (before if "Traceback (most recent call last)" in before else output).strip()
 
 
 def _require_observer(processes: Sequence[ObservedProcess], folder: Path, command: str) -> None:
