@@ -1,16 +1,15 @@
 """A log on which a pattern of the project's own takes years: others are answered, and it ends."""
 
 import json
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from processes import wait_until
 from server_shutdowns import StdioServer
 
 CPU_TICKS = 300
 """Hundredths of a second: more than it takes to start and to compile the other patterns."""
-LIMIT_S = 120
 FAMILY = """\
 family: build
 symptoms:
@@ -62,13 +61,6 @@ def is_running(entry):
     with suppress(OSError):
         return (entry / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return False
-
-
-def wait_until(condition):
-    end = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def start_match(server):

@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import httpx2
 import pytest
 from broken_kernels import make_broken_kernel
 from http_server import TOKEN, serve_http
-from processes import reset_signals
+from processes import reset_signals, wait_until
 from server_shutdowns import StdioServer, build_environment
 
 STUCK_PROGRAM = """
@@ -45,13 +44,6 @@ def folder(tmp_path):
         (tmp_path / name).mkdir(parents=True)
     make_broken_kernel(tmp_path / "project", "right")
     return tmp_path
-
-
-def wait_until(condition):
-    end = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def list_children(pid):

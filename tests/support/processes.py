@@ -50,3 +50,11 @@ def ignore_signals():
     """Ignore the signals that ``nohup`` and background jobs ignore; a ``preexec_fn``."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
+
+
+def wait_until(condition, limit_s=120):
+    """Wait for something that takes seconds, and has a busy machine's time."""
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)

@@ -4,12 +4,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import suppress
 from multiprocessing.connection import Pipe
 from pathlib import Path
 
 import pytest
+from processes import wait_until
 
 from kernelkb.profiles.reader_process import read_in_process
 from kernelkb.progress import OperationCancelled, cancel_on
@@ -23,13 +23,6 @@ with open({begun!r} + "~", "w") as file:
 os.rename({begun!r} + "~", {begun!r})
 re.search("(a+)+b", "a" * 100)
 """
-
-
-def wait_until(condition):
-    end = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def is_running(pid):
