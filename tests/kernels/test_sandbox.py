@@ -260,8 +260,13 @@ LOOKS_AROUND = """
   if (std::FILE* file = std::fopen(path, "r")) {
     const std::size_t size = std::fread(line, 1, sizeof line - 1, file);
     std::fclose(file);
-    for (std::size_t at = 0; at < size; at += std::strlen(line + at) + 1)
-      if (std::strstr(line + at, "check") || std::strstr(line + at, "bench")) return 9;
+    for (std::size_t at = 0; at < size; at += std::strlen(line + at) + 1) {
+      // The checkout may lie in a folder of any name; the job's folder and last names may not.
+      const char* own = std::strstr(line + at, "kernelkb-job-");
+      const char* last = std::strrchr(line + at, '/');
+      const char* name = own ? own : last ? last : line + at;
+      if (std::strstr(name, "check") || std::strstr(name, "bench")) return 9;
+    }
   }
   return 0;
 """
