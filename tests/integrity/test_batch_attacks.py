@@ -144,6 +144,7 @@ def test_honest_candidates_that_look_odd_are_not_accused(project, how):
 
     assert found.verdict in ("slower", "inconclusive", "faster"), found
     assert found.judged_count >= 15
+    assert len(found.hidden_inputs) >= 3
 
 
 # Steps that depend on each other, so several inputs at once take hardly longer than one.

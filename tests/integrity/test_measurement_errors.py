@@ -74,6 +74,7 @@ def make_bench_times(
         "busy_cores": 1.0,
         "are_busy_cores_certain": True,
         "checked_count": 40,
+        "hidden_inputs": ["negated inputs"],
         "new_thread_count": 0,
         "idle_cpu_ns": 0.0,
         "rival_name": "torch",
@@ -124,6 +125,7 @@ def test_a_kernel_at_its_roofline_floor_is_valid():
 
     assert (found.verdict, roof) == ("faster", "the measured copy bandwidth")
     assert found.attainable_speedup == pytest.approx(1.0, abs=0.01)
+    assert found.hidden_inputs == ("negated inputs",)
 
 
 def test_a_product_of_shorter_numbers_is_measured_against_their_rate():

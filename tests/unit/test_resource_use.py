@@ -142,6 +142,22 @@ def test_a_bench_shows_memory_energy_and_its_own_time():
     ]
 
 
+def test_a_bench_shows_on_which_hidden_inputs_a_call_of_the_timed_process_was_right():
+    timed = Bench(
+        kernel="k",
+        variant="v",
+        target="cpu",
+        workload="w",
+        verdict="faster",
+        hidden_inputs=("negated inputs", "inputs with NaN"),
+        seconds=6.0,
+    )
+
+    assert format_bench_lines(timed)[1:] == [
+        "  between timed calls correct on 2 hidden inputs: negated inputs; inputs with NaN"
+    ]
+
+
 @given(st.integers(0, 2**50))
 def test_a_size_is_written_in_the_unit_that_fits_to_three_digits(size):
     number, unit = format_size(size).split()

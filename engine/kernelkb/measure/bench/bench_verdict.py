@@ -141,6 +141,7 @@ def _copy_reported_fields(bench_times: BenchTimes) -> dict[str, Any]:
         "warm_us": bench_times["warm_call_ns"] / 1e3,
         "rivals": _make_rivals(bench_times),
         "judged_count": bench_times["checked_count"],
+        "hidden_inputs": tuple(bench_times["hidden_inputs"]),
         "layers": tuple(bench_times["layers"]),
     }
 

@@ -303,6 +303,9 @@ class Bench(Record):
     """None where no timed call was compared."""
     judged_count: int = 0
     """Timed calls whose outputs were compared with the reference."""
+    hidden_inputs: tuple[str, ...] = ()
+    """Hidden distributions on which a call between the timed ones was correct; none of those that
+    the candidate refuses or for which the reference is undefined."""
     clocks: Clocks | None = None
     layers: tuple[str, ...] = ()
     disturbed_by: Disturbance | None = None

@@ -184,6 +184,9 @@ def format_bench_lines(bench: Bench) -> list[str]:
         lines.append(f"  timed {how}, cold; call by call {eager}; data in the cache {warm}")
     if bench.judged_count:
         lines.append(f"  {_describe_compared_calls(bench.judged_count)}")
+    if bench.hidden_inputs:
+        count, words = len(bench.hidden_inputs), "; ".join(bench.hidden_inputs)
+        lines.append(f"  between timed calls correct on {count} hidden inputs: {words}")
     for rival in bench.rivals:
         took = rival.graph_us if bench.timing == "graph" else rival.eager_us
         lines.append(
