@@ -16,6 +16,7 @@ _SLOW = ("env", "sweep", "worker")
 _WRITES_SHIPPED_FILES = (["quickref", "--write"], ["guide", "--write"])
 _LOADS_A_KERNEL = ("triage", "build", "bench", "profile", "tune", "show", "variant")
 COMMANDS = [one for one in list_commands() if one[0][0] not in _SLOW]
+_WRITTEN_FILES = ("export", "output", "page", "table")
 
 
 @pytest.fixture
@@ -56,6 +57,21 @@ def test_odd_arguments_are_refused_in_words(words, parser, odd_project, capsys):
     ]
 
     assert not faults
+
+
+def test_a_dash_is_never_the_name_of_a_file_that_an_option_writes(capsys):
+    options = [
+        (parser, action.option_strings[-1])
+        for _, parser in list_commands()
+        for action in parser._actions
+        if action.option_strings and action.dest in _WRITTEN_FILES
+    ]
+
+    assert len(options) >= 5
+    for parser, option in options:
+        with pytest.raises(SystemExit):
+            parser.parse_args([option, "-"])
+        assert "'-' is not standard output here" in capsys.readouterr().err
 
 
 def test_a_kernel_for_gpus_only_needs_no_default_workload_for_cpus(odd_project, capsys):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from measurements import make_bench, make_build
@@ -160,12 +161,14 @@ def test_importing_an_export_adds_each_measurement_once(project, tmp_path, monke
     assert [line.rpartition(", ")[2] for line in lines[1:]] == ["3 of them new", "0 of them new"]
 
 
-def test_an_export_goes_to_stdout(project, capsys):
+@pytest.mark.parametrize("file", [[], ["-"]])
+def test_an_export_goes_to_stdout(project, capsys, file):
     record_measurements(project, make_bench(), make_build())
 
-    assert main(["export"]) == 0
+    assert main(["export", *file]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert sorted(one["kind"] for one in found) == ["bench", "build"]
+    assert not Path("-").exists()
 
 
 def test_an_unwritable_export_path_is_reported(project, capsys):

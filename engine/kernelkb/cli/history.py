@@ -208,9 +208,9 @@ def add_export_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "file",
         nargs="?",
-        type=Path,
         metavar="FILE",
-        help="overwritten if it exists; default: standard output",
+        default="-",
+        help="overwritten if it exists; - is standard output, the default",
     )
     parser.add_argument(
         "--no-sources", action="store_true", help="leave the source files of attempts out"
@@ -226,8 +226,8 @@ def run_export(options: Namespace) -> int:
     from kernelkb.actions.history.measurements import export_to_file, stream_export
 
     with_sources = not options.no_sources
-    if options.file is not None:
-        total = export_to_file(options.file, with_sources=with_sources)
+    if options.file != "-":
+        total = export_to_file(Path(options.file), with_sources=with_sources)
         line = f"{total} measurements in {options.file}"
         return print_record({"total": total}, [line], as_json=options.json)
     if options.json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
 
 from kernelkb.actions.advice.recommend import TARGETS
 from kernelkb.errors import BadValueError
@@ -106,6 +107,13 @@ def _parse_metric(text: str) -> tuple[str, str]:
     if not equals:
         raise BadValueError(f"--metric {text!r} has no value; write --metric {name}=0.5")
     return name.strip(), value.strip()
+
+
+def parse_written_file(text: str) -> Path:
+    """Return the path of a file that a command writes besides its answer on standard output."""
+    if text == "-":
+        raise ArgumentTypeError("'-' is not standard output here, where the answer is; name a file")
+    return Path(text)
 
 
 def parse_seconds(text: str) -> float:

@@ -14,6 +14,7 @@ from kernelkb.actions.advice.recommend import recommend_from_metrics
 from kernelkb.cli.options import (
     add_gpu_fact_arguments,
     add_metric_arguments,
+    parse_written_file,
     read_gpu_facts,
     read_metric_flags,
 )
@@ -167,7 +168,7 @@ def add_report_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=parse_written_file,
         metavar="PAGE",
         help="overwritten if it exists; default: the report's name with .html, in this folder",
     )

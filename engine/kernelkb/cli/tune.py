@@ -6,10 +6,9 @@ import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelkb.cli.options import add_kernel_arguments, parse_positive_int
+from kernelkb.cli.options import add_kernel_arguments, parse_positive_int, parse_written_file
 from kernelkb.cli.output import interruptible_measurement, print_lines, print_record
 from kernelkb.cli.workers import add_workers_arguments, open_workers
 from kernelkb.errors import BadValueError
@@ -207,12 +206,17 @@ def _add_plan_arguments(parser: ArgumentParser) -> None:
 def _add_file_arguments(parser: ArgumentParser) -> None:
     """Add the files that a search writes."""
     parser.add_argument(
-        "--page", type=Path, metavar="FILE", help="write convergence, values and winner as HTML"
+        "--page",
+        type=parse_written_file,
+        metavar="FILE",
+        help="write convergence, values and winner as HTML",
     )
-    parser.add_argument("--export", type=Path, metavar="FILE", help="write all trials as T4 JSON")
+    parser.add_argument(
+        "--export", type=parse_written_file, metavar="FILE", help="write all trials as T4 JSON"
+    )
     parser.add_argument(
         "--table",
-        type=Path,
+        type=parse_written_file,
         metavar="FILE",
         help="add the winner to a table that a program loads: kernelkb.tune.best_table",
     )

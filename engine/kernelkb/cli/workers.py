@@ -13,6 +13,7 @@ from kernelkb.cli.options import (
     add_target_argument,
     parse_positive_int,
     parse_seconds,
+    parse_written_file,
 )
 from kernelkb.cli.output import interruptible_measurement, print_lines, print_record
 from kernelkb.cluster.choice import (
@@ -95,7 +96,9 @@ def add_sweep_arguments(parser: ArgumentParser) -> None:
     )
     _add_judge_arguments(parser)
     add_workers_arguments(parser)
-    parser.add_argument("--export", type=Path, metavar="FILE", help="write the result as JSON")
+    parser.add_argument(
+        "--export", type=parse_written_file, metavar="FILE", help="write the result as JSON"
+    )
 
 
 def _add_judge_arguments(parser: ArgumentParser) -> None:
