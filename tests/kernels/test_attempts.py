@@ -158,7 +158,8 @@ def test_an_attempt_of_elsewhere_writes_sources_of_its_variant_only(source, name
         own += f'#include "../../{name}"\n#include "../../common.h"\n'.encode()
     bad = add_foreign(source, {OWN: own, name: b"stolen"})
 
-    with pytest.raises(BadValueError, match=r"is no source of plain in the kernel.yaml of twice"):
+    refusal = r"is no source of plain in the kernel.yaml of twice, .* nothing was written$"
+    with pytest.raises(BadValueError, match=refusal):
         restore_attempt(bad)
     after = {path: path.read_bytes() for path in Path.cwd().rglob("*") if path.is_file()}
     assert {path: after[path] for path in before if ".kb" not in path.parts} == {
@@ -193,6 +194,23 @@ def test_a_header_that_is_not_included_any_more_comes_back(source):
 
     restore_attempt(first.attempt)
     assert header.read_text() == "// one\n"
+
+
+@pytest.mark.parametrize("imported", [False, True])
+def test_what_to_do_about_a_source_that_was_renamed_is_said_and_helps(source, imported):
+    files = {f"{KERNEL}/a.h": b"// included", OWN: source.read_bytes() + b'#include "a.h"\n'}
+    first = add_foreign(source, files, imported=imported)
+    source.rename(source.parent / "quick.cpp")
+    kernel_yaml = source.parent / "kernel.yaml"
+    text = kernel_yaml.read_text()
+    kernel_yaml.write_text(text.replace("plain.cpp", "quick.cpp"))
+
+    cure = r"if it was renamed, let kernel.yaml name plain.cpp again, as source or under also, "
+    with pytest.raises(BadValueError, match=f"is no source .* {cure}and restore again"):
+        restore_attempt(first)
+    kernel_yaml.write_text(text)
+    restore_attempt(first)
+    assert source.read_bytes() == files[OWN]
 
 
 def test_nothing_is_kept_where_nothing_may_be_written(source, monkeypatch):

@@ -207,15 +207,35 @@ def _refuse_foreign_files(project: Path, chosen: Attempt, contents: dict[str, by
     known = _list_sources(root, folders, own, {})
     fixed = {(folder / name).resolve() for name in kernel.reference.files}
     made_of = _list_sources(root, folders, own, contents)
-    for name in contents:
-        path = root / name
-        is_free = not chosen.imported or path in known or not path.exists()
-        if path in own or (path in made_of - fixed and is_free and _is_code(path)):
-            continue
-        raise BadValueError(
-            f"{name} is no source of {chosen.variant} in the kernel.yaml of {kernel.id}, nor "
-            f"included by one; nothing was written"
-        )
+    free = {
+        root / name
+        for name in contents
+        if not chosen.imported or root / name in known or not (root / name).exists()
+    }
+    own |= {path for path in made_of & free - fixed if _is_code(path)}
+    foreign = [name for name in contents if root / name not in own]
+    if not foreign:
+        return
+    sources = [
+        (root / name).relative_to(folder).as_posix()
+        for name in foreign
+        if root / name in free - fixed and (root / name).is_relative_to(folder)
+    ]
+    raise BadValueError(
+        f"{foreign[0]} is no source of {chosen.variant} in the kernel.yaml of {kernel.id}, nor "
+        f"included by one; nothing was written{_describe_renamed(sources)}"
+    )
+
+
+def _describe_renamed(sources: Sequence[str]) -> str:
+    """Return what to do where files that kernel.yaml does not name, in its folder, were sources."""
+    renamed = [name for name in sources if not name.endswith(HEADER_SUFFIXES)]
+    if not renamed:
+        return ""
+    return (
+        f"; if it was renamed, let kernel.yaml name {', '.join(renamed)} again, as source or under "
+        f"also, and restore again"
+    )
 
 
 def _list_sources(
