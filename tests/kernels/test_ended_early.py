@@ -12,7 +12,13 @@ import pytest
 from broken_kernels import CORRECT_BODY, HEAD, make_broken_kernel
 from processes import find_processes, read_cmdline, reset_signals
 
-from kernelkb.actions.kernels.measure_variant import bench_variant, check_variant
+from kernelkb.actions.kernels.measure_variant import (
+    bench_built,
+    bench_variant,
+    build_prepared,
+    check_variant,
+)
+from kernelkb.actions.project.bench_target import prepare
 from kernelkb.errors import KbError
 from kernelkb.measure.subject import BenchOptions
 
@@ -109,3 +115,34 @@ def test_an_error_keeps_what_was_known_before_its_cure():
     error.add_note("until then: half")
 
     assert str(error) == "it ended; until then: half"
+
+
+NOTING_REFERENCE = """
+import sys
+from pathlib import Path
+
+import torch
+
+
+def row_softmax(x, out=None):
+    job = Path(sys.argv[-1])
+    progress = job.with_name("progress")
+    if job.name == "judge.json" and progress.exists():
+        with open("{log}", "a") as log:
+            log.write(progress.read_text().partition(chr(10))[0] + chr(10))
+    return torch.softmax(x, dim=-1, out=out)
+"""
+
+
+@pytest.mark.slow
+def test_while_the_judge_computes_what_is_right_nobody_else_is_said_to_run(kernel, project):
+    kernel("")
+    log = project / "names"
+    reference = project / "kernels" / "broken" / "reference.py"
+    reference.write_text(NOTING_REFERENCE.format(log=log))
+    place = prepare("broken", target="cpu")
+    options = BenchOptions(budget_s=0.2)
+    found = bench_built(place, build_prepared(place), "small", options)
+
+    assert found.hidden_inputs
+    assert set(log.read_text().splitlines()) == {"the judge"}

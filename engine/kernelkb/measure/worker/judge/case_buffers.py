@@ -414,12 +414,13 @@ def compare_call(buffers: CaseBuffers, slot: int, outputs: Tensors) -> OutputCom
         slot: Its.
         outputs: Copies of what it left.
     """
-    if _may_sample(buffers.case) and not may_be_unwritten(outputs):
-        return buffers.compute_reference(slot, sampled=True).compare(outputs)
-    start = time.monotonic()
-    comparison = buffers.compute_reference(slot).compare(outputs)
-    buffers.case.comparison_times.append(time.monotonic() - start)
-    return comparison
+    with buffers.case.judging():
+        if _may_sample(buffers.case) and not may_be_unwritten(outputs):
+            return buffers.compute_reference(slot, sampled=True).compare(outputs)
+        start = time.monotonic()
+        comparison = buffers.compute_reference(slot).compare(outputs)
+        buffers.case.comparison_times.append(time.monotonic() - start)
+        return comparison
 
 
 def _may_sample(case: KernelCase) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import random
 import secrets
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -134,6 +136,7 @@ class KernelCase:
             inputs, so that the reference can be run on some; None: not tested yet.
         comparison_times: Seconds that each comparison of whole outputs of timed calls took.
         notes: What was given up to save memory or time, as sentences.
+        judging: Entered while the reference runs, and wherever outputs are compared with it.
     """
 
     def __init__(
@@ -162,6 +165,7 @@ class KernelCase:
         # Compiled code is given the sizes of all rows, and recorded outputs are of all rows.
         self.works_by_rows: bool | None = False if self._reference.is_opaque else None
         self.comparison_times: list[float] = []
+        self.judging: Callable[[], AbstractContextManager[None]] = nullcontext
         self.notes = [ONE_SLOT_NOTE] if plan.in_pieces else []
 
     def add_note(self, note: str) -> None:
@@ -260,7 +264,8 @@ class KernelCase:
         Raises:
             RuntimeError: It does not compute in this dtype, or knows recorded inputs only.
         """
-        return self._reference.run(inputs, self.scalars, dtype, preserve_inputs=preserve_inputs)
+        with self.judging():
+            return self._reference.run(inputs, self.scalars, dtype, preserve_inputs=preserve_inputs)
 
     def returns_views(self, inputs: Tensors) -> bool:
         """Return whether the reference returns memory of an input; run it if it has not run."""

@@ -16,6 +16,7 @@ from kernelkb.measure.worker.judge.inputs.inputs import KernelCase
 from kernelkb.measure.worker.judge.inputs.memory_plan import plan_case_memory
 from kernelkb.measure.worker.judge.procfs import wait_for_start
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.timing.pair_timing import JUDGE
 from kernelkb.measure.worker.judge.timing.resource_use import (
     MemoryMeter,
     is_device_memory_short,
@@ -69,7 +70,8 @@ class BenchRunners:
         background = set() if plan.in_pieces else self.slow_names
         self.slow = SlowRivals(self.rivals, background, self._make_buffers, self._load_on)
         self.buffers: CaseBuffers
-        self._pair_count = 0
+        self._at_work, self._pair_count = "", 0
+        self.case.judging = self._write_judging
 
     def wait_for_start(self) -> None:
         """Wait until all could load their code and the job may start; then allocate the buffers.
@@ -93,9 +95,22 @@ class BenchRunners:
             runner_name: Of the runner.
             pair_count: 0 for as many as before.
         """
-        self._pair_count = pair_count or self._pair_count
+        self._at_work, self._pair_count = runner_name, pair_count or self._pair_count
         text = f"{runner_name}\n{self._pair_count}"
         (self._folder / "progress").write_text(text, encoding="utf-8")
+
+    @contextmanager
+    def _write_judging(self) -> Iterator[None]:
+        """Say that the judge works, and in the end who did before: it is no runner's time."""
+        before = self._at_work
+        if before == JUDGE:
+            yield
+            return
+        self.write_progress(JUDGE)
+        try:
+            yield
+        finally:
+            self.write_progress(before)
 
     def _make_buffers(self, slot_count: int) -> CaseBuffers:
         return CaseBuffers(

@@ -69,7 +69,7 @@ _HIDDEN_TIME_SHARE = 0.3
 """Of the elapsed time: what hidden inputs may take, once some were asked."""
 _MIN_HIDDEN = 3
 JUDGE = "the judge"
-"""Named as what works while outputs are compared, which is not the candidate's time."""
+"""Named as what works while the reference runs and outputs are compared: no runner's time."""
 _MAX_EXTRA_PAIRS = 60
 """Pairs after the last that the time allows, until enough calls were compared and timed alone."""
 
@@ -326,11 +326,10 @@ def time_pairs(
         IncorrectCallError: A sampled output of the candidate is incorrect.
         RunnerDied, RunnerError: A runner ended, or reported an error.
     """
-    for timer in (candidate, rival) * _WARM_UP_BATCHES:
-        timer.time_batch()
-    warm_call_ns, _ = candidate.warm_call_ns(), rival.warm_call_ns()  # both are warmed equally
     timing = _PairTiming(job, candidate, rival, report_progress)
+    warm_call_ns = timing.warm_up()
     timing.time_until_budget()
+    report_progress(candidate.name)
     new_threads = candidate.threads.count_new()
     cores = candidate.busy_cores() if job["target"] == "cpu" else None
     return {
@@ -375,6 +374,14 @@ class _PairTiming:
         self.sampler = OutputSampler(candidate, job)
         self.hidden = HiddenBatches(candidate)
         self.batches = _PairedBatches([], [], [], [])
+
+    def warm_up(self) -> float:
+        """Run both for some batches, equally; return the candidate's ``warm_call_ns``."""
+        for timer in (self._candidate, self._rival) * _WARM_UP_BATCHES:
+            self._report_progress(timer.name)
+            timer.time_batch()
+        warm_call_ns, _ = self._candidate.warm_call_ns(), self._rival.warm_call_ns()
+        return warm_call_ns
 
     def time_until_budget(self) -> None:
         """Append batches until time or pairs are used up and enough of them were compared."""

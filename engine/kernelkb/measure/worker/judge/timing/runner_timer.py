@@ -574,7 +574,8 @@ class RunnerTimer:
         ((slot, outputs),) = timed.outputs.items()
         if not all(map(self._buffers.is_untouched, self._spare_slots)):
             return "it wrote outputs that it was not called for"
-        return self._buffers.find_tampering(slot) or describe_wrong(reference.compare(outputs))
+        with self._buffers.case.judging():
+            return self._buffers.find_tampering(slot) or describe_wrong(reference.compare(outputs))
 
     def find_fault(self, slot_outputs: dict[int, Tensors]) -> str | None:
         """Report what is wrong with the last batch.

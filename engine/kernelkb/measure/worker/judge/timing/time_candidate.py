@@ -334,6 +334,7 @@ class PairedBench:
         if self._trials.may_use_graph:
             shortest_ns /= _MAX_GRAPH_SPEEDUP
         self._runners.renew_buffers(self._sizes.slot_count(shortest_ns))
+        self._runners.write_progress(CANDIDATE)
         candidate = self._runners.make_timer(self._runners.candidate)
         if self._trials.may_use_graph and (fault := candidate.find_stream_order_fault()):
             raise IncorrectCallError(fault)
@@ -341,6 +342,7 @@ class PairedBench:
         no_graph_reason = candidate.no_graph_reason
         rival_times = self._trials.compare_rivals(self._rivals.runners)
         self._precision.base_rivals = list(rival_times)
+        self._runners.write_progress(CANDIDATE)
         with self._precision.observe(self._runners.buffers):
             check_trial_calls(candidate)
         return _Trial(candidate, own_times, rival_times, no_graph_reason)
@@ -436,12 +438,14 @@ class PairedBench:
         planned_graph = uses_graph
         if uses_graph:
             for timer, times in ((rival, rival_ns), (candidate, candidate_ns)):
+                self._runners.write_progress(timer.name)
                 calls = self._sizes.calls_per_batch(times["graph_ns"] or times["eager_ns"])
                 timer.plan_batches(calls, graph=uses_graph)
                 uses_graph = uses_graph and timer.uses_graph
         if not uses_graph:
             for timer, times in ((rival, rival_ns), (candidate, candidate_ns)):
                 timer.plan_batches(self._sizes.calls_per_batch(times["eager_ns"]), graph=False)
+        self._runners.write_progress(CANDIDATE)
         candidate.time_batch()  # the first that is as long as those that count
         if candidate.shares_outputs and not self._sizes.is_single_call:
             return self._plan_pair(candidate, candidate_ns, rival, rival_ns, planned_graph)
