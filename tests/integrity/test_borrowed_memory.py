@@ -1,16 +1,22 @@
 """What a candidate may leave to others: memory of its inputs, work after its answer, processes."""
 
+import os
 import random
 import subprocess
 import sys
+from itertools import pairwise
+from unittest.mock import Mock
 
 import pytest
 import torch
+from slow_examples import mark_slow
 
 from kernelkb.actions.kernels.foreign_tasks import TASK_OPTIONS, bench_task
 from kernelkb.measure.process import candidate_sandbox
+from kernelkb.measure.worker.judge.core_waits import WaitMeter
 from kernelkb.measure.worker.judge.inputs.inputs import RandomPool
 from kernelkb.measure.worker.judge.procfs import ProcessPauser, has_running_child
+from kernelkb.measure.worker.judge.timing.runner_timer import time_separate_calls
 
 TASK = """
 import torch
@@ -59,6 +65,98 @@ def test_an_output_that_is_memory_of_an_input_is_none(project, tmp_path, right, 
     found = bench_task(str(task), str(candidate), target="cpu", options=options)
 
     assert found.verdict in verdicts, found
+
+
+REPEATING_CANDIDATE = """
+import ctypes
+import mmap
+import os
+import torch
+
+LIBC = ctypes.CDLL(None)
+LIBC.mmap.restype = ctypes.c_void_p
+LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+
+
+def map_file(place, size, file):
+    return LIBC.mmap(place, size, 3, mmap.{access} | (0x10 if place else 0), file, 0)
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        file, size = os.memfd_create("y"), x.nbytes
+        os.write(file, x.numpy().tobytes())
+        place = LIBC.mmap(None, 8 * size, 3, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+        for index in range(8):
+            map_file(place + index * size, size, file)
+        os.close(file)
+        pages = (ctypes.c_char * (8 * size)).from_address(place)
+        return torch.frombuffer(pages, dtype=x.dtype).view(8 * x.shape[0], x.shape[1])
+"""
+
+
+@pytest.mark.defends(
+    "H29",
+    attack="copy once, and map the copy's pages several times over as an output that repeats it",
+    defence="an output is memory of its own: pages of a file, or shared ones, are none",
+)
+@pytest.mark.parametrize("access", mark_slow(["MAP_PRIVATE", "MAP_SHARED"], {"MAP_PRIVATE"}))
+def test_pages_that_are_mapped_several_times_are_no_output(project, tmp_path, access):
+    task, candidate = tmp_path / "task.py", tmp_path / "candidate.py"
+    task.write_text(TASK.format(right="x.repeat(8, 1)"))
+    candidate.write_text(REPEATING_CANDIDATE.format(access=access))
+    options = TASK_OPTIONS._replace(budget_s=0.2)
+    found = bench_task(str(task), str(candidate), target="cpu", options=options)
+
+    assert found.verdict == "incorrect", found
+    assert "not its own" in found.detail
+
+
+class NotedRunner:
+    """A runner that is this process: notes when it is asked and stopped."""
+
+    pid, late_ns, answer_delay_ns = os.getpid(), 0, 0
+
+    def __init__(self, notes):
+        self._notes = notes
+
+    def ask(self, _command, _timeout_s, *, is_timed):
+        self._notes.append("runs")
+        return {"runner_ns": 1, "copy_ns": 0}
+
+    def pause(self):
+        self._notes.append("stopped")
+
+    def send_stop(self):
+        pass
+
+    verify_stopped = send_stop
+
+    def measure_waits(self):
+        return WaitMeter(self.pid, may_fork=False)
+
+    def parse_time_ns(self, answer, key):
+        return float(answer[key])
+
+
+@pytest.mark.defends(
+    "H30",
+    attack="a thread that looks for new inputs of a call alone, and begins before the clock does",
+    defence="the process is stopped while they are drawn, and while outputs are read",
+)
+def test_a_call_alone_is_prepared_and_read_while_its_process_is_stopped():
+    notes = ["stopped"]
+
+    def note(*_arguments):
+        notes.append("memory")
+        return []
+
+    buffers = Mock(draw=note, read_marks=note, copy_outputs=note)
+    time_separate_calls(NotedRunner(notes), buffers, [0, 1, 2])
+
+    assert notes.count("memory") == 9
+    before = [what for what, then in pairwise(notes) if then == "memory"]
+    assert set(before) == {"stopped", "memory"}
 
 
 BUSY_PROGRAM = """

@@ -4,12 +4,20 @@ It is right in its first calls, and so in a check. After that it takes a shortcu
 sees is what it has seen before. All that it may see is the same whether a batch counts or not.
 """
 
+import secrets
+from unittest.mock import Mock
+
 import pytest
 from attacks import write_attack
 from slow_examples import mark_slow
 
 from kernelkb.actions.kernels.measure_variant import bench_variant
 from kernelkb.measure.subject import BenchOptions
+from kernelkb.measure.worker.judge.inputs.inputs import PreparedInputs
+from kernelkb.measure.worker.judge.output_marks import OutputMark
+from kernelkb.measure.worker.judge.timing.pair_timing import time_pairs
+from kernelkb.measure.worker.judge.timing.runner_timer import BusyCores, TimedBatch
+from kernelkb.measure.worker.shared.messages.jobs import Batch
 
 BODY = """
 import math, sys, time
@@ -68,3 +76,54 @@ def test_a_shortcut_that_no_check_sees_is_found_where_the_time_is_taken(project,
 
     assert found.verdict == "incorrect", found
     assert "inputs" in found.detail
+
+
+class NotedTimer:
+    """Notes who runs, in order; its calls are right and take a millisecond."""
+
+    shares_outputs, uses_graph = False, False
+
+    def __init__(self, name, notes, batch_calls):
+        self.name, self._notes, self.batch_calls = name, notes, batch_calls
+        self.threads = Mock(count_new=lambda: 0)
+        self.busy_cores = lambda: BusyCores(1.0, True)
+        self.read_marks = lambda slots: [OutputMark(secrets.token_bytes(4), False) for _ in slots]
+        self.list_distributions = lambda: ["tripled"]
+        self.measure_own_rms = lambda: [1.0]
+        self.find_fault = self.find_hidden_fault = lambda *_: None
+        self.find_successive_fault = self.pause = lambda: None
+        self.warm_call_ns = lambda: 1e6
+
+    def prepare_hidden(self, distribution, _own_rms):
+        return PreparedInputs(0, distribution, []), None
+
+    def time_batch(self, _draw_slots=None, *, hidden=None):
+        return self._note("batch", hidden)
+
+    def time_single_calls(self, _draw_slots=None, hidden=None):
+        return self._note("calls alone", hidden)
+
+    def _note(self, what, hidden):
+        self._notes.append((self.name, what, hidden is not None))
+        return TimedBatch(Batch(1e6, 1e6, 1, 0.0, 0.0), [0], {0: []})
+
+
+@pytest.mark.parametrize("calls", [1, 4], ids=["batches of one call", "batches and calls alone"])
+def test_the_rival_has_its_turn_beside_a_batch_on_hidden_inputs_as_beside_others(calls):
+    notes = []
+    job = {"min_pairs": 60, "max_pairs": 60, "budget_s": 0, "working_set_bytes": 0, "target": "cpu"}
+    candidate, rival = (NotedTimer(name, notes, calls) for name in ("candidate", "rival"))
+    times = time_pairs(job, candidate, rival, lambda *_: None)
+    order = notes[4:]  # after those that warm up
+    pairs = list(zip(order[::2], order[1::2], strict=True))
+    hidden = [pair for pair in pairs if pair[0][2] or pair[1][2]]
+
+    assert len(pairs) - len(hidden) == sum(
+        len(times[key]) for key in ("candidate_batches", "single_call_batches")
+    )
+    assert hidden
+    for one, other in pairs:
+        assert {one[0], other[0]} == {"candidate", "rival"}
+        assert one[1] == other[1]
+    firsts = [one[0] for one, other in pairs if one[1] == "batch"]
+    assert firsts == ["candidate", "rival"] * (len(firsts) // 2) + firsts[:1] * (len(firsts) % 2)

@@ -38,6 +38,9 @@ REFUSED_CALLS = {
     "hidden memory": (447, 0),
     "a ring": (425, 4, "BUFFER"),
     "entering a ring": (426, -1, 0, 0, 0, 0, 0),
+    "reading by itself": ("io_setup", 1, "BUFFER"),
+    "pages of shared memory": ("fallocate", -1, 3, 0, 4096),
+    "pages of its shared memory": ("madvise", 0, 4096, 9),
     "counters": ("perf_event_open", "BUFFER", 0, -1, -1, 0),
     "memory of another": ("process_vm_readv", os.getpid(), 0, 0, 0, 0, 0),
     "advice for another": (440, -1, 0, 0, 4, 0),
@@ -94,6 +97,7 @@ ALLOWED_CALLS = {
     "its name": ("prctl", 15, "NAME", 0, 0, 0),
     "barriers": ("membarrier", 0, 0, 0),
     "a memory file": ("memfd_create", "NAME", 0),
+    "advice on its own memory": ("madvise", 0, 0, 4),
     "a timer to read": ("timerfd_create", 1, 0),
 }
 

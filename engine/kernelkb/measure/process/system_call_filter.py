@@ -29,7 +29,7 @@ _REFUSED_CALLS = (
     *("mq_open", "mq_unlink", "mq_notify", "mq_timedsend", "mq_timedreceive", "mq_getsetattr"),
     *("keyctl", "add_key", "request_key"),
     # Work that goes on while the process is stopped. Interval timers fire then before Linux 6.13.
-    *("timer_create", "io_uring_setup", "io_uring_enter", "io_uring_register"),
+    *("timer_create", "io_uring_setup", "io_uring_enter", "io_uring_register", "io_setup"),
     # Memory that makes its reader wait for the process, or that the judge cannot read.
     *("userfaultfd", "memfd_secret"),
     # The machine: mounts, quotas, clocks, modules, counters.
@@ -97,11 +97,16 @@ _REFUSED_COMMANDS = {
     # FIOSETOWN, SIOCSPGRP: as F_SETOWN. FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY,
     # FS_IOC_SET_ENCRYPTION_POLICY: change a file that is open for reading only.
     ("ioctl", 1): (0x8901, 0x8902, 0x40086602, 0x401C5820, 0x40806685, 0x800C6613),
+    # MADV_REMOVE, see ``_FALLOCATE_REMOVALS``.
+    ("madvise", 2): (9,),
     # PR_SET_DUMPABLE, PR_SET_PTRACER: who reads its memory. PR_SET_CHILD_SUBREAPER: whose children
     # its orphans become. PR_SCHED_CORE: who may run beside it on one core.
     ("prctl", 0): (4, 0x59616D61, 36, 62),
 }
 """System call and index of its command → the commands that are refused."""
+_FALLOCATE_REMOVALS = (0x02, 0x08, 0x10, 0x20)
+"""PUNCH_HOLE, COLLAPSE_RANGE, ZERO_RANGE, INSERT_RANGE of linux/falloc.h: they take pages of shared
+memory from all processes that have mapped it. A rival would be timed with its page faults."""
 _SIGNAL_CALLS = ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo")
 """Allowed for our own process id only: a signal can stop the judge or a rival."""
 _PERSONALITY_QUERY = 0xFFFFFFFF
@@ -138,8 +143,7 @@ def apply_system_call_filter(
         filters.refuse(name)
     if refuse_truncate:
         filters.refuse("truncate")
-    for family in (*_NETWORK_FAMILIES, *families):
-        filters.refuse_equal("socket", 0, family)
+    _restrict_sockets(filters, families)
     for (name, index), commands in _REFUSED_COMMANDS.items():
         for command in commands:
             filters.refuse_equal(name, index, command)
@@ -149,16 +153,24 @@ def apply_system_call_filter(
         filters.refuse_other(name, 0, kind)
     for name in _SIGNAL_CALLS:
         filters.refuse_other(name, 0, os.getpid())
+    for mode in _FALLOCATE_REMOVALS:
+        filters.refuse_flags("fallocate", mode, mode, index=1)
     filters.refuse_other("personality", 0, _PERSONALITY_QUERY)
+    for thread in _list_ancestor_threads():
+        filters.refuse_equal("sched_setaffinity", 0, thread)
+    _restrict_clone(filters, may_fork=may_fork)
+    filters.load()
+
+
+def _restrict_sockets(filters: _Filter, families: Iterable[int]) -> None:
+    """Refuse some families, and sockets that have a name."""
+    for family in (*_NETWORK_FAMILIES, *families):
+        filters.refuse_equal("socket", 0, family)
     if not _uses_mps():
         # Named sockets of this machine: of containers, keys, the desktop. A socket of its own
         # needs neither, and the CUDA driver has some.
         filters.refuse("connect")
         filters.refuse_other("sendto", _ADDRESS_INDEX, 0)
-    for thread in _list_ancestor_threads():
-        filters.refuse_equal("sched_setaffinity", 0, thread)
-    _restrict_clone(filters, may_fork=may_fork)
-    filters.load()
 
 
 def _restrict_clone(filters: _Filter, *, may_fork: bool) -> None:
@@ -212,9 +224,9 @@ class _Filter:
         """Refuse a call by one bit of its first argument."""
         self.refuse_flags(name, flag, flag if is_set else 0)
 
-    def refuse_flags(self, name: str, mask: int, wanted: int) -> None:
-        """Refuse a call whose first argument has, of the bits of a mask, the wanted ones only."""
-        condition = self._seccomp.Arg(0, self._seccomp.MASKED_EQ, mask, wanted)
+    def refuse_flags(self, name: str, mask: int, wanted: int, *, index: int = 0) -> None:
+        """Refuse a call whose argument has, of the bits of a mask, the wanted ones only."""
+        condition = self._seccomp.Arg(index, self._seccomp.MASKED_EQ, mask, wanted)
         self.refuse(name, errno.EPERM, condition)
 
     def load(self) -> None:

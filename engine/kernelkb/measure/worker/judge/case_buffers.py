@@ -25,7 +25,7 @@ from kernelkb.measure.worker.judge.inputs.inputs import (
 )
 from kernelkb.measure.worker.judge.inputs.memory_plan import split_flat
 from kernelkb.measure.worker.judge.output_marks import DrawSlots, OutputMark, OutputMarker
-from kernelkb.measure.worker.judge.procfs import thread_runqueue_wait_ns
+from kernelkb.measure.worker.judge.procfs import is_mapped_from_file, thread_runqueue_wait_ns
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, UnsupportedHost
 from kernelkb.measure.worker.shared.memory import Arena, Layout, release_torch_cache
@@ -85,6 +85,7 @@ class CaseBuffers:
         self.arena = Arena(self._layout.size, case.target)
         self._pointer_table = self.arena.pointer_table(self._layout.pointer_table_offset)
         self._runners: list[RunnerProcess] = []
+        self._borrowing_slots: set[int] = set()
         self._layout.write_canaries(self.arena)
         self._arrays = [self._layout.arrays(self.arena, slot) for slot in range(slot_count)]
         self._marker = OutputMarker(case, self._layout.offsets, self.arena.bytes)
@@ -282,14 +283,28 @@ class CaseBuffers:
                 from its own memory, at the addresses that it published.
         """
         copies = [tensor.clone() for tensor in self.outputs(slot)]
+        self._borrowing_slots.discard(slot)
         if runner is not None and self.case.target == "cpu":
             addresses = [self._pointer_table[index] for index in self._pointer_indices(slot)]
+            if self._borrows(slot, addresses, runner):
+                self._borrowing_slots.add(slot)
             with self._inverted_inputs(slot) if any(addresses) else nullcontext():
                 for address, copy in zip(addresses, copies, strict=True):
                     if address:
                         self._marker.read_array(runner.read_memory, address, copy)
         self._synchronize()
         return copies
+
+    def _borrows(self, slot: int, addresses: Sequence[int], runner: RunnerProcess) -> bool:
+        """Return whether outputs are pages of a file or of shared memory, and not its own.
+
+        Unless the reference itself returns memory of an input, which is shared.
+        """
+        pieces = zip(addresses, self.outputs(slot), strict=True)
+        return any(
+            address and is_mapped_from_file(runner.pid, address, output.nbytes)
+            for address, output in pieces
+        ) and not self.case.returns_views(self.input_generator.regenerate(slot))
 
     @contextmanager
     def _inverted_inputs(self, slot: int) -> Iterator[None]:
@@ -318,11 +333,16 @@ class CaseBuffers:
         return reference
 
     def find_tampering(self, slot: int) -> str | None:
-        """Report whether the candidate modified an input or a guard region of a slot."""
+        """Report whether the candidate modified an input or a guard region of a slot.
+
+        Or whether what it returned, when that was copied last, was not memory of its own.
+        """
         pairs = zip(self.inputs(slot), self.input_generator.regenerate(slot), strict=True)
         for spec, (current, drawn) in zip(self.case.input_specs, pairs, strict=True):
             if not same_bits(current, drawn):
                 return f"it changed its input {spec['name']}"
+        if slot in self._borrowing_slots:
+            return "it returned memory that a file or another array may share, not its own"
         if self._layout.is_guard_damaged(self.arena, slot):
             return "it wrote outside its arrays"
         return None

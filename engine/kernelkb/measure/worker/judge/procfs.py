@@ -344,6 +344,22 @@ def read_memory(pid: int, pieces: Sequence[tuple[int, int]]) -> list[bytes]:
         os.close(file)
 
 
+def is_mapped_from_file(pid: int, address: int, size: int) -> bool:
+    """Return whether any page of a piece of memory is one of a file, or of shared memory.
+
+    Such a page may be in several places, be filled when it is read, or be another's to change.
+    """
+    with suppress(OSError, ValueError), Path(f"/proc/{pid}/maps").open("rb") as maps:
+        for line in maps:
+            borders, _access, _offset, _device, file = line.split(maxsplit=5)[:5]
+            start, _, end = borders.partition(b"-")
+            if int(start, 16) >= address + size:
+                break
+            if int(end, 16) > address and int(file):
+                return True
+    return False
+
+
 def _read_piece(file: int, address: int, size: int) -> bytes:
     data = bytearray(size)
     done = 0

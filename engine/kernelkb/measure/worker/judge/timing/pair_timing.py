@@ -61,10 +61,8 @@ _BUSY_SPREAD = 0.1
 _BUSY_PAIRS = 100
 _BUSY_TIME_FACTOR = 6.0
 """How much longer than it was asked to, at most, a bench times for that."""
-_HIDDEN_CHANCE = 0.5
-"""After a pair, to run a batch on hidden inputs that does not count."""
-_HIDDEN_SINGLES = 0.4
-"""How often that is of calls alone, where batches are longer."""
+_HIDDEN_CHANCE = 1 / 3
+"""Of a pair, to hold hidden inputs and not to count."""
 _HIDDEN_TIME_SHARE = 0.3
 """Of the elapsed time: what hidden inputs may take, once some were asked."""
 _MIN_HIDDEN = 3
@@ -222,12 +220,13 @@ class OutputSampler:
 
 
 class HiddenBatches:
-    """Batches on inputs of hidden distributions, between those that count.
+    """Batches on inputs of hidden distributions, in place of some that count.
 
     A candidate may be right for the task's own inputs only, and know a check from a bench. These
     batches are run by the process that is timed and by the command that times it, at moments that
     are drawn, and are prepared just as the others are: what takes longer, to draw the inputs and to
-    compute what is right for them, is done after an earlier batch.
+    compute what is right for them, is done after an earlier batch. The rival has its turn beside
+    them, too: how often it ran since the last batch is the same whether a batch counts or not.
 
     Attributes:
         asked_count: Batches that were run.
@@ -253,6 +252,10 @@ class HiddenBatches:
             return True
         return self.asked_count >= _MIN_HIDDEN and not self._has_time
 
+    def are_drawn(self) -> bool:
+        """Draw whether the next pair holds hidden inputs; never where none are prepared."""
+        return self._prepared is not None and self._random.random() < _HIDDEN_CHANCE
+
     @property
     def _has_time(self) -> bool:
         return self.spent_s < _HIDDEN_TIME_SHARE * (time.monotonic() - self._start_s)
@@ -277,14 +280,13 @@ class HiddenBatches:
         self.spent_s += time.monotonic() - start_s
 
     def find_fault(self, *, single_calls: bool) -> str | None:
-        """Run a batch on the prepared inputs, if there are any; report what is wrong with it.
+        """Run a batch on the prepared inputs; report what is wrong with it.
 
         Args:
             single_calls: Whether calls are made one by one.
         """
         if self._prepared is None:
             return None
-        start_s = time.monotonic()
         (inputs, reference), self._prepared = self._prepared, None
         words = DESCRIPTIONS[inputs.distribution]
         self.asked_count += 1
@@ -297,8 +299,6 @@ class HiddenBatches:
             self._timer.pause()  # it may refuse what is not finite
             self._distributions.remove(inputs.distribution)
             return None
-        finally:
-            self.spent_s += time.monotonic() - start_s
         if fault is None and words not in self.passed:
             self.passed.append(words)
         return f"{fault}, with {words}" if fault else None
@@ -370,7 +370,7 @@ class _PairTiming:
         self._report_progress = report_progress
         self._random = random.SystemRandom()
         self._has_single_calls = candidate.batch_calls > 1 or rival.batch_calls > 1
-        self._successive_checks = 0
+        self._successive_checks = self._turn = 0
         self.sampler = OutputSampler(candidate, job)
         self.hidden = HiddenBatches(candidate)
         self.batches = _PairedBatches([], [], [], [])
@@ -388,7 +388,7 @@ class _PairTiming:
         start = time.monotonic()
         min_pairs, max_pairs = self._job["min_pairs"], self._job["max_pairs"]
         last_pairs = max_pairs + _MAX_EXTRA_PAIRS
-        for pair in range(last_pairs):
+        while (pair := len(self.batches.candidate)) < last_pairs:
             judging_s = self.sampler.check_s + self.hidden.spent_s
             timed_s = time.monotonic() - start - judging_s
             is_over = timed_s > self._job["budget_s"] or pair >= max_pairs
@@ -397,17 +397,14 @@ class _PairTiming:
                 break
             if self._is_far_slower:
                 break
-            self._time_pair(self.batches.candidate, self.batches.rival, pair)
+            self._time_pair(self.batches.candidate, self.batches.rival)
             if self._has_single_calls:
                 if self._random.random() < _SINGLE_CALL_CHANCE:
                     singles = self.batches.single_call, self.batches.rival_single_call
-                    self._time_pair(*singles, pair, single_calls=True)
+                    self._time_pair(*singles, single_calls=True)
             elif self._random.random() < _SUCCESSIVE_CALLS_CHANCE:
                 self._check_successive_calls()
-            if self._random.random() < _HIDDEN_CHANCE:
-                self._report_progress(self._candidate.name)
-                takes_singles = self._has_single_calls and self._random.random() < _HIDDEN_SINGLES
-                _raise_fault(self.hidden.find_fault(single_calls=takes_singles))
+            self._turn += 1
             self._report_progress(JUDGE)
             self.hidden.prepare()
 
@@ -449,18 +446,28 @@ class _PairTiming:
         return has_compared and has_others and has_hidden
 
     def _time_pair(
-        self, own: list[Batch], rivals: list[Batch], pair: int, *, single_calls: bool = False
+        self, own: list[Batch], rivals: list[Batch], *, single_calls: bool = False
     ) -> None:
-        """Time one batch of each; they take turns in being the first."""
-        for is_candidate in ((True, False), (False, True))[pair % 2]:
+        """Time one batch of each, unless this pair is for hidden inputs.
+
+        They take turns in being the first.
+        """
+        start_s, is_hidden = time.monotonic(), self.hidden.are_drawn()
+        for is_candidate in ((True, False), (False, True))[self._turn % 2]:
             timer = self._candidate if is_candidate else self._rival
-            self._report_progress(timer.name, pair)
+            self._report_progress(timer.name, len(self.batches.candidate))
+            if is_candidate and is_hidden:
+                _raise_fault(self.hidden.find_fault(single_calls=single_calls))
+                continue
             draw_slots = self.sampler.draw_slots if is_candidate else draw_none
             timed = (timer.time_single_calls if single_calls else timer.time_batch)(draw_slots)
-            (own if is_candidate else rivals).append(timed.batch)
+            if not is_hidden:
+                (own if is_candidate else rivals).append(timed.batch)
             if is_candidate:
                 self._report_progress(JUDGE)
                 _raise_fault(self.sampler.find_fault(timed))
+        if is_hidden:
+            self.hidden.spent_s += time.monotonic() - start_s
 
     def _check_successive_calls(self) -> None:
         self._report_progress(self._candidate.name)

@@ -47,7 +47,7 @@ _MANY_WAITS, _FEW_WAITS = 0.1, 0.02
 _THREADS_TIMEOUT_S = 60.0
 MAX_CALLS = 16
 _LEAD_CALLS = 1
-"""Calls before those that count: the runner has just been resumed."""
+"""Calls before those that count: the judge's own code is cold."""
 _TIMEOUT_S = 60.0
 CALL_TIMEOUT_S = 60.0
 """For one call, a capture, or the first batch."""
@@ -195,38 +195,45 @@ def time_separate_calls(
 ) -> SeparateCalls:
     """Call on each slot; raises like ``RunnerProcess.ask``.
 
+    The runner is stopped while inputs are drawn and outputs read: a thread of it that looks at the
+    memory would begin the call before the clock does, or end it later.
+
     Args:
-        runner: Bound to the buffers.
+        runner: Bound to the buffers, and stopped.
         buffers: Of a CPU; the slots' inputs are drawn anew.
         slots: Two at least.
         prepared: Hidden inputs for some of them.
     """
-    judge_ns, runner_ns, waited = list[float](), list[float](), list[CoreWaits]()
+    calls = list[tuple[float, float, float]]()
     outputs: dict[int, Tensors] = {}
     marks: list[OutputMark] = []
-    take_precedence(runner.pid)
     for slot in slots:
         buffers.draw(slot, prepared.get(slot))
         buffers.expect_calls([slot])
-        command: RunBatchCommand = {"command": "run-batch", "slots": [slot]}
-        with runner.measure_waits() as waits:
-            with share_core(runner.pid):
-                start_ns = time.perf_counter_ns()
-                answer = runner.ask(command, _TIMEOUT_S, is_timed=True)
-                waits.note_answer(runner.answer_delay_ns)
-                elapsed_ns = time.perf_counter_ns() - start_ns
-                waits.note_end()
-            waited.append(waits.finish(elapsed_ns))
+        calls.append(_time_separate_call(runner, slot))
         marks += buffers.read_marks([slot], runner)
         outputs[slot] = buffers.copy_outputs(slot, runner)
-        judge_ns.append(elapsed_ns - waited[-1].foreign_ns)
-        runner_ns.append(_parse_runner_ns(runner, answer, waited[-1]))
-    runner.pause()
-    left_ns = [waits.left_ns for waits in waited]
-    own, by_runner, left = (
-        statistics.median(side[_LEAD_CALLS:]) for side in (judge_ns, runner_ns, left_ns)
-    )
+    own, by_runner, left = map(statistics.median, zip(*calls[_LEAD_CALLS:], strict=True))
     return SeparateCalls(own, by_runner, left, outputs, marks)
+
+
+def _time_separate_call(runner: RunnerProcess, slot: int) -> tuple[float, float, float]:
+    """Return the first three times of ``SeparateCalls``, of one call; it is stopped again."""
+    runner.verify_stopped()
+    take_precedence(runner.pid)
+    with runner.measure_waits() as waits:
+        with share_core(runner.pid):
+            start_ns = time.perf_counter_ns()
+            command: RunBatchCommand = {"command": "run-batch", "slots": [slot]}
+            answer = runner.ask(command, _TIMEOUT_S, is_timed=True)
+            waits.note_answer(runner.answer_delay_ns)
+            runner.send_stop()
+            elapsed_ns = time.perf_counter_ns() - start_ns
+            waits.note_end()
+        runner.pause()
+        waited = waits.finish(elapsed_ns)
+    judge_ns = elapsed_ns + runner.late_ns - waited.foreign_ns
+    return judge_ns, _parse_runner_ns(runner, answer, waited), waited.left_ns
 
 
 def _parse_runner_ns(runner: RunnerProcess, answer: Answer, waited: CoreWaits) -> float:
@@ -464,7 +471,6 @@ class RunnerTimer:
             return self.time_batch(draw_slots, single_call=True, hidden=hidden)
         slots = self._rng.sample(self._slots, min(len(self._slots), MAX_CALLS))
         self._spare_slots = []  # the one of the last batch may be among them
-        self._runner.verify_stopped()
         start_s = time.monotonic()
         prepared = self._hide(hidden, slots)
         draw_slots = _draw_only(*prepared) if prepared else draw_slots
