@@ -1,6 +1,7 @@
 """``kb`` as a shell calls it: text, JSON, exit status."""
 
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -166,11 +167,12 @@ def test_a_stale_quick_reference_is_exit_1(capsys, monkeypatch):
 
 def test_a_closed_pipe_prints_no_traceback(project):
     done = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -c '{KB_COMMAND[2]}' show metrics | head -1"],
+        ["bash", "-c", f"{shlex.join(KB_COMMAND)} show metrics | head -1"],
         capture_output=True,
         text=True,
     )
 
+    assert done.stdout.count("\n") == 1
     assert "Traceback" not in done.stderr
 
 

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -359,11 +360,12 @@ def ssh_server(tmp_path, monkeypatch):
     server = subprocess.Popen(
         [sys.executable, *program, tmp_path / "commands"], stdout=subprocess.PIPE, text=True
     )
-    options = f"-F none -i {tmp_path / 'user'} -o StrictHostKeyChecking=no"
-    known = f"-o UserKnownHostsFile={tmp_path / 'known'} -o LogLevel=ERROR"
-    monkeypatch.setenv("KB_SSH_COMMAND", f"ssh {options} {known}")
-    remote = f"{sys.executable} {SUPPORT / 'start_kb.py'}"
-    monkeypatch.setenv("KB_REMOTE_COMMAND", remote)
+    options = ["StrictHostKeyChecking=no", f"UserKnownHostsFile={tmp_path / 'known'}"]
+    words = ["ssh", "-F", "none", "-i", str(tmp_path / "user"), "-o", "LogLevel=ERROR"]
+    words += [word for option in options for word in ("-o", option)]
+    monkeypatch.setenv("KB_SSH_COMMAND", shlex.join(words))
+    remote = shlex.join([sys.executable, str(SUPPORT / "start_kb.py")])
+    monkeypatch.setenv("KB_REMOTE_COMMAND", shlex.quote(remote))  # ssh has a shell read it again
     yield int(server.stdout.readline()), tmp_path / "commands"
     server.kill()
     server.wait()

@@ -3,6 +3,7 @@
 import gc
 import io
 import os
+import shlex
 import signal
 import stat
 import sys
@@ -45,9 +46,10 @@ def _collect_sockets():
 def stalled_worker(tmp_path, monkeypatch):
     """The file with the process of a worker that never becomes ready, started instead of ssh."""
     told, program = tmp_path / "pid", tmp_path / "ssh"
-    program.write_text(f"#!/bin/sh\necho $$ > {told}.new\nmv {told}.new {told}\nexec sleep 600\n")
+    new, old = shlex.quote(f"{told}.new"), shlex.quote(str(told))
+    program.write_text(f"#!/bin/sh\necho $$ > {new}\nmv {new} {old}\nexec sleep 600\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("KB_SSH_COMMAND", str(program))
+    monkeypatch.setenv("KB_SSH_COMMAND", shlex.quote(str(program)))
     yield told
     if told.exists() and psutil.pid_exists(int(told.read_text())):
         os.kill(int(told.read_text()), signal.SIGKILL)

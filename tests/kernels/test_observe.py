@@ -1,6 +1,7 @@
 """kb init --from: a real program runs, and what it calls becomes a kernel."""
 
 import math
+import shlex
 import subprocess
 import sys
 
@@ -62,7 +63,7 @@ if "--fail" in sys.argv:
 @pytest.fixture
 def program(project):
     (project / "train.py").write_text(PROGRAM)
-    return f"{sys.executable} train.py"
+    return shlex.join([sys.executable, "train.py"])
 
 
 def test_shapes_values_and_code_of_a_function_are_recorded_from_the_program(project, program):
@@ -136,7 +137,7 @@ raise RuntimeError("no data")
 def test_an_error_while_python_ends_does_not_hide_why_it_ended(project, tmp_path):
     (tmp_path / "late.py").write_text(CLEANS_UP_BADLY)
     with pytest.raises(BadValueError, match=r"failed \(status 1\): RuntimeError: no data"):
-        init_observed(f"{sys.executable} {tmp_path / 'late.py'}", "f")
+        init_observed(shlex.join([sys.executable, str(tmp_path / "late.py")]), "f")
 
 
 @pytest.mark.parametrize(

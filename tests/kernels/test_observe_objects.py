@@ -1,5 +1,6 @@
 """kb init --from on methods of modules, on configurations, and on compiled extensions."""
 
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -101,7 +102,7 @@ for rows in (8, 8, 12):
     torch.ops.mylib.shift(x)
     myext.negate(torch.empty_like(x), x)
 """
-COMMAND = f"{sys.executable} train.py"
+COMMAND = shlex.join([sys.executable, "train.py"])
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """kb init --from on a program with Triton kernels: interpreted on a CPU, or on a GPU."""
 
 import importlib.util
+import shlex
 import sys
 from functools import cache
 
@@ -61,7 +62,7 @@ for rows in (4, 4, 6):
     x = torch.randn(rows * (1 if DEVICE == "cpu" else 1000), 100, device=DEVICE)
     Blend.apply(softmax(x), x)
 """
-COMMAND = f"{sys.executable} ops.py"
+COMMAND = shlex.join([sys.executable, "ops.py"])
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -66,7 +67,8 @@ def test_the_command_is_for_the_interpreter_that_lacks_the_package():
     command = format_pip_command("scipy>=1.13", "optuna", python="/home/my user/bin/python")
 
     assert command == "'/home/my user/bin/python' -m pip install 'scipy>=1.13' optuna"
-    assert format_install_command("torch") == f"{sys.executable} -m pip install 'torch>=2.6'"
+    python = shlex.quote(sys.executable)
+    assert format_install_command("torch") == f"{python} -m pip install 'torch>=2.6'"
 
 
 def test_an_extra_that_the_installed_metadata_lacks_is_named():

@@ -204,7 +204,7 @@ def test_the_tested_package_is_the_wheel_and_not_the_checkout(installed, hostile
 @pytest.mark.parametrize("command", ["kb", "kernelkb"])
 def test_the_version_names_the_package_that_runs(command, installed, tmp_path):
     outcome = run_command(installed / command, "--version", cwd=tmp_path)
-    name, version, _, folder = outcome.stdout.split()
+    name, version, _, folder = outcome.stdout.removesuffix("\n").split(" ", 3)
 
     assert (name, version) == ("kb", kernelkb.__version__)
     assert Path(folder).is_relative_to(installed.parent)
@@ -224,7 +224,7 @@ def test_installed_kb_in_a_source_tree_says_one_line(words, status, installed, t
     assert outcome.returncode == status, outcome.stdout + outcome.stderr
     assert len(lines) == 1
     assert f"{tmp_path / 'knowledge'} is not read" in lines[0]
-    assert f" -m pip install -e {tmp_path}" in lines[0]
+    assert f" -m pip install -e {shlex.quote(str(tmp_path))}" in lines[0]
 
 
 @pytest.mark.parametrize("extra", ["torch", "reports", "tune", "cluster", "postgresql"])

@@ -27,10 +27,10 @@ UNCOALESCED = {
     "l1tex_utilization": 0.9,
 }  # fmt: skip
 STAND_IN = """#!/bin/sh
-printf '%s\\n' "$@" > {arguments}
+printf '%s\\n' "$@" > "{arguments}"
 while [ $# -gt 0 ]; do
   case $1 in
-    --log-file) cp {page} "$2" ;;
+    --log-file) cp "{page}" "$2" ;;
     --export) echo report > "$2" ;;
   esac
   shift
@@ -60,7 +60,7 @@ def ncu_arguments(tmp_path, monkeypatch):
 def test_counting_by_instruction_writes_a_report_beside_the_page(tmp_path, ncu_arguments):
     file = tmp_path / "new.ncu-rep"
     found = collect_counters(JOB, ["softmax"], [TIME], timeout_s=30, report_file=file)
-    arguments = ncu_arguments.read_text().split()
+    arguments = ncu_arguments.read_text().splitlines()
 
     assert found.launch.metrics["profiled_us"] > 0
     assert file.is_file()
@@ -71,7 +71,7 @@ def test_counting_by_instruction_writes_a_report_beside_the_page(tmp_path, ncu_a
 def test_nothing_is_counted_by_instruction_unless_asked(ncu_arguments):
     collect_counters(JOB, ["softmax"], [TIME], timeout_s=30)
 
-    assert not {"--export", "--section"} & {*ncu_arguments.read_text().split()}
+    assert not {"--export", "--section"} & {*ncu_arguments.read_text().splitlines()}
 
 
 def test_a_report_is_named_after_its_record(tmp_path):

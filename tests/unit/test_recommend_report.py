@@ -177,7 +177,8 @@ def test_where_no_reader_is_installed_ncu_reads(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "ncu_report", None)
     ncu = tmp_path / "ncu"
     ncu.write_text(
-        f'#!/bin/sh\ncase "$*" in *raw*) cat {RAW};; *) cat {DETAILS};; esac\n', encoding="utf-8"
+        f'#!/bin/sh\ncase "$*" in *raw*) cat "{RAW}";; *) cat "{DETAILS}";; esac\n',
+        encoding="utf-8",
     )
     ncu.chmod(ncu.stat().st_mode | stat.S_IXUSR)
     found = read_report(BINARY, RAW_METRICS, str(ncu))

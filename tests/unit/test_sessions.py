@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import resource
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -271,11 +272,12 @@ sys.stdout.write(str(done))
 
 
 def test_a_full_disk_loses_nothing_and_leaves_no_half(tmp_path):
-    mount = f"mount -t tmpfs -o size=64k none {tmp_path}"
+    disk = shlex.quote(str(tmp_path))
+    mount = f"mount -t tmpfs -o size=64k none {disk}"
     if subprocess.run(["unshare", "-rm", "sh", "-c", mount], capture_output=True).returncode:
         pytest.skip("this machine lets nobody mount a small disk")
     done = subprocess.run(
-        ["unshare", "-rm", "sh", "-c", f'{mount} && exec "$0" -c "$1" {tmp_path}',
+        ["unshare", "-rm", "sh", "-c", f'{mount} && exec "$0" -c "$1" {disk}',
          sys.executable, FULL_DISK_PROGRAM],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
