@@ -18,9 +18,11 @@ from server_shutdowns import StdioServer, build_environment
 STUCK_PROGRAM = """
 import re
 import kernelkb.actions.kernels.measure_variant as building
+from kernelkb.measure.process.subprocesses import scratch_folder
 def work(*_, **__):
-    open("begun", "w").close()
-    re.search("(a+)+b", "a" * 100)
+    with scratch_folder():
+        open("begun", "w").close()
+        re.search("(a+)+b", "a" * 100)
 building.build_variant = work
 from kernelkb_mcp.start import main
 main()
@@ -66,6 +68,7 @@ def stuck_server(folder):
         wait_until((folder / "project" / "begun").exists)
         yield server
         wait_until(lambda: not any(child.exists() for child in children))
+        assert not list((folder / "scratch").iterdir())
     finally:
         server.process.kill()
         server.close()

@@ -232,7 +232,9 @@ def _start_and_end(folder, work, how, holder):
         else:
             server.process.send_signal(getattr(signal, how))
             code = server.process.wait(END_TIMEOUT_S)
-        kept = {holder, server.process.pid} if how == "cancel" else {holder}
+        kept = {holder}
+        if how == "cancel":
+            kept |= {server.process.pid, *_find_watchers(folder)}
         seconds, left = _wait_until_gone(folder, kept, started)
         if how == "SIGKILL":  # nothing remains that could remove its files but the next server
             StdioServer(folder, work.server_program).close()
@@ -325,6 +327,10 @@ def _hold_device(folder, wanted):
 
 def _list_command_lines(folder):
     return list(_find_processes(folder).values())
+
+
+def _find_watchers(folder):
+    return [one for one, line in _find_processes(folder).items() if "serving/watcher.py" in line]
 
 
 def _find_processes(folder):

@@ -14,9 +14,13 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+import kernelkb
+
 END_TIMEOUT_S = 1.5
 """Seconds after the end of the input, or after a signal, in which threads may end by themselves."""
 _WATCHER = str(Path(__file__).with_name("watcher.py"))
+_WATCHER_VARIABLES = ("LD_LIBRARY_PATH", "TMPDIR", "TEMP", "TMP")
+"""For its libraries, and where it finds scratch folders."""
 
 
 def start_watcher(*, reads_input: bool) -> None:
@@ -27,14 +31,16 @@ def start_watcher(*, reads_input: bool) -> None:
     """
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
+    packages = str(Path(next(iter(kernelkb.__path__))).parent)
+    words = [_WATCHER, str(os.getpid()), str(theirs.fileno()), packages]
     with theirs:
         watcher = subprocess.Popen(
-            [sys.executable, "-I", "-S", _WATCHER, str(os.getpid()), str(theirs.fileno())],
+            [sys.executable, "-I", "-S", *words],
             stdin=None if reads_input else subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
-            env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
+            env={name: os.environ[name] for name in _WATCHER_VARIABLES if name in os.environ},
             cwd="/",
             start_new_session=True,
         )
