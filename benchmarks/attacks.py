@@ -99,15 +99,19 @@ def load_candidates(target: str) -> list[Candidate]:
 def write_project(candidate: Candidate, folder: Path) -> list[str]:
     """Copy a candidate into a project; return the arguments of ``kb bench``."""
     candidates = DATA_FOLDER / "candidates"
-    if candidate.is_cpp:
-        kernel = folder / "kernels" / "softmax"
-        shutil.copytree(DATA_FOLDER / "softmax", kernel)
+    task = DATA_FOLDER / "tasks" / f"{candidate.task}.py"
+    if candidate.is_cpp or not task.exists():
+        kernel = folder / "kernels" / candidate.task
+        shutil.copytree(DATA_FOLDER / candidate.task, kernel)
+        if not candidate.is_cpp:
+            shutil.copy(candidates / f"{candidate.name}.py", kernel / "candidate.py")
+            return [candidate.task, "--variant", "candidate"]
         head = (kernel / "attack.h").read_text(encoding="utf-8").replace("#pragma once\n", "")
         text = (candidates / candidate.name).read_text(encoding="utf-8")
         text = text.replace('#include "attack.h"\n', head)
         (kernel / "candidate.cpp").write_text(text, encoding="utf-8")
-        return ["softmax", "--variant", "candidate"]
-    shutil.copy(DATA_FOLDER / "tasks" / f"{candidate.task}.py", folder / "task.py")
+        return [candidate.task, "--variant", "candidate"]
+    shutil.copy(task, folder / "task.py")
     shutil.copy(candidates / f"{candidate.name}.py", folder / "candidate.py")
     return ["--task", "task.py", "--candidate", "candidate.py"]
 
@@ -120,7 +124,7 @@ def bench_once(candidate: Candidate, target: str, budget_s: float) -> BenchRun:
         arguments = write_project(candidate, folder)
         argv = [kb, "bench", *arguments, "--target", target, "--budget", str(budget_s), "--json"]
         if candidate.is_cpp:  # one that does not compile is refused too, and shows nothing
-            build = [kb, "build", "softmax", "--target", target]
+            build = [kb, "build", candidate.task, "--target", target]
             done = subprocess.run(build, cwd=folder, capture_output=True, text=True, check=False)
             if done.returncode:
                 return BenchRun("error", None, f"does not compile: {done.stdout}{done.stderr}")
