@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
+from kernelkb.measure.worker.judge.compare.error_limits import ErrorLimits, OutputErrors
 from kernelkb.measure.worker.judge.inputs.inputs import (
     InputGenerator,
     KernelCase,
@@ -360,3 +361,13 @@ def test_of_a_large_task_with_one_output_the_judge_keeps_few_copies(loss):
     ReferenceOutputs(task, inputs, {})
     arrays = torch.cuda.max_memory_allocated() / inputs[0].nbytes
     assert arrays < 6.5, "the inputs, a copy of them that the task may change, and what it makes"
+
+
+@pytest.mark.parametrize("rtol", [0.0, 1e-5])
+@pytest.mark.parametrize(("given", "is_right"), [("nan", True), ("inf", True), ("1", False)])
+def test_what_is_not_finite_in_the_reference_is_right_in_a_candidate(rtol, given, is_right):
+    right = torch.tensor([1.0, float("nan" if given == "nan" else "inf")], dtype=torch.float64)
+    errors = OutputErrors(ErrorLimits(1e-6, rtol, 1.0, 1e-5, 1e-7))
+    errors.add(torch.tensor([1.0, float(given)]), right)
+
+    assert errors.make_comparison()["correct"] is is_right

@@ -213,7 +213,8 @@ class OutputErrors:
             equal = (oracle == output.to(oracle.dtype)) | (oracle.isnan() & output.isnan())
             error = torch.where(equal, 0.0, error)  # the difference of equal infinities is NaN
             self._nan_count += int((output.isnan() & ~oracle.isnan()).sum())
-        matches = error <= limits.atol + limits.rtol * oracle.abs()
+        # A limit of infinity or NaN may be NaN itself.
+        matches = (error == 0) | (error <= limits.atol + limits.rtol * oracle.abs())
         self._matched_count += int(matches.count_nonzero())
         if limits.relative != math.inf:
             self._off_count += off_count(
