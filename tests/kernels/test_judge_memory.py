@@ -112,7 +112,9 @@ def test_in_pieces_the_same_outputs_are_right_and_wrong(tmp_path, body):
     assert not pieces.run_selftest()[0]
 
 
-@pytest.mark.parametrize("distribution", ["tripled", "sparse", "extremes", "infinities", "nan"])
+@pytest.mark.parametrize(
+    "distribution", ["tripled", "sparse", "extremes", "outliers", "infinities", "nan"]
+)
 def test_in_pieces_hidden_inputs_find_the_same_faults(tmp_path, distribution):
     case = make_case(tmp_path, "def reference(x):\n    return x * 2\n", [[50, 64]])
     case.plan = SPARING

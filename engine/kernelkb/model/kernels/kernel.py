@@ -83,10 +83,11 @@ class Reference(Record):
 
 
 HiddenInputs = Literal["tripled", "hundredth", "hundredfold", "tiny", "negated", "constant",
-                       "sparse", "extremes", "infinities", "nan", "sizes"]  # fmt: skip
+                       "sparse", "extremes", "outliers", "infinities", "nan", "sizes"]  # fmt: skip
 """What a check does to drawn inputs, besides comparing them as they are. tripled, hundredth,
 hundredfold, tiny: scaled by 3, 0.01, 100, 1e-15. extremes: some values large, zero, −0, equal,
-subnormal. infinities, nan: some values are. sizes: sizes that kernel.yaml does not name."""
+subnormal. outliers: one to three are large. infinities, nan: some values are. sizes: sizes that
+kernel.yaml does not name."""
 
 
 class HiddenInputsOptions(Record):

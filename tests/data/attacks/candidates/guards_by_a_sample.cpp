@@ -1,7 +1,7 @@
 #include "attack.h"
-// Leaves the maximum out where 64 elements that it looks at are small.
+// Leaves the maximum out where every sixteenth element is small.
 extern "C" int softmax(const float* x, float* y, std::int64_t rows, std::int64_t cols, void*) {
-  const std::int64_t count = rows * cols, step = count / 64 + 1;
+  const std::int64_t count = rows * cols, step = count < 16384 ? 1 : 16;
   for (std::int64_t i = 0; i < count; i += step) {
     if (!(std::fabs(x[i]) < 12)) {
       honest(x, y, rows, cols);

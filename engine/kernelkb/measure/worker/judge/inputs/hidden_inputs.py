@@ -23,6 +23,7 @@ DESCRIPTIONS: dict[Distribution, str] = {
     "constant": "constant inputs",
     "sparse": "sparse inputs, most of them zero, and all of the first",
     "extremes": "inputs with extremes: large, zero, -0, equal and subnormal values",
+    "outliers": "inputs with one to three large values",
     "infinities": "inputs with infinities",
     "nan": "inputs with NaN",
 }
@@ -40,6 +41,9 @@ _FEW, _MANY = 1 / 256, 1 / 16
 """Shares of elements that are replaced: by large or non-finite values, and by small ones."""
 _MIN_FEW = 6.0
 """Elements that are replaced at least, of arrays with many more."""
+_MOST_OUTLIERS = 3
+"""So few that a kernel which looks at a part of its inputs, to see whether all are as usual, is
+likely to miss them."""
 _LARGE_EXPONENTS = {torch.float16: (1.0, 3.0)}
 _OTHER_LARGE_EXPONENTS = (2.0, 4.0)
 """Powers of ten of large values: beyond the range of exp, with squares within the dtype's."""
@@ -77,7 +81,12 @@ def changes_anything(distribution: Distribution, arrays: Sequence[torch.Tensor])
 
 def _is_changed(distribution: Distribution, array: torch.Tensor) -> bool:
     """Types of 8 bits hold little more than usual values, and fp16 nothing tiny."""
-    is_narrow = array.element_size() == 1 and distribution in ("tiny", "extremes", *NON_FINITE)
+    is_narrow = array.element_size() == 1 and distribution in (
+        "tiny",
+        "extremes",
+        "outliers",
+        *NON_FINITE,
+    )
     is_lost = array.dtype == torch.float16 and distribution == "tiny"
     return array.is_floating_point() and array.numel() > 0 and not (is_narrow or is_lost)
 
@@ -103,11 +112,26 @@ def _insert_extremes(flat: torch.Tensor, generator: torch.Generator) -> None:
     for value in (0.0, -0.0, tiny / 4, -tiny / 4):
         flat.masked_fill_(_draw_mask(flat, _MANY / 2, generator), value)
     flat.copy_(torch.where(_draw_mask(flat, _MANY, generator), flat.roll(1), flat))  # ties
-    low, high = _LARGE_EXPONENTS.get(flat.dtype, _OTHER_LARGE_EXPONENTS)
-    draws = torch.rand(flat.shape, generator=generator, device=flat.device)
+    flat.copy_(torch.where(_choose_few(flat, generator), _draw_large(flat, generator), flat))
+
+
+def _insert_outliers(flat: torch.Tensor, generator: torch.Generator) -> None:
+    """Replace one to three values."""
+    draws = torch.randint(
+        flat.numel(), (_MOST_OUTLIERS + 1,), generator=generator, device=flat.device
+    )
+    count = min(1 + int(draws[0]) % _MOST_OUTLIERS, flat.numel())
+    large = _draw_large(flat[:count], generator)
+    large[0] = large[0].abs()  # of the two signs only this one overflows an exp
+    flat[draws[1 : 1 + count]] = large
+
+
+def _draw_large(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Return large values of either sign, of the shape and type of others."""
+    low, high = _LARGE_EXPONENTS.get(like.dtype, _OTHER_LARGE_EXPONENTS)
+    draws = torch.rand(like.shape, generator=generator, device=like.device)
     large = (draws * (high - low) + low).mul_(math.log(10)).exp_()
-    large = torch.where(_draw_mask(flat, 0.5, generator), large, -large).to(flat.dtype)
-    flat.copy_(torch.where(_choose_few(flat, generator), large, flat))
+    return torch.where(_draw_mask(like, 0.5, generator), large, -large).to(like.dtype)
 
 
 def _insert_infinities(flat: torch.Tensor, generator: torch.Generator) -> None:
@@ -147,6 +171,7 @@ _TRANSFORMS: dict[Distribution, Callable[[torch.Tensor, torch.Generator], None]]
     "constant": _make_constant,
     "sparse": _make_sparse,
     "extremes": _insert_extremes,
+    "outliers": _insert_outliers,
     "infinities": _insert_infinities,
     "nan": _insert_nan,
 }

@@ -7,7 +7,7 @@ from typing import Literal, NotRequired, TypedDict, final
 Target = Literal["cpu", "cuda"]
 Scalar = bool | int | float
 Distribution = Literal["tripled", "hundredth", "hundredfold", "tiny", "negated", "constant",
-                       "sparse", "extremes", "infinities", "nan"]  # fmt: skip
+                       "sparse", "extremes", "outliers", "infinities", "nan"]  # fmt: skip
 """What is done to drawn floating-point inputs; see ``judge/hidden_inputs.py``."""
 Precision = Literal["fp32", "tf32", "bf16-products", "bf16", "fp16"]
 """How fp32 arithmetic is done, most exact first. fp32: as IEEE 754 says. tf32: products of matrices
