@@ -8,7 +8,7 @@ class Model(nn.Module):
 
 
 def get_inputs():
-    return [torch.rand(512, 4096).bfloat16()]
+    return [(torch.rand(512, 4096) * torch.rand(512, 1)).bfloat16()]
 
 
 def get_init_inputs():
