@@ -1,8 +1,14 @@
-"""No pattern that sees text from outside takes more than linear time on one long word."""
+"""No pattern that sees text from outside takes more than linear time on one long word.
+
+On lines that repeat the pattern's own words, as long as a pattern ever sees one, it takes no more
+than one scan of the line for each of them.
+"""
 
 import re
 import signal
 from functools import partial
+from itertools import pairwise
+from re import _parser
 
 import pytest
 from shipped_rules import program
@@ -16,6 +22,11 @@ TEXTS["nested"] = "([{<" * (LENGTH // 8) + ">}])" * (LENGTH // 8)
 
 CPU_LIMIT_S = 0.5
 """Of this process, not of the clock: linear patterns need 0.01, quadratic ones 2 to 17."""
+
+
+OWN_WORDS_LIMIT_S = 0.1
+"""The same for 20 lines of 2,000 characters: one scan for each word takes up to 0.014, one for each
+pair of words 0.1 to 7."""
 
 
 class TooSlowError(Exception):
@@ -61,6 +72,38 @@ def list_patterns():
         yield re.compile(row["name_pattern"])
 
 
+def list_words(parsed):
+    """Return the literal words of a parsed pattern, in order."""
+    words, word = [], ""
+    for name, value in parsed:
+        if str(name) == "LITERAL":
+            word += chr(value)
+            continue
+        words, word = [*words, word], ""
+        for part in value if isinstance(value, tuple) else ():
+            for inner in part if isinstance(part, list) else [part]:
+                words += list_words(inner) if isinstance(inner, _parser.SubPattern) else []
+    return [*dict.fromkeys(one for one in [*words, word] if one.strip())]
+
+
+def iter_own_texts(pattern):
+    """Yield lines that repeat one word of a pattern, two that follow one another, or all but one.
+
+    Without the last one it does not match, and has to try all that there is.
+    """
+    words = list_words(_parser.parse(pattern))[:12]
+    units = [*words, *(" ".join(pair) for pair in pairwise(words))]
+    for unit in dict.fromkeys([*units, " ".join(words[:3]), " ".join(words[:-1])]):
+        yield ((f"{unit} " * 2000)[:1999] + "\n") * 20
+
+
+def iter_slow_on_own_words(patterns, limit):
+    for pattern in patterns:
+        for text in iter_own_texts(pattern.pattern):
+            if not limit(OWN_WORDS_LIMIT_S, partial(all, pattern.finditer(text))):
+                yield pattern.pattern, text[:60]
+
+
 def test_every_pattern_of_the_knowledge_is_linear(limit):
     assert list(iter_slow(list_patterns(), limit)) == []
 
@@ -68,6 +111,19 @@ def test_every_pattern_of_the_knowledge_is_linear(limit):
 @pytest.mark.parametrize("pattern", [r"[\w.]*cuda[\w.]*\.whl is", r"=+ *lost"])
 def test_a_quadratic_pattern_is_found(pattern, limit):
     found, _ = next(iter_slow([re.compile(pattern)], limit))
+
+    assert found == pattern
+
+
+def test_no_pattern_of_the_knowledge_tries_pairs_of_its_own_words(limit):
+    assert list(iter_slow_on_own_words(list_patterns(), limit)) == []
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"mask[^\n]* and other[^\n]* must be", "one.*two.*three.*four"]
+)
+def test_a_pattern_that_tries_pairs_of_its_own_words_is_found(pattern, limit):
+    found, _ = next(iter_slow_on_own_words([re.compile(pattern)], limit))
 
     assert found == pattern
 
