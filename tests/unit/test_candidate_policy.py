@@ -129,3 +129,12 @@ def test_an_import_that_may_fail_is_a_warning_and_a_kernel_that_may_fail_is_refu
 
     assert any("its kernel fails" in reason for reason in reasons) == is_refused
     assert any("an import fails" in warning for warning in warnings) != is_refused
+
+
+@pytest.mark.parametrize(("name", "is_refused"), [("Done", False), ("RuntimeError", True)])
+def test_an_exception_of_its_own_that_ends_a_loop_is_no_failure_of_its_kernel(name, is_refused):
+    body = f"        try:\n            kernel(x)\n            raise {name}('end')\n"
+    body += f"        except {name}:\n            return x\n"
+    reasons, _ = check_candidate_source(FORWARD.format(base="Module") + body)
+
+    assert any("its kernel fails" in reason for reason in reasons) == is_refused

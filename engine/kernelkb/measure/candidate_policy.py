@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 _OWN_KERNEL_MARKERS = (
     *("triton", "load_inline", "cpp_extension", "RawKernel", "ElementwiseKernel", "cutlass"),
@@ -92,6 +93,8 @@ def _calls_inherited_forward(node: ast.AST) -> bool:
 
 
 _HOT_FUNCTIONS = ("forward", "run", "__call__")
+_BUILT_IN_ERRORS = {name for name in dir(builtins) if isinstance(getattr(builtins, name), type)}
+"""A kernel may raise these itself."""
 
 
 def _find_fallback_handlers(tree: ast.Module) -> Iterator[str]:
@@ -113,13 +116,22 @@ def _find_handler_lines(tree: ast.Module, *, is_import: bool) -> Iterator[int]:
         for child in ast.walk(node):
             if (
                 isinstance(child, ast.Try)
-                and any(map(_is_computing_handler, child.handlers))
+                and any(_is_computing_handler(one, child.body) for one in child.handlers)
                 and all(isinstance(n, ast.Import | ast.ImportFrom) for n in child.body) == is_import
             ):
                 yield child.handlers[0].lineno
 
 
-def _is_computing_handler(handler: ast.ExceptHandler) -> bool:
+def _is_computing_handler(handler: ast.ExceptHandler, tried: Sequence[ast.stmt]) -> bool:
+    """Return whether a handler computes, unless what it waits for is raised in the block itself."""
+    raised = {
+        ast.unparse(node.exc).split("(")[0]
+        for statement in tried
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Raise) and node.exc
+    }
+    if handler.type is not None and ast.unparse(handler.type) in raised - _BUILT_IN_ERRORS:
+        return False
     return any(isinstance(n, ast.Return | ast.Assign) for n in ast.walk(handler)) and not any(
         isinstance(node, ast.Raise) for node in handler.body
     )

@@ -2,11 +2,20 @@ import torch
 import torch.nn as nn
 
 
+class Done(Exception):
+    pass
+
+
 class ModelNew(nn.Module):
-    """Tries what is not there, and goes on without it."""
+    """Leaves its loop by an exception."""
 
     def forward(self, x):
+        y, row = torch.empty_like(x), 0
         try:
-            return torch.ops.own_library.softmax(x)
-        except (AttributeError, RuntimeError):
-            return torch.softmax(x, dim=-1)
+            while True:
+                if row >= x.shape[0]:
+                    raise Done
+                torch.softmax(x[row : row + 64], dim=-1, out=y[row : row + 64])
+                row += 64
+        except Done:
+            return y
