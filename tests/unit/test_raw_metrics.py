@@ -3,7 +3,12 @@
 import pytest
 from shipped_rules import program
 
-from kernelkb.actions.advice.recommend import parse_given_metrics, resolve_raw_names
+from kernelkb.actions.advice.recommend import (
+    parse_given_metrics,
+    recommend_from_metrics,
+    resolve_raw_names,
+)
+from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.errors import BadValueError, UnknownNameError
 
 SM = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
@@ -32,6 +37,58 @@ def test_each_raw_name_of_the_knowledge_is_taken():
     for metric, row in program()["raw_names"].items():
         for name in row["names"]:
             assert list(resolve_raw_names(program(), {name: 1.0})) == [metric]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "metric", "converted"),
+    [
+        ("DRAM Throughput", "17.98", "dram_utilization", 0.1798),
+        ("dram_throughput", 17.98, "dram_utilization", 0.1798),
+        ("achieved_occupancy", "45%", "occupancy", 0.45),
+        ("Registers Per Thread", 64, "register_count", 64),
+        ("Duration", "1.5 ms", "profiled_us", 1500),
+        ("correct", "yes", "correct", 1),
+        ("debug_build", "False", "debug_build", 0),
+    ],
+)
+def test_a_name_is_taken_as_people_type_it(name, value, metric, converted):
+    given = parse_given_metrics(program(), {name: value}, {}, "cuda")
+
+    assert given == {metric: pytest.approx(converted)}
+
+
+def test_a_share_under_a_title_may_be_percent_so_it_is_asked():
+    with pytest.raises(BadValueError, match="write achieved_occupancy=45% or achieved_occ"):
+        parse_given_metrics(program(), {"achieved_occupancy": 0.45}, {}, "cuda")
+
+
+def test_a_counter_that_no_metric_is_read_from_is_left_out_beside_others():
+    metrics = {SM: 43, "l1tex__t_bytes.sum": 4096}
+    (answer,) = recommend_from_metrics(metrics)["kernels"]
+
+    assert answer["notes"][0] == "no metric is read from l1tex__t_bytes.sum, so it is left out"
+    with pytest.raises(UnknownNameError, match="unknown metric of Nsight Compute"):
+        recommend_from_metrics({"l1tex__t_bytes.sum": 4096})
+
+
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        ("4090", "rtx-4090"),
+        ("h100 pcie", "h100-pcie"),
+        ("A100", "a100-80-sxm"),
+        ("geforce-rtx-3090", "rtx-3090"),
+        ("NVIDIA L4 GPU", "l4"),
+    ],
+)
+def test_a_gpu_is_found_without_the_words_of_its_family(name, device):
+    assert resolve_device(program(), name) == device
+
+
+@pytest.mark.parametrize("name", ["rtx", "h", "a10 0"])
+def test_part_of_a_name_is_no_gpu(name):
+    with pytest.raises(UnknownNameError, match="unknown GPU"):
+        resolve_device(program(), name)
 
 
 def test_the_metrics_own_id_comes_first():

@@ -27,6 +27,10 @@ _OTHER_MAKER = re.compile(
     r"|intel|arc|gaudi\d?|ponte vecchio|apple|m[1-5] (?:pro|max|ultra))\b"
 )
 
+_FAMILY_WORDS = frozenset(("nvidia", "geforce", "rtx", "gtx", "tesla", "quadro", "gpu"))
+
+_TRUTHS = {"true": "1", "yes": "1", "on": "1", "false": "0", "no": "0", "off": "0"}
+
 HEADLINE_FLAGS = ("speedup", "bandwidth", "occupancy", "kernel-us")
 """The headline flags, without their dashes."""
 
@@ -65,6 +69,8 @@ def parse_metric_value(rules: CompiledRules, name: str, text: str | float) -> fl
 
 def _parse_number(name: str, text: str | float, row: MetricRow) -> float:
     word = str(text).strip()
+    if row["unit"] == "truth":
+        word = _TRUTHS.get(word.lower(), word)
     percent = word.endswith("%")
     if percent and row["unit"] != "share":
         raise BadValueError(f"{name} is a {row['unit']}, not a share: {word} has no meaning here")
@@ -106,5 +112,18 @@ def resolve_device(rules: CompiledRules, name: str) -> str:
 
 
 def find_device(names: Mapping[str, str], name: str) -> str | None:
-    """Return the id of a GPU as ``resolve_device`` does, but None for an unknown GPU."""
-    return names.get(" ".join(name.lower().split()))
+    """Return the id of a GPU as ``resolve_device`` does, but None for an unknown GPU.
+
+    Words that say the maker or the family may be missing, if one GPU remains: ``4090``.
+    """
+    words = " ".join(name.lower().split())
+    if words in names:
+        return names[words]
+    short = _shorten(words)
+    found = {device for known, device in names.items() if short and _shorten(known) == short}
+    return found.pop() if len(found) == 1 else None
+
+
+def _shorten(name: str) -> str:
+    words = re.findall(r"[a-z0-9]+", name)
+    return " ".join(word for word in words if word not in _FAMILY_WORDS)

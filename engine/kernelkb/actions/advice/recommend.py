@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -110,7 +110,7 @@ def _keep_working_commands(
 
 
 def resolve_raw_names(
-    rules: CompiledRules, metrics: Mapping[str, str | float]
+    rules: CompiledRules, metrics: Mapping[str, str | float], notes: list[str] | None = None
 ) -> dict[str, str | float]:
     """Return given values by metric id; those under a raw name are converted to the metric's unit.
 
@@ -119,42 +119,71 @@ def resolve_raw_names(
 
     Args:
         rules: The compiled rules, with the raw names of each metric.
-        metrics: Values by metric id or raw name; a raw value is in the unit that Nsight Compute
-            prints without a prefix (percent, ns, bytes), or names it, as ``1.5 ms``.
+        metrics: Values by metric id, raw name, or title on the pages of Nsight Compute; a raw value
+            is in the unit that Nsight Compute prints without a prefix (percent, ns, bytes), or
+            names it, as ``1.5 ms``.
+        notes: Where given, gets a note on counters from which no metric is read, which are left
+            out as long as another value is given.
 
     Raises:
         UnknownNameError: A name of Nsight Compute that no metric is read from.
-        BadValueError: A raw value that is not a number, or above 100 %.
+        BadValueError: A raw value that is not a number, or above 100 %, or a share that may be
+            meant as one or as percent.
     """
     known = rules["metrics"]
     found: dict[str, str | float] = {}
     raw = {name: value for name, value in metrics.items() if name not in known}
     for metric, row in rules["raw_names"].items() if raw else ():
-        for name in row["names"]:
-            if name in raw:
-                value = _convert(name, raw.pop(name), row["scale"])
-                if known[metric]["unit"] == "share" and value > _HIGHEST_SHARE:
-                    above = f"{name} is {100 * value:g} %, more than its peak"
-                    raise BadValueError(f"{above}; measure it again")
-                found.setdefault(metric, value)
-    for name in raw:
-        if _RAW_NAME.match(name):
+        is_share = known[metric]["unit"] == "share"
+        for name in _list_names(row["names"], row["titles"], raw):
+            value = _convert(name, raw.pop(name), row["scale"], is_ambiguous=is_share)
+            if is_share and value > _HIGHEST_SHARE:
+                above = f"{name} is {100 * value:g} %, more than its peak"
+                raise BadValueError(f"{above}; measure it again")
+            found.setdefault(metric, value)
+    for name in [name for name in raw if _RAW_NAME.match(name)]:
+        if notes is None or len(raw) == len(metrics):
             names = [name for row in rules["raw_names"].values() for name in row["names"]]
             raise UnknownNameError("metric of Nsight Compute", name, names, "show", id="metrics")
+        notes.append(f"no metric is read from {name}, so it is left out")
+        del raw[name]
     given = {name: value for name, value in metrics.items() if name in known or name in raw}
     return {**found, **given}
 
 
-def _convert(name: str, value: str | float, scale: float) -> float:
-    """Return a raw value in the metric's unit."""
+def _list_names(
+    names: Sequence[str], titles: Sequence[str], given: Collection[str]
+) -> Iterator[str]:
+    """Yield those of the given names that are raw names, or titles in any way of writing them."""
+    yield from [name for name in names if name in given]
+    wanted = {_simplify(title.partition("/")[2]) for title in titles}
+    yield from [name for name in given if name not in names and _simplify(name) in wanted]
+
+
+def _simplify(title: str) -> str:
+    return " ".join(re.findall(r"[a-z0-9]+", title.lower()))
+
+
+def _convert(name: str, value: str | float, scale: float, *, is_ambiguous: bool) -> float:
+    """Return a raw value in the metric's unit.
+
+    Args:
+        name: Raw, or a title.
+        value: As typed.
+        scale: From the raw value to the metric's unit.
+        is_ambiguous: Whether it is a share, so that people write 0.4 for 40 % under a title.
+    """
     from kernelkb.profiles.launch import base_scale
 
     parts = _VALUE.fullmatch(str(value).strip())
     if parts is None:
         problem = f"{name} {str(value)[:40]!r} is not a number; write {name}=43, as ncu prints it"
         raise BadValueError(problem)
-    unit = parts["unit"]
-    return float(parts["number"].replace(",", "")) * scale * base_scale(unit)
+    unit, number = parts["unit"], float(parts["number"].replace(",", ""))
+    if is_ambiguous and not unit and 0 < number <= 1 and not _RAW_NAME.match(name):
+        percent = f"write {name}={100 * number:g}% or {name}={number:g}%"
+        raise BadValueError(f"{name} is {value}: a share, or percent as ncu prints it? {percent}")
+    return number * scale * base_scale(unit)
 
 
 def recommend_from_metrics(
@@ -191,10 +220,12 @@ def recommend_from_metrics(
         from kernelkb.actions.project.hardware import describe_device
 
         program, device = describe_device(program, gpu, architecture, given)
-    typed = parse_given_metrics(program, metrics, headlines or {}, target)
+    notes: list[str] = []
+    typed = parse_given_metrics(program, metrics, headlines or {}, target, notes)
     values = _measure_language(kernel, target) | typed
     peaks = read_peak_metrics(device)
     answer = recommend(program, values, target=target, device=device, kernel=kernel, peaks=peaks)
+    answer = {**answer, "notes": [*notes, *answer["notes"]]}
     return build_recommendation(program, [_complete(answer, kernel, target)])
 
 
@@ -251,8 +282,16 @@ def parse_given_metrics(
     metrics: Mapping[str, str | float],
     headlines: Mapping[str, str | float],
     target: str,
+    notes: list[str] | None = None,
 ) -> dict[str, float]:
     """Return given values by metric id, in the metrics' units; raw names of ncu are taken, too.
+
+    Args:
+        program: The compiled rules.
+        metrics: As of ``resolve_raw_names``.
+        headlines: Values by headline flag.
+        target: ``cuda`` or ``cpu``.
+        notes: As of ``resolve_raw_names``.
 
     Raises:
         UnknownNameError: A metric that does not exist.
@@ -261,5 +300,5 @@ def parse_given_metrics(
     named = {find_metric_for_flag(program, flag, target): v for flag, v in headlines.items()}
     return {
         name: parse_metric_value(program, name, value)
-        for name, value in {**named, **resolve_raw_names(program, metrics)}.items()
+        for name, value in {**named, **resolve_raw_names(program, metrics, notes)}.items()
     }
