@@ -78,3 +78,29 @@ def test_a_binary_file_is_no_log(tmp_path, capsys):
     file.write_bytes(bytes(range(256)) * 100)
 
     assert main(["diagnose", str(file)]) == 0
+
+
+PAGE = b"""copied from the terminal:
+  copy(float *) (512, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 9.0
+    Section: GPU Speed Of Light Throughput
+    Metric Name             Metric Unit Metric Value
+    DRAM Throughput                   %        91.25
+    Duration                         us       812.50
+"""
+
+
+@pytest.mark.parametrize("command", [["diagnose", "-"], ["recommend", "--profile", "-"]])
+def test_a_profile_is_answered_as_one(monkeypatch, capsys, command):
+    monkeypatch.setattr("sys.stdin", Stdin(PAGE))
+
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("copy(float *): ")
+    assert "dram-bandwidth-bound" in out
+
+
+def test_of_a_log_that_holds_a_profile_the_failure_comes_first(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", Stdin(PAGE + LOG))
+
+    assert main(["diagnose"]) == 1
+    assert "ptxas-shared-memory-overflow" in capsys.readouterr().out

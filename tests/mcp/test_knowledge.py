@@ -131,6 +131,23 @@ def test_an_answer_about_a_report_is_short_and_complete(report):
     assert told["kernels"][0]["gate"]["verdict"]
 
 
+PAGE = """\
+  copy(float *) (512, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 9.0
+    Section: GPU Speed Of Light Throughput
+    Metric Name             Metric Unit Metric Value
+    DRAM Throughput                   %        91.25
+    Duration                         us       812.50
+"""
+
+
+@pytest.mark.parametrize("argument", ["profile", "log"])
+def test_a_printed_page_is_answered_as_text_whatever_it_is_given_as(argument):
+    told = call_tool("recommend_fix", **{argument: PAGE}).structured_content
+
+    assert told["kernels"][0]["kernel"] == "copy(float *)"
+    assert told["kernels"][0]["diagnoses"][0]["bottleneck"] == "dram-bandwidth-bound"
+
+
 def test_a_report_of_many_kernels_says_how_to_ask_for_one():
     told = call_tool("recommend_fix", profile=str(DATA / "library" / "torch_operations.csv"))
     shown = told.structured_content

@@ -31,7 +31,12 @@ REFUSED = [
     ("recommend_fix", {"occupancy": 40}, "write 0.40 or 40%"),
     ("recommend_fix", {"metrics": {"occupency": 0.4}}, "did you mean 'occupancy'?"),
     ("recommend_fix", {"gpu": "no such"}, "read_entry(id='devices') lists them"),
-    ("recommend_fix", {"profile": REPORT}, "give a path: profile='PATH'"),
+    ("recommend_fix", {"profile": REPORT}, "the text holds no complete launch"),
+    (
+        "recommend_fix",
+        {"profile": "x\n" * 300_000},
+        "600,000 characters; save it and give its path",
+    ),
     ("recommend_fix", {"profile": " "}, "profile is empty; give a path"),
     ("recommend_fix", {"profile": "absent.csv"}, "there is no file 'absent.csv'; give a path"),
     ("recommend_fix", {"profile": "folder"}, "folder"),

@@ -14,6 +14,8 @@ import pytest
 from shipped_rules import program
 
 from kernelkb.decide.symptoms import clean_log, find_first_error, find_symptoms
+from kernelkb.profiles.launch import list_raw_names
+from kernelkb.profiles.report import read_report_text
 
 LENGTH = 20_000
 WORDS = ["x", "_", "0", "a.", "a-", "=", " ", "\n", "'", '"', "((", "[]", "a::", "/a", "aGVsbG8+/"]
@@ -70,6 +72,8 @@ def list_patterns():
             yield re.compile(pattern, re.MULTILINE)
     for row in program()["libraries"]:
         yield re.compile(row["name_pattern"])
+    for row in program()["raw_names"].values():
+        yield from map(re.compile, row["rule_patterns"])
 
 
 def list_words(parsed):
@@ -126,6 +130,19 @@ def test_a_pattern_that_tries_pairs_of_its_own_words_is_found(pattern, limit):
     found, _ = next(iter_slow_on_own_words([re.compile(pattern)], limit))
 
     assert found == pattern
+
+
+PAGE_WORDS = ["x", " ", "1", "1.", "1,", "x ", "x 1 ", "(1, 1, 1)x", "> ", " | ", "_", "x__",
+              "OPT ", "Section: ", "global loads ", "\t", "1 cycles stalled "]  # fmt: skip
+PAGE = "k(int) (1, 1, 1)x(32, 1, 1), Context 1, Stream 7, Device 0, CC 8.6\n  Section: Occupancy\n"
+
+
+@pytest.mark.parametrize("word", PAGE_WORDS)
+def test_a_printed_page_of_one_long_word_is_read(word, limit):
+    line = (word * LENGTH)[:LENGTH]
+    text = f"{line}\n{PAGE}{line}\n  OPT   {line}\n\n{line}\n"
+
+    assert limit(CPU_LIMIT_S, lambda: read_report_text(text, list_raw_names(program())))
 
 
 @pytest.mark.parametrize("word", ["x", "(", "0", "="])

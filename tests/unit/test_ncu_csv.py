@@ -107,7 +107,7 @@ def read_cells(name):
 def test_every_metric_matches_the_page_in_our_unit(name):
     found, raw = read_launch(name).metrics, read_cells(name)
 
-    for metric, names, scale, _, zero in RAW_METRICS:
+    for metric, names, scale, _, zero, _ in RAW_METRICS:
         said = [raw[n][0].replace(",", "") for n in names if n in raw]
         numbers = [float(cell) for cell in said if re.fullmatch(r"[-+\d.e]+", cell)]
         told = numbers and (numbers[0] or zero)

@@ -1,7 +1,10 @@
 """Reports of Nsight Compute in every form, and files that are none."""
 
 import re
+import shutil
 import stat
+import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -118,7 +121,9 @@ def test_each_kernel_gets_its_own_diagnosis(path):
 
 def test_the_gpu_is_read_from_the_report():
     assert {a["device"] for a in recommend_kernels(BINARY)} == {"h100-sxm"}
-    assert {a["device"] for a in recommend_kernels(BINARY, gpu="l4")} == {"l4"}
+    assert {a["device"] for a in recommend_kernels(DETAILS, gpu="h100-pcie")} == {"h100-pcie"}
+    with pytest.raises(BadValueError, match="a report of NVIDIA H100 80GB HBM3, not of l4; leave"):
+        recommend_kernels(BINARY, gpu="l4")
 
 
 def test_a_regular_expression_picks_kernels():
@@ -226,7 +231,7 @@ def test_a_report_that_was_cut_off_holds_no_launch(tmp_path, size):
         (b"PK\x03\x04" + b"\0" * 80, "an archive"),
         (b"\x1f\x8b" + b"\0" * 80, "unpack it first"),
         (b'"Time (%)","Total Time (ns)","Name"\n"50","12","k"\n', "summary of Nsight Systems"),
-        (b"  k(float*) (1, 1, 1)x(32, 1, 1)\n  Section: GPU Speed Of Light\n", "prints for people"),
+        (b"  Section: GPU Speed Of Light\n", "no report of Nsight Compute"),
         (b'{"traceEvents": []}', "trace for a browser"),
         (b'"ID","Kernel Name","Metric Name"\n', "not the details page"),
         (b'"ID","Kernel Name","x"\n"","",""\n', "holds no complete launch"),
@@ -293,5 +298,53 @@ def test_an_unknown_gpu_is_reported(tmp_path):
     )
     (answer,) = recommend_kernels(page)
 
-    assert answer["device"] is None
-    assert answer["notes"][0].startswith("NVIDIA X900 Ultra is not in the catalogue")
+    assert answer["device"] == "sm_90"
+    assert answer["notes"][0].startswith(
+        "NVIDIA X900 Ultra is not in the catalogue: the report says sm_90, 132 SMs"
+    )
+
+
+IMAGE_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+CUDA_MACHINE = 190
+
+
+def make_image(*names):
+    """The least that is taken for a CUDA image, holding the names of sections and functions."""
+    content = b"\0".join(name.encode() for name in ("", *names, ""))
+    size = IMAGE_HEADER.size + len(content)
+    ident = b"\x7fELF\x02\x01".ljust(16, b"\0")
+    head = IMAGE_HEADER.pack(ident, 2, CUDA_MACHINE, 1, 0, 0, 0, 0, size, 0, 0, 0, 0, 0)
+    return head + content
+
+
+def test_code_for_a_debugger_is_told_from_code_with_lines(tmp_path):
+    report = tmp_path / "report"
+    report.write_bytes(
+        b"header"
+        + make_image(".debug_line", "_Z4fastPf")
+        + make_image(".debug_line", ".nv_debug_info_reg_sass", "_Z4slowPf")
+    )
+    images = ncu_rep.ReportImages(report)
+
+    assert images.is_debug_build("_Z4slowPf")
+    assert not images.is_debug_build("_Z4fastPf")
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+@pytest.mark.parametrize(("flag", "is_debug"), [("-G", True), ("-lineinfo", False)])
+def test_what_nvcc_builds_for_a_debugger_is_known_by_its_image(tmp_path, flag, is_debug):
+    source = tmp_path / "one.cu"
+    source.write_text("__global__ void one(float* x) { x[threadIdx.x] *= 2; }\n")
+    image = tmp_path / "one.cubin"
+    subprocess.run(["nvcc", "-cubin", "-arch=sm_80", flag, "-o", image, source], check=True)
+
+    assert ncu_rep.ReportImages(image).is_debug_build("_Z3onePf") == is_debug
+
+
+def test_a_debug_build_stops_at_the_gate(monkeypatch):
+    monkeypatch.setattr(ncu_rep.ReportImages, "is_debug_build", lambda *_: True)
+    launches = ncu_rep._read_launches(BINARY, RAW_METRICS)
+    answer = recommend_report.answer_launch(program(), launches[0], 0, {}, None)
+
+    assert answer["gate"]["id"] == "release-first"
+    assert not list_matches(answer)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 
 from kernelkb.cli.options import (
     add_gpu_arguments,
     add_gpu_fact_arguments,
     read_gpu_facts,
+    read_text_argument,
 )
-from kernelkb.errors import KbError
 
 
 def add_occupancy_arguments(parser: ArgumentParser) -> None:
@@ -136,7 +135,8 @@ def run_diagnose(options: Namespace) -> int:
     """Name the known failures in the log of a build, a load or a run, each with its cure.
 
     The first cause comes first, warnings come last. Without a known failure it prints the first
-    error line and how much was read. Exits 1 when the log shows a known failure or warning.
+    error line and how much was read; of a profile that ncu printed, what kb recommend says of it.
+    Exits 1 when the log shows a known failure or warning.
 
     kb diagnose build.log
     python setup.py build_ext 2>&1 | kb diagnose -
@@ -144,7 +144,13 @@ def run_diagnose(options: Namespace) -> int:
     from kernelkb.actions.advice.calculators import diagnose_log
     from kernelkb.render.text.answers import format_diagnosis_lines
 
-    result = diagnose_log(_read_log(options.log), options.gpu)
+    log = read_text_argument(options.log)
+    result = diagnose_log(log, options.gpu)
+    if not result["symptoms"] and not options.json:
+        from kernelkb.profiles.report import holds_report  # of a log, a failure is looked for first
+
+        if holds_report(log):
+            return _answer_report(log, options.gpu)
     if options.json:
         sys.stdout.write(json.dumps(result, indent=2) + "\n")
     else:
@@ -156,10 +162,9 @@ def run_diagnose(options: Namespace) -> int:
     return int(bool(result["symptoms"]))
 
 
-def _read_log(path: str) -> str:
-    if path == "-":
-        return sys.stdin.buffer.read().decode("utf-8", errors="replace")
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise KbError(f"cannot read {path}: {error.strerror}") from error
+def _answer_report(text: str, gpu: str | None) -> int:
+    from kernelkb.actions.advice.recommend_report import recommend_from_report
+    from kernelkb.cli.recommend import print_answers
+
+    print_answers(recommend_from_report(text, gpu=gpu)["kernels"])
+    return 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
 from kernelkb.actions.advice.recommend import TARGETS
-from kernelkb.errors import BadValueError
+from kernelkb.errors import BadValueError, KbError
 from kernelkb.safety.paths import read_kernel_name
 
 
@@ -167,3 +168,16 @@ def read_gpu_facts(options: Namespace) -> dict[str, str]:
     names = [flag.removeprefix("--").replace("-", "_") for flag, _, _ in _FACTS]
     values = {name: getattr(options, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def read_text_argument(path: str) -> str:
+    """Return the text of a file, which ends with a line break; ``-`` is standard input.
+
+    Raises:
+        KbError: The file cannot be read.
+    """
+    try:
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    except OSError as error:
+        raise KbError(f"cannot read {path}: {error.strerror}") from error
+    return data.decode("utf-8", errors="replace").rstrip("\n") + "\n"

@@ -17,6 +17,7 @@ from kernelkb.cli.options import (
     parse_written_file,
     read_gpu_facts,
     read_metric_flags,
+    read_text_argument,
 )
 from kernelkb.errors import BadValueError
 from kernelkb.render.text.answers import format_answer_lines, print_recommendation
@@ -34,7 +35,9 @@ def add_recommend_arguments(parser: ArgumentParser) -> None:
     add_metric_arguments(parser)
     add_gpu_fact_arguments(parser, architecture=True)
     parser.add_argument(
-        "--profile", metavar="FILE", help="a report of Nsight Compute: .ncu-rep, or CSV pages"
+        "--profile",
+        metavar="FILE",
+        help="a report of Nsight Compute: .ncu-rep, or what ncu printed; - is stdin",
     )
     parser.add_argument(
         "--run",
@@ -65,6 +68,7 @@ def run_recommend(options: Namespace) -> int:
     kb recommend --speedup 0.3 --occupancy 0.4
     kb recommend --bandwidth 88% --metric over_fetch=3.9 --gpu "NVIDIA H100 80GB HBM3"
     kb recommend --profile report.ncu-rep --kernel gemm --speedup 0.7
+    ncu ./program | kb recommend --profile -
     kb recommend --run 3f9c2a
     kb recommend --speedup 0.3 --kernel-us 90 --arch 10.3 --sm-count 148 --dram-gbps 8000
     kb recommend --speedup 0.6 --code build/gemm.cubin
@@ -92,12 +96,17 @@ def run_recommend(options: Namespace) -> int:
     if options.json:
         sys.stdout.write(json.dumps(print_recommendation(result), indent=2, allow_nan=False) + "\n")
     else:
-        _print_answers(result["kernels"], options)
+        print_answers(result["kernels"], options.kernel)
     return int(any(answer["gate"]["verdict"] == "stop" for answer in result["kernels"]))
 
 
-def _print_answers(answers: Sequence[KernelAnswer], options: Namespace) -> None:
-    """Print one kernel in full; of a report with several first a table, then those asked for."""
+def print_answers(answers: Sequence[KernelAnswer], chosen: str = "") -> None:
+    """Print one kernel in full; of a report with several first a table, then those asked for.
+
+    Args:
+        answers: The one that took the most time first.
+        chosen: What the caller asked for by name; empty: nothing, so the first is shown.
+    """
     is_screen = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_screen else _PIPED_WIDTH
     lines: list[str] = []
@@ -105,9 +114,9 @@ def _print_answers(answers: Sequence[KernelAnswer], options: Namespace) -> None:
         from kernelkb.render.text.reports import format_report_table
 
         lines += [*format_report_table(answers, width), ""]
-        if not options.kernel:
+        if not chosen:
             lines += [f"The longest in full; --kernel NAME shows another of {len(answers)}.", ""]
-    shown = answers if options.kernel else answers[:1]
+    shown = answers if chosen else answers[:1]
     for position, answer in enumerate(shown):
         lines += ["", *format_answer_lines(answer)] if position else format_answer_lines(answer)
     if is_screen:
@@ -129,7 +138,7 @@ def _recommend_report(
     if options.target == "cpu":
         raise BadValueError("--profile reads reports of a GPU; leave --target cpu out")
     return recommend_from_report(
-        options.profile,
+        read_text_argument("-") if options.profile == "-" else options.profile,
         kernel_pattern=options.kernel,
         metrics=metrics,
         headlines=headlines,

@@ -160,8 +160,8 @@ def derive_residency_metrics(
     shared = limits.blocks if room is None else min(room, limits.blocks)
     yield "limit_shared_memory_block_count", float(shared)
     yield "theoretical_occupancy", found.share
-    grid = known.get("grid_block_count")
-    filled = waves(int(grid), found.blocks, facts["sm_count"]) if grid else None
+    grid, count = known.get("grid_block_count"), facts.get("sm_count")
+    filled = waves(int(grid), found.blocks, count) if grid and count else None
     if filled:
         yield "waves", filled.waves
 

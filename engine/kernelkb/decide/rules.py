@@ -117,6 +117,8 @@ class RawNameRow(TypedDict):
     """Factor from the raw value to the metric's unit."""
     titles: list[str]
     """``section/title`` on the details page."""
+    rule_patterns: list[str]
+    """Regular expressions, with a group ``number``, for the messages of ncu's own rules."""
     zero_is_value: bool
     """Whether a raw 0 is a value; if not, it means unknown."""
 

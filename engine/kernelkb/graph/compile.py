@@ -224,6 +224,7 @@ def _build_raw_name_rows(knowledge: Knowledge) -> dict[str, RawNameRow]:
             "names": list(m.raw["ncu"]),
             "scale": m.raw_scale,
             "titles": list(m.raw.get("ncu-details", ())),
+            "rule_patterns": list(m.raw.get("ncu-rules", ())),
             "zero_is_value": m.raw_zero == "known",
         }
         for m in knowledge.catalogue.metrics

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from kernelkb.decide.rules import CompiledRules
@@ -13,6 +15,13 @@ _UNIT_SCALES = {  # factor to ns or bytes; without --print-units base, ncu print
 }  # fmt: skip
 
 
+_PERCENT = 0.01
+"""Scale of metrics that ncu prints in percent."""
+_MAX_RULE_CHARS = 2000
+_TRANSFERS_PER_CLOCK = 2
+"""Of the memory clock that the driver reports, for DDR, GDDR and HBM alike."""
+GPU_ATTRIBUTE = "device__attribute_"
+"""How the driver's attributes of the GPU begin in reports."""
 _INSTANCE = re.compile(r"(?<![\w.])([\w.]+): *(\d[\d,]*(?:\.\d+)?)")
 
 
@@ -27,6 +36,12 @@ class RawName(NamedTuple):
     """``section/title`` on the details page."""
     zero_is_value: bool = True
     """Whether a raw 0 is a value; if not, it is an average over no samples, and so unknown."""
+    rule_patterns: tuple[str, ...] = ()
+    """For the messages of rules; group ``number`` is the value."""
+
+    def fits_unit(self, unit: str) -> bool:
+        """Return whether values of a unit can be this metric's: ``%`` and bytes share titles."""
+        return not unit or (unit == "%") == (self.scale == _PERCENT)
 
     def to_metric_unit(self, raw: float | None, unit: str) -> float | None:
         """Return a raw value in the metric's unit; None if it is unknown."""
@@ -69,16 +84,74 @@ class ProfiledLaunch(NamedTuple):
     shape: tuple[str, str] = ("", "")
     """Grid and block, as the report writes them."""
     rules: tuple[NcuRule, ...] = ()
+    cc: str = ""
+    """Compute capability of the GPU, such as ``8.6``; empty if the report has none."""
+    gpu: Mapping[str, float] = MappingProxyType({})
+    """What the report says of its GPU, by field of ``model.entries.quantities.Device``."""
+    launch_count: int = 1
+    """Launches of which these are the means, as ``ncu --print-summary`` prints them."""
+    absent: tuple[str, ...] = ()
+    """Counters that were asked for and not measured, as mistyped ones are."""
+
+
+def parse_gpu_attributes(read: Callable[[str], float | None]) -> tuple[str, dict[str, float]]:
+    """Return a GPU's compute capability, empty where it is unknown, and what is known of it.
+
+    Args:
+        read: Returns the value of one of the driver's attributes; None where a report lacks it.
+    """
+    major, minor = (read(f"compute_capability_{part}") for part in ("major", "minor"))
+    clock, memory, width, l2, count = (
+        read(name)
+        for name in (
+            "clock_rate",
+            "memory_clock_rate",
+            "global_memory_bus_width",
+            "l2_cache_size",
+            "multiprocessor_count",
+        )
+    )
+    facts = {
+        "sm_count": count,
+        "sm_clock_mhz": clock and clock / 1e3,
+        "dram_gbps": memory and width and memory * _TRANSFERS_PER_CLOCK * width / 8 / 1e6,
+        "l2_mb": l2 and l2 / 2**20,
+    }
+    cc = "" if major is None or minor is None else f"{major:.0f}.{minor:.0f}"
+    return cc, {name: value for name, value in facts.items() if value}
 
 
 def list_raw_names(rules: CompiledRules) -> list[RawName]:
     """Return the raw names of every metric that a report can contain."""
     return [
         RawName(
-            metric, tuple(row["names"]), row["scale"], tuple(row["titles"]), row["zero_is_value"]
+            metric,
+            tuple(row["names"]),
+            row["scale"],
+            tuple(row["titles"]),
+            row["zero_is_value"],
+            tuple(row["rule_patterns"]),
         )
         for metric, row in rules["raw_names"].items()
     ]
+
+
+def read_rule_numbers(rules: Sequence[NcuRule], wanted: Sequence[RawName]) -> dict[str, float]:
+    """Return the metrics whose numbers the messages of rules hold, which are rounded.
+
+    Args:
+        rules: Of one launch.
+        wanted: Metrics to look for, with their patterns.
+    """
+    said = [" ".join(rule.says.split())[:_MAX_RULE_CHARS] for rule in rules]
+    found: dict[str, float] = {}
+    for one in wanted:
+        for pattern in one.rule_patterns:
+            match = next((m for text in said if (m := re.search(pattern, text))), None)
+            value = one.to_metric_unit(parse_cell_number(match["number"]), "") if match else None
+            if value is not None:
+                found.setdefault(one.metric, value)
+    return found
 
 
 def base_scale(unit: str) -> float:

@@ -12,15 +12,20 @@ from __future__ import annotations
 
 import csv
 import io
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 from kernelkb.errors import KbError
 from kernelkb.profiles.launch import (
+    GPU_ATTRIBUTE,
     NcuRule,
     ProfiledLaunch,
     RawName,
     parse_cell_number,
+    parse_gpu_attributes,
     parse_rule_estimate,
     split_instance,
 )
@@ -51,15 +56,26 @@ def read_raw_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
         raise KbError(f"the row of units does not fit the header; {_RAW_CURE}")
     units = rows[1] if len(rows) > 1 else []
     return [
-        ProfiledLaunch(
-            row[columns[KERNEL_NAME_COLUMN]],
-            dict(_iter_raw_metrics(row, columns, units, wanted)),
-            _get_cell(row, columns, _DEVICE_COLUMN),
-            (_get_cell(row, columns, "Grid Size"), _get_cell(row, columns, "Block Size")),
-        )
+        _build_raw_launch(row, columns, units, wanted)
         for row in rows[2:]
         if len(row) == len(rows[0])
     ]
+
+
+def _build_raw_launch(
+    row: Sequence[str], columns: Mapping[str, int], units: Sequence[str], wanted: Sequence[RawName]
+) -> ProfiledLaunch:
+    cc, gpu = parse_gpu_attributes(
+        lambda name: parse_cell_number(_get_cell(row, columns, f"{GPU_ATTRIBUTE}{name}"))
+    )
+    return ProfiledLaunch(
+        row[columns[KERNEL_NAME_COLUMN]],
+        dict(_iter_raw_metrics(row, columns, units, wanted)),
+        _get_cell(row, columns, _DEVICE_COLUMN),
+        (_get_cell(row, columns, "Grid Size"), _get_cell(row, columns, "Block Size")),
+        cc=_get_cell(row, columns, "CC") or cc,
+        gpu=gpu,
+    )
 
 
 def read_csv_table(text: str, message: str, cure: str) -> list[list[str]]:
@@ -124,6 +140,16 @@ _DETAILS_CURE = "write one with: ncu --import REPORT --csv --page details"
 Row = Mapping[str, str]
 
 
+class TitledValue(NamedTuple):
+    """One row of a page for people."""
+
+    section: str
+    title: str
+    """Or the raw name of a counter, as under ``Command line profiler metrics``."""
+    unit: str
+    value: str
+
+
 def read_details_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
     """Return every launch in a details page.
 
@@ -145,30 +171,82 @@ def read_details_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaun
         if len(cells) >= least:
             row = dict(zip(header, cells, strict=False))
             launches.setdefault(row.get("ID", ""), []).append(row)
-    titles = {title: one for one in wanted for title in one.titles}
-    return [_build_launch(found, titles) for found in launches.values()]
+    return [_build_launch(found, wanted) for found in launches.values()]
 
 
-def _build_launch(rows: Sequence[Row], titles: Mapping[str, RawName]) -> ProfiledLaunch:
+def _build_launch(rows: Sequence[Row], wanted: Sequence[RawName]) -> ProfiledLaunch:
     first = rows[0]
     shape = (first.get("Grid Size", ""), first.get("Block Size", ""))
+    values = [
+        TitledValue(
+            row["Section Name"],
+            row["Metric Name"],
+            row.get("Metric Unit", ""),
+            row.get("Metric Value", ""),
+        )
+        for row in rows
+    ]
     return ProfiledLaunch(
         first[KERNEL_NAME_COLUMN],
-        dict(_iter_details_metrics(rows, titles)),
+        pick_metrics([*multiply_shape(*shape), *values], wanted),
         shape=shape,
         rules=tuple(_iter_rules(rows)),
+        cc=first.get("CC", ""),
     )
 
 
-def _iter_details_metrics(
-    rows: Sequence[Row], titles: Mapping[str, RawName]
-) -> Iterator[tuple[str, float]]:
+def multiply_shape(grid: str, block: str) -> Iterator[TitledValue]:
+    """Yield the blocks of a grid and the threads of a block, as the counters that hold them.
+
+    Args:
+        grid: Such as ``(64, 1, 1)``; empty if it is not known.
+        block: The same.
+    """
+    for counter, shape in (("launch__grid_size", grid), ("launch__block_size", block)):
+        sizes = re.findall(r"\d+", shape)
+        if sizes:
+            yield TitledValue("", counter, "", str(math.prod(map(int, sizes))))
+
+
+def pick_metrics(rows: Iterable[TitledValue], wanted: Sequence[RawName]) -> dict[str, float]:
+    """Return the metrics that rows hold; of several rows of one metric, the last known counts.
+
+    A row is found by its section and title, or by its title alone where one metric has it: the
+    names of sections have changed more often than titles.
+
+    Args:
+        rows: Of one launch.
+        wanted: Metrics to read, with their titles and raw names.
+    """
+    found: dict[str, float] = {}
+    by_name = _index_titles(wanted)
     for row in rows:
-        one = titles.get(f"{row['Section Name']}/{row['Metric Name']}")
-        raw = parse_cell_number(row.get("Metric Value", "")) if one else None
-        value = one.to_metric_unit(raw, row.get("Metric Unit", "")) if one else None
-        if one and value is not None:
-            yield one.metric, value
+        # Where columns were closed up, the last word of a title without a unit looks like one.
+        for title, unit in ((row.title, row.unit), (f"{row.title} {row.unit}", "")):
+            one = by_name.get(f"{row.section}/{title}") or by_name.get(title)
+            if one is not None and one.fits_unit(unit):
+                value = one.to_metric_unit(parse_cell_number(row.value), unit)
+                if value is not None:
+                    found[one.metric] = value
+                break
+    return found
+
+
+def _index_titles(wanted: Sequence[RawName]) -> dict[str, RawName]:
+    """Return metrics by ``section/title``, by a title that is one metric's only, and by name."""
+    owners: dict[str, set[str]] = {}
+    index: dict[str, RawName] = {}
+    for one in wanted:
+        for title in one.titles:
+            owners.setdefault(title.partition("/")[2], set()).add(one.metric)
+    for one in wanted:
+        index |= dict.fromkeys(one.names, one)
+        for title in one.titles:
+            index[title] = one
+            alone = title.partition("/")[2]
+            if len(owners[alone]) == 1:
+                index[alone] = one
+    return index
 
 
 def _iter_rules(rows: Sequence[Row]) -> Iterator[NcuRule]:

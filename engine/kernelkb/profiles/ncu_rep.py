@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 from kernelkb.errors import KbError
 from kernelkb.installing import format_install_command
 from kernelkb.profiles.launch import (
+    GPU_ATTRIBUTE,
     NcuRule,
     ProfiledLaunch,
     RawName,
+    parse_gpu_attributes,
     parse_rule_estimate,
     split_instance,
 )
@@ -32,6 +34,8 @@ from kernelkb.profiles.ncu_csv import read_details_page, read_raw_page
 from kernelkb.profiles.reader_process import ReaderProcess, has_reader, read_in_process
 from kernelkb.sass.function import Instruction, Place, SassFunction, parse_instruction
 
+_DEBUG_SECTION = b".nv_debug_info_reg_sass"
+"""Only ``nvcc -G`` writes it; compilers that keep lines, as Triton does, write others."""
 _WORKERS = 4
 _SMALL_BYTES = 64 * 2**10
 """Of an image; disassembling one whole takes as long as starting nvdisasm (0.6 s, two cores)."""
@@ -140,20 +144,35 @@ def read_binary(
 
 def _read_launches(path: Path, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
     reader = importlib.import_module("ncu_report")
-    launches = load_report(path).launches
-    return [_build_launch(reader, launches.load(at), wanted) for at in range(len(launches))]
+    report = load_report(path)
+    return [
+        _build_launch(reader, report.launches.load(at), wanted, report.images)
+        for at in range(len(report.launches))
+    ]
 
 
-def _build_launch(reader: Any, action: Any, wanted: Sequence[RawName]) -> ProfiledLaunch:
+def _build_launch(
+    reader: Any, action: Any, wanted: Sequence[RawName], images: ReportImages
+) -> ProfiledLaunch:
+    is_debug_build = images.is_debug_build(action.name(action.NameBase_MANGLED))
     shape = (_read_shape(action, "launch__grid_dim"), _read_shape(action, "launch__block_dim"))
-    device = action.metric_by_name("device__attribute_display_name")
+    device = action.metric_by_name(f"{GPU_ATTRIBUTE}display_name")
+    cc, gpu = parse_gpu_attributes(lambda name: _read_attribute(action, name))
     return ProfiledLaunch(
         action.name(action.NameBase_DEMANGLED) or "",
-        dict(_iter_metrics(action, wanted)),
+        dict(_iter_metrics(action, wanted)) | ({"debug_build": 1.0} if is_debug_build else {}),
         str(device.value()) if device is not None else "",
         shape,
         tuple(_iter_rules(reader, action)),
+        cc=cc,
+        gpu=gpu,
     )
+
+
+def _read_attribute(action: Any, name: str) -> float | None:
+    metric = action.metric_by_name(f"{GPU_ATTRIBUTE}{name}")
+    value = metric.value() if metric is not None and metric.has_value() else None
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _read_shape(action: Any, name: str) -> str:
@@ -244,6 +263,7 @@ class ReportImages:
         self._path = path
         self._pool = ThreadPoolExecutor(_WORKERS)  # each waits for a process
         self._runs: dict[bytes, _Run] = {}
+        self._debug_images: list[bytes] | None = None
 
     def start_small(self) -> None:
         """Start to disassemble them all if they are few and small, before it is asked for."""
@@ -265,6 +285,16 @@ class ReportImages:
         """Yield what each image that holds a name disassembles to; others may be among it."""
         for image in self._read(name.encode()):
             yield self._start(image, frozenset((name,)))
+
+    def is_debug_build(self, name: str) -> bool:
+        """Return whether a function was compiled without optimisation, for a debugger (nvcc -G).
+
+        Args:
+            name: Mangled.
+        """
+        if self._debug_images is None:
+            self._debug_images = self._read(_DEBUG_SECTION)
+        return any(name.encode() in image for image in self._debug_images)
 
     def _read(self, name: bytes) -> list[bytes]:
         """Return the images that hold a name; symbols are not parsed: a library has thousands."""

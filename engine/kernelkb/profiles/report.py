@@ -12,13 +12,14 @@ from typing import Any
 
 from kernelkb.errors import BadValueError, ForbiddenPathError, KbError
 from kernelkb.installing import format_install_command
-from kernelkb.profiles.launch import ProfiledLaunch, RawName
+from kernelkb.profiles.launch import ProfiledLaunch, RawName, read_rule_numbers
 from kernelkb.profiles.ncu_csv import (
     KERNEL_NAME_COLUMN,
     iterate_lines,
     read_details_page,
     read_raw_page,
 )
+from kernelkb.profiles.ncu_page import is_printed_page, read_printed_page
 from kernelkb.profiles.ncu_rep import (
     COMPRESSED_MAGIC,
     MAGIC,
@@ -33,7 +34,7 @@ from kernelkb.safety.workspace import MAX_REPORT_BYTES, read_bytes
 from kernelkb.sass.counters import STALL_PREFIX, SourceCounters
 from kernelkb.sass.function import fill_called_places
 
-_CURE = "give a .ncu-rep file, or what ncu --csv --page raw or details printed"
+_CURE = "give a .ncu-rep file, or what ncu printed"
 _MAX_PATH_CHARS = 1000
 _REPORT_TEXT = re.compile(r"==PROF==|Section: |Metric Name\b|\bpct_of_peak_sustained|^\"ID\",")
 """What no path holds, and the text of a report does."""
@@ -69,16 +70,14 @@ def read_report(
     """Return every launch in a report; one that is damaged has no name.
 
     Args:
-        path: A ``.ncu-rep`` file, a raw CSV page or a details CSV page.
+        path: A ``.ncu-rep`` file, a raw CSV page, a details CSV page, or what ncu printed.
         wanted: Metrics to read, with their raw names and titles.
         ncu: Path of the ncu command, for binary reports if ``ncu-report`` is not installed.
         reader: A process for this and later calls; by default one for this call.
 
     Raises:
-        BadValueError: The path is the text of a report.
         KbError: The file cannot be read, is not a report, or has no complete launch.
     """
-    refuse_report_text(str(path))
     try:
         report_progress(f"reading {path.name}")
         data = read_bytes(path, MAX_REPORT_BYTES)
@@ -87,53 +86,90 @@ def read_report(
     except OSError as error:
         raise KbError(f"cannot read {path}: {error.strerror}") from error
     if data.startswith((MAGIC, COMPRESSED_MAGIC)):
-        launches = read_binary(path, wanted, ncu, reader)
-    else:
-        launches = _read_text_report(path, data, wanted)
-    if not any(launch.kernel for launch in launches):
-        raise KbError(f"{path} holds no complete launch; was it cut off? {_CURE}")
-    return launches
-
-
-def refuse_report_text(path: str) -> None:
-    """Refuse the text of a report where its path is wanted.
-
-    Raises:
-        BadValueError: The path is text.
-    """
-    if "\n" in path or len(path) > _MAX_PATH_CHARS or _REPORT_TEXT.search(path):
-        raise BadValueError(
-            "this is the text of a report; give a path: save the report as a file and name that "
-            "file. It reads a .ncu-rep file (ncu -o report) and the pages of ncu --csv --page raw; "
-            "single numbers go into metrics, by the names that ncu prints"
-        )
-
-
-def is_binary_report(path: Path) -> bool:
-    """Return whether a report holds more than a table: code, source and what was counted there."""
-    with path.open("rb") as file:
-        return file.read(len(MAGIC)) in (MAGIC, COMPRESSED_MAGIC)
-
-
-def _read_text_report(path: Path, data: bytes, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
+        return _complete_launches(str(path), read_binary(path, wanted, ncu, reader), wanted)
     for start, name in _OTHER_FORMATS.items():
         if data.startswith(start):
             raise KbError(f"{path} is {name}; {_CURE}")
     if b"\0" in data:
         raise KbError(f"{path} is a binary file, but no report of Nsight Compute; {_CURE}")
-    text = data.decode("utf-8-sig", errors="replace")
-    if f'"{KERNEL_NAME_COLUMN}"' not in text:
-        raise KbError(f"{path} is no report of Nsight Compute{_guess_format(text)}; {_CURE}")
-    header = next(line for line in iterate_lines(text) if f'"{KERNEL_NAME_COLUMN}"' in line)
-    read = read_details_page if '"Metric Name"' in header else read_raw_page
-    return read(text, wanted)
+    return read_report_text(data.decode("utf-8-sig", errors="replace"), wanted, name=str(path))
+
+
+def read_report_text(
+    text: str, wanted: Sequence[RawName], *, name: str = "the text"
+) -> list[ProfiledLaunch]:
+    """Return every launch in the text of a report.
+
+    Args:
+        text: A raw CSV page, a details CSV page, or what ncu printed for people.
+        wanted: Metrics to read, with their raw names and titles.
+        name: Of the text, for messages.
+
+    Raises:
+        KbError: It is not a report, or has no complete launch.
+    """
+    header = f'"{KERNEL_NAME_COLUMN}"'
+    if header in text:
+        first = next(line for line in iterate_lines(text) if header in line)
+        read = read_details_page if '"Metric Name"' in first else read_raw_page
+    elif is_printed_page(text):
+        read = read_printed_page
+    else:
+        raise KbError(f"{name} is no report of Nsight Compute{_guess_format(text)}; {_CURE}")
+    return _complete_launches(name, read(text, wanted), wanted)
+
+
+def _complete_launches(
+    name: str, launches: Sequence[ProfiledLaunch], wanted: Sequence[RawName]
+) -> list[ProfiledLaunch]:
+    """Return launches with the numbers that only the messages of rules hold.
+
+    Raises:
+        KbError: None is complete.
+    """
+    if not any(launch.kernel or launch.metrics for launch in launches):
+        raise KbError(f"{name} holds no complete launch; was it cut off? {_CURE}")
+    return [
+        launch._replace(metrics={**read_rule_numbers(launch.rules, wanted), **launch.metrics})
+        for launch in launches
+    ]
+
+
+def is_report_text(value: str) -> bool:
+    """Return whether a value is the text of a report rather than its path."""
+    return "\n" in value or len(value) > _MAX_PATH_CHARS or bool(_REPORT_TEXT.search(value))
+
+
+def holds_report(text: str) -> bool:
+    """Return whether a text, such as a log, holds a page of Nsight Compute."""
+    return f'"{KERNEL_NAME_COLUMN}"' in text or is_printed_page(text)
+
+
+def refuse_report_text(path: str) -> None:
+    """Refuse the text of a report where only a file will do.
+
+    Raises:
+        BadValueError: The path is text.
+    """
+    if is_report_text(path):
+        raise BadValueError("this is the text of a report; save it as a file and give its path")
+
+
+def is_binary_report(path: Path | str) -> bool:
+    """Return whether a report holds more than a table: code, source and what was counted there.
+
+    Args:
+        path: Of a report, or the text of one.
+    """
+    if is_report_text(str(path)):
+        return False
+    with Path(path).open("rb") as file:
+        return file.read(len(MAGIC)) in (MAGIC, COMPRESSED_MAGIC)
 
 
 def _guess_format(text: str) -> str:
     if "Total Time (ns)" in text or "Time (%)" in text:
         return ": it looks like a summary of Nsight Systems"
-    if "Section: " in text:
-        return ": it is what ncu prints for people"
     if "traceEvents" in text:
         return ": it is a trace for a browser, as profilers of frameworks write them"
     return ""

@@ -11,6 +11,7 @@ from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from kernelkb.profiles.report import is_report_text
 from kernelkb_mcp.calls.arguments import require_path
 from kernelkb_mcp.calls.jobs import make_tool_call
 from kernelkb_mcp.calls.long_calls import run_to_the_end
@@ -43,7 +44,7 @@ Kernel = Annotated[
     str,
     Field(max_length=500, description="Name; with profile a regex."),
 ]
-Report = Annotated[str | None, Field(description="Path: .ncu-rep or ncu CSV.")]
+Report = Annotated[str | None, Field(description="Path, or the text that ncu printed.")]
 Run = Annotated[
     str | None,
     Field(max_length=32, description="Id of a measurement."),
@@ -57,6 +58,10 @@ Log = Annotated[
     Field(description="Of a failed build or run: text or path."),
 ]
 
+_MAX_REPORT_CHARS = 400_000
+"""Of a report that is given as text."""
+_MAX_SHOWN_CHARS = 300
+"""Of an argument, where a call is named."""
 _HEADLINES = ("speedup", "bandwidth", "occupancy", "kernel-us")
 """Flags of ``kb recommend`` for the first arguments."""
 
@@ -82,23 +87,29 @@ async def recommend_fix(
     """
     from kernelkb.actions.history.record_result import log_recommendation, should_log_to_session
 
-    given = (speedup, bandwidth, occupancy, kernel_us)
-    headlines = {f: v for f, v in zip(_HEADLINES, given, strict=True) if v is not None}
+    headlines = _name_headlines(speedup, bandwidth, occupancy, kernel_us)
     if log is not None:
         _refuse_beside_log({**headlines, "profile": profile, "run": run, "metrics": metrics})
-        return result_from_fields(await run_in_thread(lambda: diagnose_log_text(log, gpu)))
+        if (found := await _diagnose(log, gpu)) is not None:
+            return found
+        profile = log
     source = _choose_metric_source(profile, run, target)
     numbers = GivenNumbers(metrics or {}, headlines, gpu, target, kernel)
     config = get_server_config(ctx)
     if source is None and not kernel:  # takes 0.5 ms; a thread would add half of that
         answer = run_inline(lambda: _recommend_from_numbers(numbers))
     else:  # a report may take seconds, and a kernel's history is in a database
-        call = make_tool_call("recommend_fix", **dict([source or ("kernel", kernel)]))
+        argument, value = source or ("kernel", kernel)
+        call = make_tool_call("recommend_fix", **{argument: value[:_MAX_SHOWN_CHARS]})
         answer = await run_to_the_end(ctx, call, lambda: _recommend(profile, run, numbers))
     if not config.read_only and should_log_to_session():
         await run_in_thread(lambda: log_recommendation(answer["kernels"][0]))
     named = f"{source[0]}={source[1]!r}" if source else ""
     return result_from_fields(build_recommend_fields(answer, named, config.tool_names))
+
+
+def _name_headlines(*values: float | str | None) -> dict[str, float | str]:
+    return {flag: v for flag, v in zip(_HEADLINES, values, strict=True) if v is not None}
 
 
 class GivenNumbers(NamedTuple):
@@ -109,6 +120,12 @@ class GivenNumbers(NamedTuple):
     gpu: str | None
     target: str
     kernel: str
+
+
+async def _diagnose(log: str, gpu: str | None) -> CallToolResult | None:
+    """Return the answer to a log; None where it is a profile."""
+    found = await run_in_thread(lambda: diagnose_log_text(log, gpu))
+    return None if found is None else result_from_fields(found)
 
 
 def _refuse_beside_log(values: Mapping[str, Any]) -> None:
@@ -131,7 +148,10 @@ def _choose_metric_source(
         raise ToolError("profile and run are two sources of metrics; recommend_fix(run=...) alone")
     if profile is not None and target == "cpu":
         raise ToolError("profile reads reports of a GPU; leave target out")
-    if profile is not None:
+    if profile is not None and is_report_text(profile):
+        if len(profile) > _MAX_REPORT_CHARS:
+            raise ToolError(f"profile has {len(profile):,} characters; save it and give its path")
+    elif profile is not None:
         run_inline(lambda: require_path("profile", profile))
     return given[0] if given else None
 

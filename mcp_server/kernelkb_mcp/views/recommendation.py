@@ -246,8 +246,8 @@ _WORDS_NEEDED = "words of the first error, for search_knowledge(query=...)"
 _LOG_SUFFIXES = (".log", ".txt", ".out", ".err")
 
 
-def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any]:
-    """Return the fields of a ``RecommendResult`` for a log.
+def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any] | None:
+    """Return the fields of a ``RecommendResult`` for a log; None: it is a profile, no log.
 
     Args:
         log: The text of a log, or the path of one.
@@ -259,9 +259,13 @@ def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any]:
         UnknownNameError: No such GPU.
     """
     from kernelkb.actions.advice.calculators import diagnose_log
+    from kernelkb.profiles.report import holds_report
     from kernelkb.render.text.answers import format_diagnosis_lines
 
-    found = diagnose_log(_read_log(log), gpu, apart=True)
+    text = _read_log(log)
+    found = diagnose_log(text, gpu, apart=True)
+    if not found["symptoms"] and holds_report(text):
+        return None
     symptoms = [dict(one) for one in found["symptoms"]]
     room = MAX_ANSWER_BYTES - _LOG_RESERVED_BYTES - json_size(found["knowledge"])
     shown = paginate(symptoms, 0, room).value

@@ -199,8 +199,7 @@ def recommend_from_metrics(
     """Return the recommendation for one kernel.
 
     Args:
-        metrics: Values by metric id, as numbers or as typed text such as ``40%``; or by the name
-            that Nsight Compute has, in its unit.
+        metrics: As of ``resolve_raw_names``; numbers, or typed text such as ``40%``.
         headlines: Values by headline flag: speedup, bandwidth, occupancy, kernel-us.
         target: ``cuda`` or ``cpu``: the hardware that the numbers come from.
         gpu: Any name of the GPU, or None.
@@ -215,18 +214,18 @@ def recommend_from_metrics(
     if target not in TARGETS:
         raise UnknownNameError("target", target, TARGETS, "recommend --help")
     kernel, program = read_kernel_name(kernel), load_compiled_rules()
+    notes: list[str] = []
     device = resolve_device(program, gpu) if gpu else None
     if architecture or given:
         from kernelkb.actions.project.hardware import describe_device
 
         program, device = describe_device(program, gpu, architecture, given)
-    notes: list[str] = []
-    typed = parse_given_metrics(program, metrics, headlines or {}, target, notes)
-    values = _measure_language(kernel, target) | typed
+    values = _measure_language(kernel, target)
+    values |= parse_given_metrics(program, metrics, headlines or {}, target, notes)
     peaks = read_peak_metrics(device)
-    answer = recommend(program, values, target=target, device=device, kernel=kernel, peaks=peaks)
-    answer = {**answer, "notes": [*notes, *answer["notes"]]}
-    return build_recommendation(program, [_complete(answer, kernel, target)])
+    found = recommend(program, values, target=target, device=device, kernel=kernel, peaks=peaks)
+    found = {**found, "notes": [*notes, *found["notes"]]}
+    return build_recommendation(program, [_complete(found, kernel, target)])
 
 
 def _measure_language(kernel: str, target: str) -> dict[str, float]:

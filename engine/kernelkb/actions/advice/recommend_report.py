@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -17,17 +18,22 @@ from kernelkb.actions.advice.code_location import (
 from kernelkb.actions.advice.next_steps import list_project_kernels
 from kernelkb.actions.advice.recommend import complete_answer, parse_given_metrics
 from kernelkb.actions.project.bench_target import measure_language
+from kernelkb.actions.project.hardware import find_reported_gpu
 from kernelkb.actions.project.report_kernels import compile_pattern, match_names
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules import CompiledRules
-from kernelkb.errors import KbError, UnknownNameError
+from kernelkb.errors import KbError
 from kernelkb.measure.machine.cached_facts import read_peak_metrics
 from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.profiles.launch import NcuRule, ProfiledLaunch, list_raw_names
 from kernelkb.profiles.reader_process import ReaderProcess
-from kernelkb.profiles.report import is_binary_report, read_report
+from kernelkb.profiles.report import (
+    is_binary_report,
+    is_report_text,
+    read_report,
+    read_report_text,
+)
 from kernelkb.sass.counters import SourceCounters
 
 if TYPE_CHECKING:
@@ -39,6 +45,8 @@ _MEASURED = ("profile",)
 """Commands of ``kb`` whose result a report is."""
 _MAX_WITH_LINES = 3
 """Most kernels whose lines are told: each takes a run of the disassembler."""
+_MAX_ABSENT = 5
+"""Most counters without a value that are named."""
 MAX_KERNELS = 20
 """Most kernels in one answer, those that take the most time first."""
 
@@ -70,7 +78,7 @@ def recommend_from_report(
     given beside the report hold for every kernel.
 
     Args:
-        path: A ``.ncu-rep`` file, a raw CSV page or a details CSV page.
+        path: Of a report: a ``.ncu-rep`` file, a CSV page, or what ncu printed; or the text of one.
         kernel_pattern: A regular expression; kernels whose name does not match are left out.
         metrics: Further values by metric id; they override those of the report.
         headlines: Further values by headline flag.
@@ -82,11 +90,17 @@ def recommend_from_report(
         UnknownNameError: A metric or GPU that does not exist.
         BadValueError: A value that its metric cannot have, or an invalid regular expression.
     """
-    given = parse_given_metrics(load_compiled_rules(), metrics or {}, headlines or {}, "cuda")
+    notes: list[str] = []
+    rules = load_compiled_rules()
+    given = parse_given_metrics(rules, metrics or {}, headlines or {}, "cuda", notes)
     answered = answer_report(
         path, kernel_pattern=kernel_pattern, given=given, gpu=gpu, max_kernels=max_kernels
     )
-    return answered.recommendation
+    found = answered.recommendation
+    kernels: list[KernelAnswer] = [
+        {**one, "notes": [*notes, *one["notes"]]} for one in found["kernels"]
+    ]
+    return {**found, "kernels": kernels}
 
 
 def answer_report(
@@ -101,7 +115,7 @@ def answer_report(
     """Answer and raise like ``recommend_from_report``; return what was read, too.
 
     Args:
-        path: The report.
+        path: The report, or its text.
         kernel_pattern: A regular expression.
         given: Metrics that override those of the report.
         gpu: Any name of the GPU.
@@ -110,12 +124,11 @@ def answer_report(
     """
     program, name = load_compiled_rules(), compile_pattern(kernel_pattern)
     with ReaderProcess() as reader:
-        names = list_raw_names(program)
-        launches = read_report(Path(path), names, find_cuda_tool("ncu"), reader=reader)
+        launches = _read_launches(program, path, reader)
         chosen = _pick_representatives(launches, name, path)[:max_kernels]
         positions = {id(launch): index for index, launch in enumerate(launches)}
         indices = [positions[id(one.launch)] for one in chosen]
-        with_lines = indices[:max_with_lines] if is_binary_report(Path(path)) else []
+        with_lines = indices[:max_with_lines] if is_binary_report(path) else []
         counters = read_all_counters(Path(path), with_lines, reader) if with_lines else []
     subjects = [find_profiled_variant(one.launch.kernel) for one in chosen[:max_with_lines]]
     total_us, named = sum(_sum_durations(launches).values()), list_project_kernels()
@@ -129,6 +142,15 @@ def answer_report(
             )
         )
     return AnsweredReport(build_recommendation(program, answers), launches, indices, counters)
+
+
+def _read_launches(
+    program: CompiledRules, path: str, reader: ReaderProcess
+) -> list[ProfiledLaunch]:
+    names = list_raw_names(program)
+    if is_report_text(path):
+        return read_report_text(path, names)
+    return read_report(Path(path), names, find_cuda_tool("ncu"), reader=reader)
 
 
 def _measure_subject(subject: AnsweredVariant | None) -> dict[str, float]:
@@ -177,7 +199,8 @@ def _pick_representatives(
             longest[key] = (launch, number)
     if not longest:
         known = ", ".join(list(seen)[:8])
-        raise KbError(f"no kernel in {path} matches {name.pattern!r}; it holds {known}")
+        place = "the text" if is_report_text(path) else path
+        raise KbError(f"no kernel in {place} matches {name.pattern!r}; it holds {known}")
     spent = _sum_durations(launches)
     found = [_Representative(*one, spent[key]) for key, one in longest.items()]
     return sorted(found, key=lambda one: -one.spent_us)
@@ -188,7 +211,7 @@ def _sum_durations(launches: Sequence[ProfiledLaunch]) -> dict[_Shape, float]:
     spent: dict[_Shape, float] = {}
     for launch in launches:
         key = (launch.kernel, launch.shape)
-        spent[key] = spent.get(key, 0.0) + max(0.0, _duration_us(launch))
+        spent[key] = spent.get(key, 0.0) + launch.launch_count * max(0.0, _duration_us(launch))
     return spent
 
 
@@ -213,10 +236,13 @@ def answer_launch(
         gpu: Any name of the GPU; None: the one in the report.
     """
     notes: list[str] = []
-    device = resolve_device(program, gpu) if gpu else _find_launch_device(program, launch, notes)
+    rules, device, note = find_reported_gpu(program, launch, gpu)
+    notes += [note] if note else []
+    if launch.absent:
+        notes.append(_describe_absent(program, launch.absent))
     sound = dict(iter_plausible_metrics(program, launch, notes))
     answer = recommend(
-        program,
+        rules,
         {**sound, **given},
         device=device,
         kernel=launch.kernel,
@@ -230,16 +256,15 @@ def answer_launch(
     }
 
 
-def _find_launch_device(
-    program: CompiledRules, launch: ProfiledLaunch, notes: list[str]
-) -> str | None:
-    if not launch.device:
-        return None
-    try:
-        return resolve_device(program, launch.device)
-    except UnknownNameError:
-        notes.append(f"{launch.device} is not in the catalogue, so its limits are unknown")
-        return None
+def _describe_absent(program: CompiledRules, absent: Sequence[str]) -> str:
+    """Return a note on counters that were asked for and have no value."""
+    known = [name for row in program["raw_names"].values() for name in row["names"]]
+    named = []
+    for name in absent[:_MAX_ABSENT]:
+        near = [] if name in known else get_close_matches(name, known, 1)
+        named.append(f"{name} (did you mean {near[0]}?)" if near else name)
+    more = f" and {len(absent) - _MAX_ABSENT} more" if len(absent) > _MAX_ABSENT else ""
+    return f"counters without a value, so not measured: {', '.join(named)}{more}"
 
 
 def iter_plausible_metrics(

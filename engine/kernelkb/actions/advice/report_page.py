@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.actions.advice.recommend_report import MAX_KERNELS, answer_report
+from kernelkb.actions.project.hardware import find_reported_gpu
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.source_lines import choose_place
@@ -126,7 +127,8 @@ def _locate_on_roofline(
     program: CompiledRules, launch: ProfiledLaunch, answer: KernelAnswer
 ) -> RooflinePoint | None:
     """Return where a kernel stands; None where a number is missing, or not all work is counted."""
-    known = complete_metrics(program, launch.metrics, answer["device"])
+    rules = find_reported_gpu(program, launch).rules
+    known = complete_metrics(rules, launch.metrics, answer["device"])
     uncounted = max(known.get(f"{name}_utilization", 0.0) for name in ("tensor", "fp16"))
     if uncounted > _MAX_UNCOUNTED:
         return None

@@ -12,6 +12,7 @@ from kernelkb.actions.comparison.compare_lines import (
     compare_samples,
     read_launch_samples,
 )
+from kernelkb.actions.project.hardware import find_reported_gpu
 from kernelkb.actions.project.report_kernels import (
     IndexedLaunch,
     ReportChoice,
@@ -277,7 +278,8 @@ def _answer_side(rules: CompiledRules, choice: ReportChoice, one: IndexedLaunch)
     answer = answer_launch(rules, one.launch, one.at, {}, None)
     sound = dict(iter_plausible_metrics(rules, one.launch, []))
     peaks = read_peak_metrics(answer["device"])
-    known = complete_metrics(rules, {**peaks, **sound}, answer["device"])
+    described = find_reported_gpu(rules, one.launch).rules
+    known = complete_metrics(described, {**peaks, **sound}, answer["device"])
     return _Side(choice, one, answer, known)
 
 

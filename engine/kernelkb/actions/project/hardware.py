@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.device_facts import add_described_gpu, build_limits, describe_gpu
-from kernelkb.decide.parse_metric import resolve_device
+from kernelkb.decide.parse_metric import find_device, resolve_device
 from kernelkb.decide.rules import CompiledRules, HardwareTables
 from kernelkb.device_math.occupancy import Limits
 from kernelkb.device_math.parse_size import parse_positive_number
 from kernelkb.errors import BadValueError, UnknownNameError
+from kernelkb.profiles.launch import ProfiledLaunch
 
 _ARCHITECTURE = re.compile(r"(?:sm|compute)?_?(\d{1,2})\.?(\d)[af]?")
 
@@ -29,6 +30,19 @@ GIVEN_FACTS = {
     "fp4_tflops": "fp4_tensor_tflops",
 }
 """What a user may say about a GPU, and the field of ``model.entries.quantities.Device``."""
+
+
+_REPORTED_UNITS = {
+    "sm_count": "SMs",
+    "sm_clock_mhz": "MHz",
+    "dram_gbps": "GB/s",
+    "l2_mb": "MB of L2",
+}
+
+
+_LONG_CYCLES = 1e5
+"""Of a kernel, from which its start and end are below a hundredth of its time: 2,000 cycles or so
+each, which count as idle."""
 
 
 class GpuSpec(NamedTuple):
@@ -119,6 +133,70 @@ def describe_device(
     spec = find_requested_spec(gpu, architecture, given)
     fields = describe_gpu(rules, spec.cc, spec.id, _parse_given_facts(given))
     return add_described_gpu(rules, fields)
+
+
+class ReportedGpu(NamedTuple):
+    """The GPU of a report."""
+
+    rules: CompiledRules
+    """Those given, with the GPU added where the catalogue lacks it."""
+    device: str | None
+    """Its id in the rules; None: nothing is known of it."""
+    note: str
+    """What the answer says of it; may be empty."""
+
+
+def find_reported_gpu(
+    rules: CompiledRules, launch: ProfiledLaunch, gpu: str | None = None
+) -> ReportedGpu:
+    """Find the GPU of a launch: as named by the caller, in the catalogue, or as it is described.
+
+    Args:
+        rules: The compiled rules.
+        launch: Of a report.
+        gpu: Any name of a GPU, by the caller.
+
+    Raises:
+        UnknownNameError: The caller names a GPU that does not exist.
+        BadValueError: The report is of another GPU than the caller names.
+    """
+    reported = find_device(rules["device_names"], launch.device) if launch.device else None
+    if gpu:
+        named = resolve_device(rules, gpu)
+        named_cc = rules["hardware"]["devices"][named]["cc"]
+        if (reported or named) != named or (launch.cc or named_cc) != named_cc:
+            is_of = launch.device or f"a GPU of compute capability {launch.cc}"
+            raise BadValueError(f"this is a report of {is_of}, not of {gpu}; leave out --gpu")
+        return ReportedGpu(rules, named, "")
+    if reported:
+        return ReportedGpu(rules, reported, "")
+    name = launch.device or "its GPU"
+    missing = f"{name} is not in the catalogue" if launch.device else "the GPU is not named"
+    if launch.cc not in rules["hardware"]["architectures"]:
+        known = f"{missing}, so its limits are unknown" if launch.device or launch.cc else ""
+        return ReportedGpu(rules, None, known)
+    given = dict(launch.gpu)
+    if count := launch.metrics.get("sm_count") or _count_sms(launch.metrics):
+        given.setdefault("sm_count", count)
+    described, device = add_described_gpu(rules, describe_gpu(rules, launch.cc, None, given))
+    facts = ", ".join(_describe_facts(given))
+    return ReportedGpu(
+        described, device, f"{missing}: the report says {device}{facts and ', '}{facts}"
+    )
+
+
+def _count_sms(metrics: Mapping[str, float]) -> float | None:
+    """Return the number of SMs of which one block kept one busy, from the mean over all of them."""
+    elapsed, mean = (metrics.get(f"sm_{name}_cycles", 0.0) for name in ("elapsed", "active_mean"))
+    if metrics.get("grid_block_count") != 1 or not mean or elapsed < _LONG_CYCLES:
+        return None
+    return float(round(elapsed / mean))
+
+
+def _describe_facts(given: Mapping[str, float]) -> Iterator[str]:
+    for field, unit in _REPORTED_UNITS.items():
+        if field in given:
+            yield f"{given[field]:.4g} {unit}"
 
 
 def _parse_given_facts(given: Mapping[str, str | float]) -> dict[str, float]:

@@ -135,11 +135,13 @@ class Metric(Record):
     targets: tuple[Target, ...] = ("cpu", "cuda")
     flag: Literal["speedup", "bandwidth", "occupancy", "kernel-us"] | None = None
     """The headline command-line flag that sets this metric on its targets."""
-    raw: dict[Literal["ncu", "ncu-details"], tuple[str, ...]] = Field(
+    raw: dict[Literal["ncu", "ncu-details", "ncu-rules"], tuple[str, ...]] = Field(
         default_factory=dict, alias="from"
     )
     """Raw names for each tool; the first one in a report is used. ``counter[label]`` is one
-    instance of a counter. On the details page of ncu a name is ``section/title``."""
+    instance of a counter. On the details page of ncu a name is ``section/title``. ``ncu-rules`` are
+    regular expressions, with a group ``number``, for what ncu's own rules say of a launch; they
+    count where the counter itself is missing."""
     raw_scale: float = 1.0
     """Factor from a raw value to this metric's unit."""
     raw_zero: Literal["known", "unknown"] = "known"
