@@ -15,6 +15,7 @@ from shipped_rules import program
 
 from kernelkb.decide.symptoms import clean_log, find_first_error, find_symptoms
 from kernelkb.profiles.launch import list_raw_names
+from kernelkb.profiles.program_tables import find_program_tables
 from kernelkb.profiles.report import read_report_text
 
 LENGTH = 20_000
@@ -141,8 +142,10 @@ PAGE = "k(int) (1, 1, 1)x(32, 1, 1), Context 1, Stream 7, Device 0, CC 8.6\n  Se
 def test_a_printed_page_of_one_long_word_is_read(word, limit):
     line = (word * LENGTH)[:LENGTH]
     text = f"{line}\n{PAGE}{line}\n  OPT   {line}\n\n{line}\n"
+    table = f"Time (%)  Total Time (ns)  Num Calls  Name\n{line}\n1  1  1  {line}\n{line}\n"
 
     assert limit(CPU_LIMIT_S, lambda: read_report_text(text, list_raw_names(program())))
+    assert limit(CPU_LIMIT_S, lambda: find_program_tables(table))
 
 
 @pytest.mark.parametrize("word", ["x", "(", "0", "="])

@@ -37,7 +37,7 @@ def add_recommend_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--profile",
         metavar="FILE",
-        help="a report of Nsight Compute: .ncu-rep, or what ncu printed; - is stdin",
+        help="a .ncu-rep, or what ncu, nsys stats or torch.profiler printed; - is stdin",
     )
     parser.add_argument(
         "--run",

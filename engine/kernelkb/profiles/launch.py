@@ -90,6 +90,8 @@ class ProfiledLaunch(NamedTuple):
     """What the report says of its GPU, by field of ``model.entries.quantities.Device``."""
     launch_count: int = 1
     """Launches of which these are the means, as ``ncu --print-summary`` prints them."""
+    says: tuple[str, ...] = ()
+    """Where a program's time goes, as sentences; empty for a kernel."""
     absent: tuple[str, ...] = ()
     """Counters that were asked for and not measured, as mistyped ones are."""
 

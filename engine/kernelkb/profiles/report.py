@@ -28,6 +28,7 @@ from kernelkb.profiles.ncu_rep import (
     read_binary,
     read_function,
 )
+from kernelkb.profiles.program_tables import describe_program, find_program_tables
 from kernelkb.profiles.reader_process import ReaderProcess, has_reader, read_in_process
 from kernelkb.progress import report_progress
 from kernelkb.safety.workspace import MAX_REPORT_BYTES, read_bytes
@@ -101,7 +102,8 @@ def read_report_text(
     """Return every launch in the text of a report.
 
     Args:
-        text: A raw CSV page, a details CSV page, or what ncu printed for people.
+        text: A raw CSV page, a details CSV page, what ncu printed for people, or the tables of
+            ``nsys stats`` or torch.profiler, which are one launch of no kernel.
         wanted: Metrics to read, with their raw names and titles.
         name: Of the text, for messages.
 
@@ -114,6 +116,8 @@ def read_report_text(
         read = read_details_page if '"Metric Name"' in first else read_raw_page
     elif is_printed_page(text):
         read = read_printed_page
+    elif (tables := find_program_tables(text)) is not None:
+        return [describe_program(tables)]
     else:
         raise KbError(f"{name} is no report of Nsight Compute{_guess_format(text)}; {_CURE}")
     return _complete_launches(name, read(text, wanted), wanted)
@@ -141,8 +145,9 @@ def is_report_text(value: str) -> bool:
 
 
 def holds_report(text: str) -> bool:
-    """Return whether a text, such as a log, holds a page of Nsight Compute."""
-    return f'"{KERNEL_NAME_COLUMN}"' in text or is_printed_page(text)
+    """Return whether a text, such as a log, holds what a profiler printed."""
+    has_page = f'"{KERNEL_NAME_COLUMN}"' in text or is_printed_page(text)
+    return has_page or find_program_tables(text) is not None
 
 
 def refuse_report_text(path: str) -> None:
@@ -168,8 +173,6 @@ def is_binary_report(path: Path | str) -> bool:
 
 
 def _guess_format(text: str) -> str:
-    if "Total Time (ns)" in text or "Time (%)" in text:
-        return ": it looks like a summary of Nsight Systems"
     if "traceEvents" in text:
         return ": it is a trace for a browser, as profilers of frameworks write them"
     return ""

@@ -238,6 +238,7 @@ def answer_launch(
     notes: list[str] = []
     rules, device, note = find_reported_gpu(program, launch, gpu)
     notes += [note] if note else []
+    notes += launch.says
     if launch.absent:
         notes.append(_describe_absent(program, launch.absent))
     sound = dict(iter_plausible_metrics(program, launch, notes))
@@ -245,11 +246,12 @@ def answer_launch(
         rules,
         {**sound, **given},
         device=device,
-        kernel=launch.kernel,
+        kernel="" if launch.says else launch.kernel,
         peaks=read_peak_metrics(device),
     )
     return {
         **answer,
+        "kernel": launch.kernel,
         "launch": number,
         "ncu_rules": [_rule_to_dict(rule) for rule in launch.rules],
         "notes": [*notes, *answer["notes"]],

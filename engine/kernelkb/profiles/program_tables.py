@@ -1,0 +1,185 @@
+"""Reads the tables in which profilers sum up a program: ``nsys stats`` and torch.profiler.
+
+They say how the time of the GPU is shared by kernels, and that of the host by calls; not when what
+ran, so gaps are known only where both times are.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kernelkb.profiles.launch import ProfiledLaunch, base_scale
+from kernelkb.profiles.ncu_csv import iterate_lines
+
+PROGRAM = "program"
+"""Name of what is answered: not a kernel."""
+_SHOWN = 4
+"""Rows of a table that the answer names."""
+_MAX_LINE_CHARS = 4000
+_NOTABLE_SHARE = 0.1
+"""Of the time in calls, from which launches say something about the program."""
+_MANY_LAUNCHES = 100
+_COLUMNS = re.compile(r"\s{2,}")
+_NUMBER = re.compile(r"[\d,]*\.?\d+")
+_TIME = re.compile(r"(?P<number>[\d.,]+) ?(?P<unit>ns|us|ms|s)")
+_TOTAL = re.compile(r"\W*Self (?P<side>CPU|CUDA|XPU) time total: +(?P<time>\S{1,30})")
+_NSYS_TIME = re.compile(r"Total Time(?: \((?P<unit>\w+)\))?")
+_LAUNCHES = re.compile(r"cu(?:da)?(?:Graph)?Launch\w*")
+_WAITS = re.compile(r"cu(?:da)?(?:\w*Synchronize\w*|Memcpy(?!\w*Async)\w*)(?:_\w+)?")
+
+
+class TableRow(NamedTuple):
+    """One row: a kernel, a call or an operator."""
+
+    name: str
+    us: float
+    """Of all of them together."""
+    times: int
+    """How often it ran."""
+    share: float
+    """Of the table's time, rows that are not shown included."""
+
+
+class ProgramTables(NamedTuple):
+    """What the tables hold."""
+
+    kernels: list[TableRow]
+    """With the operators of torch, by the time that they take on the GPU themselves."""
+    calls: list[TableRow]
+    """Of the CUDA runtime and driver."""
+    copies: list[TableRow]
+    cpu_us: float | None
+    """All of the host's time that torch.profiler saw, waiting included."""
+    gpu_us: float | None
+    """All of the GPU's time that torch.profiler saw."""
+
+
+def find_program_tables(text: str) -> ProgramTables | None:
+    """Return what tables a text holds, printed or as CSV; None without any.
+
+    Args:
+        text: Of ``nsys stats`` or ``key_averages().table()``, of any release, with what is around.
+    """
+    found = ProgramTables([], [], [], None, None)
+    columns: list[str] = []
+    for line in iterate_lines(text):
+        cells = _split(line[:_MAX_LINE_CHARS].lstrip(" #|>").rstrip(" |"))
+        if total := _TOTAL.match(line[:_MAX_LINE_CHARS]):
+            us = _parse_us(total["time"])
+            is_host = total["side"] == "CPU"
+            found = found._replace(cpu_us=us) if is_host else found._replace(gpu_us=us)
+        elif _is_header(cells):
+            columns = cells
+        elif columns and len(cells) >= len(columns):
+            _add_row(found, columns, cells)
+        elif cells and not set("".join(cells)) <= set("- "):
+            columns = []
+    return found if found != ProgramTables([], [], [], None, None) else None
+
+
+def describe_program(tables: ProgramTables) -> ProfiledLaunch:
+    """Return a program as a launch of no kernel: metrics of the whole, and where its time goes."""
+    return ProfiledLaunch(PROGRAM, dict(_iter_metrics(tables)), says=tuple(_iter_shares(tables)))
+
+
+def _split(line: str) -> list[str]:
+    if line.startswith('"') or line.count(",") > line.count("  ") + 3:
+        return next(csv.reader([line]), [])
+    return [cell for cell in _COLUMNS.split(line) if cell]
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    is_nsys = bool(cells) and cells[0].replace(" ", "").startswith("Time(%)")
+    return is_nsys or (bool(cells) and cells[0] == "Name" and any("CPU" in one for one in cells))
+
+
+def _add_row(tables: ProgramTables, columns: Sequence[str], cells: Sequence[str]) -> None:
+    """Append a row to the table that its columns are those of."""
+    if columns[0] == "Name":
+        row = dict(zip(columns, cells, strict=False))
+        us = _parse_us(row.get("Self CUDA", row.get("CUDA total", "")))
+        share = row.get("Self CUDA %", row.get("CUDA total %", ""))
+        count = row.get("# of Calls", row.get("Number of Calls", ""))
+        if us and _NUMBER.fullmatch(count):
+            times = int(count.replace(",", ""))
+            tables.kernels.append(TableRow(cells[0], us, times, _parse_percent(share)))
+        return
+    *before, name = [*cells[: len(columns) - 1], " ".join(cells[len(columns) - 1 :])]
+    row = dict(zip(columns, before, strict=False))
+    unit = next((match["unit"] or "ns" for one in columns if (match := _NSYS_TIME.match(one))), "")
+    total = next((row[one] for one in row if _NSYS_TIME.match(one)), "")
+    count = next((row[one] for one in ("Num Calls", "Instances", "Count", "Calls", "Operations")
+                  if one in row), "")  # fmt: skip
+    if not unit or not _NUMBER.fullmatch(total) or not _NUMBER.fullmatch(count):
+        return
+    us = float(total.replace(",", "")) * base_scale(unit) / 1e3
+    target = _choose_table(tables, columns, name)
+    if target is not None:
+        times = int(float(count.replace(",", "")))
+        target.append(TableRow(name, us, times, _parse_percent(cells[0])))
+
+
+def _choose_table(
+    tables: ProgramTables, columns: Sequence[str], name: str
+) -> list[TableRow] | None:
+    if "[CUDA mem" in name or columns[-1] == "Operation":
+        return tables.copies
+    if "Instances" in columns and columns[-1] == "Name":
+        return tables.kernels
+    return tables.calls if re.match(r"cu(?:da)?[A-Z]", name) else None
+
+
+def _parse_percent(text: str) -> float:
+    found = _NUMBER.fullmatch(text.strip(" %"))
+    return float(found[0].replace(",", "")) / 100 if found else 0.0
+
+
+def _parse_us(text: str) -> float | None:
+    found = _TIME.fullmatch(text.strip())
+    return (
+        float(found["number"].replace(",", "")) * base_scale(found["unit"]) / 1e3 if found else None
+    )
+
+
+def _iter_metrics(tables: ProgramTables) -> Iterator[tuple[str, float]]:
+    if tables.cpu_us and tables.gpu_us:
+        yield "op_us", tables.cpu_us
+        yield "op_kernels_us", tables.gpu_us
+        yield "gpu_idle_share", max(0.0, 1 - tables.gpu_us / tables.cpu_us)
+    launches, waits = (
+        [row for row in tables.calls if which.fullmatch(row.name)] for which in (_LAUNCHES, _WAITS)
+    )
+    is_one_of_many = sum(row.share for row in launches) >= _NOTABLE_SHARE
+    if is_one_of_many and sum(row.times for row in launches) >= _MANY_LAUNCHES:
+        launching_us, waiting_us = (sum(row.us for row in rows) for rows in (launches, waits))
+        yield "launch_call_share", launching_us / (launching_us + waiting_us)
+
+
+def _iter_shares(tables: ProgramTables) -> Iterator[str]:
+    """Yield sentences on where the time goes."""
+    if tables.cpu_us and tables.gpu_us:
+        host, gpu = _format_us(tables.cpu_us), _format_us(tables.gpu_us)
+        yield f"host {host}, with the profiler's own time; GPU {gpu}"
+    for title, rows in (
+        ("GPU time", tables.kernels),
+        ("copies", tables.copies),
+        ("CUDA calls", tables.calls),
+    ):
+        if rows:
+            yield f"{title}: {', '.join(_describe_rows(rows))}"
+
+
+def _describe_rows(rows: Iterable[TableRow]) -> Iterator[str]:
+    for row in sorted(rows, key=lambda row: -row.us)[:_SHOWN]:
+        each = _format_us(row.us / max(1, row.times))
+        yield f"{row.name[:60]} {row.share:.0%} ({row.times:,} of {each})"
+
+
+def _format_us(us: float) -> str:
+    for unit, scale in (("s", 1e6), ("ms", 1e3)):
+        if us >= scale:
+            return f"{us / scale:.3g} {unit}"
+    return f"{us:.3g} us"
