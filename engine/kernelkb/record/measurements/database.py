@@ -8,6 +8,7 @@ content, so no foreign keys are needed for consistency.
 
 from __future__ import annotations
 
+import logging
 import re
 import sqlite3
 import time
@@ -48,6 +49,9 @@ from kernelkb.progress import report_progress
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.untrusted_text import to_one_line
 from kernelkb.safety.workspace import resolve_inside
+
+# Ctrl-C may arrive while a connection is closed; the pool then logs a traceback, and raises it.
+logging.getLogger("sqlalchemy.pool").addHandler(logging.NullHandler())
 
 _WAIT_S = 60.0
 _RETRY_S = 0.005
