@@ -55,12 +55,18 @@ def test_a_path_names_the_kernel_of_each_verb(project, capsys, path):
 
 
 @pytest.mark.parametrize("text", ["==PROF== Connected to 12\n  Section: GPU", "a\nb\n" * 400])
-@pytest.mark.parametrize("words", [["recommend", "--profile"], ["report"]])
-def test_the_text_of_a_report_is_answered_with_give_a_path(project, capsys, words, text):
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        (["recommend", "--profile"], "the text is no report of Nsight Compute; give a .ncu-rep"),
+        (["report"], "save it as a file and give its path"),
+    ],
+)
+def test_text_that_is_no_report_is_answered_with_what_to_give(project, capsys, words, cure, text):
     assert main([*words, text]) == 2
 
     err = capsys.readouterr().err
-    assert "give a path" in err
+    assert cure in err
     assert len(err) < 400
     assert not list((project / "sessions").iterdir())
 

@@ -121,8 +121,8 @@ def test_a_long_log_is_cut_to_what_a_client_shows(project):
         ({"log": "no.log"}, ["cannot read no.log", "the text itself"]),
         ({"log": LINK_LOG, "speedup": 0.3}, ["log and speedup", "one at a time"]),
         ({"log": LINK_LOG, "gpu": "h100-smx"}, ["'h100-sxm'"]),
-        ({"profile": '"ID","Process ID"\n"0","17"\n'}, ["give a path"]),
-        ({"profile": "==PROF== Disconnected from process 17\n"}, ["give a path"]),
+        ({"profile": '"ID","Process ID"\n"0","17"\n'}, ["is no report", "give a .ncu-rep file"]),
+        ({"profile": "==PROF== Disconnected from process 17\n"}, ["is no report"]),
     ],
 )
 def test_what_recommend_fix_cannot_read_is_refused_with_the_cure(project, arguments, words):

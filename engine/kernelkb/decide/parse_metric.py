@@ -69,7 +69,7 @@ def parse_metric_value(rules: CompiledRules, name: str, text: str | float) -> fl
 
 def _parse_number(name: str, text: str | float, row: MetricRow) -> float:
     word = str(text).strip()
-    if row["unit"] == "truth":
+    if row["unit"] == "truth" and isinstance(text, str):
         word = _TRUTHS.get(word.lower(), word)
     percent = word.endswith("%")
     if percent and row["unit"] != "share":
