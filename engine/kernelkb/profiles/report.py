@@ -173,6 +173,8 @@ def is_binary_report(path: Path | str) -> bool:
 
 
 def _guess_format(text: str) -> str:
+    if "Total Time (ns)" in text or "Time (%)" in text:
+        return ": it looks like a summary of Nsight Systems, without its counts"
     if "traceEvents" in text:
         return ": it is a trace for a browser, as profilers of frameworks write them"
     return ""
