@@ -184,7 +184,7 @@ def test_a_runner_that_is_taken_over_is_found_out(project, how):
 
 
 @pytest.mark.slow
-def test_an_output_without_a_copy_gains_nothing(project):
+def test_an_output_among_the_judges_own_arrays_is_no_memory_of_its_own(project):
     body = (
         TAKEOVER_HEAD + TAKEOVER_ATTACKS["H7 what it returns lies where the judge's own arrays are"]
     )
@@ -194,7 +194,8 @@ def test_an_output_without_a_copy_gains_nothing(project):
         options=BenchOptions(budget_s=1.0),
     )
 
-    assert found.verdict in ("slower", "inconclusive"), found
+    assert found.verdict == "incorrect", found
+    assert "it returned memory that a file or another array may share" in found.detail
 
 
 HONEST_FOR_8_CALLS = (
