@@ -237,7 +237,9 @@ def test_one_long_block_tells_how_many_sms_there_are():
     single = SPEED.replace("1,398,211.75", "   44,134.40")
     answer = recommend_from_report(f"  {HEADER.replace('(40,', '(1,')}\n{single}")["kernels"][0]
 
-    assert "the GPU is not named: the report says sm_86, 32 SMs" in answer["notes"]
+    assert (
+        "the GPU is not named: the report says sm_86; one block kept 1 of about 32 SMs busy"
+    ) in answer["notes"]
 
 
 def test_counters_without_a_value_are_named_with_what_was_meant():
@@ -275,6 +277,20 @@ def test_a_gpu_that_the_catalogue_lacks_is_described_by_its_report(tmp_path):
     assert answer["notes"][0].startswith(
         "NVIDIA H999 is not in the catalogue: the report says sm_90, 132 SMs, 1980 MHz, 3352 GB/s"
     )
+
+
+@pytest.mark.parametrize("percent", ["1.2.3", ",,", "9" * 12])
+def test_an_estimate_that_is_no_share_is_none(percent):
+    found = read_text(f"  {HEADER}\n{SPEED}    OPT   Est. Speedup: {percent}%\n          Do so.\n")
+
+    assert [(rule.says[-6:], rule.removes) for rule in found.rules] == [("Do so.", None)]
+
+
+def test_a_grid_of_absurd_size_is_unknown():
+    page = '"ID","Kernel Name","Grid Size","Section Name","Metric Name","Metric Value"\n'
+    found = read_text(f'{page}"0","k","({"9" * 5000})","Occupancy","Achieved Occupancy","50"\n')
+
+    assert found.metrics == {"occupancy": 0.5}
 
 
 @pytest.mark.parametrize("text", ["", "loss 0.25\n", "Section: 3 of the manual\nsee below\n"])

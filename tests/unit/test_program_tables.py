@@ -126,11 +126,11 @@ def test_a_host_that_launches_longer_than_it_waits_is_told_so():
     assert any("regex:<kernel>" in row["command"] for row in answer["measure_next"])
     assert answer["diagnoses"][0]["bottleneck"] == "launch-overhead-bound"
     assert answer["notes"][:3] == [
-        "GPU time: void scale<float>(float *, int, float) 75% (200,000 of 3 us), "
-        "sum_rows(const float *, float *) 25% (100,000 of 2 us)",
-        "copies: [CUDA memcpy Host-to-Device] 100% (60,000 of 0.667 us)",
-        "CUDA calls: cudaLaunchKernel 60% (300,000 of 4 us), cudaStreamSynchronize 25% (1,000 of "
-        "500 us), cudaMemcpyAsync 15% (60,000 of 5 us)",
+        "GPU time: void scale<float>(float *, int, float) 75% (200,000 of 3.00 us), "
+        "sum_rows(const float *, float *) 25% (100,000 of 2.00 us)",
+        "copies: [CUDA memcpy Host-to-Device] 100% (60,000 of 0.67 us)",
+        "CUDA calls: cudaLaunchKernel 60% (300,000 of 4.00 us), cudaStreamSynchronize 25% (1,000 "
+        "of 500.00 us), cudaMemcpyAsync 15% (60,000 of 5.00 us)",
     ]
 
 
@@ -153,10 +153,23 @@ def test_a_gpu_that_idles_nine_tenths_is_the_frameworks_fault():
     answer = recommend(TORCH)
 
     assert answer["diagnoses"][0]["bottleneck"] == "framework-overhead"
-    assert "host 40 ms, with the profiler's own time; GPU 4 ms" in answer["notes"]
+    assert "host 40.00 ms, with the profiler's own time; GPU 4.00 ms" in answer["notes"]
 
 
-@pytest.mark.parametrize("text", ["", "Time (%)\n", "Name  CPU\nx  y\n", "Self CPU\n1 2 3\n"])
+@pytest.mark.parametrize("number", ["1.2.3", "9" * 400, "1.5", ",", "x"])
+def test_what_is_no_number_leaves_its_row_out(number):
+    nsys = NSYS_2020.replace("     150000", f"     {number}")
+    torch = TORCH.replace("         1,000\n  sgemm", f"         {number}\n  sgemm")
+    torch = torch.replace("40.000ms", f"{number}ms").replace("       3.000ms", f"  {number}ms")
+
+    assert len(find_program_tables(nsys).calls) <= 2
+    assert len(find_program_tables(torch).kernels) <= 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "Self CUDA time total: 4.000ms\n", "Time (%)\n", "Name  CPU\nx  y\n", "Self CPU\n1 2 3\n"],
+)
 def test_what_holds_no_table_is_none(text):
     assert find_program_tables(text) is None
 

@@ -205,7 +205,7 @@ def multiply_shape(grid: str, block: str) -> Iterator[TitledValue]:
     for counter, shape in (("launch__grid_size", grid), ("launch__block_size", block)):
         sizes = re.findall(r"\d+", shape)
         if sizes:
-            yield TitledValue("", counter, "", str(math.prod(map(int, sizes))))
+            yield TitledValue("", counter, "", str(math.prod(map(float, sizes))))
 
 
 def pick_metrics(rows: Iterable[TitledValue], wanted: Sequence[RawName]) -> dict[str, float]:

@@ -15,6 +15,7 @@ from kernelkb.profiles.launch import (
     NcuRule,
     ProfiledLaunch,
     RawName,
+    parse_cell_number,
     parse_rule_estimate,
 )
 from kernelkb.profiles.ncu_csv import TitledValue, iterate_lines, multiply_shape, pick_metrics
@@ -226,5 +227,6 @@ def _build_rule(message: _Message) -> NcuRule:
     if not found:
         return NcuRule(message.section, text, None, None)
     scope = "local" if found["local"] else "global"
-    removes, where = parse_rule_estimate(float(found["percent"].replace(",", ".")), scope)
+    share = parse_cell_number(found["percent"].replace(",", "."))
+    removes, where = parse_rule_estimate(share, scope)
     return NcuRule(message.section, _ESTIMATE.sub("", text).strip(), removes, where)

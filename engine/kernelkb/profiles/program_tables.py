@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kernelkb.profiles.launch import ProfiledLaunch, base_scale
+from kernelkb.profiles.launch import ProfiledLaunch, base_scale, parse_cell_number
 from kernelkb.profiles.ncu_csv import iterate_lines
+from kernelkb.units import format_duration
 
 PROGRAM = "program"
 """Name of what is answered: not a kernel."""
@@ -22,8 +23,9 @@ _MAX_LINE_CHARS = 4000
 _NOTABLE_SHARE = 0.1
 """Of the time in calls, from which launches say something about the program."""
 _MANY_LAUNCHES = 100
+_COUNTS = ("# of Calls", "Number of Calls", "Num Calls", "Instances", "Count", "Operations")
+"""Columns with how often something ran."""
 _COLUMNS = re.compile(r"\s{2,}")
-_NUMBER = re.compile(r"[\d,]*\.?\d+")
 _TIME = re.compile(r"(?P<number>[\d.,]+) ?(?P<unit>ns|us|ms|s)")
 _TOTAL = re.compile(r"\W*Self (?P<side>CPU|CUDA|XPU) time total: +(?P<time>\S{1,30})")
 _NSYS_TIME = re.compile(r"Total Time(?: \((?P<unit>\w+)\))?")
@@ -77,7 +79,8 @@ def find_program_tables(text: str) -> ProgramTables | None:
             _add_row(found, columns, cells)
         elif cells and not set("".join(cells)) <= set("- "):
             columns = []
-    return found if found != ProgramTables([], [], [], None, None) else None
+    has_rows = found.kernels or found.calls or found.copies
+    return found if has_rows or (found.cpu_us and found.gpu_us) else None
 
 
 def describe_program(tables: ProgramTables) -> ProfiledLaunch:
@@ -97,29 +100,29 @@ def _is_header(cells: Sequence[str]) -> bool:
 
 
 def _add_row(tables: ProgramTables, columns: Sequence[str], cells: Sequence[str]) -> None:
-    """Append a row to the table that its columns are those of."""
-    if columns[0] == "Name":
-        row = dict(zip(columns, cells, strict=False))
-        us = _parse_us(row.get("Self CUDA", row.get("CUDA total", "")))
-        share = row.get("Self CUDA %", row.get("CUDA total %", ""))
-        count = row.get("# of Calls", row.get("Number of Calls", ""))
-        if us and _NUMBER.fullmatch(count):
-            times = int(count.replace(",", ""))
-            tables.kernels.append(TableRow(cells[0], us, times, _parse_percent(share)))
-        return
-    *before, name = [*cells[: len(columns) - 1], " ".join(cells[len(columns) - 1 :])]
-    row = dict(zip(columns, before, strict=False))
-    unit = next((match["unit"] or "ns" for one in columns if (match := _NSYS_TIME.match(one))), "")
-    total = next((row[one] for one in row if _NSYS_TIME.match(one)), "")
-    count = next((row[one] for one in ("Num Calls", "Instances", "Count", "Calls", "Operations")
-                  if one in row), "")  # fmt: skip
-    if not unit or not _NUMBER.fullmatch(total) or not _NUMBER.fullmatch(count):
-        return
-    us = float(total.replace(",", "")) * base_scale(unit) / 1e3
-    target = _choose_table(tables, columns, name)
-    if target is not None:
-        times = int(float(count.replace(",", "")))
-        target.append(TableRow(name, us, times, _parse_percent(cells[0])))
+    """Append a row to the table that its columns are those of; one without numbers is left out."""
+    is_torch = columns[0] == "Name"
+    last = len(columns) - 1
+    row = dict(zip(columns, [*cells[:last], " ".join(cells[last:])], strict=True))
+    name = cells[0] if is_torch else row[columns[-1]]
+    us = _read_torch_us(row) if is_torch else _read_nsys_us(row)
+    times = parse_cell_number(next((row[one] for one in _COUNTS if one in row), ""))
+    shares = (one for one in ("Self CUDA %", "CUDA total %", columns[0]) if one in row)
+    share = parse_cell_number(row[next(shares)].strip(" %")) or 0.0
+    target = tables.kernels if is_torch else _choose_table(tables, columns, name)
+    if target is not None and us and times is not None:
+        target.append(TableRow(name, us, int(times), share / 100))
+
+
+def _read_torch_us(row: Mapping[str, str]) -> float | None:
+    return _parse_us(row.get("Self CUDA", row.get("CUDA total", "")))
+
+
+def _read_nsys_us(row: Mapping[str, str]) -> float | None:
+    for column, cell in row.items():
+        if match := _NSYS_TIME.match(column):
+            return _scale_to_us(cell, match["unit"] or "ns")
+    return None
 
 
 def _choose_table(
@@ -132,16 +135,14 @@ def _choose_table(
     return tables.calls if re.match(r"cu(?:da)?[A-Z]", name) else None
 
 
-def _parse_percent(text: str) -> float:
-    found = _NUMBER.fullmatch(text.strip(" %"))
-    return float(found[0].replace(",", "")) / 100 if found else 0.0
-
-
 def _parse_us(text: str) -> float | None:
     found = _TIME.fullmatch(text.strip())
-    return (
-        float(found["number"].replace(",", "")) * base_scale(found["unit"]) / 1e3 if found else None
-    )
+    return _scale_to_us(found["number"], found["unit"]) if found else None
+
+
+def _scale_to_us(number: str, unit: str) -> float | None:
+    value = parse_cell_number(number)
+    return None if value is None else value * base_scale(unit) / 1e3
 
 
 def _iter_metrics(tables: ProgramTables) -> Iterator[tuple[str, float]]:
@@ -161,7 +162,7 @@ def _iter_metrics(tables: ProgramTables) -> Iterator[tuple[str, float]]:
 def _iter_shares(tables: ProgramTables) -> Iterator[str]:
     """Yield sentences on where the time goes."""
     if tables.cpu_us and tables.gpu_us:
-        host, gpu = _format_us(tables.cpu_us), _format_us(tables.gpu_us)
+        host, gpu = format_duration(tables.cpu_us), format_duration(tables.gpu_us)
         yield f"host {host}, with the profiler's own time; GPU {gpu}"
     for title, rows in (
         ("GPU time", tables.kernels),
@@ -174,12 +175,5 @@ def _iter_shares(tables: ProgramTables) -> Iterator[str]:
 
 def _describe_rows(rows: Iterable[TableRow]) -> Iterator[str]:
     for row in sorted(rows, key=lambda row: -row.us)[:_SHOWN]:
-        each = _format_us(row.us / max(1, row.times))
+        each = format_duration(row.us / max(1, row.times))
         yield f"{row.name[:60]} {row.share:.0%} ({row.times:,} of {each})"
-
-
-def _format_us(us: float) -> str:
-    for unit, scale in (("s", 1e6), ("ms", 1e3)):
-        if us >= scale:
-            return f"{us / scale:.3g} {unit}"
-    return f"{us:.3g} us"

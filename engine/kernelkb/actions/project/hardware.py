@@ -170,19 +170,20 @@ def find_reported_gpu(
         return ReportedGpu(rules, named, "")
     if reported:
         return ReportedGpu(rules, reported, "")
-    name = launch.device or "its GPU"
-    missing = f"{name} is not in the catalogue" if launch.device else "the GPU is not named"
+    unlisted = f"{launch.device} is not in the catalogue"
+    missing = unlisted if launch.device else "the GPU is not named"
     if launch.cc not in rules["hardware"]["architectures"]:
         known = f"{missing}, so its limits are unknown" if launch.device or launch.cc else ""
         return ReportedGpu(rules, None, known)
     given = dict(launch.gpu)
-    if count := launch.metrics.get("sm_count") or _count_sms(launch.metrics):
+    if count := launch.metrics.get("sm_count"):
         given.setdefault("sm_count", count)
+    facts = "".join(f", {fact}" for fact in _describe_facts(given))
+    if "sm_count" not in given and (count := _count_sms(launch.metrics)):
+        given["sm_count"] = count
+        facts += f"; one block kept 1 of about {count:.0f} SMs busy"
     described, device = add_described_gpu(rules, describe_gpu(rules, launch.cc, None, given))
-    facts = ", ".join(_describe_facts(given))
-    return ReportedGpu(
-        described, device, f"{missing}: the report says {device}{facts and ', '}{facts}"
-    )
+    return ReportedGpu(described, device, f"{missing}: the report says {device}{facts}")
 
 
 def _count_sms(metrics: Mapping[str, float]) -> float | None:
