@@ -1,7 +1,7 @@
-"""Times of ``kb bench`` beside those of other timers, on ten operations.
+"""Times of ``kb bench`` beside those of other timers, on ten operations, or ten over 4 GB and more.
 
     python benchmarks/timing_cross_check/run.py --target cuda
-    python benchmarks/timing_cross_check/run.py --target cuda --only layer_norm_large
+    python benchmarks/timing_cross_check/run.py --target cuda --large --budget 0.7
     python benchmarks/timing_cross_check/run.py --target cpu
 
 Each operation is a task whose candidate is its own model, so ``kb bench`` has nothing to prefer
@@ -55,11 +55,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--target", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--budget", type=float, default=1.0, help="seconds of timing for each task")
-    parser.add_argument("--only", action="append", help="name of a task; default: all small ones")
+    parser.add_argument("--large", action="store_true", help="the tasks over 4 GB and more")
+    parser.add_argument("--only", action="append", help="name of a task; default: all of a size")
     options = parser.parse_args()
-    names = options.only or [
-        path.stem for path in sorted(TASKS.glob("*.py")) if not path.stem.endswith("_large")
-    ]
+    found = sorted(path.stem for path in TASKS.glob("*.py"))
+    names = options.only or [n for n in found if n.endswith("_large") == options.large]
     print(f"{'task':<22}{'verdict':<14}{'kb cold us':>11}{'kb warm us':>11}{'do_bench us':>12}"
           f"{'cold us':>10}{'kb/do_bench':>12}{'kb/cold':>9}", flush=True)  # fmt: skip
     rows = []

@@ -1,4 +1,4 @@
-"""Where comparing takes long, a quarter of the rows of each timed call is compared."""
+"""Where comparing takes long, a quarter of the rows of a call is compared."""
 
 import random
 
@@ -6,9 +6,10 @@ import pytest
 import torch
 from hidden_judging import make_case
 
-from kernelkb.measure.worker.judge import case_buffers
 from kernelkb.measure.worker.judge.case_buffers import CaseBuffers, find_slot_fault
 from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
+from kernelkb.measure.worker.judge.hidden_reference import HiddenReference
+from kernelkb.measure.worker.judge.inputs import inputs as judge_inputs
 from kernelkb.measure.worker.judge.inputs.memory_plan import SAMPLED_NOTE, MemoryPlan
 
 SHAPE = [64, 128]
@@ -27,7 +28,7 @@ def compute(buffers):
 
 @pytest.fixture
 def all_is_slow(monkeypatch):
-    monkeypatch.setattr(case_buffers, "_SLOW_COMPARISON_S", 0.0)
+    monkeypatch.setattr(judge_inputs, "_SLOW_COMPARISON_S", 0.0)
 
 
 def test_a_quarter_of_the_rows_is_enough_to_judge(tmp_path):
@@ -106,4 +107,52 @@ def test_where_the_memory_is_short_no_sample_is_kept(tmp_path, all_is_slow):
     for _ in range(4):
         assert find_slot_fault(buffers, 0, [compute(buffers)]) is None
 
+    assert SAMPLED_NOTE not in buffers.case.notes
+
+
+def judge_hidden(buffers, distribution="negated"):
+    """Return the reference for inputs of a distribution, and what is right."""
+    case, inputs = buffers.case, buffers.input_generator.prepare(distribution).arrays
+    (right,) = case.run_reference(inputs, None)
+    return HiddenReference(case, inputs, distribution, {}, [1.0]), right.clone()
+
+
+def judge_hidden_again(buffers):
+    """Return the same after a first comparison, which was of all rows."""
+    hidden, right = judge_hidden(buffers)
+    for row in range(64):
+        assert not hidden.compare([right.index_fill(0, torch.tensor(row), 0.0)])["correct"]
+    return judge_hidden(buffers)
+
+
+def list_rows(hidden):
+    return {row for piece in hidden._pieces for row in range(64)[piece]}
+
+
+def test_from_the_second_hidden_call_on_a_quarter_of_the_rows_is_compared(tmp_path, all_is_slow):
+    buffers = make_buffers(tmp_path)
+    hidden, right = judge_hidden_again(buffers)
+    rows = list_rows(hidden)
+
+    assert len(rows) == 16
+    assert SAMPLED_NOTE in buffers.case.notes
+    assert hidden.compare([right])["correct"]
+    for row in range(64):
+        wrong = right.index_fill(0, torch.tensor(row), 0.0)
+        assert hidden.compare([wrong])["correct"] == (row not in rows)
+
+
+def test_one_element_that_was_not_written_on_hidden_inputs_is_always_found(tmp_path, all_is_slow):
+    hidden, right = judge_hidden_again(make_buffers(tmp_path))
+    right[min({*range(64)} - list_rows(hidden)), 5] = torch.nan
+
+    assert not hidden.compare([right])["correct"]
+
+
+def test_hidden_rows_that_need_others_are_all_compared(tmp_path, all_is_slow):
+    buffers = make_buffers(tmp_path, "x.cumsum(0)")
+    hidden, right = judge_hidden_again(buffers)
+    right[63] += 100.0
+
+    assert not hidden.compare([right])["correct"]
     assert SAMPLED_NOTE not in buffers.case.notes

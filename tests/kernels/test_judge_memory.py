@@ -1,7 +1,9 @@
 """Where little memory is free the judge takes less, its verdicts stay, and it says so."""
 
+import random
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,11 +22,14 @@ from kernelkb.measure.check.check import check
 from kernelkb.measure.job_specs import working_set_bytes
 from kernelkb.measure.machine.host import describe_low_memory, read_host_memory
 from kernelkb.measure.subject import BenchOptions
+from kernelkb.measure.worker.judge import case_buffers
+from kernelkb.measure.worker.judge.case_buffers import CaseBuffers
 from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
 from kernelkb.measure.worker.judge.compare.oracle import ALL_ROWS, list_row_pieces
 from kernelkb.measure.worker.judge.hidden_reference import HiddenReference
 from kernelkb.measure.worker.judge.inputs.memory_plan import MemoryPlan, plan_memory
 from kernelkb.measure.worker.shared.failures import UnsupportedHost
+from kernelkb.measure.worker.shared.memory import clearing_s
 
 MIB = 2**20
 SPARING = MemoryPlan(in_pieces=True)
@@ -60,6 +65,20 @@ def test_a_large_case_is_judged_in_pieces_however_much_is_free():
     large = [{"name": "x", "shape": [2**15, 2**14], "dtype": "float32"}]
 
     assert plan_memory(large, 2**50).in_pieces
+
+
+def test_a_batch_begins_when_a_gpu_has_cleared_what_the_judge_gave_back(tmp_path, monkeypatch):
+    case = make_case(tmp_path, "def reference(x):\n    return x.cos()\n", [[4, 4]])
+    buffers = CaseBuffers(case, {}, 1, random.Random(1), flush_bytes=4)
+    buffers.arena.cuda = SimpleNamespace(reset_persisting_l2=lambda: None)
+    freed_bytes, slept_s = iter([2**33, 2**32]), list[float]()
+    clock = SimpleNamespace(monotonic=lambda: sum(slept_s), sleep=slept_s.append)
+    monkeypatch.setattr(case_buffers, "time", clock)
+    monkeypatch.setattr(case_buffers, "release_torch_cache", lambda: next(freed_bytes))
+    buffers.refresh([0])
+
+    assert slept_s == [pytest.approx(clearing_s(2**33 + 2**32))]
+    assert clearing_s(12 * 2**30) > 0.03  # as measured on an H100
 
 
 @pytest.mark.parametrize(

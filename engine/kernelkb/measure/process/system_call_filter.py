@@ -114,6 +114,8 @@ _ADDRESS_INDEX = 4
 """Of the arguments of sendto(2)."""
 _NETWORK_FAMILIES = (2, 10, 17, 21, 40)
 """AF_INET, AF_INET6, AF_PACKET, AF_RDS, AF_VSOCK of linux/socket.h."""
+_AF_UNIX, _TYPE_BITS, _DATAGRAM_TYPES = 1, 0xF, (2, 3)
+"""SOCK_DGRAM and SOCK_RAW of linux/socket.h, which is the same there; the other bits are flags."""
 _CLONE_THREAD, _CLONE_PARENT, _CLONE_VM, _CLONE_VFORK = 0x00010000, 0x00008000, 0x100, 0x4000
 _CLONE_NAMESPACES = (
     *(0x00020000, 0x02000000, 0x04000000, 0x08000000),  # NEWNS, NEWCGROUP, NEWUTS, NEWIPC
@@ -171,6 +173,7 @@ def _restrict_sockets(filters: _Filter, families: Iterable[int]) -> None:
         # needs neither, and the CUDA driver has some.
         filters.refuse("connect")
         filters.refuse_other("sendto", _ADDRESS_INDEX, 0)
+        filters.refuse_datagram_sockets()  # sendmsg's address is in memory, out of a filter's sight
 
 
 def _restrict_clone(filters: _Filter, *, may_fork: bool) -> None:
@@ -228,6 +231,14 @@ class _Filter:
         """Refuse a call whose argument has, of the bits of a mask, the wanted ones only."""
         condition = self._seccomp.Arg(index, self._seccomp.MASKED_EQ, mask, wanted)
         self.refuse(name, errno.EPERM, condition)
+
+    def refuse_datagram_sockets(self) -> None:
+        """Refuse sockets of this machine that need no connection."""
+        masked_equal, arg = self._seccomp.MASKED_EQ, self._seccomp.Arg
+        for name in ("socket", "socketpair"):
+            for kind in _DATAGRAM_TYPES:
+                family = arg(0, masked_equal, _INT_BITS, _AF_UNIX)
+                self.refuse(name, errno.EPERM, family, arg(1, masked_equal, _TYPE_BITS, kind))
 
     def load(self) -> None:
         self._rules.load()

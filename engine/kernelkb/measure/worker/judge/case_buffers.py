@@ -28,7 +28,12 @@ from kernelkb.measure.worker.judge.output_marks import DrawSlots, OutputMark, Ou
 from kernelkb.measure.worker.judge.procfs import is_mapped_from_file, thread_runqueue_wait_ns
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, UnsupportedHost
-from kernelkb.measure.worker.shared.memory import Arena, Layout, release_torch_cache
+from kernelkb.measure.worker.shared.memory import (
+    Arena,
+    Layout,
+    clearing_s,
+    release_torch_cache,
+)
 from kernelkb.measure.worker.shared.messages.jobs import CaseResult, OutputComparison
 from kernelkb.measure.worker.shared.messages.runner_commands import CallCommand
 from kernelkb.measure.worker.shared.messages.specs import Tolerances
@@ -37,11 +42,7 @@ _OPEN_TIMEOUT_S = 60.0
 _CLOCK_RAMP_S = 0.1
 """How long to read before a GPU's clocks have risen from idle."""
 _MIN_REQUEST_S = 0.1
-_SLOW_COMPARISON_S = 0.5
-"""At least 15 timed calls are compared: more would take as long as all the rest of a bench."""
 NOTHING_HIDDEN: Final[Mapping[int, PreparedInputs]] = MappingProxyType({})
-_WHOLE_COMPARISONS = 2
-"""Before a sample suffices: the first may take longer, as may one beside other load."""
 
 
 class CaseBuffers:
@@ -143,6 +144,8 @@ class CaseBuffers:
     ) -> float:
         """Draw new inputs for some slots, poison their outputs, and flush the cache.
 
+        What that frees has been cleared when this returns.
+
         Args:
             slots: Which.
             prepared: Hidden inputs for some of them, written over those that were drawn: to prepare
@@ -151,12 +154,14 @@ class CaseBuffers:
         Returns:
             Nanoseconds of one read of the flush buffer; see ``idle_read_ns``.
         """
-        release_torch_cache()
+        cleared_s = time.monotonic() + clearing_s(release_torch_cache())
         for slot in slots:
             self.draw(slot, prepared.get(slot))
-        release_torch_cache()
+        cleared_s = max(cleared_s, time.monotonic()) + clearing_s(release_torch_cache())
         if self.arena.cuda is not None:
             self.arena.cuda.reset_persisting_l2()
+            self._synchronize()
+            time.sleep(max(0.0, cleared_s - time.monotonic()))
         return self._flush_and_time_ns()
 
     def draw(self, slot: int, prepared: PreparedInputs | None = None) -> None:
@@ -435,18 +440,9 @@ def compare_call(buffers: CaseBuffers, slot: int, outputs: Tensors) -> OutputCom
         outputs: Copies of what it left.
     """
     with buffers.case.judging():
-        if _may_sample(buffers.case) and not may_be_unwritten(outputs):
+        if buffers.case.may_sample("drawn") and not may_be_unwritten(outputs):
             return buffers.compute_reference(slot, sampled=True).compare(outputs)
-        start = time.monotonic()
+        start_s = time.monotonic()
         comparison = buffers.compute_reference(slot).compare(outputs)
-        buffers.case.comparison_times.append(time.monotonic() - start)
+        buffers.case.comparison_times["drawn"].append(time.monotonic() - start_s)
         return comparison
-
-
-def _may_sample(case: KernelCase) -> bool:
-    """Return whether comparing is slow, and not only once, and what is not written is seen."""
-    times = case.comparison_times
-    if len(times) < _WHOLE_COMPARISONS or min(times) < _SLOW_COMPARISON_S:
-        return False
-    has_poison = not any(spec["starts_as"] for spec in case.output_specs)
-    return has_poison and case.plan.has_distributions  # else the memory is too short for a sample

@@ -14,6 +14,7 @@ import math
 import mmap
 import os
 import random
+import time
 from collections.abc import Sequence
 
 import torch
@@ -29,6 +30,8 @@ _LARGE_PAGE_BYTES = 2**21
 """Page size of large allocations on NVIDIA GPUs."""
 _TORCH_CACHE_LIMIT_BYTES = 2**32
 """Unused memory that torch may keep in its allocator while other processes run: 4 GiB."""
+_CLEARED_BYTES_PER_S = 2.5e11
+"""How fast a GPU clears memory that was freed, at least: an H100 at 4.2e11."""
 _CANARIES = range(1, 256)
 """Bytes of guard regions: a kernel that copies one region over another leaves the wrong byte."""
 _IPC_LAZY_ENABLE_PEER_ACCESS = 1
@@ -186,6 +189,7 @@ class Arena:
         if self.cuda is not None:
             torch.cuda.synchronize()
             (self.cuda.release if self._is_owner else self.cuda.close)(self._pointer)
+            time.sleep(clearing_s(self.size) if self._is_owner else 0.0)
         elif self.descriptor is not None:
             self._map = None  # unmapped with its last view
             os.close(self.descriptor)
@@ -201,10 +205,28 @@ def _create_sealed_file(size: int) -> int:
     return file
 
 
-def release_torch_cache() -> None:
-    """Return torch's unused device memory to the driver if it keeps more than 4 GiB."""
-    if torch.cuda.is_initialized() and torch.cuda.memory_reserved() > _TORCH_CACHE_LIMIT_BYTES:
-        torch.cuda.empty_cache()
+def release_torch_cache() -> int:
+    """Return torch's unused device memory to the driver if it keeps more than 4 GiB.
+
+    Returns:
+        How many bytes that was. The GPU clears them afterwards; see ``clearing_s``.
+    """
+    if not torch.cuda.is_initialized():
+        return 0
+    kept_bytes = torch.cuda.memory_reserved()
+    if kept_bytes <= _TORCH_CACHE_LIMIT_BYTES:
+        return 0
+    torch.cuda.empty_cache()
+    return int(kept_bytes - torch.cuda.memory_reserved())
+
+
+def clearing_s(freed_bytes: int) -> float:
+    """Return for how many seconds, at most, a GPU clears memory that a process gave back.
+
+    It takes bandwidth from what runs meanwhile: a sum of 6.4 GB took 2.49 ms in the 30 ms after
+    12 GiB had been freed, and 2.10 ms from then on (H100, CUDA 13.0).
+    """
+    return freed_bytes / _CLEARED_BYTES_PER_S
 
 
 def array_bytes(spec: ArraySpec) -> int:

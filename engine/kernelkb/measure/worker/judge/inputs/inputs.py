@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import random
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import torch
 
@@ -124,6 +124,13 @@ def _choose_integer_dtype(dtype: torch.dtype, largest: int) -> torch.dtype:
     return dtype if is_integer and torch.iinfo(dtype).max >= largest else torch.int64
 
 
+InputKind = Literal["drawn", "hidden"]
+_SLOW_COMPARISON_S = 0.5
+"""At least 15 timed calls are compared: more would take as long as all the rest of a bench."""
+_WHOLE_COMPARISONS: Final[Mapping[InputKind, int]] = {"drawn": 2, "hidden": 1}
+"""Before a sample suffices: the first may take longer, as may one beside other load."""
+
+
 class KernelCase:
     """One case of a kernel: shapes, how to make inputs, and the reference.
 
@@ -134,7 +141,8 @@ class KernelCase:
         plan: How much memory judging it may take.
         works_by_rows: Whether no row of its outputs depends on other rows than its own of the
             inputs, so that the reference can be run on some; None: not tested yet.
-        comparison_times: Seconds that each comparison of whole outputs of timed calls took.
+        comparison_times: Seconds that each comparison of whole outputs took, on inputs as drawn and
+            on hidden ones.
         notes: What was given up to save memory or time, as sentences.
         judging: Entered while the reference runs, and wherever outputs are compared with it.
     """
@@ -164,7 +172,7 @@ class KernelCase:
         self.plan = plan
         # Compiled code is given the sizes of all rows, and recorded outputs are of all rows.
         self.works_by_rows: bool | None = False if self._reference.is_opaque else None
-        self.comparison_times: list[float] = []
+        self.comparison_times: dict[InputKind, list[float]] = {"drawn": [], "hidden": []}
         self.judging: Callable[[], AbstractContextManager[None]] = nullcontext
         self.notes = [ONE_SLOT_NOTE] if plan.in_pieces else []
 
@@ -172,6 +180,17 @@ class KernelCase:
         """Note something that is given up, once."""
         if note not in self.notes:
             self.notes.append(note)
+
+    def may_sample(self, kind: InputKind) -> bool:
+        """Return whether comparing was slow, so that a quarter of the rows suffices from now on.
+
+        Not where unwritten elements cannot be told, nor where memory is too short for a sample.
+        """
+        times = self.comparison_times[kind]
+        if len(times) < _WHOLE_COMPARISONS[kind] or min(times) < _SLOW_COMPARISON_S:
+            return False
+        has_poison = not any(spec["starts_as"] for spec in self.output_specs)
+        return has_poison and self.plan.has_distributions
 
     @property
     def device(self) -> torch.device:

@@ -39,7 +39,8 @@ PIECES_NOTE = (
 )
 SAMPLED_NOTE = (
     "to save time a quarter of the rows was compared in all but the first two calls that were "
-    "compared while timing, drawn when the call had ended; the check compared all"
+    "compared while timing, drawn when the call had ended, and in all but the first on hidden "
+    "inputs; the check compared all rows of the task's own"
 )
 NO_DISTRIBUTIONS_NOTE = "hidden inputs left out: all of the same size (the memory does not suffice)"
 

@@ -41,7 +41,7 @@ from kernelkb.measure.worker.shared.failures import (
     UnsupportedHost,
     classify_error,
 )
-from kernelkb.measure.worker.shared.memory import array_bytes, release_torch_cache
+from kernelkb.measure.worker.shared.memory import array_bytes, clearing_s, release_torch_cache
 from kernelkb.measure.worker.shared.messages.jobs import (
     BenchJob,
     EnergyStretch,
@@ -154,9 +154,19 @@ def _call(runner: RunnerProcess) -> Answer:
 
 
 def release(runner: RunnerProcess) -> None:
-    """Have a runner return the memory that its allocators only cache, and stop it."""
+    """Have a runner return the memory that its allocators only cache, and stop it.
+
+    On a GPU, wait until that has been cleared: the next call would take longer.
+    """
+    free_bytes = _free_device_bytes()
     runner.ask({"command": "release"}, CALL_TIMEOUT_S)
     runner.pause()
+    time.sleep(clearing_s(max(0, _free_device_bytes() - free_bytes)))
+
+
+def _free_device_bytes() -> int:
+    """Return a GPU's free memory; 0 where none is used."""
+    return int(torch.cuda.mem_get_info()[0]) if torch.cuda.is_initialized() else 0
 
 
 def is_device_memory_short(target: Target) -> bool:
