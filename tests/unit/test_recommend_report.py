@@ -1,5 +1,6 @@
 """Reports of Nsight Compute in every form, and files that are none."""
 
+import gzip
 import re
 import shutil
 import stat
@@ -226,13 +227,16 @@ def test_a_report_that_was_cut_off_holds_no_launch(tmp_path, size):
         (b"", "no report of Nsight Compute"),
         (b"hello\n", "no report of Nsight Compute"),
         (b"k\xdc\xeb" + b"\0" * 400, "binary file"),
-        (b"SQLite format 3\0" + b"\0" * 80, "Nsight Systems exports"),
+        (b"SQLite format 3\0" + b"\0" * 80, "cannot read"),
         (b"\x7fELF" + b"\0" * 80, "program or library"),
         (b"PK\x03\x04" + b"\0" * 80, "an archive"),
-        (b"\x1f\x8b" + b"\0" * 80, "unpack it first"),
+        (
+            gzip.compress(b"\x7fELF", mtime=0),
+            "holds no trace; what is compressed has to be unpacked",
+        ),
         (b'"Time (%)","Total Time (ns)","Name"\n"50","12","k"\n', "summary of Nsight Systems"),
         (b"  Section: GPU Speed Of Light\n", "no report of Nsight Compute"),
-        (b'{"traceEvents": []}', "trace for a browser"),
+        (b'{"traceEvents": []}', "no work of a GPU"),
         (b'"ID","Kernel Name","Metric Name"\n', "not the details page"),
         (b'"ID","Kernel Name","x"\n"","",""\n', "holds no complete launch"),
     ],

@@ -11,8 +11,7 @@ from tuning_results import VALUES, draw_trials, make_result
 
 from kernelkb.errors import BadValueError
 from kernelkb.model.kernels.tuning import FactChange, GainExplanation, SavedTime
-from kernelkb.render.html.tuning_page import format_tuning_page
-from kernelkb.tune.result_files import require_page_folder, write_tuning_page
+from kernelkb.tune.result_files import format_tuning_page, require_page_folder, write_tuning_page
 
 HOSTILE = "<script>document.title='ran'</script>\"'><img src=x onerror=\"document.title='ran'\">"
 WHY = GainExplanation(

@@ -37,7 +37,8 @@ def add_recommend_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--profile",
         metavar="FILE",
-        help="a .ncu-rep, or what ncu, nsys stats or torch.profiler printed; - is stdin",
+        help="a .ncu-rep, what ncu, nsys stats or torch.profiler printed (- is stdin), or a trace "
+        "of the program: torch.profiler's, JAX's, nsys' SQLite",
     )
     parser.add_argument(
         "--run",

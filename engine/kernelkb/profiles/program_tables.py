@@ -29,8 +29,9 @@ _COLUMNS = re.compile(r"\s{2,}")
 _TIME = re.compile(r"(?P<number>[\d.,]+) ?(?P<unit>ns|us|ms|s)")
 _TOTAL = re.compile(r"\W*Self (?P<side>CPU|CUDA|XPU) time total: +(?P<time>\S{1,30})")
 _NSYS_TIME = re.compile(r"Total Time(?: \((?P<unit>\w+)\))?")
-_LAUNCHES = re.compile(r"cu(?:da)?(?:Graph)?Launch\w*")
-_WAITS = re.compile(r"cu(?:da)?(?:\w*Synchronize\w*|Memcpy(?!\w*Async)\w*)(?:_\w+)?")
+LAUNCHES = re.compile(r"(?:cu(?:da)?|hip)(?:Graph|Module|Ext)*Launch\w*")
+"""Calls of CUDA and HIP."""
+_WAITS = re.compile(r"(?:cu(?:da)?|hip)(?:\w*Synchronize\w*|Memcpy(?!\w*Async)\w*)(?:_\w+)?")
 
 
 class TableRow(NamedTuple):
@@ -151,7 +152,7 @@ def _iter_metrics(tables: ProgramTables) -> Iterator[tuple[str, float]]:
         yield "op_kernels_us", tables.gpu_us
         yield "gpu_idle_share", max(0.0, 1 - tables.gpu_us / tables.cpu_us)
     launches, waits = (
-        [row for row in tables.calls if which.fullmatch(row.name)] for which in (_LAUNCHES, _WAITS)
+        [row for row in tables.calls if which.fullmatch(row.name)] for which in (LAUNCHES, _WAITS)
     )
     is_one_of_many = sum(row.share for row in launches) >= _NOTABLE_SHARE
     if is_one_of_many and sum(row.times for row in launches) >= _MANY_LAUNCHES:

@@ -53,7 +53,11 @@ class ReaderProcess:
         self._end()
 
     def call(
-        self, function: Callable[..., _Value], *arguments: object, name: str | None = None
+        self,
+        function: Callable[..., _Value],
+        *arguments: object,
+        name: str | None = None,
+        timeout_s: float = _TIMEOUT_S,
     ) -> _Value:
         """Return what a function returns.
 
@@ -61,6 +65,7 @@ class ReaderProcess:
             function: Of a module; it, its arguments and its value can be pickled.
             arguments: Its arguments; the path of a report first.
             name: What errors say that it reads; the first argument by default.
+            timeout_s: Seconds after which the process is ended.
 
         Raises:
             KbError: As the function raises it; or the process was ended, or did not answer.
@@ -70,12 +75,12 @@ class ReaderProcess:
         what = name or str(arguments[0])
         try:
             connection.send((function, *arguments))
-            deadline = time.monotonic() + _TIMEOUT_S
+            deadline = time.monotonic() + timeout_s
             while not connection.poll(_POLL_S):
                 raise_if_cancelled()
                 if time.monotonic() > deadline:
                     self._end()
-                    raise KbError(f"reading {what} takes over {_TIMEOUT_S:.0f} s; is it damaged?")
+                    raise KbError(f"reading {what} takes over {timeout_s:.0f} s; is it damaged?")
             value, error = connection.recv()
         except (EOFError, OSError):
             self._end()
@@ -116,11 +121,12 @@ def read_in_process(
     *arguments: object,
     name: str | None = None,
     reader: ReaderProcess | None = None,
+    timeout_s: float = _TIMEOUT_S,
 ) -> _Value:
     """Return and raise as ``ReaderProcess.call``; without one in a process for this call."""
     with ExitStack() as stack:
         process = reader or stack.enter_context(ReaderProcess())
-        return process.call(function, *arguments, name=name)
+        return process.call(function, *arguments, name=name, timeout_s=timeout_s)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ Only ``.ncu-rep`` files hold counts by instruction, where they were recorded wit
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -30,20 +31,29 @@ from kernelkb.profiles.ncu_rep import (
 )
 from kernelkb.profiles.program_tables import describe_program, find_program_tables
 from kernelkb.profiles.reader_process import ReaderProcess, has_reader, read_in_process
+from kernelkb.profiles.timeline import (
+    GZIP_MAGIC,
+    SQLITE_MAGIC,
+    is_trace,
+    load_program,
+    parse_program,
+)
 from kernelkb.progress import report_progress
-from kernelkb.safety.workspace import MAX_REPORT_BYTES, read_bytes
+from kernelkb.safety.workspace import MAX_REPORT_BYTES, open_inside, read_bytes, resolve_inside
 from kernelkb.sass.counters import STALL_PREFIX, SourceCounters
 from kernelkb.sass.function import fill_called_places
 
-_CURE = "give a .ncu-rep file, or what ncu printed"
+_CURE = "give a .ncu-rep file, what ncu printed, or a trace of the program"
+_TIMELINE_TIMEOUT_S, _TIMELINE_BYTES_PER_S = 60.0, 4e6
+"""Chosen: a trace is read at 20 MB/s and more; compressed ones are ten times as long inside."""
+_START_BYTES = 2**16
+"""Of a file, by which traces are told."""
 _MAX_PATH_CHARS = 1000
 _REPORT_TEXT = re.compile(r"==PROF==|Section: |Metric Name\b|\bpct_of_peak_sustained|^\"ID\",")
 """What no path holds, and the text of a report does."""
 _OTHER_FORMATS = {
-    b"SQLite format 3\0": "an SQLite file, as Nsight Systems exports them",
     b"\x7fELF": "a program or library",
     b"PK\x03\x04": "an archive",
-    b"\x1f\x8b": "a compressed file; unpack it first",
 }
 """File formats that are rejected, by their first bytes."""
 
@@ -71,7 +81,9 @@ def read_report(
     """Return every launch in a report; one that is damaged has no name.
 
     Args:
-        path: A ``.ncu-rep`` file, a raw CSV page, a details CSV page, or what ncu printed.
+        path: A ``.ncu-rep`` file, a raw CSV page, a details CSV page, what ncu printed, an export
+            of nsys (SQLite), or a trace for a browser, compressed or not; or a folder of those of
+            all ranks.
         wanted: Metrics to read, with their raw names and titles.
         ncu: Path of the ncu command, for binary reports if ``ncu-report`` is not installed.
         reader: A process for this and later calls; by default one for this call.
@@ -81,6 +93,8 @@ def read_report(
     """
     try:
         report_progress(f"reading {path.name}")
+        if _is_timeline(path):
+            return [_read_timeline(path, reader)]
         data = read_bytes(path, MAX_REPORT_BYTES)
     except ForbiddenPathError:
         raise
@@ -96,6 +110,27 @@ def read_report(
     return read_report_text(data.decode("utf-8-sig", errors="replace"), wanted, name=str(path))
 
 
+def _read_timeline(path: Path, reader: ReaderProcess | None) -> ProfiledLaunch:
+    """Return the program of a file, or of all ranks whose timelines a folder holds."""
+    files = [path]
+    if path.is_dir():
+        files = [one for one in sorted(path.iterdir()) if one.is_file() and _is_timeline(one)]
+        if not files:
+            raise KbError(f"{path} is a folder without timelines; {_CURE}")
+    real = [resolve_inside(one) for one in files]
+    size = sum(one.stat().st_size for one in files)
+    timeout_s = _TIMELINE_TIMEOUT_S + size / _TIMELINE_BYTES_PER_S
+    return read_in_process(load_program, real, name=str(path), reader=reader, timeout_s=timeout_s)
+
+
+def _is_timeline(path: Path) -> bool:
+    if Path(resolve_inside(path)).is_dir():
+        return True
+    with os.fdopen(open_inside(path), "rb") as file:
+        start = file.read(_START_BYTES)
+    return start.startswith((SQLITE_MAGIC, GZIP_MAGIC)) or is_trace(start)
+
+
 def read_report_text(
     text: str, wanted: Sequence[RawName], *, name: str = "the text"
 ) -> list[ProfiledLaunch]:
@@ -103,7 +138,7 @@ def read_report_text(
 
     Args:
         text: A raw CSV page, a details CSV page, what ncu printed for people, or the tables of
-            ``nsys stats`` or torch.profiler, which are one launch of no kernel.
+            ``nsys stats`` or torch.profiler or a trace, which are one launch of no kernel.
         wanted: Metrics to read, with their raw names and titles.
         name: Of the text, for messages.
 
@@ -116,6 +151,8 @@ def read_report_text(
         read = read_details_page if '"Metric Name"' in first else read_raw_page
     elif is_printed_page(text):
         read = read_printed_page
+    elif is_trace(text[:_START_BYTES]):
+        return [parse_program(text, name)]
     elif (tables := find_program_tables(text)) is not None:
         return [describe_program(tables)]
     else:
@@ -166,7 +203,7 @@ def is_binary_report(path: Path | str) -> bool:
     Args:
         path: Of a report, or the text of one.
     """
-    if is_report_text(str(path)):
+    if is_report_text(str(path)) or Path(path).is_dir():
         return False
     with Path(path).open("rb") as file:
         return file.read(len(MAGIC)) in (MAGIC, COMPRESSED_MAGIC)
@@ -175,8 +212,6 @@ def is_binary_report(path: Path | str) -> bool:
 def _guess_format(text: str) -> str:
     if "Total Time (ns)" in text or "Time (%)" in text:
         return ": it looks like a summary of Nsight Systems, without its counts"
-    if "traceEvents" in text:
-        return ": it is a trace for a browser, as profilers of frameworks write them"
     return ""
 
 

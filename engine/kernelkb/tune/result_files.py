@@ -6,8 +6,19 @@ import json
 from pathlib import Path
 
 from kernelkb.errors import BadValueError
-from kernelkb.model.kernels.tuning import TuningResult
-from kernelkb.render.html.tuning_page import format_tuning_page
+from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult
+from kernelkb.render.html.charts import place_convergence, place_intervals, place_values
+from kernelkb.render.html.pages import fill_template
+from kernelkb.render.text.measurements import describe_bench
+from kernelkb.render.text.tuning import (
+    describe_concentration,
+    describe_next,
+    describe_trials,
+    format_configuration,
+    format_convergence,
+    format_gain_explanation,
+    summarize_result,
+)
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.workspace import resolve_inside
@@ -46,6 +57,40 @@ def write_tuning_page(result: TuningResult, path: Path) -> int:
         cure = describe_write_cure(error, _FOLDER_CURE)
         raise BadValueError(f"cannot write {path}: {error.strerror}; {cure}") from error
     return len(page)
+
+
+def format_tuning_page(result: TuningResult) -> str:
+    """Return the page of a search.
+
+    Args:
+        result: Of ``kernelkb.tune.tune.tune``.
+    """
+    confirmed = [
+        (one, format_configuration(one.configuration), _name_place(result, one, at))
+        for at, one in enumerate(result.confirmed)
+    ]
+    return fill_template(
+        "tuning.html",
+        result=result,
+        summary=summarize_result(result),
+        confirmed=confirmed,
+        intervals=place_intervals(result.confirmed),
+        bench=describe_bench(result.bench) if result.bench is not None else "",
+        next_step=describe_next(result),
+        why=format_gain_explanation(result.why) if result.why is not None else [],
+        convergence=format_convergence(result)[1:],
+        convergence_charts=list(place_convergence(result)),
+        value_charts=list(place_values(result)),
+        infeasible_count=result.combination_count - result.feasible_count,
+        trials=describe_trials(result),
+        describe_concentration=describe_concentration,
+    )
+
+
+def _name_place(result: TuningResult, one: ConfirmedConfiguration, at: int) -> str:
+    if one.configuration == result.default:
+        return "default"
+    return "tie with the fastest" if one.is_tie else "fastest" if at == 0 else ""
 
 
 def export_trials(result: TuningResult, path: Path) -> None:

@@ -1,0 +1,521 @@
+"""Reads timelines of programs: what torch.profiler and JAX trace for a browser, and nsys exports.
+
+They say what the tables of a program cannot: when its GPU had nothing to do, what the host did
+then, and what ran alone.
+"""
+
+from __future__ import annotations
+
+import bisect
+import gzip
+import json
+import re
+import sqlite3
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import lru_cache
+from io import StringIO
+from itertools import chain, pairwise
+from pathlib import PurePath
+from typing import IO, Any, NamedTuple
+
+from kernelkb.errors import KbError
+from kernelkb.profiles.launch import ProfiledLaunch
+from kernelkb.profiles.program_tables import (
+    LAUNCHES,
+    ProgramTables,
+    TableRow,
+    describe_program,
+)
+from kernelkb.units import format_duration
+
+SQLITE_MAGIC = b"SQLite format 3\0"
+GZIP_MAGIC = b"\x1f\x8b"
+_CHUNK_CHARS = 2**20
+_MAX_EVENT_CHARS = 2**24
+"""Of one event, or of what comes before the first: what is longer is no trace."""
+_EVENTS = re.compile(r'"traceEvents"\s*:\s*\[|\A\s*\[(?=\s*\{)')
+_TRACE = re.compile(r'"traceEvents"\s*:\s*\[|"ph"\s*:\s*"[A-Z]"')
+_GPU_NAME = re.compile(r'"deviceProperties".*?"name"\s*:\s*"([^"]{1,100})"', re.DOTALL)
+_KINDS = {
+    "kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "copy", "memcpy": "copy",
+    "memset": "copy", "cuda_runtime": "call", "cuda_driver": "call", "runtime": "call",
+    "cpu_op": "work", "operator": "work", "user_annotation": "work", "python_function": "work",
+}  # fmt: skip
+"""Categories of torch.profiler, of all releases, in small letters."""
+_XLA_GPU = re.compile(r"/device:GPU:\d+")
+_BLOCKING = re.compile(
+    r"(?:cu(?:da)?|hip)(?:\w*Synchronize\w*|Mem(?:cpy|set)(?!\w*Async)\w*|(?:Malloc|Free)(?!Async)\w*"
+    r"|Mem(?:Alloc|Free)(?!Async)\w*|Host(?:Alloc|Register|Unregister)\w*)"
+)
+_HOST_WAITS = re.compile(
+    r"enumerate\(DataLoader\)\S*|(?:sem_|pthread_cond_)(?:timed)?wait|poll|ppoll|select|epoll_wait"
+    r"|(?:u|nano|clock_nano)?sleep"
+)
+"""Operators and calls of the operating system in which a thread waits and does not compute."""
+_COMMUNICATION = re.compile(
+    r"nccl|rccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE
+)
+_HOST_COPY = re.compile(r"HtoD|DtoH|H2D|D2H|Host.*Device|Device.*Host")
+_COPY_KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}
+"""``copyKind`` of nsys: CUpti_ActivityMemcpyKind."""
+_NOTABLE_GAP_US = 5.0
+"""Shorter gaps are between kernels that follow one another."""
+_NOTABLE_SHARE = 0.05
+"""Of the time, from which a kernel's share says something about the program."""
+_SHOWN = 4
+_MAX_RANKS = 16
+_MIN_LAUNCHES = 2
+
+
+_KEPT_NAMES = 2**16
+
+
+def _remember(match: Callable[[str], object]) -> Callable[[str], bool]:
+    """Return whether a name matches, found once for each: a trace has a million and few names."""
+    return lru_cache(_KEPT_NAMES)(lambda name: match(name) is not None)
+
+
+_is_launch = _remember(LAUNCHES.fullmatch)
+_is_blocking = _remember(_BLOCKING.fullmatch)
+_is_host_wait = _remember(_HOST_WAITS.fullmatch)
+_is_communication = _remember(_COMMUNICATION.search)
+
+
+class Span(NamedTuple):
+    """Something that ran."""
+
+    start: float
+    """Microseconds, from any beginning."""
+    end: float
+    name: str
+
+
+Intervals = list[tuple[float, float]]
+"""Disjoint, in their order; microseconds."""
+
+
+class Timeline(NamedTuple):
+    """What ran when; each by the number or name of its GPU, or of its thread."""
+
+    kernels: defaultdict[Any, list[Span]]
+    copies: defaultdict[Any, list[Span]]
+    """Of a GPU; memory that is set, too."""
+    calls: defaultdict[Any, list[Span]]
+    """Of CUDA's runtime and driver."""
+    work: defaultdict[Any, list[Span]]
+    """Operators, functions and ranges of the host, and calls of its operating system."""
+    device: str = ""
+    """Name of the GPU; empty where it is not known."""
+
+
+def is_trace(start: bytes | str) -> bool:
+    """Return whether a file is a trace for a browser, by what it begins with."""
+    text = start.decode("utf-8", "replace") if isinstance(start, bytes) else start
+    return text.lstrip()[:1] in ("{", "[") and bool(_TRACE.search(text))
+
+
+def load_program(paths: Sequence[str]) -> ProfiledLaunch:
+    """Return the program of a timeline, or of those of several ranks.
+
+    Args:
+        paths: Each an export of nsys (SQLite), or a trace for a browser, compressed or not.
+
+    Raises:
+        KbError: One cannot be read, or nothing of a GPU is in it.
+    """
+    first, *others = ranks = [(PurePath(path).name, *_load_rank(path)) for path in paths]
+    return compare_ranks(ranks) if others else first[2]
+
+
+def _load_rank(path: str) -> tuple[list[_Gpu], ProfiledLaunch]:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 the path is real and inside, or the user's
+            start = file.read(len(SQLITE_MAGIC))
+        if start == SQLITE_MAGIC:
+            return describe_timeline(_read_nsys(path), path)
+        open_file = gzip.open if start.startswith(GZIP_MAGIC) else open
+        with open_file(path, "rt", encoding="utf-8-sig", errors="replace") as text:
+            return describe_timeline(_read_trace(text, path), path)
+    except (OSError, EOFError, sqlite3.Error) as error:
+        raise KbError(f"cannot read {path}: {error}") from error
+
+
+def parse_program(text: str, name: str) -> ProfiledLaunch:
+    """Return the program of the text of a trace; raises as ``load_program``."""
+    _, program = describe_timeline(_read_trace(StringIO(text), name), name)
+    return program
+
+
+def _make_timeline() -> Timeline:
+    kernels, copies, calls, work = (defaultdict[Any, list[Span]](list) for _ in range(4))
+    return Timeline(kernels, copies, calls, work)
+
+
+def _read_trace(file: IO[str], name: str) -> Timeline:
+    found, names = _make_timeline(), dict[str, str]()
+    sides = {
+        "kernel": found.kernels, "copy": found.copies, "call": found.calls, "work": found.work,
+    }  # fmt: skip
+    xla = _XlaTracks()
+    header = list[str]()
+    for event in _iter_events(file.read, header):
+        phase = event.get("ph")
+        if phase == "M":
+            xla.note(event)
+        if phase != "X":
+            continue
+        kind = _KINDS.get(str(event.get("cat", "")).lower()) or xla.find_kind(event)
+        start, length = event.get("ts"), event.get("dur")
+        if (
+            kind is None
+            or not isinstance(start, int | float)
+            or not isinstance(length, int | float)
+        ):
+            continue
+        label = names.setdefault(text := str(event.get("name")), text)  # each once in memory
+        sides[kind][_find_place(event, kind)].append(Span(start, start + length, label))
+    if not header:
+        raise KbError(f"{name} holds no trace; what is compressed has to be unpacked")
+    gpu = _GPU_NAME.search(header[0])
+    return found._replace(device=gpu[1] if gpu else "")
+
+
+def _find_place(event: Mapping[str, Any], kind: str) -> object:
+    """Return a thread, or a GPU."""
+    if kind in ("call", "work"):
+        return event.get("pid"), event.get("tid")
+    arguments = event.get("args")
+    device = arguments.get("device") if isinstance(arguments, dict) else None
+    return event.get("pid") if device is None else device
+
+
+class _XlaTracks:
+    """Which tracks of a trace of JAX are streams of a GPU: its events have no category."""
+
+    def __init__(self) -> None:
+        self._gpus: set[object] = set()
+        self._streams: set[object] = set()
+
+    def note(self, event: Mapping[str, Any]) -> None:
+        arguments = event.get("args")
+        name = str(arguments.get("name")) if isinstance(arguments, dict) else ""
+        if event.get("name") == "process_name" and _XLA_GPU.search(name):
+            self._gpus.add(event.get("pid"))
+        elif event.get("name") == "thread_name" and name.startswith("Stream #"):
+            self._streams.add((event.get("pid"), event.get("tid")))
+
+    def find_kind(self, event: Mapping[str, Any]) -> str | None:
+        if not self._gpus or "cat" in event:
+            return None
+        if event.get("pid") not in self._gpus:
+            return "work"
+        is_stream = (event.get("pid"), event.get("tid")) in self._streams
+        is_copy = str(event.get("name")).lower().startswith(("memcpy", "memset"))
+        return ("copy" if is_copy else "kernel") if is_stream else None
+
+
+def _iter_events(read: Callable[[int], str], header: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield the events of a trace, of which no more than one is in memory, cut off or not.
+
+    Args:
+        read: Returns the next characters.
+        header: What comes before the first event is added.
+    """
+    text, found = "", None
+    while found is None:
+        more = read(_CHUNK_CHARS)
+        text += more
+        found = _EVENTS.search(text)
+        if not more or (found is None and len(text) > _MAX_EVENT_CHARS):
+            break
+    if found is None:
+        return
+    header.append(text[: found.start()])
+    decoder, at = json.JSONDecoder(), found.end()
+    while True:
+        while at < len(text) and text[at] in " \t\r\n,":
+            at += 1
+        try:
+            event, at = decoder.raw_decode(text, at)
+            if isinstance(event, dict):
+                yield event
+        except (ValueError, RecursionError):
+            more = read(_CHUNK_CHARS)
+            text, at = text[at:] + more, 0
+            if not more or text[0] == "]" or len(text) > _MAX_EVENT_CHARS:
+                return
+
+
+def _read_nsys(path: str) -> Timeline:
+    found = _make_timeline()
+    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as database:
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+        for table, side, place, name in (
+            ("CUPTI_ACTIVITY_KIND_KERNEL", found.kernels, "deviceId", "shortName"),
+            ("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", found.kernels, "deviceId", "'a CUDA graph'"),
+            ("CUPTI_ACTIVITY_KIND_MEMCPY", found.copies, "deviceId", "copyKind"),
+            ("CUPTI_ACTIVITY_KIND_MEMSET", found.copies, "deviceId", "'memset'"),
+            ("CUPTI_ACTIVITY_KIND_RUNTIME", found.calls, "globalTid", "nameId"),
+            ("OSRT_API", found.work, "globalTid", "nameId"),
+        ):
+            if table in tables:
+                _read_table(database, table, side, place, name)
+        if "TARGET_INFO_GPU" in tables:
+            rows = database.execute("SELECT name FROM TARGET_INFO_GPU LIMIT 1").fetchall()
+            found = found._replace(device=str(rows[0][0]) if rows else "")
+    return found
+
+
+def _read_table(
+    database: sqlite3.Connection, table: str, side: Mapping[Any, list[Span]], place: str, name: str
+) -> None:
+    """Add the rows of a table, in nanoseconds, to one side of a timeline."""
+    joined = f"SELECT t.start, t.end, t.{place}, {name} FROM {table} t"  # noqa: S608 our own words
+    if name in ("shortName", "nameId"):
+        joined = (
+            f"SELECT t.start, t.end, t.{place}, s.value FROM {table} t "  # noqa: S608 the same
+            f"LEFT JOIN StringIds s ON s.id = t.{name}"
+        )
+    for start, end, where, label in database.execute(joined):
+        if isinstance(start, int) and isinstance(end, int) and end >= start:
+            text = _COPY_KINDS.get(label, str(label)) if name == "copyKind" else str(label)
+            side[where].append(Span(start / 1e3, end / 1e3, text))
+
+
+def describe_timeline(timeline: Timeline, name: str) -> tuple[list[_Gpu], ProfiledLaunch]:
+    """Return a program as a launch of no kernel: metrics of the whole, and where its time goes.
+
+    Before it the time of each of its GPUs.
+
+    Args:
+        timeline: What ran when.
+        name: Of the file, for messages.
+
+    Raises:
+        KbError: Nothing of a GPU is in it.
+    """
+    gpus = [
+        _measure_gpu(timeline, gpu)
+        for gpu in sorted({*timeline.kernels, *timeline.copies}, key=str)
+    ]
+    if not gpus:
+        raise KbError(f"{name} holds no work of a GPU; record its activities as well")
+    program = describe_program(_make_tables(timeline))
+    metrics = {key: sum(g.shares[key] for g in gpus) / len(gpus) for key in gpus[0].shares}
+    if not any(_is_communication(span.name) for span in _chain(timeline.kernels)):
+        del metrics["communication_exposed_share"]
+    thread = _find_launching_thread(timeline)
+    busy = _measure_host(timeline, thread)
+    if busy is not None:
+        metrics["host_busy_share"] = busy
+    says = (
+        *map(_describe_gpu, gpus),
+        *_describe_gaps(timeline, thread, gpus),
+        *program.says,
+        *_describe_most(timeline, gpus),
+    )
+    return gpus, program._replace(
+        metrics={**program.metrics, **metrics}, device=timeline.device, gpu={}, says=says
+    )
+
+
+def compare_ranks(ranks: Sequence[tuple[str, list[_Gpu], ProfiledLaunch]]) -> ProfiledLaunch:
+    """Return the program of several ranks: means of their metrics, and which one others wait for.
+
+    Args:
+        ranks: Of each its name, its GPUs and its program; clocks need not agree.
+    """
+    work_us = {name: sum(gpu.work_us for gpu in gpus) for name, gpus, _ in ranks}
+    busiest = max(work_us, key=lambda name: work_us[name])
+    programs = {name: program for name, _, program in ranks}
+    names = programs[busiest].metrics
+    metrics = {
+        key: statistics.fmean(one.metrics[key] for one in programs.values() if key in one.metrics)
+        for key in names
+    }
+    says = [f"{name}: {gpu}" for name, gpus, _ in ranks for gpu in map(_describe_gpu, gpus)]
+    more = [f"and {len(says) - _MAX_RANKS} more"] if len(says) > _MAX_RANKS else []
+    mean_us = statistics.fmean(work_us.values())
+    if work_us[busiest] > (1 + _NOTABLE_SHARE) * mean_us:
+        waits = (
+            ": others wait for it in collectives" if "communication_exposed_share" in names else ""
+        )
+        more.append(
+            f"{busiest} computes {work_us[busiest] / mean_us:.2f}x as long as the mean{waits}"
+        )
+    own = (f"of {busiest}: {text}" for text in programs[busiest].says[1:])
+    return programs[busiest]._replace(metrics=metrics, says=(*says[:_MAX_RANKS], *more, *own))
+
+
+class _Gpu(NamedTuple):
+    """How the time of one GPU is shared, from its first work to its last."""
+
+    name: str
+    us: float
+    idle: Intervals
+    shares: dict[str, float]
+    work_us: float
+    """In which it computes."""
+
+
+def _measure_gpu(timeline: Timeline, gpu: object) -> _Gpu:
+    kernels, copies = timeline.kernels[gpu], timeline.copies[gpu]
+    busy = merge([*kernels, *copies])
+    us = max(busy[-1][1] - busy[0][0], 1e-3)
+    idle = [(left[1], right[0]) for left, right in pairwise(busy)]
+    talking = [one for one in kernels if _is_communication(one.name)]
+    computing = [one for one in kernels if not _is_communication(one.name)]
+    exchanged = [one for one in copies if _HOST_COPY.search(one.name)]
+    others = [one for one in copies if not _HOST_COPY.search(one.name)]
+    blocking = [one for one in _chain(timeline.calls) if _is_blocking(one.name)]
+    shares = {
+        "gpu_idle_share": measure(idle) / us,
+        "copy_exposed_share": measure(subtract(merge(exchanged), merge([*kernels, *others]))) / us,
+        "communication_exposed_share": measure(
+            subtract(merge(talking), merge([*computing, *others]))
+        )
+        / us,
+        "sync_idle_share": measure(intersect(idle, merge(blocking))) / max(measure(idle), 1e-3),
+    }
+    return _Gpu(str(gpu), us, idle, shares, measure(merge(computing)))
+
+
+def merge(spans: Iterable[tuple[Any, ...]]) -> Intervals:
+    """Return the time in which any of some spans runs."""
+    merged: Intervals = []
+    for start, end, *_ in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            if end > merged[-1][1]:
+                merged[-1] = (merged[-1][0], end)
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def intersect(left: Sequence[tuple[float, float]], right: Intervals) -> Intervals:
+    """Return the time that is in both."""
+    common: Intervals = []
+    ends = [end for _, end in right]
+    for start, end in left:
+        at = bisect.bisect_right(ends, start)
+        while at < len(right) and right[at][0] < end:
+            common.append((max(start, right[at][0]), min(end, right[at][1])))
+            at += 1
+    return common
+
+
+def subtract(left: Intervals, right: Intervals) -> Intervals:
+    """Return the time that is in the first and not in the second."""
+    edges = [-float("inf"), *chain.from_iterable(right), float("inf")]
+    return intersect(left, list(zip(edges[::2], edges[1::2], strict=True)))
+
+
+def measure(intervals: Intervals) -> float:
+    """Return the length of some intervals, microseconds."""
+    return sum(end - start for start, end in intervals)
+
+
+def _chain(side: Mapping[Any, list[Span]]) -> Iterator[Span]:
+    return chain.from_iterable(side.values())
+
+
+def _find_launching_thread(timeline: Timeline) -> object:
+    """Return the thread that launches most; None without calls."""
+    counts = {
+        thread: sum(1 for one in spans if _is_launch(one.name))
+        for thread, spans in timeline.calls.items()
+    }
+    thread = max(counts, key=lambda one: counts[one], default=None)
+    return thread if thread is not None and counts[thread] >= _MIN_LAUNCHES else None
+
+
+def _measure_host(timeline: Timeline, thread: object) -> float | None:
+    """Return the share of the time from a thread's first launch to its last in which it computes.
+
+    As far as the timeline shows where it waits: in calls of CUDA, for data, and in its system.
+    """
+    if thread is None:
+        return None
+    launches = [one for one in timeline.calls[thread] if _is_launch(one.name)]
+    start, end = min(launches).start, max(one.end for one in launches)
+    waits = merge(
+        one
+        for one in chain(timeline.calls[thread], timeline.work[thread])
+        if _is_blocking(one.name) or _is_host_wait(one.name)
+    )
+    return 1 - measure(intersect([(start, end)], waits)) / max(end - start, 1e-3)
+
+
+def _make_tables(timeline: Timeline) -> ProgramTables:
+    sides = timeline.kernels, timeline.calls, timeline.copies
+    kernels, calls, copies = (_count(_chain(side)) for side in sides)
+    return ProgramTables(kernels, calls, copies, cpu_us=None, gpu_us=None)
+
+
+def _count(spans: Iterable[Span]) -> list[TableRow]:
+    times, counts = defaultdict[str, float](float), Counter[str]()
+    for span in spans:
+        times[span.name] += span.end - span.start
+        counts[span.name] += 1
+    total = sum(times.values()) or 1.0
+    return [TableRow(name, us, counts[name], us / total) for name, us in times.items()]
+
+
+def _describe_gpu(gpu: _Gpu) -> str:
+    shares = gpu.shares
+    words = {
+        "idle": shares["gpu_idle_share"],
+        "only copies": shares["copy_exposed_share"],
+        "only communication": shares["communication_exposed_share"],
+    }
+    parts = ", ".join(f"{share:.0%} {word}" for word, share in words.items())
+    return f"GPU {gpu.name}: {format_duration(gpu.us)} from its first work to its last, {parts}"
+
+
+def _describe_gaps(timeline: Timeline, thread: object, gpus: Sequence[_Gpu]) -> Iterator[str]:
+    """Yield what the launching thread did while a GPU was idle, the longest first."""
+    own = chain(timeline.calls[thread], timeline.work[thread])
+    spans = sorted(own, key=lambda one: (one.start, -one.end))  # the outer ones first
+    times, counts = defaultdict[str, float](float), Counter[str]()
+    for gpu in gpus:
+        gaps = [one for one in gpu.idle if one[1] - one[0] >= _NOTABLE_GAP_US]
+        for (start, end), name in zip(gaps, _name_moments(gaps, spans), strict=True):
+            times[name] += end - start
+            counts[name] += 1
+    total = sum(measure(gpu.idle) for gpu in gpus)
+    longest = sorted(times.items(), key=lambda item: -item[1])[:_SHOWN]
+    shown = [f"{name[:60]} {us / total:.0%} ({counts[name]:,})" for name, us in longest]
+    if shown and spans:
+        yield f"while it was idle, the host was in: {', '.join(shown)}"
+
+
+def _name_moments(gaps: Intervals, spans: Sequence[Span]) -> Iterator[str]:
+    """Yield the innermost span in the middle of each gap."""
+    open_spans: list[Span] = []
+    at = 0
+    for start, end in gaps:
+        middle = (start + end) / 2
+        while at < len(spans) and spans[at].start <= middle:
+            while open_spans and open_spans[-1].end < spans[at].start:
+                open_spans.pop()
+            open_spans.append(spans[at])
+            at += 1
+        while open_spans and open_spans[-1].end < middle:
+            open_spans.pop()
+        yield open_spans[-1].name if open_spans else "nothing that was traced"
+
+
+def _describe_most(timeline: Timeline, gpus: Sequence[_Gpu]) -> Iterator[str]:
+    """Yield what the program gains, at most, from the kernels that take most of its time."""
+    total_us = sum(gpu.us for gpu in gpus)
+    rows = sorted(_count(_chain(timeline.kernels)), key=lambda row: -row.us)[:_SHOWN]
+    gains = [
+        f"{row.name[:60]} {1 / max(1e-3, 1 - row.us / total_us):.2f}x"
+        for row in rows
+        if _NOTABLE_SHARE * total_us <= row.us < total_us
+    ]
+    if gains:
+        yield f"the program gains at most, if they took no time: {', '.join(gains)}"

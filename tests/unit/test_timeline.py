@@ -1,0 +1,254 @@
+"""Traces and exports of timelines are read as a program: where its time goes, and what waits."""
+
+import gzip
+import json
+import random
+import sqlite3
+from io import StringIO
+
+import pytest
+
+from kernelkb.cli import main
+from kernelkb.errors import KbError
+from kernelkb.profiles import timeline
+from kernelkb.profiles.launch import ProfiledLaunch
+from kernelkb.profiles.report import read_report, read_report_text
+from kernelkb.profiles.timeline import intersect, load_program, measure, merge, subtract
+
+GPU, HOST = 0, 77
+# Microseconds: two kernels side by side, a gap of 60 in a blocking call, a copy beside nothing, a
+# gap of 20 in an operator, and a collective that the next kernel overlaps by 10.
+GPU_EVENTS = [
+    ("kernel", "gemm", 100, 40), ("kernel", "softmax", 120, 30),
+    ("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 210, 20),
+    ("kernel", "ncclDevKernel_AllReduce_Sum_f32", 250, 30), ("kernel", "gemm", 270, 30),
+]  # fmt: skip
+HOST_EVENTS = [
+    ("cuda_runtime", "cudaLaunchKernel", 90, 5), ("cuda_runtime", "cudaLaunchKernel", 96, 4),
+    ("cpu_op", "aten::item", 140, 100), ("cuda_runtime", "cudaStreamSynchronize", 150, 60),
+    ("cpu_op", "aten::mm", 232, 30), ("cuda_runtime", "cudaLaunchKernel", 245, 5),
+]  # fmt: skip
+
+
+def make_events():
+    for category, name, start, length in GPU_EVENTS:
+        place = {"pid": GPU, "tid": 7, "args": {"device": GPU, "stream": 7}}
+        yield {"ph": "X", "cat": category, "name": name, "ts": start, "dur": length, **place}
+    for category, name, start, length in HOST_EVENTS:
+        place = {"pid": HOST, "tid": HOST, "args": {}}
+        yield {"ph": "X", "cat": category, "name": name, "ts": start, "dur": length, **place}
+    yield {"ph": "s", "cat": "ac2g", "name": "ac2g", "ts": 90, "id": 1, "pid": HOST, "tid": HOST}
+    yield {"ph": "i", "name": "Iteration Start", "ts": 1}
+
+
+def make_trace(events=None):
+    device = [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_000_000_000}]
+    found = list(make_events()) if events is None else events
+    return {"schemaVersion": 1, "deviceProperties": device, "traceEvents": found, "traceName": "x"}
+
+
+def load(tmp_path, trace, name="trace.json"):
+    file = tmp_path / name
+    file.write_text(trace if isinstance(trace, str) else json.dumps(trace), encoding="utf-8")
+    return load_program([str(file)])
+
+
+def assert_is_the_program(found: ProfiledLaunch):
+    assert found.kernel == "program"
+    assert found.metrics["gpu_idle_share"] == pytest.approx((60 + 20) / 200)
+    assert found.metrics["copy_exposed_share"] == pytest.approx(20 / 200)
+    assert found.metrics["communication_exposed_share"] == pytest.approx(20 / 200)
+    assert found.metrics["sync_idle_share"] == pytest.approx(60 / 80)
+    assert found.metrics["host_busy_share"] == pytest.approx(1 - 60 / 160)
+
+
+def test_a_trace_says_where_the_time_goes(tmp_path):
+    found = load(tmp_path, make_trace())
+
+    assert_is_the_program(found)
+    assert found.device == "NVIDIA H100 80GB HBM3"
+    text = "\n".join(found.says)
+    assert "GPU 0: 200.00 us from its first work to its last, 40% idle, 10% only copies" in text
+    assert "the host was in: cudaStreamSynchronize 75% (1), aten::mm 25% (1)" in text
+    assert "GPU time: gemm 54% (2 of 35.00 us)" in text
+    assert "if they took no time: gemm 1.54x" in text
+
+
+def test_a_trace_is_read_however_it_is_written(tmp_path, monkeypatch):
+    trace = make_trace()
+    packed = tmp_path / "trace.json.gz"
+    packed.write_bytes(gzip.compress(json.dumps(trace).encode()))
+    (tmp_path / "spaced.json").write_text(json.dumps(trace, indent=2), encoding="utf-8")
+    (tmp_path / "bare.json").write_text(json.dumps(trace["traceEvents"]), encoding="utf-8")
+    for file in sorted(tmp_path.iterdir()):
+        (found,) = read_report(file, [])
+        assert_is_the_program(found)
+    for length in (1, 7, 64):
+        monkeypatch.setattr(timeline, "_CHUNK_CHARS", length)
+        assert_is_the_program(load_program([str(packed)]))
+    (found,) = read_report_text(json.dumps(trace), [])
+    assert_is_the_program(found)
+
+
+def test_a_trace_that_was_cut_off_is_read_to_there(tmp_path):
+    text = json.dumps(make_trace())
+    found = load(tmp_path, text[: text.index('"cudaStreamSynchronize"')])
+
+    assert found.metrics["gpu_idle_share"] == pytest.approx(0.4)
+    assert found.metrics["sync_idle_share"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("trace", "message"),
+    [
+        ({"traceEvents": [], "x": 1}, "no work of a GPU"),
+        (make_trace([one for one in make_events() if one.get("pid") == HOST]), "no work of a GPU"),
+        ('{"ph": "X", "a": 1}', "holds no trace"),
+    ],
+)
+def test_a_trace_without_a_gpu_says_so(tmp_path, trace, message):
+    with pytest.raises(KbError, match=message):
+        load(tmp_path, trace)
+
+
+def test_events_that_are_damaged_are_left_out(tmp_path):
+    damaged = [
+        {"ph": "X", "cat": "kernel", "name": "late", "ts": "soon", "dur": 3},
+        {"ph": "X", "cat": "kernel", "name": None, "ts": 150},
+        {"ph": "X", "cat": ["kernel"], "ts": 1, "dur": 1}, 5, None, "text", [], {},
+        {"ph": "M", "name": "process_name", "args": None},
+    ]  # fmt: skip
+    assert_is_the_program(load(tmp_path, make_trace([*damaged, *make_events()])))
+
+
+def test_streams_of_jax_are_told_by_their_names(tmp_path):
+    def name(kind, pid, text, tid=None):
+        return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": text}}
+
+    def event(pid, tid, text, start, length):
+        return {"ph": "X", "pid": pid, "tid": tid, "name": text, "ts": start, "dur": length}
+
+    events = [
+        name("process_name", 1, "/device:GPU:0 (H100)"), name("process_name", 9, "/host:CPU"),
+        name("thread_name", 1, "Stream #21(Compute)", 21), name("thread_name", 1, "XLA Modules", 2),
+        event(1, 21, "loop_add_fusion", 0, 10), event(1, 21, "MemcpyD2H", 30, 10),
+        event(1, 2, "jit_step", 0, 40), event(9, 3, "PjitFunction(step)", 0, 40),
+    ]  # fmt: skip
+    found = load(tmp_path, {"displayTimeUnit": "ns", "traceEvents": events})
+
+    assert found.metrics["gpu_idle_share"] == pytest.approx(0.5)
+    assert found.metrics["copy_exposed_share"] == pytest.approx(0.25)
+
+
+def make_nsys_export(path):
+    names = {name: at for at, (_, name, *_) in enumerate([*GPU_EVENTS, *HOST_EVENTS])}
+    with sqlite3.connect(path) as database:
+        database.executescript("""
+            CREATE TABLE StringIds (id INTEGER, value TEXT);
+            CREATE TABLE TARGET_INFO_GPU (name TEXT);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL
+                (start INTEGER, end INTEGER, deviceId INTEGER, shortName INTEGER);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY
+                (start INTEGER, end INTEGER, deviceId INTEGER, copyKind INTEGER);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME
+                (start INTEGER, end INTEGER, globalTid INTEGER, nameId INTEGER);
+            INSERT INTO TARGET_INFO_GPU VALUES ('NVIDIA H100 80GB HBM3');
+        """)
+        database.executemany(
+            "INSERT INTO StringIds VALUES (?, ?)", [(v, k) for k, v in names.items()]
+        )
+        for category, name, start, length in [*GPU_EVENTS, *HOST_EVENTS]:
+            times = (start * 1000, (start + length) * 1000)
+            if category == "kernel":
+                insert = "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?, ?)"
+                database.execute(insert, (*times, GPU, names[name]))
+            elif category == "gpu_memcpy":
+                insert = "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (?, ?, ?, ?)"
+                database.execute(insert, (*times, GPU, 2))
+            elif category == "cuda_runtime":
+                insert = "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?, ?, ?, ?)"
+                database.execute(insert, (*times, HOST, names[name]))
+    database.close()
+
+
+def test_an_export_of_nsys_gives_what_a_trace_gives(tmp_path):
+    make_nsys_export(tmp_path / "report.sqlite")
+    (found,) = read_report(tmp_path / "report.sqlite", [])
+
+    assert_is_the_program(found)
+    assert found.device == "NVIDIA H100 80GB HBM3"
+    assert "copies: DtoH 100% (1 of 20.00 us)" in found.says
+
+
+def test_a_database_of_something_else_is_no_timeline(tmp_path):
+    with sqlite3.connect(tmp_path / "other.sqlite") as database:
+        database.execute("CREATE TABLE people (name TEXT)")
+    database.close()
+
+    with pytest.raises(KbError, match="no work of a GPU"):
+        read_report(tmp_path / "other.sqlite", [])
+    (tmp_path / "cut.sqlite").write_bytes((tmp_path / "other.sqlite").read_bytes()[:100])
+    with pytest.raises(KbError, match=r"cut\.sqlite"):
+        read_report(tmp_path / "cut.sqlite", [])
+
+
+def test_intervals_are_those_of_sets():
+    draw = random.Random(4).randrange
+    for _ in range(200):
+        left, right = (
+            [(at := draw(40), at + draw(6), "name") for _ in range(draw(8))] for _ in range(2)
+        )
+        points = [{x for low, high, _ in side for x in range(low, high)} for side in (left, right)]
+        one, other = merge(left), merge(right)
+
+        assert measure(one) == len(points[0])
+        assert measure(intersect(one, other)) == len(points[0] & points[1])
+        assert measure(subtract(one, other)) == len(points[0] - points[1])
+
+
+def test_no_more_than_one_event_is_kept_while_a_trace_is_read():
+    events = [{"ph": "X", "cat": "python_function", "args": {"x": "y" * 50}}] * 5000
+    text = StringIO(json.dumps({"traceEvents": events}))
+    sizes = []
+
+    def read(count):
+        sizes.append(count)
+        return text.read(200)
+
+    assert sum(1 for _ in timeline._iter_events(read, [])) == 5000
+    assert len(sizes) > 1000
+
+
+def test_a_folder_of_ranks_says_for_which_others_wait(tmp_path):
+    for rank, slow in ((0, 0), (1, 40), (2, 0)):
+        events = [
+            {**one, "ts": one["ts"] + slow * (one["ts"] > 200), "dur": one["dur"] + slow}
+            if one["name"] == "softmax"
+            else one
+            for one in make_events()
+        ]
+        (tmp_path / f"rank-{rank}.json").write_text(json.dumps(make_trace(events)))
+    (tmp_path / "notes.txt").write_text("nothing\n")
+    (found,) = read_report(tmp_path, [])
+    text = "\n".join(found.says)
+
+    assert found.says[0].startswith("rank-0.json: GPU 0: 200.00 us")
+    assert (
+        "rank-1.json computes 1.29x as long as the mean: others wait for it in collectives" in text
+    )
+    assert "of rank-1.json: while it was idle" in text
+    assert found.metrics["gpu_idle_share"] == pytest.approx((0.4 + 0.2 + 0.4) / 3)
+
+
+def test_a_folder_without_timelines_says_so(tmp_path):
+    with pytest.raises(KbError, match="a folder without timelines"):
+        read_report(tmp_path, [])
+
+
+def test_the_command_answers_a_timeline_and_a_folder_of_them(tmp_path, capsys):
+    (tmp_path / "rank-0.json").write_text(json.dumps(make_trace()))
+    for given in (tmp_path / "rank-0.json", tmp_path):
+        assert main(["recommend", "--profile", str(given)]) == 0
+        answer = capsys.readouterr().out
+        assert "1. synchronization-serialization" in answer
+        assert "because gpu_idle_share 0.4 > 0.1" in answer
