@@ -8,6 +8,7 @@ from io import StringIO
 
 import pytest
 
+from kernelkb.actions.advice.recommend_report import recommend_from_report
 from kernelkb.cli import main
 from kernelkb.errors import KbError
 from kernelkb.profiles import timeline
@@ -72,6 +73,8 @@ def test_a_trace_says_where_the_time_goes(tmp_path):
     assert "the host was in: cudaStreamSynchronize 75% (1), aten::mm 25% (1)" in text
     assert "GPU time: gemm 54% (2 of 35.00 us)" in text
     assert "if they took no time: gemm 1.54x" in text
+    assert found.hottest == "gemm"
+    assert found.metrics["data_idle_share"] == 0.0
 
 
 def test_a_trace_is_read_however_it_is_written(tmp_path, monkeypatch):
@@ -138,6 +141,31 @@ def test_streams_of_jax_are_told_by_their_names(tmp_path):
 
     assert found.metrics["gpu_idle_share"] == pytest.approx(0.5)
     assert found.metrics["copy_exposed_share"] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("loader", "is_busy"),
+    [("_SingleProcessDataLoaderIter", True), ("_MultiProcessingDataLoaderIter", False)],
+)
+def test_a_gpu_that_waits_for_data_is_told(tmp_path, loader, is_busy):
+    fetch = f"enumerate(DataLoader)#{loader}.__next__"
+    where = {"pid": HOST, "tid": HOST}
+    launch = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ph": "X", "dur": 1, **where}
+    kernel = {"cat": "Kernel", "name": "void at::step<4>(int)", "ph": "X", "dur": 30, "pid": 0}
+    events = [
+        {**kernel, "ts": 10}, {**kernel, "ts": 80}, {**launch, "ts": 9}, {**launch, "ts": 79},
+        {"cat": "Operator", "name": fetch, "ph": "X", "ts": 45, "dur": 33, **where},
+    ]  # fmt: skip
+    found = load(tmp_path, make_trace(events))
+    answer = recommend_from_report(str(tmp_path / "trace.json"))["kernels"][0]
+
+    assert found.metrics["data_idle_share"] == pytest.approx(0.33)
+    assert (found.metrics["host_busy_share"] == 1.0) == is_busy
+    assert found.hottest == "step"
+    assert answer["diagnoses"][0]["bottleneck"] == "data-loading-bound"
+    assert answer["diagnoses"][0]["fixes"][0]["id"] == "data-pipeline-async"
+    assert any("-k regex:step " in row["command"] for row in answer["measure_next"])
+    assert any("kb bench <kernel>" in row["command"] for row in answer["measure_next"])
 
 
 def make_nsys_export(path):

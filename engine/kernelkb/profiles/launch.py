@@ -92,6 +92,8 @@ class ProfiledLaunch(NamedTuple):
     """Launches of which these are the means, as ``ncu --print-summary`` prints them."""
     says: tuple[str, ...] = ()
     """Where a program's time goes, as sentences; empty for a kernel."""
+    hottest: str = ""
+    """The kernel that takes most of a program's time, as a profiler's filter takes it."""
     absent: tuple[str, ...] = ()
     """Counters that were asked for and not measured, as mistyped ones are."""
 

@@ -51,10 +51,12 @@ _BLOCKING = re.compile(
     r"|Mem(?:Alloc|Free)(?!Async)\w*|Host(?:Alloc|Register|Unregister)\w*)"
 )
 _HOST_WAITS = re.compile(
-    r"enumerate\(DataLoader\)\S*|(?:sem_|pthread_cond_)(?:timed)?wait|poll|ppoll|select|epoll_wait"
+    r"enumerate\(DataLoader\)#_Multi\S*|(?:sem_|pthread_cond_)(?:timed)?wait|poll|ppoll|select|epoll_wait"
     r"|(?:u|nano|clock_nano)?sleep"
 )
 """Operators and calls of the operating system in which a thread waits and does not compute."""
+_FETCHES = re.compile(r"enumerate\(DataLoader\)\S*")
+"""What torch's loader records in the thread that asks it for a batch."""
 _COMMUNICATION = re.compile(
     r"nccl|rccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE
 )
@@ -81,6 +83,7 @@ def _remember(match: Callable[[str], object]) -> Callable[[str], bool]:
 _is_launch = _remember(LAUNCHES.fullmatch)
 _is_blocking = _remember(_BLOCKING.fullmatch)
 _is_host_wait = _remember(_HOST_WAITS.fullmatch)
+_is_fetch = _remember(_FETCHES.fullmatch)
 _is_communication = _remember(_COMMUNICATION.search)
 
 
@@ -297,29 +300,37 @@ def describe_timeline(timeline: Timeline, name: str) -> tuple[list[_Gpu], Profil
     Raises:
         KbError: Nothing of a GPU is in it.
     """
-    gpus = [
-        _measure_gpu(timeline, gpu)
-        for gpu in sorted({*timeline.kernels, *timeline.copies}, key=str)
-    ]
+    names = sorted({*timeline.kernels, *timeline.copies}, key=str)
+    gpus = [_measure_gpu(timeline, gpu) for gpu in names]
     if not gpus:
         raise KbError(f"{name} holds no work of a GPU; record its activities as well")
-    program = describe_program(_make_tables(timeline))
+    tables = _make_tables(timeline)
+    # Which calls take longer says nothing here: the gaps say whether launches leave the GPU idle.
+    program = describe_program(tables)._replace(metrics={})
     metrics = {key: sum(g.shares[key] for g in gpus) / len(gpus) for key in gpus[0].shares}
     if not any(_is_communication(span.name) for span in _chain(timeline.kernels)):
         del metrics["communication_exposed_share"]
     thread = _find_launching_thread(timeline)
-    busy = _measure_host(timeline, thread)
-    if busy is not None:
-        metrics["host_busy_share"] = busy
+    metrics |= _measure_host(timeline, thread, gpus)
     says = (
         *map(_describe_gpu, gpus),
         *_describe_gaps(timeline, thread, gpus),
         *program.says,
         *_describe_most(timeline, gpus),
     )
+    hottest = max(tables.kernels, key=lambda row: row.us, default=None)
     return gpus, program._replace(
-        metrics={**program.metrics, **metrics}, device=timeline.device, gpu={}, says=says
+        metrics=metrics,
+        device=timeline.device,
+        gpu={},
+        says=says,
+        hottest=_name_function(hottest.name) if hottest else "",
     )
+
+
+def _name_function(kernel: str) -> str:
+    """Return the name by which a profiler's filter finds a kernel: no namespaces or arguments."""
+    return re.split(r"[<(]", kernel)[0].split("::")[-1].split(" ")[-1]
 
 
 def compare_ranks(ranks: Sequence[tuple[str, list[_Gpu], ProfiledLaunch]]) -> ProfiledLaunch:
@@ -432,13 +443,13 @@ def _find_launching_thread(timeline: Timeline) -> object:
     return thread if thread is not None and counts[thread] >= _MIN_LAUNCHES else None
 
 
-def _measure_host(timeline: Timeline, thread: object) -> float | None:
-    """Return the share of the time from a thread's first launch to its last in which it computes.
+def _measure_host(timeline: Timeline, thread: object, gpus: Sequence[_Gpu]) -> dict[str, float]:
+    """Return how busy a thread is from its first launch to its last, and what waits for its data.
 
     As far as the timeline shows where it waits: in calls of CUDA, for data, and in its system.
     """
     if thread is None:
-        return None
+        return {}
     launches = [one for one in timeline.calls[thread] if _is_launch(one.name)]
     start, end = min(launches).start, max(one.end for one in launches)
     waits = merge(
@@ -446,7 +457,12 @@ def _measure_host(timeline: Timeline, thread: object) -> float | None:
         for one in chain(timeline.calls[thread], timeline.work[thread])
         if _is_blocking(one.name) or _is_host_wait(one.name)
     )
-    return 1 - measure(intersect([(start, end)], waits)) / max(end - start, 1e-3)
+    waited = measure(intersect([(start, end)], waits)) / max(end - start, 1e-3)
+    fetches = merge(one for one in timeline.work[thread] if _is_fetch(one.name))
+    if not fetches and not any(one.name.startswith("aten::") for one in timeline.work[thread]):
+        return {"host_busy_share": 1 - waited}  # it may fetch data in a way that was not traced
+    without_data = statistics.fmean(measure(intersect(gpu.idle, fetches)) / gpu.us for gpu in gpus)
+    return {"host_busy_share": 1 - waited, "data_idle_share": without_data}
 
 
 def _make_tables(timeline: Timeline) -> ProgramTables:

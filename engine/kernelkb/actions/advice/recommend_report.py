@@ -37,7 +37,12 @@ from kernelkb.profiles.report import (
 from kernelkb.sass.counters import SourceCounters
 
 if TYPE_CHECKING:
-    from kernelkb.model.answers.recommendation import KernelAnswer, NcuRuleEstimate, Recommendation
+    from kernelkb.model.answers.recommendation import (
+        KernelAnswer,
+        Measure,
+        NcuRuleEstimate,
+        Recommendation,
+    )
 
 _Shape: TypeAlias = tuple[str, tuple[str, str]]
 """A kernel with its grid and block."""
@@ -255,7 +260,15 @@ def answer_launch(
         "launch": number,
         "ncu_rules": [_rule_to_dict(rule) for rule in launch.rules],
         "notes": [*notes, *answer["notes"]],
+        "measure_next": [_profile_hottest(row, launch.hottest) for row in answer["measure_next"]],
     }
+
+
+def _profile_hottest(row: Measure, hottest: str) -> Measure:
+    """Return a measurement whose command profiles the kernel that takes most of a program."""
+    if not hottest:
+        return row
+    return {**row, "command": row["command"].replace("regex:<kernel>", f"regex:{hottest}")}
 
 
 def _describe_absent(program: CompiledRules, absent: Sequence[str]) -> str:
