@@ -317,3 +317,14 @@ def test_a_share_above_1_does_not_pass_the_roofline():
     predictor = make_predictor(make_effect(time="0.5"), attainable_speedup=3.0)
 
     assert predictor.predict_fix(FIX, 2.0).speedup == 3
+
+
+def test_an_interval_that_says_nothing_is_no_prediction():
+    """A kernel of 1.9 us was told 50x [1.7, 1100]."""
+    predictor = make_predictor(make_effect(**HALF_L1))
+    told = predictor.predict_fix(FIX)
+    vague = log(50) / (2 * log(predictor.make_interval(told)["high"] / told.speedup))
+
+    assert told is not None
+    assert predictor.predict_fix(FIX, widen=0.9 * vague) is not None
+    assert predictor.predict_fix(FIX, widen=1.1 * vague) is None

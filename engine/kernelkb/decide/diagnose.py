@@ -213,7 +213,8 @@ def _predict_fixes(
     """
     found: dict[str, Prediction] = {}
     for fix in fixes if row["group"] not in _UNPRICED_GROUPS else ():
-        prediction = predictor.predict_fix(fix["id"], learned_share if fix is fixes[0] else None)
+        share = learned_share if fix is fixes[0] else None
+        prediction = predictor.predict_fix(fix["id"], share, widen)
         if prediction is not None:
             found[fix["id"]] = prediction
     wanted = [f["id"] for f in fixes if predictor.expects_effect(f["id"])]

@@ -38,6 +38,8 @@ _MISSING_ERROR = 5.0
 """Growth of the width of intervals with the share of missing counters (fitted by leaving out)."""
 _MAX_ERROR = 3.0
 _MAX_SPEEDUP = 1000.0
+_WIDEST = 50.0
+"""Upper end of an interval over its lower one, from which it is told no more; chosen."""
 _FLOOR_ERROR = 1.1
 """Measured kernels come this much below a roofline of practical peaks."""
 
@@ -85,18 +87,28 @@ class Predictor:
         self.now = build_kernel_time(rules["time_model"], facts.values)
         self._error = _widen_for_missing(rules["time_model"], self.now)
 
-    def predict_fix(self, fix: str, learned_share: float | None = None) -> Prediction | None:
+    def predict_fix(
+        self, fix: str, learned_share: float | None = None, widen: float = 1.0
+    ) -> Prediction | None:
         """Return the gain of a fix by the first of its effects that applies; None without one.
+
+        And where the interval would say nothing: what is left is a candidate without a prediction.
 
         Args:
             fix: Its id.
             learned_share: Share of a predicted gain that sessions found realised.
+            widen: As of ``make_interval``.
         """
         for effect in self._rules["fixes"][fix]["effects"]:
             found = self.predict_effect(effect)
-            if found is not None:
+            if found is not None and not self._is_vague(found, widen):
                 return found if learned_share is None else self._scale_gain(found, learned_share)
         return None
+
+    def _is_vague(self, found: Prediction, widen: float) -> bool:
+        """Return whether the interval is so wide that it predicts nothing."""
+        interval = self.make_interval(found, widen)
+        return interval["high"] > _WIDEST * interval["low"]
 
     def expects_effect(self, fix: str) -> bool:
         """Return whether a fix has an effect that is not excluded, known or unknown."""
