@@ -1,5 +1,6 @@
 """What a server reads, builds, runs and writes: nothing outside of its workspace."""
 
+import json
 import os
 import re
 import shutil
@@ -106,7 +107,20 @@ def test_a_pipe_device_or_folder_is_not_read_as_a_report(confined_project, kind)
     }[kind]()
     result = call_without_secret("recommend_fix", profile="report.csv")
 
-    assert is_workspace_error(result, "outside" if kind == "device" else "not a regular file")
+    says = {"device": "outside", "pipe": "not a regular file", "folder": "without timelines"}
+    assert is_workspace_error(result, says[kind])
+
+
+def test_a_folder_of_timelines_is_read_unless_one_of_them_is_outside(confined_project, outside):
+    folder = confined_project / "ranks"
+    folder.mkdir()
+    kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "ts": 0, "dur": 5}
+    (folder / "rank-0.json").write_text(json.dumps({"traceEvents": [kernel]}))
+    _, text = call_without_secret("recommend_fix", profile="ranks")
+    (folder / "rank-1.json").symlink_to(outside / "report.csv")
+
+    assert "gemm" in text
+    assert is_workspace_error(call_without_secret("recommend_fix", profile="ranks"))
 
 
 @pytest.mark.slow

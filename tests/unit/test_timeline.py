@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import os
 import random
 import sqlite3
+import threading
 from io import StringIO
 
 import pytest
@@ -271,6 +273,19 @@ def test_a_folder_of_ranks_says_for_which_others_wait(tmp_path):
 def test_a_folder_without_timelines_says_so(tmp_path):
     with pytest.raises(KbError, match="a folder without timelines"):
         read_report(tmp_path, [])
+
+
+def test_what_a_pipe_holds_is_read_once(tmp_path):
+    """As of ``kb recommend --profile <(zcat trace.json.gz)``."""
+    os.mkfifo(tmp_path / "pipe")
+    writing = threading.Thread(
+        target=(tmp_path / "pipe").write_text, args=(json.dumps(make_trace()),)
+    )
+    writing.start()
+    (found,) = read_report(tmp_path / "pipe", [])
+    writing.join()
+
+    assert_is_the_program(found)
 
 
 def test_the_command_answers_a_timeline_and_a_folder_of_them(tmp_path, capsys):

@@ -126,6 +126,8 @@ def _read_timeline(path: Path, reader: ReaderProcess | None) -> ProfiledLaunch:
 def _is_timeline(path: Path) -> bool:
     if Path(resolve_inside(path)).is_dir():
         return True
+    if not path.is_file():  # a pipe gives what it holds once
+        return False
     with os.fdopen(open_inside(path), "rb") as file:
         start = file.read(_START_BYTES)
     return start.startswith((SQLITE_MAGIC, GZIP_MAGIC)) or is_trace(start)

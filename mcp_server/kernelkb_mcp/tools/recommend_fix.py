@@ -44,7 +44,7 @@ Kernel = Annotated[
     str,
     Field(max_length=500, description="Name; with profile a regex."),
 ]
-Report = Annotated[str | None, Field(description="Path, also of a trace; or ncu's print.")]
+Report = Annotated[str | None, Field(description="Report or trace: path, text.")]
 Run = Annotated[
     str | None,
     Field(max_length=32, description="Id of a measurement."),
