@@ -4,6 +4,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from itertools import pairwise
 from unittest.mock import Mock
 
@@ -186,6 +187,7 @@ def stop_repeatedly(work):
         assert child.stdout.readline() == b"begun\n"
         pauser, late_ns = ProcessPauser(child), []
         for _ in range(8):
+            time.sleep(0.02)  # it may have waited for a core since it was resumed
             pauser.pause()  # learns of its threads
             late_ns.append(pauser.late_ns)
             pauser.resume()

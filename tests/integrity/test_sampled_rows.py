@@ -42,7 +42,8 @@ def test_a_quarter_of_the_rows_is_enough_to_judge(tmp_path):
     assert len(rows) == 16
     assert sample.compare([right])["correct"]
     assert not sample.compare([right * 1.001])["correct"]
-    assert sample.relative_errors([right]) == pytest.approx(whole.relative_errors([right]), rel=0.2)
+    (own,), (of_all,) = sample.relative_errors([right]), whole.relative_errors([right])
+    assert of_all / 2 < own < 2 * of_all  # rows differ
     for row in range(64):
         wrong = right.clone()
         wrong[row] = 0.0
