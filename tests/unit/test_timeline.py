@@ -122,6 +122,8 @@ def test_events_that_are_damaged_are_left_out(tmp_path):
         {"ph": "X", "cat": "kernel", "name": None, "ts": 150},
         {"ph": "X", "cat": ["kernel"], "ts": 1, "dur": 1}, 5, None, "text", [], {},
         {"ph": "M", "name": "process_name", "args": None},
+        {"ph": "M", "name": "thread_name", "pid": [1], "args": {"name": "Stream #1"}},
+        {"ph": "X", "cat": "cpu_op", "name": "x", "pid": {}, "tid": [], "ts": 1, "dur": 1},
     ]  # fmt: skip
     assert_is_the_program(load(tmp_path, make_trace([*damaged, *make_events()])))
 
@@ -202,8 +204,8 @@ def make_nsys_export(path):
 
 
 def test_an_export_of_nsys_gives_what_a_trace_gives(tmp_path):
-    make_nsys_export(tmp_path / "report.sqlite")
-    (found,) = read_report(tmp_path / "report.sqlite", [])
+    make_nsys_export(tmp_path / "a report? #1 50%.sqlite")
+    (found,) = read_report(tmp_path / "a report? #1 50%.sqlite", [])
 
     assert_is_the_program(found)
     assert found.device == "NVIDIA H100 80GB HBM3"

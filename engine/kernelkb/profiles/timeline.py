@@ -20,6 +20,7 @@ from io import StringIO
 from itertools import chain, pairwise
 from pathlib import PurePath
 from typing import IO, Any, NamedTuple
+from urllib.parse import quote
 
 from kernelkb.errors import KbError
 from kernelkb.profiles.launch import ProfiledLaunch
@@ -186,36 +187,39 @@ def _read_trace(file: IO[str], name: str) -> Timeline:
     return found._replace(device=gpu[1] if gpu else "")
 
 
-def _find_place(event: Mapping[str, Any], kind: str) -> object:
-    """Return a thread, or a GPU."""
+def _find_place(event: Mapping[str, Any], kind: str) -> str:
+    """Return a thread, or a GPU; as text, since a trace may hold anything there."""
     if kind in ("call", "work"):
-        return event.get("pid"), event.get("tid")
+        return _name_track(event)
     arguments = event.get("args")
     device = arguments.get("device") if isinstance(arguments, dict) else None
-    return event.get("pid") if device is None else device
+    return str(event.get("pid") if device is None else device)
+
+
+def _name_track(event: Mapping[str, Any]) -> str:
+    return f"{event.get('pid')}/{event.get('tid')}"
 
 
 class _XlaTracks:
     """Which tracks of a trace of JAX are streams of a GPU: its events have no category."""
 
     def __init__(self) -> None:
-        self._gpus: set[object] = set()
-        self._streams: set[object] = set()
+        self._gpus, self._streams = set[str](), set[str]()
 
     def note(self, event: Mapping[str, Any]) -> None:
         arguments = event.get("args")
         name = str(arguments.get("name")) if isinstance(arguments, dict) else ""
         if event.get("name") == "process_name" and _XLA_GPU.search(name):
-            self._gpus.add(event.get("pid"))
+            self._gpus.add(str(event.get("pid")))
         elif event.get("name") == "thread_name" and name.startswith("Stream #"):
-            self._streams.add((event.get("pid"), event.get("tid")))
+            self._streams.add(_name_track(event))
 
     def find_kind(self, event: Mapping[str, Any]) -> str | None:
         if not self._gpus or "cat" in event:
             return None
-        if event.get("pid") not in self._gpus:
+        if str(event.get("pid")) not in self._gpus:
             return "work"
-        is_stream = (event.get("pid"), event.get("tid")) in self._streams
+        is_stream = _name_track(event) in self._streams
         is_copy = str(event.get("name")).lower().startswith(("memcpy", "memset"))
         return ("copy" if is_copy else "kernel") if is_stream else None
 
@@ -254,7 +258,7 @@ def _iter_events(read: Callable[[int], str], header: list[str]) -> Iterator[dict
 
 def _read_nsys(path: str) -> Timeline:
     found = _make_timeline()
-    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as database:
+    with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)) as database:
         tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
         for table, side, place, name in (
             ("CUPTI_ACTIVITY_KIND_KERNEL", found.kernels, "deviceId", "shortName"),
