@@ -16,7 +16,7 @@ from kernelkb.actions.advice import recommend_report
 from kernelkb.actions.advice.recommend_report import recommend_from_report
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.profiles import ncu_rep
-from kernelkb.profiles.launch import list_raw_names
+from kernelkb.profiles.launch import ProfiledLaunch, list_raw_names
 from kernelkb.profiles.report import read_report
 
 FOLDER = Path(__file__).parents[1] / "data" / "ncu" / "reports"
@@ -343,6 +343,17 @@ def test_what_nvcc_builds_for_a_debugger_is_known_by_its_image(tmp_path, flag, i
     subprocess.run(["nvcc", "-cubin", "-arch=sm_80", flag, "-o", image, source], check=True)
 
     assert ncu_rep.ReportImages(image).is_debug_build("_Z3onePf") == is_debug
+
+
+def test_code_that_nobody_scheduled_is_known_by_its_waits_without_its_image():
+    slow = ProfiledLaunch("slow", {"stall_wait_cycles": 13.3, "warp_latency_cycles": 40.0})
+    fast = ProfiledLaunch("fast", {"stall_wait_cycles": 6.5, "warp_latency_cycles": 40.0})
+    gates = [
+        recommend_report.answer_launch(program(), each, 0, {}, None)["gate"]["id"]
+        for each in (slow, fast)
+    ]
+
+    assert gates == ["release-first", "no-baseline"]
 
 
 def test_a_debug_build_stops_at_the_gate(monkeypatch):
