@@ -111,9 +111,12 @@ def _combine_truth(kind: str, parts: list[bool | None]) -> bool | None:
 
 def _judge_bottleneck(graph: Graph, node: str, truth: dict[str, Any]) -> str:
     held: bool | None = None
+    hinted = False
     for source, _, data in graph.in_edges(node, data=True):
         if data["kind"] == "excludes" and truth[source] is True:
             return "excluded"
         if data["kind"] == "decides":
             held = truth[source]
+        hinted = hinted or (data["kind"] == "hints" and truth[source] is True)
+    held = True if held is None and hinted else held
     return "unknown" if held is None else "matches" if held else "excluded"

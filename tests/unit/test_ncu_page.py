@@ -305,3 +305,15 @@ def test_a_file_is_read_as_its_text_is(tmp_path):
 
     assert holds_report(path.read_text())
     assert read_report(path, WANTED)[0].metrics == read_text(f"  {HEADER}\n{SPEED}").metrics
+
+
+@pytest.mark.parametrize(("rows", "latency"), [(6, 24.0), (5, None)])
+def test_a_table_of_waits_sums_up_to_the_latency(rows, latency):
+    waits = ("Selected", "Wait", "Barrier", "Long Scoreboard", "Drain", "Membar")[:rows]
+    values = (1, 2, 3, 12, 4, 2)
+    table = "".join(
+        f"    Stall {name:22} inst {value:8}\n" for name, value in zip(waits, values, strict=False)
+    )
+    text = f"{HEADER}\n    Section: Warp State (All Cycles)\n{table}"
+
+    assert read_text(text).metrics.get("warp_latency_cycles") == latency

@@ -14,6 +14,7 @@ from shipped_rules import program
 
 from kernelkb.actions.advice import recommend_report
 from kernelkb.actions.advice.recommend_report import recommend_from_report
+from kernelkb.decide.derive import complete_metrics
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.profiles import ncu_rep
 from kernelkb.profiles.launch import ProfiledLaunch, list_raw_names
@@ -354,6 +355,68 @@ def test_code_that_nobody_scheduled_is_known_by_its_waits_without_its_image():
     ]
 
     assert gates == ["release-first", "no-baseline"]
+
+
+SHORT = {
+    "profiled_us": 900.0,
+    "dram_utilization": 0.02,
+    "l2_utilization": 0.05,
+    "l1_utilization": 0.97,
+    "sm_utilization": 0.13,
+    "memory_utilization": 0.95,
+    "lsu_wavefront_utilization": 0.95,
+    "lsu_request_utilization": 0.13,
+    "l2_atomic_utilization": 0.0,
+    "waves": 20.0,
+}
+"""As in the sections that ncu collects by default: no waits, no sectors."""
+
+
+def find_causes(metrics):
+    launch = ProfiledLaunch("k", metrics)
+    found = recommend_report.answer_launch(program(), launch, 0, {}, None)["diagnoses"]
+    return [cause for cause in found if cause["verdict"] == "matches"]
+
+
+def test_scattered_lanes_are_the_first_candidate_of_a_short_profile():
+    first = find_causes(SHORT)[0]
+
+    assert first["bottleneck"] == "uncoalesced-global-access"
+    assert first["predicted_speedup"] is None
+    assert first["because"][0]["metric"] == "request_wavefront_ratio"
+
+
+def test_a_profile_with_waits_takes_no_hint():
+    waits = {"warp_latency_cycles": 20.0, "stall_wait_cycles": 2.0, "stall_barrier_cycles": 9.0}
+
+    assert "uncoalesced-global-access" not in {
+        found["bottleneck"] for found in find_causes({**SHORT, **waits})
+    }
+
+
+@pytest.mark.parametrize("count", range(4, len(SHORT)))
+def test_a_further_counter_never_lowers_the_confidence_of_a_cause(count):
+    names = ["l1_utilization", "dram_utilization", "sm_utilization", *SHORT]
+    order = list(dict.fromkeys(names))
+    fewer, more = ({name: SHORT[name] for name in order[:n]} for n in (count, count + 1))
+    before, after = (
+        {found["bottleneck"]: found["confidence"] for found in find_causes(part)}
+        for part in (fewer, more)
+    )
+
+    assert all(after[name] >= before[name] for name in before.keys() & after.keys())
+
+
+def test_a_small_grid_is_told_although_nothing_says_what_the_rest_waits_for():
+    names = {found["bottleneck"] for found in find_causes({**SHORT, "waves": 0.5})}
+
+    assert "small-grid" in names
+
+
+def test_older_reports_count_the_two_kinds_of_atomics_alone():
+    counted = {"l2_alu_sector_count": 300.0, "l2_cas_sector_count": 100.0}
+
+    assert complete_metrics(program(), counted, None)["cas_share"] == 0.25
 
 
 def test_a_debug_build_stops_at_the_gate(monkeypatch):

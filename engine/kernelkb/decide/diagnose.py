@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.decide.conditions import (
@@ -34,12 +33,9 @@ if TYPE_CHECKING:
         Suppressed,
     )
 
-_UNDECIDED_FACTOR = 0.9
-"""Factor on every confidence for each cause that a missing counter leaves open (judgement)."""
-_SUSPECTED_FACTOR = 0.7
-"""The same for a cause that several other counters speak for (judgement)."""
-_SUSPECTED_COUNT = 2
-"""True comparisons from which counters speak for a cause (judgement)."""
+_LEAST_UNDECIDED = 0.5
+"""Least factor on a confidence for the causes that missing counters leave open: of all of them, one
+at most comes before what was found (judgement)."""
 _OUTER_GROUPS = ("measurement", "system", "terminal")
 """Groups of bottlenecks around the kernel."""
 _PROFILE_LEVELS = ("L1", "L2", "L3")
@@ -53,8 +49,9 @@ _ROOF_GROUPS = ("memory-traffic", "terminal", *_UNPRICED_GROUPS)
 _MIN_SPEEDUP = 1.03
 """Predicted speedup below which a true observation is no advice (judgement)."""
 
-_OPEN_LOOK_ALIKE_FACTOR = 0.8
-"""Factor on the confidence for each look-alike that could not be ruled out (judgement)."""
+_OPEN_FACTOR = 0.8
+"""Factor on the confidence for each look-alike that could not be ruled out, and for each other
+cause that missing counters leave open (judgement)."""
 
 _LEADING_GROUPS = ("correctness", "build", "measurement", "terminal")
 """Groups ranked before all others: the measured times are not valid, or no gain is possible."""
@@ -78,15 +75,19 @@ class BottleneckMatch(NamedTuple):
     prediction: Prediction | None
     """What its first fix with a computed gain would gain; None if no fix has one."""
     open_conditions: list[Condition]
-    """Conditions of look-alikes that are still unknown."""
+    """Conditions of look-alikes that are still unknown, and its own where a hint speaks for it."""
 
 
-def judge_bottleneck(row: BottleneckRow, truth: list[bool | None]) -> str:
+def judge_bottleneck(
+    row: BottleneckRow, truth: list[bool | None], *, takes_hints: bool = True
+) -> str:
     """Return ``matches``, ``excluded`` or ``unknown``.
 
     A look-alike whose condition is true excludes the bottleneck; one that is unknown does not.
     """
     held = judge_condition(row["when"], truth)
+    if held is None and takes_hints and row["hint"] is not None:
+        held = judge_condition(row["hint"], truth) or None
     if held is False:
         return "excluded"
     for other in row["unless"]:
@@ -105,9 +106,8 @@ class DiagnosisResult(NamedTuple):
     """Matches, and fixes of matches, that a guard forbids."""
     library: LibraryRow | None
     """The library that the kernel comes from; None for a kernel of one's own."""
-    undecided: dict[str, float]
-    """Causes that missing counters leave open, with the factor on every confidence; empty without
-    a profile."""
+    undecided: list[str]
+    """Causes that missing counters leave open; empty without a profile."""
 
 
 def diagnose(
@@ -119,17 +119,19 @@ def diagnose(
 ) -> DiagnosisResult:
     """Return the matching, unknown and suppressed bottlenecks of a target, ``cpu`` or ``cuda``.
 
-    Of a kernel of a library only the fixes that change its call are offered.
+    Of a kernel of a library only the fixes that change its call are offered. Hints count in a short
+    profile, without the waits that tell causes apart.
     """
     truth, is_untouched = facts.truth, facts.touched.isdisjoint
     guards = [guard for guard in rules["guards"][target] if judge_condition(guard["when"], truth)]
     suppressing: dict[str, GuardRow] = {}
     for guard in reversed(guards):  # reversed, so that the first of several guards is reported
         suppressing.update(dict.fromkeys(guard["bottlenecks"], guard))
-    result = DiagnosisResult([], [], [], library, {})
+    result = DiagnosisResult([], [], [], library, [])
+    is_short = predictor.now is None or not predictor.now.waits
     for row in rules["bottlenecks"][target]:
         unknown = is_untouched(row["comparisons"])
-        verdict = "unknown" if unknown else judge_bottleneck(row, truth)
+        verdict = "unknown" if unknown else judge_bottleneck(row, truth, takes_hints=is_short)
         name = row["id"]
         if verdict == "unknown":
             if name not in suppressing:
@@ -152,9 +154,9 @@ def diagnose(
 def _weigh_open_causes(
     rules: CompiledRules, result: DiagnosisResult, facts: Facts
 ) -> DiagnosisResult:
-    """Return the result with a lower confidence of every match for each cause left open."""
-    undecided = weigh_undecided(rules, result.open_rows, facts)
-    factor = prod(undecided.values())
+    """Return the result with a lower confidence of every match for the causes left open."""
+    undecided = list_undecided(rules, result.open_rows, facts)
+    factor = max(_LEAST_UNDECIDED, _OPEN_FACTOR ** len(undecided))
     matches = [_lower_confidence(match, factor) for match in result.matches]
     return result._replace(matches=matches, undecided=undecided)
 
@@ -173,6 +175,12 @@ def _build_match(
     predictor: Predictor,
     library: LibraryRow | None,
 ) -> BottleneckMatch:
+    doubts = [o["when"] for o in row["unless"] if judge_condition(o["when"], facts.truth) is None]
+    weight = row["weight"] * _OPEN_FACTOR ** len(doubts)
+    if row["hint"] is not None and judge_condition(row["when"], facts.truth) is None:
+        doubts.append(row["when"])
+        weight = row["hint_weight"]
+        row = {**row, "when": row["hint"]}
     widen = max((guard["widen"] for guard in guards if guard["widen"]), default=1.0)
     fixes = _select_fixes(rules, row, facts, guards, suppressed)
     if library is not None:
@@ -180,12 +188,11 @@ def _build_match(
     calibration = _find_calibration(rules, row, fixes, facts.values)
     share = calibration["share"] if calibration else None
     priced, prediction = _predict_fixes(row, fixes, predictor, share, widen)
-    doubts = [o["when"] for o in row["unless"] if judge_condition(o["when"], facts.truth) is None]
     diagnosis: Diagnosis = {
         "bottleneck": row["id"],
         "group": row["group"],
         "verdict": "matches",
-        "confidence": round(row["weight"] * _OPEN_LOOK_ALIKE_FACTOR ** len(doubts), 3),
+        "confidence": round(weight, 3),
         "predicted_speedup": predictor.make_interval(prediction, widen) if prediction else None,
         "because": _drop_duplicates(list(find_reasons(row["when"], facts))),
         "ruled_out": _list_ruled_out(row, facts),
@@ -223,6 +230,8 @@ def _predict_fixes(
     if first is not None and first.speedup < _MIN_SPEEDUP <= first.model_speedup:
         others = (found[name] for name in firm if name in found)
         first = next((other for other in others if other.speedup >= _MIN_SPEEDUP), first)
+    if first is not None and first.speedup < _MIN_SPEEDUP and predictor.lacks_waits():
+        found, first = {}, None
     if first is not None and first.speedup >= _MIN_SPEEDUP:
         gainless = {name for name, p in found.items() if p.speedup < _MIN_SPEEDUP}
         fixes = [fix for fix in fixes if fix["id"] not in gainless]
@@ -383,27 +392,21 @@ def rank_open_bottlenecks(
     return OpenBottlenecks(ranked[:max_count], held_counts)
 
 
-def weigh_undecided(
-    rules: CompiledRules, rows: list[BottleneckRow], facts: Facts
-) -> dict[str, float]:
+def list_undecided(rules: CompiledRules, rows: list[BottleneckRow], facts: Facts) -> list[str]:
     """Return the unknown bottlenecks of the kernel itself that a counter could decide.
 
     A full profile leaves few; one with counters missing, many.
-
-    Returns:
-        By id, the factor on the confidence of every other cause: smaller if several comparisons
-        speak for it, or one does and only one quantity is missing.
     """
     levels = {name: row["level"] for name, row in rules["metrics"].items()}
-    factors: dict[str, float] = {}
-    for row in rows:
-        missing = find_missing_quantities(row["when"], facts)
-        is_measurable = any(levels.get(quantity) in _PROFILE_LEVELS for quantity in missing)
-        if is_measurable and row["group"] not in _OUTER_GROUPS:
-            reason_count = len(list(find_reasons(row["when"], facts)))
-            is_suspected = reason_count >= _SUSPECTED_COUNT or (reason_count and len(missing) == 1)
-            factors[row["id"]] = _SUSPECTED_FACTOR if is_suspected else _UNDECIDED_FACTOR
-    return factors
+    return [
+        row["id"]
+        for row in rows
+        if row["group"] not in _OUTER_GROUPS
+        and any(
+            levels.get(quantity) in _PROFILE_LEVELS
+            for quantity in find_missing_quantities(row["when"], facts)
+        )
+    ]
 
 
 def build_unknown_diagnosis(row: BottleneckRow, facts: Facts) -> Diagnosis:

@@ -38,6 +38,8 @@ _MISSING_ERROR = 5.0
 """Growth of the width of intervals with the share of missing counters (fitted by leaving out)."""
 _MAX_ERROR = 3.0
 _MAX_SPEEDUP = 1000.0
+_MOST_OF_THE_TIME = 0.5
+"""Share of the time; what a change does to it, an unexplained rest does not show."""
 _WIDEST = 50.0
 """Upper end of an interval over its lower one, from which it is told no more; chosen."""
 _FLOOR_ERROR = 1.1
@@ -86,6 +88,11 @@ class Predictor:
         self._effects: dict[str, Prediction | None] = {}
         self.now = build_kernel_time(rules["time_model"], facts.values)
         self._error = _widen_for_missing(rules["time_model"], self.now)
+
+    def lacks_waits(self) -> bool:
+        """Return whether most of the time is latency that no counter explains."""
+        now = self.now
+        return now is not None and not now.waits and now.latency > _MOST_OF_THE_TIME
 
     def predict_fix(
         self, fix: str, learned_share: float | None = None, widen: float = 1.0
@@ -177,6 +184,8 @@ class Predictor:
         for name in ("latency", "fill", "warps"):
             if row[name] is not None and numbers[name] is None:
                 return None
+        if numbers["warps"] is not None and now.warps is None:
+            return None
         latency = numbers["latency"]
         return Change(
             work=work,

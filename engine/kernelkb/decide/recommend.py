@@ -152,7 +152,7 @@ def _list_notes(
     step = describe_next_step(rules, known, device) if limited else None
     notes = [f"next step of the launch: {step}"] if step else []
     if len(found.undecided) > _MANY_UNDECIDED:
-        named = ", ".join(list(found.undecided)[:_MANY_UNDECIDED])
+        named = ", ".join(found.undecided[:_MANY_UNDECIDED])
         more = len(found.undecided) - _MANY_UNDECIDED
         notes.append(f"counters are missing, so these are open: {named} and {more} more")
     if (clock := find_held_clock(rules["time_model"], known)) is not None:

@@ -169,9 +169,13 @@ class BottleneckRow(TypedDict):
     group: str
     target: str
     when: Condition
+    hint: Condition | None
+    """Speaks for it while ``when`` is unknown."""
     unless: list[LookAlikeRow]
     weight: float
     """Confidence of a match, 0 to 1, before unknown look-alikes lower it."""
+    hint_weight: float
+    """The same of a match by the hint."""
     falsifier: FalsifierRow | None
     fixes: list[str]
     symptom_of: list[str]

@@ -18,7 +18,7 @@ from kernelkb.decide.conditions import (
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
 
-RULES_SCHEMA = 33
+RULES_SCHEMA = 34
 """Version of the file format. Raise it whenever ``kernelkb.decide.rules`` changes: files of other
 versions are ignored."""
 
@@ -46,6 +46,8 @@ def parse_rules(text: str) -> CompiledRules:
         recipe["covers"] = _share_set(tuple(recipe["covers"]))
     for bottleneck in (row for rows in rules["bottlenecks"].values() for row in rows):
         bottleneck["when"] = _parse_condition(bottleneck["when"])
+        if bottleneck["hint"] is not None:
+            bottleneck["hint"] = _parse_condition(bottleneck["hint"])
         for look_alike in bottleneck["unless"]:
             look_alike["when"] = _parse_condition(look_alike["when"])
         requirements = bottleneck["requirements"]

@@ -29,7 +29,9 @@ from kernelkb.model.entries.workflow import LeadsTo, Leaf, Pattern, Tree, Workfl
 
 Graph: TypeAlias = "nx.DiGraph[str]"
 
-TRUTH_FLOW_KINDS = frozenset({"feeds", "part", "decides", "excludes", "cured-by", "branch"})
+TRUTH_FLOW_KINDS = frozenset(
+    {"feeds", "part", "decides", "hints", "excludes", "cured-by", "branch"}
+)
 """Kinds of edges whose target depends on their source; together they must have no cycle."""
 
 
@@ -98,6 +100,10 @@ def _add_bottleneck(graph: Graph, bottleneck: Bottleneck) -> None:
     graph.add_node(node, kind="bottleneck", record=bottleneck)
     when = _add_condition(graph, bottleneck.when, f"{bottleneck.id}/when")
     graph.add_edge(when, node, kind="decides")
+    if bottleneck.hint is not None:
+        graph.add_edge(
+            _add_condition(graph, bottleneck.hint, f"{bottleneck.id}/hint"), node, kind="hints"
+        )
     for position, other in enumerate(bottleneck.unless):
         excluding = _add_condition(graph, other.when, f"{bottleneck.id}/unless.{position}")
         graph.add_edge(excluding, node, kind="excludes")

@@ -293,14 +293,17 @@ def _build_bottleneck_row(
         pick_fields(other, LookAlikeRow, when=conditions.compile(other.when, source))
         for other in b.unless
     ]
-    parts = (when, *(row["when"] for row in unless))
+    hint = None if b.hint is None else conditions.compile(b.hint, source)
+    parts = (when, *([] if hint is None else [hint]), *(row["when"] for row in unless))
     positions = [position for part in parts for position in iter_comparisons(part)]
     return pick_fields(
         b,
         BottleneckRow,
         when=when,
+        hint=hint,
         unless=unless,
         weight=getattr(knowledge.calibration.weights, b.evidence),
+        hint_weight=knowledge.calibration.weights.hint,
         comparisons=list(dict.fromkeys(positions)),
         requirements=conditions.comparisons.find_requirements(b.id, when),
     )

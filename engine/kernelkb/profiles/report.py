@@ -58,6 +58,9 @@ _OTHER_FORMATS = {
 """File formats that are rejected, by their first bytes."""
 
 _STALL = re.compile(r"smsp__pcsamp_warps_issue_stalled_(?P<reason>\w+?)(?P<idle>_not_issued)?")
+_WAIT = re.compile(r"stall_\w+_cycles")
+_MOST_WAITS = 6
+"""Rows of a table of waits from which it is taken as whole; ncu lists 17, most of them 0."""
 _SAMPLES = "smsp__pcsamp_sample_count"
 _EXECUTED = "inst_executed"
 _COUNTERS = (
@@ -173,9 +176,23 @@ def _complete_launches(
     if not any(launch.kernel or launch.metrics for launch in launches):
         raise KbError(f"{name} holds no complete launch; was it cut off? {_CURE}")
     return [
-        launch._replace(metrics={**read_rule_numbers(launch.rules, wanted), **launch.metrics})
+        launch._replace(
+            metrics={
+                **_sum_waits(launch.metrics),
+                **read_rule_numbers(launch.rules, wanted),
+                **launch.metrics,
+            }
+        )
         for launch in launches
     ]
+
+
+def _sum_waits(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return a warp's latency as the sum of its parts, from a table of most of them."""
+    parts = [value for name, value in metrics.items() if _WAIT.fullmatch(name)]
+    if len(parts) < _MOST_WAITS or "stall_selected_cycles" not in metrics:
+        return {}
+    return {"warp_latency_cycles": sum(parts)}
 
 
 def is_report_text(value: str) -> bool:

@@ -160,6 +160,8 @@ class Bottleneck(Record):
     """The lowest evidence level at which it may be concluded."""
     definition: str
     when: Condition
+    hint: Condition | None = None
+    """Speaks for it while counters that ``when`` needs are missing: a match of coarse evidence."""
     unless: tuple[LookAlike, ...] = ()
     symptom_of: tuple[Slug, ...] = ()
     """Bottlenecks that cause what it shows: where one of them matches with a gain, it comes first.

@@ -211,6 +211,8 @@ class Weights(Record):
     """Confidence when a counter measures the mechanism itself."""
     derived: float = Field(gt=0, le=1)
     coarse: float = Field(gt=0, le=1)
+    hint: float = Field(gt=0, le=1)
+    """Confidence of a bottleneck's ``hint``."""
     pattern: float = Field(gt=0, le=1)
     effort_5: float = Field(gt=0, le=1)
     """Rank factor of a fix that takes about five minutes; the others likewise."""

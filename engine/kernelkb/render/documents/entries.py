@@ -145,6 +145,8 @@ def _format_bottleneck(
 ) -> Iterator[str]:
     yield from (f"# {b.title}", "", f"`{b.id}` · {b.group} · {b.target} · evidence {b.level}", "")
     yield from (b.definition, "", "## When", "", describe_condition(b.when, limits))
+    if b.hint is not None:
+        yield from ("", f"While that is unknown, a hint: {describe_condition(b.hint, limits)}")
     if b.unless:
         yield from ("", "## Look-alikes", "")
         for other in b.unless:
