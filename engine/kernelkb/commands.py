@@ -53,7 +53,11 @@ COMMANDS = {
     ),
     "build": ("kernels", "measure", "compile a variant of a kernel"),
     "bench": ("kernels", "measure", "check and time a variant against the reference"),
-    "profile": ("kernels", "measure", "collect the metrics that explain a variant"),
+    "profile": (
+        "kernels",
+        "measure",
+        "collect the metrics that explain a variant, or any program: kb profile -- COMMAND",
+    ),
     "compare": (
         "history",
         "measure",

@@ -481,7 +481,7 @@ import json, sys
 from pathlib import Path
 from kernelkb.measure.worker.judge import runner_process
 from kernelkb.measure.worker.judge.case_buffers import CaseBuffers
-from kernelkb.measure.worker.judge.run_judge import run_judge
+from kernelkb.measure.worker.main import run_judge
 from kernelkb.measure.worker.judge.runner_process import LimitWatch
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 

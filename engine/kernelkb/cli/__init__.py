@@ -58,8 +58,17 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse all arguments; what is left over is an error of this command, not of ``kb``."""
-        options, rest = super().parse_known_args(args, namespace)
+        """Parse all arguments; what is left over is an error of this command, not of ``kb``.
+
+        A command with a default for ``program`` runs what follows ``--``, whatever its words are.
+        """
+        words, program = list(sys.argv[1:] if args is None else args), None
+        if "program" in self._defaults and "--" in words:
+            at = words.index("--")
+            words, program = words[:at], words[at + 1 :]
+        options, rest = super().parse_known_args(words, namespace)
+        if program is not None:
+            options.program = program
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}{self._offer_option(rest)}")
         return options, rest

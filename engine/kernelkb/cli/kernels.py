@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from kernelkb.cli.options import add_change_argument, add_kernel_arguments, parse_seconds
+from kernelkb.cli.options import (
+    add_change_argument,
+    add_kernel_arguments,
+    parse_positive_int,
+    parse_seconds,
+)
 from kernelkb.cli.output import (
     interruptible_measurement,
     print_json,
@@ -278,17 +283,101 @@ def _bench_task(options: Namespace) -> Bench:
 
 def add_profile_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb profile``."""
-    add_kernel_arguments(parser)
+    add_kernel_arguments(parser, optional=True)
     add_change_argument(parser)
+    parser.set_defaults(program=None)
+    parser.usage = "kb profile [option ...] (kernel | -- COMMAND ...)"
+    group = parser.add_argument_group("a program: -- COMMAND")
+    group.add_argument(
+        "--kernel", dest="only", metavar="REGEX", help="only these kernels are looked into"
+    )
+    group.add_argument(
+        "--range", metavar="NVTX", help="and only inside this NVTX range, by push and pop"
+    )
+    group.add_argument(
+        "--skip",
+        type=parse_positive_int,
+        metavar="N",
+        help="launches of each kernel that are its warm-up; default 1",
+    )
+    group.add_argument(
+        "--top",
+        type=parse_positive_int,
+        metavar="N",
+        help="how many kernels ncu looks into, those with the most time; default 3",
+    )
+    group.add_argument(
+        "--minutes",
+        type=parse_positive_int,
+        metavar="M",
+        help="each run of the program is ended after so long; default 10",
+    )
 
 
 def run_profile(options: Namespace) -> int:
-    """Collect the metrics that explain a variant: compiler report on a CPU, ncu on a GPU.
+    """Tell what limits a variant of a kernel, or any program that is given after --.
 
-    Exits 1 when the variant could not be profiled.
+    A variant: the compiler's report on a CPU, ncu's counters on a GPU.
+    A program needs no kernel.yaml and no project. It runs once for its timeline (nsys, or
+    torch.profiler inside Python, or ncu's times of kernels), then under ncu for launches of its
+    longest kernels. What it prints in the first run is passed on (with --json to standard error),
+    its input is empty, and the answer follows.
+    Exits 1 when the variant could not be profiled, the program failed or used no GPU, or the gate
+    says stop.
 
     kb profile row_softmax --target cpu
+    kb profile -- python train.py --steps 5
+    kb profile --top 1 --kernel attention -- torchrun --nproc-per-node 2 train.py
     """
+    if options.program is not None:
+        return _profile_program(options)
+    _refuse_program_options(options)
+    return _profile_variant(options)
+
+
+def _refuse_program_options(options: Namespace) -> None:
+    """Reject a call without a kernel, and options that only a program has.
+
+    Raises:
+        BadValueError: Something is missing, or would have no effect.
+    """
+    if not options.kernel:
+        raise BadValueError("name a kernel, or give a program: kb profile -- python train.py")
+    for name in ("only", "range", "skip", "top", "minutes"):
+        if getattr(options, name):
+            flag = "kernel" if name == "only" else name
+            raise BadValueError(f"--{flag} is for a program: kb profile --{flag} ... -- COMMAND")
+
+
+def _profile_program(options: Namespace) -> int:
+    from kernelkb.actions.kernels.profile_program import (
+        ProgramOptions,
+        has_failed,
+        profile_program,
+    )
+    from kernelkb.render.text.reports import format_program_lines, print_program
+
+    for name in ("kernel", "variant", "workload", "change"):
+        if getattr(options, name):
+            what = f"{name} {getattr(options, name)!r}"
+            raise BadValueError(f"{what} is for a kernel of a project, and -- for any program")
+    default = ProgramOptions()
+    how = ProgramOptions(
+        options.only,
+        options.range,
+        skip=options.skip or default.skip,
+        top=options.top or default.top,
+        minutes=options.minutes or default.minutes,
+        to_stderr=options.json,
+    )
+    ended = "interrupted: the program was ended, and nothing is left of it"
+    with interruptible_measurement(interrupted=ended):
+        answer = profile_program(options.program, how)
+    print_record(print_program(answer), format_program_lines(answer), as_json=options.json)
+    return int(has_failed(answer))
+
+
+def _profile_variant(options: Namespace) -> int:
     from kernelkb.actions.kernels.measure_variant import profile_variant
     from kernelkb.actions.sessions.sessions import step_after_profile
 

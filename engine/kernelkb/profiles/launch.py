@@ -23,6 +23,9 @@ _TRANSFERS_PER_CLOCK = 2
 GPU_ATTRIBUTE = "device__attribute_"
 """How the driver's attributes of the GPU begin in reports."""
 _INSTANCE = re.compile(r"(?<![\w.])([\w.]+): *(\d[\d,]*(?:\.\d+)?)")
+_ANONYMOUS = ("(anonymous namespace)::", "<unnamed>::")
+_OPERATOR = re.compile(r"operator\s*(<<|>>|<=>|<=|>=|->|<|>|\(\))")
+"""Operators whose names hold brackets."""
 
 
 class RawName(NamedTuple):
@@ -96,6 +99,32 @@ class ProfiledLaunch(NamedTuple):
     """The kernel that takes most of a program's time, as a profiler's filter takes it."""
     absent: tuple[str, ...] = ()
     """Counters that were asked for and not measured, as mistyped ones are."""
+
+
+def simplify_kernel_name(kernel: str) -> str:
+    """Return a kernel's name without return type, template arguments and parameters.
+
+    Args:
+        kernel: Such as ``void <unnamed>::scale<float, (int)4>(const float *)``, here ``scale``.
+    """
+    text = _OPERATOR.sub("operator", kernel)
+    for noise in _ANONYMOUS:
+        text = text.replace(noise, "")
+    depth, kept = 0, []
+    for character in text:
+        depth += character == "<"
+        if not depth:
+            if character == "(":
+                break
+            kept.append(character)
+        depth -= character == ">" and depth > 0
+    words = "".join(kept).split()
+    return words[-1] if words else kernel
+
+
+def name_function(kernel: str) -> str:
+    """Return the name by which a profiler's filter finds a kernel: that of its function alone."""
+    return simplify_kernel_name(kernel).rpartition("::")[2]
 
 
 def parse_gpu_attributes(read: Callable[[str], float | None]) -> tuple[str, dict[str, float]]:

@@ -23,7 +23,7 @@ from typing import IO, Any, NamedTuple
 from urllib.parse import quote
 
 from kernelkb.errors import KbError
-from kernelkb.profiles.launch import ProfiledLaunch
+from kernelkb.profiles.launch import ProfiledLaunch, name_function
 from kernelkb.profiles.program_tables import (
     LAUNCHES,
     ProgramTables,
@@ -69,10 +69,10 @@ _NOTABLE_GAP_US = 5.0
 _NOTABLE_SHARE = 0.05
 """Of the time, from which a kernel's share says something about the program."""
 _SHOWN = 4
+_SETTLED_SHARE, _WARM_UP_SHARE = 0.9, 0.3
+"""A program has settled when kernels of so much of its time ran once, within so much of it."""
 _MAX_RANKS = 16
 _MIN_LAUNCHES = 2
-
-
 _KEPT_NAMES = 2**16
 
 
@@ -130,19 +130,83 @@ def load_program(paths: Sequence[str]) -> ProfiledLaunch:
     Raises:
         KbError: One cannot be read, or nothing of a GPU is in it.
     """
-    first, *others = ranks = [(PurePath(path).name, *_load_rank(path)) for path in paths]
+    first, *others = ranks = [
+        (PurePath(path).name, *describe_timeline(_load_timeline(path), path)) for path in paths
+    ]
     return compare_ranks(ranks) if others else first[2]
 
 
-def _load_rank(path: str) -> tuple[list[_Gpu], ProfiledLaunch]:
+class ProgramRun(NamedTuple):
+    """A program from its beginning on: its whole, and each launch of a kernel."""
+
+    program: ProfiledLaunch
+    """Without the warm-up."""
+    launches: list[tuple[str, float]]
+    """Kernel and microseconds, in their order; of the rank that computes most."""
+    warm_up: int
+    """How many of them come before the program has settled, and are not in ``program``."""
+    us: float
+    """From the first work of its GPUs to the last, without the warm-up."""
+
+
+def load_run(paths: Sequence[str]) -> ProgramRun | None:
+    """Return the run whose processes a profiler traced from the beginning; None without a GPU.
+
+    Raises as ``load_program``.
+    """
+    ranks, runs = [], list[ProgramRun]()
+    for path in paths:
+        timeline = _load_timeline(path)
+        launches = sorted(_chain(timeline.kernels))
+        if launches:
+            warm_up = find_warm_up(launches)
+            name, rest = PurePath(path).name, _cut(timeline, launches[warm_up].start)
+            gpus, program = describe_timeline(rest, name)
+            ranks.append((name, gpus, program))
+            named = [(span.name, span.end - span.start) for span in launches]
+            runs.append(ProgramRun(program, named, warm_up, sum(gpu.us for gpu in gpus)))
+    if not runs:
+        return None
+    busiest = max(runs, key=lambda run: sum(us for _, us in run.launches))
+    return busiest._replace(program=compare_ranks(ranks)) if len(ranks) > 1 else busiest
+
+
+def find_warm_up(launches: Sequence[Span]) -> int:
+    """Return how many launches come before each kernel that takes much time has run once.
+
+    0 where they take much of the time: a program with parts, and without a warm-up.
+    """
+    total, known = sum(span.end - span.start for span in launches), 0.0
+    settled = 0
+    for row in sorted(_count(launches), key=lambda row: -row.us):
+        first = next(at for at, span in enumerate(launches) if span.name == row.name)
+        settled, known = max(settled, first + 1), known + row.us
+        if known >= _SETTLED_SHARE * total:
+            break
+    before = sum(span.end - span.start for span in launches[:settled])
+    return settled if before <= _WARM_UP_SHARE * total and settled < len(launches) / 2 else 0
+
+
+def _cut(timeline: Timeline, start: float) -> Timeline:
+    """Return what a timeline holds from a moment on."""
+    sides = (timeline.kernels, timeline.copies, timeline.calls, timeline.work)
+    cut = _make_timeline()
+    for found, side in zip(cut[:4], sides, strict=True):
+        for place, spans in side.items():
+            if kept := [span for span in spans if span.start >= start]:
+                found[place] = kept
+    return cut._replace(device=timeline.device)
+
+
+def _load_timeline(path: str) -> Timeline:
     try:
         with open(path, "rb") as file:  # noqa: PTH123 the path is real and inside, or the user's
             start = file.read(len(SQLITE_MAGIC))
         if start == SQLITE_MAGIC:
-            return describe_timeline(_read_nsys(path), path)
+            return _read_nsys(path)
         open_file = gzip.open if start.startswith(GZIP_MAGIC) else open
         with open_file(path, "rt", encoding="utf-8-sig", errors="replace") as text:
-            return describe_timeline(_read_trace(text, path), path)
+            return _read_trace(text, path)
     except (OSError, EOFError, sqlite3.Error) as error:
         raise KbError(f"cannot read {path}: {error}") from error
 
@@ -328,13 +392,8 @@ def describe_timeline(timeline: Timeline, name: str) -> tuple[list[_Gpu], Profil
         device=timeline.device,
         gpu={},
         says=says,
-        hottest=_name_function(hottest.name) if hottest else "",
+        hottest=name_function(hottest.name) if hottest else "",
     )
-
-
-def _name_function(kernel: str) -> str:
-    """Return the name by which a profiler's filter finds a kernel: no namespaces or arguments."""
-    return re.split(r"[<(]", kernel)[0].split("::")[-1].split(" ")[-1]
 
 
 def compare_ranks(ranks: Sequence[tuple[str, list[_Gpu], ProfiledLaunch]]) -> ProfiledLaunch:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.actions.advice.next_steps import MeasuredPlace
 from kernelkb.actions.project.bench_target import get_project_path
-from kernelkb.actions.project.report_kernels import simplify_kernel_name
 from kernelkb.actions.project.variants import (
     choose_variant_name,
     find_included_source,
@@ -33,6 +32,7 @@ from kernelkb.model.answers.source_place import ChangePlace
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import Variant
 from kernelkb.model.records.measurement import Loop
+from kernelkb.profiles.launch import name_function
 from kernelkb.profiles.report import read_source_counters
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.safety.workspace import read_text
@@ -143,7 +143,7 @@ def find_profiled_variant(signature: str) -> AnsweredVariant | None:
     Args:
         signature: As a report names the function, such as ``void scale<float>(const float *)``.
     """
-    name = simplify_kernel_name(signature).rpartition("::")[2]
+    name = name_function(signature)
     named = re.compile(rf"\b{re.escape(name)}\b")  # most files are not even parsed
     for path in sorted((get_project_path() / "kernels").glob("*/kernel.yaml")):
         try:

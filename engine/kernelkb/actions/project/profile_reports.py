@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import recommend
+from kernelkb.decide.rules import CompiledRules
 from kernelkb.measure.machine.cached_facts import read_peak_metrics
 from kernelkb.measure.profile.ncu import NextCounters
 from kernelkb.model.records.measurement import Machine, Profile
@@ -54,11 +55,9 @@ def make_next_counters(machine: Machine) -> NextCounters:
     Counters per source line come last, and only if the best diagnosis needs them.
     """
     program = load_compiled_rules()
-    raw = {name.metric: name for name in list_raw_names(program)}
 
     def next_counters(known: Mapping[str, float]) -> Sequence[RawName]:
-        recipes = {name: row["recipe"] for name, row in program["metrics"].items() if name in raw}
-        first = [raw[name] for name, recipe in recipes.items() if recipe in _FIRST_RECIPES]
+        first = _list_counters(program, _FIRST_RECIPES)
         if not any(name.metric in known for name in first):
             return first
         answer = recommend(
@@ -69,6 +68,18 @@ def make_next_counters(machine: Machine) -> NextCounters:
             peaks=read_peak_metrics(machine.device),
         )
         wanted = {row["metric"] for row in answer["measure_next"]}
-        return [raw[n] for n, recipe in recipes.items() if recipe == _LAST_RECIPE and n in wanted]
+        return [one for one in _list_counters(program, (_LAST_RECIPE,)) if one.metric in wanted]
 
     return next_counters
+
+
+def list_first_counters() -> list[RawName]:
+    """Return the counters of the first stage, which need no knowledge of the kernel."""
+    return _list_counters(load_compiled_rules(), _FIRST_RECIPES)
+
+
+def _list_counters(program: CompiledRules, recipes: Collection[str]) -> list[RawName]:
+    """Return the raw names of the metrics of some recipes, in the order of the metrics."""
+    raw = {name.metric: name for name in list_raw_names(program)}
+    metrics = program["metrics"].items()
+    return [raw[name] for name, row in metrics if name in raw and row["recipe"] in recipes]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.errors import BadValueError
-from kernelkb.profiles.launch import ProfiledLaunch
+from kernelkb.profiles.launch import ProfiledLaunch, simplify_kernel_name
 
 _SEARCH_SCRIPT = """
 import json, re, sys
@@ -20,10 +20,6 @@ json.dump([name for name in names if re.search(pattern, name)], sys.stdout)
 """
 _SEARCH_TIMEOUT_S = 2.0
 """A pattern that backtracks exponentially is stopped; other patterns take milliseconds."""
-
-_ANONYMOUS = ("(anonymous namespace)::", "<unnamed>::")
-_OPERATOR = re.compile(r"operator\s*(<<|>>|<=>|<=|>=|->|<|>|\(\))")
-"""Operators whose names hold brackets."""
 
 _CHOICE = re.compile(r"(?P<path>.+?)(?:#(?P<launch>[0-9]{1,9}))?", re.DOTALL)
 _REPORT_NAME = re.compile(r".+\.(ncu-rep|csv)(#[0-9]+)?", re.DOTALL)
@@ -95,27 +91,6 @@ class Pairing(NamedTuple):
     """The longest before first."""
     only_before: list[IndexedLaunch]
     only_now: list[IndexedLaunch]
-
-
-def simplify_kernel_name(kernel: str) -> str:
-    """Return a kernel's name without return type, template arguments and parameters.
-
-    Args:
-        kernel: Such as ``void <unnamed>::scale<float, (int)4>(const float *)``, here ``scale``.
-    """
-    text = _OPERATOR.sub("operator", kernel)
-    for noise in _ANONYMOUS:
-        text = text.replace(noise, "")
-    depth, kept = 0, []
-    for character in text:
-        depth += character == "<"
-        if not depth:
-            if character == "(":
-                break
-            kept.append(character)
-        depth -= character == ">" and depth > 0
-    words = "".join(kept).split()
-    return words[-1] if words else kernel
 
 
 def choose_launches(launches: Sequence[IndexedLaunch]) -> list[IndexedLaunch]:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +23,7 @@ _LIVE_SUPERVISORS: set[int] = set()
 _TAIL_BYTES = 20_000
 """Of a log, in a ProcessResult: some 200 lines."""
 _POLL_S = 0.02
+_STDERR = 2
 _SUPERVISOR_TIMEOUT_S = 30.0
 """Longer than the 20 s that ``supervisor.py`` gives its own children."""
 _SHUTDOWN_TIMEOUT_S = 5.0
@@ -44,16 +45,17 @@ class ProcessResult(NamedTuple):
     seconds: float
     """Wall-clock time."""
     output: str
-    """The end of its stdout and stderr, at most 20,000 bytes."""
+    """The end of its stdout and stderr, at most 20,000 bytes; empty without a log."""
 
 
 def run_supervised(
     argv: Sequence[str],
     *,
-    log: Path,
+    log: Path | None,
     timeout_s: float,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    to_stderr: bool = False,
 ) -> ProcessResult:
     """Run a program in a new session, under ``supervisor.py``, and wait for it.
 
@@ -61,15 +63,16 @@ def run_supervised(
 
     Args:
         argv: Program and arguments; no shell is involved.
-        log: File that receives stdout and stderr.
+        log: File that receives stdout and stderr; None: they are this process's own.
         timeout_s: Wall-clock limit.
         env: Variables in addition to this process's own.
         cwd: Working directory; None for this process's own.
+        to_stderr: Without a log: stdout goes to this process's stderr, too.
 
     Raises:
         OperationCancelled: The event given to ``cancel_on`` was set.
     """
-    with start_supervised(argv, log=log, env=env, cwd=cwd) as program:
+    with start_supervised(argv, log=log, env=env, cwd=cwd, to_stderr=to_stderr) as program:
         return program.finish(timeout_s)
 
 
@@ -79,7 +82,7 @@ class SupervisedProgram:
     One with a pipe as its standard input may wait for a byte there; ``finish`` writes it.
     """
 
-    def __init__(self, child: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, child: subprocess.Popen[bytes], log: Path | None) -> None:
         self._child, self._log = child, log
 
     def has_ended(self) -> bool:
@@ -102,7 +105,8 @@ class SupervisedProgram:
         timed_out = not _wait_until(self._child, started + timeout_s)
         self.stop()
         seconds = time.monotonic() - started
-        return ProcessResult(self._child.returncode, timed_out, seconds, read_tail(self._log))
+        output = read_tail(self._log) if self._log else ""
+        return ProcessResult(self._child.returncode, timed_out, seconds, output)
 
     def stop(self) -> None:
         """End it with its whole process tree, unless that was done before."""
@@ -116,30 +120,32 @@ class SupervisedProgram:
 def start_supervised(
     argv: Sequence[str],
     *,
-    log: Path,
+    log: Path | None,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     with_input: bool = False,
+    to_stderr: bool = False,
 ) -> Iterator[SupervisedProgram]:
     """Start a program as ``run_supervised`` does; it is ended after the block.
 
     Args:
         argv: Program and arguments.
-        log: File that receives stdout and stderr.
+        log: File that receives stdout and stderr; None: they are this process's own.
         env: Variables in addition to this process's own.
         cwd: Working directory; None for this process's own.
         with_input: Give it a pipe as its standard input; otherwise that is empty.
+        to_stderr: Without a log: stdout goes to this process's stderr, too.
 
     Raises:
         OperationCancelled: The event given to ``cancel_on`` was set.
     """
     raise_if_cancelled()
-    with log.open("wb") as sink:
+    with log.open("wb") if log else nullcontext() as sink:
         child = subprocess.Popen(
             [*_SUPERVISOR_COMMAND, str(os.getpid()), *argv],
             stdin=subprocess.PIPE if with_input else subprocess.DEVNULL,
-            stdout=sink,
-            stderr=subprocess.STDOUT,
+            stdout=_STDERR if to_stderr else sink,
+            stderr=subprocess.STDOUT if sink else None,
             env={**os.environ, **(env or {})},
             cwd=cwd,
             start_new_session=True,

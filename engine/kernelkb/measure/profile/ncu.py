@@ -76,10 +76,13 @@ def collect_counters(
     ncu = find_cuda_tool("ncu")
     if ncu is None:
         return NcuReport(None, "", "ncu was not found", "install Nsight Compute, or put it on PATH")
-    counters = dict.fromkeys(split_instance(name)[0] for raw in raw_names for name in raw.names)
-    page, process = _run_ncu(ncu, job, kernels, list(counters), timeout_s, report_file)
+    counters = list_counters(raw_names)
+    page, process = _run_ncu(ncu, job, kernels, counters, timeout_s, report_file)
     if '"Kernel Name"' not in page:
-        return _report_failure(kernels, page, process)
+        if "No kernels were profiled" in page:
+            return _report_no_launch(kernels, page)
+        reason, cure = explain_failure(page, process)
+        return NcuReport(None, page, reason, cure)
     launches = read_raw_page(page, raw_names)
     longest = max(launches, key=lambda launch: launch.metrics.get("profiled_us", 0.0), default=None)
     if longest is None:
@@ -87,17 +90,25 @@ def collect_counters(
     return NcuReport(longest, page)
 
 
-def _report_failure(kernels: Sequence[str], page: str, process: ProcessResult) -> NcuReport:
+def list_counters(raw_names: Sequence[RawName]) -> list[str]:
+    """Return the counters that metrics are read from, each once."""
+    names = (split_instance(name)[0] for raw in raw_names for name in raw.names)
+    return list(dict.fromkeys(names))
+
+
+def explain_failure(page: str, process: ProcessResult) -> tuple[str, str]:
+    """Return why ncu counted nothing, and the cure.
+
+    Args:
+        page: What it logged.
+        process: Its end.
+    """
     output = page + process.output
     if _PERMISSION_ERROR in output:
-        return NcuReport(
-            None, "", "the driver forbids reading performance counters", FORBIDDEN_CURE
-        )
-    if "No kernels were profiled" in page:
-        return _report_no_launch(kernels, page)
+        return "the driver forbids reading performance counters", FORBIDDEN_CURE
     lines = [line for line in output.splitlines() if "==" in line]
     reason = lines[-1] if lines else f"ncu ended with {process.returncode} and no report"
-    return NcuReport(None, page, reason, "run the command by hand to see more, or do without")
+    return reason, "run the command by hand to see more, or do without"
 
 
 def _report_no_launch(kernels: Sequence[str], page: str) -> NcuReport:
@@ -157,10 +168,29 @@ def _make_ncu_command(
     selection = ["--nvtx", "--nvtx-include", "kernelkb/"]
     if kernels:
         selection = ["--kernel-name", f"regex:{'|'.join(kernels)}", "--launch-skip", "1"]
+    return format_ncu_command(ncu, [*selection, "--launch-count", "1"], counters, log, report_file)
+
+
+def format_ncu_command(
+    ncu: str,
+    selection: Sequence[str],
+    counters: Sequence[str],
+    log: Path,
+    report_file: Path | None = None,
+) -> tuple[str, ...]:
+    """Return the words that go before a program for ncu to count.
+
+    Args:
+        ncu: Its path.
+        selection: Its options that choose launches.
+        counters: Names.
+        log: A file for the raw page.
+        report_file: As for ``collect_counters``.
+    """
     return (
         *(ncu, "--metrics", ",".join(counters)),
         *selection,
-        *("--launch-count", "1", "--clock-control", "none"),
+        *("--clock-control", "none"),
         *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(log)),
         *("--print-metric-instances", "details"),
         *(_REPORT_OPTIONS if report_file else ()),

@@ -17,6 +17,7 @@ from kernelkb.measure.worker.shared.messages.observed import (
     ObservedFunction,
     ObservedProcess,
     ObserveJob,
+    TraceJob,
 )
 
 TIMEOUT_S = 600.0
@@ -70,7 +71,12 @@ def observe_program(
     argv = _split_command(command)
     if not operation.strip():
         raise BadValueError("--op is empty; name what to observe, such as --op my_op")
-    env = _write_observer(folder, operation)
+    job: ObserveJob = {
+        "operation": operation,
+        "max_signatures": _MAX_SIGNATURES,
+        "max_bytes": MAX_VALUE_BYTES,
+    }
+    env = _ENV | write_observer(folder, job)
     run = run_supervised(argv, log=folder / "program.log", timeout_s=timeout_s, env=env)
     processes = _read_processes(folder)
     functions = _merge_functions(processes)
@@ -82,22 +88,13 @@ def observe_program(
     return Observation(function, folder, program, warnings)
 
 
-def _write_observer(folder: Path, operation: str) -> dict[str, str]:
+def write_observer(folder: Path, job: ObserveJob | TraceJob) -> dict[str, str]:
     """Write what the program's processes import and do; return the variables that say so."""
-    job: ObserveJob = {
-        "operation": operation,
-        "max_signatures": _MAX_SIGNATURES,
-        "max_bytes": MAX_VALUE_BYTES,
-    }
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     text = _CUSTOMIZATION.format(script=str(_START_SCRIPT))
     (folder / "sitecustomize.py").write_text(text, encoding="utf-8")
     paths = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {
-        **_ENV,
-        "PYTHONPATH": os.pathsep.join(paths),
-        _JOB_VARIABLE: str(folder / "job.json"),
-    }
+    return {"PYTHONPATH": os.pathsep.join(paths), _JOB_VARIABLE: str(folder / "job.json")}
 
 
 def _split_command(command: str) -> list[str]:

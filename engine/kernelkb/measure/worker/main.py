@@ -16,6 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from kernelkb.measure.worker.shared.failures import UnsupportedHost
+from kernelkb.measure.worker.shared.messages.jobs import BenchJobResult, CheckJobResult, JudgeJob
 from kernelkb.measure.worker.shared.quick_imports import import_quickly
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -45,8 +47,6 @@ def _import_mode(mode: str) -> Callable[[Any, Path], object]:
 
         return serve
     if mode in ("check", "bench"):
-        from kernelkb.measure.worker.judge.run_judge import run_judge
-
         return run_judge
     if mode == "repeat-without-torch":
         from kernelkb.measure.worker.jobs.repeat_without_torch import repeat_without_torch
@@ -75,6 +75,38 @@ def _import_mode(mode: str) -> Callable[[Any, Path], object]:
         "torch-profile": repeat.profile_with_torch,
     }
     return modes[mode]
+
+
+def run_judge(job: JudgeJob, folder: Path) -> CheckJobResult | BenchJobResult:
+    """Do a check or bench job as the judge, with one process for each of its runners.
+
+    Args:
+        job: What to do.
+        folder: Scratch folder; each runner gets a folder of its own inside.
+    """
+    from kernelkb.measure.worker.judge.procfs import become_subreaper
+    from kernelkb.measure.worker.judge.runner_process import RunnerProcess
+
+    become_subreaper()
+    runners = {
+        name: RunnerProcess(name, spec, job["target"], folder)
+        for name, spec in job["runners"].items()
+    }
+    try:
+        # torch takes seconds to import: the runners, started by now, import it at the same time.
+        with import_quickly():
+            from kernelkb.measure.worker.judge.check_candidate import check_cases
+            from kernelkb.measure.worker.judge.timing.time_candidate import time_candidate
+
+        try:
+            if job["mode"] == "check":
+                return {"report": check_cases(job, folder, runners)}
+            return time_candidate(job, folder, runners)
+        except UnsupportedHost as problem:
+            return {"unsupported_host": problem.to_message()}
+    finally:
+        for runner in runners.values():
+            runner.close()
 
 
 def _end_at_once() -> NoReturn:

@@ -344,3 +344,63 @@ class PrintedRecommendation(TypedDict):
 
     kernels: list[PrintedAnswer]
     knowledge: KnowledgeStamp
+
+
+ProgramTool = Literal["nsys", "torch.profiler", "ncu"]
+FirstThing = Literal[
+    "kernel", "launches", "host", "data", "synchronisation", "copies", "communication"
+]
+
+
+class ProgramFirst(TypedDict):
+    """Where a program gains most: in a kernel, or outside of all."""
+
+    what: FirstThing
+    """launches: the GPU waits for one after another. host, data, synchronisation: it waits longer,
+    for what the host does between them."""
+    kernel: str | None
+    """Null unless it is a kernel."""
+    at_most: float
+    """Speedup of the program without the time lost there; for a kernel with its predicted gain."""
+    because: str
+
+
+class ProgramKernel(TypedDict):
+    """A kernel that takes much of a program's time."""
+
+    kernel: str
+    share: float
+    """Of the time from the GPU's first work to its last, in which it may be idle, too."""
+    launches: int
+    duration_us: float
+    """Median of its launches."""
+    at_most: float
+    """Speedup of the program if it took no time."""
+    speedup: float | None
+    """Speedup of the program with the gain that its first cause predicts; null without one."""
+    answer: KernelAnswer | None
+    """Null for a kernel that was not looked at."""
+    reason: str | None
+    """Why it was not."""
+
+
+class ProgramAnswer(TypedDict):
+    """What `kb profile -- COMMAND` found."""
+
+    command: list[str]
+    status: int | None
+    """How it ended, negative by a signal; null where it was ended after its time."""
+    seconds: float
+    """Of its first run, with the tool that traced it."""
+    tool: ProgramTool | None
+    """What its timeline is from. ncu: only times of kernels are known. Null: no GPU worked."""
+    warm_up_launches: int
+    """First launches, which are left out: until each kernel that matters had run once."""
+    program: KernelAnswer | None
+    """The answer for the whole; null without a timeline."""
+    first: ProgramFirst | None
+    kernels: list[ProgramKernel]
+    """Those that take the most time first."""
+    notes: list[str]
+    """What was missing, and how to get it."""
+    knowledge: KnowledgeStamp

@@ -5,13 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kernelkb.render.text.answers import format_source_lines, format_speedup
+from kernelkb.render.text.answers import (
+    describe_line,
+    format_source_lines,
+    format_speedup,
+    print_answer,
+)
 from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
-    from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer
+    from kernelkb.model.answers.recommendation import (
+        Diagnosis,
+        KernelAnswer,
+        ProgramAnswer,
+        ProgramKernel,
+    )
     from kernelkb.model.answers.report_comparison import (
         Amount,
         FalsifierCheck,
@@ -371,3 +381,77 @@ def find_plain_name(mangled: str) -> str:
         at = found.end() + int(found[0])
         name = mangled[found.end() : at]
     return name or mangled
+
+
+def print_program(answer: ProgramAnswer) -> dict[str, Any]:
+    """Return an answer as ``kb profile --json -- COMMAND`` prints it."""
+    return {
+        **answer,
+        "program": print_answer(answer["program"]) if answer["program"] else None,
+        "kernels": [
+            {**one, "answer": print_answer(one["answer"]) if one["answer"] else None}
+            for one in answer["kernels"]
+        ],
+    }
+
+
+def format_program_lines(answer: ProgramAnswer) -> Iterator[str]:
+    """Yield the whole of a program, what comes first in it, then its kernels with their causes."""
+    status = answer["status"]
+    end = "ended after its time" if status is None else f"ended with {status}"
+    if status:
+        by = f"signal {-status}" if status < 0 else f"exit status {status}"
+        end = f"FAILED with {by}; what follows is of what it did until then"
+    yield f"program: {format_duration(answer['seconds'] * 1e6)}, {end}"
+    if answer["program"] is None:
+        yield "  no work of a GPU was seen"
+    else:
+        yield from _format_whole(answer, answer["program"])
+    if first := answer["first"]:
+        which = first["kernel"] or first["what"]
+        yield ""
+        yield f"First: {which[:_MAX_KERNEL_CHARS]}, at most {first['at_most']:.2f}x of the program"
+        yield f"  {first['because']}"
+    for kernel in answer["kernels"]:
+        yield from _format_program_kernel(kernel)
+    yield from (f"note: {note}" for note in answer["notes"])
+
+
+def _format_whole(answer: ProgramAnswer, program: KernelAnswer) -> Iterator[str]:
+    left = answer["warm_up_launches"]
+    without = f", without {left:,} launches of warm-up" if left else ""
+    yield f"  timeline of {answer['tool']}{without}"
+    yield from (f"  {note}" for note in program["notes"])
+    yield from _format_cause(program, "  ")
+
+
+def _format_program_kernel(kernel: ProgramKernel) -> Iterator[str]:
+    name = shorten_name(kernel["kernel"])[:_MAX_KERNEL_CHARS]
+    time = f"{kernel['launches']:,} of {format_duration(kernel['duration_us'])}"
+    gain = f", told {kernel['speedup']:.2f}x" if kernel["speedup"] else ""
+    bounds = f"the program at most {kernel['at_most']:.2f}x{gain}"
+    if kernel["answer"]:
+        yield ""
+    yield f"{name}: {kernel['share']:.0%} ({time}); {bounds}"
+    if kernel["answer"]:
+        yield from _format_cause(kernel["answer"], "  ")
+    elif kernel["reason"]:
+        yield f"  {kernel['reason']}"
+
+
+def _format_cause(answer: KernelAnswer, indent: str) -> Iterator[str]:
+    """Yield the first cause with its line and its first change."""
+    matches = [one for one in answer["diagnoses"] if one["verdict"] == "matches"]
+    if answer["gate"]["verdict"] in ("stop", "done"):
+        yield f"{indent}{answer['gate']['verdict'].upper()}: {answer['gate']['because']}"
+    if not matches:
+        yield f"{indent}no cause can be named from what was counted"
+        return
+    best, *others = matches
+    gain = f", {format_speedup(best['predicted_speedup'])}" if best["predicted_speedup"] else ""
+    also = f"; also {', '.join(one['bottleneck'] for one in others[:2])}" if others else ""
+    yield f"{indent}{best['bottleneck']}, confidence {best['confidence']:.2f}{gain}{also}"
+    for line in (best["lines"] or {"lines": []})["lines"][:1]:
+        yield f"{indent}  at {describe_line(line)}"
+    for fix in best["fixes"][:1]:
+        yield f"{indent}  {fix['id']}: {fix['do']}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import functools
 import importlib.machinery
 import importlib.util
@@ -11,7 +12,10 @@ import json
 import os
 import sys
 import threading
+import time
+import traceback
 import types
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from pathlib import Path
@@ -25,17 +29,26 @@ from kernelkb.measure.worker.observe.names import (
     parse_operation,
 )
 from kernelkb.measure.worker.observe.recorder import Recorder, make_function
-from kernelkb.measure.worker.shared.messages.observed import ObservedFunction
+from kernelkb.measure.worker.shared.messages.observed import ObservedFunction, TraceJob
 
 _OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 
 _FIRST_PARTY_EXTENSIONS = ("torch", "numpy", "triton", "scipy", "pandas")
 """Packages whose own extension modules hold nothing that a user would name."""
 
+_POLL_S = 0.2
+_QUIET_FACTOR = 4
+"""A trace of a program that does little, as while it compiles, is so many times as long."""
+_MANY_ALLOCATIONS = 20_000
+_ENDED = "ended"
+
 
 def start_observer(job_file: Path) -> None:
-    """Observe the operation that a job names, from the import of torch on."""
+    """Observe the operation that a job names, or trace all, from the import of torch on."""
     job = json.loads(job_file.read_text(encoding="utf-8"))
+    if "trace_s" in job:
+        sys.meta_path.insert(0, ImportHook({"torch": _Tracer(job, job_file.parent).watch}))
+        return
     operation = parse_operation(job["operation"])
     recorder = Recorder(job, job_file.parent)
     sys.meta_path.insert(
@@ -74,6 +87,118 @@ class ImportHook:
 
         spec.loader.exec_module = load_and_act  # type: ignore[method-assign]  # of this one loader
         return spec
+
+
+class _Tracer:
+    """Runs torch's profiler from this process's first use of its GPU on, for some seconds.
+
+    Without CUDA in torch: from its import on. The program goes on whatever fails here, and its own
+    use of the profiler ends ours.
+    """
+
+    def __init__(self, job: TraceJob, folder: Path) -> None:
+        self._job, self._folder, self._process = job, folder, os.getpid()
+        self._profile: Any = None
+        self._torch: Any = None
+        self._is_ours = False
+        self._request = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._answer)
+
+    def watch(self, torch: ModuleType) -> None:
+        """Begin as soon as there is something to record, and end with the process."""
+        self._torch = torch
+        atexit.register(self.finish)
+        if self._torch.backends.cuda.is_built():
+            self._torch.cuda._lazy_call(self._begin)
+        else:
+            self._begin()
+
+    def _begin(self) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            self._ask()  # the thread that begins has to be there at the end
+            return
+        try:
+            from torch.autograd import profiler
+
+            profile = self._torch.profiler.profile
+            for name in ("_prepare_profiler", "_enable_profiler"):
+                setattr(profiler, name, self._make_way(getattr(profiler, name)))
+            os.register_at_fork(after_in_child=_leave_out_destructors)
+            self._is_ours, self._profile = True, profile()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._profile.start()
+            threading.Thread(target=self._wait, daemon=True).start()
+        except Exception:  # the user's program is not to fail by ours
+            self._note_error()
+        self._is_ours = False
+
+    def _make_way(self, start: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what starts a profiler, with the end of ours before it: there can be but one."""
+
+        @functools.wraps(start)
+        def finish_and_start(*arguments: Any, **options: Any) -> Any:
+            if not self._is_ours:
+                self.finish()
+            return start(*arguments, **options)
+
+        return finish_and_start
+
+    def _wait(self) -> None:
+        """Ask the main thread to end the trace when it is long enough."""
+        begun = time.monotonic()
+        while (passed := time.monotonic() - begun) < self._job["trace_s"] * _QUIET_FACTOR:
+            time.sleep(_POLL_S)
+            if passed >= self._job["trace_s"] and self._count_allocations() > _MANY_ALLOCATIONS:
+                break
+        self._ask()
+
+    def _count_allocations(self) -> int:
+        """Return how much the program has done: nearly every operation allocates its result."""
+        if not self._torch.cuda.is_initialized():
+            return 0
+        return int(self._torch.cuda.memory_stats().get("allocation.all.allocated", 0))
+
+    def _ask(self) -> None:
+        ctypes.pythonapi.Py_AddPendingCall(self._request, None)
+
+    def _answer(self, _: object) -> int:
+        """Begin or end in the main thread, between two of its instructions."""
+        if self._profile is None:
+            self._begin()
+        elif self._torch.cuda.is_initialized() and self._torch.cuda.is_current_stream_capturing():
+            threading.Timer(_POLL_S, self._ask).start()  # the end waits for the GPU: not allowed
+        else:
+            self.finish()
+        return 0
+
+    def finish(self) -> None:
+        """End the trace and write it; do nothing where that was done, and in forked processes."""
+        profile, self._profile = self._profile, _ENDED
+        if profile in (None, _ENDED) or os.getpid() != self._process:
+            return
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                profile.stop()
+            part = self._folder / f"trace-{self._process}.part"
+            profile.export_chrome_trace(str(part))
+            part.replace(part.with_suffix(".json"))
+        except Exception:  # as above
+            self._note_error()
+
+    def _note_error(self) -> None:
+        error_file = self._folder / f"error-{self._process}.txt"
+        error_file.write_text(traceback.format_exc(), encoding="utf-8")
+
+
+def _leave_out_destructors() -> None:
+    """Have a forked process end without the destructors of C++.
+
+    That of torch's profiler waits for threads that the fork did not copy, and would never end.
+    """
+    libc = ctypes.CDLL(None)
+    libc.on_exit(libc._exit, None)  # called with the exit status
+    libc.__cxa_atexit(libc.fflush, None, None)  # before it
 
 
 def _observe_torch(operation: OperationName, recorder: Recorder) -> None:

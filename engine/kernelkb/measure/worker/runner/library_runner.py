@@ -9,10 +9,11 @@ import ctypes
 import math
 import mmap
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
-from kernelkb.measure.worker.runner.own_clock import OwnClock
 from kernelkb.measure.worker.shared.failures import KernelError
 from kernelkb.measure.worker.shared.messages.runner_commands import (
     BareCommand,
@@ -32,6 +33,39 @@ _M_PERTURB = -6
 """glibc, mallopt(3): new memory is filled with the complement of a byte, freed memory with it."""
 _FILL_BYTE = 0x01
 """New memory holds 0xFE: as float32 -1.7e38, as int32 -16843010."""
+
+
+class OwnTimes(NamedTuple):
+    """Nanoseconds of some calls."""
+
+    runner_ns: int
+    wait_ns: int
+    """Of these, while the thread was ready to run and others had its core."""
+
+
+class OwnClock:
+    """Of the thread that makes it, and makes the calls."""
+
+    def __init__(self) -> None:
+        self._file: int | None = None
+        with suppress(OSError):
+            self._file = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+        self._waited_ns = self._start_ns = 0
+
+    def start(self) -> None:
+        """Begin."""
+        self._waited_ns, self._start_ns = self._read_wait_ns(), time.perf_counter_ns()
+
+    def stop(self) -> OwnTimes:
+        """Return what passed since the start."""
+        passed_ns = time.perf_counter_ns() - self._start_ns
+        return OwnTimes(passed_ns, self._read_wait_ns() - self._waited_ns)
+
+    def _read_wait_ns(self) -> int:
+        with suppress(OSError, ValueError, IndexError):
+            if self._file is not None:
+                return int(os.pread(self._file, 64, 0).split()[1])
+        return 0
 
 
 class LibraryRunner:

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 
 from kernelkb.measure.worker.runner import load_candidate
-from kernelkb.measure.worker.runner.library_runner import filled_heap, trim_heap
-from kernelkb.measure.worker.runner.own_clock import OwnClock
+from kernelkb.measure.worker.runner.library_runner import OwnClock, filled_heap, trim_heap
 from kernelkb.measure.worker.shared.failures import KernelError
 from kernelkb.measure.worker.shared.memory import Arena, release_torch_cache
 from kernelkb.measure.worker.shared.messages.runner_commands import (

@@ -16,6 +16,13 @@ class ObserveJob(TypedDict):
     """Of the arrays of a call whose values are kept."""
 
 
+class TraceJob(TypedDict):
+    """What to trace: all that a process does, in its own file in the folder of this job."""
+
+    trace_s: float
+    """Seconds from its first use of the GPU."""
+
+
 class ObservedTensor(TypedDict):
     """One tensor of a call."""
 

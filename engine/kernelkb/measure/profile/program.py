@@ -1,0 +1,328 @@
+"""Runs a program of any kind under profilers: for its timeline, then for counters of some launches.
+
+The first run is the program's own: what it prints is passed on, and its exit status is told. Later
+runs are silent. Its standard input is empty in all of them.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kernelkb.measure.machine.nvidia_driver import query_driver
+from kernelkb.measure.machine.tools import find_cuda_tool
+from kernelkb.measure.process.subprocesses import ProcessResult, run_supervised
+from kernelkb.measure.profile.ncu import explain_failure, format_ncu_command, list_counters
+from kernelkb.measure.profile.observe import write_observer
+from kernelkb.model.answers.recommendation import ProgramTool
+from kernelkb.profiles.launch import RawName, name_function
+from kernelkb.profiles.ncu_csv import read_raw_page
+from kernelkb.profiles.program_tables import ProgramTables, TableRow, describe_program
+from kernelkb.profiles.reader_process import read_in_process
+from kernelkb.profiles.timeline import ProgramRun, load_run
+from kernelkb.progress import report_progress
+
+_TRACE_S = 8.0
+"""Chosen: of a program that launches 50,000 kernels a second, a trace of some 500 MB."""
+_QUIET = {"KINETO_LOG_LEVEL": "99"}
+"""Of torch.profiler: it would log into what the program prints."""
+_READING_S = 600.0
+_MAX_SAID = 200
+_MAX_LISTED = 5000
+"""Launches of which ncu takes the time where no tool traces the program."""
+_MAX_WINDOW = 8
+"""Launches in a row that ncu counts: about a second each, as long as a start of torch for all."""
+_TYPICAL_RATIO = 1.2
+"""Of a launch's time and the median of its kernel's."""
+_DURATION = RawName("profiled_us", ("gpu__time_duration.sum",), 1e-3)
+_COLLECTIVE = re.compile(r"nccl|nvshmem", re.IGNORECASE)
+"""Kernels that wait for other processes: ncu would repeat them alone, and never end."""
+_KEEP_APART = 'exec 8>&1 9>&2 >"$0" 2>&1; exec "$@"'
+"""For a shell: what the tool prints goes to a file; the program gets what this process has."""
+_RESTORE = 'if [ -e /proc/self/fd/8 ]; then exec "$@" >&8 2>&9 8>&- 9>&-; else exec "$@"; fi'
+
+
+class ProgramCommand(NamedTuple):
+    """A program, and how it may be run."""
+
+    words: tuple[str, ...]
+    """Program and arguments; no shell is involved."""
+    folder: Path
+    """A scratch folder."""
+    limit_s: float
+    """Each run is ended after so long."""
+    to_stderr: bool = False
+    """Whether its standard output goes to standard error, as where the answer is JSON."""
+
+    def run(
+        self, wrapper: Sequence[str] = (), env: Mapping[str, str] | None = None
+    ) -> ProcessResult:
+        """Run it for all to see."""
+        words = [*wrapper, *self.words]
+        return run_supervised(
+            words, log=None, timeout_s=self.limit_s, env=env, to_stderr=self.to_stderr
+        )
+
+    def run_silently(self, wrapper: Sequence[str]) -> ProcessResult:
+        """Run it again, under a tool; what both print goes to a file."""
+        log = self.folder / "program.log"
+        return run_supervised([*wrapper, *self.words], log=log, timeout_s=self.limit_s)
+
+
+class FirstRun(NamedTuple):
+    """The run that is the program's own, and what was traced."""
+
+    process: ProcessResult
+    tool: ProgramTool | None
+    """nsys, torch.profiler, or ncu, which knows times and no gaps; None: nothing traced it."""
+    found: ProgramRun | None
+    """None where no work of a GPU was seen."""
+    notes: tuple[str, ...] = ()
+    """What was missing."""
+
+
+def trace_program(command: ProgramCommand) -> FirstRun:
+    """Run a program with the first tool that traces it: nsys, torch.profiler, or ncu in a run more.
+
+    Raises:
+        KbError: A trace cannot be read.
+        OperationCancelled: The event given to ``cancel_on`` was set.
+    """
+    notes: list[str] = []
+    if nsys := find_cuda_tool("nsys"):
+        done = _run_nsys(nsys, command, notes)
+        if done is not None:
+            return done
+    env = write_observer(command.folder, {"trace_s": _TRACE_S}) | _QUIET
+    process = command.run(env=env)
+    files = sorted(str(path) for path in command.folder.glob("trace-*.json"))
+    if found := _read(files):
+        return FirstRun(process, "torch.profiler", found, tuple(notes))
+    for error in sorted(command.folder.glob("error-*.txt"))[:1]:
+        said = error.read_text("utf-8").splitlines()[-1]
+        notes.append(f"torch.profiler failed: {said[:_MAX_SAID]}")
+    has_ended_well = not process.returncode and not process.timed_out
+    listed = _list_by_ncu(command, notes) if has_ended_well and query_driver() else None
+    return FirstRun(process, "ncu" if listed else None, listed, tuple(notes))
+
+
+def _run_nsys(nsys: str, command: ProgramCommand, notes: list[str]) -> FirstRun | None:
+    """Return a run under nsys; None where it did not start the program."""
+    log, report = command.folder / "nsys.log", command.folder / "timeline.nsys-rep"
+    options = ("--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=none", "--kill=sigterm")
+    limits = (f"--duration={max(1, int(command.limit_s))}", f"--output={report.with_suffix('')}")
+    tool = (nsys, "profile", *options, "--cuda-graph-trace=node", *limits)
+    longer = command._replace(limit_s=command.limit_s + _READING_S)
+    process = longer.run(("sh", "-c", _KEEP_APART, str(log), *tool, "sh", "-c", _RESTORE, "sh"))
+    if not report.exists():
+        said = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
+        notes.append(f"nsys recorded nothing: {(said or ['it says nothing'])[-1][:_MAX_SAID]}")
+        return None
+    export = report.with_suffix(".sqlite")
+    words = [nsys, "export", "--type=sqlite", f"--output={export}", str(report)]
+    run_supervised(words, log=command.folder / "export.log", timeout_s=_READING_S)
+    if not export.exists():
+        notes.append("nsys export wrote nothing")
+    was_ended = process.seconds >= int(command.limit_s)
+    return FirstRun(
+        process._replace(timed_out=process.timed_out or was_ended),
+        "nsys",
+        _read([str(export)] if export.exists() else []),
+        tuple(notes),
+    )
+
+
+def _read(files: Sequence[str]) -> ProgramRun | None:
+    if not files:
+        return None
+    report_progress("reading the timeline")
+    return read_in_process(load_run, files, name="the timeline", timeout_s=_READING_S)
+
+
+def _list_by_ncu(command: ProgramCommand, notes: list[str]) -> ProgramRun | None:
+    """Return the times of a program's kernels, taken in a run more; None where there are none.
+
+    Their sum stands for the time of the GPU: when each ran is not known.
+    """
+    ncu = find_cuda_tool("ncu")
+    if ncu is None:
+        return None
+    report_progress("it runs again under ncu, for the time of its kernels", "notice")
+    page = command.folder / "times.csv"
+    selection = ("--target-processes", "all", "--launch-count", str(_MAX_LISTED), "--kill", "yes")
+    cheap = (*selection, "--cache-control", "none")
+    wrapper = format_ncu_command(ncu, cheap, _DURATION.names, page)
+    process = command.run_silently(wrapper)
+    text = page.read_text("utf-8", "replace") if page.exists() else ""
+    if '"Kernel Name"' not in text:
+        if "No kernels were profiled" not in text:
+            notes.append("; ".join(explain_failure(text, process)))
+        return None
+    read = read_raw_page(text, [_DURATION])
+    launches = [(one.kernel, one.metrics.get("profiled_us", 0.0)) for one in read]
+    total = sum(us for _, us in launches)
+    rows = [
+        TableRow(name, sum(times), len(times), sum(times) / max(total, 1e-3))
+        for name, times in _group(launches).items()
+    ]
+    program = describe_program(ProgramTables(rows, [], [], cpu_us=None, gpu_us=None))
+    return ProgramRun(program._replace(device=read[0].device), launches, 0, total)
+
+
+class HotKernel(NamedTuple):
+    """A kernel that takes much of a program's time, without the warm-up."""
+
+    name: str
+    """As the timeline has it."""
+    us: float
+    """Of all its launches."""
+    share: float
+    """Of the time of the GPU, from its first work to its last."""
+    launches: int
+    median_us: float
+
+    @property
+    def function(self) -> str:
+        """The name by which ncu finds it."""
+        return name_function(self.name)
+
+
+def rank_kernels(found: ProgramRun) -> list[HotKernel]:
+    """Return the kernels of a program, those that take the most time first."""
+    kernels = [
+        HotKernel(name, us, us / max(found.us, us), len(times), statistics.median(times))
+        for name, times in _group(found.launches[found.warm_up :]).items()
+        if (us := sum(times))
+    ]
+    return sorted(kernels, key=lambda kernel: -kernel.us)
+
+
+def _group(launches: Sequence[tuple[str, float]]) -> Mapping[str, list[float]]:
+    times = defaultdict[str, list[float]](list)
+    for name, us in launches:
+        times[name].append(us)
+    return times
+
+
+def is_collective(kernel: str) -> bool:
+    """Return whether a kernel waits for other processes, so that ncu cannot repeat it."""
+    return _COLLECTIVE.search(kernel) is not None
+
+
+class LaunchWindow(NamedTuple):
+    """Launches in a row, among those of some functions."""
+
+    functions: tuple[str, ...]
+    skip: int
+    """How many come before."""
+    length: int
+
+    def as_options(self) -> list[str]:
+        """Return the options of ncu that choose it, in any process."""
+        names = "|".join(re.escape(name) for name in self.functions)
+        pattern = rf"regex:(^|[ :])({names})($|[<(])"
+        kernels = ["--target-processes", "all", "--kernel-name", pattern]
+        return [*kernels, "--launch-skip", str(self.skip), "--launch-count", str(self.length)]
+
+
+def choose_windows(found: ProgramRun, hot: Sequence[HotKernel], skip: int) -> list[LaunchWindow]:
+    """Return the launches to count: of each kernel one of typical time, where possible in one run.
+
+    Args:
+        found: The program.
+        hot: The kernels to look at.
+        skip: Launches of each that are its warm-up.
+    """
+    functions = tuple(dict.fromkeys(kernel.function for kernel in hot))
+    together = _list_typical(found, hot, functions, skip)
+    best = _find_shortest(together)
+    if best is not None and best[1] - best[0] < _MAX_WINDOW:
+        return [LaunchWindow(functions, best[0], best[1] - best[0] + 1)]
+    windows = [
+        LaunchWindow((kernel.function,), places[0][0], 1)
+        for kernel in hot
+        if (places := _list_typical(found, [kernel], (kernel.function,), skip))
+    ]
+    return list(dict.fromkeys(windows))
+
+
+def _list_typical(
+    found: ProgramRun, hot: Sequence[HotKernel], functions: Sequence[str], skip: int
+) -> list[tuple[int, str]]:
+    """Return where typical launches are among those of some functions, each with its kernel."""
+    medians = {kernel.name: kernel.median_us for kernel in hot}
+    names = {name: name_function(name) in functions for name, _ in found.launches}
+    odd = {
+        name: max(_TYPICAL_RATIO, min(_compare(us, medians[name]) for us in times))
+        for name, times in _group(found.launches).items()
+        if name in medians
+    }
+    seen = defaultdict[str, int](int)
+    position, early, late = 0, list[tuple[int, str]](), list[tuple[int, str]]()
+    for at, (name, us) in enumerate(found.launches):
+        if not names[name]:
+            continue
+        if name in medians and _compare(us, medians[name]) <= odd[name]:
+            is_warm = at >= found.warm_up and seen[name] >= skip
+            (late if is_warm else early).append((position, name))
+        seen[name] += 1
+        position += 1
+    has_late = {name for _, name in late}
+    return sorted([*late, *(one for one in early if one[1] not in has_late)])
+
+
+def _compare(us: float, median_us: float) -> float:
+    """Return how far apart two times are: 1 and more."""
+    shorter, longer = sorted((max(us, 1e-3), max(median_us, 1e-3)))
+    return longer / shorter
+
+
+def _find_shortest(places: Sequence[tuple[int, str]]) -> tuple[int, int] | None:
+    """Return the first and last place of the shortest stretch with each name; None without any."""
+    wanted = {name for _, name in places}
+    latest: dict[str, int] = {}
+    best: tuple[int, int] | None = None
+    for place, name in places:
+        latest[name] = place
+        first = min(latest.values())
+        if len(latest) == len(wanted) and (best is None or place - first < best[1] - best[0]):
+            best = first, place
+    return best
+
+
+def count_launches(
+    command: ProgramCommand,
+    options: Sequence[Sequence[str]],
+    counters: Sequence[RawName],
+    notes: list[str],
+) -> Iterator[Path]:
+    """Yield a report for each choice of launches, of a run that ends with the last of them.
+
+    Args:
+        command: The program.
+        options: Of ncu, for each run.
+        counters: What to count; by instruction, too.
+        notes: Gets why a run counted nothing.
+    """
+    ncu = find_cuda_tool("ncu")
+    for number, selection in enumerate(options if ncu else ()):
+        report, log = (command.folder / f"counted-{number}.{end}" for end in ("ncu-rep", "csv"))
+        wrapper = format_ncu_command(
+            str(ncu), [*selection, "--kill", "yes"], list_counters(counters), log, report
+        )
+        process = command.run_silently(wrapper)
+        if report.exists():
+            yield report
+            continue
+        text = log.read_text("utf-8", "replace") if log.exists() else ""
+        if process.timed_out:
+            notes.append(f"ncu had not ended after {process.seconds:.0f} s; --minutes allows more")
+        elif "No kernels were profiled" in text:
+            notes.append("ncu met none of these launches: is the program the same in each run?")
+        else:
+            notes.append("; ".join(explain_failure(text, process)))
+            return

@@ -1,0 +1,452 @@
+"""kb profile -- COMMAND: any program, its timeline, and counters of its longest kernels."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from kernelkb.cli import main
+from kernelkb.measure.profile import program
+from kernelkb.measure.profile.observe import write_observer
+from kernelkb.measure.profile.program import LaunchWindow, choose_windows, rank_kernels
+from kernelkb.profiles.launch import ProfiledLaunch, name_function
+from kernelkb.profiles.timeline import ProgramRun, load_run
+
+REPORT = Path(__file__).parents[1] / "data" / "ncu" / "reports" / "four_launches.ncu-rep"
+START_KB = Path(__file__).parents[1] / "support" / "start_kb.py"
+STEPS = 20
+STEP = (("few_blocks", 1000), ("transpose", 150))
+GAP_US = 400
+FAKE = """#!{python}
+import json, os, shutil, subprocess, sys
+words = sys.argv[1:]
+with open({calls!r}, "a") as file:
+    file.write(json.dumps([{name!r}, *words]) + "\\n")
+def find(option):
+    pairs = zip(words, words[1:])
+    return next((b for a, b in pairs if a == option), None)
+{body}
+"""
+FAKE_NSYS = """
+print("nsys talks", flush=True)
+output = next(w for w in words if w.startswith("--output=")).partition("=")[2]
+if words[0] == "export":
+    shutil.copy({timeline!r}, output)
+else:
+    open(output + ".nsys-rep", "w").close()
+    at = next(at for at, w in enumerate(words) if at and not w.startswith("-"))
+    sys.exit(subprocess.call(words[at:], close_fds=False))
+"""
+FAKE_NCU = f"""
+print("ncu talks")
+shutil.copy({str(REPORT)!r}, find("--export"))
+"""
+FORBIDDEN_NCU = """
+print("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission")
+sys.exit(1)
+"""
+LISTING_NCU = """
+if find("--export"):
+    sys.exit(0)
+with open(find("--log-file"), "w") as file:
+    file.write('"ID","Kernel Name","gpu__time_duration.sum"\\n"","","ns"\\n')
+    file.write('"0","few_blocks(float *)","9000"\\n"1","scale","1000"\\n')
+"""
+
+
+def make_timeline(path):
+    """Write what nsys exports of some steps, each of two kernels with a gap behind."""
+    names = {name: at for at, (name, _) in enumerate(STEP)}
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript("""
+            CREATE TABLE StringIds (id INTEGER, value TEXT);
+            CREATE TABLE TARGET_INFO_GPU (name TEXT);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL
+                (start INTEGER, end INTEGER, deviceId INTEGER, shortName INTEGER);
+            INSERT INTO TARGET_INFO_GPU VALUES ('NVIDIA H100 80GB HBM3');
+        """)
+        database.executemany(
+            "INSERT INTO StringIds VALUES (?, ?)", [(at, name) for name, at in names.items()]
+        )
+        now = 0
+        for _ in range(STEPS):
+            for name, us in STEP:
+                row = (now * 1000, (now + us) * 1000, 0, names[name])
+                database.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?, ?)", row)
+                now += us
+            now += GAP_US
+        database.commit()
+
+
+@pytest.fixture
+def tools(tmp_path, monkeypatch):
+    """Put stand-ins for nsys and ncu on a PATH without the real ones; return how."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setattr(program, "find_cuda_tool", shutil.which)
+    monkeypatch.setattr("kernelkb.actions.kernels.profile_program.find_cuda_tool", shutil.which)
+    make_timeline(tmp_path / "timeline.sqlite")
+
+    class Tools:
+        def add(self, name, body):
+            file = folder / name
+            calls = str(tmp_path / "calls.jsonl")
+            text = FAKE.format(python=sys.executable, calls=calls, name=name, body=body)
+            file.write_text(text)
+            file.chmod(0o755)
+            return self
+
+        def add_nsys(self):
+            timeline = str(tmp_path / "timeline.sqlite")
+            return self.add("nsys", FAKE_NSYS.format(timeline=timeline))
+
+        @staticmethod
+        def list_calls():
+            lines = (tmp_path / "calls.jsonl").read_text().splitlines()
+            return [json.loads(line) for line in lines]
+
+    return Tools()
+
+
+def profile(*words):
+    return main(["profile", *words])
+
+
+def test_a_program_is_answered_from_its_timeline_then_from_counters(tools, capfd):
+    tools.add_nsys().add("ncu", FAKE_NCU)
+    status = profile("--json", "--", "sh", "-c", "echo out; echo err >&2")
+    out, err = capfd.readouterr()
+    answer = json.loads(out)
+
+    assert (status, answer["status"], answer["tool"]) == (0, 0, "nsys")
+    assert [line for line in err.splitlines() if not line.startswith("kb: ")] == ["out", "err"]
+    assert "talks" not in out + err
+    assert answer["warm_up_launches"] == len(STEP)
+    assert answer["program"]["device"] == "h100-sxm"
+    few, transpose = answer["kernels"]
+    assert (few["kernel"], transpose["kernel"]) == ("few_blocks", "transpose")
+    assert few["share"] == pytest.approx(1000 * 19 / (1550 * 19 - GAP_US), abs=1e-3)
+    assert few["at_most"] == pytest.approx(1 / (1 - few["share"]), rel=1e-2)
+    assert 1 < few["speedup"] <= few["at_most"]
+    assert few["answer"]["diagnoses"][0]["bottleneck"] == "small-grid"
+    causes = [one["bottleneck"] for one in transpose["answer"]["diagnoses"]]
+    assert causes[0] == "shared-memory-bank-conflicts"
+    assert answer["first"]["what"] == "kernel"
+    assert answer["first"]["kernel"] == "few_blocks"
+
+
+def test_ncu_counts_the_first_typical_launches_and_ends_the_program(tools, capfd):
+    tools.add_nsys().add("ncu", FAKE_NCU)
+    profile("--", "echo", "it")
+    trace, export, counting = tools.list_calls()
+
+    assert trace[:2] == ["nsys", "profile"]
+    assert trace[-2:] == ["echo", "it"]
+    assert export[:2] == ["nsys", "export"]
+    assert counting[-2:] == ["echo", "it"]
+    given = dict(pairwise(counting))
+    assert (given["--launch-skip"], given["--launch-count"], given["--kill"]) == ("2", "2", "yes")
+    pattern = given["--kernel-name"].removeprefix("regex:")
+    assert re.search(pattern, "few_blocks")
+    assert re.search(pattern, "void ns::transpose<(int)0>(float *)")
+    assert not re.search(pattern, "transpose_back")
+
+
+def test_the_answer_in_words_is_short_and_follows_what_the_program_prints(tools, capfd):
+    tools.add_nsys().add("ncu", FAKE_NCU)
+    profile("--", "printf", "no line end")
+    out, err = capfd.readouterr()
+
+    assert out.startswith("no line endprogram: ")
+    assert len(out.splitlines()) <= 25
+    assert "the program runs twice or more" in err
+    assert "First: few_blocks" in out
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (FORBIDDEN_NCU, "NVreg_RestrictProfilingToAdminUsers=0"),
+        ("", "ncu ended with 0 and no report"),
+        (None, "ncu was not found, so no kernel was looked into: install Nsight Compute"),
+    ],
+)
+def test_without_counters_the_timeline_answers_and_says_what_is_missing(body, told, tools, capfd):
+    tools.add_nsys()
+    if body is not None:
+        tools.add("ncu", body)
+    status = profile("--", "true")
+    out = capfd.readouterr().out
+
+    assert status == 0
+    assert told in out
+    assert "few_blocks: 65% (19 of 1.00 ms); the program at most 2.89x" in out
+
+
+def test_kernels_are_chosen_by_name_and_number(tools, capfd):
+    tools.add_nsys().add("ncu", FAKE_NCU)
+    profile("--top", "1", "--kernel", "trans", "--skip", "4", "--", "true")
+    given = tools.list_calls()[-1]
+
+    assert "regex:(^|[ :])(transpose)($|[<(])" in given
+    assert given[given.index("--launch-skip") + 1] == "4"
+
+
+def test_a_range_chooses_the_launches(tools, capfd):
+    tools.add_nsys().add("ncu", FAKE_NCU)
+    profile("--range", "step 3", "--", "true")
+    given = tools.list_calls()[-1]
+
+    assert given[given.index("--nvtx-include") + 1] == "step 3/"
+
+
+def test_a_program_that_fails_is_said_to_and_is_not_run_again(tools, capfd):
+    tools.add_nsys().add("ncu", FAKE_NCU)
+    status = profile("--", "sh", "-c", "exit 3")
+    out = capfd.readouterr().out
+
+    assert status == 1
+    assert "FAILED with exit status 3" in out
+    assert "few_blocks" in out
+    assert [call[0] for call in tools.list_calls()] == ["nsys", "nsys"]
+
+
+def test_without_a_tracer_ncu_takes_the_times(tools, capfd, monkeypatch):
+    monkeypatch.setattr(program, "query_driver", lambda: "a GPU")
+    tools.add("ncu", LISTING_NCU)
+    status = profile("--json", "--", "echo", "once")
+    out, err = capfd.readouterr()
+    answer = json.loads(out)
+
+    assert (status, answer["tool"]) == (0, "ncu")
+    assert [one["share"] for one in answer["kernels"]] == [0.9, 0.1]
+    assert "gpu_idle_share" not in json.dumps(answer["program"]["diagnoses"])
+    assert err.splitlines().count("once") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--", "no-such-program"], "there is no such program"),
+        (["--"], "there is no such program"),
+        (["--minutes", "3", "row_softmax"], "--minutes is for a program"),
+        (["--kernel", "a", "row_softmax"], "--kernel is for a program"),
+        ([], "name a kernel, or give a program"),
+        (["row_softmax", "--", "true"], "kernel 'row_softmax' is for a kernel of a project"),
+        (["--kernel", "(", "--", "true"], "is not a regular expression"),
+    ],
+)
+def test_a_call_that_makes_no_sense_is_refused(words, told, capsys):
+    assert profile(*words) == 2
+    assert told in capsys.readouterr().err
+
+
+TORCH_PROGRAM = """
+import subprocess, sys
+import torch
+torch.manual_seed(1)
+a = torch.randn(16, 16)
+print(float((a @ a).sum()))
+print("careful", file=sys.stderr)
+sys.exit(7)
+"""
+
+
+def test_a_program_with_torch_does_what_it_does_alone(tmp_path, monkeypatch):
+    """The real injection; this machine has no nsys, and no GPU or an unused one."""
+    (tmp_path / "program.py").write_text(TORCH_PROGRAM)
+    words = [sys.executable, "program.py"]
+    alone = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    (tmp_path / "scratch").mkdir()
+    env = {**os.environ, "TMPDIR": str(tmp_path / "scratch"), "PATH": "/usr/bin:/bin"}
+    kb = [sys.executable, str(START_KB), "profile", "--", *words]
+    run = subprocess.run(kb, cwd=tmp_path, capture_output=True, text=True, check=False, env=env)
+
+    assert (alone.returncode, run.returncode) == (7, 1)
+    assert run.stdout.startswith(alone.stdout)
+    answer = run.stdout.removeprefix(alone.stdout)
+    assert "FAILED with exit status 7" in answer
+    assert "no work of a GPU was seen" in answer
+    own = [line for line in run.stderr.splitlines() if not line.startswith("kb: ")]
+    assert own == alone.stderr.splitlines()
+    assert list((tmp_path / "scratch").glob("kernelkb-*")) == []
+
+
+OWN_PROFILER = """
+import os, torch
+from torch.profiler import profile
+a = torch.randn(8, 8)
+a @ a
+if os.fork() == 0:
+    print("child", flush=False)
+    raise SystemExit(9)
+print("ended", os.waitstatus_to_exitcode(os.wait()[1]))
+with profile() as mine:
+    a + a
+print(sorted(one.key for one in mine.key_averages() if one.key in ("aten::mm", "aten::add")))
+"""
+ENDLESS = """
+import os, time, torch
+a = torch.randn(8, 8)
+end = time.time() + 60
+while not [name for name in os.listdir({folder!r}) if name.endswith(".json") and "trace" in name]:
+    a @ a
+    if time.time() > end:
+        os._exit(1)
+os._exit(5)
+"""
+
+
+def run_traced(folder, text, seconds=60.0):
+    """Run a program with the tracer in it; return its end and the operators of its traces."""
+    env = {**os.environ, **write_observer(folder, {"trace_s": seconds})}
+    run = subprocess.run(
+        [sys.executable, "-c", text],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    files = sorted(folder.glob("trace-*.json"))
+    events = [json.loads(file.read_text())["traceEvents"] for file in files]
+    assert list(folder.glob("error-*")) == []
+    assert load_run([str(file) for file in files]) is None  # none is of a GPU
+    return run, [{one["name"] for one in found} for found in events]
+
+
+def test_a_program_that_forks_and_has_its_own_profiler_goes_on(tmp_path):
+    run, traces = run_traced(tmp_path, OWN_PROFILER)
+
+    assert (run.returncode, run.stdout) == (0, "child\nended 9\n['aten::add']\n")
+    assert len(traces) == 1
+    assert "aten::mm" in traces[0]
+    assert "aten::add" not in traces[0]
+
+
+def test_each_process_has_its_own_trace(tmp_path):
+    text = "import torch, subprocess, sys; torch.ones(2) + 1\n"
+    both = f"{text}subprocess.run([sys.executable, '-c', {text!r}], check=True)"
+    run, traces = run_traced(tmp_path, both)
+
+    assert run.returncode == 0
+    assert len(traces) == 2
+    assert all("aten::add" in one for one in traces)
+
+
+def test_a_trace_ends_by_itself_in_a_program_that_does_not(tmp_path):
+    run, traces = run_traced(tmp_path, ENDLESS.format(folder=str(tmp_path)), seconds=0.1)
+
+    assert run.returncode == 5
+    assert "aten::mm" in traces[0]
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_an_interrupt_ends_all_processes_and_leaves_no_file(tmp_path):
+    (tmp_path / "scratch").mkdir()
+    env = {**os.environ, "TMPDIR": str(tmp_path / "scratch"), "PATH": "/usr/bin:/bin"}
+    script = "sleep 300 & echo $!; setsid sleep 300 & echo $!; wait"
+    kb = [sys.executable, str(START_KB), "profile", "--", "sh", "-c", script]
+    with subprocess.Popen(kb, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as run:
+        pids = [int(run.stdout.readline()) for _ in range(2)]
+        assert all(map(is_alive, pids))
+        run.send_signal(signal.SIGINT)
+        _, err = run.communicate(timeout=60)
+    end = time.monotonic() + 10
+    while any(map(is_alive, pids)) and time.monotonic() < end:
+        time.sleep(0.05)
+
+    assert run.returncode == 130
+    assert b"interrupted: the program was ended" in err
+    assert not any(map(is_alive, pids))
+    assert list((tmp_path / "scratch").glob("kernelkb-*")) == []
+
+
+def make_run(launches, warm_up=0):
+    us = sum(one for _, one in launches)
+    return ProgramRun(ProfiledLaunch("program", {}), launches, warm_up, us)
+
+
+def choose(launches, warm_up=0, skip=1):
+    found = make_run(launches, warm_up)
+    return choose_windows(found, rank_kernels(found), skip)
+
+
+def test_the_first_launch_and_odd_ones_are_passed_over():
+    launches = [("a", 9.0), ("a", 10.0), ("a", 30.0), ("a", 10.5)]
+
+    assert choose([("a", 10.0), *launches[2:]]) == [LaunchWindow(("a",), 2, 1)]
+    assert choose(launches, warm_up=2) == [LaunchWindow(("a",), 2, 1)]
+    assert choose(launches, skip=3) == [LaunchWindow(("a",), 3, 1)]
+    assert choose([("a", 10.0)]) == [LaunchWindow(("a",), 0, 1)]
+
+
+def test_kernels_far_from_each_other_take_a_run_each():
+    launches = [("a", 10.0)] * 40 + [("b", 30.0)] * 20
+
+    windows = choose([*launches, ("a", 10.0)])
+    assert windows == [LaunchWindow(("b", "a"), 59, 2)]
+    far = [("a", 10.0)] * 40 + [("b", 1.0)] * 20 + [("b", 100.0)] * 21
+    assert choose(far) == [LaunchWindow(("b",), 20, 1), LaunchWindow(("a",), 1, 1)]
+
+
+def test_kernels_of_one_function_are_found_among_all_its_launches():
+    launches = [("f<int>()", 1.0), ("g", 5.0), ("f<float>()", 90.0)] * 3
+
+    assert choose(launches) == [LaunchWindow(("f", "g"), 3, 3)]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "function"),
+    [
+        ("void at::native::(anonymous namespace)::cat<float, 4>(float *)", "cat"),
+        ("void at::native::vectorized<4, at::fn<float> >(int, at::fn<float>)", "vectorized"),
+        ("ampere_sgemm_128x64_tn", "ampere_sgemm_128x64_tn"),
+    ],
+)
+def test_a_filter_takes_the_name_of_the_function_alone(kernel, function):
+    assert name_function(kernel) == function
+
+
+GPU_PROGRAM = """
+import torch
+x = torch.randn(4096, 4096, device="cuda")
+for _ in range(20):
+    x = torch.relu(x @ x * 1e-3)
+torch.cuda.synchronize()
+print(tuple(x.shape))
+"""
+
+
+@pytest.mark.gpu
+def test_a_torch_program_on_a_gpu_is_answered(tmp_path, monkeypatch, capfd):
+    (tmp_path / "program.py").write_text(GPU_PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    status = profile("--json", "--top", "2", "--", sys.executable, "program.py")
+    out, err = capfd.readouterr()
+    answer = json.loads(out)
+
+    assert status == 0
+    assert err.splitlines().count("(4096, 4096)") == 1
+    assert answer["tool"] in ("nsys", "torch.profiler")
+    assert answer["kernels"][0]["share"] > 0.5
+    counted = [one for one in answer["kernels"] if one["answer"]]
+    assert len(counted) == 2, answer["notes"]
+    assert all(one["answer"]["time"] for one in counted)
