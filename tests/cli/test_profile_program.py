@@ -230,6 +230,7 @@ def test_without_a_tracer_ncu_takes_the_times(tools, capfd, monkeypatch):
     answer = json.loads(out)
 
     assert (status, answer["tool"]) == (0, "ncu")
+    assert "only the time in kernels is known, 10.00 us in all" in answer["notes"][0]
     assert [one["share"] for one in answer["kernels"]] == [0.9, 0.1]
     assert "gpu_idle_share" not in json.dumps(answer["program"]["diagnoses"])
     assert err.splitlines().count("once") == 1
@@ -245,11 +246,28 @@ def test_without_a_tracer_ncu_takes_the_times(tools, capfd, monkeypatch):
         ([], "name a kernel, or give a program"),
         (["row_softmax", "--", "true"], "kernel 'row_softmax' is for a kernel of a project"),
         (["--kernel", "(", "--", "true"], "is not a regular expression"),
+        (["python3"], "a program stands behind --: kb profile -- python train.py"),
     ],
 )
 def test_a_call_that_makes_no_sense_is_refused(words, told, capsys):
     assert profile(*words) == 2
     assert told in capsys.readouterr().err
+
+
+def test_a_program_without_the_dashes_is_told_of_them(capsys):
+    with pytest.raises(SystemExit):
+        profile("python", "train.py")
+
+    assert "a program stands behind --: kb profile -- python" in capsys.readouterr().err
+
+
+def test_a_program_that_nothing_can_trace_is_timed(tools, capsys):
+    status = profile("--", "true")
+    out = capsys.readouterr().out
+
+    assert status == 1
+    assert re.match(r"program: [\d.]+ ms, ended with 0\n  no work of a GPU was traced\n", out)
+    assert "on a machine with the GPU: kb profile -- true" in out
 
 
 TORCH_PROGRAM = """

@@ -70,7 +70,10 @@ class CommandParser(argparse.ArgumentParser):
         if program is not None:
             options.program = program
         if rest:
-            self.error(f"unrecognized arguments: {' '.join(rest)}{self._offer_option(rest)}")
+            offer = self._offer_option(rest)
+            if not offer and "program" in self._defaults:
+                offer = f"; a program stands behind --: {self.prog} -- python train.py"
+            self.error(f"unrecognized arguments: {' '.join(rest)}{offer}")
         return options, rest
 
     def _check_value(self, action: argparse.Action, value: object) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 from kernelkb.cli.options import (
     add_change_argument,
@@ -17,7 +19,7 @@ from kernelkb.cli.output import (
     print_record,
     print_result,
 )
-from kernelkb.errors import BadValueError
+from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.measure.subject import DEFAULT_OPTIONS, BenchOptions
 from kernelkb.model.records.measurement import Bench, Build
 from kernelkb.render.text.measurements import (
@@ -281,6 +283,9 @@ def _bench_task(options: Namespace) -> Bench:
     )
 
 
+_PROGRAM_CALL = "kb profile -- python train.py"
+
+
 def add_profile_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb profile``."""
     add_kernel_arguments(parser, optional=True)
@@ -332,7 +337,12 @@ def run_profile(options: Namespace) -> int:
     if options.program is not None:
         return _profile_program(options)
     _refuse_program_options(options)
-    return _profile_variant(options)
+    try:
+        return _profile_variant(options)
+    except UnknownNameError as error:
+        if shutil.which(options.kernel) or Path(options.kernel).is_file():
+            raise BadValueError(f"{error}; a program stands behind --: {_PROGRAM_CALL}") from error
+        raise
 
 
 def _refuse_program_options(options: Namespace) -> None:
@@ -342,7 +352,7 @@ def _refuse_program_options(options: Namespace) -> None:
         BadValueError: Something is missing, or would have no effect.
     """
     if not options.kernel:
-        raise BadValueError("name a kernel, or give a program: kb profile -- python train.py")
+        raise BadValueError(f"name a kernel, or give a program: {_PROGRAM_CALL}")
     for name in ("only", "range", "skip", "top", "minutes"):
         if getattr(options, name):
             flag = "kernel" if name == "only" else name

@@ -112,10 +112,12 @@ def _describe_gaps(run: FirstRun, words: Sequence[str]) -> Iterator[str]:
     """Yield what could not be learned here, and what to do for it."""
     if run.process.timed_out:
         yield "the program was ended after its time; --minutes allows more, or give it fewer steps"
+    command, has_gpu = shlex.join(words), query_driver() is not None
+    if run.process.returncode and not run.process.timed_out and has_gpu:
+        yield f"it has to end well to be counted; compute-sanitizer {command} names wrong accesses"
     if run.found is not None:
         return
-    command = shlex.join(words)
-    if query_driver() is None:
+    if not has_gpu:
         yield "there is no GPU here, or no driver"
     yield (
         f"to learn more, on a machine with the GPU: kb profile -- {command}; or there "

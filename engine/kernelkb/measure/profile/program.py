@@ -25,6 +25,7 @@ from kernelkb.profiles.program_tables import ProgramTables, TableRow, describe_p
 from kernelkb.profiles.reader_process import read_in_process
 from kernelkb.profiles.timeline import ProgramRun, load_run
 from kernelkb.progress import report_progress
+from kernelkb.units import format_duration
 
 _TRACE_S = 8.0
 """Chosen: of a program that launches 50,000 kernels a second, a trace of some 500 MB."""
@@ -80,7 +81,7 @@ class FirstRun(NamedTuple):
     tool: ProgramTool | None
     """nsys, torch.profiler, or ncu, which knows times and no gaps; None: nothing traced it."""
     found: ProgramRun | None
-    """None where no work of a GPU was seen."""
+    """None where no work of a GPU was traced."""
     notes: tuple[str, ...] = ()
     """What was missing."""
 
@@ -107,7 +108,8 @@ def trace_program(command: ProgramCommand) -> FirstRun:
         notes.append(f"torch.profiler failed: {said[:_MAX_SAID]}")
     has_ended_well = not process.returncode and not process.timed_out
     listed = _list_by_ncu(command, notes) if has_ended_well and query_driver() else None
-    return FirstRun(process, "ncu" if listed else None, listed, tuple(notes))
+    without: ProgramTool | None = "torch.profiler" if files else None
+    return FirstRun(process, "ncu" if listed else without, listed, tuple(notes))
 
 
 def _run_nsys(nsys: str, command: ProgramCommand, notes: list[str]) -> FirstRun | None:
@@ -169,6 +171,12 @@ def _list_by_ncu(command: ProgramCommand, notes: list[str]) -> ProgramRun | None
         TableRow(name, sum(times), len(times), sum(times) / max(total, 1e-3))
         for name, times in _group(launches).items()
     ]
+    notes.append(
+        f"only the time in kernels is known, {format_duration(total)} in all, and not when they "
+        "ran: nsys on PATH would tell the gaps"
+    )
+    if len(launches) == _MAX_LISTED:
+        notes.append(f"these are its first {_MAX_LISTED:,} launches")
     program = describe_program(ProgramTables(rows, [], [], cpu_us=None, gpu_us=None))
     return ProgramRun(program._replace(device=read[0].device), launches, 0, total)
 

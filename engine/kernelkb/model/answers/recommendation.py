@@ -393,7 +393,7 @@ class ProgramAnswer(TypedDict):
     seconds: float
     """Of its first run, with the tool that traced it."""
     tool: ProgramTool | None
-    """What its timeline is from. ncu: only times of kernels are known. Null: no GPU worked."""
+    """What its timeline is from. ncu: only times of kernels are known. Null: nothing traced it."""
     warm_up_launches: int
     """First launches, which are left out: until each kernel that matters had run once."""
     program: KernelAnswer | None

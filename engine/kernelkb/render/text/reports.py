@@ -404,7 +404,7 @@ def format_program_lines(answer: ProgramAnswer) -> Iterator[str]:
         end = f"FAILED with {by}; what follows is of what it did until then"
     yield f"program: {format_duration(answer['seconds'] * 1e6)}, {end}"
     if answer["program"] is None:
-        yield "  no work of a GPU was seen"
+        yield f"  no work of a GPU was {'seen' if answer['tool'] else 'traced'}"
     else:
         yield from _format_whole(answer, answer["program"])
     if first := answer["first"]:
