@@ -426,3 +426,13 @@ def test_a_debug_build_stops_at_the_gate(monkeypatch):
 
     assert answer["gate"]["id"] == "release-first"
     assert not list_matches(answer)
+
+
+def test_a_program_of_no_project_is_told_nothing_about_timing_it_here():
+    (first, *_) = recommend_kernels(BINARY)
+
+    assert (first["gate"]["id"], first["gate"]["verdict"]) == ("profile-alone", "continue")
+    assert not [row for row in first["measure_next"] if row["command"].startswith("kb ")]
+    assert not {"wrong-baseline", "insufficient-statistics"} & {
+        found["bottleneck"] for found in first["diagnoses"]
+    }

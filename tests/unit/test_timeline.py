@@ -169,7 +169,6 @@ def test_a_gpu_that_waits_for_data_is_told(tmp_path, loader, is_busy):
     assert answer["diagnoses"][0]["bottleneck"] == "data-loading-bound"
     assert answer["diagnoses"][0]["fixes"][0]["id"] == "data-pipeline-async"
     assert any("-k regex:step " in row["command"] for row in answer["measure_next"])
-    assert any("kb bench <kernel>" in row["command"] for row in answer["measure_next"])
 
 
 def make_nsys_export(path):
@@ -297,3 +296,13 @@ def test_the_command_answers_a_timeline_and_a_folder_of_them(tmp_path, capsys):
         answer = capsys.readouterr().out
         assert "1. synchronization-serialization" in answer
         assert "because gpu_idle_share 0.4 > 0.1" in answer
+
+
+def test_a_program_is_no_kernel_to_be_timed_beside_a_reference(tmp_path):
+    (tmp_path / "trace.json").write_text(json.dumps(make_trace()))
+    (answer,) = recommend_from_report(str(tmp_path / "trace.json"))["kernels"]
+
+    assert answer["gate"]["id"] == "profile-alone"
+    assert answer["conclusions"] == {"can": [], "cannot": []}
+    assert not [row for row in answer["measure_next"] if row["command"].startswith("kb ")]
+    assert not [step for step in answer["next"] if "kb init" in str(step)]

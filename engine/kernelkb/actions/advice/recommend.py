@@ -101,8 +101,6 @@ def _keep_working_commands(
         return answer
     own = list_own_commands(load_compiled_rules(), name, "cuda")
     kept = [row for row in answer["measure_next"] if row["command"] not in own]
-    if len(kept) == len(answer["measure_next"]):
-        return answer
     steps = answer["next"]
     if not is_known:
         steps = [*(step for step in steps if not isinstance(step, NextStep)), TAKE_IN]

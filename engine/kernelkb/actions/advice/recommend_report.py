@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import zip_longest
 from pathlib import Path
@@ -21,9 +21,10 @@ from kernelkb.actions.project.bench_target import measure_language
 from kernelkb.actions.project.hardware import find_reported_gpu
 from kernelkb.actions.project.report_kernels import compile_pattern, match_names
 from kernelkb.actions.project.rules_cache import load_compiled_rules
+from kernelkb.decide.next_measurement import list_own_commands, strip_kernel_signature
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules import CompiledRules
-from kernelkb.errors import KbError
+from kernelkb.errors import KbError, NextStep
 from kernelkb.measure.machine.cached_facts import read_peak_metrics
 from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.profiles.launch import NcuRule, ProfiledLaunch, list_raw_names
@@ -139,13 +140,14 @@ def answer_report(
     total_us, named = sum(_sum_durations(launches).values()), list_project_kernels()
     answers: list[KernelAnswer] = []
     for one, code, subject in zip_longest(chosen, counters, subjects):
-        known = {**_measure_subject(subject), **measure_counted_code(code), **(given or {})}
+        known = _measure_subject(subject, one.launch.kernel, named)
+        known |= {**measure_counted_code(code), **(given or {})}
         answer = _answer_representative(program, one, known, gpu, total_us)
-        answers.append(
-            complete_answer(
-                answer, counters=code, subject=subject, measured=_MEASURED, known_kernels=named
-            )
+        names = None if one.launch.says else named
+        answer = complete_answer(
+            answer, counters=code, subject=subject, measured=_MEASURED, known_kernels=names
         )
+        answers.append(answer)
     return AnsweredReport(build_recommendation(program, answers), launches, indices, counters)
 
 
@@ -158,8 +160,12 @@ def _read_launches(
     return read_report(Path(path), names, find_cuda_tool("ncu"), reader=reader)
 
 
-def _measure_subject(subject: AnsweredVariant | None) -> dict[str, float]:
-    return measure_language(subject.variant) if subject else {}
+def _measure_subject(
+    subject: AnsweredVariant | None, kernel: str, named: Collection[str]
+) -> dict[str, float]:
+    if subject is not None:
+        return measure_language(subject.variant)
+    return {} if strip_kernel_signature(kernel) in named else {"foreign_profile": 1.0}
 
 
 def _answer_representative(
@@ -254,6 +260,8 @@ def answer_launch(
         kernel="" if launch.says else launch.kernel,
         peaks=read_peak_metrics(device),
     )
+    if launch.says:
+        answer = _leave_out_kernels(program, answer)
     return {
         **answer,
         "kernel": launch.kernel,
@@ -261,6 +269,17 @@ def answer_launch(
         "ncu_rules": [_rule_to_dict(rule) for rule in launch.rules],
         "notes": [*notes, *answer["notes"]],
         "measure_next": [_profile_hottest(row, launch.hottest) for row in answer["measure_next"]],
+    }
+
+
+def _leave_out_kernels(program: CompiledRules, answer: KernelAnswer) -> KernelAnswer:
+    """Return the answer for a program without what only a kernel of a project has."""
+    own = list_own_commands(program, "", "cuda")
+    return {
+        **answer,
+        "conclusions": {"can": [], "cannot": []},
+        "measure_next": [row for row in answer["measure_next"] if row["command"] not in own],
+        "next": [step for step in answer["next"] if not isinstance(step, NextStep)],
     }
 
 
