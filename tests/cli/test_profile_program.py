@@ -15,12 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from kernelkb.actions.kernels.profile_program import ProgramOptions, profile_program
 from kernelkb.cli import main
 from kernelkb.measure.profile import program
 from kernelkb.measure.profile.observe import write_observer
 from kernelkb.measure.profile.program import LaunchWindow, choose_windows, rank_kernels
 from kernelkb.profiles.launch import ProfiledLaunch, name_function
-from kernelkb.profiles.timeline import ProgramRun, load_run
+from kernelkb.profiles.timeline import ProgramRun, Span, find_warm_up, load_run
+from kernelkb.render.text.reports import format_program_lines
 
 REPORT = Path(__file__).parents[1] / "data" / "ncu" / "reports" / "four_launches.ncu-rep"
 START_KB = Path(__file__).parents[1] / "support" / "start_kb.py"
@@ -270,6 +272,17 @@ def test_a_program_that_nothing_can_trace_is_timed(tools, capsys):
     assert "on a machine with the GPU: kb profile -- true" in out
 
 
+def test_a_program_is_ended_after_its_time(tools, tmp_path):
+    script = f"sleep 300 & echo $! > {tmp_path}/pid; wait"
+    answer = profile_program(["sh", "-c", script], ProgramOptions(minutes=0.02))
+
+    assert answer["status"] is None
+    assert answer["seconds"] < 60
+    assert "--minutes allows more" in answer["notes"][0]
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+    assert next(format_program_lines(answer)).endswith("ended after its time")
+
+
 TORCH_PROGRAM = """
 import subprocess, sys
 import torch
@@ -395,6 +408,20 @@ def test_an_interrupt_ends_all_processes_and_leaves_no_file(tmp_path):
     assert b"interrupted: the program was ended" in err
     assert not any(map(is_alive, pids))
     assert list((tmp_path / "scratch").glob("kernelkb-*")) == []
+
+
+def find_start(*launches):
+    return find_warm_up([Span(at, at + us, name) for at, (name, us) in enumerate(launches)])
+
+
+def test_the_warm_up_ends_when_the_kernels_that_matter_ran_once():
+    step = (("forward", 5.0), ("backward", 9.0))
+    first = (("initialise", 3.0), ("forward", 8.0), ("backward", 12.0))
+
+    assert find_start(*first, *(10 * step)) == 3
+    assert find_start(*first, *step) == 0, "its first step is much of the program"
+    assert find_start(*[("prefill", 9.0)] * 10, *[("decode", 1.0)] * 100) == 0, "it has parts"
+    assert find_start(("once", 5.0)) == 0
 
 
 def make_run(launches, warm_up=0):
