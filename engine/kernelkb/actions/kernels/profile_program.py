@@ -113,17 +113,17 @@ def _describe_gaps(run: FirstRun, words: Sequence[str]) -> Iterator[str]:
     if run.process.timed_out:
         yield "the program was ended after its time; --minutes allows more, or give it fewer steps"
     command, has_gpu = shlex.join(words), query_driver() is not None
-    if run.process.returncode and not run.process.timed_out and has_gpu:
+    has_failed = bool(run.process.returncode) and not run.process.timed_out
+    if has_failed and has_gpu:
         yield f"it has to end well to be counted; compute-sanitizer {command} names wrong accesses"
-    if run.found is not None:
-        return
-    if not has_gpu:
+    if not has_gpu and run.found is None:
         yield "there is no GPU here, or no driver"
-    yield (
-        f"to learn more, on a machine with the GPU: kb profile -- {command}; or there "
-        f"nsys profile -o timeline {command}, nsys export --type sqlite timeline.nsys-rep, and "
-        "here kb recommend --profile timeline.sqlite"
-    )
+    if run.found is None and not (has_failed and has_gpu):
+        yield (
+            f"to learn more, on a machine with the GPU: kb profile -- {command}; or there "
+            f"nsys profile -o timeline {command}, nsys export --type sqlite timeline.nsys-rep, and "
+            "here kb recommend --profile timeline.sqlite"
+        )
 
 
 def _answer_kernels(

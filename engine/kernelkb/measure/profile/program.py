@@ -161,8 +161,8 @@ def _list_by_ncu(command: ProgramCommand, notes: list[str]) -> ProgramRun | None
     process = command.run_silently(wrapper)
     text = page.read_text("utf-8", "replace") if page.exists() else ""
     if '"Kernel Name"' not in text:
-        if "No kernels were profiled" not in text:
-            notes.append("; ".join(explain_failure(text, process)))
+        is_empty = "No kernels were profiled" in text
+        notes.append("ncu saw no kernel" if is_empty else "; ".join(explain_failure(text, process)))
         return None
     read = read_raw_page(text, [_DURATION])
     launches = [(one.kernel, one.metrics.get("profiled_us", 0.0)) for one in read]

@@ -17,6 +17,7 @@ import traceback
 import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
@@ -106,11 +107,14 @@ class _Tracer:
     def watch(self, torch: ModuleType) -> None:
         """Begin as soon as there is something to record, and end with the process."""
         self._torch = torch
-        atexit.register(self.finish)
-        if self._torch.backends.cuda.is_built():
-            self._torch.cuda._lazy_call(self._begin)
-        else:
-            self._begin()
+        try:
+            atexit.register(self.finish)
+            if self._torch.backends.cuda.is_built():
+                self._torch.cuda._lazy_call(self._begin)
+            else:
+                self._begin()
+        except Exception:  # the user's program is not to fail by ours
+            self._note_error()
 
     def _begin(self) -> None:
         if threading.current_thread() is not threading.main_thread():
@@ -128,7 +132,7 @@ class _Tracer:
                 warnings.simplefilter("ignore")
                 self._profile.start()
             threading.Thread(target=self._wait, daemon=True).start()
-        except Exception:  # the user's program is not to fail by ours
+        except Exception:  # as above
             self._note_error()
         self._is_ours = False
 
@@ -187,8 +191,9 @@ class _Tracer:
             self._note_error()
 
     def _note_error(self) -> None:
-        error_file = self._folder / f"error-{self._process}.txt"
-        error_file.write_text(traceback.format_exc(), encoding="utf-8")
+        with suppress(OSError):
+            error_file = self._folder / f"error-{self._process}.txt"
+            error_file.write_text(traceback.format_exc(), encoding="utf-8")
 
 
 def _leave_out_destructors() -> None:
