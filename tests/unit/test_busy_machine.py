@@ -23,10 +23,10 @@ from kernelkb.measure.worker.judge import core_waits
 from kernelkb.measure.worker.judge.core_waits import (
     ThreadTimes,
     WaitMeter,
+    count_busy_cores,
     find_foreign_wait_ns,
 )
 from kernelkb.measure.worker.judge.procfs import share_core
-from kernelkb.measure.worker.judge.timing.runner_timer import count_busy_cores
 from kernelkb.measure.worker.shared.channel import receive_timed, request_times, send
 from kernelkb.measure.worker.shared.messages.jobs import Batch
 

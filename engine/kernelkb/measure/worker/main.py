@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from kernelkb.measure.worker import import_quickly
 from kernelkb.measure.worker.shared.failures import UnsupportedHost
 from kernelkb.measure.worker.shared.messages.jobs import BenchJobResult, CheckJobResult, JudgeJob
-from kernelkb.measure.worker.shared.quick_imports import import_quickly
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PROFILED_MODES = frozenset({"repeat", "repeat-without-torch", "repeat-several", "known-traffic"})

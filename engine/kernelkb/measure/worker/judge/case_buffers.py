@@ -26,6 +26,7 @@ from kernelkb.measure.worker.judge.inputs.inputs import (
 from kernelkb.measure.worker.judge.inputs.memory_plan import split_flat
 from kernelkb.measure.worker.judge.output_marks import DrawSlots, OutputMark, OutputMarker
 from kernelkb.measure.worker.judge.procfs import is_mapped_from_file, thread_runqueue_wait_ns
+from kernelkb.measure.worker.judge.returned_outputs import ReturnedArrays, copy_array
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, UnsupportedHost
 from kernelkb.measure.worker.shared.memory import (
@@ -42,6 +43,9 @@ _OPEN_TIMEOUT_S = 60.0
 _CLOCK_RAMP_S = 0.1
 """How long to read before a GPU's clocks have risen from idle."""
 _MIN_REQUEST_S = 0.1
+_LOCATE_CYCLES = 500_000
+"""Of the GPU's clock, some 0.3 ms, in which the judge finds out where outputs are. It keeps the GPU
+busy meanwhile: else a runner's kernel that still runs would go on, unseen and not timed."""
 NOTHING_HIDDEN: Final[Mapping[int, PreparedInputs]] = MappingProxyType({})
 
 
@@ -87,6 +91,7 @@ class CaseBuffers:
         self._pointer_table = self.arena.pointer_table(self._layout.pointer_table_offset)
         self._runners: list[RunnerProcess] = []
         self._borrowing_slots: set[int] = set()
+        self._returned: dict[int, tuple[int, list[ReturnedArrays]]] = {}
         self._layout.write_canaries(self.arena)
         self._arrays = [self._layout.arrays(self.arena, slot) for slot in range(slot_count)]
         self._marker = OutputMarker(case, self._layout.offsets, self.arena.bytes)
@@ -198,13 +203,29 @@ class CaseBuffers:
         self._synchronize()
         return float(time.perf_counter_ns() - start - (thread_runqueue_wait_ns() - waited))
 
-    def expect_calls(self, slots: Sequence[int]) -> None:
-        """Prepare ``sync_and_copy`` and ``read_marks`` for a batch on some slots."""
+    def expect_calls(self, slots: Sequence[int], returned: Sequence[ReturnedArrays] = ()) -> None:
+        """Prepare ``sync_and_copy`` and ``read_marks`` for a batch on some slots.
+
+        Args:
+            slots: Of the batch.
+            returned: Where its calls leave their outputs, on a GPU; nothing: in these buffers.
+        """
         self._marker.expect_calls(slots)
+        self.note_returned(slots, returned)
         self._synchronize()
 
+    def note_returned(self, slots: Sequence[int], returned: Sequence[ReturnedArrays]) -> None:
+        """Read outputs where the calls of a batch have left them; arguments of ``expect_calls``."""
+        self._marker.expect_returned(slots, returned)
+        for index, slot in enumerate(slots if returned else ()):
+            self._returned[slot] = index, list(returned)
+
     def sync_and_copy(
-        self, slots: Sequence[int], draw_slots: DrawSlots, start_ns: int
+        self,
+        slots: Sequence[int],
+        draw_slots: DrawSlots,
+        start_ns: int,
+        find_returned: Callable[[], Sequence[ReturnedArrays]] | None = None,
     ) -> tuple[float, dict[int, Tensors]]:
         """Return nanoseconds until the GPU has done this process's work, and copies of outputs.
 
@@ -216,17 +237,23 @@ class CaseBuffers:
             slots: Of the batch.
             draw_slots: Draws those whose outputs to copy, now that the batch has ended.
             start_ns: When the clock started, by ``time.perf_counter_ns``.
+            find_returned: Says where the calls have left their outputs, once that is known.
         """
         if self.case.target != "cuda":
             return float(time.perf_counter_ns() - start_ns), {}
         self._flush_buffer[:1].add_(0)
         reached = torch.cuda.Event()
         reached.record()
-        self._marker.take()
+        if find_returned is None:
+            self._marker.take()
+        else:
+            torch.cuda._sleep(_LOCATE_CYCLES)
         reached.synchronize()
         elapsed = float(time.perf_counter_ns() - start_ns)
-        drawn = draw_slots(slots)
-        copies = {slot: [tensor.clone() for tensor in self.outputs(slot)] for slot in drawn}
+        if find_returned is not None:
+            self.note_returned(slots, find_returned())
+            self._marker.take()
+        copies = {slot: self.copy_outputs(slot) for slot in draw_slots(slots)}
         self._synchronize()
         return elapsed, copies
 
@@ -251,6 +278,7 @@ class CaseBuffers:
         self._synchronize()
 
     def _fill_initial_outputs(self, slot: int) -> None:
+        self._returned.pop(slot, None)
         inputs = self._inputs_by_name(slot)
         for spec, array in zip(self.case.output_specs, self.outputs(slot), strict=True):
             if spec["starts_as"]:
@@ -287,7 +315,7 @@ class CaseBuffers:
             runner: A runner whose code may have returned its outputs: on a CPU they are then read
                 from its own memory, at the addresses that it published.
         """
-        copies = [tensor.clone() for tensor in self.outputs(slot)]
+        copies = self._copy_returned(slot)
         self._borrowing_slots.discard(slot)
         if runner is not None and self.case.target == "cpu":
             addresses = [self._pointer_table[index] for index in self._pointer_indices(slot)]
@@ -298,6 +326,17 @@ class CaseBuffers:
                     if address:
                         self._marker.read_array(runner.read_memory, address, copy)
         self._synchronize()
+        return copies
+
+    def _copy_returned(self, slot: int) -> Tensors:
+        """Return copies of a slot's outputs, from a runner's GPU memory where they are there."""
+        index, returned = self._returned.get(slot, (0, []))
+        copies = []
+        for number, (spec, own) in enumerate(
+            zip(self.case.output_specs, self.outputs(slot), strict=True)
+        ):
+            is_own = not returned or not int(returned[number].addresses[index])
+            copies.append(own.clone() if is_own else copy_array(returned[number], index, spec))
         return copies
 
     def _borrows(self, slot: int, addresses: Sequence[int], runner: RunnerProcess) -> bool:

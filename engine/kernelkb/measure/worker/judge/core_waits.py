@@ -19,6 +19,9 @@ from kernelkb.measure.worker.judge.procfs import cpu_time_ns, last_pid
 _MAX_THREADS = 64
 """Threads whose waiting is read, at most: each takes some 3 us while the runner is stopping."""
 
+_MANY_WAITS, _FEW_WAITS = 0.1, 0.02
+"""Waiting for cores as a share of the time, above which it says something, and below nothing."""
+
 
 class CoreWaits(NamedTuple):
     """Waiting for cores during one answer, nanoseconds."""
@@ -139,3 +142,33 @@ def _read_times(file: int | None) -> ThreadTimes:
             ran, waited, _count = os.pread(file, 64, 0).split()
             return ThreadTimes(int(ran), int(waited))
     return ThreadTimes(0, 0)
+
+
+class BusyCores(NamedTuple):
+    """How many cores a process keeps busy."""
+
+    mean: float
+    """Of its time: threads that ran, or were ready to run."""
+    is_certain: bool
+    """Whether that would be the same with no other program on the machine."""
+
+
+def count_busy_cores(
+    wall_ns: float, used_ns: float, first_waited_ns: float, others_waited_ns: float
+) -> BusyCores:
+    """Return how many cores a process keeps busy.
+
+    A thread that waits for a core would keep one busy. But while it waits, others may sleep until
+    it is done: so where much was waited the number is too small, unless one thread did everything.
+
+    Args:
+        wall_ns: Of the calls.
+        used_ns: CPU time of all threads.
+        first_waited_ns: What the calling thread waited for a core.
+        others_waited_ns: The same of all other threads.
+    """
+    mean = (used_ns + first_waited_ns + others_waited_ns) / wall_ns
+    waited = (first_waited_ns + others_waited_ns) / wall_ns
+    others_waited = others_waited_ns / wall_ns
+    is_alone = others_waited <= _FEW_WAITS and mean <= 1 + _FEW_WAITS
+    return BusyCores(mean, waited <= _MANY_WAITS or is_alone)

@@ -15,6 +15,8 @@ import torch
 
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, byte_view, poison
 from kernelkb.measure.worker.judge.inputs.memory_plan import split_flat
+from kernelkb.measure.worker.judge.returned_outputs import ReturnedArrays
+from kernelkb.measure.worker.shared.memory import view_device_memory
 from kernelkb.measure.worker.shared.messages.specs import OutputSpec
 
 _MAX_POSITIONS = 16
@@ -24,6 +26,11 @@ DrawSlots = Callable[[Sequence[int]], list[int]]
 """Takes the slots of a batch that has ended; returns those to compare with the reference."""
 MemoryReader = Callable[[Sequence[tuple[int, int]]], list[bytes]]
 """Takes addresses and sizes in a runner's memory; returns the bytes, empty where unreadable."""
+
+
+def draw_none(_slots: Sequence[int]) -> list[int]:
+    """Have no outputs returned; of the type ``DrawSlots``."""
+    return []
 
 
 class OutputMark(NamedTuple):
@@ -46,9 +53,9 @@ class OutputMarker:
         Args:
             case: Its output arrays.
             offsets: In bytes: a row per slot, an entry per array, inputs first.
-            memory: The shared memory: (n,) uint8, on the case's device.
+            memory: The judge's buffers: (n,) uint8, on the case's device.
         """
-        self._memory = memory
+        self._memory = self._own_memory = memory
         self._selected = self._rows = torch.empty(0)
         self._outputs = [_Positions(spec) for spec in case.output_specs]
         input_count = len(case.input_specs)
@@ -62,14 +69,36 @@ class OutputMarker:
             *(output for output in self._outputs if output.starts_as),
         ]
         base = torch.tensor(offsets, dtype=torch.int64)[:, columns]
-        self._index = torch.cat(
+        self._host_index = torch.cat(
             [base[:, at : at + 1] + one.byte_offsets() for at, one in enumerate(positions)],
             dim=1,
-        ).to(memory.device)
+        )
+        self._index = self._host_index.to(memory.device)
 
     def expect_calls(self, slots: Sequence[int]) -> None:
         """Prepare ``take`` for a batch on some slots."""
+        self._memory = self._own_memory
         self._selected = self._index[torch.tensor(slots, device=self._index.device)]
+
+    def expect_returned(self, slots: Sequence[int], returned: Sequence[ReturnedArrays]) -> None:
+        """Prepare ``take`` for a batch whose calls have returned their outputs, on a GPU.
+
+        Args:
+            slots: Of the batch.
+            returned: Where each output is; nothing: in the judge's own buffers.
+        """
+        if not returned or not self._index.numel():
+            return
+        rows = self._host_index[torch.tensor(slots)] + self._own_memory.data_ptr()
+        start = 0
+        for output, arrays in zip(self._outputs, returned, strict=True):
+            part = rows[:, start : start + output.size]
+            own = output.list_addresses(arrays)
+            part.copy_(torch.where(arrays.addresses[:, None] == 0, part, own))
+            start += output.size
+        first, last = int(rows.min()), int(rows.max())
+        self._memory = view_device_memory(first, last - first + 1)
+        self._selected = (rows - first).to(self._index.device)
 
     def take(self) -> None:
         """Read shared memory after the batch; on a GPU, start to read it and do not wait."""
@@ -77,7 +106,7 @@ class OutputMarker:
 
     def release(self) -> None:
         """Drop the shared memory; nothing can be read afterwards."""
-        self._memory = torch.empty(0, dtype=torch.uint8)
+        self._memory = self._own_memory = torch.empty(0, dtype=torch.uint8)
 
     def parse(
         self,
@@ -145,11 +174,21 @@ class _Positions:
         drawn = random.SystemRandom().sample(inner, min(len(inner), _MAX_POSITIONS - 2))
         self._elements = sorted({0, count - 1, *drawn}) if count else []
         self.size = len(self._elements) * self._item_size
+        places = torch.unravel_index(torch.tensor(self._elements), spec["shape"]) if count else ()
+        self._coordinates = torch.zeros(len(spec["shape"]), len(self._elements), dtype=torch.int64)
+        for dimension, place in enumerate(places):
+            self._coordinates[dimension] = place
 
     def byte_offsets(self) -> torch.Tensor:
         """Return the offset of each byte to read: (1, size) int64."""
         starts = torch.tensor(self._elements, dtype=torch.int64).view(-1, 1) * self._item_size
         return (starts + torch.arange(self._item_size)).view(1, -1)
+
+    def list_addresses(self, arrays: ReturnedArrays) -> torch.Tensor:
+        """Return the address of each byte to read, of each call: (calls, size) int64."""
+        starts = arrays.strides @ self._coordinates * self._item_size
+        addresses = arrays.addresses[:, None, None] + starts[:, :, None]
+        return (addresses + torch.arange(self._item_size)).view(len(arrays.addresses), self.size)
 
     def read(self, address: int, read_memory: MemoryReader) -> bytes:
         """Read the elements of an array in a runner's memory."""

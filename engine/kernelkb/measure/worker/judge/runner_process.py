@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, NamedTuple, NoReturn, TypeAlias
+from typing import IO, TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 
 from kernelkb.measure.worker.judge import procfs
 from kernelkb.measure.worker.judge.core_waits import WaitMeter
@@ -44,10 +44,15 @@ from kernelkb.measure.worker.shared.messages.specs import (
     Target,
 )
 
+if TYPE_CHECKING:  # importing torch takes seconds, and most judges of CPU code do without
+    from kernelkb.measure.worker.shared.memory import OpenedMemory
+
 StartRunner: TypeAlias = Callable[
     [Sequence[str], ServeJob, Path, IO[bytes], Mapping[str, str]], "subprocess.Popen[bytes]"
 ]
 """Starts the process of a runner, with the arguments of ``start_interpreter``."""
+CANDIDATE = "candidate"
+"""Name of the one that is judged."""
 _WORKER_SCRIPT = Path(__file__).parents[1] / "start.py"
 
 _CACHE_VARIABLES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
@@ -203,6 +208,7 @@ class RunnerProcess:
         sandbox_layers: Those that Linux applied, known after ``wait_ready``.
         total_request_s: Seconds spent on its answers since ``wait_ready``.
         answer_delay_ns: How long its last answer waited for the judge to get a core.
+        opened_memory: What the judge has opened of its GPU memory.
         is_closed: Whether it was killed by ``close``.
     """
 
@@ -227,6 +233,7 @@ class RunnerProcess:
         self.sandbox_layers: list[str] = []
         self.total_request_s = 0.0
         self.answer_delay_ns = 0
+        self.opened_memory: OpenedMemory | None = None
         self.is_closed = self._stop_verified = self._is_readable = False
         self._sequence, self._last_watch_at = 0, 0.0
         self._killed_for: RunnerDied | None = None
@@ -338,6 +345,15 @@ class RunnerProcess:
             self._kill_and_raise("crashed", f"it reported no time of its calls ({key})")
         return float(value)
 
+    def close_opened_memory(self) -> None:
+        """Close what the judge has opened of its GPU memory, before that is freed."""
+        if self.opened_memory is not None:
+            self.opened_memory.close()
+
+    def reject_answer(self, reason: str) -> NoReturn:
+        """Kill it for an answer that cannot be; raises RunnerDied."""
+        self._kill_and_raise("crashed", reason)
+
     def _raise_exception(self, message: str) -> NoReturn:
         """Raise RunnerDied for an exception that leaves the process unusable, else RunnerError."""
         status = classify_error(message)
@@ -430,6 +446,7 @@ class RunnerProcess:
     def close(self) -> None:
         """Kill it with everything that it started."""
         self.is_closed = True
+        self.close_opened_memory()
         self._channel.close()
         self._log_file.close()
         self.kill()

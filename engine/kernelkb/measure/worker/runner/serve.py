@@ -15,10 +15,10 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
+from kernelkb.measure.worker import import_quickly
 from kernelkb.measure.worker.shared.channel import receive_with_files, send
 from kernelkb.measure.worker.shared.failures import KernelError
 from kernelkb.measure.worker.shared.messages.runner_commands import Handler, ServeJob
-from kernelkb.measure.worker.shared.quick_imports import import_quickly
 
 _MAX_EXCEPTION_CHARS = 2000
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+import time
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
 
 import torch
 
 from kernelkb.measure.worker.runner import load_candidate
 from kernelkb.measure.worker.runner.library_runner import OwnClock, filled_heap, trim_heap
-from kernelkb.measure.worker.shared.failures import KernelError
-from kernelkb.measure.worker.shared.memory import Arena, release_torch_cache
+from kernelkb.measure.worker.shared.failures import KernelError, UnsupportedHost
+from kernelkb.measure.worker.shared.memory import Arena, CudaMemory, is_dense, release_torch_cache
 from kernelkb.measure.worker.shared.messages.runner_commands import (
     MAX_MISSING_PARAMETERS,
     BareCommand,
@@ -24,6 +26,8 @@ from kernelkb.measure.worker.shared.messages.runner_commands import (
     CaptureCommand,
     DelayedCallCommand,
     EmptyAnswer,
+    ExportAnswer,
+    ExportCommand,
     Handler,
     LoadAnswer,
     OpenCommand,
@@ -64,7 +68,7 @@ class TensorRunner:
         self._calls: list[load_candidate.BoundCall] = []
         self._inputs: list[list[torch.Tensor]] = []
         self._outputs: list[list[torch.Tensor]] = []
-        self._graphs: dict[int, tuple[Any, dict[int, Any]]] = {}
+        self._graphs: dict[int, _CapturedCalls] = {}
         self._arena: Arena | None = None
         self._live_tensors: list[torch.Tensor] = []
         self._pointer_table = memoryview(b"")
@@ -81,6 +85,7 @@ class TensorRunner:
             "synchronize": self._handle_synchronize,
             "capture": self._handle_capture,
             "run-batch": self._handle_run_batch,
+            "export": self._handle_export,
             "repeat": self._handle_repeat,
             "release": self._handle_release,
         }
@@ -88,7 +93,7 @@ class TensorRunner:
     def _handle_ready(self, _command: BareCommand, _files: list[int]) -> EmptyAnswer:
         """Answer once the sandbox is up and the device works; no candidate code has run."""
         if self.target == "cuda":
-            torch.zeros(1, device="cuda")
+            self._cuda = CudaMemory()
         return {}
 
     def _handle_load(self, _command: BareCommand, _files: list[int]) -> LoadAnswer:
@@ -202,54 +207,82 @@ class TensorRunner:
 
         Then copy what is where results would be: correct where all work ran beside the capture.
         """
-        reason, results = None, {}
+        reason, results, returned = None, {}, ""
         self._graphs.pop(command["graph_id"], None)  # a graph keeps what it allocated
         home_stream = torch.cuda.current_stream()
         try:
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
                 results = self._call_slots(command["slots"])
-            self._graphs[command["graph_id"]] = (graph, results)
             self._copy_to_outputs(results)
+            places = self._find_places(results, command["slots"])
+            self._graphs[command["graph_id"]] = _CapturedCalls(graph, results, places)
+            returned = places.packed
             self._synchronize()
         except Exception as error:  # not every kernel can be captured
             reason = f"{type(error).__name__}: {error}"[:_MAX_REASON_CHARS]
             torch.cuda.set_stream(home_stream)  # a failed capture leaves its own stream current
-        return {"reason": reason, "shares_memory": _share_memory(results)}
+        shares = _share_memory(results)
+        return {"reason": reason, "shares_memory": shares, "returned": returned}
 
     def _handle_run_batch(self, command: RunBatchCommand, _files: list[int]) -> BatchAnswer:
         """Replay a graph or call on slots; all work is done when this answers.
 
         The judge stops this process at the answer.
         """
-        if self.target == "cpu":
-            if "graph_id" in command:
-                raise RuntimeError("there are no CUDA graphs on a CPU")
-            slots = command["slots"]
-            self._live_tensors.clear()
-            self._clock.start()
-            results = self._call_slots(slots)
-            self._publish_addresses(results)
-            times, shares = self._clock.stop(), _share_memory(results)
-            return _make_batch_answer(times.runner_ns, 0, times.wait_ns, shares=shares)
-        begin, called_at, end = (torch.cuda.Event(enable_timing=True) for _ in range(3))
+        return self._run_on_gpu(command) if self.target == "cuda" else self._run_on_cpu(command)
+
+    def _run_on_cpu(self, command: RunBatchCommand) -> BatchAnswer:
+        if "graph_id" in command:
+            raise RuntimeError("there are no CUDA graphs on a CPU")
+        self._live_tensors.clear()
+        self._clock.start()
+        results = self._call_slots(command["slots"])
+        self._publish_addresses(results)
+        times, shares = self._clock.stop(), _share_memory(results)
+        return _make_batch_answer(times.runner_ns, 0, times.wait_ns, shares=shares)
+
+    def _run_on_gpu(self, command: RunBatchCommand) -> BatchAnswer:
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
-        if "slots" in command:
-            results = self._call_slots(command["slots"])
-        else:
-            graph, results = self._graphs[command["graph_id"]]
-            graph.replay()
-        views = {slot: result for slot, result in results.items() if self._is_view(result)}
-        self._copy_to_outputs(views)
-        called_at.record()
-        self._copy_to_outputs({slot: results[slot] for slot in results.keys() - views.keys()})
+        if "graph_id" in command:
+            captured = self._graphs[command["graph_id"]]
+            captured.graph.replay()
+            end.record()
+            return self._answer_batch((begin, end), captured.places, 0.0, command)
+        results = self._call_slots(command["slots"])
         end.record()
-        shares = "slots" in command and _share_memory(results)
+        shares = _share_memory(results)
         torch.cuda.synchronize()
-        call_ns, copy_ns = (
-            1e6 * one.elapsed_time(other) for one, other in ((begin, called_at), (called_at, end))
-        )
-        return _make_batch_answer(call_ns, copy_ns, 0, shares=shares)
+        start_ns = time.perf_counter_ns()
+        places = self._find_places(results, command["slots"])
+        find_ns = float(time.perf_counter_ns() - start_ns)
+        answer = self._answer_batch((begin, end), places, find_ns, command)
+        returned = "" if command.get("copies") else places.packed
+        return {**answer, "shares_memory": shares, "returned": returned}
+
+    def _answer_batch(
+        self,
+        events: tuple[torch.cuda.Event, torch.cuda.Event],
+        places: _Places,
+        find_ns: float,
+        command: RunBatchCommand,
+    ) -> BatchAnswer:
+        """Wait for a batch, copy what has to be, and return its times; of a graph that is all."""
+        torch.cuda.synchronize()
+        call_ns, copies = 1e6 * events[0].elapsed_time(events[1]), command.get("copies", False)
+        copy_ns = _copy_pairs(places.all_pairs if copies else places.borrowed_pairs)
+        own_ns, other_ns = (0.0, copy_ns) if copies else (copy_ns, 0.0)
+        return _make_batch_answer(call_ns + own_ns, find_ns + other_ns, 0, shares=False)
+
+    def _handle_export(self, command: ExportCommand, _files: list[int]) -> ExportAnswer:
+        cuda, allocations = self._cuda, []
+        for address in command["addresses"]:
+            start, handle = cuda.find_allocation(address).start, ""
+            with suppress(UnsupportedHost):
+                handle = cuda.export(start)
+            allocations.append((cuda.read_allocation_id(address), start, handle))
+        return {"allocations": allocations}
 
     def _handle_repeat(self, command: RepeatCommand, _files: list[int]) -> EmptyAnswer:
         """Run one batch many times over, for the energy counter; outputs are not copied."""
@@ -257,7 +290,7 @@ class TensorRunner:
             if "slots" in command:
                 self._call_slots(command["slots"])
             else:
-                self._graphs[command["graph_id"]][0].replay()
+                self._graphs[command["graph_id"]].graph.replay()
         self._synchronize()
         return {}
 
@@ -280,13 +313,37 @@ class TensorRunner:
                 self._live_tensors.append(contiguous)
                 self._pointer_table[slot * len(outputs) + index] = contiguous.data_ptr()
 
-    def _is_view(self, result: Any) -> bool:
-        """Return whether a result is memory of the judge's: to copy it is work of the call."""
-        tensors = result if isinstance(result, tuple | list) else (result,)
-        return any(
-            self._arena is not None and self._arena.holds(tensor.data_ptr())
-            for tensor in tensors
-            if isinstance(tensor, torch.Tensor)
+    def _find_places(self, results: dict[int, Any], slots: list[int]) -> _Places:
+        """Return where results are on a GPU, and which of them the judge cannot read there.
+
+        To copy memory of the judge's, or elements that overlap, is work of the call.
+        """
+        numbers, all_pairs, borrowed_pairs = array("q"), [], []
+        for slot in slots if results else ():
+            outputs = self._outputs[slot]
+            if slot not in results:
+                numbers.extend([0] * sum(2 + output.dim() for output in outputs))
+                continue
+            tensors = load_candidate.validate_outputs(results[slot], outputs)
+            for pair in zip(tensors, outputs, strict=True):
+                tensor, _ = pair
+                all_pairs.append(pair)
+                if self._is_own(tensor):
+                    address = tensor.data_ptr()
+                    numbers.extend((self._cuda.read_allocation_id(address), address))
+                    numbers.extend(tensor.stride())
+                else:
+                    borrowed_pairs.append(pair)
+                    numbers.extend([0] * (2 + tensor.dim()))
+        return _Places(numbers.tobytes().hex(), all_pairs, borrowed_pairs)
+
+    def _is_own(self, tensor: torch.Tensor) -> bool:
+        """Return whether a result is memory of its own, each element in a place of its own."""
+        return (
+            tensor.numel() > 0
+            and not (self._arena is not None and self._arena.holds(tensor.data_ptr()))
+            and (tensor.is_contiguous() or is_dense(tensor.shape, tensor.stride()))
+            and not (tensor.is_conj() or tensor.is_neg())
         )
 
     def _copy_to_outputs(self, results: dict[int, Any]) -> None:
@@ -294,10 +351,43 @@ class TensorRunner:
         for slot, result in results.items():
             outputs = self._outputs[slot]
             tensors = load_candidate.validate_outputs(result, outputs)
-            for tensor, output in zip(tensors, outputs, strict=True):
-                if tensor.data_ptr() == output.data_ptr() and output.numel():
-                    raise KernelError("it returned memory of the judge's, not its own")
-                output.copy_(tensor)
+            for pair in zip(tensors, outputs, strict=True):
+                _copy_pair(*pair)
+
+
+class _Places(NamedTuple):
+    """Where the results of some calls are."""
+
+    packed: str
+    """As in a ``BatchAnswer``."""
+    all_pairs: list[tuple[torch.Tensor, torch.Tensor]]
+    """Each tensor, and the judge's for it."""
+    borrowed_pairs: list[tuple[torch.Tensor, torch.Tensor]]
+    """Of those that the judge cannot read where they are."""
+
+
+class _CapturedCalls(NamedTuple):
+    """Calls in a CUDA graph, and where each replay leaves their results."""
+
+    graph: torch.cuda.CUDAGraph
+    results: dict[int, Any]
+    places: _Places
+
+
+def _copy_pairs(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> float:
+    """Copy tensors to the judge's on a GPU; return how many nanoseconds that took."""
+    start_ns = time.perf_counter_ns()
+    for pair in pairs:
+        _copy_pair(*pair)
+    if pairs:
+        torch.cuda.synchronize()
+    return float(time.perf_counter_ns() - start_ns) if pairs else 0.0
+
+
+def _copy_pair(tensor: torch.Tensor, output: torch.Tensor) -> None:
+    if tensor.data_ptr() == output.data_ptr() and output.numel():
+        raise KernelError("it returned memory of the judge's, not its own")
+    output.copy_(tensor)
 
 
 def _make_batch_answer(

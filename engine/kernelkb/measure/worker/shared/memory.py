@@ -36,6 +36,10 @@ _CANARIES = range(1, 256)
 """Bytes of guard regions: a kernel that copies one region over another leaves the wrong byte."""
 _IPC_LAZY_ENABLE_PEER_ACCESS = 1
 """CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, cuda.h."""
+_HANDLE_CHARS = 128
+MAX_ADDRESS = 2**60
+_BUFFER_ID = 7
+"""CU_POINTER_ATTRIBUTE_BUFFER_ID, cuda.h."""
 
 
 class CudaMemory:
@@ -96,8 +100,25 @@ class CudaMemory:
         flags = ctypes.c_uint(_IPC_LAZY_ENABLE_PEER_ACCESS)
         code = self._driver.cuIpcOpenMemHandle_v2(ctypes.byref(pointer), ipc_handle, flags)
         if code:
-            raise OSError(f"the judge's GPU memory cannot be opened (CUDA error {code})")
+            raise OSError(f"another process's GPU memory cannot be opened (CUDA error {code})")
         return pointer.value
+
+    def read_allocation_id(self, address: int) -> int:
+        """Return the number of the allocation that holds an address, which no later one gets.
+
+        It is 0 where there is none.
+        """
+        number, pointer = ctypes.c_uint64(), ctypes.c_uint64(address)
+        code = self._driver.cuPointerGetAttribute(ctypes.byref(number), _BUFFER_ID, pointer)
+        return 0 if code else number.value
+
+    def find_allocation(self, address: int) -> range:
+        """Return the addresses of the allocation that holds one; empty where there is none."""
+        start, size = ctypes.c_uint64(), ctypes.c_size_t()
+        code = self._driver.cuMemGetAddressRange_v2(
+            ctypes.byref(start), ctypes.byref(size), ctypes.c_uint64(address)
+        )
+        return range(0) if code else range(start.value, start.value + size.value)
 
     def close(self, pointer: int) -> None:
         """Close an allocation of ``open``."""
@@ -106,6 +127,70 @@ class CudaMemory:
     def reset_persisting_l2(self) -> None:
         """Reset persisting L2 lines, which a kernel may set and a flush does not evict."""
         self._driver.cuCtxResetPersistingL2Cache()
+
+
+class MalformedError(ValueError):
+    """A runner says what cannot be."""
+
+
+class OpenedMemory:
+    """Allocations of a runner's GPU memory that the judge has opened.
+
+    Attributes:
+        ranges: By the runner's id: the first address there, and all addresses here.
+    """
+
+    def __init__(self) -> None:
+        self._cuda = CudaMemory()
+        self.ranges: dict[int, tuple[int, range]] = {}
+
+    def open(self, allocations: object) -> None:
+        """Open allocations, as an ``ExportAnswer`` lists them.
+
+        Raises:
+            MalformedError: They are no such list.
+            OSError: One cannot be opened.
+        """
+        for allocation in allocations if isinstance(allocations, list) else [None]:
+            match allocation:
+                case [int(number), int(start), str(handle)] if 0 <= start < MAX_ADDRESS:
+                    self._open(number, start, handle)
+                case _:
+                    raise MalformedError("it reported no memory of its outputs")
+
+    def _open(self, number: int, start: int, handle: str) -> None:
+        if number in self.ranges or not 0 < number < MAX_ADDRESS:
+            return
+        try:
+            data = bytes.fromhex(handle)
+        except ValueError as error:
+            raise MalformedError("it reported no handle of its outputs' memory") from error
+        if len(handle) != _HANDLE_CHARS:
+            raise OSError("memory of its outputs cannot be opened by another process")
+        own = self._cuda.find_allocation(self._cuda.open(data.hex()))
+        self.ranges[number] = (start, own)
+
+    def close(self) -> None:
+        """Close all of them, before the runner frees them."""
+        for _, own in self.ranges.values():
+            self._cuda.close(own.start)
+        self.ranges.clear()
+
+
+def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Return whether a permutation of an array's dimensions would be contiguous."""
+    expected = 1
+    for stride, length in sorted(zip(strides, shape, strict=True)):
+        if length > 1:
+            if stride != expected:
+                return False
+            expected *= length
+    return True
+
+
+def view_device_memory(address: int, size: int) -> torch.Tensor:
+    """Return device memory of this process as a tensor: (size,) uint8. Nothing keeps it alive."""
+    return torch.as_tensor(_CudaArrayInterface(address, size), device="cuda")
 
 
 class _CudaArrayInterface:
@@ -150,7 +235,7 @@ class Arena:
         self.handle: str | None = None
         if self.cuda is not None:
             self._pointer = self._map_device(self.cuda, owner_handle)
-            self.bytes = torch.as_tensor(_CudaArrayInterface(self._pointer, size), device="cuda")
+            self.bytes = view_device_memory(self._pointer, size)
         else:
             self.descriptor = (
                 _create_sealed_file(size) if owner_handle is None else int(owner_handle)

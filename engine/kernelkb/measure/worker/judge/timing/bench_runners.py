@@ -15,7 +15,7 @@ from kernelkb.measure.worker.judge.case_buffers import CaseBuffers
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase
 from kernelkb.measure.worker.judge.inputs.memory_plan import plan_case_memory
 from kernelkb.measure.worker.judge.procfs import wait_for_start
-from kernelkb.measure.worker.judge.runner_process import RunnerProcess
+from kernelkb.measure.worker.judge.runner_process import CANDIDATE, RunnerProcess
 from kernelkb.measure.worker.judge.timing.pair_timing import JUDGE
 from kernelkb.measure.worker.judge.timing.resource_use import (
     MemoryMeter,
@@ -31,8 +31,6 @@ from kernelkb.measure.worker.shared.messages.specs import RunnerSpec
 _T = TypeVar("_T")
 
 _MAX_REASON_CHARS = 300
-
-CANDIDATE = "candidate"
 
 
 _MEMORY_PARTS = 32

@@ -48,7 +48,7 @@ from kernelkb.measure.worker.shared.messages.jobs import (
     MemoryReadings,
     ResourceReadings,
 )
-from kernelkb.measure.worker.shared.messages.runner_commands import Answer
+from kernelkb.measure.worker.shared.messages.runner_commands import Answer, RunBatchCommand
 from kernelkb.measure.worker.shared.messages.specs import Target
 
 _CALL_COUNT = 3
@@ -159,6 +159,7 @@ def release(runner: RunnerProcess) -> None:
     On a GPU, wait until that has been cleared: the next call would take longer.
     """
     free_bytes = _free_device_bytes()
+    runner.close_opened_memory()
     runner.ask({"command": "release"}, CALL_TIMEOUT_S)
     runner.pause()
     time.sleep(clearing_s(max(0, _free_device_bytes() - free_bytes)))
@@ -224,7 +225,8 @@ def _device_growth(runner: RunnerProcess) -> int:
     release_torch_cache()
     before = _used_device_bytes()
     with _DevicePeak() as peak:
-        runner.ask({"command": "run-batch", "slots": [0]}, CALL_TIMEOUT_S)
+        command: RunBatchCommand = {"command": "run-batch", "slots": [0], "copies": True}
+        runner.ask(command, CALL_TIMEOUT_S)
         runner.pause()
     return max(0, peak.highest_bytes - before)
 

@@ -15,16 +15,27 @@ from kernelkb.measure.worker.judge.case_buffers import (
     describe_wrong,
     find_slot_fault,
 )
-from kernelkb.measure.worker.judge.core_waits import CoreWaits, WaitMeter
+from kernelkb.measure.worker.judge.core_waits import (
+    BusyCores,
+    CoreWaits,
+    WaitMeter,
+    count_busy_cores,
+)
 from kernelkb.measure.worker.judge.hidden_reference import HiddenReference
 from kernelkb.measure.worker.judge.inputs.hidden_inputs import changes_anything
 from kernelkb.measure.worker.judge.inputs.inputs import PreparedInputs, Tensors
-from kernelkb.measure.worker.judge.output_marks import DrawSlots, OutputMark
+from kernelkb.measure.worker.judge.output_marks import DrawSlots, OutputMark, draw_none
 from kernelkb.measure.worker.judge.procfs import (
     cpu_time_ns,
     list_runqueue_waits_ns,
     share_core,
     take_precedence,
+)
+from kernelkb.measure.worker.judge.returned_outputs import (
+    ReturnedArrays,
+    ReturnedReader,
+    UnknownMemoryError,
+    max_calls,
 )
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, make_printable
@@ -42,8 +53,6 @@ _SPIN_DOWN_S = 0.1
 _IDLE_SAMPLE_S = 0.05
 """How long to watch a process that runs without a command."""
 _BUSY_SAMPLE_NS = 3e8
-_MANY_WAITS, _FEW_WAITS = 0.1, 0.02
-"""Waiting for cores as a share of the time, above which it says something, and below nothing."""
 _THREADS_TIMEOUT_S = 60.0
 MAX_CALLS = 16
 _LEAD_CALLS = 1
@@ -67,11 +76,6 @@ _MIN_SUCCESSIVE_CALLS, _MAX_SUCCESSIVE_CALLS = 2, 8
 _COMPARED_SUCCESSIVE_CALLS = 2
 
 
-def draw_none(_slots: Sequence[int]) -> list[int]:
-    """Have no outputs returned; of the type ``DrawSlots``."""
-    return []
-
-
 def _draw_only(slot: int) -> DrawSlots:
     return lambda _slots: [slot]
 
@@ -88,36 +92,6 @@ class TimedBatch(NamedTuple):
     """Of all calls, where they were read when each had ended; None: they can be read still."""
     kept_outputs: Mapping[int, Tensors] = {}
     """Copies for all slots, where they were made when each call had ended."""
-
-
-class BusyCores(NamedTuple):
-    """How many cores a process keeps busy."""
-
-    mean: float
-    """Of its time: threads that ran, or were ready to run."""
-    is_certain: bool
-    """Whether that would be the same with no other program on the machine."""
-
-
-def count_busy_cores(
-    wall_ns: float, used_ns: float, first_waited_ns: float, others_waited_ns: float
-) -> BusyCores:
-    """Return how many cores a process keeps busy.
-
-    A thread that waits for a core would keep one busy. But while it waits, others may sleep until
-    it is done: so where much was waited the number is too small, unless one thread did everything.
-
-    Args:
-        wall_ns: Of the calls.
-        used_ns: CPU time of all threads.
-        first_waited_ns: What the calling thread waited for a core.
-        others_waited_ns: The same of all other threads.
-    """
-    mean = (used_ns + first_waited_ns + others_waited_ns) / wall_ns
-    waited = (first_waited_ns + others_waited_ns) / wall_ns
-    others_waited = others_waited_ns / wall_ns
-    is_alone = others_waited <= _FEW_WAITS and mean <= 1 + _FEW_WAITS
-    return BusyCores(mean, waited <= _MANY_WAITS or is_alone)
 
 
 class RunnerThreads:
@@ -257,6 +231,7 @@ class RunnerTimer:
         graph_fault: What is wrong with graphs that could be captured, and were.
         shares_outputs: Whether a call returned the memory that an earlier one of its batch had
             returned, and so overwrote its outputs. Such code is timed in batches of one call.
+        returned: Where its code leaves the outputs that it returns, on a GPU.
         threads: Of its process.
     """
 
@@ -274,6 +249,7 @@ class RunnerTimer:
         self.shares_outputs = False
         self.threads = RunnerThreads(runner)
         self._timeout_s = CALL_TIMEOUT_S
+        self.returned = ReturnedReader(runner, buffers.case)
         buffers.attach_runner(runner, timeout_s=CALL_TIMEOUT_S)
         runner.ask({"command": "call", "slot": 0, "fills_memory": False}, _FIRST_CALL_TIMEOUT_S)
 
@@ -285,9 +261,11 @@ class RunnerTimer:
             graph: Capture graphs where that is possible. Batches of single launches use other slots
                 each time; graphs are few and captured beforehand.
         """
-        self.batch_calls = max(1, min(calls, self._buffers.slot_count - 1))
+        most = max_calls(self._buffers.case.output_specs)
+        self.batch_calls = max(1, min(calls, self._buffers.slot_count - 1, most))
         self._timeout_s = CALL_TIMEOUT_S
         self.uses_graph, self.no_graph_reason = False, None
+        self.returned.restart()
         self.uses_graph = graph and self._capture_graphs()
         self.threads.note_warm()
         self._runner.pause()
@@ -307,6 +285,7 @@ class RunnerTimer:
                 CALL_TIMEOUT_S,
             )
             self.shares_outputs |= answer.get("shares_memory") is True
+            self.returned.note_graph(graph_id, answer)
             if answer.get("reason"):
                 self.no_graph_reason = make_printable(answer["reason"])[:_MAX_REASON_CHARS]
                 return False
@@ -378,11 +357,17 @@ class RunnerTimer:
 
     def _draw_batch(self, *, single_call: bool) -> tuple[list[int], RunBatchCommand]:
         """Return the slots of the next batch, and the command that runs it."""
+        command: RunBatchCommand
         if self.uses_graph:
             graph_id = _SINGLE_CALL_GRAPH if single_call else self._rng.randrange(_GRAPH_COUNT)
-            return self._graph_slots[graph_id], {"command": "run-batch", "graph_id": graph_id}
-        slots = self._rng.sample(self._slots, 1 if single_call else self.batch_calls)
-        return slots, {"command": "run-batch", "slots": slots}
+            slots = self._graph_slots[graph_id]
+            command = {"command": "run-batch", "graph_id": graph_id}
+        else:
+            slots = self._rng.sample(self._slots, 1 if single_call else self.batch_calls)
+            command = {"command": "run-batch", "slots": slots}
+        if self.returned.is_copied:
+            command["copies"] = True
+        return slots, command
 
     def time_batch(
         self,
@@ -403,10 +388,21 @@ class RunnerTimer:
             hidden: Inputs of one call, which is drawn, and whose outputs are returned. Nothing else
                 differs from a batch without.
         """
+        while True:  # until the judge has opened the memory of all outputs
+            try:
+                return self._time_batch(draw_slots, single_call=single_call, hidden=hidden)
+            except UnknownMemoryError as error:
+                self._runner.pause()
+                self.returned.open(error.addresses)
+
+    def _time_batch(
+        self, draw_slots: DrawSlots, *, single_call: bool, hidden: PreparedInputs | None
+    ) -> TimedBatch:
         slots, command = self._draw_batch(single_call=single_call)
         prepared = self._hide(hidden, slots)
         draw_slots = _draw_only(*prepared) if prepared else draw_slots
-        idle_read_ns = self._prepare(slots, prepared)
+        replayed = self.returned.locate_replayed(command, slots)
+        idle_read_ns = self._prepare(slots, prepared, replayed)
         take_precedence(self._runner.pid)
         with self._runner.measure_waits() as waits:
             with share_core(self._runner.pid):
@@ -414,7 +410,9 @@ class RunnerTimer:
                 answer = self._runner.ask(command, self._timeout_s, is_timed=True)
                 waits.note_answer(self._runner.answer_delay_ns)
                 self._runner.send_stop()
-                judge_ns, outputs = self._buffers.sync_and_copy(slots, draw_slots, start_ns)
+                judge_ns, outputs = self._buffers.sync_and_copy(
+                    slots, draw_slots, start_ns, self.returned.make_finder(answer, slots)
+                )
                 waits.note_end()
             self._runner.pause()
             waited = self._find_waits(waits, judge_ns)
@@ -425,22 +423,24 @@ class RunnerTimer:
         return TimedBatch(batch, slots, outputs)
 
     def _make_batch(self, answer: Answer, judge_ns: float, calls: int, waited: CoreWaits) -> Batch:
-        """Return a batch that has ended, without its start.
-
-        On a CPU less what others had, and with what its threads did until they had stopped.
-        """
+        """Return a batch that has ended; on a CPU with what its threads did until they stopped."""
         if self._buffers.case.target == "cpu":
             judge_ns += self._runner.late_ns
         self._timeout_s = max(_MIN_TIMEOUT_S, _TIMEOUT_FACTOR * judge_ns / 1e9)
         self.shares_outputs |= answer.get("shares_memory") is True
         now_s = time.monotonic()
+        judge_ns, runner_ns, copy_ns = self.returned.charge_copies(
+            judge_ns - waited.foreign_ns,
+            _parse_runner_ns(self._runner, answer, waited),
+            self._runner.parse_time_ns(answer, "copy_ns"),
+        )
         return Batch(
-            judge_ns=judge_ns - waited.foreign_ns,
-            runner_ns=_parse_runner_ns(self._runner, answer, waited),
+            judge_ns=judge_ns,
+            runner_ns=runner_ns,
             calls=calls,
             start_s=now_s,
             end_s=now_s,
-            copy_ns=self._runner.parse_time_ns(answer, "copy_ns"),
+            copy_ns=copy_ns,
             runqueue_wait_ns=waited.left_ns,
             foreign_wait_ns=waited.foreign_ns,
         )
@@ -451,12 +451,17 @@ class RunnerTimer:
         """Return hidden inputs, if there are any, for a slot that is drawn from a batch's."""
         return {self._rng.choice(slots): hidden} if hidden else NOTHING_HIDDEN
 
-    def _prepare(self, slots: Sequence[int], prepared: Mapping[int, PreparedInputs]) -> float:
+    def _prepare(
+        self,
+        slots: Sequence[int],
+        prepared: Mapping[int, PreparedInputs],
+        returned: Sequence[ReturnedArrays],
+    ) -> float:
         """Refresh the slots of a batch, and a spare one; return what ``refresh`` does."""
         unused = sorted(set(self._slots) - set(slots))
         self._spare_slots = self._rng.sample(unused, min(1, len(unused)))
         idle_read_ns = self._buffers.refresh([*slots, *self._spare_slots], prepared)
-        self._buffers.expect_calls(slots)
+        self._buffers.expect_calls(slots, returned)
         self._runner.verify_stopped()
         return idle_read_ns
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.measure.worker.judge.procfs import raise_session
-from kernelkb.measure.worker.judge.runner_process import RunnerProcess
-from kernelkb.measure.worker.judge.timing.bench_runners import CANDIDATE, BenchRunners
+from kernelkb.measure.worker.judge.runner_process import CANDIDATE, RunnerProcess
+from kernelkb.measure.worker.judge.timing.bench_runners import BenchRunners
 from kernelkb.measure.worker.judge.timing.pair_timing import (
     IncorrectCallError,
     is_slower_in_trials,
@@ -306,7 +306,7 @@ class PairedBench:
             "layers": self._runners.candidate.sandbox_layers,
             "copy_ns": self._trials.max_copy_ns(),
             "idle_read_ns": idle_read_ns,
-            "notes": self._runners.case.notes,
+            "notes": [*self._runners.case.notes, *trial.timer.returned.notes],
         }
 
     def _choose_rivals(self) -> _Trial:

@@ -7,12 +7,14 @@ no answer: it reads them as ``Answer``, objects of any type, and checks each val
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypedDict, final
+from typing import Any, Literal, NotRequired, TypedDict, final
 
 from kernelkb.measure.worker.shared.messages.specs import ArraySpec, Code, Scalar, Target
 
 MAX_MISSING_PARAMETERS = 8
 """Of a ``LoadAnswer``: an answer is one bounded packet."""
+MAX_RETURNED_NUMBERS = 9000
+"""Of the numbers in ``returned``, for the same reason; each takes 16 characters."""
 
 
 class ServeJob(TypedDict):
@@ -115,6 +117,8 @@ class RunSlotsCommand(TypedDict):
 
     command: Literal["run-batch"]
     slots: list[int]
+    copies: NotRequired[bool]
+    """As in RunGraphCommand."""
 
 
 @final
@@ -123,6 +127,16 @@ class RunGraphCommand(TypedDict):
 
     command: Literal["run-batch"]
     graph_id: int
+    copies: NotRequired[bool]
+    """Copy returned outputs to the judge's buffers, which cannot read them where they are; only on
+    a GPU, and false unless it is given."""
+
+
+class ExportCommand(TypedDict):
+    """Export the allocations of the GPU's memory that hold some addresses; answer: ExportAnswer."""
+
+    command: Literal["export"]
+    addresses: list[int]
 
 
 @final
@@ -155,6 +169,7 @@ Command = (
     | CallSlotsCommand
     | CaptureCommand
     | RunBatchCommand
+    | ExportCommand
     | RepeatCommand
 )
 
@@ -188,6 +203,16 @@ class CaptureAnswer(EmptyAnswer):
     """Why not; None where it did."""
     shares_memory: bool
     """As in BatchAnswer."""
+    returned: str
+    """As in BatchAnswer, of every replay."""
+
+
+class ExportAnswer(EmptyAnswer):
+    """Allocations that hold the addresses asked for."""
+
+    allocations: list[tuple[int, int, str]]
+    """Id, first address, and CUDA IPC handle, hexadecimal; no handle where there is none, as of
+    memory of cudaMallocAsync."""
 
 
 class BatchAnswer(EmptyAnswer):
@@ -197,9 +222,12 @@ class BatchAnswer(EmptyAnswer):
     wait_ns: float
     """Of these, while the calling thread was ready to run and had no core; 0 on a GPU."""
     copy_ns: float
-    """Copies of returned outputs to the judge's buffers."""
+    """On a GPU: to say where returned outputs are, or to copy them where that was asked for."""
     shares_memory: bool
     """Whether tensors that two calls returned are in the same memory."""
+    returned: NotRequired[str]
+    """Where the outputs are, hexadecimal, as ``pack_returned`` makes it: slot after slot. On a CPU
+    the runner writes it to shared memory instead."""
 
 
 Answer = Mapping[str, object]
