@@ -306,3 +306,102 @@ def test_a_program_is_no_kernel_to_be_timed_beside_a_reference(tmp_path):
     assert answer["conclusions"] == {"can": [], "cannot": []}
     assert not [row for row in answer["measure_next"] if row["command"].startswith("kb ")]
     assert not [step for step in answer["next"] if "kb init" in str(step)]
+
+
+def make_host_event(name, start, length, category="python_function", **args):
+    place = {"pid": HOST, "tid": HOST, "args": args}
+    return {"ph": "X", "cat": category, "name": name, "ts": start, "dur": length, **place}
+
+
+def make_kernel(name, start, length, correlation):
+    args = {"device": GPU, "correlation": correlation}
+    kernel = {"ph": "X", "cat": "kernel", "name": name, "ts": start, "dur": length}
+    return {**kernel, "pid": GPU, "tid": 7, "args": args}
+
+
+@pytest.mark.parametrize(
+    ("inner", "says"),
+    [
+        ("site-packages/attention/core.py(12): forward", "called: scale by model.py:31 (loss)"),
+        ("torch/nn/modules/module.py(9): _call_impl", "called: scale by model.py:31 (loss)"),
+        ("contextlib.py(81): inner", "called: scale by model.py:31 (loss)"),
+        ("blocks/mlp.py(7): forward", "called: scale by blocks/mlp.py:7 (forward)"),
+    ],
+)
+def test_the_line_of_python_that_called_a_kernel_is_told(tmp_path, inner, says):
+    events = [
+        make_host_event("model.py(31): loss", 0, 100),
+        make_host_event(inner, 10, 50),
+        make_host_event("elsewhere.py(4): late", 70, 20),
+        make_host_event("cudaLaunchKernel", 40, 5, "cuda_runtime", correlation=6),
+        make_kernel("void scale<float>(float*)", 120, 30, 6),
+    ]
+
+    assert says in load(tmp_path, make_trace(events)).says
+
+
+def test_the_steps_of_a_profiler_are_what_is_measured(tmp_path):
+    warm_up = [make_kernel("slow", 0, 500, 1), make_kernel("slow", 600, 100, 2)]
+    steps = [
+        one
+        for start, length in ((1000, 200), (1200, 300), (1500, 200))
+        for one in (
+            make_host_event(f"ProfilerStep#{start}", start, length, "user_annotation"),
+            make_kernel("fast", start + 50, 50, start),
+        )
+    ]
+    found = load(tmp_path, make_trace([*warm_up, *steps]))
+
+    assert "3 steps of 200.00 us, the shortest 200.00 us, the longest 300.00 us" in found.says
+    assert found.metrics["gpu_idle_share"] == pytest.approx(1 - 150 / 550)
+
+
+@pytest.mark.parametrize(
+    ("names", "breaks"),
+    [
+        (("Torch-Compiled Region: 0/0", "Torch-Compiled Region: 1/0"), None),
+        (("Torch-Compiled Region: 0/0", "model.py(3): forward"), 0),
+        (
+            (
+                "model.py(3): forward",
+                "model.py(8): torch_dynamo_resume_in_forward_at_8",
+                "model.py(8): torch_dynamo_resume_in_forward_at_8",
+                "model.py(12): torch_dynamo_resume_in_forward_at_12",
+            ),
+            2,
+        ),
+        (("model.py(3): forward",), None),
+    ],
+)
+def test_graph_breaks_are_counted_where_functions_show_them(tmp_path, names, breaks):
+    events = [make_host_event(name, at, 1) for at, name in enumerate(names)]
+    found = load(tmp_path, make_trace([*events, make_kernel("one", 9, 5, 1)]))
+
+    assert found.metrics.get("graph_break_count") == breaks
+
+
+def test_a_gpu_outside_the_catalogue_is_described_by_the_trace(tmp_path):
+    trace = make_trace()
+    properties = {"computeMajor": 8, "computeMinor": 6, "numSms": 58, "warpSize": 32}
+    trace["deviceProperties"] = [{"id": 0, "name": "NVIDIA New", **properties}]
+    found = load(tmp_path, trace)
+
+    assert (found.device, found.cc, found.gpu) == ("NVIDIA New", "8.6", {"sm_count": 58.0})
+
+
+def test_a_gpu_outside_the_catalogue_is_described_by_an_export_of_nsys(tmp_path):
+    make_nsys_export(tmp_path / "run.sqlite")
+    with sqlite3.connect(tmp_path / "run.sqlite") as database:
+        database.executescript("""
+            DROP TABLE TARGET_INFO_GPU;
+            CREATE TABLE TARGET_INFO_GPU (id INTEGER, name TEXT, smCount INTEGER,
+                clockRate INTEGER, memoryBandwidth INTEGER, l2CacheSize INTEGER,
+                computeMajor INTEGER, computeMinor INTEGER);
+            INSERT INTO TARGET_INFO_GPU
+                VALUES (0, 'NVIDIA New', 58, 1800000000, 600000000000, 4194304, 8, 9);
+        """)
+    database.close()
+    (found,) = read_report(tmp_path / "run.sqlite", [])
+    facts = {"sm_count": 58.0, "sm_clock_mhz": 1800.0, "dram_gbps": 600.0, "l2_mb": 4.0}
+
+    assert (found.device, found.cc, found.gpu) == ("NVIDIA New", "8.9", facts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -23,6 +24,7 @@ _TRANSFERS_PER_CLOCK = 2
 GPU_ATTRIBUTE = "device__attribute_"
 """How the driver's attributes of the GPU begin in reports."""
 _INSTANCE = re.compile(r"(?<![\w.])([\w.]+): *(\d[\d,]*(?:\.\d+)?)")
+_GPU = re.compile(r'"deviceProperties"\s*:\s*\[\s*(\{[^{}]*\})')
 _ANONYMOUS = ("(anonymous namespace)::", "<unnamed>::")
 _OPERATOR = re.compile(r"operator\s*(<<|>>|<=>|<=|>=|->|<|>|\(\))")
 """Operators whose names hold brackets."""
@@ -152,6 +154,33 @@ def parse_gpu_attributes(read: Callable[[str], float | None]) -> tuple[str, dict
     }
     cc = "" if major is None or minor is None else f"{major:.0f}.{minor:.0f}"
     return cc, {name: value for name, value in facts.items() if value}
+
+
+def parse_gpu_header(header: str) -> tuple[str, str, dict[str, float]]:
+    """Return the same as ``parse_gpu_row`` of what a trace of torch.profiler begins with."""
+    match = _GPU.search(header)
+    try:
+        return parse_gpu_row(json.loads(match[1]) if match else {})
+    except ValueError:
+        return parse_gpu_row({})
+
+
+def parse_gpu_row(row: Mapping[str, object]) -> tuple[str, str, dict[str, float]]:
+    """Return a GPU's name and compute capability, empty where unknown, and what is known of it.
+
+    Args:
+        row: As a trace of torch.profiler or an export of nsys describes it.
+    """
+    known = {name: float(one) for name, one in row.items() if isinstance(one, int | float)}
+    facts = {
+        "sm_count": known.get("numSms", known.get("smCount", 0.0)),
+        "sm_clock_mhz": known.get("clockRate", 0.0) / 1e6,
+        "dram_gbps": known.get("memoryBandwidth", 0.0) / 1e9,
+        "l2_mb": known.get("l2CacheSize", 0.0) / 2**20,
+    }
+    major, minor = (known.get(f"compute{part}") for part in ("Major", "Minor"))
+    cc = "" if major is None or minor is None else f"{major:.0f}.{minor:.0f}"
+    return str(row.get("name") or ""), cc, {name: one for name, one in facts.items() if one}
 
 
 def list_raw_names(rules: CompiledRules) -> list[RawName]:

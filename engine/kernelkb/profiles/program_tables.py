@@ -1,14 +1,19 @@
 """Reads the tables in which profilers sum up a program: ``nsys stats`` and torch.profiler.
 
 They say how the time of the GPU is shared by kernels, and that of the host by calls; not when what
-ran, so gaps are known only where both times are.
+ran, so gaps are known only where both times are. What a timeline says in such
+rows is told here, too.
 """
 
 from __future__ import annotations
 
 import csv
 import re
+import statistics
+import sys
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from kernelkb.profiles.launch import ProfiledLaunch, base_scale, parse_cell_number
@@ -23,6 +28,19 @@ _MAX_LINE_CHARS = 4000
 _NOTABLE_SHARE = 0.1
 """Of the time in calls, from which launches say something about the program."""
 _MANY_LAUNCHES = 100
+_NOTABLE_GAIN_SHARE = 0.05
+"""Of the time, from which a kernel's share says something about the program."""
+_SETTLED_SHARE, _WARM_UP_SHARE = 0.9, 0.3
+"""A program has settled when kernels of so much of its time ran once, within so much of it."""
+_STEP = re.compile(r"ProfilerStep#\d+")
+_LINE = re.compile(r"(?P<file>[^()]{1,300}\.py)\((?P<line>\d{1,7})\): (?P<function>.{1,200})")
+_LIBRARIES = re.compile(
+    r"(?:.*/)?(?:site-packages|dist-packages|lib/python\d[\d.]*|torch|triton|lightning|pytorch_lightning"
+    r"|accelerate|deepspeed)/.*"
+)
+_RESUME = "torch_dynamo_resume_in_"
+"""How the rest of a function is named, of which torch.compile made a graph of its own."""
+_REGION = "Torch-Compiled Region"
 _COUNTS = ("# of Calls", "Number of Calls", "Num Calls", "Instances", "Count", "Operations")
 """Columns with how often something ran."""
 _COLUMNS = re.compile(r"\s{2,}")
@@ -32,6 +50,15 @@ _NSYS_TIME = re.compile(r"Total Time(?: \((?P<unit>\w+)\))?")
 LAUNCHES = re.compile(r"(?:cu(?:da)?|hip)(?:Graph|Module|Ext)*Launch\w*")
 """Calls of CUDA and HIP."""
 _WAITS = re.compile(r"(?:cu(?:da)?|hip)(?:\w*Synchronize\w*|Memcpy(?!\w*Async)\w*)(?:_\w+)?")
+
+
+class Span(NamedTuple):
+    """Something that ran."""
+
+    start: float
+    """Microseconds, from any beginning."""
+    end: float
+    name: str
 
 
 class TableRow(NamedTuple):
@@ -178,3 +205,83 @@ def _describe_rows(rows: Iterable[TableRow]) -> Iterator[str]:
     for row in sorted(rows, key=lambda row: -row.us)[:_SHOWN]:
         each = format_duration(row.us / max(1, row.times))
         yield f"{row.name[:60]} {row.share:.0%} ({row.times:,} of {each})"
+
+
+def count_spans(spans: Iterable[Span]) -> list[TableRow]:
+    """Return how often and how long each name ran."""
+    times, counts = defaultdict[str, float](float), Counter[str]()
+    for span in spans:
+        times[span.name] += span.end - span.start
+        counts[span.name] += 1
+    total = sum(times.values()) or 1.0
+    return [TableRow(name, us, counts[name], us / total) for name, us in times.items()]
+
+
+def find_warm_up(launches: Sequence[Span]) -> int:
+    """Return how many launches come before each kernel that takes much time has run once.
+
+    0 where they take much of the time: a program with parts, and without a warm-up.
+    """
+    total, known = sum(span.end - span.start for span in launches), 0.0
+    settled = 0
+    for row in sorted(count_spans(launches), key=lambda row: -row.us):
+        first = next(at for at, span in enumerate(launches) if span.name == row.name)
+        settled, known = max(settled, first + 1), known + row.us
+        if known >= _SETTLED_SHARE * total:
+            break
+    before = sum(span.end - span.start for span in launches[:settled])
+    return settled if before <= _WARM_UP_SHARE * total and settled < len(launches) / 2 else 0
+
+
+def describe_most(rows: Iterable[TableRow], total_us: float) -> Iterator[str]:
+    """Yield what the program gains, at most, from the kernels that take most of its time."""
+    gains = [
+        f"{row.name[:60]} {1 / max(1e-3, 1 - row.us / total_us):.2f}x"
+        for row in sorted(rows, key=lambda row: -row.us)[:_SHOWN]
+        if _NOTABLE_GAIN_SHARE * total_us <= row.us < total_us
+    ]
+    if gains:
+        yield f"the program gains at most, if they took no time: {', '.join(gains)}"
+
+
+def find_steps(spans: Iterable[Span]) -> list[Span]:
+    """Return the steps that a profiler's schedule marked, in their order."""
+    return sorted(span for span in spans if _STEP.fullmatch(span.name))
+
+
+def describe_steps(steps: Sequence[Span]) -> Iterator[str]:
+    """Yield how long the steps of a program take."""
+    if steps:
+        lengths = [step.end - step.start for step in steps]
+        low, middle, high = (
+            format_duration(us) for us in (min(lengths), statistics.median(lengths), max(lengths))
+        )
+        yield f"{len(steps)} steps of {middle}, the shortest {low}, the longest {high}"
+
+
+def find_graph_breaks(spans: Iterable[Span]) -> float | None:
+    """Return at how many places torch.compile split a program; None where a trace cannot say.
+
+    Python's functions show each: the rest of a function runs as one of its own. Regions alone do
+    not: several functions may have been compiled.
+    """
+    names = {span.name for span in spans}
+    breaks = [name for name in names if _RESUME in name]
+    is_shown = any(map(_LINE.fullmatch, names)) and any(_REGION in name for name in names)
+    return float(len(breaks)) if breaks or is_shown else None
+
+
+def name_line(around: Iterable[Span]) -> str:
+    """Return the innermost line of the program itself among what encloses a moment; or nothing.
+
+    Args:
+        around: Operators and functions of Python, whose names hold a file and a line.
+    """
+    own = ""
+    for span in sorted(around):
+        found = _LINE.fullmatch(span.name)
+        if found is None or _LIBRARIES.fullmatch(found["file"]):
+            continue
+        if PurePosixPath(found["file"]).stem not in sys.stdlib_module_names:
+            own = f"{found['file']}:{found['line']} ({found['function']})"
+    return own

@@ -19,16 +19,25 @@ from functools import lru_cache
 from io import StringIO
 from itertools import chain, pairwise
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import IO, Any, NamedTuple
 from urllib.parse import quote
 
 from kernelkb.errors import KbError
-from kernelkb.profiles.launch import ProfiledLaunch, name_function
+from kernelkb.profiles.launch import ProfiledLaunch, name_function, parse_gpu_header, parse_gpu_row
 from kernelkb.profiles.program_tables import (
     LAUNCHES,
     ProgramTables,
+    Span,
     TableRow,
+    count_spans,
+    describe_most,
     describe_program,
+    describe_steps,
+    find_graph_breaks,
+    find_steps,
+    find_warm_up,
+    name_line,
 )
 from kernelkb.units import format_duration
 
@@ -39,7 +48,6 @@ _MAX_EVENT_CHARS = 2**24
 """Of one event, or of what comes before the first: what is longer is no trace."""
 _EVENTS = re.compile(r'"traceEvents"\s*:\s*\[|\A\s*\[(?=\s*\{)')
 _TRACE = re.compile(r'"traceEvents"\s*:\s*\[|"ph"\s*:\s*"[A-Z]"')
-_GPU_NAME = re.compile(r'"deviceProperties".*?"name"\s*:\s*"([^"]{1,100})"', re.DOTALL)
 _KINDS = {
     "kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "copy", "memcpy": "copy",
     "memset": "copy", "cuda_runtime": "call", "cuda_driver": "call", "runtime": "call",
@@ -69,8 +77,6 @@ _NOTABLE_GAP_US = 5.0
 _NOTABLE_SHARE = 0.05
 """Of the time, from which a kernel's share says something about the program."""
 _SHOWN = 4
-_SETTLED_SHARE, _WARM_UP_SHARE = 0.9, 0.3
-"""A program has settled when kernels of so much of its time ran once, within so much of it."""
 _MAX_RANKS = 16
 _MIN_LAUNCHES = 2
 _KEPT_NAMES = 2**16
@@ -86,15 +92,6 @@ _is_blocking = _remember(_BLOCKING.fullmatch)
 _is_host_wait = _remember(_HOST_WAITS.fullmatch)
 _is_fetch = _remember(_FETCHES.fullmatch)
 _is_communication = _remember(_COMMUNICATION.search)
-
-
-class Span(NamedTuple):
-    """Something that ran."""
-
-    start: float
-    """Microseconds, from any beginning."""
-    end: float
-    name: str
 
 
 Intervals = list[tuple[float, float]]
@@ -113,6 +110,13 @@ class Timeline(NamedTuple):
     """Operators, functions and ranges of the host, and calls of its operating system."""
     device: str = ""
     """Name of the GPU; empty where it is not known."""
+    cc: str = ""
+    gpu: Mapping[str, float] = MappingProxyType({})
+    """As of ``ProfiledLaunch``."""
+    callers: Mapping[int, tuple[str, float]] = MappingProxyType({})
+    """By correlation, the thread that launched, and when."""
+    firsts: Mapping[str, int] = MappingProxyType({})
+    """By kernel, the correlation of its first launch."""
 
 
 def is_trace(start: bytes | str) -> bool:
@@ -171,22 +175,6 @@ def load_run(paths: Sequence[str]) -> ProgramRun | None:
     return busiest._replace(program=compare_ranks(ranks)) if len(ranks) > 1 else busiest
 
 
-def find_warm_up(launches: Sequence[Span]) -> int:
-    """Return how many launches come before each kernel that takes much time has run once.
-
-    0 where they take much of the time: a program with parts, and without a warm-up.
-    """
-    total, known = sum(span.end - span.start for span in launches), 0.0
-    settled = 0
-    for row in sorted(_count(launches), key=lambda row: -row.us):
-        first = next(at for at, span in enumerate(launches) if span.name == row.name)
-        settled, known = max(settled, first + 1), known + row.us
-        if known >= _SETTLED_SHARE * total:
-            break
-    before = sum(span.end - span.start for span in launches[:settled])
-    return settled if before <= _WARM_UP_SHARE * total and settled < len(launches) / 2 else 0
-
-
 def _cut(timeline: Timeline, start: float) -> Timeline:
     """Return what a timeline holds from a moment on."""
     sides = (timeline.kernels, timeline.copies, timeline.calls, timeline.work)
@@ -195,7 +183,7 @@ def _cut(timeline: Timeline, start: float) -> Timeline:
         for place, spans in side.items():
             if kept := [span for span in spans if span.start >= start]:
                 found[place] = kept
-    return cut._replace(device=timeline.device)
+    return timeline._replace(kernels=cut.kernels, copies=cut.copies, calls=cut.calls, work=cut.work)
 
 
 def _load_timeline(path: str) -> Timeline:
@@ -228,7 +216,7 @@ def _read_trace(file: IO[str], name: str) -> Timeline:
         "kernel": found.kernels, "copy": found.copies, "call": found.calls, "work": found.work,
     }  # fmt: skip
     xla = _XlaTracks()
-    header = list[str]()
+    header, callers, firsts = list[str](), dict[int, tuple[str, float]](), dict[str, int]()
     for event in _iter_events(file.read, header):
         phase = event.get("ph")
         if phase == "M":
@@ -244,11 +232,17 @@ def _read_trace(file: IO[str], name: str) -> Timeline:
         ):
             continue
         label = names.setdefault(text := str(event.get("name")), text)  # each once in memory
-        sides[kind][_find_place(event, kind)].append(Span(start, start + length, label))
+        place, arguments = _find_place(event, kind), event.get("args")
+        sides[kind][place].append(Span(start, start + length, label))
+        match = arguments.get("correlation") if isinstance(arguments, dict) else None
+        if isinstance(match, int) and kind == "call":
+            callers[match] = (place, start)
+        elif isinstance(match, int) and kind == "kernel":
+            firsts.setdefault(label, match)
     if not header:
         raise KbError(f"{name} holds no trace; what is compressed has to be unpacked")
-    gpu = _GPU_NAME.search(header[0])
-    return found._replace(device=gpu[1] if gpu else "")
+    device, cc, gpu = parse_gpu_header(header[0])
+    return found._replace(device=device, cc=cc, gpu=gpu, callers=callers, firsts=firsts)
 
 
 def _find_place(event: Mapping[str, Any], kind: str) -> str:
@@ -335,8 +329,11 @@ def _read_nsys(path: str) -> Timeline:
             if table in tables:
                 _read_table(database, table, side, place, name)
         if "TARGET_INFO_GPU" in tables:
-            rows = database.execute("SELECT name FROM TARGET_INFO_GPU LIMIT 1").fetchall()
-            found = found._replace(device=str(rows[0][0]) if rows else "")
+            rows = database.execute("SELECT * FROM TARGET_INFO_GPU LIMIT 1")
+            columns = [column[0] for column in rows.description]
+            row = dict(zip(columns, rows.fetchone() or (), strict=False))
+            device, cc, gpu = parse_gpu_row(row)
+            found = found._replace(device=device, cc=cc, gpu=gpu)
     return found
 
 
@@ -368,6 +365,9 @@ def describe_timeline(timeline: Timeline, name: str) -> tuple[list[_Gpu], Profil
     Raises:
         KbError: Nothing of a GPU is in it.
     """
+    steps = find_steps(_chain(timeline.work))
+    if steps and any(one.start < steps[0].start for one in _chain(timeline.kernels)):
+        timeline = _cut(timeline, steps[0].start)
     names = sorted({*timeline.kernels, *timeline.copies}, key=str)
     gpus = [_measure_gpu(timeline, gpu) for gpu in names]
     if not gpus:
@@ -375,25 +375,34 @@ def describe_timeline(timeline: Timeline, name: str) -> tuple[list[_Gpu], Profil
     tables = _make_tables(timeline)
     # Which calls take longer says nothing here: the gaps say whether launches leave the GPU idle.
     program = describe_program(tables)._replace(metrics={})
-    metrics = {key: sum(g.shares[key] for g in gpus) / len(gpus) for key in gpus[0].shares}
-    if not any(_is_communication(span.name) for span in _chain(timeline.kernels)):
-        del metrics["communication_exposed_share"]
     thread = _find_launching_thread(timeline)
-    metrics |= _measure_host(timeline, thread, gpus)
     says = (
         *map(_describe_gpu, gpus),
         *_describe_gaps(timeline, thread, gpus),
         *program.says,
-        *_describe_most(timeline, gpus),
+        *describe_steps(steps),
+        *describe_most(tables.kernels, sum(gpu.us for gpu in gpus)),
+        *_describe_lines(timeline, tables.kernels),
     )
     hottest = max(tables.kernels, key=lambda row: row.us, default=None)
     return gpus, program._replace(
-        metrics=metrics,
+        metrics=_measure_program(timeline, thread, gpus),
         device=timeline.device,
-        gpu={},
+        cc=timeline.cc,
+        gpu=timeline.gpu,
         says=says,
         hottest=name_function(hottest.name) if hottest else "",
     )
+
+
+def _measure_program(timeline: Timeline, thread: object, gpus: list[_Gpu]) -> dict[str, float]:
+    metrics = {key: sum(g.shares[key] for g in gpus) / len(gpus) for key in gpus[0].shares}
+    if not any(_is_communication(span.name) for span in _chain(timeline.kernels)):
+        del metrics["communication_exposed_share"]
+    metrics |= _measure_host(timeline, thread, gpus)
+    if (breaks := find_graph_breaks(_chain(timeline.work))) is not None:
+        metrics["graph_break_count"] = breaks
+    return metrics
 
 
 def compare_ranks(ranks: Sequence[tuple[str, list[_Gpu], ProfiledLaunch]]) -> ProfiledLaunch:
@@ -530,17 +539,8 @@ def _measure_host(timeline: Timeline, thread: object, gpus: Sequence[_Gpu]) -> d
 
 def _make_tables(timeline: Timeline) -> ProgramTables:
     sides = timeline.kernels, timeline.calls, timeline.copies
-    kernels, calls, copies = (_count(_chain(side)) for side in sides)
+    kernels, calls, copies = (count_spans(_chain(side)) for side in sides)
     return ProgramTables(kernels, calls, copies, cpu_us=None, gpu_us=None)
-
-
-def _count(spans: Iterable[Span]) -> list[TableRow]:
-    times, counts = defaultdict[str, float](float), Counter[str]()
-    for span in spans:
-        times[span.name] += span.end - span.start
-        counts[span.name] += 1
-    total = sum(times.values()) or 1.0
-    return [TableRow(name, us, counts[name], us / total) for name, us in times.items()]
 
 
 def _describe_gpu(gpu: _Gpu) -> str:
@@ -587,14 +587,13 @@ def _name_moments(gaps: Intervals, spans: Sequence[Span]) -> Iterator[str]:
         yield open_spans[-1].name if open_spans else "nothing that was traced"
 
 
-def _describe_most(timeline: Timeline, gpus: Sequence[_Gpu]) -> Iterator[str]:
-    """Yield what the program gains, at most, from the kernels that take most of its time."""
-    total_us = sum(gpu.us for gpu in gpus)
-    rows = sorted(_count(_chain(timeline.kernels)), key=lambda row: -row.us)[:_SHOWN]
-    gains = [
-        f"{row.name[:60]} {1 / max(1e-3, 1 - row.us / total_us):.2f}x"
-        for row in rows
-        if _NOTABLE_SHARE * total_us <= row.us < total_us
-    ]
-    if gains:
-        yield f"the program gains at most, if they took no time: {', '.join(gains)}"
+def _describe_lines(timeline: Timeline, rows: Iterable[TableRow]) -> Iterator[str]:
+    """Yield the lines of Python that call the kernels that take most of the time."""
+    lines = []
+    for row in sorted(rows, key=lambda row: -row.us)[:_SHOWN]:
+        thread, moment = timeline.callers.get(timeline.firsts.get(row.name, -1), ("", 0.0))
+        around = [s for s in timeline.work[thread] if s.start <= moment <= s.end] if thread else []
+        if line := name_line(around):
+            lines.append(f"{name_function(row.name)[:60]} by {line}")
+    if lines:
+        yield f"called: {', '.join(lines)}"
