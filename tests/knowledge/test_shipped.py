@@ -318,6 +318,10 @@ GUARD_LIMITS = {
         {"grid_fill": 0.94, "dram_utilization": 0.8},
     ),
     "foreign-profile": ({"foreign_profile": 1}, {"foreign_profile": 0}),
+    "hot-address": (
+        {"l2_busiest_atomic_utilization": 0.25},
+        {"l2_busiest_atomic_utilization": 0.24},
+    ),
     "empty-sms": ({"grid_fill": 0.09}, {"grid_fill": 0.1}),
     "cache-resident": ({"cache_ratio": 0.99}, {"cache_ratio": 1.0}),
     "spills-not-executed": ({"local_instruction_share": 0.02}, {"local_instruction_share": 0.021}),
