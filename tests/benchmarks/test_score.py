@@ -4,6 +4,7 @@ A change of knowledge that lowers a number here has to say so.
 """
 
 import random
+import re
 from functools import cache
 from pathlib import Path
 
@@ -145,6 +146,30 @@ def test_with_less_evidence_no_interval_gets_narrower(reduce):
             wide, narrow = after["predicted_speedup"], before["predicted_speedup"]
             if wide and narrow and wide["point"] == narrow["point"]:
                 assert wide["point"] / wide["low"] >= narrow["point"] / narrow["low"] - 0.01
+
+
+DEFAULT_SECTIONS = re.compile(
+    r"profiled_us|waves|(?:theoretical_)?occupancy|register_count|block_thread_count|sm_count"
+    r"|grid_block_count|limit_\w+|(?:static|dynamic)_shared_bytes|(?:sm|scheduler|l1|l2|dram)_\w+_cycles"
+    r"|sm_active_warps|\w+_utilization"
+)
+"""Metrics of the sections that ncu collects unless it is told others: no waits, no requests."""
+
+
+def test_the_default_sections_give_candidates_as_sure_as_they_are_often_right():
+    def reduce(metrics):
+        return {name: one for name, one in metrics.items() if DEFAULT_SECTIONS.fullmatch(name)}
+
+    sure, right = [], []
+    for row, answer in answer_rows(reduce):
+        best, pair = best_match(answer), pairs()[row.kernel]
+        if best and pair.kind in CURED:
+            sure.append(best["confidence"])
+            right.append(best["bottleneck"] in pair.bottlenecks)
+
+    assert len(right) > 120
+    assert sum(right) >= 0.6 * len(right)
+    assert abs(sum(sure) - sum(right)) <= 0.2 * len(right)
 
 
 CONFIDENT = 0.7

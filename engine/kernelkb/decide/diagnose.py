@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         Suppressed,
     )
 
-_LEAST_UNDECIDED = 0.5
+_LEAST_UNDECIDED = 0.65
 """Least factor on a confidence for the causes that missing counters leave open: of all of them, one
 at most comes before what was found (judgement)."""
 _OUTER_GROUPS = ("measurement", "system", "terminal")
