@@ -281,3 +281,19 @@ def test_a_recorded_page_counts_instructions_by_opcode():
     assert found.metrics["barrier_instruction_count"] == 0
     assert found.metrics["instruction_count"] == 1_966_080
     assert found.metrics["register_count"] == 16
+
+
+@pytest.mark.parametrize(
+    ("columns", "cycles"),
+    [
+        ({"gpc__cycles_elapsed.max": 500}, 500),
+        ({"sm__cycles_elapsed.avg": 498, "gpc__cycles_elapsed.max": 500}, 498),
+    ],
+)
+def test_older_sections_count_the_elapsed_cycles_of_another_unit(columns, cycles):
+    names, values = (",".join(f'"{one}"' for one in part) for part in (columns, columns.values()))
+    units = ",".join('"cycle"' for _ in columns)
+    page = f'"ID","Kernel Name",{names}\n"","",{units}\n"0","k",{values}\n'
+    (found,) = read_raw_page(page, RAW_METRICS)
+
+    assert found.metrics["sm_elapsed_cycles"] == cycles
