@@ -15,8 +15,9 @@ from kernelkb.cli import main
 from kernelkb.errors import KbError
 from kernelkb.profiles import timeline
 from kernelkb.profiles.launch import ProfiledLaunch
+from kernelkb.profiles.program_tables import intersect, measure, merge, subtract
 from kernelkb.profiles.report import read_report, read_report_text
-from kernelkb.profiles.timeline import intersect, load_program, measure, merge, subtract
+from kernelkb.profiles.timeline import load_program
 
 GPU, HOST = 0, 77
 # Microseconds: two kernels side by side, a gap of 60 in a blocking call, a copy beside nothing, a
@@ -169,6 +170,26 @@ def test_a_gpu_that_waits_for_data_is_told(tmp_path, loader, is_busy):
     assert answer["diagnoses"][0]["bottleneck"] == "data-loading-bound"
     assert answer["diagnoses"][0]["fixes"][0]["id"] == "data-pipeline-async"
     assert any("-k regex:step " in row["command"] for row in answer["measure_next"])
+
+
+def test_a_backward_pass_that_launches_from_a_thread_of_its_own_hides_no_fetch(tmp_path):
+    main, backward = ({"pid": HOST, "tid": HOST + at, "ph": "X"} for at in (0, 1))
+    kernel = {"cat": "kernel", "name": "step", "ph": "X", "dur": 10, "pid": 0}
+    launch = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "dur": 1}
+    wait = {"cat": "cuda_runtime", "name": "cudaStreamSynchronize", "dur": 40, "ts": 10}
+    fetch = {"cat": "user_annotation", "name": "enumerate(DataLoader)#_Single.__next__", **main}
+    events = [
+        *({**kernel, "ts": 10 * at} for at in (1, 2, 3, 9)),
+        *({**launch, **backward, "ts": 10 * at} for at in (0, 1, 2)),
+        *({**launch, **main, "ts": at} for at in (8, 88)),
+        {**wait, **main}, {"cat": "cpu_op", "name": "aten::mm", "dur": 30, "ts": 0, **backward},
+        {**fetch, "ts": 50, "dur": 38},
+    ]  # fmt: skip
+    found = load(tmp_path, make_trace(events))
+
+    assert found.metrics["data_idle_share"] == pytest.approx(38 / 90)
+    assert found.metrics["host_busy_share"] == pytest.approx(1 - 20 / 89)
+    assert any("the host was in: enumerate(DataLoader)" in text for text in found.says)
 
 
 def make_nsys_export(path):

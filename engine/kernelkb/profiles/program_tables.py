@@ -7,14 +7,16 @@ rows is told here, too.
 
 from __future__ import annotations
 
+import bisect
 import csv
 import re
 import statistics
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kernelkb.profiles.launch import ProfiledLaunch, base_scale, parse_cell_number
 from kernelkb.profiles.ncu_csv import iterate_lines
@@ -50,6 +52,10 @@ _NSYS_TIME = re.compile(r"Total Time(?: \((?P<unit>\w+)\))?")
 LAUNCHES = re.compile(r"(?:cu(?:da)?|hip)(?:Graph|Module|Ext)*Launch\w*")
 """Calls of CUDA and HIP."""
 _WAITS = re.compile(r"(?:cu(?:da)?|hip)(?:\w*Synchronize\w*|Memcpy(?!\w*Async)\w*)(?:_\w+)?")
+
+
+Intervals = list[tuple[float, float]]
+"""Disjoint, in their order; microseconds."""
 
 
 class Span(NamedTuple):
@@ -285,3 +291,38 @@ def name_line(around: Iterable[Span]) -> str:
         if PurePosixPath(found["file"]).stem not in sys.stdlib_module_names:
             own = f"{found['file']}:{found['line']} ({found['function']})"
     return own
+
+
+def merge(spans: Iterable[tuple[Any, ...]]) -> Intervals:
+    """Return the time in which any of some spans runs."""
+    merged: Intervals = []
+    for start, end, *_ in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            if end > merged[-1][1]:
+                merged[-1] = (merged[-1][0], end)
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def intersect(left: Sequence[tuple[float, float]], right: Intervals) -> Intervals:
+    """Return the time that is in both."""
+    common: Intervals = []
+    ends = [end for _, end in right]
+    for start, end in left:
+        at = bisect.bisect_right(ends, start)
+        while at < len(right) and right[at][0] < end:
+            common.append((max(start, right[at][0]), min(end, right[at][1])))
+            at += 1
+    return common
+
+
+def subtract(left: Intervals, right: Intervals) -> Intervals:
+    """Return the time that is in the first and not in the second."""
+    edges = [-float("inf"), *chain.from_iterable(right), float("inf")]
+    return intersect(left, list(zip(edges[::2], edges[1::2], strict=True)))
+
+
+def measure(intervals: Intervals) -> float:
+    """Return the length of some intervals, microseconds."""
+    return sum(end - start for start, end in intervals)

@@ -6,7 +6,6 @@ then, and what ran alone.
 
 from __future__ import annotations
 
-import bisect
 import gzip
 import json
 import re
@@ -27,6 +26,7 @@ from kernelkb.errors import KbError
 from kernelkb.profiles.launch import ProfiledLaunch, name_function, parse_gpu_header, parse_gpu_row
 from kernelkb.profiles.program_tables import (
     LAUNCHES,
+    Intervals,
     ProgramTables,
     Span,
     TableRow,
@@ -37,7 +37,11 @@ from kernelkb.profiles.program_tables import (
     find_graph_breaks,
     find_steps,
     find_warm_up,
+    intersect,
+    measure,
+    merge,
     name_line,
+    subtract,
 )
 from kernelkb.units import format_duration
 
@@ -79,6 +83,9 @@ _NOTABLE_SHARE = 0.05
 _SHOWN = 4
 _MAX_RANKS = 16
 _MIN_LAUNCHES = 2
+_LAUNCHING_SHARE = 0.1
+"""Of the launches of the thread that launches most."""
+_NSYS_THREAD_BITS = 24
 _KEPT_NAMES = 2**16
 
 
@@ -92,10 +99,6 @@ _is_blocking = _remember(_BLOCKING.fullmatch)
 _is_host_wait = _remember(_HOST_WAITS.fullmatch)
 _is_fetch = _remember(_FETCHES.fullmatch)
 _is_communication = _remember(_COMMUNICATION.search)
-
-
-Intervals = list[tuple[float, float]]
-"""Disjoint, in their order; microseconds."""
 
 
 class Timeline(NamedTuple):
@@ -375,10 +378,10 @@ def describe_timeline(timeline: Timeline, name: str) -> tuple[list[_Gpu], Profil
     tables = _make_tables(timeline)
     # Which calls take longer says nothing here: the gaps say whether launches leave the GPU idle.
     program = describe_program(tables)._replace(metrics={})
-    thread = _find_launching_thread(timeline)
+    host = _find_host(timeline)
     says = (
         *map(_describe_gpu, gpus),
-        *_describe_gaps(timeline, thread, gpus),
+        *_describe_gaps(host, gpus),
         *program.says,
         *describe_steps(steps),
         *describe_most(tables.kernels, sum(gpu.us for gpu in gpus)),
@@ -386,7 +389,7 @@ def describe_timeline(timeline: Timeline, name: str) -> tuple[list[_Gpu], Profil
     )
     hottest = max(tables.kernels, key=lambda row: row.us, default=None)
     return gpus, program._replace(
-        metrics=_measure_program(timeline, thread, gpus),
+        metrics=_measure_program(timeline, host, gpus),
         device=timeline.device,
         cc=timeline.cc,
         gpu=timeline.gpu,
@@ -395,11 +398,13 @@ def describe_timeline(timeline: Timeline, name: str) -> tuple[list[_Gpu], Profil
     )
 
 
-def _measure_program(timeline: Timeline, thread: object, gpus: list[_Gpu]) -> dict[str, float]:
+def _measure_program(
+    timeline: Timeline, host: _HostThreads | None, gpus: list[_Gpu]
+) -> dict[str, float]:
     metrics = {key: sum(g.shares[key] for g in gpus) / len(gpus) for key in gpus[0].shares}
     if not any(_is_communication(span.name) for span in _chain(timeline.kernels)):
         del metrics["communication_exposed_share"]
-    metrics |= _measure_host(timeline, thread, gpus)
+    metrics |= _measure_host(host, gpus)
     if (breaks := find_graph_breaks(_chain(timeline.work))) is not None:
         metrics["graph_break_count"] = breaks
     return metrics
@@ -454,84 +459,78 @@ def _measure_gpu(timeline: Timeline, gpu: object) -> _Gpu:
     exchanged = [one for one in copies if _HOST_COPY.search(one.name)]
     others = [one for one in copies if not _HOST_COPY.search(one.name)]
     blocking = [one for one in _chain(timeline.calls) if _is_blocking(one.name)]
+    alone = subtract(merge(talking), merge([*computing, *others]))
     shares = {
         "gpu_idle_share": measure(idle) / us,
         "copy_exposed_share": measure(subtract(merge(exchanged), merge([*kernels, *others]))) / us,
-        "communication_exposed_share": measure(
-            subtract(merge(talking), merge([*computing, *others]))
-        )
-        / us,
+        "communication_exposed_share": measure(alone) / us,
         "sync_idle_share": measure(intersect(idle, merge(blocking))) / max(measure(idle), 1e-3),
     }
     return _Gpu(str(gpu), us, idle, shares, measure(merge(computing)))
-
-
-def merge(spans: Iterable[tuple[Any, ...]]) -> Intervals:
-    """Return the time in which any of some spans runs."""
-    merged: Intervals = []
-    for start, end, *_ in sorted(spans):
-        if merged and start <= merged[-1][1]:
-            if end > merged[-1][1]:
-                merged[-1] = (merged[-1][0], end)
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def intersect(left: Sequence[tuple[float, float]], right: Intervals) -> Intervals:
-    """Return the time that is in both."""
-    common: Intervals = []
-    ends = [end for _, end in right]
-    for start, end in left:
-        at = bisect.bisect_right(ends, start)
-        while at < len(right) and right[at][0] < end:
-            common.append((max(start, right[at][0]), min(end, right[at][1])))
-            at += 1
-    return common
-
-
-def subtract(left: Intervals, right: Intervals) -> Intervals:
-    """Return the time that is in the first and not in the second."""
-    edges = [-float("inf"), *chain.from_iterable(right), float("inf")]
-    return intersect(left, list(zip(edges[::2], edges[1::2], strict=True)))
-
-
-def measure(intervals: Intervals) -> float:
-    """Return the length of some intervals, microseconds."""
-    return sum(end - start for start, end in intervals)
 
 
 def _chain(side: Mapping[Any, list[Span]]) -> Iterator[Span]:
     return chain.from_iterable(side.values())
 
 
-def _find_launching_thread(timeline: Timeline) -> object:
-    """Return the thread that launches most; None without calls."""
+class _HostThreads(NamedTuple):
+    """The threads that launch much, as one: torch launches a backward pass from its own."""
+
+    calls: list[Span]
+    work: list[Span]
+    waits: Intervals
+    """When one waits and no other works."""
+
+
+def _find_host(timeline: Timeline) -> _HostThreads | None:
+    """Return the threads that launch much; None without calls."""
     counts = {
         thread: sum(1 for one in spans if _is_launch(one.name))
         for thread, spans in timeline.calls.items()
     }
-    thread = max(counts, key=lambda one: counts[one], default=None)
-    return thread if thread is not None and counts[thread] >= _MIN_LAUNCHES else None
+    most = max(counts, key=lambda one: counts[one], default=None)
+    if most is None or counts[most] < _MIN_LAUNCHES:
+        return None
+    threads = [
+        thread
+        for thread, count in counts.items()
+        if count >= _LAUNCHING_SHARE * counts[most] and _find_process(thread) == _find_process(most)
+    ]
+    waits, busy = dict[object, Intervals](), dict[object, Intervals]()
+    for thread in threads:
+        own = [*timeline.calls[thread], *timeline.work[thread]]
+        waits[thread] = merge(s for s in own if _is_blocking(s.name) or _is_host_wait(s.name))
+        busy[thread] = subtract(merge(own), waits[thread])
+    idle = (
+        subtract(waits[one], merge(chain.from_iterable(busy[x] for x in threads if x != one)))
+        for one in threads
+    )
+    return _HostThreads(
+        [span for thread in threads for span in timeline.calls[thread]],
+        [span for thread in threads for span in timeline.work[thread]],
+        merge(chain.from_iterable(idle)),
+    )
 
 
-def _measure_host(timeline: Timeline, thread: object, gpus: Sequence[_Gpu]) -> dict[str, float]:
-    """Return how busy a thread is from its first launch to its last, and what waits for its data.
+def _find_process(thread: object) -> object:
+    """Return the process of a thread; nsys writes both in one number."""
+    if isinstance(thread, int):
+        return thread >> _NSYS_THREAD_BITS
+    return str(thread).partition("/")[0]
+
+
+def _measure_host(host: _HostThreads | None, gpus: Sequence[_Gpu]) -> dict[str, float]:
+    """Return how busy the host is from its first launch to its last, and what waits for its data.
 
     As far as the timeline shows where it waits: in calls of CUDA, for data, and in its system.
     """
-    if thread is None:
+    if host is None:
         return {}
-    launches = [one for one in timeline.calls[thread] if _is_launch(one.name)]
+    launches = [one for one in host.calls if _is_launch(one.name)]
     start, end = min(launches).start, max(one.end for one in launches)
-    waits = merge(
-        one
-        for one in chain(timeline.calls[thread], timeline.work[thread])
-        if _is_blocking(one.name) or _is_host_wait(one.name)
-    )
-    waited = measure(intersect([(start, end)], waits)) / max(end - start, 1e-3)
-    fetches = merge(one for one in timeline.work[thread] if _is_fetch(one.name))
-    if not fetches and not any(one.name.startswith("aten::") for one in timeline.work[thread]):
+    waited = measure(intersect([(start, end)], host.waits)) / max(end - start, 1e-3)
+    fetches = merge(one for one in host.work if _is_fetch(one.name))
+    if not fetches and not any(one.name.startswith("aten::") for one in host.work):
         return {"host_busy_share": 1 - waited}  # it may fetch data in a way that was not traced
     without_data = statistics.fmean(measure(intersect(gpu.idle, fetches)) / gpu.us for gpu in gpus)
     return {"host_busy_share": 1 - waited, "data_idle_share": without_data}
@@ -554,9 +553,9 @@ def _describe_gpu(gpu: _Gpu) -> str:
     return f"GPU {gpu.name}: {format_duration(gpu.us)} from its first work to its last, {parts}"
 
 
-def _describe_gaps(timeline: Timeline, thread: object, gpus: Sequence[_Gpu]) -> Iterator[str]:
-    """Yield what the launching thread did while a GPU was idle, the longest first."""
-    own = chain(timeline.calls[thread], timeline.work[thread])
+def _describe_gaps(host: _HostThreads | None, gpus: Sequence[_Gpu]) -> Iterator[str]:
+    """Yield what the host did while a GPU was idle, the longest first."""
+    own = [*host.calls, *host.work] if host else []
     spans = sorted(own, key=lambda one: (one.start, -one.end))  # the outer ones first
     times, counts = defaultdict[str, float](float), Counter[str]()
     for gpu in gpus:

@@ -240,15 +240,17 @@ def _complete(
         "tool": run.tool,
         "warm_up_launches": found.warm_up if found else 0,
         "program": program,
-        "first": _find_first(found, kernels) if found else None,
+        "first": find_first(found, kernels) if found else None,
         "kernels": kernels,
         "notes": notes,
         "knowledge": build_recommendation(rules, [])["knowledge"],
     }
 
 
-def _find_first(found: ProgramRun, kernels: Sequence[ProgramKernel]) -> ProgramFirst | None:
+def find_first(found: ProgramRun, kernels: Sequence[ProgramKernel]) -> ProgramFirst | None:
     """Return where the program gains most; None where nothing takes time worth a change."""
+    if stopped := _find_stopped(kernels):
+        return stopped
     metrics = found.program.metrics
     saved: dict[FirstThing, float] = {
         "copies": metrics.get("copy_exposed_share", 0.0),
@@ -259,7 +261,7 @@ def _find_first(found: ProgramRun, kernels: Sequence[ProgramKernel]) -> ProgramF
     best = max(kernels, key=lambda one: (one["speedup"] or 1.0, one["share"]), default=None)
     told = best["speedup"] if best else None
     if best and (1 - 1 / told if told else best["share"] / 2) >= saved[what]:
-        gain = f"its first change makes the program {told:.2f}x as fast" if told else "no gain told"
+        gain = f"with its first change all is {told:.2f}x as fast" if told else "no gain told"
         because = f"it takes {best['share']:.0%} of the time; {gain}"
         at_most = told or best["at_most"]
         return {"what": "kernel", "kernel": best["kernel"], "at_most": at_most, "because": because}
@@ -267,6 +269,20 @@ def _find_first(found: ProgramRun, kernels: Sequence[ProgramKernel]) -> ProgramF
         return None
     because = f"{saved[what]:.0%} of the time goes there, and {_describe_best(best)}"
     return {"what": what, "kernel": None, "at_most": _speed_up(saved[what]), "because": because}
+
+
+def _find_stopped(kernels: Sequence[ProgramKernel]) -> ProgramFirst | None:
+    """Return a kernel that has to be built another way before its times say anything."""
+    for kernel in kernels:
+        gate = kernel["answer"]["gate"] if kernel["answer"] else None
+        if gate and gate["verdict"] == "stop":
+            return {
+                "what": "kernel",
+                "kernel": kernel["kernel"],
+                "at_most": kernel["at_most"],
+                "because": gate["because"],
+            }
+    return None
 
 
 def _describe_best(best: ProgramKernel | None) -> str:

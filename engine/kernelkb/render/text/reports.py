@@ -46,6 +46,8 @@ _MAX_STALLS = 5
 _MAX_LINES = 5
 _MAX_TEXT_CHARS = 84
 _MAX_KERNEL_CHARS = 60
+_MAX_BOUND = 50.0
+"""Of a speedup, from which it says no more than that nothing else takes time."""
 _WIDTH = 36
 """Columns of the names in a table."""
 _NO_BENCH = "profiler durations of one launch each, which are not a bench; kb bench measures a gain"
@@ -410,10 +412,10 @@ def format_program_lines(answer: ProgramAnswer) -> Iterator[str]:
     if first := answer["first"]:
         which = first["kernel"] or first["what"]
         yield ""
-        yield f"First: {which[:_MAX_KERNEL_CHARS]}, at most {first['at_most']:.2f}x of the program"
+        yield f"First: {which[:_MAX_KERNEL_CHARS]}{_format_bound(answer, first['at_most'])}"
         yield f"  {first['because']}"
     for kernel in answer["kernels"]:
-        yield from _format_program_kernel(kernel)
+        yield from _format_program_kernel(answer, kernel)
     yield from (f"note: {note}" for note in answer["notes"])
 
 
@@ -425,14 +427,22 @@ def _format_whole(answer: ProgramAnswer, program: KernelAnswer) -> Iterator[str]
     yield from _format_cause(program, "  ")
 
 
-def _format_program_kernel(kernel: ProgramKernel) -> Iterator[str]:
+def _format_bound(answer: ProgramAnswer, at_most: float) -> str:
+    """Return what the program gains at most; nothing where there is hardly anything else."""
+    if at_most >= _MAX_BOUND:
+        return ""
+    what = "time in kernels" if answer["tool"] == "ncu" else "traced time"
+    return f", the {what} at most {at_most:.2f}x as fast"
+
+
+def _format_program_kernel(answer: ProgramAnswer, kernel: ProgramKernel) -> Iterator[str]:
     name = shorten_name(kernel["kernel"])[:_MAX_KERNEL_CHARS]
     time = f"{kernel['launches']:,} of {format_duration(kernel['duration_us'])}"
-    gain = f", told {kernel['speedup']:.2f}x" if kernel["speedup"] else ""
-    bounds = f"the program at most {kernel['at_most']:.2f}x{gain}"
+    gain = f", {kernel['speedup']:.2f}x by its first change" if kernel["speedup"] else ""
+    bounds = f"{_format_bound(answer, kernel['at_most'])}{gain}"
     if kernel["answer"]:
         yield ""
-    yield f"{name}: {kernel['share']:.0%} ({time}); {bounds}"
+    yield f"{name}: {kernel['share']:.0%} ({time}){bounds}"
     if kernel["answer"]:
         yield from _format_cause(kernel["answer"], "  ")
     elif kernel["reason"]:
