@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from processes import reset_signals
 
 from kernelkb.actions.kernels.profile_program import ProgramOptions, find_first, profile_program
 from kernelkb.cli import main
@@ -395,7 +396,8 @@ def test_an_interrupt_ends_all_processes_and_leaves_no_file(tmp_path):
     env = {**os.environ, "TMPDIR": str(tmp_path / "scratch"), "PATH": "/usr/bin:/bin"}
     script = "sleep 300 & echo $!; setsid sleep 300 & echo $!; wait"
     kb = [sys.executable, str(START_KB), "profile", "--", "sh", "-c", script]
-    with subprocess.Popen(kb, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as run:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(kb, **pipes, env=env, preexec_fn=reset_signals) as run:
         pids = [int(run.stdout.readline()) for _ in range(2)]
         assert all(map(is_alive, pids))
         run.send_signal(signal.SIGINT)
@@ -483,6 +485,23 @@ def test_a_kernel_that_was_built_for_a_debugger_comes_first():
 
     assert first["kernel"] == "slow"
     assert first["because"] == "it was built for a debugger"
+
+
+def test_a_report_of_nsys_is_exported_and_read(tools, tmp_path, capfd, monkeypatch):
+    report = tmp_path / "run one.nsys-rep"
+    report.write_bytes(b"\0")
+    monkeypatch.setattr("kernelkb.actions.advice.recommend_report.find_cuda_tool", shutil.which)
+    without = main(["recommend", "--profile", str(report)])
+    told = capfd.readouterr().err
+    tools.add_nsys()
+    status = main(["recommend", "--profile", str(report)])
+    out = capfd.readouterr().out
+
+    assert without == 2
+    assert f"nsys export --type sqlite '{report}'" in told
+    assert status == 0
+    assert "from its first work to its last" in out
+    assert tools.list_calls()[-1][1] == "export"
 
 
 GPU_PROGRAM = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import zip_longest
@@ -27,14 +28,18 @@ from kernelkb.decide.rules import CompiledRules
 from kernelkb.errors import KbError, NextStep
 from kernelkb.measure.machine.cached_facts import read_peak_metrics
 from kernelkb.measure.machine.tools import find_cuda_tool
+from kernelkb.measure.process.subprocesses import scratch_folder
+from kernelkb.measure.profile.program import READING_S, export_timeline
 from kernelkb.profiles.launch import NcuRule, ProfiledLaunch, list_raw_names
-from kernelkb.profiles.reader_process import ReaderProcess
+from kernelkb.profiles.reader_process import ReaderProcess, read_in_process
 from kernelkb.profiles.report import (
     is_binary_report,
     is_report_text,
     read_report,
     read_report_text,
 )
+from kernelkb.profiles.timeline import load_program
+from kernelkb.safety.workspace import resolve_inside
 from kernelkb.sass.counters import SourceCounters
 
 if TYPE_CHECKING:
@@ -53,6 +58,7 @@ _MAX_WITH_LINES = 3
 """Most kernels whose lines are told: each takes a run of the disassembler."""
 _MAX_ABSENT = 5
 """Most counters without a value that are named."""
+_NSYS_SUFFIXES = (".nsys-rep", ".qdrep")
 MAX_KERNELS = 20
 """Most kernels in one answer, those that take the most time first."""
 
@@ -157,7 +163,28 @@ def _read_launches(
     names = list_raw_names(program)
     if is_report_text(path):
         return read_report_text(path, names)
+    if Path(path).suffix in _NSYS_SUFFIXES:
+        return [_read_nsys_report(path, reader)]
     return read_report(Path(path), names, find_cuda_tool("ncu"), reader=reader)
+
+
+def _read_nsys_report(path: str, reader: ReaderProcess) -> ProfiledLaunch:
+    """Return the program of a report of Nsight Systems, which only its own program can read."""
+    if not Path(real := resolve_inside(Path(path))).is_file():
+        raise KbError(f"cannot read {path}: there is no such file")
+    nsys = find_cuda_tool("nsys")
+    if nsys is None:
+        raise KbError(
+            f"{path} can be read by nsys only, which is not on PATH; where it is: "
+            f"nsys export --type sqlite {shlex.quote(path)}, then give the .sqlite file"
+        )
+    with scratch_folder() as folder:
+        file = export_timeline(nsys, Path(real), folder)
+        if file is None:
+            raise KbError(f"nsys cannot export {path}; is it a report of a newer release?")
+        return read_in_process(
+            load_program, [str(file)], name=path, reader=reader, timeout_s=READING_S
+        )
 
 
 def _measure_subject(

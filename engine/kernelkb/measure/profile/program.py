@@ -31,7 +31,7 @@ _TRACE_S = 8.0
 """Chosen: of a program that launches 50,000 kernels a second, a trace of some 500 MB."""
 _QUIET = {"KINETO_LOG_LEVEL": "99"}
 """Of torch.profiler: it would log into what the program prints."""
-_READING_S = 600.0
+READING_S = 600.0
 _MAX_SAID = 200
 _MAX_LISTED = 5000
 """Launches of which ncu takes the time where no tool traces the program."""
@@ -118,31 +118,37 @@ def _run_nsys(nsys: str, command: ProgramCommand, notes: list[str]) -> FirstRun 
     options = ("--trace=cuda,nvtx,osrt", "--sample=none", "--cpuctxsw=none", "--kill=sigterm")
     limits = (f"--duration={max(1, int(command.limit_s))}", f"--output={report.with_suffix('')}")
     tool = (nsys, "profile", *options, "--cuda-graph-trace=node", *limits)
-    longer = command._replace(limit_s=command.limit_s + _READING_S)
+    longer = command._replace(limit_s=command.limit_s + READING_S)
     process = longer.run(("sh", "-c", _KEEP_APART, str(log), *tool, "sh", "-c", _RESTORE, "sh"))
     if not report.exists():
         said = log.read_text("utf-8", "replace").splitlines() if log.exists() else []
         notes.append(f"nsys recorded nothing: {(said or ['it says nothing'])[-1][:_MAX_SAID]}")
         return None
-    export = report.with_suffix(".sqlite")
-    words = [nsys, "export", "--type=sqlite", f"--output={export}", str(report)]
-    run_supervised(words, log=command.folder / "export.log", timeout_s=_READING_S)
-    if not export.exists():
+    export = export_timeline(nsys, report, command.folder)
+    if export is None:
         notes.append("nsys export wrote nothing")
     was_ended = process.seconds >= int(command.limit_s)
     return FirstRun(
         process._replace(timed_out=process.timed_out or was_ended),
         "nsys",
-        _read([str(export)] if export.exists() else []),
+        _read([str(export)] if export else []),
         tuple(notes),
     )
+
+
+def export_timeline(nsys: str, report: Path, folder: Path) -> Path | None:
+    """Have nsys write a report as SQLite into a folder; return the file, None if it did not."""
+    file = folder / "exported.sqlite"
+    words = [nsys, "export", "--type=sqlite", f"--output={file}", str(report)]
+    run_supervised(words, log=folder / "export.log", timeout_s=READING_S)
+    return file if file.exists() else None
 
 
 def _read(files: Sequence[str]) -> ProgramRun | None:
     if not files:
         return None
     report_progress("reading the timeline")
-    return read_in_process(load_run, files, name="the timeline", timeout_s=_READING_S)
+    return read_in_process(load_run, files, name="the timeline", timeout_s=READING_S)
 
 
 def _list_by_ncu(command: ProgramCommand, notes: list[str]) -> ProgramRun | None:
