@@ -51,7 +51,8 @@ def test_what_differs_in_launch_and_counters_is_told_with_both_values():
     assert get_change(why, "stall_long_scoreboard").unit == "share"
     text = "\n".join(format_gain_explanation(why))
     assert "blocks 128 -> 16,384" in text
-    assert "8.57 ms saved: waiting: long-scoreboard" in text
+    assert "7.69 ms saved: waiting: long-scoreboard" in text
+    assert "1.12 ms saved: SMs without work" in text  # 128 blocks on 132 SMs
 
 
 def test_what_is_equal_is_not_told():
