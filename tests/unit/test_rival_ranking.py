@@ -3,6 +3,7 @@
 import pytest
 
 from kernelkb.measure.worker.judge.timing.time_candidate import (
+    BatchSizes,
     gain_ratio,
     may_gain_nothing,
     rank_rivals,
@@ -69,3 +70,19 @@ def test_a_small_gain_has_to_hold_over_the_other_one_too(gain, slower, other_us,
 
 def test_the_gain_is_that_of_the_median_pair():
     assert gain_ratio(make_pairs(1.3, slower=5)) == pytest.approx(1.3)
+
+
+@pytest.mark.parametrize(
+    ("target", "round_trip_us", "call_us", "is_long"),
+    [
+        ("cpu", 60, 499, False), ("cpu", 60, 501, True), ("cpu", 600, 2390, False),
+        ("cpu", 600, 2410, True), ("cuda", 600, 1010, True),
+    ],
+)  # fmt: skip
+def test_a_call_is_timed_alone_where_it_is_long_beside_the_round_trip(
+    target, round_trip_us, call_us, is_long
+):
+    sizes = BatchSizes({"target": target})
+    sizes.round_trip_ns = 1e3 * round_trip_us
+
+    assert sizes.is_long(1e3 * call_us) is is_long
