@@ -60,7 +60,8 @@ class CommandParser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         """Parse all arguments; what is left over is an error of this command, not of ``kb``.
 
-        A command with a default for ``program`` runs what follows ``--``, whatever its words are.
+        For a command with a default for ``program`` all words after ``--`` are the program and its
+        arguments, and none is an option of ``kb``.
         """
         words, program = list(sys.argv[1:] if args is None else args), None
         if "program" in self._defaults and "--" in words:

@@ -38,7 +38,7 @@ def add_recommend_arguments(parser: ArgumentParser) -> None:
         "--profile",
         metavar="FILE",
         help="a .ncu-rep, what ncu, nsys stats or torch.profiler printed (- is stdin), or a trace "
-        "of the program: torch.profiler's, JAX's, nsys'",
+        "of the program: of torch.profiler, JAX or nsys",
     )
     parser.add_argument(
         "--run",

@@ -95,7 +95,7 @@ def profile_program(words: Sequence[str], options: ProgramOptions) -> ProgramAns
         )
         run = trace_program(command)
         notes = [*run.notes, *_describe_gaps(run, words)]
-        kernels = _answer_kernels(command, run, options, notes) if run.found else []
+        kernels = _answer_kernels(command, run, options, notes)
     return _complete(words, run, kernels, notes)
 
 

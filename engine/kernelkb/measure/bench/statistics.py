@@ -212,14 +212,14 @@ def overhead_ns(pairs: Sequence[Pair]) -> float:
 
 
 def apply_rival_copy_cost(pairs: Sequence[Pair], default_copy_ns: float) -> list[Pair]:
-    """Replace the candidate's report of its output copies by the time of the rival's, if shorter.
+    """Replace the candidate's ``copy_ns`` by the rival's, if that is shorter.
 
-    So a candidate cannot have more taken off than the rival, and one that reports no copies, since
-    it writes its outputs where they belong, has nothing taken off.
+    So a candidate cannot have more taken off than the rival, and one that reports nothing, since it
+    writes its outputs where they belong, has nothing taken off.
 
     Args:
         pairs: As measured.
-        default_copy_ns: Nanoseconds for one call, where the rival copies nothing.
+        default_copy_ns: Nanoseconds for one call, where the rival returns nothing.
     """
     own_ns = statistics.median(own.copy_ns / own.calls for own, _ in pairs) if pairs else 0.0
     adjusted = []

@@ -1,8 +1,9 @@
 """Reads outputs that a runner's code has returned where they are: in the runner's GPU memory.
 
-The runner says where they are when it answers, and is stopped then. It copies nothing, so nothing
-is taken off its time for copies, whatever it says. What it says is not trusted: it can only choose
-which of its own memory is compared.
+The runner says where they are when it answers, and is stopped then. The judge copies them from
+there after the clock has ended, so no copy is in the runner's time, and none has to be taken off.
+What the runner says is not trusted: it can only choose which of its own memory is compared. Memory
+that the judge cannot open is copied by the runner, in the candidate's time.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class TrialTimer:
         return {"eager_ns": eager_ns, "graph_ns": graph_ns}
 
     def max_copy_ns(self) -> float | None:
-        """Return the time of copies of one call's outputs; None where nothing is copied."""
+        """Return what it takes to say where one call's outputs are; None where that is not said."""
         copies = self._job["returns"] and self._job["target"] == "cuda"
         return max(self._copy_ns_by_rival.values()) if copies else None
 

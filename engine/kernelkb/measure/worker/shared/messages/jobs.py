@@ -138,8 +138,7 @@ class Batch(NamedTuple):
     """On the system's monotonic clock."""
     end_s: float
     copy_ns: float = 0.0
-    """Copies of returned outputs into the judge's buffers, by the runner's clock; not the kernel's
-    work."""
+    """To say where returned outputs are, on a GPU, by the runner's clock; not the kernel's work."""
     runqueue_wait_ns: float = 0.0
     """How long threads of the runner and of the judge waited on the run queue for a core, besides
     ``foreign_wait_ns``."""
