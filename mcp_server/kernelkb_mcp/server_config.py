@@ -21,6 +21,8 @@ class ServerConfig:
     toolsets: tuple[str, ...] = tuple(TOOLSETS)
     read_only: bool = False
     """Offer only the knowledge toolset and write nothing; overrides ``toolsets``."""
+    run_programs: bool = False
+    """Whether ``profile_kernel`` runs any command, unconfined."""
     inline_s: float = 45.0
     """Seconds that a call waits for its work before it returns a job handle."""
     workspace: tuple[Path, ...] = ()

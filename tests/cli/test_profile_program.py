@@ -13,7 +13,9 @@ from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
+import anyio
 import pytest
+from mcp import Client
 from processes import reset_signals
 
 from kernelkb.actions.kernels.profile_program import ProgramOptions, find_first, profile_program
@@ -24,6 +26,8 @@ from kernelkb.measure.profile.program import LaunchWindow, choose_windows, rank_
 from kernelkb.profiles.launch import ProfiledLaunch, name_function
 from kernelkb.profiles.timeline import ProgramRun, Span, find_warm_up, load_run
 from kernelkb.render.text.reports import format_program_lines
+from kernelkb_mcp.server import build_server
+from kernelkb_mcp.server_config import ServerConfig
 
 REPORT = Path(__file__).parents[1] / "data" / "ncu" / "reports" / "four_launches.ncu-rep"
 START_KB = Path(__file__).parents[1] / "support" / "start_kb.py"
@@ -529,3 +533,66 @@ def test_a_torch_program_on_a_gpu_is_answered(tmp_path, monkeypatch, capfd):
     counted = [one for one in answer["kernels"] if one["answer"]]
     assert counted, answer["notes"]
     assert all(one["answer"]["time"] for one in counted)
+
+
+def call_profile_kernel(config=None, **arguments):
+    async def run():
+        config_of_all = config or ServerConfig(run_programs=True, inline_s=600)
+        async with Client(build_server(config_of_all)) as client:
+            return await client.call_tool("profile_kernel", arguments)
+
+    return anyio.run(run)
+
+
+def test_a_server_with_leave_answers_for_a_program(tools, capfd):
+    tools.add_nsys().add("ncu", FAKE_NCU)
+    made = call_profile_kernel(command="sh -c 'echo out; echo err >&2'").structured_content
+    answer = made["program"]
+
+    assert len(json.dumps(made, separators=(",", ":")).encode()) < 6500
+    assert made["left_out"] is None
+    assert answer["output"] == "out\nerr\n"
+    assert capfd.readouterr().out == ""
+    assert [one["kernel"] for one in answer["kernels"]] == ["few_blocks", "transpose"]
+    assert answer["kernels"][0]["answer"]["diagnoses"][0]["bottleneck"] == "small-grid"
+    assert "First: kernel, it takes 65% of the time" in made["summary"]
+    assert made["next"]
+
+    chosen = call_profile_kernel(command="true", kernel="transpose").structured_content
+    looked_at = [one["kernel"] for one in chosen["program"]["kernels"] if one["answer"]]
+    assert looked_at == ["transpose"]
+
+
+def test_a_server_without_leave_names_the_command(tools, tmp_path):
+    tools.add_nsys().add("ncu", FAKE_NCU)
+    made = call_profile_kernel(ServerConfig(), command=f"touch {tmp_path}/ran").structured_content
+
+    assert not (tmp_path / "ran").exists()
+    assert made["program"] is None
+    assert made["next"][0] == f"in a shell: kb profile --json -- touch {tmp_path}/ran"
+    assert made["next"][-1] == "recommend_fix(profile='timeline.nsys-rep')"
+
+
+def test_a_program_that_fails_tells_a_server_what_it_printed(tools):
+    made = call_profile_kernel(command="sh -c 'echo broken; exit 3'").structured_content
+
+    assert made["program"]["status"] == 3
+    assert made["program"]["output"] == "broken\n"
+    assert "FAILED with exit status 3" in made["summary"]
+    assert made["next"] == ["correct what output says; recommend_fix(log=...) takes its text"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"command": "ls 'x"}, "No closing quotation"),
+        ({"command": "ls", "variant": "naive"}, "variant, target and workload are of a kernel"),
+        ({"command": "no-such-program-here"}, "there is no such program"),
+        ({}, "give kernel, or command="),
+    ],
+)
+def test_a_server_refuses_a_call_that_makes_no_sense(arguments, told):
+    made = call_profile_kernel(**arguments)
+
+    assert made.is_error
+    assert told in made.content[0].text

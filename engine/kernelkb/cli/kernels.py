@@ -378,7 +378,7 @@ def _profile_program(options: Namespace) -> int:
         skip=options.skip or default.skip,
         top=options.top or default.top,
         minutes=options.minutes or default.minutes,
-        to_stderr=options.json,
+        prints_to="stderr" if options.json else "terminal",
     )
     ended = "interrupted: the program was ended, and nothing is left of it"
     with interruptible_measurement(interrupted=ended):

@@ -29,7 +29,7 @@ MAX_RUNNING_JOBS = 16
 _MAX_LISTED_JOBS = 8
 _MAX_ACTIVITY_CHARS = 200
 _MAX_KNOWN_CHARS = 600
-_NO_OPTIONS = ("kernel", "restore", "file", "add_from")
+_NO_OPTIONS = ("kernel", "restore", "file", "add_from", "command")
 """Arguments of tools that are no options of the command of the same name."""
 
 Outcome = CallToolResult | InputRequiredResult
@@ -60,6 +60,9 @@ class ToolCall(NamedTuple):
             for part in ([f"--{name}"] if value is True else [f"--{name}", str(value)])
         ]
         kernel = [str(given["kernel"])] if "kernel" in given else []
+        if "command" in given:
+            only = ["--kernel", *kernel] if kernel else []
+            return f"{shlex.join(['kb', verb, '--json', *only])} -- {given['command']}"
         return shlex.join(["kb", verb, *kernel, *words, "--json"])
 
 

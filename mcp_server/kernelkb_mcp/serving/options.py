@@ -18,6 +18,7 @@ examples:
   kb-mcp --read-only                       knowledge and advice; builds, runs and writes nothing
   kb-mcp --toolsets knowledge,sessions     without the tools that compile and run code
   kb-mcp --workspace . --workspace ../ops  a second folder that may be read and built
+  kb-mcp --run-programs                    profile_kernel(command='python train.py') runs it
   kb-mcp --http --port 8765                over HTTP on this machine, with a token
   kb-mcp --http --token-file ~/.kb-token   the token of a file (mode 600), or of KERNELKB_TOKEN
 """
@@ -49,10 +50,10 @@ def parse_command_line(argv: Sequence[str] | None = None) -> tuple[ServerConfig,
     """
     parser = _build_parser()
     given = parser.parse_args(argv)
-    toolsets = _parse_toolsets(parser, given.toolsets)
     launch = ServerConfig(
-        toolsets=toolsets,
+        toolsets=_parse_toolsets(parser, given.toolsets),
         read_only=given.read_only,
+        run_programs=given.run_programs,
         workspace=_resolve_folders(parser, given.workspace),
     )
     if not given.http:
@@ -108,6 +109,12 @@ def _build_parser() -> argparse.ArgumentParser:
     )
     what.add_argument(
         "--toolsets", metavar="A,B", help=f"which of {', '.join(TOOLSETS)}; all by default"
+    )
+    what.add_argument(
+        "--run-programs",
+        action="store_true",
+        help="profile_kernel(command=...) runs any program, with your rights and outside of every "
+        "workspace",
     )
     what.add_argument(
         "--workspace",

@@ -39,7 +39,7 @@ async def bench_kernel(
     workload: Workload = None,
     against: Against = None,
     change: Change = None,
-    again: Annotated[bool, Field(description="Even what is on record. Default 0.")] = False,
+    again: Annotated[bool, Field(description="Even if on record. Default 0.")] = False,
     task: Task = None,
     candidate: Annotated[str | None, Field(description="Its path, for task.")] = None,
 ) -> Annotated[CallToolResult, BenchResult]:

@@ -42,11 +42,11 @@ async def calculate_limits(
     bytes: Annotated[  # noqa: A002 - what a client sees
         Size, Field(description="To move: 1GiB.")
     ] = None,
-    flop: Annotated[Number, Field(description="To compute.")] = None,
+    flop: Annotated[Number, Field(description="To do.")] = None,
     dtype: Annotated[
         str | None, Field(description="Such as tf32; default: the fastest.", max_length=20)
     ] = None,
-    kernel_us: Annotated[Number, Field(description="Measured microseconds.")] = None,
+    kernel_us: Annotated[Number, Field(description="In microseconds.")] = None,
     facts: Facts = None,
 ) -> Annotated[CallToolResult, LimitsResult]:
     """Calculate occupancy (of threads, registers, smem) or roofline (of bytes, flop).

@@ -1,36 +1,52 @@
-"""profile_kernel: collect the metrics that explain one variant."""
+"""profile_kernel: collect the metrics that explain one variant, or any program."""
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated
 
 from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, ToolAnnotations
+from pydantic import Field
 
 from kernelkb.model.records.measurement import Bench, Profile
 from kernelkb_mcp.calls.arguments import Kernel, Target, Variant, Workload
 from kernelkb_mcp.calls.jobs import make_tool_call
 from kernelkb_mcp.calls.long_calls import run_long_call
+from kernelkb_mcp.calls.tool_adapter import get_server_config, result_from_record
 from kernelkb_mcp.views.next_call import format_step
+from kernelkb_mcp.views.recommendation import build_program_fields
 from kernelkb_mcp.views.results import ProfileResult, format_recommend_call
 
-TITLE = "Profile a kernel variant"
+TITLE = "Profile a kernel variant, or a program"
 HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
+Command = Annotated[
+    str | None,
+    Field(max_length=2000, description="A program; kernel: a regex."),
+]
 
 
 async def profile_kernel(
     ctx: Context,
-    kernel: Kernel,
+    kernel: Kernel = "",
     variant: Variant = None,
     target: Target = "auto",
     workload: Workload = None,
+    command: Command = None,
 ) -> Annotated[CallToolResult, ProfileResult]:
-    """Explain one variant: the compiler's report on a CPU, ncu's counters on a GPU.
+    """Explain one variant (compiler's report on a CPU, ncu's counters on a GPU), or any program.
 
-    Builds, checks and times it first; if that fails, stopped_by has the reason.
+    Builds, checks and times a variant first; stopped_by has why it failed.
     """
+    if command is not None:
+        if variant or workload or target != "auto":
+            raise ToolError("variant, target and workload are of a kernel; leave them out")
+        return await _profile_command(ctx, command, kernel)
+    if not kernel:
+        raise ToolError("give kernel, or command='python x.py' for a program")
     call = make_tool_call(
         "profile_kernel", kernel=kernel, variant=variant, target=target, workload=workload
     )
@@ -46,6 +62,43 @@ async def profile_kernel(
         )
 
     return await run_long_call(ctx, ProfileResult, call, work)
+
+
+async def _profile_command(ctx: Context, command: str, pattern: str) -> CallToolResult:
+    """Run a program under profilers, where the server was started for that."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ToolError(f"command: {error}; write it as for a shell") from error
+    config = get_server_config(ctx)
+    call = make_tool_call("profile_kernel", command=command, kernel=pattern or None)
+    if not config.run_programs:
+        return result_from_record(_build_refused_result(shlex.join(words), call.shell_command))
+
+    def work() -> ProfileResult:
+        from kernelkb.actions.kernels.profile_program import ProgramOptions, profile_program
+
+        options = ProgramOptions(pattern or None, prints_to="answer")
+        answer = profile_program(words, options)
+        return ProfileResult(
+            profile=None, stopped_by=None, **build_program_fields(answer, config.tool_names)
+        )
+
+    return await run_long_call(ctx, ProfileResult, call, work)
+
+
+def _build_refused_result(command: str, same: str) -> ProfileResult:
+    return ProfileResult(
+        summary="this server runs no programs (kb-mcp --run-programs does): run the first of next "
+        "in a shell and read what it prints; or, without kb on that machine, the second",
+        profile=None,
+        stopped_by=None,
+        next=(
+            f"in a shell: {same}",
+            f"in a shell: nsys profile --trace=cuda,nvtx,osrt -o timeline {command}",
+            "recommend_fix(profile='timeline.nsys-rep')",
+        ),
+    )
 
 
 def _build_stopped_result(measured_bench: Bench, workload: str | None) -> ProfileResult:

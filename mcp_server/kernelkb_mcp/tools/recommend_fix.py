@@ -38,20 +38,20 @@ Speedup = Annotated[Number, Field(description="Reference time / ours; above 1 is
 Bandwidth = Annotated[Number, Field(description="Share of peak, 0 to 1.")]
 Occupancy = Annotated[Number, Field(description="Achieved occupancy, 0 to 1.")]
 Microseconds = Annotated[Number, Field(description="In microseconds.")]
-Gpu = Annotated[str | None, Field(description="GPU as the driver names it.", max_length=100)]
+Gpu = Annotated[str | None, Field(description="As the driver names it.", max_length=100)]
 Target = Annotated[Literal["cuda", "cpu"], Field(description="Default cuda.")]
 Kernel = Annotated[
     str,
     Field(max_length=500, description="Name; with profile a regex."),
 ]
-Report = Annotated[str | None, Field(description="Report or trace: path, text.")]
+Report = Annotated[str | None, Field(description="Report, trace: path, text.")]
 Run = Annotated[
     str | None,
     Field(max_length=32, description="Id of a measurement."),
 ]
 Metrics = Annotated[
     dict[str, float | SkipJsonSchema[str]] | None,
-    Field(description="Others, by id or ncu name."),
+    Field(description="By id or ncu name."),
 ]
 Log = Annotated[
     str | None,
@@ -82,7 +82,7 @@ async def recommend_fix(
 ) -> Annotated[CallToolResult, RecommendResult]:
     """Decide whether to continue, what limits a kernel, and the one change to make or measure.
 
-    Give run, profile or numbers, as measured; absent metrics are unknown, never zero. Fixes come
+    Give run, profile or numbers, as measured; absent ones are unknown, never zero. Fixes come
     with a predicted gain. Or diagnose a log.
     """
     from kernelkb.actions.history.record_result import log_recommendation, should_log_to_session

@@ -24,7 +24,7 @@ async def session(
         Literal["start", "log", "close"], Field(description="Default start.")
     ] = "start",
     kernel: Annotated[str | None, Field(description="Default: the session's.")] = None,
-    goal: Annotated[str | None, Field(description="For start, to open a session; for log.")] = None,
+    goal: Annotated[str | None, Field(description="For start and log.")] = None,
     id: Annotated[  # noqa: A002 - what a client sees
         str | None, Field(description="Default: the open one.")
     ] = None,

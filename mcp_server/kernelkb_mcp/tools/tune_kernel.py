@@ -29,7 +29,7 @@ async def tune_kernel(
     target: Target = "auto",
     workload: Workload = None,
     budget: Budget = "10m",
-    trials: Annotated[int | None, Field(ge=1, description="Most new trials, at least 1.")] = None,
+    trials: Annotated[int | None, Field(ge=1, description="New trials, at least 1.")] = None,
 ) -> Annotated[CallToolResult, TuneResult]:
     """Search the tunables of kernel.yaml for the fastest configuration, as a job.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,21 @@ from mcp.server.mcpserver.exceptions import ToolError
 from kernelkb.errors import KbError, NextStep
 from kernelkb.model.answers.next_step import FixEdit, Sentence, ToolCommand
 from kernelkb.render.text.answers import format_step, name_edit, print_answer
+from kernelkb.render.text.reports import format_program_lines, print_program
 from kernelkb_mcp.views.next_call import format_offered_call
 from kernelkb_mcp.views.paginate import MAX_ANSWER_BYTES, json_size, paginate
 
 if TYPE_CHECKING:
     from kernelkb.model.answers.next_step import Step
-    from kernelkb.model.answers.recommendation import KernelAnswer, Recommendation
+    from kernelkb.model.answers.recommendation import (
+        KernelAnswer,
+        ProgramAnswer,
+        Recommendation,
+    )
 
+_IN_PROGRAMS = ("device", "gate", "chain", "at_most", "time", "diagnoses", "notes")
+"""Fields of a kernel's answer that the answer for a program repeats."""
+_LEFT_OUT_OF_CAUSES = ("group", "verdict", "ruled_out", "learned")
 _RESERVED_BYTES = 1200
 """Bytes reserved for summary, list of omissions and next calls."""
 _BRIEF_LIMITS = {"matches": 1, "unknown": 0, "ncu_rules": 0, "measure_next": 1}
@@ -89,6 +98,52 @@ def build_recommend_fields(
         "needs": _describe_needs(first),
         "knowledge": answer["knowledge"],
     }
+
+
+def build_program_fields(answer: ProgramAnswer, tools: Collection[str]) -> dict[str, Any]:
+    """Return what a ``ProfileResult`` says of a program: summary, program and next.
+
+    Args:
+        answer: What its runs have shown.
+        tools: Names of the offered tools.
+    """
+    shown = print_program(answer)
+    if shown["program"]:
+        shown["program"] = _make_brief(shown["program"])
+    for kernel in shown["kernels"]:
+        if kernel["answer"]:
+            kernel["answer"] = _make_brief(kernel["answer"])
+    shown["output"] = shown["output"][-_MAX_TEXT_CHARS:]
+    lines = itertools.takewhile(bool, format_program_lines(answer))
+    first = answer["first"]
+    said = f" First: {first['what']}, {first['because']}." if first else ""
+    return {
+        "summary": f"{'; '.join(line.strip() for line in lines)}.{said}",
+        "program": shown,
+        "next": _list_calls_after_program(answer, tools),
+    }
+
+
+def _make_brief(kernel: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a kernel's answer with its first cause and change, without what names no place."""
+    brief, _ = _fit_kernel(kernel, MAX_ANSWER_BYTES, many_kernels=True)
+    brief["diagnoses"] = [
+        {name: value for name, value in one.items() if name not in _LEFT_OUT_OF_CAUSES}
+        for one in brief["diagnoses"]
+    ]
+    return {name: brief[name] for name in _IN_PROGRAMS if brief[name] not in (None, [], {})}
+
+
+def _list_calls_after_program(answer: ProgramAnswer, tools: Collection[str]) -> tuple[str, ...]:
+    """Return the calls that say more of what comes first, or of what the log tells."""
+    first, answers = answer["first"], [one["answer"] for one in answer["kernels"]]
+    if answer["status"]:
+        return ("correct what output says; recommend_fix(log=...) takes its text",)
+    of_first = [
+        one["answer"] for one in answer["kernels"] if first and one["kernel"] == first["kernel"]
+    ]
+    chosen = next((one for one in (*of_first, answer["program"], *answers) if one), None)
+    return tuple(_list_next_calls(chosen, tools)) if chosen else tuple(answer["notes"])
 
 
 def _fit_kernel(

@@ -174,7 +174,10 @@ class ProfileResult(LongResult):
     """Explaining metrics, or the bench result that stopped the profile, or a running job."""
 
     profile: Profile | None
+    """Null while ``job`` is running, and for a program."""
     stopped_by: Bench | None
+    program: dict[str, Any] | None = None
+    """Of a program: what comes first, and its longest kernels, each with cause and change."""
 
 
 class TuningSummary(Record):

@@ -22,6 +22,7 @@ from kernelkb.measure.profile.program import (
     FirstRun,
     HotKernel,
     ProgramCommand,
+    ProgramOutput,
     choose_windows,
     count_launches,
     is_collective,
@@ -66,8 +67,7 @@ class ProgramOptions(NamedTuple):
     """Kernels that it looks at."""
     minutes: float = 10.0
     """Each run is ended after so long."""
-    to_stderr: bool = False
-    """Whether what the program prints goes to standard error."""
+    prints_to: ProgramOutput = "terminal"
 
 
 def profile_program(words: Sequence[str], options: ProgramOptions) -> ProgramAnswer:
@@ -90,9 +90,7 @@ def profile_program(words: Sequence[str], options: ProgramOptions) -> ProgramAns
     compile_pattern(options.pattern)
     report_progress(_describe_plan(options), "notice")
     with scratch_folder() as folder:
-        command = ProgramCommand(
-            tuple(words), folder, 60 * options.minutes, to_stderr=options.to_stderr
-        )
+        command = ProgramCommand(tuple(words), folder, 60 * options.minutes, options.prints_to)
         run = trace_program(command)
         notes = [*run.notes, *_describe_gaps(run, words)]
         kernels = _answer_kernels(command, run, options, notes)
@@ -237,6 +235,7 @@ def _complete(
         "command": list(words),
         "status": None if run.process.timed_out else run.process.returncode,
         "seconds": round(run.process.seconds, 3),
+        "output": run.process.output,
         "tool": run.tool,
         "warm_up_launches": found.warm_up if found else 0,
         "program": program,

@@ -11,7 +11,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.machine.tools import find_cuda_tool
@@ -27,6 +27,9 @@ from kernelkb.profiles.timeline import ProgramRun, load_run
 from kernelkb.progress import report_progress
 from kernelkb.units import format_duration
 
+ProgramOutput = Literal["terminal", "stderr", "answer"]
+"""Where the first run prints: where this process does, all of it to standard error (where the
+answer is JSON), or into the answer."""
 _TRACE_S = 8.0
 """Chosen: of a program that launches 50,000 kernels a second, a trace of some 500 MB."""
 _QUIET = {"KINETO_LOG_LEVEL": "99"}
@@ -56,17 +59,16 @@ class ProgramCommand(NamedTuple):
     """A scratch folder."""
     limit_s: float
     """Each run is ended after so long."""
-    to_stderr: bool = False
-    """Whether its standard output goes to standard error, as where the answer is JSON."""
+    prints_to: ProgramOutput = "terminal"
 
     def run(
         self, wrapper: Sequence[str] = (), env: Mapping[str, str] | None = None
     ) -> ProcessResult:
-        """Run it for all to see."""
+        """Run it as its user would."""
+        log = self.folder / "printed.log" if self.prints_to == "answer" else None
+        to_stderr = self.prints_to == "stderr"
         words = [*wrapper, *self.words]
-        return run_supervised(
-            words, log=None, timeout_s=self.limit_s, env=env, to_stderr=self.to_stderr
-        )
+        return run_supervised(words, log=log, timeout_s=self.limit_s, env=env, to_stderr=to_stderr)
 
     def run_silently(self, wrapper: Sequence[str]) -> ProcessResult:
         """Run it again, under a tool; what both print goes to a file."""

@@ -392,6 +392,8 @@ class ProgramAnswer(TypedDict):
     """How it ended, negative by a signal; null where it was ended after its time."""
     seconds: float
     """Of its first run, with the tool that traced it."""
+    output: str
+    """The end of what it printed; empty where that was passed on."""
     tool: ProgramTool | None
     """What its timeline is from. ncu: only times of kernels are known. Null: nothing traced it."""
     warm_up_launches: int
