@@ -10,6 +10,7 @@ from kernelkb.actions.kernels.measure_variant import OpenBench
 from kernelkb.cli import main
 from kernelkb.measure.subject import DEFAULT_OPTIONS
 from kernelkb.model.records.measurement import Bench, Build, KernelResources
+from kernelkb.profiles import ncu_rep
 from kernelkb.profiles.machine_code import iter_cubins, list_symbols
 from kernelkb.sass.static_facts import measure_code
 
@@ -123,6 +124,47 @@ def test_matrix_and_double_precision_instructions_are_counted():
 
     assert (found["mma_opcode_count"], found["warpgroup_opcode_count"]) == (2.0, 1.0)
     assert found["fp64_opcode_count"] == 1.0
+
+
+PLACES = {
+    "values that have no register": (("STL [R1+0x8], R4", "LDL.LU R4, [R1+0x8]"), 1.0),
+    "an array that is indexed": (("STL [R1], RZ", "LDL R4, [R7+0x10]"), 0.0),
+    "no local memory": (("LDG.E R4, desc[UR4][R8.64]",), 0.0),
+}
+
+
+@pytest.mark.parametrize(("rows", "share"), PLACES.values(), ids=PLACES)
+def test_spills_are_told_from_arrays_by_where_they_lie(rows, share):
+    code = make_function(*((4, row, "w0", ()) for row in rows), (6, "EXIT", "", ()))
+
+    assert measure_code([code])["spilled_access_share"] == share
+
+
+@pytest.mark.parametrize("cause", ["local-array-indexing", "register-spilling"])
+def test_local_memory_is_explained_by_a_report_of_a_release_that_counts_no_spills(
+    tmp_path, monkeypatch, cause
+):
+    monkeypatch.setattr(
+        "kernelkb.actions.advice.recommend_report.iter_plausible_metrics",
+        lambda _program, launch, _notes: (
+            item for item in launch.metrics.items() if item[0] != "spill_instruction_count"
+        ),
+    )
+    answers = recommend_from_report(str(unpack_report(tmp_path, "h100-sxm", cause)))["kernels"]
+
+    assert answers[0]["diagnoses"][0]["bottleneck"] == cause
+
+
+@pytest.mark.parametrize(("cause", "size"), [("local-array-indexing", 64), ("low-ilp", 0)])
+def test_a_report_states_the_stack_frame_of_its_kernel(tmp_path, cause, size):
+    images = ncu_rep.ReportImages(unpack_report(tmp_path, "h100-sxm", cause))
+    kernels = [
+        one.name
+        for image in iter_cubins((tmp_path / f"{cause}.ncu-rep").read_bytes())
+        for one in list_symbols(image)
+    ]
+
+    assert max(images.measure_build(name).get("stack_bytes", 0) for name in kernels) == size
 
 
 def test_no_code_has_no_metrics():

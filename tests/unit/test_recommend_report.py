@@ -62,9 +62,10 @@ def test_the_binary_report_and_the_raw_page_say_the_same():
         read_report(BINARY, RAW_METRICS), read_report(RAW, RAW_METRICS), strict=True
     ):
         assert one.device == other.device == "NVIDIA H100 80GB HBM3"
-        assert one.metrics.keys() == other.metrics.keys()
-        for name, value in one.metrics.items():
-            assert value == pytest.approx(other.metrics[name], rel=1e-3, abs=6e-3), name
+        assert one.metrics.keys() - other.metrics.keys() == {"stack_bytes"}  # of its code
+        assert not other.metrics.keys() - one.metrics.keys()
+        for name, value in other.metrics.items():
+            assert one.metrics[name] == pytest.approx(value, rel=1e-3, abs=6e-3), name
 
 
 def test_the_details_page_says_the_same_as_far_as_it_goes():
@@ -80,6 +81,7 @@ def test_the_details_page_says_the_same_as_far_as_it_goes():
 def test_a_compressed_report_is_read_as_well():
     plain, packed = (read_report(path, RAW_METRICS) for path in (BINARY, COMPRESSED))
 
+    assert [one.metrics.pop("stack_bytes") for one in plain] == [0.0] * len(plain)  # of the code
     assert packed == plain
 
 
@@ -331,8 +333,8 @@ def test_code_for_a_debugger_is_told_from_code_with_lines(tmp_path):
     )
     images = ncu_rep.ReportImages(report)
 
-    assert images.is_debug_build("_Z4slowPf")
-    assert not images.is_debug_build("_Z4fastPf")
+    assert images.measure_build("_Z4slowPf") == {"debug_build": 1.0}
+    assert not images.measure_build("_Z4fastPf")
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
@@ -343,7 +345,9 @@ def test_what_nvcc_builds_for_a_debugger_is_known_by_its_image(tmp_path, flag, i
     image = tmp_path / "one.cubin"
     subprocess.run(["nvcc", "-cubin", "-arch=sm_80", flag, "-o", image, source], check=True)
 
-    assert ncu_rep.ReportImages(image).is_debug_build("_Z3onePf") == is_debug
+    found = ncu_rep.ReportImages(image).measure_build("_Z3onePf")
+
+    assert ("debug_build" in found, found["stack_bytes"]) == (is_debug, 0.0)
 
 
 def test_code_that_nobody_scheduled_is_known_by_its_waits_without_its_image():
@@ -420,7 +424,7 @@ def test_older_reports_count_the_two_kinds_of_atomics_alone():
 
 
 def test_a_debug_build_stops_at_the_gate(monkeypatch):
-    monkeypatch.setattr(ncu_rep.ReportImages, "is_debug_build", lambda *_: True)
+    monkeypatch.setattr(ncu_rep.ReportImages, "measure_build", lambda *_: {"debug_build": 1.0})
     launches = ncu_rep._read_launches(BINARY, RAW_METRICS)
     answer = recommend_report.answer_launch(program(), launches[0], 0, {}, None)
 

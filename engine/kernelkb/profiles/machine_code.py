@@ -42,6 +42,9 @@ _SERIALISED = re.compile(
     r"\(C75\d\d\) Potential Performance Loss: wgmma\.mma_async instructions are serialized due to "
     r"(?P<reason>.+?) in (?:the )?function '(?P<name>[^']+)'"
 )
+_SIZED_VALUE, _FRAME_SIZE = 4, 0x11
+"""In ``.nv.info``: an attribute with a value of its own size, and ``EIATTR_FRAME_SIZE``, of which
+that is a symbol and its bytes."""
 _FUNCTION = re.compile(r"Function properties for '?(?P<name>[\w$]+)'?")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 
@@ -141,6 +144,38 @@ def list_symbols(cubin: bytes) -> list[CodeSymbol]:
         for index, symbol in rows
         if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_size"]
     ]
+
+
+def read_frame_sizes(cubin: bytes) -> dict[str, int]:
+    """Return the bytes of a thread's stack frame in each function, by mangled name.
+
+    None of a damaged image, and none without the pyelftools package.
+    """
+    try:
+        from elftools.common.exceptions import ELFError  # of an extra
+        from elftools.elf.elffile import ELFFile
+        from elftools.elf.sections import SymbolTableSection
+    except ImportError:
+        return {}
+    found: dict[str, int] = {}
+    try:
+        elf = ELFFile(io.BytesIO(cubin))
+        notes, symbols = elf.get_section_by_name(".nv.info"), elf.get_section_by_name(".symtab")
+        if notes is None or not isinstance(symbols, SymbolTableSection):
+            return {}
+        data, at = notes.data(), 0
+        while at + 4 <= len(data):
+            form, attribute, size = struct.unpack_from("<BBH", data, at)
+            at += 4
+            if form != _SIZED_VALUE:
+                continue
+            if attribute == _FRAME_SIZE:
+                index, frame = struct.unpack_from("<II", data, at)
+                found[symbols.get_symbol(index).name] = frame
+            at += size
+    except (ELFError, struct.error, ValueError, UnicodeDecodeError, AttributeError):
+        return {}
+    return found
 
 
 def iter_cubins(data: bytes | mmap.mmap, holding: bytes = b"") -> Iterator[bytes]:

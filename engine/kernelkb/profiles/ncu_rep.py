@@ -29,6 +29,7 @@ from kernelkb.profiles.machine_code import (
     explain_missing_disassembler,
     find_disassembler,
     iter_cubins,
+    read_frame_sizes,
 )
 from kernelkb.profiles.ncu_csv import read_details_page, read_raw_page
 from kernelkb.profiles.reader_process import ReaderProcess, has_reader, read_in_process
@@ -36,6 +37,7 @@ from kernelkb.sass.function import Instruction, Place, SassFunction, parse_instr
 
 _DEBUG_SECTION = b".nv_debug_info_reg_sass"
 """Only ``nvcc -G`` writes it; compilers that keep lines, as Triton does, write others."""
+_FRAME_SECTION = b".nv.info"
 _WORKERS = 4
 _SMALL_BYTES = 64 * 2**10
 """Of an image; disassembling one whole takes as long as starting nvdisasm (0.6 s, two cores)."""
@@ -154,13 +156,13 @@ def _read_launches(path: Path, wanted: Sequence[RawName]) -> list[ProfiledLaunch
 def _build_launch(
     reader: Any, action: Any, wanted: Sequence[RawName], images: ReportImages
 ) -> ProfiledLaunch:
-    is_debug_build = images.is_debug_build(action.name(action.NameBase_MANGLED))
+    built = images.measure_build(action.name(action.NameBase_MANGLED))
     shape = (_read_shape(action, "launch__grid_dim"), _read_shape(action, "launch__block_dim"))
     device = action.metric_by_name(f"{GPU_ATTRIBUTE}display_name")
     cc, gpu = parse_gpu_attributes(lambda name: _read_attribute(action, name))
     return ProfiledLaunch(
         action.name(action.NameBase_DEMANGLED) or "",
-        dict(_iter_metrics(action, wanted)) | ({"debug_build": 1.0} if is_debug_build else {}),
+        dict(_iter_metrics(action, wanted)) | built,
         str(device.value()) if device is not None else "",
         shape,
         tuple(_iter_rules(reader, action)),
@@ -264,6 +266,7 @@ class ReportImages:
         self._pool = ThreadPoolExecutor(_WORKERS)  # each waits for a process
         self._runs: dict[bytes, _Run] = {}
         self._debug_images: list[bytes] | None = None
+        self._frames: dict[str, set[int]] = {}
 
     def start_small(self) -> None:
         """Start to disassemble them all if they are few and small, before it is asked for."""
@@ -286,15 +289,24 @@ class ReportImages:
         for image in self._read(name.encode()):
             yield self._start(image, frozenset((name,)))
 
-    def is_debug_build(self, name: str) -> bool:
-        """Return whether a function was compiled without optimisation, for a debugger (nvcc -G).
+    def measure_build(self, name: str) -> dict[str, float]:
+        """Return what the images say of a function, by metric id.
+
+        That is its stack frame, and whether it was compiled without optimisation, for a debugger.
 
         Args:
             name: Mangled.
         """
         if self._debug_images is None:
             self._debug_images = self._read(_DEBUG_SECTION)
-        return any(name.encode() in image for image in self._debug_images)
+            for image in self._read(_FRAME_SECTION):
+                for function, size in read_frame_sizes(image).items():
+                    self._frames.setdefault(function, set()).add(size)
+        frames = self._frames.get(name, set())
+        found = {"stack_bytes": float(max(frames))} if len(frames) == 1 else {}
+        if any(name.encode() in image for image in self._debug_images):
+            found["debug_build"] = 1.0
+        return found
 
     def _read(self, name: bytes) -> list[bytes]:
         """Return the images that hold a name; symbols are not parsed: a library has thousands."""

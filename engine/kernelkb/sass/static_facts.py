@@ -341,7 +341,16 @@ def measure_code(functions: Iterable[SassFunction]) -> dict[str, float]:
         ),
         "fp64_opcode_count": float(sum(name in _DOUBLE for name in opcodes)),
         "dependent_load": float(any(map(_loads_addresses, codes))),
+        "spilled_access_share": _measure_spilled_share(codes),
     }
+
+
+def _measure_spilled_share(codes: Iterable[Code]) -> float:
+    """Return the share of the accesses to local memory that are of spilled registers."""
+    found: Counter[StaticKind] = Counter()
+    for fact in (fact for code in codes for fact in find_local(code)):
+        found[fact["kind"]] += fact["count"]
+    return found["spill"] / found.total() if found else 0.0
 
 
 def _loads_addresses(code: Code) -> bool:
