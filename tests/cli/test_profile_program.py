@@ -491,6 +491,23 @@ def test_a_kernel_that_was_built_for_a_debugger_comes_first():
     assert first["because"] == "it was built for a debugger"
 
 
+@pytest.mark.parametrize(
+    ("metrics", "what"),
+    [
+        ({"host_code_idle_share": 0.6, "sync_idle_share": 0.1}, "host"),
+        ({"host_code_idle_share": 0.1, "sync_idle_share": 0.1}, "launches"),
+        ({"host_code_idle_share": 0.3, "sync_idle_share": 0.6}, "synchronisation"),
+        ({"host_code_idle_share": 0.3, "data_idle_share": 0.4}, "data"),
+        ({}, "host"),
+    ],
+)
+def test_what_an_idle_gpu_waits_for_comes_first(metrics, what):
+    program = ProfiledLaunch("program", {"gpu_idle_share": 0.7, **metrics})
+    found = ProgramRun(program, [("one", 50.0)] * 10, 0, 2000.0)
+
+    assert find_first(found, [])["what"] == what
+
+
 def test_a_report_of_nsys_is_exported_and_read(tools, tmp_path, capfd, monkeypatch):
     report = tmp_path / "run one.nsys-rep"
     report.write_bytes(b"\0")

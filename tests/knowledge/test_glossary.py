@@ -17,7 +17,7 @@ absolute all allocated approximate arithmetic average balanced behind below beyo
 break build busiest busy call clock communication compiled conversion correct count cycles data
 debug difference distinct division dynamic elapsed empty exact excess executed factor fewest fill
 filling first flight float fp framework free full gpu half heavy host ideal idle index instruction
-integer joint launched layout left library limit link loaded long loop loss matches matrix max
+integer joint launched layout left library limit link loaded long loop loss lost matches matrix max
 mean minimum misc next no not one op other output parallel part peer per plain practical process
 profiled rate ratio read relieved remainder remote required resolved resolving reuse row scaling
 seconds selected shape short size sleeping source specialised starved static step store sync

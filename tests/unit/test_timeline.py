@@ -426,3 +426,121 @@ def test_a_gpu_outside_the_catalogue_is_described_by_an_export_of_nsys(tmp_path)
     facts = {"sm_count": 58.0, "sm_clock_mhz": 1800.0, "dram_gbps": 600.0, "l2_mb": 4.0}
 
     assert (found.device, found.cc, found.gpu) == ("NVIDIA New", "8.9", facts)
+
+
+def make_step(start, kernels=20, between=(), pause=3000):
+    """Return operators that launch a short kernel each, one every 20 us, then what the host does.
+
+    ``between``: category, name, and where in the pause it starts and how long it runs.
+    """
+    end = start + 20 * kernels
+    for at in range(start, end, 20):
+        yield make_host_event("aten::mm", at, 12, "cpu_op")
+        yield make_host_event("cudaLaunchKernel", at + 4, 5, "cuda_runtime", correlation=at)
+        yield make_kernel("gemm", at + 10, 5, at)
+    for category, name, offset, length in between:
+        yield make_host_event(name, end + offset, length, category)
+    yield make_host_event("aten::embedding", end + pause, 20, "cpu_op")
+    yield make_host_event("cudaLaunchKernel", end + pause + 4, 5, "cuda_runtime", correlation=end)
+    yield make_kernel("embedding", end + pause + 10, 10, end)
+
+
+def write_steps(tmp_path, **options):
+    pause = options.get("pause", 3000)
+    events = [one for at in range(5) for one in make_step(at * (500 + pause), **options)]
+    found = load(tmp_path, make_trace(events))
+    return found, recommend_from_report(str(tmp_path / "trace.json"))["kernels"][0]["diagnoses"]
+
+
+LOOP = [("cpu_op", "aten::item", 10 * at, 3) for at in range(300)]
+WAIT = [("cuda_runtime", "cudaStreamSynchronize", 0, 2990)]
+FETCH = [("user_annotation", "enumerate(DataLoader)#_Single.__next__", 5, 2990)]
+CPU_SORT = [("cpu_op", "aten::sort", 100, 900), ("cpu_op", "aten::sort", 1100, 1800)]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [],
+        LOOP,
+        CPU_SORT,
+        [("user_annotation", "tokenize", 0, 2900)],
+        [("python_function", "train.py(31): tokenize", 0, 2900)],
+    ],
+    ids=["nothing", "numbers one by one", "on the CPU", "a range", "Python"],
+)
+def test_a_gpu_that_waits_for_code_of_the_host_is_told(tmp_path, between):
+    found, causes = write_steps(tmp_path, between=between)
+
+    assert found.metrics["host_code_idle_share"] > 0.85
+    assert causes[0]["bottleneck"] == "host-code-between-launches"
+    assert causes[0]["fixes"][0]["id"] == "overlap-host-code"
+    assert "host-bound" not in [one["bottleneck"] for one in causes if one["verdict"] == "matches"]
+
+
+@pytest.mark.parametrize(
+    ("options", "bottleneck", "fix"),
+    [
+        ({"pause": 20}, "host-bound", "cuda-graph"),
+        ({"pause": 190}, "host-bound", "cuda-graph"),
+        ({"between": [("cpu_op", "aten::conv2d", 0, 3010)]}, "host-bound", "cuda-graph"),
+        ({"between": FETCH}, "data-loading-bound", "data-pipeline-async"),
+        ({"between": WAIT}, "synchronization-serialization", "avoid-sync"),
+    ],
+    ids=["launches", "shorter pauses", "an operator that launches", "data", "waits"],
+)
+def test_a_gpu_that_waits_for_something_else_is_not_said_to_wait_for_code(
+    tmp_path, options, bottleneck, fix
+):
+    found, causes = write_steps(tmp_path, **options)
+
+    assert found.metrics["host_code_idle_share"] == 0.0
+    assert (causes[0]["bottleneck"], causes[0]["fixes"][0]["id"]) == (bottleneck, fix)
+    assert not any("own code" in text for text in found.says)
+
+
+def test_the_lines_of_the_host_that_a_gpu_waits_for_are_told(tmp_path):
+    between = [
+        ("python_function", "train.py(9): train", 0, 3000),
+        ("python_function", "data/words.py(31): tokenize", 0, 2250),
+        ("python_function", "json/decoder.py(3): decode", 200, 1900),
+        ("python_function", "train.py(40): log", 2250, 750),
+    ]
+    found, _ = write_steps(tmp_path, between=between)
+    (told,) = (text for text in found.says if "own code" in text)
+
+    assert told.startswith("it waits for the host's own code for 8")
+    assert " of the time, 5 times, at: data/words.py:31 (tokenize) 7" in told
+    assert "%, train.py:40 (log) 2" in told
+    assert "decoder" not in told
+
+
+def test_without_lines_what_comes_after_the_code_of_the_host_is_told(tmp_path):
+    found, _ = write_steps(tmp_path)
+
+    assert any("5 times, before: aten::embedding 100%; py-spy" in text for text in found.says)
+
+
+def test_a_thread_that_waits_in_its_system_runs_no_code(tmp_path):
+    make_nsys_export(tmp_path / "run.sqlite")
+    shares = []
+    with sqlite3.connect(tmp_path / "run.sqlite") as database:
+        database.executescript("""
+            UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET start = start + 900000, end = end + 900000
+                WHERE start >= 240000;
+            UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = start + 900000, end = end + 900000
+                WHERE start >= 240000;
+            INSERT INTO StringIds VALUES (98, 'write');
+            INSERT INTO StringIds VALUES (99, 'pthread_cond_wait');
+            CREATE TABLE OSRT_API
+                (start INTEGER, end INTEGER, globalTid INTEGER, nameId INTEGER);
+        """)
+        database.execute("INSERT INTO OSRT_API VALUES (215000, 1140000, ?, 98)", (HOST,))
+    for name in (98, 99):
+        with sqlite3.connect(tmp_path / "run.sqlite") as database:
+            database.execute("UPDATE OSRT_API SET nameId = ?", (name,))
+        database.close()
+        shares.append(load_program([str(tmp_path / "run.sqlite")]).metrics["host_code_idle_share"])
+
+    assert shares[0] > 0.8
+    assert shares[1] == 0.0

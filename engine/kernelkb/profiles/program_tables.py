@@ -34,12 +34,20 @@ _NOTABLE_GAIN_SHARE = 0.05
 """Of the time, from which a kernel's share says something about the program."""
 _SETTLED_SHARE, _WARM_UP_SHARE = 0.9, 0.3
 """A program has settled when kernels of so much of its time ran once, within so much of it."""
+_OWN_CODE_US = 200.0
+"""Chosen: ten times what a launch takes with the work of a framework, Python's included."""
+_SAMPLES = 1000
+_NOTABLE_GAP_US = 5.0
+"""Shorter gaps are between kernels that follow one another."""
 _STEP = re.compile(r"ProfilerStep#\d+")
 _LINE = re.compile(r"(?P<file>[^()]{1,300}\.py)\((?P<line>\d{1,7})\): (?P<function>.{1,200})")
 _LIBRARIES = re.compile(
     r"(?:.*/)?(?:site-packages|dist-packages|lib/python\d[\d.]*|torch|triton|lightning|pytorch_lightning"
     r"|accelerate|deepspeed)/.*"
+    r"|(?:asyncio|collections|concurrent|email|html|http|importlib|json|logging|multiprocessing|re|urllib"
+    r"|xml|zipfile)/.*"
 )
+"""The last are of Python itself; their names begin there."""
 _RESUME = "torch_dynamo_resume_in_"
 """How the rest of a function is named, of which torch.compile made a graph of its own."""
 _REGION = "Torch-Compiled Region"
@@ -277,6 +285,104 @@ def find_graph_breaks(spans: Iterable[Span]) -> float | None:
     return float(len(breaks)) if breaks or is_shown else None
 
 
+def find_own_code(
+    calls: Intervals, operators: Intervals, others: Iterable[tuple[Any, ...]]
+) -> Intervals:
+    """Return the long times between calls of CUDA in which a host is in nothing that leads to one.
+
+    Args:
+        calls: All that it makes.
+        operators: Those without a call compute on the host, as Python and its libraries do.
+        others: What it does that is no code of its own: it waits, or fetches data.
+    """
+    starts = [start for start, _ in calls]
+    launching = (
+        (start, end)
+        for start, end in operators
+        if bisect.bisect_left(starts, start) < bisect.bisect_left(starts, end)
+    )
+    between = subtract([(calls[0][0], calls[-1][1])], merge([*calls, *launching, *others]))
+    return [(start, end) for start, end in between if end - start >= _OWN_CODE_US]
+
+
+def describe_gaps(idle: Sequence[Intervals], spans: Sequence[Span]) -> Iterator[str]:
+    """Yield what the host did while a GPU was idle, the longest first.
+
+    Args:
+        idle: When each GPU was.
+        spans: As of ``find_around``.
+    """
+    times, counts = defaultdict[str, float](float), Counter[str]()
+    for gaps in idle:
+        notable = [one for one in gaps if one[1] - one[0] >= _NOTABLE_GAP_US]
+        middles = [(start + end) / 2 for start, end in notable]
+        for (start, end), around in zip(notable, find_around(middles, spans), strict=True):
+            name = around[-1].name if around else "nothing that was traced"
+            times[name] += end - start
+            counts[name] += 1
+    total = sum(map(measure, idle))
+    longest = sorted(times.items(), key=lambda item: -item[1])[:_SHOWN]
+    shown = [f"{name[:60]} {us / total:.0%} ({counts[name]:,})" for name, us in longest]
+    if shown:
+        yield f"while it was idle, the host was in: {', '.join(shown)}"
+
+
+def describe_own_code(share: float, stretches: Intervals, spans: Sequence[Span]) -> Iterator[str]:
+    """Yield how long a GPU waits for the host's own code, and at which lines of Python.
+
+    Args:
+        share: Of the time.
+        stretches: When.
+        spans: As of ``find_around``; where no line is among them, what comes next is named.
+    """
+    if share < _NOTABLE_GAIN_SHARE:
+        return
+    moments = list(_sample(stretches))
+    found = Counter(filter(None, map(name_line, find_around(moments, spans))))
+    how, tip = "at", ""
+    if not found:
+        how, tip = "before", "; py-spy record, or a trace with_stack=True, names the lines"
+        starts = [span.start for span in spans]
+        nexts = (bisect.bisect_left(starts, moment) for moment in moments)
+        found = Counter(spans[at].name[:60] for at in nexts if at < len(spans))
+    shown = ", ".join(f"{name} {n / len(moments):.0%}" for name, n in found.most_common(_SHOWN))
+    yield (
+        f"it waits for the host's own code for {share:.0%} of the time, {len(stretches):,} times, "
+        f"{how}: {shown}{tip}"
+    )
+
+
+def _sample(stretches: Intervals) -> Iterator[float]:
+    """Yield moments at equal distances in some intervals."""
+    step = measure(stretches) / _SAMPLES
+    ahead = step / 2
+    for start, end in stretches:
+        while ahead < end - start:
+            yield start + ahead
+            ahead += step
+        ahead -= end - start
+
+
+def find_around(moments: Iterable[float], spans: Sequence[Span]) -> Iterator[list[Span]]:
+    """Yield what runs at each moment, the innermost last; the list changes with the next.
+
+    Args:
+        moments: In their order.
+        spans: By their start, the outer ones first.
+    """
+    around: list[Span] = []
+    at = 0
+    for moment in moments:
+        while at < len(spans) and spans[at].start <= moment:
+            while around and around[-1].end < spans[at].start:
+                around.pop()
+            around.append(spans[at])
+            at += 1
+        while around and around[-1].end < moment:
+            around.pop()
+        yield around
+
+
 def name_line(around: Iterable[Span]) -> str:
     """Return the innermost line of the program itself among what encloses a moment; or nothing.
 
@@ -284,7 +390,7 @@ def name_line(around: Iterable[Span]) -> str:
         around: Operators and functions of Python, whose names hold a file and a line.
     """
     own = ""
-    for span in sorted(around):
+    for span in sorted(around, key=lambda one: (one.start, -one.end)):
         found = _LINE.fullmatch(span.name)
         if found is None or _LIBRARIES.fullmatch(found["file"]):
             continue

@@ -11,7 +11,7 @@ import json
 import re
 import sqlite3
 import statistics
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache
@@ -31,10 +31,13 @@ from kernelkb.profiles.program_tables import (
     Span,
     TableRow,
     count_spans,
+    describe_gaps,
     describe_most,
+    describe_own_code,
     describe_program,
     describe_steps,
     find_graph_breaks,
+    find_own_code,
     find_steps,
     find_warm_up,
     intersect,
@@ -55,7 +58,7 @@ _TRACE = re.compile(r'"traceEvents"\s*:\s*\[|"ph"\s*:\s*"[A-Z]"')
 _KINDS = {
     "kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "copy", "memcpy": "copy",
     "memset": "copy", "cuda_runtime": "call", "cuda_driver": "call", "runtime": "call",
-    "cpu_op": "work", "operator": "work", "user_annotation": "work", "python_function": "work",
+    "cpu_op": "work", "operator": "work", "user_annotation": "frame", "python_function": "frame",
 }  # fmt: skip
 """Categories of torch.profiler, of all releases, in small letters."""
 _XLA_GPU = re.compile(r"/device:GPU:\d+")
@@ -76,8 +79,6 @@ _COMMUNICATION = re.compile(
 _HOST_COPY = re.compile(r"HtoD|DtoH|H2D|D2H|Host.*Device|Device.*Host")
 _COPY_KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}
 """``copyKind`` of nsys: CUpti_ActivityMemcpyKind."""
-_NOTABLE_GAP_US = 5.0
-"""Shorter gaps are between kernels that follow one another."""
 _NOTABLE_SHARE = 0.05
 """Of the time, from which a kernel's share says something about the program."""
 _SHOWN = 4
@@ -111,6 +112,8 @@ class Timeline(NamedTuple):
     """Of CUDA's runtime and driver."""
     work: defaultdict[Any, list[Span]]
     """Operators, functions and ranges of the host, and calls of its operating system."""
+    frames: set[str]
+    """Names among them that say where the host is: functions of Python, and ranges."""
     device: str = ""
     """Name of the GPU; empty where it is not known."""
     cc: str = ""
@@ -210,13 +213,14 @@ def parse_program(text: str, name: str) -> ProfiledLaunch:
 
 def _make_timeline() -> Timeline:
     kernels, copies, calls, work = (defaultdict[Any, list[Span]](list) for _ in range(4))
-    return Timeline(kernels, copies, calls, work)
+    return Timeline(kernels, copies, calls, work, set())
 
 
 def _read_trace(file: IO[str], name: str) -> Timeline:
     found, names = _make_timeline(), dict[str, str]()
     sides = {
         "kernel": found.kernels, "copy": found.copies, "call": found.calls, "work": found.work,
+        "frame": found.work,
     }  # fmt: skip
     xla = _XlaTracks()
     header, callers, firsts = list[str](), dict[int, tuple[str, float]](), dict[str, int]()
@@ -237,6 +241,8 @@ def _read_trace(file: IO[str], name: str) -> Timeline:
         label = names.setdefault(text := str(event.get("name")), text)  # each once in memory
         place, arguments = _find_place(event, kind), event.get("args")
         sides[kind][place].append(Span(start, start + length, label))
+        if kind == "frame":
+            found.frames.add(label)
         match = arguments.get("correlation") if isinstance(arguments, dict) else None
         if isinstance(match, int) and kind == "call":
             callers[match] = (place, start)
@@ -250,7 +256,7 @@ def _read_trace(file: IO[str], name: str) -> Timeline:
 
 def _find_place(event: Mapping[str, Any], kind: str) -> str:
     """Return a thread, or a GPU; as text, since a trace may hold anything there."""
-    if kind in ("call", "work"):
+    if kind in ("call", "work", "frame"):
         return _name_track(event)
     arguments = event.get("args")
     device = arguments.get("device") if isinstance(arguments, dict) else None
@@ -381,7 +387,7 @@ def describe_timeline(timeline: Timeline, name: str) -> tuple[list[_Gpu], Profil
     host = _find_host(timeline)
     says = (
         *map(_describe_gpu, gpus),
-        *_describe_gaps(host, gpus),
+        *(_describe_idle(host, gpus) if host else ()),
         *program.says,
         *describe_steps(steps),
         *describe_most(tables.kernels, sum(gpu.us for gpu in gpus)),
@@ -480,6 +486,8 @@ class _HostThreads(NamedTuple):
     work: list[Span]
     waits: Intervals
     """When one waits and no other works."""
+    own_code: Intervals
+    """When for long none calls CUDA, is in an operator that does, waits or fetches data."""
 
 
 def _find_host(timeline: Timeline) -> _HostThreads | None:
@@ -505,11 +513,15 @@ def _find_host(timeline: Timeline) -> _HostThreads | None:
         subtract(waits[one], merge(chain.from_iterable(busy[x] for x in threads if x != one)))
         for one in threads
     )
-    return _HostThreads(
-        [span for thread in threads for span in timeline.calls[thread]],
-        [span for thread in threads for span in timeline.work[thread]],
-        merge(chain.from_iterable(idle)),
+    calls, work = (
+        [span for thread in threads for span in side[thread]]
+        for side in (timeline.calls, timeline.work)
     )
+    waited = merge(chain.from_iterable(idle))
+    others = [*waited, *(one for one in work if _is_fetch(one.name))]
+    operators = (one for one in work if one.name not in timeline.frames and "#" not in one.name)
+    own_code = find_own_code(merge(calls), merge(operators), others)
+    return _HostThreads(calls, work, waited, own_code)
 
 
 def _find_process(thread: object) -> object:
@@ -530,10 +542,14 @@ def _measure_host(host: _HostThreads | None, gpus: Sequence[_Gpu]) -> dict[str, 
     start, end = min(launches).start, max(one.end for one in launches)
     waited = measure(intersect([(start, end)], host.waits)) / max(end - start, 1e-3)
     fetches = merge(one for one in host.work if _is_fetch(one.name))
+    own = (
+        measure(intersect(gpu.idle, host.own_code)) / max(measure(gpu.idle), 1e-3) for gpu in gpus
+    )
+    shares = {"host_busy_share": 1 - waited, "host_code_idle_share": statistics.fmean(own)}
     if not fetches and not any(one.name.startswith("aten::") for one in host.work):
-        return {"host_busy_share": 1 - waited}  # it may fetch data in a way that was not traced
+        return shares  # it may fetch data in a way that was not traced
     without_data = statistics.fmean(measure(intersect(gpu.idle, fetches)) / gpu.us for gpu in gpus)
-    return {"host_busy_share": 1 - waited, "data_idle_share": without_data}
+    return {**shares, "data_idle_share": without_data}
 
 
 def _make_tables(timeline: Timeline) -> ProgramTables:
@@ -553,37 +569,13 @@ def _describe_gpu(gpu: _Gpu) -> str:
     return f"GPU {gpu.name}: {format_duration(gpu.us)} from its first work to its last, {parts}"
 
 
-def _describe_gaps(host: _HostThreads | None, gpus: Sequence[_Gpu]) -> Iterator[str]:
-    """Yield what the host did while a GPU was idle, the longest first."""
-    own = [*host.calls, *host.work] if host else []
-    spans = sorted(own, key=lambda one: (one.start, -one.end))  # the outer ones first
-    times, counts = defaultdict[str, float](float), Counter[str]()
-    for gpu in gpus:
-        gaps = [one for one in gpu.idle if one[1] - one[0] >= _NOTABLE_GAP_US]
-        for (start, end), name in zip(gaps, _name_moments(gaps, spans), strict=True):
-            times[name] += end - start
-            counts[name] += 1
-    total = sum(measure(gpu.idle) for gpu in gpus)
-    longest = sorted(times.items(), key=lambda item: -item[1])[:_SHOWN]
-    shown = [f"{name[:60]} {us / total:.0%} ({counts[name]:,})" for name, us in longest]
-    if shown and spans:
-        yield f"while it was idle, the host was in: {', '.join(shown)}"
-
-
-def _name_moments(gaps: Intervals, spans: Sequence[Span]) -> Iterator[str]:
-    """Yield the innermost span in the middle of each gap."""
-    open_spans: list[Span] = []
-    at = 0
-    for start, end in gaps:
-        middle = (start + end) / 2
-        while at < len(spans) and spans[at].start <= middle:
-            while open_spans and open_spans[-1].end < spans[at].start:
-                open_spans.pop()
-            open_spans.append(spans[at])
-            at += 1
-        while open_spans and open_spans[-1].end < middle:
-            open_spans.pop()
-        yield open_spans[-1].name if open_spans else "nothing that was traced"
+def _describe_idle(host: _HostThreads, gpus: Sequence[_Gpu]) -> Iterator[str]:
+    """Yield what the host did while GPUs were idle, then its own code among it."""
+    spans = sorted([*host.calls, *host.work], key=lambda one: (one.start, -one.end))
+    yield from describe_gaps([gpu.idle for gpu in gpus], spans)
+    own = [intersect(gpu.idle, host.own_code) for gpu in gpus]
+    share = sum(map(measure, own)) / sum(gpu.us for gpu in gpus)
+    yield from describe_own_code(share, merge(chain.from_iterable(own)), spans)
 
 
 def _describe_lines(timeline: Timeline, rows: Iterable[TableRow]) -> Iterator[str]:

@@ -299,6 +299,9 @@ def _name_idle(metrics: Mapping[str, float], found: ProgramRun) -> FirstThing:
         return "data"
     if metrics.get("sync_idle_share", 0.0) >= _WAITS_SHARE:
         return "synchronisation"
+    own_code = metrics.get("host_code_idle_share")
+    if own_code is not None:
+        return "host" if own_code >= _WAITS_SHARE else "launches"
     launches = max(1, len(found.launches) - found.warm_up)
     return "launches" if idle * found.us / launches < _SHORT_GAP_US else "host"
 

@@ -357,7 +357,7 @@ class ProgramFirst(TypedDict):
 
     what: FirstThing
     """launches: the GPU waits for one after another. host, data, synchronisation: it waits longer,
-    for what the host does between them."""
+    for code of the host's own, for its next batch, or for calls that block."""
     kernel: str | None
     """Null unless it is a kernel."""
     at_most: float
