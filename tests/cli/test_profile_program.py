@@ -56,7 +56,35 @@ else:
 """
 FAKE_NCU = f"""
 print("ncu talks")
-shutil.copy({str(REPORT)!r}, find("--export"))
+if not find("--import"):
+    shutil.copy({str(REPORT)!r}, find("--export"))
+"""
+STACK = """
+    Python CPU Call Stack (most recent call last):
+      #0 File "/home/me/run.py", line 31, in <module>
+
+      #1 File "/home/me/model.py", line 7, in step
+
+      #2 File "/opt/env/lib/python3.12/site-packages/torch/functional.py", line 21, in softmax
+
+"""
+SECTION = """
+    Section: Command line profiler metrics
+    gpu__time_duration.sum  us  86.50
+"""
+TRANSPOSE = "  transpose(const float *, float *, int) (128, 128, 1)x(32, 8, 1), Context 1, Stream 7"
+FEW_BLOCKS = "  few_blocks(float *, long) (16, 1, 1)x(256, 1, 1), Context 1, Stream 7"
+PAGE = f"{f'{TRANSPOSE}{SECTION}' * 3}{FEW_BLOCKS}{STACK}{SECTION}"
+NCU_WITH_STACKS = f"""
+{FAKE_NCU}
+if find("--import"):
+    print({PAGE!r})
+"""
+OLDER_NCU = f"""
+if "--call-stack-type" in words:
+    print("==ERROR== unrecognised option '--call-stack-type'. Use --help for further details.")
+    sys.exit(1)
+{FAKE_NCU}
 """
 FORBIDDEN_NCU = """
 print("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission")
@@ -156,12 +184,13 @@ def test_a_program_is_answered_from_its_timeline_then_from_counters(tools, capfd
 def test_ncu_counts_the_first_typical_launches_and_ends_the_program(tools, capfd):
     tools.add_nsys().add("ncu", FAKE_NCU)
     profile("--", "echo", "it")
-    trace, export, counting = tools.list_calls()
+    trace, export, counting, printing = tools.list_calls()
 
     assert trace[:2] == ["nsys", "profile"]
     assert trace[-2:] == ["echo", "it"]
     assert export[:2] == ["nsys", "export"]
     assert counting[-2:] == ["echo", "it"]
+    assert printing[:2] == ["ncu", "--import"]
     given = dict(pairwise(counting))
     assert (given["--launch-skip"], given["--launch-count"], given["--kill"]) == ("2", "2", "yes")
     pattern = given["--kernel-name"].removeprefix("regex:")
@@ -204,16 +233,37 @@ def test_without_counters_the_timeline_answers_and_says_what_is_missing(body, to
 def test_kernels_are_chosen_by_name_and_number(tools, capfd):
     tools.add_nsys().add("ncu", FAKE_NCU)
     profile("--top", "1", "--kernel", "trans", "--skip", "4", "--", "true")
-    given = tools.list_calls()[-1]
+    given = next(call for call in tools.list_calls() if "--export" in call)
 
     assert "regex:(^|[ :])(transpose)($|[<(])" in given
     assert given[given.index("--launch-skip") + 1] == "4"
 
 
+def test_a_kernel_is_told_with_the_line_of_python_that_launched_it(tools, capfd):
+    tools.add_nsys().add("ncu", NCU_WITH_STACKS)
+    profile("--json", "--", "true")
+    few, transpose = json.loads(capfd.readouterr().out)["kernels"]
+    profile("--", "true")
+    lines = capfd.readouterr().out.splitlines()
+
+    assert (few["called_by"], transpose["called_by"]) == ("/home/me/model.py:7 (step)", None)
+    assert "  called by /home/me/model.py:7 (step)" in lines
+
+
+def test_an_ncu_that_takes_no_stacks_counts_without_them(tools, capfd):
+    tools.add_nsys().add("ncu", OLDER_NCU)
+    profile("--json", "--", "true")
+    answer = json.loads(capfd.readouterr().out)
+
+    assert [one["called_by"] for one in answer["kernels"]] == [None, None]
+    assert answer["kernels"][0]["answer"]
+    assert answer["notes"] == []
+
+
 def test_a_range_chooses_the_launches(tools, capfd):
     tools.add_nsys().add("ncu", FAKE_NCU)
     profile("--range", "step 3", "--", "true")
-    given = tools.list_calls()[-1]
+    given = next(call for call in tools.list_calls() if "--export" in call)
 
     assert given[given.index("--nvtx-include") + 1] == "step 3/"
 
@@ -479,7 +529,8 @@ def test_a_filter_takes_the_name_of_the_function_alone(kernel, function):
 def make_program_kernel(name, share, verdict):
     gate = {"verdict": verdict, "because": "it was built for a debugger"}
     answer = {"gate": gate, "diagnoses": []}
-    return {"kernel": name, "share": share, "at_most": 2.0, "speedup": 1.5, "answer": answer}
+    gains = {"at_most": 2.0, "speedup": 1.5}
+    return {"kernel": name, "share": share, **gains, "called_by": None, "answer": answer}
 
 
 def test_a_kernel_that_was_built_for_a_debugger_comes_first():

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import reset_signals
 from simple_kernels import KILLING_REFERENCE, write_kernel
 
 from kernelkb.actions.sweep.sweep import SweepRun, build_ahead, judge
@@ -248,7 +249,8 @@ def test_what_an_interrupt_leaves_is_recorded(project):
     for name in ("good", "other"):
         write_kernel(project, name)
     command = [*KB, "sweep", "--check", "--export", "found.json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, preexec_fn=reset_signals) as process:
         line = process.stdout.readline().decode()
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=120)

@@ -317,3 +317,23 @@ def test_a_table_of_waits_sums_up_to_the_latency(rows, latency):
     text = f"{HEADER}\n    Section: Warp State (All Cycles)\n{table}"
 
     assert read_text(text).metrics.get("warp_latency_cycles") == latency
+
+
+def test_a_stack_of_python_names_the_line_that_launched_it():
+    stack = """\
+    CPU Call Stack:
+      #0 0x7fbd8a674642 in cudaLaunchKernel
+         of /opt/env/lib/libcudart.so.13
+
+    Python CPU Call Stack (most recent call last):
+      #0 File "/home/me/run.py", line 31, in <module>
+
+      #1 File "/opt/env/lib/python3.12/site-packages/torch/nn/modules/module.py", line 9, in call
+
+"""
+    launches = read_report_text(f"{HEADER}\n{stack}{SPEED}{HEADER}\n{SPEED}", WANTED)
+
+    assert [one.called_by for one in launches] == ["/home/me/run.py:31 (<module>)", ""]
+    assert launches[0].metrics == launches[1].metrics
+    answer = recommend_from_report(f"{HEADER}\n{stack}{SPEED}")
+    assert "called by /home/me/run.py:31 (<module>)" in answer["kernels"][0]["notes"]

@@ -99,6 +99,8 @@ class ProfiledLaunch(NamedTuple):
     """Where a program's time goes, as sentences; empty for a kernel."""
     hottest: str = ""
     """The kernel that takes most of a program's time, as a profiler's filter takes it."""
+    called_by: str = ""
+    """The line of Python that launched the kernel; empty where no stack was taken."""
     absent: tuple[str, ...] = ()
     """Counters that were asked for and not measured, as mistyped ones are."""
 

@@ -19,6 +19,7 @@ from kernelkb.profiles.launch import (
     parse_rule_estimate,
 )
 from kernelkb.profiles.ncu_csv import TitledValue, iterate_lines, multiply_shape, pick_metrics
+from kernelkb.profiles.program_tables import pick_own_line
 
 _QUOTE = re.compile(r"(?:\s{0,8}(?:[>|*]|#(?! SMs)|//)){1,8}(?=\s|$|\|)")
 """What mails, tables and comments put before a line."""
@@ -39,6 +40,11 @@ _BEGINS_HEADER = re.compile(
 )
 _SECTION = re.compile(r"\s{0,40}(?:={3,9} )?(?:Section:|Table Name ?:) {0,9}(?P<name>\S.*)")
 _RULE = re.compile(r"\s{0,40}(?P<kind>OPT|INF|WRN) {1,9}(?P<text>\S.*)")
+_FRAME = re.compile(
+    r"\s{0,40}#\d{1,4} File \"(?P<file>[^\"]{1,400})\", line (?P<line>\d{1,9}), "
+    r"in (?P<name>.{1,300})"
+)
+"""Of a stack of Python, which is printed before the sections, the outermost frame first."""
 _ESTIMATE = re.compile(r"Est(?:\.|imated) (?P<local>Local )?Speedup: (?P<percent>[\d.,]{1,12}) ?%")
 _NUMBER = r"[-+]?\d[\d.,]{0,40}(?:e[-+]?\d{1,3})?"
 _ROW = re.compile(
@@ -72,6 +78,7 @@ class _Page:
         self.name, self.cc = name, found.get("cc") or ""
         self.shape = tuple(f"({found[k]})" if found.get(k) else "" for k in ("grid", "block"))
         self.count = int(found.get("count") or 1)
+        self.frames: list[str] = []
         self.rows: list[TitledValue] = []
         self.absent: list[str] = []
         self.rules: list[NcuRule] = []
@@ -115,6 +122,7 @@ def read_printed_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaun
             rules=tuple(page.rules),
             cc=page.cc,
             launch_count=page.count,
+            called_by=pick_own_line(page.frames),
             absent=tuple(page.absent),
         )
         for page in _iterate_pages(lines)
@@ -165,8 +173,10 @@ def _iterate_pages(lines: Sequence[str]) -> Iterator[_Page]:
         elif found:
             section = found["name"]
             page = page or _Page(found, _NO_NAME)
-        elif page is None or not section:
+        elif page is None:
             continue
+        elif not section:
+            page.frames += _read_frame(line)
         elif rule:
             message = _Message(section, [rule["text"]])
         elif message:
@@ -177,6 +187,12 @@ def _iterate_pages(lines: Sequence[str]) -> Iterator[_Page]:
         if message:
             page.rules.append(_build_rule(message))
         yield page
+
+
+def _read_frame(line: str) -> list[str]:
+    """Return a frame of Python, as a trace names it; nothing in another line."""
+    found = _FRAME.fullmatch(line)
+    return [f"{found['file']}({found['line']}): {found['name']}"] if found else []
 
 
 def _read_row(page: _Page, section: str, line: str, following: str) -> int:

@@ -389,9 +389,19 @@ def name_line(around: Iterable[Span]) -> str:
     Args:
         around: Operators and functions of Python, whose names hold a file and a line.
     """
+    ordered = sorted(around, key=lambda one: (one.start, -one.end))
+    return pick_own_line(span.name for span in ordered)
+
+
+def pick_own_line(frames: Iterable[str]) -> str:
+    """Return the last of some frames of Python that is no library's; nothing without one.
+
+    Args:
+        frames: The outermost first, such as ``train.py(12): step``.
+    """
     own = ""
-    for span in sorted(around, key=lambda one: (one.start, -one.end)):
-        found = _LINE.fullmatch(span.name)
+    for frame in frames:
+        found = _LINE.fullmatch(frame)
         if found is None or _LIBRARIES.fullmatch(found["file"]):
             continue
         if PurePosixPath(found["file"]).stem not in sys.stdlib_module_names:

@@ -273,10 +273,9 @@ def answer_launch(
         given: Metrics that override those of the report.
         gpu: Any name of the GPU; None: the one in the report.
     """
-    notes: list[str] = []
     rules, device, note = find_reported_gpu(program, launch, gpu)
-    notes += [note] if note else []
-    notes += launch.says
+    notes = [*([note] if note else []), *launch.says]
+    notes += [f"called by {launch.called_by}"] if launch.called_by else []
     if launch.absent:
         notes.append(_describe_absent(program, launch.absent))
     sound = dict(iter_plausible_metrics(program, launch, notes))

@@ -70,6 +70,14 @@ class ProgramOptions(NamedTuple):
     prints_to: ProgramOutput = "terminal"
 
 
+class _CountedKernel(NamedTuple):
+    """The answer for a launch that ncu counted."""
+
+    answer: KernelAnswer
+    called_by: str | None
+    """The line of Python that made it; None where none is known."""
+
+
 def profile_program(words: Sequence[str], options: ProgramOptions) -> ProgramAnswer:
     """Run a program for its timeline, then under ncu for its longest kernels; answer for both.
 
@@ -137,7 +145,7 @@ def _answer_kernels(
         known = ", ".join(one.function for one in ranked[:_MAX_ROWS])
         notes.append(f"no kernel that takes time matches {options.pattern!r}; there are {known}")
     chosen = [one for one in ranked if one.name in wanted and not is_collective(one.name)]
-    answers: dict[str, KernelAnswer] = {}
+    answers: dict[str, _CountedKernel] = {}
     if find_cuda_tool("ncu") is None:
         notes.append(_NO_NCU)
     elif run.process.returncode or run.process.timed_out:
@@ -155,7 +163,7 @@ def _count(
     hot: Sequence[HotKernel],
     options: ProgramOptions,
     notes: list[str],
-) -> dict[str, KernelAnswer]:
+) -> dict[str, _CountedKernel]:
     """Return the answer for each kernel of which ncu counted a launch, by its name."""
     windows = choose_windows(found, hot, options.skip)
     choices = [window.as_options() for window in windows]
@@ -168,32 +176,40 @@ def _count(
     looked_at = ", ".join(dict.fromkeys(kernel.function for kernel in hot))
     report_progress(f"ncu looks at {looked_at}{runs}", "notice")
     counters = list_first_counters()
-    answers: list[KernelAnswer] = []
-    for report in count_launches(command, choices, counters, notes):
+    answers: list[_CountedKernel] = []
+    for report, callers in count_launches(command, choices, counters, notes):
         try:
-            answers += answer_report(str(report), max_kernels=None).recommendation["kernels"]
+            answered = answer_report(str(report), max_kernels=None)
         except KbError as error:
             notes.append(str(error))
+            continue
+        lines = dict(enumerate(callers))
+        answers += [
+            _CountedKernel(answer, lines.get(at) or None)
+            for answer, at in zip(answered.recommendation["kernels"], answered.chosen, strict=True)
+        ]
     return dict(_match_answers(hot, answers))
 
 
 def _match_answers(
-    hot: Sequence[HotKernel], answers: Sequence[KernelAnswer]
-) -> Iterator[tuple[str, KernelAnswer]]:
+    hot: Sequence[HotKernel], answers: Sequence[_CountedKernel]
+) -> Iterator[tuple[str, _CountedKernel]]:
     """Yield for each kernel the answer of its name whose launch took most nearly its time."""
     left = list(answers)
     for kernel in hot:
-        same = [one for one in left if name_function(one["kernel"]) == kernel.function]
+        same = [one for one in left if name_function(one.answer["kernel"]) == kernel.function]
         if same:
             median_us = kernel.median_us
             nearest = min(
-                same, key=lambda one: abs(math.log((one["duration_us"] or 1e-3) / median_us))
+                same,
+                key=lambda one: abs(math.log((one.answer["duration_us"] or 1e-3) / median_us)),
             )
             left.remove(nearest)
             yield kernel.name, nearest
 
 
-def _describe_kernel(kernel: HotKernel, answer: KernelAnswer | None) -> ProgramKernel:
+def _describe_kernel(kernel: HotKernel, counted: _CountedKernel | None) -> ProgramKernel:
+    answer, called_by = counted or (None, None)
     gain = _find_gain(answer) if answer else None
     waits = is_collective(kernel.name)
     return {
@@ -203,6 +219,7 @@ def _describe_kernel(kernel: HotKernel, answer: KernelAnswer | None) -> ProgramK
         "duration_us": kernel.median_us,
         "at_most": _speed_up(kernel.share),
         "speedup": _speed_up(kernel.share * (1 - 1 / gain)) if gain else None,
+        "called_by": called_by,
         "answer": {**answer, "share": round(kernel.share, 4)} if answer else None,
         "reason": "it waits for other processes, and cannot be repeated alone" if waits else None,
     }

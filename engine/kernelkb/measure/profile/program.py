@@ -10,6 +10,7 @@ import re
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -21,6 +22,7 @@ from kernelkb.measure.profile.observe import write_observer
 from kernelkb.model.answers.recommendation import ProgramTool
 from kernelkb.profiles.launch import RawName, name_function
 from kernelkb.profiles.ncu_csv import read_raw_page
+from kernelkb.profiles.ncu_page import read_printed_page
 from kernelkb.profiles.program_tables import ProgramTables, TableRow, describe_program
 from kernelkb.profiles.reader_process import read_in_process
 from kernelkb.profiles.timeline import ProgramRun, load_run
@@ -43,6 +45,8 @@ _MAX_WINDOW = 8
 _TYPICAL_RATIO = 1.2
 """Of a launch's time and the median of its kernel's."""
 _DURATION = RawName("profiled_us", ("gpu__time_duration.sum",), 1e-3)
+_STACK = ("--call-stack-type", "python")
+"""Of ncu since 2025: with it the details page has a stack of each launch."""
 _COLLECTIVE = re.compile(r"nccl|nvshmem", re.IGNORECASE)
 """Kernels that wait for other processes: ncu would repeat them alone, and never end."""
 _KEEP_APART = 'exec 8>&1 9>&2 >"$0" 2>&1; exec "$@"'
@@ -310,12 +314,20 @@ def _find_shortest(places: Sequence[tuple[int, str]]) -> tuple[int, int] | None:
     return best
 
 
+class CountedReport(NamedTuple):
+    """A report of some launches, and where the program made them."""
+
+    file: Path
+    callers: list[str]
+    """Of each launch the line of Python; empty where none is known."""
+
+
 def count_launches(
     command: ProgramCommand,
     options: Sequence[Sequence[str]],
     counters: Sequence[RawName],
     notes: list[str],
-) -> Iterator[Path]:
+) -> Iterator[CountedReport]:
     """Yield a report for each choice of launches, of a run that ends with the last of them.
 
     Args:
@@ -326,19 +338,41 @@ def count_launches(
     """
     ncu = find_cuda_tool("ncu")
     for number, selection in enumerate(options if ncu else ()):
-        report, log = (command.folder / f"counted-{number}.{end}" for end in ("ncu-rep", "csv"))
-        wrapper = format_ncu_command(
-            str(ncu), [*selection, "--kill", "yes"], list_counters(counters), log, report
-        )
-        process = command.run_silently(wrapper)
+        report = command.folder / f"counted-{number}.ncu-rep"
+        count = partial(_run_ncu, str(ncu), command, counters, report)
+        process, text = count([*selection, *_STACK])
+        if not report.exists() and _STACK[0] in text:
+            process, text = count(selection)
         if report.exists():
-            yield report
-            continue
-        text = log.read_text("utf-8", "replace") if log.exists() else ""
-        if process.timed_out:
+            yield CountedReport(report, _list_callers(str(ncu), report))
+        elif process.timed_out:
             notes.append(f"ncu had not ended after {process.seconds:.0f} s; --minutes allows more")
         elif "No kernels were profiled" in text:
             notes.append("ncu met none of these launches: is the program the same in each run?")
         else:
             notes.append("; ".join(explain_failure(text, process)))
             return
+
+
+def _run_ncu(
+    ncu: str,
+    command: ProgramCommand,
+    counters: Sequence[RawName],
+    report: Path,
+    selection: Sequence[str],
+) -> tuple[ProcessResult, str]:
+    """Run a program under ncu; return its end, and what ncu said."""
+    log, names = report.with_suffix(".csv"), list_counters(counters)
+    chosen = [*selection, "--kill", "yes"]
+    process = command.run_silently(format_ncu_command(ncu, chosen, names, log, report))
+    said = log.read_text("utf-8", "replace") if log.exists() else ""
+    return process, said + process.output
+
+
+def _list_callers(ncu: str, report: Path) -> list[str]:
+    """Return the line of Python that made each launch of a report."""
+    page = report.with_suffix(".txt")
+    words = [ncu, "--import", str(report), "--page", "details", "--print-details", "all"]
+    run_supervised(words, log=page, timeout_s=READING_S)
+    text = page.read_text("utf-8", "replace") if page.exists() else ""
+    return [launch.called_by for launch in read_printed_page(text, [])]

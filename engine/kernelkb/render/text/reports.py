@@ -443,6 +443,8 @@ def _format_program_kernel(answer: ProgramAnswer, kernel: ProgramKernel) -> Iter
     if kernel["answer"]:
         yield ""
     yield f"{name}: {kernel['share']:.0%} ({time}){bounds}"
+    if kernel["called_by"]:
+        yield f"  called by {kernel['called_by']}"
     if kernel["answer"]:
         yield from _format_cause(kernel["answer"], "  ")
     elif kernel["reason"]:
