@@ -398,6 +398,14 @@ def test_a_profile_with_waits_takes_no_hint():
     }
 
 
+def test_a_wait_that_a_message_of_ncu_names_silences_no_hint():
+    waits = {"warp_latency_cycles": 20.0, "stall_long_scoreboard_cycles": 12.0}
+    use = {"dram_utilization": 0.2, "l1_utilization": 0.3, "sm_utilization": 0.13}
+    found = find_causes({"profiled_us": 900.0, "waves": 20.0, **use, **waits})
+
+    assert "memory-latency-bound" in {one["bottleneck"] for one in found}
+
+
 @pytest.mark.parametrize("count", range(4, len(SHORT)))
 def test_a_further_counter_never_lowers_the_confidence_of_a_cause(count):
     names = ["l1_utilization", "dram_utilization", "sm_utilization", *SHORT]
@@ -421,6 +429,21 @@ def test_older_reports_count_the_two_kinds_of_atomics_alone():
     counted = {"l2_alu_sector_count": 300.0, "l2_cas_sector_count": 100.0}
 
     assert complete_metrics(program(), counted, None)["cas_share"] == 0.25
+
+
+def test_no_gain_passes_what_the_counters_allow_at_most():
+    kernels = [*recommend_kernels(BINARY), *recommend_kernels(RAW)]
+    told = [
+        (gain, kernel["at_most"])
+        for kernel in kernels
+        if kernel["at_most"] is not None
+        for found in kernel["diagnoses"]
+        if found["verdict"] == "matches" and (gain := found["predicted_speedup"])
+    ]
+
+    assert told
+    for gain, most in told:
+        assert gain["point"] <= gain["high"] <= most
 
 
 def test_a_debug_build_stops_at_the_gate(monkeypatch):

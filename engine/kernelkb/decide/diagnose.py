@@ -53,6 +53,9 @@ _OPEN_FACTOR = 0.8
 """Factor on the confidence for each look-alike that could not be ruled out, and for each other
 cause that missing counters leave open (judgement)."""
 
+_MAX_HINTED = 1
+"""Reasons to wait that the messages of ncu's rules name where there is no table of them."""
+
 _LEADING_GROUPS = ("correctness", "build", "measurement", "terminal")
 """Groups ranked before all others: the measured times are not valid, or no gain is possible."""
 
@@ -120,7 +123,7 @@ def diagnose(
     """Return the matching, unknown and suppressed bottlenecks of a target, ``cpu`` or ``cuda``.
 
     Of a kernel of a library only the fixes that change its call are offered. Hints count in a short
-    profile, without the waits that tell causes apart.
+    profile, without the table of waits, which tells causes apart.
     """
     truth, is_untouched = facts.truth, facts.touched.isdisjoint
     guards = [guard for guard in rules["guards"][target] if judge_condition(guard["when"], truth)]
@@ -128,7 +131,7 @@ def diagnose(
     for guard in reversed(guards):  # reversed, so that the first of several guards is reported
         suppressing.update(dict.fromkeys(guard["bottlenecks"], guard))
     result = DiagnosisResult([], [], [], library, [])
-    is_short = predictor.now is None or not predictor.now.waits
+    is_short = predictor.now is None or len(predictor.now.waits) <= _MAX_HINTED
     for row in rules["bottlenecks"][target]:
         unknown = is_untouched(row["comparisons"])
         verdict = "unknown" if unknown else judge_bottleneck(row, truth, takes_hints=is_short)

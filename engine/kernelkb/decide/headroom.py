@@ -1,8 +1,4 @@
-"""Looks beyond the first fix: where the time goes, what binds next, and how far it is to the floor.
-
-The headroom from counters alone is the time that useful DRAM traffic and useful arithmetic take at
-their practical peaks: a bound for kernels that keep their algorithm.
-"""
+"""Looks beyond the first fix: where the time goes, what binds next, how far it is to the floor."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Literal
 
 from kernelkb.decide.derive import binding_roof
-from kernelkb.decide.time_model import combine_roofs, split_time
+from kernelkb.decide.time_model import split_time
 
 if TYPE_CHECKING:
     from kernelkb.decide.diagnose import BottleneckMatch
@@ -40,7 +36,6 @@ _MAX_PAIRED = 8
 """Causes among which pairs are looked for, the best first."""
 _GROUP_TITLES = {"memory": "memory", "l1": "L1", "compute": "computation"}
 _OTHER_TITLES = {"launch": "launch", "fill": "SMs without work", "unexplained": "unexplained"}
-_USEFUL = ("useful_dram_utilization", "dram_practical_share", "useful_issue_utilization")
 
 
 def build_outlook(
@@ -60,19 +55,35 @@ def build_outlook(
         measured: The measured ones; a value that is not finite was not measured.
     """
     combined = _combine_matches(matches, predictor)
-    headroom = estimate_headroom(predictor, known)
     return {
         "headroom": _build_headroom(known),
         "combined_speedup": combined,
         "joint": find_joint_cure(rules, matches, predictor),
         "chain": build_chain(matches, predictor),
-        "at_most": None if headroom is None else round(headroom, 3),
+        "at_most": _bound_gains(matches, combined, predictor),
         "gap": find_gap(known, _explain(matches, combined), predictor),
         "time": build_time_shares(rules, predictor),
         "peaks": None if predictor.now is None else _name_peaks(known, measured),
         "change": None,
         "similar": [],
     }
+
+
+def _bound_gains(
+    matches: list[BottleneckMatch], combined: CombinedSpeedup | None, predictor: Predictor
+) -> float | None:
+    """Return the speedup at which useful work binds, or what changes that keep it are told to give.
+
+    Measured gains pass the former where the change saves traffic that was taken for useful.
+    """
+    if predictor.at_most is None:
+        return None
+    priced = [m.prediction for m in matches if m.prediction is not None]
+    kept = [found.speedup for found in priced if not found.lowers_floor]
+    gains = [predictor.at_most, *kept]
+    if combined is not None and len(kept) == len(priced):
+        gains.append(combined["point"])
+    return round(max(gains), 3)
 
 
 def _name_peaks(known: Mapping[str, float], measured: Mapping[str, float]) -> PracticalShares:
@@ -183,18 +194,6 @@ def _build_joint(
         "alone": [round(found.speedup, 3) for found in alone],
         "predicted_speedup": predictor.make_interval(together),
     }
-
-
-def estimate_headroom(predictor: Predictor, known: Mapping[str, float]) -> float | None:
-    """Return the speedup at which useful traffic and arithmetic bind; None if unknown."""
-    now = predictor.now
-    if now is None or any(name not in known for name in _USEFUL):
-        return None
-    dram, peak, issue = (known[name] for name in _USEFUL)
-    if peak <= 0:
-        return None
-    roofs = combine_roofs({"memory": dram / peak, "compute": issue / 0.95})
-    return max(1.0, 1 / max(now.launch + roofs, 0.001))
 
 
 def find_gap(known: Mapping[str, float], explained: float, predictor: Predictor) -> Gap | None:

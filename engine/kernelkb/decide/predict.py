@@ -18,6 +18,7 @@ from kernelkb.decide.time_model import (
     build_kernel_time,
     combine_changes,
     compute_latency_factor,
+    estimate_headroom,
     predict_time,
 )
 
@@ -87,6 +88,8 @@ class Predictor:
         self._rules, self._facts = rules, facts
         self._effects: dict[str, Prediction | None] = {}
         self.now = build_kernel_time(rules["time_model"], facts.values)
+        self.at_most = self.now and estimate_headroom(self.now, facts.values)
+        """Speedup at which the useful work binds, for changes that keep the algorithm."""
         self._error = _widen_for_missing(rules["time_model"], self.now)
 
     def lacks_waits(self) -> bool:
@@ -150,6 +153,8 @@ class Predictor:
         width *= found.error * widen * (self._error if found.change else 1.0)
         low, high = found.speedup / exp(width), found.speedup * exp(width)
         cap = self._cap(_MAX_SPEEDUP, found.lowers_floor) * _FLOOR_ERROR
+        if self.at_most is not None and not found.lowers_floor:
+            cap = min(cap, self.at_most)
         high = max(min(high, cap, found.most), found.speedup)
         return {"low": round(low, 3), "point": round(found.speedup, 3), "high": round(high, 3)}
 

@@ -32,6 +32,8 @@ Below, the profiler held the clock (``--clock-control base``: 0.80 on an H100).
 """
 _MIN_CLOCK = 0.4
 """Smallest share of the highest clock that is believed; a base clock is at least half of it."""
+_USEFUL = ("useful_dram_utilization", "dram_practical_share", "useful_issue_utilization")
+_ISSUE_PEAK = 0.95
 _MAX_USE = 1000.0
 """Largest use of a resource that is taken as given; more cannot have been measured."""
 
@@ -110,6 +112,20 @@ def build_kernel_time(row: TimeModelRow, known: Mapping[str, float]) -> KernelTi
     )
     clock = find_held_clock(row, known)
     return now if clock is None else restore_clock(now, clock)
+
+
+def estimate_headroom(now: KernelTime, known: Mapping[str, float]) -> float | None:
+    """Return the speedup at which useful traffic and arithmetic bind; None if unknown.
+
+    They then take their time at practical peaks: a bound for kernels that keep their algorithm.
+    """
+    if any(name not in known for name in _USEFUL):
+        return None
+    dram, peak, issue = (known[name] for name in _USEFUL)
+    if peak <= 0:
+        return None
+    roofs = combine_roofs({"memory": dram / peak, "compute": issue / _ISSUE_PEAK})
+    return max(1.0, 1 / max(now.launch + roofs, _MIN_TIME))
 
 
 def find_held_clock(row: TimeModelRow, known: Mapping[str, float]) -> float | None:
