@@ -97,6 +97,7 @@ with open(find("--log-file"), "w") as file:
     file.write('"ID","Kernel Name","gpu__time_duration.sum"\\n"","","ns"\\n')
     file.write('"0","few_blocks(float *)","9000"\\n"1","scale","1000"\\n')
 """
+LIBRARY = "void at::native::reduce_kernel<512, 1>(int)"
 
 
 def make_timeline(path):
@@ -291,6 +292,25 @@ def test_without_a_tracer_ncu_takes_the_times(tools, capfd, monkeypatch):
     assert [one["share"] for one in answer["kernels"]] == [0.9, 0.1]
     assert "gpu_idle_share" not in json.dumps(answer["program"]["diagnoses"])
     assert err.splitlines().count("once") == 1
+
+
+def test_a_kernel_of_a_library_is_answered_at_its_call(tools, capfd, monkeypatch):
+    monkeypatch.setattr(program, "query_driver", lambda: "a GPU")
+    tools.add("ncu", LISTING_NCU.replace("scale", LIBRARY))
+    profile("--json", "--", "true")
+    own, reduction = json.loads(capfd.readouterr().out)["kernels"]
+
+    assert (own["kernel"], own["library"]) == ("few_blocks(float *)", None)
+    assert reduction["kernel"] == LIBRARY
+    assert reduction["library"].startswith("PyTorch's own kernels: fuse it with its neighbours")
+
+    answer = make_program_kernel("few_blocks", 0.9, "continue")["answer"]
+    found = profile_program(["true"], ProgramOptions())
+    told = [own, {**reduction, "answer": answer}]
+    lines = list(format_program_lines({**found, "kernels": told}))
+    said = [line for line in lines if "change the call" in line]
+    assert said[0].startswith("  change the call, not the kernel, which is of PyTorch's own")
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize(
@@ -530,7 +550,14 @@ def make_program_kernel(name, share, verdict):
     gate = {"verdict": verdict, "because": "it was built for a debugger"}
     answer = {"gate": gate, "diagnoses": []}
     gains = {"at_most": 2.0, "speedup": 1.5}
-    return {"kernel": name, "share": share, **gains, "called_by": None, "answer": answer}
+    return {
+        "kernel": name,
+        "share": share,
+        **gains,
+        "library": None,
+        "called_by": None,
+        "answer": answer,
+    }
 
 
 def test_a_kernel_that_was_built_for_a_debugger_comes_first():

@@ -13,7 +13,7 @@ from kernelkb.actions.advice.recommend_report import answer_launch, answer_repor
 from kernelkb.actions.project.profile_reports import list_first_counters
 from kernelkb.actions.project.report_kernels import compile_pattern, match_names
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.decide.recommend import build_recommendation
+from kernelkb.decide.recommend import build_recommendation, find_library
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.machine.tools import find_cuda_tool
@@ -211,6 +211,7 @@ def _match_answers(
 def _describe_kernel(kernel: HotKernel, counted: _CountedKernel | None) -> ProgramKernel:
     answer, called_by = counted or (None, None)
     gain = _find_gain(answer) if answer else None
+    library = find_library(load_compiled_rules(), kernel.name)
     waits = is_collective(kernel.name)
     return {
         "kernel": kernel.name,
@@ -219,6 +220,7 @@ def _describe_kernel(kernel: HotKernel, counted: _CountedKernel | None) -> Progr
         "duration_us": kernel.median_us,
         "at_most": _speed_up(kernel.share),
         "speedup": _speed_up(kernel.share * (1 - 1 / gain)) if gain else None,
+        "library": f"{library['title']}: {library['advice']}" if library else None,
         "called_by": called_by,
         "answer": {**answer, "share": round(kernel.share, 4)} if answer else None,
         "reason": "it waits for other processes, and cannot be repeated alone" if waits else None,

@@ -378,6 +378,8 @@ class ProgramKernel(TypedDict):
     """Speedup of the program if it took no time."""
     speedup: float | None
     """Speedup of the program with the gain that its first cause predicts; null without one."""
+    library: str | None
+    """Of a library's kernel, what can be changed at the call; null for one of the program's own."""
     called_by: str | None
     """The line of Python that launched it; null where none is known."""
     answer: KernelAnswer | None

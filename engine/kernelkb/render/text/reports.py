@@ -40,6 +40,9 @@ _HEADER = ("kernel", "time", "share", "cause", "line", "gain", "at most")
 _MIN_NAME_CHARS = 12
 _MAX_LINE_CHARS = 24
 _GAP = 2
+_TEMPLATE_KERNELS = ("Kernel", "Kernel2", "device_kernel")
+"""Functions of CUTLASS that run what their template argument names."""
+_INSTANCE_NAME = re.compile(r"[^<]{0,200}<(?:\w+::){0,9}(?P<what>\w{1,200})")
 _TEMPLATE = re.compile(r"<[^<>]*>")
 
 _MAX_STALLS = 5
@@ -112,12 +115,17 @@ def name_line(diagnosis: Diagnosis) -> str:
 
 
 def shorten_name(kernel: str) -> str:
-    """Return a kernel's name without its arguments, template arguments and name space."""
+    """Return a kernel's name without its arguments, template arguments and name space.
+
+    Of a function that can be anything, the name of its template argument.
+    """
     name = kernel.replace("(anonymous namespace)::", "").replace("<unnamed>::", "")
     while (shorter := _TEMPLATE.sub("", name)) != name:
         name = shorter
     words = name.partition("(")[0].split()
-    return (words[-1].rpartition("::")[2] if words else "") or kernel
+    short = (words[-1].rpartition("::")[2] if words else "") or kernel
+    named = _INSTANCE_NAME.match(kernel) if short in _TEMPLATE_KERNELS else None
+    return named["what"] if named else short
 
 
 def _clip(text: str, size: int) -> str:
@@ -443,6 +451,8 @@ def _format_program_kernel(answer: ProgramAnswer, kernel: ProgramKernel) -> Iter
     if kernel["answer"]:
         yield ""
     yield f"{name}: {kernel['share']:.0%} ({time}){bounds}"
+    if kernel["answer"] and kernel["library"]:
+        yield f"  change the call, not the kernel, which is of {kernel['library']}"
     if kernel["called_by"]:
         yield f"  called by {kernel['called_by']}"
     if kernel["answer"]:
