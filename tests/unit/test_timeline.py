@@ -258,7 +258,7 @@ def test_intervals_are_those_of_sets():
         assert measure(subtract(one, other)) == len(points[0] - points[1])
 
 
-def test_no_more_than_one_event_is_kept_while_a_trace_is_read():
+def test_no_more_than_a_chunk_is_kept_while_a_trace_is_read():
     events = [{"ph": "X", "cat": "python_function", "args": {"x": "y" * 50}}] * 5000
     text = StringIO(json.dumps({"traceEvents": events}))
     sizes = []
@@ -269,6 +269,27 @@ def test_no_more_than_one_event_is_kept_while_a_trace_is_read():
 
     assert sum(1 for _ in timeline._iter_events(read, [])) == 5000
     assert len(sizes) > 1000
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (",\n  ", ": ")])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"name": "}, {", "args": {}},
+        {"name": "},\n  {", "args": {"a": [{"b": 1}, {"b": 2}, {"b": "},{"}]}},
+        {"name": "\ud800 \u00e9", "ts": float("nan"), "args": {"n": 10**40}},
+        "text",
+    ],
+)
+def test_each_event_is_read_however_many_are_decoded_at_once(odd, separators):
+    plain = [{"ph": "X", "name": f"op {at}", "args": {"x": [at, 0.1 * at]}} for at in range(400)]
+    events = [*plain[:200], odd, *plain[200:], odd]
+    text = json.dumps({"traceEvents": events}, separators=separators)
+    found = list(timeline._iter_events(StringIO(text).read, []))
+
+    assert repr(found) == repr([one for one in events if isinstance(one, dict)])
+    cut = text[: text.index('"op 390"')]
+    assert len(list(timeline._iter_events(StringIO(cut).read, []))) == 390 + isinstance(odd, dict)
 
 
 def test_a_folder_of_ranks_says_for_which_others_wait(tmp_path):

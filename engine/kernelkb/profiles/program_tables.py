@@ -10,11 +10,13 @@ from __future__ import annotations
 import bisect
 import csv
 import re
+import sqlite3
 import statistics
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -36,6 +38,9 @@ _SETTLED_SHARE, _WARM_UP_SHARE = 0.9, 0.3
 """A program has settled when kernels of so much of its time ran once, within so much of it."""
 _OWN_CODE_US = 200.0
 """Chosen: ten times what a launch takes with the work of a framework, Python's included."""
+_COPY_KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}
+"""``copyKind`` of nsys: CUpti_ActivityMemcpyKind."""
+_START, _END = itemgetter(0), itemgetter(1)
 _SAMPLES = 1000
 _NOTABLE_GAP_US = 5.0
 """Shorter gaps are between kernels that follow one another."""
@@ -221,6 +226,22 @@ def _describe_rows(rows: Iterable[TableRow]) -> Iterator[str]:
         yield f"{row.name[:60]} {row.share:.0%} ({row.times:,} of {each})"
 
 
+def read_rows(
+    database: sqlite3.Connection, table: str, side: Mapping[Any, list[Span]], place: str, name: str
+) -> None:
+    """Add the rows of a table of an nsys export, in nanoseconds, to one side of a timeline."""
+    joined = f"SELECT t.start, t.end, t.{place}, {name} FROM {table} t"  # noqa: S608 our own words
+    if name in ("shortName", "nameId"):
+        joined = (
+            f"SELECT t.start, t.end, t.{place}, s.value FROM {table} t "  # noqa: S608 the same
+            f"LEFT JOIN StringIds s ON s.id = t.{name}"
+        )
+    for start, end, where, label in database.execute(joined):
+        if isinstance(start, int) and isinstance(end, int) and end >= start:
+            text = _COPY_KINDS.get(label, str(label)) if name == "copyKind" else str(label)
+            side[where].append(Span(start / 1e3, end / 1e3, text))
+
+
 def count_spans(spans: Iterable[Span]) -> list[TableRow]:
     """Return how often and how long each name ran."""
     times, counts = defaultdict[str, float](float), Counter[str]()
@@ -363,12 +384,17 @@ def _sample(stretches: Intervals) -> Iterator[float]:
         ahead -= end - start
 
 
+def nest(spans: Iterable[Span]) -> list[Span]:
+    """Return spans by their start, the outer ones first."""
+    return sorted(sorted(spans, key=_END, reverse=True), key=_START)
+
+
 def find_around(moments: Iterable[float], spans: Sequence[Span]) -> Iterator[list[Span]]:
     """Yield what runs at each moment, the innermost last; the list changes with the next.
 
     Args:
         moments: In their order.
-        spans: By their start, the outer ones first.
+        spans: Nested.
     """
     around: list[Span] = []
     at = 0
@@ -389,8 +415,7 @@ def name_line(around: Iterable[Span]) -> str:
     Args:
         around: Operators and functions of Python, whose names hold a file and a line.
     """
-    ordered = sorted(around, key=lambda one: (one.start, -one.end))
-    return pick_own_line(span.name for span in ordered)
+    return pick_own_line(span.name for span in nest(around))
 
 
 def pick_own_line(frames: Iterable[str]) -> str:
@@ -412,13 +437,15 @@ def pick_own_line(frames: Iterable[str]) -> str:
 def merge(spans: Iterable[tuple[Any, ...]]) -> Intervals:
     """Return the time in which any of some spans runs."""
     merged: Intervals = []
-    for start, end, *_ in sorted(spans):
-        if merged and start <= merged[-1][1]:
-            if end > merged[-1][1]:
-                merged[-1] = (merged[-1][0], end)
-        else:
-            merged.append((start, end))
-    return merged
+    low = high = -float("inf")
+    for span in sorted(spans, key=_START):
+        if span[0] > high:
+            merged.append((low, high))
+            low, high = span[0], span[1]
+        elif span[1] > high:
+            high = span[1]
+    merged.append((low, high))
+    return merged[1:]
 
 
 def intersect(left: Sequence[tuple[float, float]], right: Intervals) -> Intervals:

@@ -22,6 +22,8 @@ from types import MappingProxyType
 from typing import IO, Any, NamedTuple
 from urllib.parse import quote
 
+from pydantic_core import from_json
+
 from kernelkb.errors import KbError
 from kernelkb.profiles.launch import ProfiledLaunch, name_function, parse_gpu_header, parse_gpu_row
 from kernelkb.profiles.program_tables import (
@@ -44,16 +46,21 @@ from kernelkb.profiles.program_tables import (
     measure,
     merge,
     name_line,
+    nest,
+    read_rows,
     subtract,
 )
 from kernelkb.units import format_duration
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 GZIP_MAGIC = b"\x1f\x8b"
-_CHUNK_CHARS = 2**20
+_CHUNK_CHARS = 2**16
 _MAX_EVENT_CHARS = 2**24
 """Of one event, or of what comes before the first: what is longer is no trace."""
 _EVENTS = re.compile(r'"traceEvents"\s*:\s*\[|\A\s*\[(?=\s*\{)')
+_BETWEEN = re.compile(r"[ \t\r\n,]*")
+_SEAM = re.compile(r"\}[ \t\r\n]*,[ \t\r\n]*\{")
+"""Between two events: a trace writes all alike."""
 _TRACE = re.compile(r'"traceEvents"\s*:\s*\[|"ph"\s*:\s*"[A-Z]"')
 _KINDS = {
     "kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "copy", "memcpy": "copy",
@@ -77,8 +84,6 @@ _COMMUNICATION = re.compile(
     r"nccl|rccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE
 )
 _HOST_COPY = re.compile(r"HtoD|DtoH|H2D|D2H|Host.*Device|Device.*Host")
-_COPY_KINDS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}
-"""``copyKind`` of nsys: CUpti_ActivityMemcpyKind."""
 _NOTABLE_SHARE = 0.05
 """Of the time, from which a kernel's share says something about the program."""
 _SHOWN = 4
@@ -88,6 +93,8 @@ _LAUNCHING_SHARE = 0.1
 """Of the launches of the thread that launches most."""
 _NSYS_THREAD_BITS = 24
 _KEPT_NAMES = 2**16
+_NUMBERS = (int, float)
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def _remember(match: Callable[[str], object]) -> Callable[[str], bool]:
@@ -225,42 +232,40 @@ def _read_trace(file: IO[str], name: str) -> Timeline:
     xla = _XlaTracks()
     header, callers, firsts = list[str](), dict[int, tuple[str, float]](), dict[str, int]()
     for event in _iter_events(file.read, header):
-        phase = event.get("ph")
-        if phase == "M":
-            xla.note(event)
-        if phase != "X":
+        if (phase := event.get("ph")) != "X":
+            if phase == "M":
+                xla.note(event)
             continue
-        kind = _KINDS.get(str(event.get("cat", "")).lower()) or xla.find_kind(event)
+        category = str(event.get("cat"))
+        kind = _KINDS.get(category) or _KINDS.get(category.lower()) or xla.find_kind(event)
         start, length = event.get("ts"), event.get("dur")
-        if (
-            kind is None
-            or not isinstance(start, int | float)
-            or not isinstance(length, int | float)
-        ):
+        if not kind or not isinstance(start, _NUMBERS) or not isinstance(length, _NUMBERS):
             continue
         label = names.setdefault(text := str(event.get("name")), text)  # each once in memory
-        place, arguments = _find_place(event, kind), event.get("args")
+        arguments = event.get("args")
+        if not isinstance(arguments, dict):
+            arguments = _NOTHING
+        place = _find_place(event, arguments, kind)
         sides[kind][place].append(Span(start, start + length, label))
         if kind == "frame":
             found.frames.add(label)
-        match = arguments.get("correlation") if isinstance(arguments, dict) else None
-        if isinstance(match, int) and kind == "call":
-            callers[match] = (place, start)
-        elif isinstance(match, int) and kind == "kernel":
-            firsts.setdefault(label, match)
+        elif isinstance(match := arguments.get("correlation"), int):
+            if kind == "call":
+                callers[match] = (place, start)
+            elif kind == "kernel":
+                firsts.setdefault(label, match)
     if not header:
         raise KbError(f"{name} holds no trace; what is compressed has to be unpacked")
     device, cc, gpu = parse_gpu_header(header[0])
     return found._replace(device=device, cc=cc, gpu=gpu, callers=callers, firsts=firsts)
 
 
-def _find_place(event: Mapping[str, Any], kind: str) -> str:
+def _find_place(event: Mapping[str, Any], arguments: Mapping[str, Any], kind: str) -> str:
     """Return a thread, or a GPU; as text, since a trace may hold anything there."""
-    if kind in ("call", "work", "frame"):
-        return _name_track(event)
-    arguments = event.get("args")
-    device = arguments.get("device") if isinstance(arguments, dict) else None
-    return str(event.get("pid") if device is None else device)
+    if kind in ("kernel", "copy"):
+        device = arguments.get("device")
+        return str(event.get("pid") if device is None else device)
+    return _name_track(event)
 
 
 def _name_track(event: Mapping[str, Any]) -> str:
@@ -292,7 +297,7 @@ class _XlaTracks:
 
 
 def _iter_events(read: Callable[[int], str], header: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield the events of a trace, of which no more than one is in memory, cut off or not.
+    """Yield the events of a trace, of which no more than a chunk is in memory, cut off or not.
 
     Args:
         read: Returns the next characters.
@@ -310,17 +315,36 @@ def _iter_events(read: Callable[[int], str], header: list[str]) -> Iterator[dict
     header.append(text[: found.start()])
     decoder, at = json.JSONDecoder(), found.end()
     while True:
-        while at < len(text) and text[at] in " \t\r\n,":
-            at += 1
+        seam = None
         try:
-            event, at = decoder.raw_decode(text, at)
-            if isinstance(event, dict):
-                yield event
+            while True:
+                start = _BETWEEN.match(text, at)
+                event, at = decoder.raw_decode(text, start.end() if start else at)
+                if isinstance(event, dict):
+                    yield event
+                if seam is None and (seam := _SEAM.match(text, at - 1)):
+                    events, at = _decode_many(text, seam.end() - 1, seam[0])
+                    yield from events
         except (ValueError, RecursionError):
             more = read(_CHUNK_CHARS)
             text, at = text[at:] + more, 0
             if not more or text[0] == "]" or len(text) > _MAX_EVENT_CHARS:
                 return
+
+
+def _decode_many(text: str, at: int, seam: str) -> tuple[list[dict[str, Any]], int]:
+    """Return the events before the last seam at once, and where the next one begins.
+
+    None where that is no list of events: the seam was inside one, or one is damaged.
+    """
+    last = text.rfind(seam, at)
+    if last < 0:
+        return [], at
+    try:
+        events = from_json(f"[{text[at : last + 1]}]", cache_strings="keys")
+    except ValueError:
+        return [], at
+    return [one for one in events if isinstance(one, dict)], last + len(seam) - 1
 
 
 def _read_nsys(path: str) -> Timeline:
@@ -336,7 +360,7 @@ def _read_nsys(path: str) -> Timeline:
             ("OSRT_API", found.work, "globalTid", "nameId"),
         ):
             if table in tables:
-                _read_table(database, table, side, place, name)
+                read_rows(database, table, side, place, name)
         if "TARGET_INFO_GPU" in tables:
             rows = database.execute("SELECT * FROM TARGET_INFO_GPU LIMIT 1")
             columns = [column[0] for column in rows.description]
@@ -344,22 +368,6 @@ def _read_nsys(path: str) -> Timeline:
             device, cc, gpu = parse_gpu_row(row)
             found = found._replace(device=device, cc=cc, gpu=gpu)
     return found
-
-
-def _read_table(
-    database: sqlite3.Connection, table: str, side: Mapping[Any, list[Span]], place: str, name: str
-) -> None:
-    """Add the rows of a table, in nanoseconds, to one side of a timeline."""
-    joined = f"SELECT t.start, t.end, t.{place}, {name} FROM {table} t"  # noqa: S608 our own words
-    if name in ("shortName", "nameId"):
-        joined = (
-            f"SELECT t.start, t.end, t.{place}, s.value FROM {table} t "  # noqa: S608 the same
-            f"LEFT JOIN StringIds s ON s.id = t.{name}"
-        )
-    for start, end, where, label in database.execute(joined):
-        if isinstance(start, int) and isinstance(end, int) and end >= start:
-            text = _COPY_KINDS.get(label, str(label)) if name == "copyKind" else str(label)
-            side[where].append(Span(start / 1e3, end / 1e3, text))
 
 
 def describe_timeline(timeline: Timeline, name: str) -> tuple[list[_Gpu], ProfiledLaunch]:
@@ -571,7 +579,7 @@ def _describe_gpu(gpu: _Gpu) -> str:
 
 def _describe_idle(host: _HostThreads, gpus: Sequence[_Gpu]) -> Iterator[str]:
     """Yield what the host did while GPUs were idle, then its own code among it."""
-    spans = sorted([*host.calls, *host.work], key=lambda one: (one.start, -one.end))
+    spans = nest([*host.calls, *host.work])
     yield from describe_gaps([gpu.idle for gpu in gpus], spans)
     own = [intersect(gpu.idle, host.own_code) for gpu in gpus]
     share = sum(map(measure, own)) / sum(gpu.us for gpu in gpus)
