@@ -181,3 +181,24 @@ def test_a_table_given_as_a_log_is_answered(tmp_path, capsys):
     assert holds_report(NSYS)
     assert main(["diagnose", str(log)]) == 0
     assert "1. launch-overhead-bound" in capsys.readouterr().out
+
+
+NESTED = """\
+------------  ---------------  -----------  ---------  ------------  ----------  ---------------
+Name          Self CPU total   CPU total %  CPU total  CUDA total %  CUDA total  Number of Calls
+------------  ---------------  -----------  ---------  ------------  ----------  ---------------
+aten::linear  1.000ms          99.00%       90.000ms   48.00%        400.000ms   100
+aten::addmm   80.000ms         97.00%       89.000ms   48.00%        400.000ms   100
+aten::relu    5.000ms          6.00%        6.000ms    4.00%         100.000ms   100
+------------  ---------------  -----------  ---------  ------------  ----------  ---------------
+"""
+
+
+def test_a_table_without_own_gpu_time_counts_that_of_a_callee_once():
+    tables = find_program_tables(NESTED)
+
+    assert tables is not None
+    assert tables.kernels == [
+        TableRow("aten::addmm", 400_000, 100, 0.8),
+        TableRow("aten::relu", 100_000, 100, 0.2),
+    ]

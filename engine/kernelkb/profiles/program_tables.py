@@ -67,6 +67,10 @@ LAUNCHES = re.compile(r"(?:cu(?:da)?|hip)(?:Graph|Module|Ext)*Launch\w*")
 _WAITS = re.compile(r"(?:cu(?:da)?|hip)(?:\w*Synchronize\w*|Memcpy(?!\w*Async)\w*)(?:_\w+)?")
 
 
+_WHOLE = "CPU total"
+_OWN_SHARE = 0.5
+"""Of an operator's time on the host, below which it only calls others (chosen)."""
+
 Intervals = list[tuple[float, float]]
 """Disjoint, in their order; microseconds."""
 
@@ -114,6 +118,7 @@ def find_program_tables(text: str) -> ProgramTables | None:
     """
     found = ProgramTables([], [], [], None, None)
     columns: list[str] = []
+    is_nested = False
     for line in iterate_lines(text):
         cells = _split(line[:_MAX_LINE_CHARS].lstrip(" #|>").rstrip(" |"))
         if total := _TOTAL.match(line[:_MAX_LINE_CHARS]):
@@ -122,10 +127,15 @@ def find_program_tables(text: str) -> ProgramTables | None:
             found = found._replace(cpu_us=us) if is_host else found._replace(gpu_us=us)
         elif _is_header(cells):
             columns = cells
+            is_nested = _WHOLE in cells and "CUDA total" in cells and "Self CUDA" not in cells
         elif columns and len(cells) >= len(columns):
-            _add_row(found, columns, cells)
+            if not (is_nested and _only_calls(dict(zip(columns, cells, strict=False)))):
+                _add_row(found, columns, cells)
         elif cells and not set("".join(cells)) <= set("- "):
             columns = []
+    if is_nested:
+        total = sum(row.us for row in found.kernels) or 1.0
+        found.kernels[:] = [row._replace(share=row.us / total) for row in found.kernels]
     has_rows = found.kernels or found.calls or found.copies
     return found if has_rows or (found.cpu_us and found.gpu_us) else None
 
@@ -159,6 +169,15 @@ def _add_row(tables: ProgramTables, columns: Sequence[str], cells: Sequence[str]
     target = tables.kernels if is_torch else _choose_table(tables, columns, name)
     if target is not None and us and times is not None:
         target.append(TableRow(name, us, int(times), share / 100))
+
+
+def _only_calls(row: Mapping[str, str]) -> bool:
+    """Return whether an operator leaves its work to others, whose rows hold the same GPU time."""
+    own, whole = (
+        _parse_us(row.get("Self CPU total", row.get("Self CPU", ""))),
+        _parse_us(row[_WHOLE]),
+    )
+    return own is not None and whole is not None and own < _OWN_SHARE * whole
 
 
 def _read_torch_us(row: Mapping[str, str]) -> float | None:
