@@ -134,8 +134,8 @@ def find_program_tables(text: str) -> ProgramTables | None:
         elif cells and not set("".join(cells)) <= set("- "):
             columns = []
     if is_nested:
-        total = sum(row.us for row in found.kernels) or 1.0
-        found.kernels[:] = [row._replace(share=row.us / total) for row in found.kernels]
+        whole_us = sum(row.us for row in found.kernels) or 1.0
+        found.kernels[:] = [row._replace(share=row.us / whole_us) for row in found.kernels]
     has_rows = found.kernels or found.calls or found.copies
     return found if has_rows or (found.cpu_us and found.gpu_us) else None
 
