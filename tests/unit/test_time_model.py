@@ -122,7 +122,8 @@ def test_a_kernel_bound_by_memory_alone_is_as_fast_at_any_clock():
 
 
 @pytest.mark.parametrize(
-    ("clock", "found"), [(0.39, None), (0.4, 0.4), (0.849, 0.849), (0.85, None), (None, None)]
+    ("clock", "found"),
+    [(0.24, None), (0.25, 0.25), (0.37, 0.37), (0.849, 0.849), (0.85, None), (None, None)],
 )
 def test_a_clock_is_held_where_it_is_well_below_the_highest(clock, found):
     assert find_held_clock(MODEL, {} if clock is None else {MODEL["clock"]: clock}) == found
