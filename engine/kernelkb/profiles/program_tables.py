@@ -31,6 +31,9 @@ _SHOWN = 4
 _MAX_LINE_CHARS = 4000
 _NOTABLE_SHARE = 0.1
 """Of the time in calls, from which launches say something about the program."""
+_NOTABLE_LEAD = 0.05
+"""Of a rank that computes, over the mean of all."""
+_MAX_RANKS = 16
 _MANY_LAUNCHES = 100
 _NOTABLE_GAIN_SHARE = 0.05
 """Of the time, from which a kernel's share says something about the program."""
@@ -451,6 +454,83 @@ def pick_own_line(frames: Iterable[str]) -> str:
         if PurePosixPath(found["file"]).stem not in sys.stdlib_module_names:
             own = f"{found['file']}:{found['line']} ({found['function']})"
     return own
+
+
+class GpuTime(NamedTuple):
+    """How the time of one GPU is shared, from its first work to its last."""
+
+    name: str
+    us: float
+    idle: Intervals
+    shares: dict[str, float]
+    work_us: float
+    """In which it computes."""
+
+
+Rank = tuple[str, list[GpuTime], ProfiledLaunch]
+"""The name of one, its GPUs, and its program."""
+
+
+def describe_gpu(gpu: GpuTime) -> str:
+    """Return a sentence on where the time of a GPU goes."""
+    shares = gpu.shares
+    words = {
+        "idle": shares["gpu_idle_share"],
+        "only copies": shares["copy_exposed_share"],
+        "only communication": shares["communication_exposed_share"],
+    }
+    parts = ", ".join(f"{share:.0%} {word}" for word, share in words.items())
+    return f"GPU {gpu.name}: {format_duration(gpu.us)} from its first work to its last, {parts}"
+
+
+def _share_waits(ranks: Sequence[Rank]) -> dict[str, float]:
+    """Return the share of its time that each rank is only in collectives."""
+    return {
+        name: statistics.fmean(gpu.shares["communication_exposed_share"] for gpu in gpus)
+        for name, gpus, _ in ranks
+    }
+
+
+def find_awaited(ranks: Sequence[Rank]) -> str | None:
+    """Return the rank that others wait for in collectives: that which waits much less than they.
+
+    None where all wait alike, as for the collectives themselves.
+    """
+    waits = _share_waits(ranks)
+    awaited = min(waits, key=lambda name: waits[name])
+    return awaited if max(waits.values()) - waits[awaited] >= _NOTABLE_SHARE else None
+
+
+def compare_ranks(ranks: Sequence[Rank]) -> ProfiledLaunch:
+    """Return the program of several ranks: of that which others wait for; else means of metrics.
+
+    Args:
+        ranks: Clocks need not agree.
+    """
+    awaited = find_awaited(ranks)
+    work_us = {name: sum(gpu.work_us for gpu in gpus) for name, gpus, _ in ranks}
+    longest = max(work_us, key=lambda name: work_us[name])
+    programs = {name: program for name, _, program in ranks}
+    chosen = programs[awaited or longest]
+    metrics = {
+        key: statistics.fmean(one.metrics[key] for one in programs.values() if key in one.metrics)
+        for key in chosen.metrics
+    }
+    says = [f"{name}: {gpu}" for name, gpus, _ in ranks for gpu in map(describe_gpu, gpus)]
+    more = [f"and {len(says) - _MAX_RANKS} more"] if len(says) > _MAX_RANKS else []
+    ratio = work_us[longest] / statistics.fmean(work_us.values())
+    if awaited is not None:
+        waits = _share_waits(ranks)
+        more.append(
+            f"others wait for {awaited} in collectives, up to {max(waits.values()):.0%} of their "
+            f"time, and it only {waits[awaited]:.0%}"
+        )
+    if ratio > 1 + _NOTABLE_LEAD:
+        more.append(f"{longest} computes {ratio:.2f}x as long as the mean")
+    own = (f"of {awaited or longest}: {text}" for text in chosen.says[1:])
+    return chosen._replace(
+        metrics=chosen.metrics if awaited else metrics, says=(*says[:_MAX_RANKS], *more, *own)
+    )
 
 
 def merge(spans: Iterable[tuple[Any, ...]]) -> Intervals:

@@ -28,16 +28,20 @@ from kernelkb.errors import KbError
 from kernelkb.profiles.launch import ProfiledLaunch, name_function, parse_gpu_header, parse_gpu_row
 from kernelkb.profiles.program_tables import (
     LAUNCHES,
+    GpuTime,
     Intervals,
     ProgramTables,
     Span,
     TableRow,
+    compare_ranks,
     count_spans,
     describe_gaps,
+    describe_gpu,
     describe_most,
     describe_own_code,
     describe_program,
     describe_steps,
+    find_awaited,
     find_graph_breaks,
     find_own_code,
     find_steps,
@@ -50,7 +54,6 @@ from kernelkb.profiles.program_tables import (
     read_rows,
     subtract,
 )
-from kernelkb.units import format_duration
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 GZIP_MAGIC = b"\x1f\x8b"
@@ -84,10 +87,7 @@ _COMMUNICATION = re.compile(
     r"nccl|rccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE
 )
 _HOST_COPY = re.compile(r"HtoD|DtoH|H2D|D2H|Host.*Device|Device.*Host")
-_NOTABLE_SHARE = 0.05
-"""Of the time, from which a kernel's share says something about the program."""
 _SHOWN = 4
-_MAX_RANKS = 16
 _MIN_LAUNCHES = 2
 _LAUNCHING_SHARE = 0.1
 """Of the launches of the thread that launches most."""
@@ -159,7 +159,7 @@ class ProgramRun(NamedTuple):
     program: ProfiledLaunch
     """Without the warm-up."""
     launches: list[tuple[str, float]]
-    """Kernel and microseconds, in their order; of the rank that computes most."""
+    """Kernel and microseconds, in their order; of the rank that others wait for, or the busiest."""
     warm_up: int
     """How many of them come before the program has settled, and are not in ``program``."""
     us: float
@@ -184,8 +184,10 @@ def load_run(paths: Sequence[str]) -> ProgramRun | None:
             runs.append(ProgramRun(program, named, warm_up, sum(gpu.us for gpu in gpus)))
     if not runs:
         return None
-    busiest = max(runs, key=lambda run: sum(us for _, us in run.launches))
-    return busiest._replace(program=compare_ranks(ranks)) if len(ranks) > 1 else busiest
+    awaited = find_awaited(ranks)
+    longest = max(runs, key=lambda run: sum(us for _, us in run.launches))
+    chosen = longest if awaited is None else runs[[name for name, *_ in ranks].index(awaited)]
+    return chosen._replace(program=compare_ranks(ranks)) if len(ranks) > 1 else chosen
 
 
 def _cut(timeline: Timeline, start: float) -> Timeline:
@@ -370,7 +372,7 @@ def _read_nsys(path: str) -> Timeline:
     return found
 
 
-def describe_timeline(timeline: Timeline, name: str) -> tuple[list[_Gpu], ProfiledLaunch]:
+def describe_timeline(timeline: Timeline, name: str) -> tuple[list[GpuTime], ProfiledLaunch]:
     """Return a program as a launch of no kernel: metrics of the whole, and where its time goes.
 
     Before it the time of each of its GPUs.
@@ -394,7 +396,7 @@ def describe_timeline(timeline: Timeline, name: str) -> tuple[list[_Gpu], Profil
     program = describe_program(tables)._replace(metrics={})
     host = _find_host(timeline)
     says = (
-        *map(_describe_gpu, gpus),
+        *map(describe_gpu, gpus),
         *(_describe_idle(host, gpus) if host else ()),
         *program.says,
         *describe_steps(steps),
@@ -413,7 +415,7 @@ def describe_timeline(timeline: Timeline, name: str) -> tuple[list[_Gpu], Profil
 
 
 def _measure_program(
-    timeline: Timeline, host: _HostThreads | None, gpus: list[_Gpu]
+    timeline: Timeline, host: _HostThreads | None, gpus: list[GpuTime]
 ) -> dict[str, float]:
     metrics = {key: sum(g.shares[key] for g in gpus) / len(gpus) for key in gpus[0].shares}
     if not any(_is_communication(span.name) for span in _chain(timeline.kernels)):
@@ -424,46 +426,7 @@ def _measure_program(
     return metrics
 
 
-def compare_ranks(ranks: Sequence[tuple[str, list[_Gpu], ProfiledLaunch]]) -> ProfiledLaunch:
-    """Return the program of several ranks: means of their metrics, and which one others wait for.
-
-    Args:
-        ranks: Of each its name, its GPUs and its program; clocks need not agree.
-    """
-    work_us = {name: sum(gpu.work_us for gpu in gpus) for name, gpus, _ in ranks}
-    busiest = max(work_us, key=lambda name: work_us[name])
-    programs = {name: program for name, _, program in ranks}
-    names = programs[busiest].metrics
-    metrics = {
-        key: statistics.fmean(one.metrics[key] for one in programs.values() if key in one.metrics)
-        for key in names
-    }
-    says = [f"{name}: {gpu}" for name, gpus, _ in ranks for gpu in map(_describe_gpu, gpus)]
-    more = [f"and {len(says) - _MAX_RANKS} more"] if len(says) > _MAX_RANKS else []
-    mean_us = statistics.fmean(work_us.values())
-    if work_us[busiest] > (1 + _NOTABLE_SHARE) * mean_us:
-        waits = (
-            ": others wait for it in collectives" if "communication_exposed_share" in names else ""
-        )
-        more.append(
-            f"{busiest} computes {work_us[busiest] / mean_us:.2f}x as long as the mean{waits}"
-        )
-    own = (f"of {busiest}: {text}" for text in programs[busiest].says[1:])
-    return programs[busiest]._replace(metrics=metrics, says=(*says[:_MAX_RANKS], *more, *own))
-
-
-class _Gpu(NamedTuple):
-    """How the time of one GPU is shared, from its first work to its last."""
-
-    name: str
-    us: float
-    idle: Intervals
-    shares: dict[str, float]
-    work_us: float
-    """In which it computes."""
-
-
-def _measure_gpu(timeline: Timeline, gpu: object) -> _Gpu:
+def _measure_gpu(timeline: Timeline, gpu: object) -> GpuTime:
     kernels, copies = timeline.kernels[gpu], timeline.copies[gpu]
     busy = merge([*kernels, *copies])
     us = max(busy[-1][1] - busy[0][0], 1e-3)
@@ -480,7 +443,7 @@ def _measure_gpu(timeline: Timeline, gpu: object) -> _Gpu:
         "communication_exposed_share": measure(alone) / us,
         "sync_idle_share": measure(intersect(idle, merge(blocking))) / max(measure(idle), 1e-3),
     }
-    return _Gpu(str(gpu), us, idle, shares, measure(merge(computing)))
+    return GpuTime(str(gpu), us, idle, shares, measure(merge(computing)))
 
 
 def _chain(side: Mapping[Any, list[Span]]) -> Iterator[Span]:
@@ -539,7 +502,7 @@ def _find_process(thread: object) -> object:
     return str(thread).partition("/")[0]
 
 
-def _measure_host(host: _HostThreads | None, gpus: Sequence[_Gpu]) -> dict[str, float]:
+def _measure_host(host: _HostThreads | None, gpus: Sequence[GpuTime]) -> dict[str, float]:
     """Return how busy the host is from its first launch to its last, and what waits for its data.
 
     As far as the timeline shows where it waits: in calls of CUDA, for data, and in its system.
@@ -566,18 +529,7 @@ def _make_tables(timeline: Timeline) -> ProgramTables:
     return ProgramTables(kernels, calls, copies, cpu_us=None, gpu_us=None)
 
 
-def _describe_gpu(gpu: _Gpu) -> str:
-    shares = gpu.shares
-    words = {
-        "idle": shares["gpu_idle_share"],
-        "only copies": shares["copy_exposed_share"],
-        "only communication": shares["communication_exposed_share"],
-    }
-    parts = ", ".join(f"{share:.0%} {word}" for word, share in words.items())
-    return f"GPU {gpu.name}: {format_duration(gpu.us)} from its first work to its last, {parts}"
-
-
-def _describe_idle(host: _HostThreads, gpus: Sequence[_Gpu]) -> Iterator[str]:
+def _describe_idle(host: _HostThreads, gpus: Sequence[GpuTime]) -> Iterator[str]:
     """Yield what the host did while GPUs were idle, then its own code among it."""
     spans = nest([*host.calls, *host.work])
     yield from describe_gaps([gpu.idle for gpu in gpus], spans)
