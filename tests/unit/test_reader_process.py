@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from processes import wait_until
 
+from kernelkb.profiles import reader_process
 from kernelkb.profiles.reader_process import read_in_process
 from kernelkb.progress import OperationCancelled, cancel_on
 
@@ -58,3 +59,25 @@ def test_the_end_of_the_parent_ends_the_process(tmp_path):
         wait_until(begun.exists)
 
     assert process.wait(LIMIT_S) == -signal.SIGIO
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"), [("x = 1\n", True), ("import no_such_module\n", False), (None, False)]
+)
+def test_the_reader_beside_ncu_is_taken_where_it_can_be_imported(
+    text, is_found, tmp_path, monkeypatch
+):
+    home = tmp_path / "nsight-compute" / "2025.3.1"
+    (folder := home / "extras" / "python").mkdir(parents=True)
+    (home / "ncu").write_text("#!/bin/sh\n")
+    (home / "ncu").chmod(0o755)
+    if text is not None:
+        (folder / "ncu_report.py").write_text(text)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "ncu").symlink_to(home / "ncu")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(reader_process, "_INSTALLED", ())
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    assert reader_process._find_beside_ncu.__wrapped__() == is_found
+    assert (str(folder) in sys.path) == is_found

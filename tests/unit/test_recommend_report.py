@@ -125,9 +125,28 @@ def test_each_kernel_gets_its_own_diagnosis(path):
 
 def test_the_gpu_is_read_from_the_report():
     assert {a["device"] for a in recommend_kernels(BINARY)} == {"h100-sxm"}
-    assert {a["device"] for a in recommend_kernels(DETAILS, gpu="h100-pcie")} == {"h100-pcie"}
+    assert {a["device"] for a in recommend_kernels(DETAILS, gpu="h100-sxm")} == {"h100-sxm"}
+    with pytest.raises(BadValueError, match=r"compute capability 9\.0, not of h100-pcie"):
+        recommend_kernels(DETAILS, gpu="h100-pcie")
     with pytest.raises(BadValueError, match="a report of NVIDIA H100 80GB HBM3, not of l4; leave"):
         recommend_kernels(BINARY, gpu="l4")
+
+
+@pytest.mark.parametrize(("count", "is_refused"), [(22, True), (40, False)])
+def test_a_gpu_that_the_report_describes_otherwise_is_refused(count, is_refused, tmp_path):
+    """A T4 has 40 SMs; another GPU of its architecture may not."""
+    page = tmp_path / "page.txt"
+    page.write_text(
+        "scale(float *) (40, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 7.5\n"
+        "    Section: Launch Statistics\n"
+        f"    # SMs    SM    {count}\n"
+        "    Section: GPU Speed Of Light Throughput\n    Duration    us    812.50\n"
+    )
+    if is_refused:
+        with pytest.raises(BadValueError, match=r"a GPU of compute capability 7\.5, not of t4"):
+            recommend_kernels(page, gpu="t4")
+    else:
+        assert recommend_kernels(page, gpu="t4")[0]["device"] == "t4"
 
 
 def test_a_regular_expression_picks_kernels():

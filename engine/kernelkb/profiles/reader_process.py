@@ -8,15 +8,20 @@ command has one line.
 from __future__ import annotations
 
 import fcntl
+import functools
 import gc
+import glob
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import chain
 from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
 from typing import TypeVar
 
 from kernelkb.errors import KbError
@@ -27,12 +32,34 @@ _TIMEOUT_S = 60.0
 _POLL_S = 0.05
 """So soon a cancelled call ends the process."""
 
+_INSTALLED = ("/opt/nvidia/nsight-compute/*", "/usr/local/cuda*/nsight-compute-*")
+"""Folders of ncu, where its installers put them."""
+
 _Value = TypeVar("_Value")
 
 
 def has_reader() -> bool:
-    """Return whether the ncu-report package is installed."""
-    return importlib.util.find_spec("ncu_report") is not None
+    """Return whether the ncu-report package is there: installed, or beside ncu."""
+    return importlib.util.find_spec("ncu_report") is not None or _find_beside_ncu()
+
+
+@functools.cache
+def _find_beside_ncu() -> bool:
+    """Let the package of ncu be imported, if a process can: it has machine code."""
+    ncu = shutil.which("ncu")
+    installed = sorted(chain.from_iterable(map(glob.glob, _INSTALLED)), reverse=True)
+    homes = [*([Path(ncu).resolve().parent] if ncu else []), *map(Path, installed)]
+    for folder in (home / "extras" / "python" for home in homes):
+        if (folder / "ncu_report.py").is_file() and _can_import(folder):
+            sys.path.append(str(folder))
+            return True
+    return False
+
+
+def _can_import(folder: Path) -> bool:
+    program = f"import sys; sys.path.insert(0, {str(folder)!r}); import ncu_report"
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, check=False)
+    return not done.returncode
 
 
 class ReaderProcess:
@@ -133,6 +160,7 @@ def read_in_process(
 def main() -> None:
     """Answer the requests of the parent, until it closes its end; that ends a call, too."""
     gc.disable()  # it ends with its report; collecting took a third of the time of a large trace
+    has_reader()  # finds the one beside ncu
     descriptor = int(sys.argv[1])
     os.set_inheritable(descriptor, False)
     fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())

@@ -163,8 +163,7 @@ def find_reported_gpu(
     reported = find_device(rules["device_names"], launch.device) if launch.device else None
     if gpu:
         named = resolve_device(rules, gpu)
-        named_cc = rules["hardware"]["devices"][named]["cc"]
-        if (reported or named) != named or (launch.cc or named_cc) != named_cc:
+        if _contradicts(launch, rules, named, reported):
             is_of = launch.device or f"a GPU of compute capability {launch.cc}"
             raise BadValueError(f"this is a report of {is_of}, not of {gpu}; leave out --gpu")
         return ReportedGpu(rules, named, "")
@@ -184,6 +183,22 @@ def find_reported_gpu(
         facts += f"; one block kept 1 of about {count:.0f} SMs busy"
     described, device = add_described_gpu(rules, describe_gpu(rules, launch.cc, None, given))
     return ReportedGpu(described, device, f"{missing}: the report says {device}{facts}")
+
+
+def _contradicts(
+    launch: ProfiledLaunch, rules: CompiledRules, named: str, reported: str | None
+) -> bool:
+    """Return whether a report is of another GPU, or describes one, than that of the catalogue.
+
+    One whose name is known may show fewer SMs than it has, as a part of it does.
+    """
+    known = rules["hardware"]["devices"][named]
+    if launch.cc and launch.cc != known["cc"]:
+        return True
+    if reported:
+        return reported != named
+    count = launch.gpu.get("sm_count") or launch.metrics.get("sm_count")
+    return count is not None and bool(count != known["sm_count"])
 
 
 def _count_sms(metrics: Mapping[str, float]) -> float | None:
