@@ -107,13 +107,16 @@ def build_program_fields(answer: ProgramAnswer, tools: Collection[str]) -> dict[
         answer: What its runs have shown.
         tools: Names of the offered tools.
     """
-    shown = print_program(answer)
-    if shown["program"]:
-        shown["program"] = _make_brief(shown["program"])
-    for kernel in shown["kernels"]:
-        if kernel["answer"]:
-            kernel["answer"] = _make_brief(kernel["answer"])
-    shown["output"] = shown["output"][-_MAX_TEXT_CHARS:]
+    whole = print_program(answer)
+    shown = {
+        **whole,
+        "output": whole["output"][-_MAX_TEXT_CHARS:],
+        "program": _make_brief(whole["program"]) if whole["program"] else None,
+        "kernels": [
+            {**one, "answer": _make_brief(one["answer"]) if one["answer"] else None}
+            for one in whole["kernels"]
+        ],
+    }
     lines = itertools.takewhile(bool, format_program_lines(answer))
     first = answer["first"]
     said = f" First: {first['what']}, {first['because']}." if first else ""
@@ -127,11 +130,12 @@ def build_program_fields(answer: ProgramAnswer, tools: Collection[str]) -> dict[
 def _make_brief(kernel: Mapping[str, Any]) -> dict[str, Any]:
     """Return a kernel's answer with its first cause and change, without what names no place."""
     brief, _ = _fit_kernel(kernel, MAX_ANSWER_BYTES, many_kernels=True)
-    brief["diagnoses"] = [
+    causes = [
         {name: value for name, value in one.items() if name not in _LEFT_OUT_OF_CAUSES}
         for one in brief["diagnoses"]
     ]
-    return {name: brief[name] for name in _IN_PROGRAMS if brief[name] not in (None, [], {})}
+    kept = {**brief, "diagnoses": causes}
+    return {name: kept[name] for name in _IN_PROGRAMS if kept[name] not in (None, [], {})}
 
 
 def _list_calls_after_program(answer: ProgramAnswer, tools: Collection[str]) -> tuple[str, ...]:
