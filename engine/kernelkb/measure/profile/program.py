@@ -46,7 +46,7 @@ _TYPICAL_RATIO = 1.2
 """Of a launch's time and the median of its kernel's."""
 _DURATION = RawName("profiled_us", ("gpu__time_duration.sum",), 1e-3)
 _STACK = ("--call-stack-type", "python")
-"""Of ncu since 2025: with it the details page has a stack of each launch."""
+"""Of ncu 2025.3, and not of every older one: the details page has a stack of each launch."""
 _COLLECTIVE = re.compile(r"nccl|nvshmem", re.IGNORECASE)
 """Kernels that wait for other processes: ncu would repeat them alone, and never end."""
 _KEEP_APART = 'exec 8>&1 9>&2 >"$0" 2>&1; exec "$@"'
