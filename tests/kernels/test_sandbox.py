@@ -248,6 +248,63 @@ def test_a_runner_renames_between_its_own_folders_and_no_others(tmp_path):
     assert end.stdout.split() == ["renamed", "refused", "refused"], end.stderr
 
 
+VANISHING_BODY = """
+import pathlib, sys
+from py_landlock import Landlock
+from kernelkb.measure.process import candidate_sandbox
+root, times, apply = pathlib.Path(sys.argv[1]), int(sys.argv[2]), Landlock.apply
+
+def lose_one_and_apply(rules):
+    global times
+    times -= 1
+    if times >= 0:
+        (root / f"passing{times}").unlink()
+    apply(rules)
+
+Landlock.apply = lose_one_and_apply
+policy = {"folder": str(root / "own"), "writable": [], "fork": True, "hidden": [str(root / "job")]}
+candidate_sandbox._apply_landlock(policy)
+try:
+    print((root / "job" / "asked").read_text())
+except PermissionError:
+    print("refused")
+"""
+
+
+@pytest.mark.parametrize(("times", "end"), [(1, "refused"), (60, "come and go too quickly")])
+def test_a_file_that_goes_meanwhile_opens_none_that_is_hidden(tmp_path, times, end):
+    """Rules are made of what was listed; other programs make and remove files beside a job."""
+    if "landlock" not in candidate_sandbox.detect_layers()[0]:
+        pytest.skip("this kernel has no Landlock")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "asked").write_text("what is asked")
+    for number in range(times):
+        (tmp_path / f"passing{number}").touch()
+    argv = [sys.executable, "-c", VANISHING_BODY, str(tmp_path), str(times)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=300)
+
+    assert (done.stdout + done.stderr).strip().endswith(end)
+
+
+def test_a_folder_that_cannot_be_listed_opens_nothing_hidden_below(tmp_path, monkeypatch):
+    """As /home on a machine with many users: it may be entered, and not listed."""
+    (tmp_path / "user" / "project" / "records").mkdir(parents=True)
+    (tmp_path / "user" / "tools").mkdir()
+
+    def refuse_one(path, scan=os.scandir):
+        if path == str(tmp_path):
+            raise PermissionError(path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse_one)
+    hidden = tmp_path / "user" / "project" / "records"
+    visible = list(candidate_sandbox._list_visible([str(hidden)]))
+
+    assert str(tmp_path / "user" / "tools") in visible
+    assert not any(hidden.is_relative_to(path) for path in visible)
+
+
 LOOKS_AROUND = """
   const char* names[] = {"../judge.json", "../judge.log", "../progress", "../result.json"};
   for (const char* name : names)

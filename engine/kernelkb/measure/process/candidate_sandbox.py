@@ -41,6 +41,8 @@ _CAPABILITY_VERSION = 0x20080522
 _CAPABILITY_LIMIT = 64
 _REFER_ABI, _TRUNCATE_ABI, _SCOPE_ABI = 2, 3, 6
 """Of Landlock: renames between folders (Linux 5.19), truncate (6.2), scopes of signals (6.12)."""
+_MOST_LISTINGS = 50
+"""Chosen: in a whole run of the tests, hundreds of candidates, one listing was out of date."""
 
 
 class SandboxPolicy(TypedDict):
@@ -124,31 +126,47 @@ def _has_privileges(sets: ctypes.Array[ctypes.c_uint32]) -> bool:
 
 def _apply_landlock(policy: SandboxPolicy) -> list[str]:
     """Allow reading what is not hidden, writing only its own folders and devices."""
+    from py_landlock import LandlockError
+
+    try:
+        for _ in range(_MOST_LISTINGS):
+            # Rules are made of what was listed: one whose file has gone takes all others along.
+            with suppress(FileNotFoundError):
+                return _restrict_files(policy)
+    except LandlockError as error:
+        raise OSError(errno.EOPNOTSUPP, str(error)) from error
+    sys.exit("the sandbox was not applied: files around the candidate's come and go too quickly")
+
+
+def _restrict_files(policy: SandboxPolicy) -> list[str]:
+    """Apply Landlock's rules for what is there now.
+
+    Raises:
+        FileNotFoundError: A file went after it was listed; nothing is applied.
+        LandlockError: This kernel has no Landlock, or a folder of the policy is missing.
+    """
     from py_landlock import AccessFs, Landlock, LandlockError
 
     devices = [Path("/dev") / name for name in _SYSTEM_DEVICES]
     devices += sorted(Path("/dev").glob("nvidia*"))
     device_access = AccessFs.READ_FILE | AccessFs.WRITE_FILE | AccessFs.IOCTL_DEV
-    try:
-        rules = Landlock(strict=False)
-        if policy["fork"] and rules.abi_version < _REFER_ABI:
-            return []  # it refuses renames between folders, without which Triton does not build
-        rules = rules.add_path_rule("/", access=AccessFs.READ_DIR)
-        for visible in (*_list_visible(policy.get("hidden", [])), *policy.get("readable", [])):
-            with suppress(LandlockError, OSError):  # it has gone, or may not be opened
-                access = AccessFs.READ_FILE | AccessFs.EXECUTE
-                rules = rules.add_path_rule(visible, access=access)
-        folders = (policy["folder"], *policy["writable"])
-        rules = rules.allow_read_write(*folders).allow_execute(*folders)
-        # Triton builds in one folder and renames its file into another (REFER).
-        rules = rules.add_path_rule(*folders, access=AccessFs.REFER)
-        rules = rules.add_path_rule(*(d for d in devices if d.exists()), access=device_access)
-        # The CUDA driver writes the names of its threads here, and fails to start if it cannot.
-        write = AccessFs.WRITE_FILE | AccessFs.TRUNCATE
-        rules = rules.add_path_rule(f"/proc/{os.getpid()}", access=write)
-        rules.apply()
-    except LandlockError as error:
-        raise OSError(errno.EOPNOTSUPP, str(error)) from error
+    rules = Landlock(strict=False)
+    if policy["fork"] and rules.abi_version < _REFER_ABI:
+        return []  # it refuses renames between folders, without which Triton does not build
+    rules = rules.add_path_rule("/", access=AccessFs.READ_DIR)
+    for visible in (*_list_visible(policy.get("hidden", [])), *policy.get("readable", [])):
+        with suppress(LandlockError, OSError):  # it has gone, or may not be opened
+            access = AccessFs.READ_FILE | AccessFs.EXECUTE
+            rules = rules.add_path_rule(visible, access=access)
+    folders = (policy["folder"], *policy["writable"])
+    rules = rules.allow_read_write(*folders).allow_execute(*folders)
+    # Triton builds in one folder and renames its file into another (REFER).
+    rules = rules.add_path_rule(*folders, access=AccessFs.REFER)
+    rules = rules.add_path_rule(*(d for d in devices if d.exists()), access=device_access)
+    # The CUDA driver writes the names of its threads here, and fails to start if it cannot.
+    write = AccessFs.WRITE_FILE | AccessFs.TRUNCATE
+    rules = rules.add_path_rule(f"/proc/{os.getpid()}", access=write)
+    rules.apply()
     return ["landlock", "signal scope"] if rules.abi_version >= _SCOPE_ABI else ["landlock"]
 
 
@@ -156,7 +174,8 @@ def _list_visible(hidden: Sequence[str]) -> Iterator[str]:
     """Yield paths that hold together all files but the hidden ones.
 
     Landlock allows by folders and cannot except one: so each folder above a hidden one is replaced
-    by what is in it now. Links are left out, since Landlock looks at what they lead to.
+    by what is in it now. Links are left out, since Landlock looks at what they lead to. Of a folder
+    that may be entered and not listed, only the way to the hidden ones is known.
     """
     real = {os.path.realpath(folder) for folder in hidden}
     pending = ["/"]
@@ -164,15 +183,16 @@ def _list_visible(hidden: Sequence[str]) -> Iterator[str]:
         path = pending.pop()
         if path in real:
             continue
-        below = path.rstrip("/") + "/"
-        if not any(folder.startswith(below) for folder in real):
+        start = path.rstrip("/") + "/"
+        below = [folder for folder in real if folder.startswith(start)]
+        if not below:
             yield path
             continue
         try:
             with os.scandir(path) as entries:
                 pending += [entry.path for entry in entries if not entry.is_symlink()]
-        except OSError:  # it may be entered and not listed
-            yield path
+        except OSError:
+            pending += {start + folder.removeprefix(start).split("/")[0] for folder in below}
 
 
 def find_landlock_abi() -> int | None:
