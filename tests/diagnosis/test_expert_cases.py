@@ -126,7 +126,8 @@ def test_high_occupancy_with_stalls_is_memory_latency():
     answer = recommend_for(**LATENCY)
 
     assert list_matches(answer) == ["memory-latency-bound"]
-    assert 1.2 < predicted_speedup(answer, "memory-latency-bound") < 1 / (1 - 0.62)
+    # 1.6x, but from 0.4x to 7x: five typed numbers do not tell a gain.
+    assert find_diagnosis(answer, "memory-latency-bound")["predicted_speedup"] is None
     assert "raise-occupancy" not in list_fixes(answer)
     assert any(row.get("fix") == "raise-occupancy" for row in answer["suppressed"])
 

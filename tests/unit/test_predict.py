@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shipped_rules import compare_metrics, knowledge, metrics, program
 
-from kernelkb.decide.predict import Predictor
+from kernelkb.decide.predict import Predictor, is_told
 from kernelkb.graph.compile import compile_rules
 from kernelkb.model.entries.fix import Effect
 
@@ -317,6 +317,20 @@ def test_a_share_above_1_does_not_pass_the_roofline():
     predictor = make_predictor(make_effect(time="0.5"), attainable_speedup=3.0)
 
     assert predictor.predict_fix(FIX, 2.0).speedup == 3
+
+
+@pytest.mark.parametrize(
+    ("low", "point", "high", "told"),
+    [
+        (0.7, 1.24, 2.1, True),
+        (0.41, 1.2, 3.5, False),  # any outcome of a change
+        (0.6, 2.0, 6.6, True),  # a loss as large as the gain lies outside
+        (0.4, 1.9, 8.6, False),
+        (7.5, 38.0, 190.0, True),
+    ],
+)
+def test_a_gain_is_told_where_its_interval_is_of_use(low, point, high, told):
+    assert is_told({"low": low, "point": point, "high": high}) is told
 
 
 def test_an_interval_that_says_nothing_is_no_prediction():

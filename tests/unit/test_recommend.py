@@ -157,8 +157,8 @@ def test_stalls_with_idle_memory_are_latency_and_not_occupancy():
     )
 
     assert list_matches(answer)[0] == "memory-latency-bound"
-    # If no warp waited for loads, 0.38 of the latency would be left; a busy unit hides none of it.
-    assert 1.2 < predicted_point(answer, "memory-latency-bound") < 1 / 0.38
+    # Without waiting for loads 0.38 of the latency is left; ten numbers do not tell the time.
+    assert answer["diagnoses"][0]["predicted_speedup"] is None
     assert not any("occupancy" in name for name in list_matches(answer))
 
 

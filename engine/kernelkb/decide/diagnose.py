@@ -196,7 +196,7 @@ def _build_match(
         "group": row["group"],
         "verdict": "matches",
         "confidence": round(weight, 3),
-        "predicted_speedup": predictor.make_interval(prediction, widen) if prediction else None,
+        "predicted_speedup": predictor.tell_interval(prediction, widen),
         "because": _drop_duplicates(list(find_reasons(row["when"], facts))),
         "ruled_out": _list_ruled_out(row, facts),
         "falsifier": build_falsifier(row, facts, rules["time_model"], predictor.now, prediction),
@@ -238,7 +238,7 @@ def _predict_fixes(
     if first is not None and first.speedup >= _MIN_SPEEDUP:
         gainless = {name for name, p in found.items() if p.speedup < _MIN_SPEEDUP}
         fixes = [fix for fix in fixes if fix["id"] not in gainless]
-    intervals = {name: predictor.make_interval(p, widen) for name, p in found.items()}
+    intervals = {name: predictor.tell_interval(p, widen) for name, p in found.items()}
     priced = [_price(fix, intervals.get(fix["id"])) for fix in fixes]
     return priced, first
 

@@ -7,6 +7,7 @@ from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Literal
 
 from kernelkb.decide.derive import binding_roof
+from kernelkb.decide.predict import is_told
 from kernelkb.decide.time_model import split_time
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def build_outlook(
     combined = _combine_matches(matches, predictor)
     return {
         "headroom": _build_headroom(known),
-        "combined_speedup": combined,
+        "combined_speedup": combined if combined and is_told(combined) else None,
         "joint": find_joint_cure(rules, matches, predictor),
         "chain": build_chain(matches, predictor),
         "at_most": _bound_gains(matches, combined, predictor),
@@ -123,7 +124,7 @@ def build_time_shares(rules: CompiledRules, predictor: Predictor) -> list[TimeSh
 
 def build_chain(matches: list[BottleneckMatch], predictor: Predictor) -> list[ChainStep]:
     """Return the fixes one after another: after each, the one that then gives most."""
-    left = [(m, m.prediction) for m in matches if m.prediction is not None]
+    left = [(m, m.prediction) for m in matches if m.prediction and m.diagnosis["predicted_speedup"]]
     steps: list[ChainStep] = []
     done: list[Prediction] = []
     total = 1.0
@@ -182,17 +183,20 @@ def _find_hidden_pair(matches: list[BottleneckMatch], predictor: Predictor) -> J
             if together.speedup < one.speedup * other.speedup * _HIDDEN_FACTOR:
                 continue
             if best is None or together.speedup > best["predicted_speedup"]["point"]:
-                best = _build_joint([first, second], [one, other], together, predictor)
+                best = _build_joint([first, second], [one, other], together, predictor) or best
     return best
 
 
 def _build_joint(
     parts: list[str], alone: list[Prediction], together: Prediction, predictor: Predictor
-) -> JointCure:
+) -> JointCure | None:
+    interval = predictor.tell_interval(together)
+    if interval is None:
+        return None
     return {
         "parts": parts,
         "alone": [round(found.speedup, 3) for found in alone],
-        "predicted_speedup": predictor.make_interval(together),
+        "predicted_speedup": interval,
     }
 
 

@@ -42,7 +42,10 @@ _MAX_SPEEDUP = 1000.0
 _MOST_OF_THE_TIME = 0.5
 """Share of the time; what a change does to it, an unexplained rest does not show."""
 _WIDEST = 50.0
-"""Upper end of an interval over its lower one, from which it is told no more; chosen."""
+"""Upper end of an interval over its lower one, from which it predicts nothing; chosen."""
+_WIDEST_TOLD = 6.0
+"""The same for one that holds a loss as large as the gain, from which it is not told: between 0.4x
+and 3.5x lies any outcome of a change (chosen)."""
 _FLOOR_ERROR = 1.1
 """Measured kernels come this much below a roofline of practical peaks."""
 
@@ -158,6 +161,13 @@ class Predictor:
         high = max(min(high, cap, found.most), found.speedup)
         return {"low": round(low, 3), "point": round(found.speedup, 3), "high": round(high, 3)}
 
+    def tell_interval(
+        self, found: Prediction | None, widen: float = 1.0
+    ) -> PredictedSpeedup | None:
+        """Return the interval where it is of use; without one, a cause is only a candidate."""
+        interval = found and self.make_interval(found, widen)
+        return interval if interval and is_told(interval) else None
+
     def _predict_effect(self, row: EffectRow) -> Prediction | None:
         if "when" in row and not judge_condition(row["when"], self._facts.truth):
             return None
@@ -238,6 +248,11 @@ def _widen_for_missing(row: TimeModelRow, now: KernelTime | None) -> float:
     wanted = len(row["resources"]) + len(row["waits"])
     missing = 1 - (len(now.use) + len(now.waits)) / wanted
     return min(_MAX_ERROR, 1 + _MISSING_ERROR * missing)
+
+
+def is_told(gain: PredictedSpeedup) -> bool:
+    """Return whether an interval tells about how large a gain is, or that a loss is less likely."""
+    return gain["high"] <= _WIDEST_TOLD * gain["low"] or gain["low"] * gain["point"] >= 1
 
 
 def build_falsifier(
