@@ -10,7 +10,7 @@ from shipped_rules import compare_metrics, metrics, program, validate_answer
 from kernelkb.decide.conditions import satisfies
 from kernelkb.decide.diagnose import diagnose, rank_matches
 from kernelkb.decide.predict import Predictor
-from kernelkb.decide.recommend import build_recommendation, recommend
+from kernelkb.decide.recommend import build_recommendation, find_library, recommend
 from kernelkb.decide.rules_file import format_rules
 from kernelkb.model.answers.next_step import ToolCommand
 from kernelkb.model.answers.recommendation import PrintedRecommendation
@@ -543,3 +543,16 @@ def test_a_nan_peak_was_not_measured():
     with_nan = {**known, "dram_practical_share": float("nan")}
 
     assert recommend(program(), with_nan) == recommend(program(), known)
+
+
+@pytest.mark.parametrize(
+    "kernel", ["gemm_fusion_dot_5", "input_multiply_reduce_fusion_2", "loop_add_fusion", "sort_6_1"]
+)
+def test_a_kernel_that_xla_generated_is_changed_at_its_call(kernel):
+    """Names of a step in JAX: its source cannot be edited."""
+    assert find_library(program(), kernel)["id"] == "xla-generated"
+
+
+@pytest.mark.parametrize("kernel", ["sort_rows", "fused_add", "loop_fused(float *)", "gemm_dot_5"])
+def test_a_kernel_of_ones_own_is_none_of_xla(kernel):
+    assert find_library(program(), kernel) is None

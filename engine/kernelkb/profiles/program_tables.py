@@ -37,6 +37,8 @@ _MAX_RANKS = 16
 _MANY_LAUNCHES = 100
 _NOTABLE_GAIN_SHARE = 0.05
 """Of the time, from which a kernel's share says something about the program."""
+_AUTOTUNER = re.compile(r"stream_executor::.*DelayKernel")
+"""With which XLA holds a stream back while it times the code that it chooses from."""
 _SETTLED_SHARE, _WARM_UP_SHARE = 0.9, 0.3
 """A program has settled when kernels of so much of its time ran once, within so much of it."""
 _OWN_CODE_US = 200.0
@@ -277,8 +279,14 @@ def count_spans(spans: Iterable[Span]) -> list[TableRow]:
 def find_warm_up(launches: Sequence[Span]) -> int:
     """Return how many launches come before each kernel that takes much time has run once.
 
-    0 where they take much of the time: a program with parts, and without a warm-up.
+    0 where they take much of the time: a program with parts, and without a warm-up. What a compiler
+    ran to choose its code comes before the program, however long it took.
     """
+    tuned = max(
+        (at for at, span in enumerate(launches) if _AUTOTUNER.search(span.name)), default=-1
+    )
+    if 0 <= tuned < len(launches) - 1:
+        return tuned + 1 + find_warm_up(launches[tuned + 1 :])
     total, known = sum(span.end - span.start for span in launches), 0.0
     settled = 0
     for row in sorted(count_spans(launches), key=lambda row: -row.us):

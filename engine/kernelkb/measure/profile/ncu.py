@@ -106,8 +106,9 @@ def explain_failure(page: str, process: ProcessResult) -> tuple[str, str]:
     output = page + process.output
     if _PERMISSION_ERROR in output:
         return "the driver forbids reading performance counters", FORBIDDEN_CURE
-    lines = [line for line in output.splitlines() if "==" in line]
-    reason = lines[-1] if lines else f"ncu ended with {process.returncode} and no report"
+    lines = [line for line in output.splitlines() if "==" in line and "==PROF==" not in line]
+    errors = [line for line in lines if "==ERROR==" in line] or lines
+    reason = errors[-1] if errors else f"ncu ended with {process.returncode} and no report"
     return reason, "run the command by hand to see more, or do without"
 
 
