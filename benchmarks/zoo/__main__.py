@@ -9,6 +9,7 @@ verbs::
     python -m benchmarks.zoo record --only time --missing
     python -m benchmarks.zoo extract
     python -m benchmarks.zoo score --reports tests/data/zoo
+    python -m benchmarks.zoo reliability
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from benchmarks.zoo.pairs import list_pairs
 from benchmarks.zoo.record import STAGES, record_pairs
 from benchmarks.zoo.recordings import PairRecording
+from benchmarks.zoo.reliability import describe_reliability
 from benchmarks.zoo.reports import extract_metrics
 from benchmarks.zoo.score import score_advice
 from benchmarks.zoo.score_table import format_score_lines
@@ -39,7 +41,7 @@ _REPORTS = Path("tests/data/zoo")
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the four verbs; each sets ``run``."""
+    """Return the parser of the verbs; each sets ``run``."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.zoo",
         description=__doc__,
@@ -69,6 +71,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--reports", metavar="FOLDER", type=Path, help="scores the lines of the source, too"
     )
     score.set_defaults(run=run_score)
+    table = verbs.add_parser("reliability", help="how far a confidence can be trusted")
+    table.add_argument("--measured", metavar="FOLDER", type=Path, help="default: kernels/zoo")
+    table.set_defaults(run=run_reliability)
     for one in (listing, record, extract, score):
         one.add_argument("--json", action="store_true", help="print JSON")
     return parser
@@ -106,6 +111,13 @@ def run_score(options: argparse.Namespace) -> int:
     """Print how often the advice was right on the recorded pairs."""
     score = score_advice(options.measured, options.reports)
     return print_record(score, format_score_lines(score), as_json=options.json)
+
+
+def run_reliability(options: argparse.Namespace) -> int:
+    """Print how often the first cause was right, by confidence and by what was counted."""
+    for line in describe_reliability(options.measured):
+        sys.stdout.write(f"{line}\n")
+    return 0
 
 
 def _print_rows(rows: Sequence[PairRecording], *, as_json: bool) -> int:

@@ -7,7 +7,7 @@ diagnosis. Nsight Compute's own rules are scored the same way, by their largest 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import exp, log
 from pathlib import Path
 from typing import NamedTuple
@@ -31,7 +31,8 @@ from kernelkb.safety.paths import shipped_folder
 _WORST_COUNT = 10
 _ALARM = 1.2
 """Predicted speedup above which advice on a kernel at its roof is false."""
-_CURED = ("flaw", "two-flaws")
+CURED = ("flaw", "two-flaws")
+"""Kinds of pairs with a flaw that the change cures."""
 _NO_PROMISE: PredictedSpeedup = {"low": 1 / _ALARM, "point": 1.0, "high": _ALARM}
 """What an answer without a predicted gain says: nothing known would help."""
 NCU_CAUSES: dict[str, frozenset[str]] = {
@@ -180,8 +181,8 @@ def score_advice(measured: Path | None = None, reports: Path | None = None) -> S
     """
     rules = load_compiled_rules()
     recordings = read_all_recordings(measured)
-    judged = list(_judge_pairs(rules, recordings))
-    cured = [one for one in judged if one.pair.kind in _CURED]
+    judged = list(judge_pairs(rules, recordings))
+    cured = [one for one in judged if one.pair.kind in CURED]
     at_roof = [one for one in judged if one.pair.kind == "at-roof"]
     no_gain = [one for one in judged if one.pair.kind == "no-gain"]
     held, with_falsifier = _count_falsifiers(rules, cured)
@@ -218,12 +219,23 @@ def read_all_recordings(measured: Path | None = None) -> list[PairRecording]:
     return rows
 
 
-def _judge_pairs(rules: CompiledRules, rows: Iterable[PairRecording]) -> Iterable[Judged]:
+def judge_pairs(
+    rules: CompiledRules, rows: Iterable[PairRecording], kept: Collection[str] | None = None
+) -> Iterable[Judged]:
+    """Yield each pair with the answer for its kernel before the change.
+
+    Args:
+        rules: The knowledge.
+        rows: The recordings.
+        kept: Metrics that the answer may rest on; None for all that were recorded.
+    """
     pairs = {name: kernel.pair for name, kernel in list_pairs().items()}
     for row in rows:
-        pair = pairs.get(row.kernel)
+        pair, metrics = pairs.get(row.kernel), row.before.metrics
+        if kept is not None:
+            metrics = {name: value for name, value in metrics.items() if name in kept}
         if pair is not None:
-            yield Judged(pair, row, recommend(rules, row.before.metrics, device=row.device))
+            yield Judged(pair, row, recommend(rules, metrics, device=row.device))
 
 
 def _score_rows(name: str, cured: Sequence[Judged], rules: CompiledRules) -> ScoreRow:

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
         Suppressed,
     )
 
-_LEAST_UNDECIDED = 0.65
+_LEAST_UNDECIDED = 0.69
 """Least factor on a confidence for the causes that missing counters leave open: of all of them, one
-at most comes before what was found (judgement)."""
+at most comes before what was found. Chosen by ``python -m benchmarks.zoo reliability``."""
 _OUTER_GROUPS = ("measurement", "system", "terminal")
 """Groups of bottlenecks around the kernel."""
 _PROFILE_LEVELS = ("L1", "L2", "L3")
@@ -182,7 +182,7 @@ def _build_match(
     weight = row["weight"] * _OPEN_FACTOR ** len(doubts)
     if row["hint"] is not None and judge_condition(row["when"], facts.truth) is None:
         doubts.append(row["when"])
-        weight = row["hint_weight"]
+        weight = min(weight, row["hint_weight"])
         row = {**row, "when": row["hint"]}
     widen = max((guard["widen"] for guard in guards if guard["widen"]), default=1.0)
     fixes = _select_fixes(rules, row, facts, guards, suppressed)
