@@ -31,6 +31,7 @@ from kernelkb.cli.options import parse_seconds
 from kernelkb.cli.output import (
     PARTLY_RECORDED,
     interruptible_measurement,
+    print_lines,
     print_progress,
     print_record,
 )
@@ -115,8 +116,7 @@ def run_score(options: argparse.Namespace) -> int:
 
 def run_reliability(options: argparse.Namespace) -> int:
     """Print how often the first cause was right, by confidence and by what was counted."""
-    for line in describe_reliability(options.measured):
-        sys.stdout.write(f"{line}\n")
+    print_lines(describe_reliability(options.measured))
     return 0
 
 

@@ -465,6 +465,16 @@ def test_a_tiny_grid_ranks_before_memory_bottlenecks():
     assert gain["low"] <= 58 / 2 <= gain["high"]  # as many times as many SMs
 
 
+def test_more_blocks_do_not_outrun_the_memory_that_is_busy_already():
+    """A page as printed: at 0.6 of DRAM, a running maximum with 32 blocks became 1.45x as fast."""
+    answer = recommend_for(
+        "h100-sxm", grid_block_count=32, waves=0.12, dram_utilization=0.6, sm_utilization=0.06
+    )
+    (found,) = [d for d in answer["diagnoses"] if d["bottleneck"] == "small-grid"]
+
+    assert found["predicted_speedup"]["point"] == pytest.approx(1 / 0.6, abs=0.01)
+
+
 def test_halving_the_bytes_at_most_halves_the_time_and_is_not_promised():
     answer = recommend_for(
         "a100-80-sxm", dram_utilization=0.91, occupancy=0.85, over_fetch=1.2, issue_use=0.1

@@ -23,7 +23,13 @@ from kernelkb.model.answers.recommendation import ProgramTool
 from kernelkb.profiles.launch import RawName, name_function
 from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.profiles.ncu_page import read_printed_page
-from kernelkb.profiles.program_tables import ProgramTables, TableRow, describe_program
+from kernelkb.profiles.program_tables import (
+    ProgramTables,
+    Span,
+    count_spans,
+    describe_program,
+    find_warm_up,
+)
 from kernelkb.profiles.reader_process import read_in_process
 from kernelkb.profiles.timeline import ProgramRun, load_run
 from kernelkb.progress import report_progress
@@ -178,11 +184,9 @@ def _list_by_ncu(command: ProgramCommand, notes: list[str]) -> ProgramRun | None
         return None
     read = read_raw_page(text, [_DURATION])
     launches = [(one.kernel, one.metrics.get("profiled_us", 0.0)) for one in read]
-    total = sum(us for _, us in launches)
-    rows = [
-        TableRow(name, sum(times), len(times), sum(times) / max(total, 1e-3))
-        for name, times in _group(launches).items()
-    ]
+    warm_up = find_warm_up([Span(0, us, name) for name, us in launches])
+    rows = count_spans([Span(0, us, name) for name, us in launches[warm_up:]])
+    total = sum(row.us for row in rows)
     notes.append(
         f"only the time in kernels is known, {format_duration(total)} in all, and not when they "
         "ran: nsys on PATH would tell the gaps"
@@ -190,7 +194,7 @@ def _list_by_ncu(command: ProgramCommand, notes: list[str]) -> ProgramRun | None
     if len(launches) == _MAX_LISTED:
         notes.append(f"these are its first {_MAX_LISTED:,} launches")
     program = describe_program(ProgramTables(rows, [], [], cpu_us=None, gpu_us=None))
-    return ProgramRun(program._replace(device=read[0].device), launches, 0, total)
+    return ProgramRun(program._replace(device=read[0].device), launches, warm_up, total)
 
 
 class HotKernel(NamedTuple):
