@@ -217,6 +217,7 @@ def test_the_answer_in_words_is_short_and_follows_what_the_program_prints(tools,
         (FORBIDDEN_NCU, "NVreg_RestrictProfilingToAdminUsers=0"),
         ("", "ncu ended with 0 and no report"),
         ('print("==PROF== Connected to process 7")', "ncu ended with 0 and no report"),
+        ("print('==WARNING== Note: Running with unmodified GPU clocks.')", "and no report"),
         (None, "ncu was not found, so no kernel was looked into: install Nsight Compute"),
     ],
 )

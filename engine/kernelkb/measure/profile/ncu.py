@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.profiles.reader_process import has_reader
 
 _PERMISSION_ERROR = "ERR_NVGPUCTRPERM"  # in ncu's output
+_REMARK = re.compile(r"==PROF==|==WARNING== Note")
+"""What ncu also logs where all is well."""
 _SELF_TEST_BYTES = 64 * 2**20
 _SELF_TEST_TOLERANCE = 0.15
 """Relative error of the counted bytes that is accepted."""
@@ -106,7 +109,7 @@ def explain_failure(page: str, process: ProcessResult) -> tuple[str, str]:
     output = page + process.output
     if _PERMISSION_ERROR in output:
         return "the driver forbids reading performance counters", FORBIDDEN_CURE
-    lines = [line for line in output.splitlines() if "==" in line and "==PROF==" not in line]
+    lines = [line for line in output.splitlines() if "==" in line and not _REMARK.search(line)]
     errors = [line for line in lines if "==ERROR==" in line] or lines
     reason = errors[-1] if errors else f"ncu ended with {process.returncode} and no report"
     return reason, "run the command by hand to see more, or do without"
