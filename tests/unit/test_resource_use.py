@@ -11,6 +11,7 @@ from kernelkb.measure.bench.bench import (
     make_resource_use,
 )
 from kernelkb.measure.machine.nvidia_driver import GpuSample
+from kernelkb.measure.worker.judge.timing import resource_use
 from kernelkb.model.records.measurement import Bench, ResourceUse
 from kernelkb.render.text.measurements import format_bench_lines
 
@@ -34,6 +35,26 @@ def test_energy_is_right_however_the_counter_falls_on_the_stretch(change_s, offs
 
     # Each end of the span is known to one sample, 20 ms of at least 0.3 s.
     assert found == pytest.approx(watts * 0.8 / 1000, rel=0.15)
+
+
+class EndedRunner:
+    """A runner that keeps nothing, whose end frees its context."""
+
+    def close(self):
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("after_mib", "held_mib"), [(1200, 800), (2000, None), (2600, None)], ids=str
+)
+def test_memory_that_another_process_takes_meanwhile_is_nobodys(monkeypatch, after_mib, held_mib):
+    """A baseline that kept 0 B made 646 MiB of an equal candidate's look like its own."""
+    used = iter([2000 * MIB, after_mib * MIB])
+    monkeypatch.setattr(resource_use, "_used_device_bytes", lambda: next(used))
+    monkeypatch.setattr(resource_use, "release", lambda _runner: None)
+    held = resource_use._close_and_count(EndedRunner())
+
+    assert held == (held_mib and held_mib * MIB)
 
 
 def test_power_before_and_after_the_stretch_does_not_count():

@@ -196,7 +196,7 @@ def blame_for_memory(error: Exception, candidate: RunnerProcess) -> None:
     ):
         return
     total = torch.cuda.mem_get_info()[1]
-    held = 0 if is_own else _close_and_count(candidate)
+    held = 0 if is_own else _close_and_count(candidate) or 0
     if is_own:
         reason = f"it ran out of the GPU's memory, of which others left it over half: {error}"
     elif held > _MIN_FREE_SHARE * total:
@@ -258,13 +258,18 @@ def _used_device_bytes() -> int:
     return int(total - free)
 
 
-def _close_and_count(runner: RunnerProcess) -> int:
-    """Kill a runner; return the device memory that this frees, without what it only cached."""
+def _close_and_count(runner: RunnerProcess) -> int | None:
+    """Kill a runner; return the device memory that this frees, without what it only cached.
+
+    None where nothing was freed: its own context takes some, so another process took as much
+    meanwhile, and the difference tells nothing of either.
+    """
     with suppress(RunnerDied, RunnerError):
         release(runner)
     before = _used_device_bytes()
     runner.close()
-    return max(0, before - _used_device_bytes())
+    freed = before - _used_device_bytes()
+    return freed if freed > 0 else None
 
 
 class StepClock:
