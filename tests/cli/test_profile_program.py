@@ -24,6 +24,7 @@ from kernelkb.measure.profile import program
 from kernelkb.measure.profile.observe import write_observer
 from kernelkb.measure.profile.program import LaunchWindow, choose_windows, rank_kernels
 from kernelkb.profiles.launch import ProfiledLaunch, name_function
+from kernelkb.profiles.program_tables import find_program
 from kernelkb.profiles.timeline import ProgramRun, Span, find_warm_up, load_run
 from kernelkb.render.text.reports import format_program_lines
 from kernelkb_mcp.server import build_server
@@ -96,6 +97,10 @@ if find("--export"):
 with open(find("--log-file"), "w") as file:
     file.write('"ID","Kernel Name","gpu__time_duration.sum"\\n"","","ns"\\n')
     file.write('"0","few_blocks(float *)","9000"\\n"1","scale","1000"\\n')
+"""
+ENDLESS_NCU = """
+import time
+time.sleep(300)
 """
 LIBRARY = "void at::native::reduce_kernel<512, 1>(int)"
 
@@ -231,6 +236,34 @@ def test_without_counters_the_timeline_answers_and_says_what_is_missing(body, to
     assert status == 0
     assert told in out
     assert "few_blocks: 65% (19 of 1.00 ms), the traced time at most 2.89x as fast" in out
+
+
+def test_an_ncu_that_does_not_end_costs_little_more_than_the_program(tools, monkeypatch, capfd):
+    monkeypatch.setattr(program, "_COUNTING_S", 0.5)
+    tools.add_nsys().add("ncu", ENDLESS_NCU)
+    start = time.monotonic()
+    status = profile("--", "true")
+
+    assert status == 0
+    assert "ncu had not ended after" in capfd.readouterr().out
+    assert time.monotonic() - start < 150, "and not --minutes"
+
+
+@pytest.mark.parametrize("own", ["", "/theirs"])
+def test_all_runs_share_what_jax_compiled(tools, monkeypatch, tmp_path, own):
+    """Where it compiled again under ncu, its trials crashed or did not end on H100s."""
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", own)
+    note = f"""
+with open({str(tmp_path / "caches")!r}, "a") as file:
+    file.write(os.environ["JAX_COMPILATION_CACHE_DIR"] + "\\n")
+"""
+    tools.add("nsys", note + FAKE_NSYS.format(timeline=str(tmp_path / "timeline.sqlite")))
+    tools.add("ncu", note + FAKE_NCU)
+    profile("--", "true")
+    caches = {line for line in (tmp_path / "caches").read_text().splitlines() if line}
+
+    assert len(caches) == 1
+    assert not own or caches == {own}
 
 
 def test_kernels_are_chosen_by_name_and_number(tools, capfd):
@@ -434,6 +467,98 @@ def run_traced(folder, text, seconds=60.0):
     return run, [{one["name"] for one in found} for found in events]
 
 
+JAX = {
+    "__init__.py": "",
+    "monitoring.py": """
+listeners = []
+register_event_duration_secs_listener = listeners.append
+def tell(*events):
+    for event in events:
+        for listener in listeners:
+            listener(f"/jax/core/compile/{event}", 0.1, fun_name="f")
+""",
+    "profiler.py": """
+import gzip, os
+class ProfileOptions:
+    python_tracer_level = 1
+folder = None
+def start_trace(log_dir, profiler_options=None):
+    global folder
+    assert folder is None, "one runs"
+    assert profiler_options is None or profiler_options.python_tracer_level == 0
+    folder = f"{log_dir}/plugins/profile/now"
+def stop_trace():
+    global folder
+    os.makedirs(folder)
+    with gzip.open(f"{folder}/host.trace.json.gz", "wt") as file:
+        file.write('{"traceEvents": [{"ph": "M", "name": "process_name", "pid": 1}]}')
+    folder = None
+""",
+}
+"""What of JAX is used, as in 0.11.2; the program on a GPU below has the real one."""
+COMPILED = "jaxpr_trace_duration", "jaxpr_to_mlir_module_duration", "backend_compile_duration"
+IN_JAX = """
+import glob, os, sys, time
+import jax.monitoring, jax.profiler
+def is_written():
+    return glob.glob({folder!r} + "/trace-*.json.gz") != []
+def wait():
+    end = time.time() + 60
+    while not is_written() and time.time() < end:
+        time.sleep(0.05)
+assert jax.profiler.folder is None
+{body}
+"""
+
+
+def run_jax(folder, body, seconds=60.0):
+    """Run a program that uses a stand-in for JAX, traced; return what it printed."""
+    (folder / "site" / "jax").mkdir(parents=True)
+    for name, text in JAX.items():
+        (folder / "site" / "jax" / name).write_text(text)
+    env = {**os.environ, "PYTHONPATH": str(folder / "site")}
+    traced = write_observer(folder, {"trace_s": seconds})
+    env |= traced | {"PYTHONPATH": f"{traced['PYTHONPATH']}:{folder / 'site'}"}
+    script = IN_JAX.format(folder=str(folder), body=body)
+    words = [sys.executable, "-c", script]
+    run = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert list(folder.glob("error-*")) == []
+    assert len(list(folder.glob("trace-*.json.gz"))) == 1
+    return run.stdout
+
+
+def test_jax_is_traced_from_its_first_compilation_to_its_end(tmp_path):
+    body = f"jax.monitoring.tell(*{COMPILED})\nprint(jax.profiler.folder is None, is_written())"
+
+    assert run_jax(tmp_path, body) == "False False\n"
+
+
+def test_a_trace_of_jax_ends_some_time_after_the_last_compilation(tmp_path):
+    body = f"""
+jax.monitoring.tell(*{COMPILED[:2]})
+time.sleep(1.5)
+print("compiles", is_written())
+jax.monitoring.tell("backend_compile_duration")
+wait()
+print(is_written(), jax.profiler.folder)
+jax.monitoring.tell(*{COMPILED})
+print(jax.profiler.folder)
+"""
+    assert run_jax(tmp_path, body, seconds=0.2) == "compiles False\nTrue None\nNone\n"
+
+
+def test_a_program_of_jax_that_profiles_itself_goes_on(tmp_path):
+    body = f"""
+jax.monitoring.tell(*{COMPILED})
+jax.profiler.start_trace({str(tmp_path / "own")!r})
+print(is_written(), "own" in jax.profiler.folder)
+jax.profiler.stop_trace()
+"""
+    assert run_jax(tmp_path, body) == "True True\n"
+    assert list((tmp_path / "own").rglob("*.gz"))
+
+
 def test_a_program_that_forks_and_has_its_own_profiler_goes_on(tmp_path):
     run, traces = run_traced(tmp_path, OWN_PROFILER)
 
@@ -488,8 +613,12 @@ def test_an_interrupt_ends_all_processes_and_leaves_no_file(tmp_path):
     assert list((tmp_path / "scratch").glob("kernelkb-*")) == []
 
 
+def make_spans(*launches):
+    return [Span(at, at + us, name) for at, (name, us) in enumerate(launches)]
+
+
 def find_start(*launches):
-    return find_warm_up([Span(at, at + us, name) for at, (name, us) in enumerate(launches)])
+    return find_warm_up(make_spans(*launches))
 
 
 def test_the_warm_up_ends_when_the_kernels_that_matter_ran_once():
@@ -508,9 +637,13 @@ def test_what_xla_ran_to_choose_its_code_is_no_part_of_the_program():
     tries = [delay, ("gemm_fusion_dot_1", 400.0), delay, ("gemm_fusion_dot_2", 500.0)]
     step = [("gemm_fusion_dot_2", 80.0), ("loop_add_fusion", 20.0)]
 
-    assert find_start(*tries, ("gemm_fusion_dot_2", 90.0), ("loop_add_fusion", 20.0)) == 3
-    assert find_start(*tries, *step * 20) == 6, "nor are the last try and the first step"
-    assert find_start(*tries, delay) == 0, "nothing comes after them"
+    check = ("void stream_executor::gpu::xla_fp_comparison<float>(float *)", 3.0)
+    launches = [*tries, check, *step * 20, *tries, check, ("input_reduce_fusion", 9.0)]
+    own = find_program(make_spans(*launches))
+    assert launches[own] == step * 20, "what ends the program is chosen last"
+    assert find_program(make_spans(*tries, *step)) == slice(3, 6)
+    assert find_program(make_spans(delay, delay)) == slice(0, 2), "nothing else was there"
+    assert find_program(make_spans(*step)) == slice(0, 2)
 
 
 def make_run(launches, warm_up=0):
@@ -641,6 +774,33 @@ def test_a_torch_program_on_a_gpu_is_answered(tmp_path, monkeypatch, capfd):
     counted = [one for one in answer["kernels"] if one["answer"]]
     assert counted, answer["notes"]
     assert all(one["answer"]["time"] for one in counted)
+
+
+JAX_PROGRAM = """
+import jax, jax.numpy as jnp
+@jax.jit
+def rank(x):
+    return jnp.cumsum(jnp.tanh(x) @ x, axis=0)
+x = jax.random.normal(jax.random.key(0), (4096, 4096))
+for _ in range(100):
+    x = rank(x / 1e3)
+print(x.shape)
+"""
+
+
+@pytest.mark.gpu
+def test_a_jax_program_on_a_gpu_is_answered(tmp_path, monkeypatch, capfd):
+    pytest.importorskip("jax")
+    (tmp_path / "program.py").write_text(JAX_PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    status = profile("--json", "--top", "1", "--", sys.executable, "program.py")
+    answer = json.loads(capfd.readouterr().out)
+
+    assert status == 0
+    assert answer["tool"] in ("nsys", "jax.profiler")
+    assert answer["program"]["diagnoses"] or answer["kernels"]
+    assert answer["kernels"][0]["launches"] > 50
+    assert answer["kernels"][0]["answer"], answer["notes"]
 
 
 def call_profile_kernel(config=None, **arguments):

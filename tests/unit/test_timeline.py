@@ -129,23 +129,46 @@ def test_events_that_are_damaged_are_left_out(tmp_path):
     assert_is_the_program(load(tmp_path, make_trace([*damaged, *make_events()])))
 
 
-def test_streams_of_jax_are_told_by_their_names(tmp_path):
-    def name(kind, pid, text, tid=None):
-        return {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": text}}
-
-    def event(pid, tid, text, start, length):
-        return {"ph": "X", "pid": pid, "tid": tid, "name": text, "ts": start, "dur": length}
-
+def make_jax_trace(*spans):
+    """Write a trace as JAX does: spans of process, thread, name, start and length."""
+    names = (1, None, "/device:GPU:0 (H100)"), (9, None, "/host:CPU")
+    tracks = (1, 21, "Stream #21(Compute)"), (1, 2, "XLA Modules")
     events = [
-        name("process_name", 1, "/device:GPU:0 (H100)"), name("process_name", 9, "/host:CPU"),
-        name("thread_name", 1, "Stream #21(Compute)", 21), name("thread_name", 1, "XLA Modules", 2),
-        event(1, 21, "loop_add_fusion", 0, 10), event(1, 21, "MemcpyD2H", 30, 10),
-        event(1, 2, "jit_step", 0, 40), event(9, 3, "PjitFunction(step)", 0, 40),
+        {"ph": "M", "name": kind, "pid": pid, "tid": tid, "args": {"name": text}}
+        for kind, rows in (("process_name", names), ("thread_name", tracks))
+        for pid, tid, text in rows
+    ]
+    events += [
+        {"ph": "X", "pid": pid, "tid": tid, "name": text, "ts": start, "dur": length}
+        for pid, tid, text, start, length in spans
+    ]
+    return {"displayTimeUnit": "ns", "traceEvents": events}
+
+
+def test_a_program_of_jax_whose_host_launches_all_the_time_is_told_to_scan(tmp_path):
+    calls = [(9, 3, "PjitFunction(step)", at * 50, 49) for at in range(20)]
+    kernels = [(1, 21, "loop_add_fusion", at * 50 + 40, 2) for at in range(20)]
+    load(tmp_path, make_jax_trace(*calls, *kernels))
+    first = recommend_from_report(str(tmp_path / "trace.json"))["kernels"][0]["diagnoses"][0]
+
+    assert first["bottleneck"] == "host-bound"
+    fixes = [fix["id"] for fix in first["fixes"]]
+    assert fixes[0] == "scan-the-steps"
+    assert not {"cuda-graph", "torch-compile", "torch-cuda-graphs"} & set(fixes)
+
+
+def test_streams_of_jax_are_told_by_their_names(tmp_path):
+    spans = [
+        (1, 21, "loop_add_fusion", 0, 10), (1, 21, "MemcpyD2H", 30, 10), (1, 2, "jit_step", 0, 40),
+        (9, 3, "PjitFunction(step)", 0, 18), (9, 3, "PjitFunction(step)", 18, 2),
+        (9, 3, "np.asarray(jax.Array)", 20, 15), (9, 3, "PjitFunction(step)", 35, 5),
     ]  # fmt: skip
-    found = load(tmp_path, {"displayTimeUnit": "ns", "traceEvents": events})
+    found = load(tmp_path, make_jax_trace(*spans))
 
     assert found.metrics["gpu_idle_share"] == pytest.approx(0.5)
     assert found.metrics["copy_exposed_share"] == pytest.approx(0.25)
+    assert found.metrics["host_busy_share"] == pytest.approx(25 / 40)
+    assert found.metrics["xla_program"] == 1
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import statistics
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import accumulate, chain, pairwise
 from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -37,8 +37,8 @@ _MAX_RANKS = 16
 _MANY_LAUNCHES = 100
 _NOTABLE_GAIN_SHARE = 0.05
 """Of the time, from which a kernel's share says something about the program."""
-_AUTOTUNER = re.compile(r"stream_executor::.*DelayKernel")
-"""With which XLA holds a stream back while it times the code that it chooses from."""
+_AUTOTUNER = re.compile(r"stream_executor::.*(?:DelayKernel|RedzoneAllocator|xla_\w*comparison)")
+"""With which XLA times and checks the code that it chooses from."""
 _SETTLED_SHARE, _WARM_UP_SHARE = 0.9, 0.3
 """A program has settled when kernels of so much of its time ran once, within so much of it."""
 _OWN_CODE_US = 200.0
@@ -67,8 +67,10 @@ _COLUMNS = re.compile(r"\s{2,}")
 _TIME = re.compile(r"(?P<number>[\d.,]+) ?(?P<unit>ns|us|ms|s)")
 _TOTAL = re.compile(r"\W*Self (?P<side>CPU|CUDA|XPU) time total: +(?P<time>\S{1,30})")
 _NSYS_TIME = re.compile(r"Total Time(?: \((?P<unit>\w+)\))?")
-LAUNCHES = re.compile(r"(?:cu(?:da)?|hip)(?:Graph|Module|Ext)*Launch\w*")
-"""Calls of CUDA and HIP."""
+XLA_CALLS = re.compile(r"PjitFunction\(.*\)")
+"""Of what JAX compiled."""
+LAUNCHES = re.compile(rf"(?:cu(?:da)?|hip)(?:Graph|Module|Ext)*Launch\w*|{XLA_CALLS.pattern}")
+"""Calls of CUDA and HIP, too."""
 _WAITS = re.compile(r"(?:cu(?:da)?|hip)(?:\w*Synchronize\w*|Memcpy(?!\w*Async)\w*)(?:_\w+)?")
 
 
@@ -276,17 +278,26 @@ def count_spans(spans: Iterable[Span]) -> list[TableRow]:
     return [TableRow(name, us, counts[name], us / total) for name, us in times.items()]
 
 
+def find_program(launches: Sequence[Span]) -> slice:
+    """Return which launches are a program's, and not what a compiler ran to choose its code.
+
+    It does so now and then, and last for what a program ends with: of the stretches between, the
+    one that takes the most time is the program.
+    """
+    tuned = [at for at, span in enumerate(launches) if _AUTOTUNER.search(span.name)]
+    times = [0.0, *accumulate(span.end - span.start for span in launches)]
+    between = pairwise([-1, *tuned, len(launches)])
+    first, end = max(
+        ((a + 1, b) for a, b in between), key=lambda one: times[one[1]] - times[one[0]]
+    )
+    return slice(first, end) if first < end else slice(0, len(launches))
+
+
 def find_warm_up(launches: Sequence[Span]) -> int:
     """Return how many launches come before each kernel that takes much time has run once.
 
-    0 where they take much of the time: a program with parts, and without a warm-up. What a compiler
-    ran to choose its code comes before the program, however long it took.
+    0 where they take much of the time: a program with parts, and without a warm-up.
     """
-    tuned = max(
-        (at for at, span in enumerate(launches) if _AUTOTUNER.search(span.name)), default=-1
-    )
-    if 0 <= tuned < len(launches) - 1:
-        return tuned + 1 + find_warm_up(launches[tuned + 1 :])
     total, known = sum(span.end - span.start for span in launches), 0.0
     settled = 0
     for row in sorted(count_spans(launches), key=lambda row: -row.us):

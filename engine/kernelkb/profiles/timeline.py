@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
 import sqlite3
 import statistics
@@ -28,6 +29,7 @@ from kernelkb.errors import KbError
 from kernelkb.profiles.launch import ProfiledLaunch, name_function, parse_gpu_header, parse_gpu_row
 from kernelkb.profiles.program_tables import (
     LAUNCHES,
+    XLA_CALLS,
     GpuTime,
     Intervals,
     ProgramTables,
@@ -44,6 +46,7 @@ from kernelkb.profiles.program_tables import (
     find_awaited,
     find_graph_breaks,
     find_own_code,
+    find_program,
     find_steps,
     find_warm_up,
     intersect,
@@ -75,7 +78,9 @@ _XLA_GPU = re.compile(r"/device:GPU:\d+")
 _BLOCKING = re.compile(
     r"(?:cu(?:da)?|hip)(?:\w*Synchronize\w*|Mem(?:cpy|set)(?!\w*Async)\w*|(?:Malloc|Free)(?!Async)\w*"
     r"|Mem(?:Alloc|Free)(?!Async)\w*|Host(?:Alloc|Register|Unregister)\w*)"
+    r"|np\.asarray\(jax\.Array\)"
 )
+"""Calls of CUDA and HIP, and of JAX, that wait for the GPU."""
 _HOST_WAITS = re.compile(
     r"enumerate\(DataLoader\)#_Multi\S*|(?:sem_|pthread_cond_)(?:timed)?wait|poll|ppoll|select|epoll_wait"
     r"|(?:u|nano|clock_nano)?sleep"
@@ -103,6 +108,7 @@ def _remember(match: Callable[[str], object]) -> Callable[[str], bool]:
 
 
 _is_launch = _remember(LAUNCHES.fullmatch)
+_is_xla_call = _remember(XLA_CALLS.fullmatch)
 _is_blocking = _remember(_BLOCKING.fullmatch)
 _is_host_wait = _remember(_HOST_WAITS.fullmatch)
 _is_fetch = _remember(_FETCHES.fullmatch)
@@ -190,18 +196,31 @@ def load_run(paths: Sequence[str]) -> ProgramRun | None:
     return chosen._replace(program=compare_ranks(ranks)) if len(ranks) > 1 else chosen
 
 
-def _cut(timeline: Timeline, start: float) -> Timeline:
-    """Return what a timeline holds from a moment on."""
+def _cut(timeline: Timeline, start: float, end: float = math.inf) -> Timeline:
+    """Return what began in a stretch of a timeline."""
     sides = (timeline.kernels, timeline.copies, timeline.calls, timeline.work)
     cut = _make_timeline()
     for found, side in zip(cut[:4], sides, strict=True):
         for place, spans in side.items():
-            if kept := [span for span in spans if span.start >= start]:
+            if kept := [span for span in spans if start <= span.start < end]:
                 found[place] = kept
     return timeline._replace(kernels=cut.kernels, copies=cut.copies, calls=cut.calls, work=cut.work)
 
 
+def _leave_out_tuning(timeline: Timeline) -> Timeline:
+    """Return a timeline without what a compiler ran to choose its code."""
+    launches = sorted(_chain(timeline.kernels))
+    own = find_program(launches)
+    if own.start == 0 and own.stop == len(launches):
+        return timeline
+    return _cut(timeline, launches[own.start].start, launches[own.stop - 1].end)
+
+
 def _load_timeline(path: str) -> Timeline:
+    return _leave_out_tuning(_read_timeline(path))
+
+
+def _read_timeline(path: str) -> Timeline:
     try:
         with open(path, "rb") as file:  # noqa: PTH123 the path is real and inside, or the user's
             start = file.read(len(SQLITE_MAGIC))
@@ -216,7 +235,8 @@ def _load_timeline(path: str) -> Timeline:
 
 def parse_program(text: str, name: str) -> ProfiledLaunch:
     """Return the program of the text of a trace; raises as ``load_program``."""
-    _, program = describe_timeline(_read_trace(StringIO(text), name), name)
+    timeline = _leave_out_tuning(_read_trace(StringIO(text), name))
+    _, program = describe_timeline(timeline, name)
     return program
 
 
@@ -292,7 +312,8 @@ class _XlaTracks:
         if not self._gpus or "cat" in event:
             return None
         if str(event.get("pid")) not in self._gpus:
-            return "work"
+            name = str(event.get("name"))
+            return "call" if _is_launch(name) or _is_blocking(name) else "work"
         is_stream = _name_track(event) in self._streams
         is_copy = str(event.get("name")).lower().startswith(("memcpy", "memset"))
         return ("copy" if is_copy else "kernel") if is_stream else None
@@ -423,6 +444,10 @@ def _measure_program(
     metrics |= _measure_host(host, gpus)
     if (breaks := find_graph_breaks(_chain(timeline.work))) is not None:
         metrics["graph_break_count"] = breaks
+    if any(_is_xla_call(span.name) for span in _chain(timeline.calls)):
+        metrics["xla_program"] = 1.0
+    elif any(span.name.startswith("aten::") for span in _chain(timeline.work)):
+        metrics["xla_program"] = 0.0
     return metrics
 
 

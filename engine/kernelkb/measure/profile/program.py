@@ -6,6 +6,8 @@ runs are silent. Its standard input is empty in all of them.
 
 from __future__ import annotations
 
+import math
+import os
 import re
 import statistics
 from collections import defaultdict
@@ -28,6 +30,7 @@ from kernelkb.profiles.program_tables import (
     Span,
     count_spans,
     describe_program,
+    find_program,
     find_warm_up,
 )
 from kernelkb.profiles.reader_process import read_in_process
@@ -42,7 +45,17 @@ _TRACE_S = 8.0
 """Chosen: of a program that launches 50,000 kernels a second, a trace of some 500 MB."""
 _QUIET = {"KINETO_LOG_LEVEL": "99"}
 """Of torch.profiler: it would log into what the program prints."""
+_JAX_CACHE = "JAX_COMPILATION_CACHE_DIR"
+_CACHE_ALL = {
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
+"""JAX keeps what the first run compiled, so that later ones run the same kernels, and try none:
+under ncu its trials crash or do not end (seen with 0.11.2)."""
 READING_S = 600.0
+_SLOWED, _COUNTING_S = 5.0, 60.0
+"""Chosen: how much longer a program may take under ncu, which does not end for each launch; those
+seen to end took 10 to 45 s more."""
 _MAX_SAID = 200
 _MAX_LISTED = 5000
 """Launches of which ncu takes the time where no tool traces the program."""
@@ -70,6 +83,14 @@ class ProgramCommand(NamedTuple):
     limit_s: float
     """Each run is ended after so long."""
     prints_to: ProgramOutput = "terminal"
+    alone_s: float = math.inf
+    """What the first run took."""
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """Variables of all its runs."""
+        cache = os.environ.get(_JAX_CACHE) or str(self.folder / "jax-cache")
+        return {_JAX_CACHE: cache, **_CACHE_ALL}
 
     def run(
         self, wrapper: Sequence[str] = (), env: Mapping[str, str] | None = None
@@ -77,13 +98,14 @@ class ProgramCommand(NamedTuple):
         """Run it as its user would."""
         log = self.folder / "printed.log" if self.prints_to == "answer" else None
         to_stderr = self.prints_to == "stderr"
-        words = [*wrapper, *self.words]
-        return run_supervised(words, log=log, timeout_s=self.limit_s, env=env, to_stderr=to_stderr)
+        words, both = [*wrapper, *self.words], {**self.env, **(env or {})}
+        return run_supervised(words, log=log, timeout_s=self.limit_s, env=both, to_stderr=to_stderr)
 
     def run_silently(self, wrapper: Sequence[str]) -> ProcessResult:
-        """Run it again, under a tool; what both print goes to a file."""
-        log = self.folder / "program.log"
-        return run_supervised([*wrapper, *self.words], log=log, timeout_s=self.limit_s)
+        """Run it again, under a tool, for some time longer; what both print goes to a file."""
+        log, words = self.folder / "program.log", [*wrapper, *self.words]
+        limit_s = min(self.limit_s, _SLOWED * self.alone_s + _COUNTING_S)
+        return run_supervised(words, log=log, timeout_s=limit_s, env=self.env)
 
 
 class FirstRun(NamedTuple):
@@ -112,15 +134,19 @@ def trace_program(command: ProgramCommand) -> FirstRun:
             return done
     env = write_observer(command.folder, {"trace_s": _TRACE_S}) | _QUIET
     process = command.run(env=env)
-    files = sorted(str(path) for path in command.folder.glob("trace-*.json"))
+    files = sorted(str(path) for path in command.folder.glob("trace-*.json*"))
+    tool: ProgramTool = (
+        "jax.profiler" if any(f.endswith(".gz") for f in files) else "torch.profiler"
+    )
     if found := _read(files):
-        return FirstRun(process, "torch.profiler", found, tuple(notes))
+        return FirstRun(process, tool, found, tuple(notes))
     for error in sorted(command.folder.glob("error-*.txt"))[:1]:
         said = error.read_text("utf-8").splitlines()[-1]
-        notes.append(f"torch.profiler failed: {said[:_MAX_SAID]}")
+        notes.append(f"the program's own profiler failed: {said[:_MAX_SAID]}")
+    command = command._replace(alone_s=process.seconds)
     has_ended_well = not process.returncode and not process.timed_out
     listed = _list_by_ncu(command, notes) if has_ended_well and query_driver() else None
-    without: ProgramTool | None = "torch.profiler" if files else None
+    without: ProgramTool | None = tool if files else None
     return FirstRun(process, "ncu" if listed else without, listed, tuple(notes))
 
 
@@ -183,9 +209,10 @@ def _list_by_ncu(command: ProgramCommand, notes: list[str]) -> ProgramRun | None
         notes.append("ncu saw no kernel" if is_empty else "; ".join(explain_failure(text, process)))
         return None
     read = read_raw_page(text, [_DURATION])
-    launches = [(one.kernel, one.metrics.get("profiled_us", 0.0)) for one in read]
-    warm_up = find_warm_up([Span(0, us, name) for name, us in launches])
-    rows = count_spans([Span(0, us, name) for name, us in launches[warm_up:]])
+    spans = [Span(0, one.metrics.get("profiled_us", 0.0), one.kernel) for one in read]
+    spans = spans[find_program(spans)]
+    launches, warm_up = [(span.name, span.end) for span in spans], find_warm_up(spans)
+    rows = count_spans(spans[warm_up:])
     total = sum(row.us for row in rows)
     notes.append(
         f"only the time in kernels is known, {format_duration(total)} in all, and not when they "
@@ -350,7 +377,10 @@ def count_launches(
         if report.exists():
             yield CountedReport(report, _list_callers(str(ncu), report))
         elif process.timed_out:
-            notes.append(f"ncu had not ended after {process.seconds:.0f} s; --minutes allows more")
+            notes.append(
+                f"ncu had not ended after {process.seconds:.0f} s, as where a launch cannot be "
+                "repeated: --kernel chooses others, --minutes allows more"
+            )
         elif "No kernels were profiled" in text:
             notes.append("ncu met none of these launches: is the program the same in each run?")
         else:

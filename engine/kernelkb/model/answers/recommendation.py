@@ -346,7 +346,7 @@ class PrintedRecommendation(TypedDict):
     knowledge: KnowledgeStamp
 
 
-ProgramTool = Literal["nsys", "torch.profiler", "ncu"]
+ProgramTool = Literal["nsys", "torch.profiler", "jax.profiler", "ncu"]
 FirstThing = Literal[
     "kernel", "launches", "host", "data", "synchronisation", "copies", "communication"
 ]

@@ -16,12 +16,13 @@ import time
 import traceback
 import types
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from kernelkb.measure.worker.observe.names import (
     OperationName,
@@ -42,13 +43,23 @@ _QUIET_FACTOR = 4
 """A trace of a program that does little, as while it compiles, is so many times as long."""
 _MANY_ALLOCATIONS = 20_000
 _ENDED = "ended"
+_JAX_COMPILES = "/jax/core/compile/"
+"""Of the events that jax.monitoring tells: the first comes before there is a device."""
+_JAX_COMPILED = f"{_JAX_COMPILES}backend_compile_duration"
+"""The last of each compilation, minutes after the one before it."""
+_JAX_LIMIT = 40
+"""Of a trace's length, for a program that compiles all the time."""
+_JAX_SHARE = 0.5
+"""Of a trace's length: JAX records 20 events a call, and takes longer to write them."""
 
 
 def start_observer(job_file: Path) -> None:
-    """Observe the operation that a job names, or trace all, from the import of torch on."""
+    """Observe the operation that a job names, or trace all that torch and JAX do."""
     job = json.loads(job_file.read_text(encoding="utf-8"))
     if "trace_s" in job:
-        sys.meta_path.insert(0, ImportHook({"torch": _Tracer(job, job_file.parent).watch}))
+        tracers = (_TorchTracer(job, job_file.parent), _JaxTracer(job, job_file.parent))
+        hook = ImportHook({tracer.package: tracer.watch for tracer in tracers})
+        sys.meta_path.insert(0, hook)
         return
     operation = parse_operation(job["operation"])
     recorder = Recorder(job, job_file.parent)
@@ -90,35 +101,81 @@ class ImportHook:
         return spec
 
 
-class _Tracer:
-    """Runs torch's profiler from this process's first use of its GPU on, for some seconds.
+class _Tracer(ABC):
+    """Runs a package's profiler in this process for some seconds, the first that begins alone.
 
-    Without CUDA in torch: from its import on. The program goes on whatever fails here, and its own
-    use of the profiler ends ours.
+    The program goes on whatever fails here, and its own use of the profiler ends ours.
     """
+
+    package: ClassVar[str]
+    _running: ClassVar[set[str]] = set()
+    """Packages whose profiler began: CUPTI serves one of a process."""
 
     def __init__(self, job: TraceJob, folder: Path) -> None:
         self._job, self._folder, self._process = job, folder, os.getpid()
-        self._profile: Any = None
-        self._torch: Any = None
         self._is_ours = False
-        self._request = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._answer)
 
-    def watch(self, torch: ModuleType) -> None:
+    def watch(self, package: ModuleType) -> None:
         """Begin as soon as there is something to record, and end with the process."""
-        self._torch = torch
         try:
             atexit.register(self.finish)
-            if self._torch.backends.cuda.is_built():
-                self._torch.cuda._lazy_call(self._begin)
-            else:
-                self._begin()
+            self._prepare(package)
         except Exception:  # the user's program is not to fail by ours
             self._note_error()
+
+    @abstractmethod
+    def _prepare(self, package: ModuleType) -> None:
+        """Have the trace begun when the package is used."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """End the trace and write it; do nothing where that was done, and in forked processes."""
+
+    def _claim(self) -> bool:
+        """Return whether no other package's profiler runs, and none will."""
+        self._running.add(self.package)
+        return self._running == {self.package}
+
+    def _make_way(self, start: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what starts a profiler, with the end of ours before it: there can be but one."""
+
+        @functools.wraps(start)
+        def finish_and_start(*arguments: Any, **options: Any) -> Any:
+            if not self._is_ours:
+                self.finish()
+            return start(*arguments, **options)
+
+        return finish_and_start
+
+    def _note_error(self) -> None:
+        with suppress(OSError):
+            error_file = self._folder / f"error-{self._process}.txt"
+            error_file.write_text(traceback.format_exc(), encoding="utf-8")
+
+
+class _TorchTracer(_Tracer):
+    """Traces from this process's first use of its GPU on; without CUDA from the import on."""
+
+    package = "torch"
+
+    def __init__(self, job: TraceJob, folder: Path) -> None:
+        super().__init__(job, folder)
+        self._profile: Any = None
+        self._torch: Any = None
+        self._request = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(self._answer)
+
+    def _prepare(self, package: ModuleType) -> None:
+        self._torch = package
+        if self._torch.backends.cuda.is_built():
+            self._torch.cuda._lazy_call(self._begin)
+        else:
+            self._begin()
 
     def _begin(self) -> None:
         if threading.current_thread() is not threading.main_thread():
             self._ask()  # the thread that begins has to be there at the end
+            return
+        if not self._claim():
             return
         try:
             from torch.autograd import profiler
@@ -135,17 +192,6 @@ class _Tracer:
         except Exception:  # as above
             self._note_error()
         self._is_ours = False
-
-    def _make_way(self, start: Callable[..., Any]) -> Callable[..., Any]:
-        """Return what starts a profiler, with the end of ours before it: there can be but one."""
-
-        @functools.wraps(start)
-        def finish_and_start(*arguments: Any, **options: Any) -> Any:
-            if not self._is_ours:
-                self.finish()
-            return start(*arguments, **options)
-
-        return finish_and_start
 
     def _wait(self) -> None:
         """Ask the main thread to end the trace when it is long enough."""
@@ -176,7 +222,7 @@ class _Tracer:
         return 0
 
     def finish(self) -> None:
-        """End the trace and write it; do nothing where that was done, and in forked processes."""
+        """End the trace and write it, in the thread that began it."""
         profile, self._profile = self._profile, _ENDED
         if profile in (None, _ENDED) or os.getpid() != self._process:
             return
@@ -190,10 +236,87 @@ class _Tracer:
         except Exception:  # as above
             self._note_error()
 
-    def _note_error(self) -> None:
-        with suppress(OSError):
-            error_file = self._folder / f"error-{self._process}.txt"
-            error_file.write_text(traceback.format_exc(), encoding="utf-8")
+
+class _JaxTracer(_Tracer):
+    """Traces from this process's first compilation on, until some time after the last."""
+
+    package = "jax"
+
+    def __init__(self, job: TraceJob, folder: Path) -> None:
+        super().__init__(job, folder)
+        self._profiler: Any = None
+        self._state: Literal["before", "runs", "ended"] = "before"
+        self._lock = threading.RLock()
+        self._compiles, self._compiled_at = False, 0.0
+
+    def _prepare(self, package: ModuleType) -> None:
+        monitoring, self._profiler = (
+            importlib.import_module(f"{package.__name__}.{part}")
+            for part in ("monitoring", "profiler")
+        )
+        start = self._profiler.start_trace
+        for place in (self._profiler, sys.modules[start.__module__]):
+            setattr(place, start.__name__, self._make_way(start))
+        monitoring.register_event_duration_secs_listener(self._note_event)
+
+    def _note_event(self, event: str, *_: Any, **__: Any) -> None:
+        if not event.startswith(_JAX_COMPILES):
+            return
+        self._compiles, self._compiled_at = event != _JAX_COMPILED, time.monotonic()
+        if self._state == "before":
+            self._begin()
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._state != "before":
+                return
+            self._state = "ended"
+            if not self._claim():
+                return
+            self._is_ours = True
+            try:
+                self._profiler.start_trace(str(self._place), **self._choose_options())
+                self._state = "runs"
+                threading.Thread(target=self._wait, daemon=True).start()
+            except Exception:  # as above
+                self._note_error()
+            self._is_ours = False
+
+    @property
+    def _place(self) -> Path:
+        return self._folder / f"jax-{self._process}"
+
+    def _choose_options(self) -> dict[str, Any]:
+        """Leave out the functions of Python, which slow a program; older releases cannot."""
+        if not hasattr(self._profiler, "ProfileOptions"):
+            return {}
+        options = self._profiler.ProfileOptions()
+        options.python_tracer_level = 0
+        return {"profiler_options": options}
+
+    def _wait(self) -> None:
+        """End the trace when it is long enough."""
+        begun, length = time.monotonic(), self._job["trace_s"] * _JAX_SHARE
+        while time.monotonic() - begun < length * _JAX_LIMIT:
+            time.sleep(_POLL_S)
+            if not self._compiles and time.monotonic() - self._compiled_at >= length:
+                break
+        self.finish()
+
+    def finish(self) -> None:
+        """End the trace and write it; wait for another thread that does."""
+        if os.getpid() != self._process:
+            return
+        with self._lock:
+            was, self._state = self._state, "ended"
+            if was != "runs":
+                return
+            try:
+                self._profiler.stop_trace()
+                for trace in self._place.rglob("*.trace.json.gz"):
+                    trace.replace(self._folder / f"trace-{self._process}.json.gz")
+            except Exception:  # as above
+                self._note_error()
 
 
 def _leave_out_destructors() -> None:
