@@ -19,8 +19,8 @@ debug difference distinct division dynamic elapsed empty exact excess executed f
 filling first flight float fp framework free full gpu half heavy host ideal idle index instruction
 integer joint launched layout left library limit link loaded long loop loss lost matches matrix max
 mean minimum misc next no not one op other output parallel part peer per plain practical process
-profiled rate ratio read relieved remainder remote required resolved resolving reuse row scaling
-seconds selected shape short size sleeping source specialised starved static step store sync
+profiled program rate ratio read relieved remainder remote required resolved resolving reuse row
+scaling seconds selected shape short size sleeping source specialised starved static step store sync
 theoretical throttled tightest tiled timing to unequal unexplained unspilled update use useful
 value variation wide widening work worst write
 """

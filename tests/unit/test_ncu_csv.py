@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from shipped_rules import program
 
+from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.recommend import recommend
 from kernelkb.errors import KbError
 from kernelkb.model.answers.next_step import FixEdit
@@ -297,3 +298,114 @@ def test_older_sections_count_the_elapsed_cycles_of_another_unit(columns, cycles
     (found,) = read_raw_page(page, RAW_METRICS)
 
     assert found.metrics["sm_elapsed_cycles"] == cycles
+
+
+FALLBACKS = read_raw_page((DATA / "fallbacks_raw.csv").read_text("utf-8"), RAW_METRICS)
+OTHER_GPUS = {
+    "dram__bytes_op_read.sum",
+    "dram__bytes_op_write.sum",
+    "sm__inst_executed_pipe_fp16.avg.pct_of_peak_sustained_elapsed",
+    "sm__pipe_tc_cycles_active.avg.pct_of_peak_sustained_elapsed",
+    "sm__pipe_tensor_cycles_active_v2.avg.pct_of_peak_sustained_elapsed",
+    "syslts__t_sectors_srcunit_tex_aperture_peer_lookup_miss.sum",
+    "syslts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum",
+}
+"""Counters that an H200 does not have: before or after Hopper."""
+OLDER_NAMES = [
+    (one.metric, name)
+    for one in RAW_METRICS
+    for name in one.names[1:]
+    if name not in OTHER_GPUS and "[" not in name
+]
+
+
+def read_fallbacks(*wanted):
+    return read_raw_page((DATA / "fallbacks_raw.csv").read_text("utf-8"), wanted)
+
+
+@pytest.mark.parametrize(("metric", "name"), OLDER_NAMES)
+def test_another_name_of_a_counter_says_the_same(metric, name):
+    """Both were counted in one run, for each kernel of fallbacks.cu."""
+    (preferred,) = (one for one in RAW_METRICS if one.metric == metric)
+    other = read_fallbacks(preferred._replace(names=(name,)))
+
+    assert len(other) == len(FALLBACKS) == 8
+    for one, known in zip(other, read_fallbacks(preferred), strict=True):
+        value, expected = one.metrics[metric], known.metrics[metric]
+        if metric == "fma_utilization":  # packed half precision takes its cycles twice
+            assert expected / 2.01 <= value <= expected
+        else:
+            assert value == pytest.approx(expected, rel=0.015, abs=1e-4), one.kernel
+
+
+def test_each_name_was_counted_or_is_of_another_gpu():
+    header = next(csv.reader((DATA / "fallbacks_raw.csv").read_text("utf-8").splitlines()))
+    alternatives = {name for one in RAW_METRICS if len(one.names) > 1 for name in one.names}
+    missing = {name for name in alternatives if name not in header and "[" not in name}
+
+    assert missing == OTHER_GPUS
+
+
+FOUND = {
+    "local_array": "local-array-indexing",
+    "atomics": "atomic-contention",
+    "one_long_block": "workload-imbalance",
+    "doubles": "fp64-on-slow-pipe",
+    "halves": "compute-pipe-bound",
+    "integers": "integer-address-overhead",
+    "matrices": "tensor-pipe-underfed",
+    "copy": "dram-bandwidth-bound",
+}
+SINCE_2025 = ("spill_instruction_count",)
+SINCE_HOPPER = ("stall_gmma_cycles", "tma_utilization", "tma_read_bytes", "cluster_block_count")
+SINCE_2024 = (
+    *("l2_busiest_atomic_utilization", "l2_atomic_sector_count", "sector_load_useful_bytes"),
+    *("sector_store_useful_bytes", "sm_active_max_cycles", "scheduler_active_max_cycles"),
+    *("scheduler_active_mean_cycles", "scheduler_elapsed_cycles", "l1_active_max_cycles"),
+    *("l1_active_mean_cycles", "l1_elapsed_cycles", "l2_active_max_cycles", "l2_elapsed_cycles"),
+    *("l2_active_mean_cycles", "dram_active_max_cycles", "dram_active_mean_cycles"),
+    *("dram_elapsed_cycles", "limit_barriers_block_count", "pcie_read_gbps"),
+)
+NOT_ON_TURING = ("async_copy_count", "fma_heavy_utilization", "hadd_rate", "hmul_rate")
+
+
+@pytest.mark.parametrize(
+    "absent",
+    [
+        (),
+        ("fp16_utilization", "hadd_rate", "hmul_rate"),
+        SINCE_2025,
+        SINCE_2025 + SINCE_HOPPER + SINCE_2024,
+        SINCE_2025 + SINCE_HOPPER + SINCE_2024 + NOT_ON_TURING,
+    ],
+    ids=["2025.3", "2025.1 on H100", "2024", "2023", "2021 on Turing"],
+)
+def test_a_report_without_newer_counters_names_the_same_causes(absent):
+    """What was absent in full reports of each of these, of GPUs of other people."""
+    wanted = [one for one in RAW_METRICS if one.metric not in absent]
+    for launch in read_fallbacks(*wanted):
+        answer = recommend(program(), {**launch.metrics, "foreign_profile": 1}, device="h200")
+        name = launch.kernel.partition("(")[0]
+        assert answer["diagnoses"][0]["bottleneck"] == FOUND[name]
+
+
+def test_packed_half_precision_is_no_matrix_instruction():
+    """On Hopper the counter of the tensor pipe holds it as well."""
+    launches = {one.kernel.partition("(")[0]: one.metrics for one in FALLBACKS}
+    without = [one for one in RAW_METRICS if one.metric != "fp16_utilization"]
+    by_rate = {one.kernel.partition("(")[0]: one.metrics for one in read_fallbacks(*without)}
+
+    for found in (launches, by_rate):
+        assert found["halves"]["tensor_utilization"] < 0.01
+        assert found["matrices"]["tensor_utilization"] == pytest.approx(0.2312)
+
+
+def test_an_unequal_grid_is_told_where_the_busiest_sm_was_not_counted():
+    """Never of more imbalance than there is: so for 384 launches that had both counters."""
+    without = [one for one in RAW_METRICS if one.metric != "sm_active_max_cycles"]
+    for launch, full in zip(read_fallbacks(*without), FALLBACKS, strict=True):
+        found, known = (
+            complete_metrics(program(), one.metrics, "h200")["sm_balance"] for one in (launch, full)
+        )
+        assert found >= known - 1e-3
+        assert (found < 0.1) == (known < 0.1)

@@ -39,6 +39,8 @@ _NOTABLE_GAIN_SHARE = 0.05
 """Of the time, from which a kernel's share says something about the program."""
 _AUTOTUNER = re.compile(r"stream_executor::.*(?:DelayKernel|RedzoneAllocator|xla_\w*comparison)")
 """With which XLA times and checks the code that it chooses from."""
+_COMPILE_GAP_US = 1000.0
+"""Chosen: far above a launch, and below any compilation."""
 _SETTLED_SHARE, _WARM_UP_SHARE = 0.9, 0.3
 """A program has settled when kernels of so much of its time ran once, within so much of it."""
 _OWN_CODE_US = 200.0
@@ -278,18 +280,27 @@ def count_spans(spans: Iterable[Span]) -> list[TableRow]:
     return [TableRow(name, us, counts[name], us / total) for name, us in times.items()]
 
 
-def find_program(launches: Sequence[Span]) -> slice:
-    """Return which launches are a program's, and not what a compiler ran to choose its code.
+def find_program(launches: Sequence[Span], compiles: Sequence[tuple[float, float]] = ()) -> slice:
+    """Return which launches are a program's own.
 
-    It does so now and then, and last for what a program ends with: of the stretches between, the
-    one that takes the most time is the program.
+    Compilers run code to choose from, and leave the GPU idle, now and then and last for what a
+    program ends with: of the stretches between, the one that takes the most time is the program.
+
+    Args:
+        launches: In their order.
+        compiles: When the host compiled, as far as a trace shows it.
     """
-    tuned = [at for at, span in enumerate(launches) if _AUTOTUNER.search(span.name)]
+    edges = [(at, at + 1) for at, one in enumerate(launches) if _AUTOTUNER.search(one.name)]
+    ends = [0.0, *accumulate((span.end for span in launches), max)]
+    for at, (end, span) in enumerate(zip(ends, launches, strict=False)):
+        waits = span.start - end
+        if at and compiles and waits > _COMPILE_GAP_US:
+            compiled = measure(intersect(compiles, [(end, span.start)]))
+            edges += [(at, at)] * (compiled > waits / 2)
     times = [0.0, *accumulate(span.end - span.start for span in launches)]
-    between = pairwise([-1, *tuned, len(launches)])
-    first, end = max(
-        ((a + 1, b) for a, b in between), key=lambda one: times[one[1]] - times[one[0]]
-    )
+    all_edges = [(0, 0), *sorted(edges), (len(launches),) * 2]
+    between = [(left[1], right[0]) for left, right in pairwise(all_edges)]
+    first, end = max(between, key=lambda one: times[one[1]] - times[one[0]])
     return slice(first, end) if first < end else slice(0, len(launches))
 
 

@@ -91,6 +91,8 @@ _FETCHES = re.compile(r"enumerate\(DataLoader\)\S*")
 _COMMUNICATION = re.compile(
     r"nccl|rccl|nvshmem|all_?reduce|all_?gather|reduce_?scatter", re.IGNORECASE
 )
+_COMPILES = "backend_compile"
+"""Of JAX, as its traces show it."""
 _HOST_COPY = re.compile(r"HtoD|DtoH|H2D|D2H|Host.*Device|Device.*Host")
 _SHOWN = 4
 _MIN_LAUNCHES = 2
@@ -208,9 +210,10 @@ def _cut(timeline: Timeline, start: float, end: float = math.inf) -> Timeline:
 
 
 def _leave_out_tuning(timeline: Timeline) -> Timeline:
-    """Return a timeline without what a compiler ran to choose its code."""
+    """Return a timeline without what a compiler ran to choose its code, and its time."""
     launches = sorted(_chain(timeline.kernels))
-    own = find_program(launches)
+    compiles = merge(one for one in _chain(timeline.work) if one.name.startswith(_COMPILES))
+    own = find_program(launches, compiles)
     if own.start == 0 and own.stop == len(launches):
         return timeline
     return _cut(timeline, launches[own.start].start, launches[own.stop - 1].end)
