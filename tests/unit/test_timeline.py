@@ -246,6 +246,23 @@ def make_nsys_export(path):
     database.close()
 
 
+def test_launches_that_failed_are_told_first(tmp_path):
+    """A grid of 0 or a block of 2,048 threads runs nothing, and no later call says so."""
+    make_nsys_export(tmp_path / "run.sqlite")
+    with sqlite3.connect(tmp_path / "run.sqlite") as database:
+        database.executescript("""
+            ALTER TABLE CUPTI_ACTIVITY_KIND_RUNTIME ADD COLUMN returnValue INTEGER DEFAULT 0;
+            UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET returnValue = 9 WHERE rowid IN (
+                SELECT t.rowid FROM CUPTI_ACTIVITY_KIND_RUNTIME t
+                JOIN StringIds s ON s.id = t.nameId WHERE s.value LIKE 'cudaLaunch%' LIMIT 2);
+        """)
+    database.close()
+    says = load_program([str(tmp_path / "run.sqlite")]).says
+
+    told = "2 of cudaLaunchKernel FAILED with error 9 (an invalid grid or block): these"
+    assert says[0] == f"{told} kernels did not run"
+
+
 def test_an_export_of_nsys_gives_what_a_trace_gives(tmp_path):
     make_nsys_export(tmp_path / "a report? #1 50%.sqlite")
     (found,) = read_report(tmp_path / "a report? #1 50%.sqlite", [])

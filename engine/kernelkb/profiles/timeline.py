@@ -14,7 +14,7 @@ import sqlite3
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import lru_cache
 from io import StringIO
 from itertools import chain, pairwise
@@ -94,6 +94,11 @@ _COMMUNICATION = re.compile(
 _COMPILES = "backend_compile"
 """Of JAX, as its traces show it."""
 _HOST_COPY = re.compile(r"HtoD|DtoH|H2D|D2H|Host.*Device|Device.*Host")
+_LAUNCH_ERRORS = {
+    1: "an invalid value", 9: "an invalid grid or block", 98: "no such function in the file",
+    209: "no code for this GPU", 700: "an illegal address before", 701: "too many resources",
+}  # fmt: skip
+"""Of cudaError_t, as driver_types.h of CUDA 13.0 has them."""
 _SHOWN = 4
 _MIN_LAUNCHES = 2
 _LAUNCHING_SHARE = 0.1
@@ -138,6 +143,8 @@ class Timeline(NamedTuple):
     """By correlation, the thread that launched, and when."""
     firsts: Mapping[str, int] = MappingProxyType({})
     """By kernel, the correlation of its first launch."""
+    failures: Sequence[str] = ()
+    """What failed, in words: launches that ran nothing."""
 
 
 def is_trace(start: bytes | str) -> bool:
@@ -393,7 +400,21 @@ def _read_nsys(path: str) -> Timeline:
             row = dict(zip(columns, rows.fetchone() or (), strict=False))
             device, cc, gpu = parse_gpu_row(row)
             found = found._replace(device=device, cc=cc, gpu=gpu)
+        with suppress(sqlite3.OperationalError):  # without the table, or a column
+            found = found._replace(failures=list(_find_failures(database)))
     return found
+
+
+def _find_failures(database: sqlite3.Connection) -> Iterator[str]:
+    """Yield what is to be said of launches that returned an error, in an export of nsys."""
+    rows = database.execute(
+        "SELECT s.value, t.returnValue, COUNT(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME t "
+        "JOIN StringIds s ON s.id = t.nameId WHERE t.returnValue != 0 GROUP BY 1, 2"
+    )
+    for name, code, count in rows:
+        if _is_launch(str(name)):
+            error = _LAUNCH_ERRORS.get(code, "cudaGetErrorName tells it")
+            yield f"{count} of {name} FAILED with error {code} ({error}): these kernels did not run"
 
 
 def describe_timeline(timeline: Timeline, name: str) -> tuple[list[GpuTime], ProfiledLaunch]:
@@ -420,6 +441,7 @@ def describe_timeline(timeline: Timeline, name: str) -> tuple[list[GpuTime], Pro
     program = describe_program(tables)._replace(metrics={})
     host = _find_host(timeline)
     says = (
+        *timeline.failures,
         *map(describe_gpu, gpus),
         *(_describe_idle(host, gpus) if host else ()),
         *program.says,
