@@ -21,7 +21,7 @@ integer joint launched layout left library limit link loaded long loop loss lost
 mean minimum misc next no not one op other output parallel part peer per plain practical process
 profiled program rate ratio read relieved remainder remote required resolved resolving reuse row
 scaling seconds selected shape short size sleeping source specialised starved static step store sync
-theoretical throttled tightest tiled timing to unequal unexplained unspilled update use useful
+theoretical throttled tightest tiled timing to torch unequal unexplained unspilled update use useful
 value variation wide widening work worst write
 """
 """Words that mean here what they mean anywhere. A term of the field goes into the glossary."""

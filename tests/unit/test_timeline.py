@@ -157,6 +157,26 @@ def test_a_program_of_jax_whose_host_launches_all_the_time_is_told_to_scan(tmp_p
     assert not {"cuda-graph", "torch-compile", "torch-cuda-graphs"} & set(fixes)
 
 
+def test_a_program_of_torch_whose_host_launches_all_the_time_is_told_to_compile(tmp_path):
+    where = {"ph": "X", "pid": HOST, "tid": HOST}
+    events = [
+        event
+        for at in range(0, 1000, 50)
+        for event in (
+            {"cat": "cpu_op", "name": "aten::add", "ts": at, "dur": 48, **where},
+            {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at + 30, "dur": 9, **where},
+            {"cat": "kernel", "name": "k", "ph": "X", "pid": 0, "ts": at + 40, "dur": 2},
+        )
+    ]
+    load(tmp_path, make_trace(events))
+    first = recommend_from_report(str(tmp_path / "trace.json"))["kernels"][0]["diagnoses"][0]
+
+    assert first["bottleneck"] == "host-bound"
+    fixes = [fix["id"] for fix in first["fixes"]]
+    assert fixes[:2] == ["torch-compile", "torch-cuda-graphs"]
+    assert not {"cuda-graph", "scan-the-steps"} & set(fixes)
+
+
 def test_streams_of_jax_are_told_by_their_names(tmp_path):
     spans = [
         (1, 21, "loop_add_fusion", 0, 10), (1, 21, "MemcpyD2H", 30, 10), (1, 2, "jit_step", 0, 40),
@@ -560,9 +580,9 @@ def test_a_gpu_that_waits_for_code_of_the_host_is_told(tmp_path, between):
 @pytest.mark.parametrize(
     ("options", "bottleneck", "fix"),
     [
-        ({"pause": 20}, "host-bound", "cuda-graph"),
-        ({"pause": 190}, "host-bound", "cuda-graph"),
-        ({"between": [("cpu_op", "aten::conv2d", 0, 3010)]}, "host-bound", "cuda-graph"),
+        ({"pause": 20}, "host-bound", "torch-compile"),
+        ({"pause": 190}, "host-bound", "torch-compile"),
+        ({"between": [("cpu_op", "aten::conv2d", 0, 3010)]}, "host-bound", "torch-compile"),
         ({"between": FETCH}, "data-loading-bound", "data-pipeline-async"),
         ({"between": WAIT}, "synchronization-serialization", "avoid-sync"),
     ],

@@ -469,10 +469,9 @@ def _measure_program(
     metrics |= _measure_host(host, gpus)
     if (breaks := find_graph_breaks(_chain(timeline.work))) is not None:
         metrics["graph_break_count"] = breaks
-    if any(_is_xla_call(span.name) for span in _chain(timeline.calls)):
-        metrics["xla_program"] = 1.0
-    elif any(span.name.startswith("aten::") for span in _chain(timeline.work)):
-        metrics["xla_program"] = 0.0
+    is_xla = any(_is_xla_call(span.name) for span in _chain(timeline.calls))
+    if is_xla or any(span.name.startswith("aten::") for span in _chain(timeline.work)):
+        metrics |= {"xla_program": float(is_xla), "torch_program": float(not is_xla)}
     return metrics
 
 

@@ -123,7 +123,10 @@ def _describe_gaps(run: FirstRun, words: Sequence[str]) -> Iterator[str]:
     command, has_gpu = shlex.join(words), query_driver() is not None
     has_failed = bool(run.process.returncode) and not run.process.timed_out
     if has_failed and has_gpu:
-        yield f"it has to end well to be counted; compute-sanitizer {command} names wrong accesses"
+        yield (
+            "it has to end well to be counted; where CUDA is what failed, "
+            f"compute-sanitizer {command} names wrong accesses"
+        )
     if not has_gpu and run.found is None:
         yield "there is no GPU here, or no driver"
     if run.found is None and not (has_failed and has_gpu):
