@@ -23,8 +23,7 @@ from kernelkb.cli import main
 from kernelkb.measure.profile import program
 from kernelkb.measure.profile.observe import write_observer
 from kernelkb.measure.profile.program import LaunchWindow, choose_windows, rank_kernels
-from kernelkb.profiles.launch import ProfiledLaunch, name_function
-from kernelkb.profiles.program_tables import find_program
+from kernelkb.profiles.launch import ProfiledLaunch, find_program, name_function
 from kernelkb.profiles.timeline import ProgramRun, Span, find_warm_up, load_run
 from kernelkb.render.text.reports import format_program_lines
 from kernelkb_mcp.server import build_server
@@ -245,7 +244,9 @@ def test_an_ncu_that_does_not_end_costs_little_more_than_the_program(tools, monk
     status = profile("--", "true")
 
     assert status == 0
-    assert "ncu had not ended after" in capfd.readouterr().out
+    out = capfd.readouterr().out
+    assert "ncu had not ended after" in out
+    assert "--minutes" not in out, "which is not what ended it"
     assert time.monotonic() - start < 150, "and not --minutes"
 
 
@@ -482,7 +483,7 @@ def run_traced(folder, text, seconds=60.0):
 
 
 JAX = {
-    "__init__.py": "",
+    "__init__.py": "default_backend = lambda: 'gpu'",
     "monitoring.py": """
 listeners = []
 register_event_duration_secs_listener = listeners.append
@@ -521,11 +522,13 @@ def wait():
     while not is_written() and time.time() < end:
         time.sleep(0.05)
 assert jax.profiler.folder is None
+jax.monitoring.tell("jaxpr_trace_duration", "jaxpr_to_mlir_module_duration")
+assert jax.profiler.folder is None, "it may still choose a device, or join others"
 {body}
 """
 
 
-def run_jax(folder, body, seconds=60.0):
+def run_jax(folder, body, seconds=60.0, traces=1):
     """Run a program that uses a stand-in for JAX, traced; return what it printed."""
     (folder / "site" / "jax").mkdir(parents=True)
     for name, text in JAX.items():
@@ -538,7 +541,7 @@ def run_jax(folder, body, seconds=60.0):
     run = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=120)
     assert (run.returncode, run.stderr) == (0, "")
     assert list(folder.glob("error-*")) == []
-    assert len(list(folder.glob("trace-*.json.gz"))) == 1
+    assert len(list(folder.glob("trace-*.json.gz"))) == traces
     return run.stdout
 
 
@@ -550,16 +553,36 @@ def test_jax_is_traced_from_its_first_compilation_to_its_end(tmp_path):
 
 def test_a_trace_of_jax_ends_some_time_after_the_last_compilation(tmp_path):
     body = f"""
-jax.monitoring.tell(*{COMPILED[:2]})
+jax.monitoring.tell(*{COMPILED}, *{COMPILED[:2]})
 time.sleep(1.5)
 print("compiles", is_written())
-jax.monitoring.tell("backend_compile_duration")
+jax.monitoring.tell("backend_compile_duration", "jaxpr_trace_duration")
 wait()
 print(is_written(), jax.profiler.folder)
 jax.monitoring.tell(*{COMPILED})
 print(jax.profiler.folder)
 """
     assert run_jax(tmp_path, body, seconds=0.2) == "compiles False\nTrue None\nNone\n"
+
+
+def test_jax_without_a_gpu_leaves_the_profiler_to_others(tmp_path):
+    body = f"""
+jax.default_backend = lambda: "cpu"
+jax.monitoring.tell(*{COMPILED})
+print(jax.profiler.folder)
+"""
+    assert run_jax(tmp_path, body, traces=0) == "None\n"
+
+
+def test_a_forked_process_of_jax_has_its_own_trace(tmp_path):
+    body = f"""
+if os.fork() == 0:
+    jax.monitoring.tell(*{COMPILED})
+    wait()
+    os._exit(0 if is_written() else 3)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    assert run_jax(tmp_path, body, seconds=0.2) == "0\n"
 
 
 def test_a_program_of_jax_that_profiles_itself_goes_on(tmp_path):
@@ -669,6 +692,52 @@ def test_what_is_launched_around_a_compilation_is_no_part_of_the_program():
     assert find_program([*loop, *late], compiled) == slice(0, 50)
     assert find_program([*loop, *late]) == slice(0, 52), "the host may have done anything"
     assert find_program(loop, [(2_000, 2_100)]) == slice(0, 50), "another thread compiles"
+
+
+def make_jax_trace(path, *spans):
+    """Write a trace as JAX does; spans of 9 are of the host, others of a stream."""
+    names = [(1, None, "process_name", "/device:GPU:0"), (9, None, "process_name", "/host:CPU")]
+    events = [
+        {"ph": "M", "pid": pid, "tid": tid, "name": kind, "args": {"name": text}}
+        for pid, tid, kind, text in [*names, (1, 21, "thread_name", "Stream #21")]
+    ]
+    events += [
+        {"ph": "X", "pid": pid, "tid": 21 if pid == 1 else 3, "name": name, "ts": ts, "dur": us}
+        for pid, name, ts, us in spans
+    ]
+    path.write_text(json.dumps({"displayTimeUnit": "ns", "traceEvents": events}))
+    return load_run([str(path)])
+
+
+def test_launches_before_the_longest_part_count_as_they_do_for_ncu(tmp_path):
+    """The parts of a program between compilations have kernels of the same names."""
+    delay = "stream_executor::<unnamed>::DelayKernel(volatile bool *)"
+    first = [(1, "loop_add_fusion", at * 50, 5) for at in range(40)]
+    trials = [(1, delay, 50_000, 100), (1, "loop_add_fusion", 50_200, 90), (1, delay, 50_300, 100)]
+    rest = [(1, "loop_add_fusion", 100_000 + at * 200, 150) for at in range(100)]
+    compiled = (9, "backend_compile_and_load", 2_000, 97_900)
+    found = make_jax_trace(tmp_path / "trace.json", *first, compiled, *trials, *rest)
+
+    assert len(found.launches) == 140, "and none of the trials"
+    assert found.warm_up == 41
+    assert choose_windows(found, rank_kernels(found), 1) == [
+        LaunchWindow(("loop_add_fusion",), 41, 1)
+    ]
+    assert not [text for text in found.program.says if "left out" in text], "it is little"
+    assert found.program.metrics["gpu_idle_share"] == pytest.approx(0.25, abs=0.01)
+
+
+def test_a_part_that_is_not_looked_at_is_told(tmp_path):
+    parts = [
+        (1, name, start + at * 100, 80)
+        for name, start in (("train", 0), ("evaluate", 200_000))
+        for at in range(1000)
+    ]
+    compiled = (9, "backend_compile_and_load", 100_500, 99_000)
+    found = make_jax_trace(tmp_path / "trace.json", *parts, compiled)
+
+    told = "left out, as compilations lie between: 1,000 launches, 80.00 ms of kernels"
+    assert found.program.says[0] == told
 
 
 def make_run(launches, warm_up=0):

@@ -5,11 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, chain, pairwise
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from kernelkb.decide.rules import CompiledRules
 
+_AUTOTUNER = re.compile(r"stream_executor::.*(?:DelayKernel|RedzoneAllocator|xla_\w*comparison)")
+"""With which XLA times and checks the code that it chooses from."""
+_TRIAL_LAUNCHES = 8
+"""Chosen: from one of them to the next, what is tried; a program has more."""
+_COMPILE_GAP_US = 1000.0
+"""Chosen: far above a launch, and below any compilation."""
 _UNIT_SCALES = {  # factor to ns or bytes; without --print-units base, ncu prints scaled units
     "nsecond": 1.0, "ns": 1.0, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6,
     "second": 1e9, "s": 1e9, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12,
@@ -103,6 +110,46 @@ class ProfiledLaunch(NamedTuple):
     """The line of Python that launched the kernel; empty where no stack was taken."""
     absent: tuple[str, ...] = ()
     """Counters that were asked for and not measured, as mistyped ones are."""
+
+
+class Span(NamedTuple):
+    """Something that ran."""
+
+    start: float
+    """Microseconds, from any beginning."""
+    end: float
+    name: str
+
+
+def find_program(launches: Sequence[Span], compiles: Sequence[tuple[float, float]] = ()) -> slice:
+    """Return which launches are a program's own.
+
+    Compilers run code to choose from, and leave the GPU idle, now and then and last for what a
+    program ends with: of the stretches between, the one that takes the most time is the program.
+
+    Args:
+        launches: In their order.
+        compiles: When the host compiled, as far as a trace shows it; none overlap.
+    """
+    edges = [(at, at + 1) for at, one in enumerate(launches) if _AUTOTUNER.search(one.name)]
+    ends = accumulate((span.end for span in launches), max)
+    for at, (end, span) in enumerate(zip(ends, launches[1:], strict=False), 1):
+        if compiles and span.start - end > _COMPILE_GAP_US:
+            compiled = sum(max(0.0, min(span.start, b) - max(end, a)) for a, b in compiles)
+            edges += [(at, at)] * (compiled > (span.start - end) / 2)
+    times = [0.0, *accumulate(span.end - span.start for span in launches)]
+    all_edges = [(0, 0), *sorted(edges), (len(launches),) * 2]
+    between = [(left[1], right[0]) for left, right in pairwise(all_edges)]
+    first, end_at = max(between, key=lambda one: times[one[1]] - times[one[0]])
+    return slice(first, end_at) if first < end_at else slice(0, len(launches))
+
+
+def leave_out_trials(launches: Sequence[Span]) -> list[Span]:
+    """Return launches without what a compiler ran to choose its code, in their order."""
+    tuned = [at for at, one in enumerate(launches) if _AUTOTUNER.search(one.name)]
+    near = (range(a, b) for a, b in pairwise(tuned) if b - a <= _TRIAL_LAUNCHES)
+    trials = {*tuned, *chain.from_iterable(near)}
+    return [one for at, one in enumerate(launches) if at not in trials]
 
 
 def simplify_kernel_name(kernel: str) -> str:

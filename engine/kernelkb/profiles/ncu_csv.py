@@ -87,7 +87,7 @@ def _take_apart_pipes(metrics: dict[str, float], cc: str) -> dict[str, float]:
 
     On Hopper its cycles are counted for packed half precision, too: 83.6 % for a loop of HFMA2
     without a matrix instruction, where that pipe's own counter says 83.7 %, and 107 of these a
-    cycle and SM (H200, ncu 2025.3).
+    cycle and SM (H200, ncu 2025.3; sums and products of halves alone were not measured).
     """
     tensor, fp16 = metrics.get("tensor_utilization"), metrics.get("fp16_utilization")
     if fp16 is None and "hfma_rate" in metrics and "sm_count" in metrics:

@@ -15,12 +15,12 @@ import statistics
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import chain
 from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from kernelkb.profiles.launch import ProfiledLaunch, base_scale, parse_cell_number
+from kernelkb.profiles.launch import ProfiledLaunch, Span, base_scale, parse_cell_number
 from kernelkb.profiles.ncu_csv import iterate_lines
 from kernelkb.units import format_duration
 
@@ -37,10 +37,13 @@ _MAX_RANKS = 16
 _MANY_LAUNCHES = 100
 _NOTABLE_GAIN_SHARE = 0.05
 """Of the time, from which a kernel's share says something about the program."""
-_AUTOTUNER = re.compile(r"stream_executor::.*(?:DelayKernel|RedzoneAllocator|xla_\w*comparison)")
-"""With which XLA times and checks the code that it chooses from."""
-_COMPILE_GAP_US = 1000.0
-"""Chosen: far above a launch, and below any compilation."""
+_LEFT_OUT_SHARE = 0.02
+"""Of the time of the kernels that are looked at, from which what is not is told."""
+_LAUNCH_ERRORS = {
+    1: "an invalid value", 9: "an invalid grid or block", 98: "no such function in the file",
+    209: "no code for this GPU", 700: "an illegal address before", 701: "too many resources",
+}  # fmt: skip
+"""Of cudaError_t, as driver_types.h of CUDA 13.0 has them."""
 _SETTLED_SHARE, _WARM_UP_SHARE = 0.9, 0.3
 """A program has settled when kernels of so much of its time ran once, within so much of it."""
 _OWN_CODE_US = 200.0
@@ -82,15 +85,6 @@ _OWN_SHARE = 0.5
 
 Intervals = list[tuple[float, float]]
 """Disjoint, in their order; microseconds."""
-
-
-class Span(NamedTuple):
-    """Something that ran."""
-
-    start: float
-    """Microseconds, from any beginning."""
-    end: float
-    name: str
 
 
 class TableRow(NamedTuple):
@@ -270,6 +264,18 @@ def read_rows(
             side[where].append(Span(start / 1e3, end / 1e3, text))
 
 
+def describe_failures(database: sqlite3.Connection) -> Iterator[str]:
+    """Yield what is to be said of launches that returned an error, in an export of nsys."""
+    rows = database.execute(
+        "SELECT s.value, t.returnValue, COUNT(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME t "
+        "JOIN StringIds s ON s.id = t.nameId WHERE t.returnValue != 0 GROUP BY 1, 2"
+    )
+    for name, code, count in rows:
+        if LAUNCHES.fullmatch(str(name)) and "HostFunc" not in name:
+            error = _LAUNCH_ERRORS.get(code, "cudaGetErrorName tells it")
+            yield f"{count} of {name} FAILED with error {code} ({error}): these kernels did not run"
+
+
 def count_spans(spans: Iterable[Span]) -> list[TableRow]:
     """Return how often and how long each name ran."""
     times, counts = defaultdict[str, float](float), Counter[str]()
@@ -278,30 +284,6 @@ def count_spans(spans: Iterable[Span]) -> list[TableRow]:
         counts[span.name] += 1
     total = sum(times.values()) or 1.0
     return [TableRow(name, us, counts[name], us / total) for name, us in times.items()]
-
-
-def find_program(launches: Sequence[Span], compiles: Sequence[tuple[float, float]] = ()) -> slice:
-    """Return which launches are a program's own.
-
-    Compilers run code to choose from, and leave the GPU idle, now and then and last for what a
-    program ends with: of the stretches between, the one that takes the most time is the program.
-
-    Args:
-        launches: In their order.
-        compiles: When the host compiled, as far as a trace shows it.
-    """
-    edges = [(at, at + 1) for at, one in enumerate(launches) if _AUTOTUNER.search(one.name)]
-    ends = [0.0, *accumulate((span.end for span in launches), max)]
-    for at, (end, span) in enumerate(zip(ends, launches, strict=False)):
-        waits = span.start - end
-        if at and compiles and waits > _COMPILE_GAP_US:
-            compiled = measure(intersect(compiles, [(end, span.start)]))
-            edges += [(at, at)] * (compiled > waits / 2)
-    times = [0.0, *accumulate(span.end - span.start for span in launches)]
-    all_edges = [(0, 0), *sorted(edges), (len(launches),) * 2]
-    between = [(left[1], right[0]) for left, right in pairwise(all_edges)]
-    first, end = max(between, key=lambda one: times[one[1]] - times[one[0]])
-    return slice(first, end) if first < end else slice(0, len(launches))
 
 
 def find_warm_up(launches: Sequence[Span]) -> int:
@@ -318,6 +300,14 @@ def find_warm_up(launches: Sequence[Span]) -> int:
             break
     before = sum(span.end - span.start for span in launches[:settled])
     return settled if before <= _WARM_UP_SHARE * total and settled < len(launches) / 2 else 0
+
+
+def describe_left_out(own: Iterable[Span], others: Sequence[Span]) -> Iterator[str]:
+    """Yield what launches beside those of a program's longest part are not looked at."""
+    own_us, us = (sum(span.end - span.start for span in part) for part in (own, others))
+    if us > _LEFT_OUT_SHARE * own_us:
+        told = f"{len(others):,} launches, {format_duration(us)} of kernels"
+        yield f"left out, as compilations lie between: {told}"
 
 
 def describe_most(rows: Iterable[TableRow], total_us: float) -> Iterator[str]:

@@ -26,19 +26,28 @@ from urllib.parse import quote
 from pydantic_core import from_json
 
 from kernelkb.errors import KbError
-from kernelkb.profiles.launch import ProfiledLaunch, name_function, parse_gpu_header, parse_gpu_row
+from kernelkb.profiles.launch import (
+    ProfiledLaunch,
+    Span,
+    find_program,
+    leave_out_trials,
+    name_function,
+    parse_gpu_header,
+    parse_gpu_row,
+)
 from kernelkb.profiles.program_tables import (
     LAUNCHES,
     XLA_CALLS,
     GpuTime,
     Intervals,
     ProgramTables,
-    Span,
     TableRow,
     compare_ranks,
     count_spans,
+    describe_failures,
     describe_gaps,
     describe_gpu,
+    describe_left_out,
     describe_most,
     describe_own_code,
     describe_program,
@@ -46,7 +55,6 @@ from kernelkb.profiles.program_tables import (
     find_awaited,
     find_graph_breaks,
     find_own_code,
-    find_program,
     find_steps,
     find_warm_up,
     intersect,
@@ -94,11 +102,6 @@ _COMMUNICATION = re.compile(
 _COMPILES = "backend_compile"
 """Of JAX, as its traces show it."""
 _HOST_COPY = re.compile(r"HtoD|DtoH|H2D|D2H|Host.*Device|Device.*Host")
-_LAUNCH_ERRORS = {
-    1: "an invalid value", 9: "an invalid grid or block", 98: "no such function in the file",
-    209: "no code for this GPU", 700: "an illegal address before", 701: "too many resources",
-}  # fmt: skip
-"""Of cudaError_t, as driver_types.h of CUDA 13.0 has them."""
 _SHOWN = 4
 _MIN_LAUNCHES = 2
 _LAUNCHING_SHARE = 0.1
@@ -143,8 +146,10 @@ class Timeline(NamedTuple):
     """By correlation, the thread that launched, and when."""
     firsts: Mapping[str, int] = MappingProxyType({})
     """By kernel, the correlation of its first launch."""
-    failures: Sequence[str] = ()
-    """What failed, in words: launches that ran nothing."""
+    notes: Sequence[str] = ()
+    """What is to be said of it first: launches that failed, and what was left out."""
+    earlier: Sequence[Span] = ()
+    """Launches of the program before those that it holds."""
 
 
 def is_trace(start: bytes | str) -> bool:
@@ -195,7 +200,9 @@ def load_run(paths: Sequence[str]) -> ProgramRun | None:
             name, rest = PurePath(path).name, _cut(timeline, launches[warm_up].start)
             gpus, program = describe_timeline(rest, name)
             ranks.append((name, gpus, program))
-            named = [(span.name, span.end - span.start) for span in launches]
+            every = [*timeline.earlier, *launches]
+            named = [(span.name, span.end - span.start) for span in every]
+            warm_up += len(timeline.earlier)
             runs.append(ProgramRun(program, named, warm_up, sum(gpu.us for gpu in gpus)))
     if not runs:
         return None
@@ -221,9 +228,13 @@ def _leave_out_tuning(timeline: Timeline) -> Timeline:
     launches = sorted(_chain(timeline.kernels))
     compiles = merge(one for one in _chain(timeline.work) if one.name.startswith(_COMPILES))
     own = find_program(launches, compiles)
-    if own.start == 0 and own.stop == len(launches):
+    if own == slice(0, len(launches)):
         return timeline
-    return _cut(timeline, launches[own.start].start, launches[own.stop - 1].end)
+    cut = _cut(timeline, launches[own.start].start, launches[own.stop - 1].end)
+    around = launches[: own.start], launches[own.stop :]
+    earlier, later = map(leave_out_trials, around)
+    notes = [*cut.notes, *describe_left_out(launches[own], [*earlier, *later])]
+    return cut._replace(earlier=earlier, notes=notes)
 
 
 def _load_timeline(path: str) -> Timeline:
@@ -401,20 +412,8 @@ def _read_nsys(path: str) -> Timeline:
             device, cc, gpu = parse_gpu_row(row)
             found = found._replace(device=device, cc=cc, gpu=gpu)
         with suppress(sqlite3.OperationalError):  # without the table, or a column
-            found = found._replace(failures=list(_find_failures(database)))
+            found = found._replace(notes=list(describe_failures(database)))
     return found
-
-
-def _find_failures(database: sqlite3.Connection) -> Iterator[str]:
-    """Yield what is to be said of launches that returned an error, in an export of nsys."""
-    rows = database.execute(
-        "SELECT s.value, t.returnValue, COUNT(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME t "
-        "JOIN StringIds s ON s.id = t.nameId WHERE t.returnValue != 0 GROUP BY 1, 2"
-    )
-    for name, code, count in rows:
-        if _is_launch(str(name)):
-            error = _LAUNCH_ERRORS.get(code, "cudaGetErrorName tells it")
-            yield f"{count} of {name} FAILED with error {code} ({error}): these kernels did not run"
 
 
 def describe_timeline(timeline: Timeline, name: str) -> tuple[list[GpuTime], ProfiledLaunch]:
@@ -441,8 +440,7 @@ def describe_timeline(timeline: Timeline, name: str) -> tuple[list[GpuTime], Pro
     program = describe_program(tables)._replace(metrics={})
     host = _find_host(timeline)
     says = (
-        *timeline.failures,
-        *map(describe_gpu, gpus),
+        *(*timeline.notes, *map(describe_gpu, gpus)),
         *(_describe_idle(host, gpus) if host else ()),
         *program.says,
         *describe_steps(steps),

@@ -22,15 +22,13 @@ from kernelkb.measure.process.subprocesses import ProcessResult, run_supervised
 from kernelkb.measure.profile.ncu import explain_failure, format_ncu_command, list_counters
 from kernelkb.measure.profile.observe import write_observer
 from kernelkb.model.answers.recommendation import ProgramTool
-from kernelkb.profiles.launch import RawName, name_function
+from kernelkb.profiles.launch import RawName, Span, find_program, leave_out_trials, name_function
 from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.profiles.ncu_page import read_printed_page
 from kernelkb.profiles.program_tables import (
     ProgramTables,
-    Span,
     count_spans,
     describe_program,
-    find_program,
     find_warm_up,
 )
 from kernelkb.profiles.reader_process import read_in_process
@@ -91,8 +89,9 @@ class ProgramCommand(NamedTuple):
     @property
     def env(self) -> Mapping[str, str]:
         """Variables of all its runs."""
-        cache = os.environ.get(_JAX_CACHE) or str(self.folder / "jax-cache")
-        return {_JAX_CACHE: cache, **_CACHE_ALL}
+        if os.environ.get(_JAX_CACHE):
+            return {}
+        return {_JAX_CACHE: str(self.folder / "jax-cache"), **_CACHE_ALL}
 
     def run(
         self, wrapper: Sequence[str] = (), env: Mapping[str, str] | None = None
@@ -138,15 +137,13 @@ def trace_program(command: ProgramCommand) -> FirstRun:
     env = write_observer(command.folder, {"trace_s": _TRACE_S}) | _QUIET
     process = command.run(env=env)
     files = sorted(str(path) for path in command.folder.glob("trace-*.json*"))
-    tool: ProgramTool = (
-        "jax.profiler" if any(f.endswith(".gz") for f in files) else "torch.profiler"
-    )
+    is_jax = bool(files) and all(file.endswith(".gz") for file in files)
+    tool: ProgramTool = "jax.profiler" if is_jax else "torch.profiler"
     if found := _read(files):
         return FirstRun(process, tool, found, tuple(notes))
     for error in sorted(command.folder.glob("error-*.txt"))[:1]:
         said = error.read_text("utf-8").splitlines()[-1]
-        notes.append(f"the program's own profiler failed: {said[:_MAX_SAID]}")
-    command = command._replace(alone_s=process.seconds)
+        notes.append(f"the profiler inside it failed: {said[:_MAX_SAID]}")
     has_ended_well = not process.returncode and not process.timed_out
     listed = _list_by_ncu(command, notes) if has_ended_well and query_driver() else None
     without: ProgramTool | None = tool if files else None
@@ -213,15 +210,17 @@ def _list_by_ncu(command: ProgramCommand, notes: list[str]) -> ProgramRun | None
         return None
     read = read_raw_page(text, [_DURATION])
     spans = [Span(0, one.metrics.get("profiled_us", 0.0), one.kernel) for one in read]
-    spans = spans[find_program(spans)]
-    launches, warm_up = [(span.name, span.end) for span in spans], find_warm_up(spans)
-    rows = count_spans(spans[warm_up:])
+    own = find_program(spans)
+    earlier, spans = leave_out_trials(spans[: own.start]), spans[own]
+    warm_up = len(earlier) + find_warm_up(spans)
+    launches = [(span.name, span.end) for span in [*earlier, *spans]]
+    rows = count_spans([*earlier, *spans][warm_up:])
     total = sum(row.us for row in rows)
     notes.append(
         f"only the time in kernels is known, {format_duration(total)} in all, and not when they "
         "ran: nsys on PATH would tell the gaps"
     )
-    if len(launches) == _MAX_LISTED:
+    if len(read) == _MAX_LISTED:
         notes.append(f"these are its first {_MAX_LISTED:,} launches")
     program = describe_program(ProgramTables(rows, [], [], cpu_us=None, gpu_us=None))
     return ProgramRun(program._replace(device=read[0].device), launches, warm_up, total)
@@ -380,9 +379,10 @@ def count_launches(
         if report.exists():
             yield CountedReport(report, _list_callers(str(ncu), report))
         elif process.timed_out:
+            more = ", --minutes allows more" if process.seconds >= command.limit_s else ""
             notes.append(
                 f"ncu had not ended after {process.seconds:.0f} s, as where a launch cannot be "
-                "repeated: --kernel chooses others, --minutes allows more"
+                f"repeated: --kernel chooses others{more}"
             )
         elif "No kernels were profiled" in text:
             notes.append("ncu met none of these launches: is the program the same in each run?")

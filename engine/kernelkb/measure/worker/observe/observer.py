@@ -9,6 +9,7 @@ import importlib.machinery
 import importlib.util
 import inspect
 import json
+import math
 import os
 import sys
 import threading
@@ -43,10 +44,11 @@ _QUIET_FACTOR = 4
 """A trace of a program that does little, as while it compiles, is so many times as long."""
 _MANY_ALLOCATIONS = 20_000
 _ENDED = "ended"
-_JAX_COMPILES = "/jax/core/compile/"
-"""Of the events that jax.monitoring tells: the first comes before there is a device."""
-_JAX_COMPILED = f"{_JAX_COMPILES}backend_compile_duration"
-"""The last of each compilation, minutes after the one before it."""
+_JAX_LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"
+_JAX_COMPILED = "/jax/core/compile/backend_compile_duration"
+"""Events that jax.monitoring tells before and after a compilation; there is a device by then."""
+_JAX_COMPILE_S = 60.0
+"""So long one is waited for: it may also have ended with an error, or never have begun."""
 _JAX_LIMIT = 40
 """Of a trace's length, for a program that compiles all the time."""
 _JAX_SHARE = 0.5
@@ -108,8 +110,8 @@ class _Tracer(ABC):
     """
 
     package: ClassVar[str]
-    _running: ClassVar[set[str]] = set()
-    """Packages whose profiler began: CUPTI serves one of a process."""
+    _running: ClassVar[list[_Tracer]] = []
+    """The one that traces the GPU: CUPTI serves one of a process."""
 
     def __init__(self, job: TraceJob, folder: Path) -> None:
         self._job, self._folder, self._process = job, folder, os.getpid()
@@ -132,9 +134,10 @@ class _Tracer(ABC):
         """End the trace and write it; do nothing where that was done, and in forked processes."""
 
     def _claim(self) -> bool:
-        """Return whether no other package's profiler runs, and none will."""
-        self._running.add(self.package)
-        return self._running == {self.package}
+        """Return whether no other tracer has the GPU, and none will."""
+        if not self._running:
+            self._running.append(self)
+        return self._running == [self]
 
     def _make_way(self, start: Callable[..., Any]) -> Callable[..., Any]:
         """Return what starts a profiler, with the end of ours before it: there can be but one."""
@@ -142,7 +145,8 @@ class _Tracer(ABC):
         @functools.wraps(start)
         def finish_and_start(*arguments: Any, **options: Any) -> Any:
             if not self._is_ours:
-                self.finish()
+                for tracer in {self, *self._running}:
+                    tracer.finish()
             return start(*arguments, **options)
 
         return finish_and_start
@@ -175,14 +179,15 @@ class _TorchTracer(_Tracer):
         if threading.current_thread() is not threading.main_thread():
             self._ask()  # the thread that begins has to be there at the end
             return
-        if not self._claim():
-            return
         try:
             from torch.autograd import profiler
 
             profile = self._torch.profiler.profile
             for name in ("_prepare_profiler", "_enable_profiler"):
                 setattr(profiler, name, self._make_way(getattr(profiler, name)))
+            if self._torch.backends.cuda.is_built() and not self._claim():
+                return
+            self._process = os.getpid()
             os.register_at_fork(after_in_child=_leave_out_destructors)
             self._is_ours, self._profile = True, profile()
             with warnings.catch_warnings():
@@ -238,46 +243,45 @@ class _TorchTracer(_Tracer):
 
 
 class _JaxTracer(_Tracer):
-    """Traces from this process's first compilation on, until some time after the last."""
+    """Traces from the first compilation for a GPU on, until some time after the last."""
 
     package = "jax"
 
     def __init__(self, job: TraceJob, folder: Path) -> None:
         super().__init__(job, folder)
-        self._profiler: Any = None
+        self._jax: Any = None
         self._state: Literal["before", "runs", "ended"] = "before"
         self._lock = threading.RLock()
-        self._compiles, self._compiled_at = False, 0.0
+        self._lowered_at = self._compiled_at = -math.inf
 
     def _prepare(self, package: ModuleType) -> None:
-        monitoring, self._profiler = (
-            importlib.import_module(f"{package.__name__}.{part}")
-            for part in ("monitoring", "profiler")
-        )
-        start = self._profiler.start_trace
-        for place in (self._profiler, sys.modules[start.__module__]):
+        self._jax, monitoring = package, importlib.import_module("jax.monitoring")
+        profiler = importlib.import_module("jax.profiler")
+        start = profiler.start_trace
+        for place in (profiler, sys.modules[start.__module__]):
             setattr(place, start.__name__, self._make_way(start))
         monitoring.register_event_duration_secs_listener(self._note_event)
 
     def _note_event(self, event: str, *_: Any, **__: Any) -> None:
-        if not event.startswith(_JAX_COMPILES):
-            return
-        self._compiles, self._compiled_at = event != _JAX_COMPILED, time.monotonic()
-        if self._state == "before":
-            self._begin()
+        if event == _JAX_LOWERED:
+            self._lowered_at = time.monotonic()
+        elif event == _JAX_COMPILED:
+            self._lowered_at, self._compiled_at = -math.inf, time.monotonic()
+            if self._state == "before":
+                self._begin()
 
     def _begin(self) -> None:
         with self._lock:
             if self._state != "before":
                 return
-            self._state = "ended"
-            if not self._claim():
-                return
-            self._is_ours = True
+            self._state, self._is_ours = "ended", True
             try:
-                self._profiler.start_trace(str(self._place), **self._choose_options())
-                self._state = "runs"
-                threading.Thread(target=self._wait, daemon=True).start()
+                if self._jax.default_backend() == "gpu" and self._claim():
+                    self._process = os.getpid()
+                    options = self._choose_options()
+                    self._jax.profiler.start_trace(str(self._place), **options)
+                    self._state = "runs"
+                    threading.Thread(target=self._wait, daemon=True).start()
             except Exception:  # as above
                 self._note_error()
             self._is_ours = False
@@ -288,9 +292,9 @@ class _JaxTracer(_Tracer):
 
     def _choose_options(self) -> dict[str, Any]:
         """Leave out the functions of Python, which slow a program; older releases cannot."""
-        if not hasattr(self._profiler, "ProfileOptions"):
+        if not hasattr(self._jax.profiler, "ProfileOptions"):
             return {}
-        options = self._profiler.ProfileOptions()
+        options = self._jax.profiler.ProfileOptions()
         options.python_tracer_level = 0
         return {"profiler_options": options}
 
@@ -299,7 +303,8 @@ class _JaxTracer(_Tracer):
         begun, length = time.monotonic(), self._job["trace_s"] * _JAX_SHARE
         while time.monotonic() - begun < length * _JAX_LIMIT:
             time.sleep(_POLL_S)
-            if not self._compiles and time.monotonic() - self._compiled_at >= length:
+            now = time.monotonic()
+            if now - self._lowered_at > _JAX_COMPILE_S and now - self._compiled_at >= length:
                 break
         self.finish()
 
@@ -312,7 +317,7 @@ class _JaxTracer(_Tracer):
             if was != "runs":
                 return
             try:
-                self._profiler.stop_trace()
+                self._jax.profiler.stop_trace()
                 for trace in self._place.rglob("*.trace.json.gz"):
                     trace.replace(self._folder / f"trace-{self._process}.json.gz")
             except Exception:  # as above
