@@ -104,9 +104,9 @@ class ImportHook:
 
 
 class _Tracer(ABC):
-    """Runs a package's profiler in this process for some seconds, the first that begins alone.
+    """Traces this process for some seconds with a package's profiler; one alone traces the GPU.
 
-    The program goes on whatever fails here, and its own use of the profiler ends ours.
+    Errors of it are noted and the program goes on; our trace ends when the program starts its own.
     """
 
     package: ClassVar[str]
