@@ -22,13 +22,13 @@ from typing import NamedTuple
 from kernelkb.actions.kernels.measure_variant import build_prepared
 from kernelkb.actions.project.bench_target import BenchTarget, prepare_loaded
 from kernelkb.adapters.kernelbench import convert_kernelbench_task
-from kernelkb.device_math.parse_size import format_size
 from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.measure.bench.bench import bench
 from kernelkb.measure.check.check import check
 from kernelkb.measure.job_specs import working_set_bytes
 from kernelkb.measure.subject import BenchOptions
 from kernelkb.model.records.measurement import Build
+from kernelkb.units import format_size
 
 _POLL_S = 0.005
 _COLUMNS = 4096

@@ -10,7 +10,9 @@
     + ForbiddenPathError        a path outside the workspace; also a PermissionError
 
 An error may carry a ``NextStep``: a command that helps. The CLI prints it as ``kb show metrics``,
-the MCP server as ``read_entry(id='metrics')``.
+the MCP server as ``read_entry(id='metrics')``. A cure that installs a package has its command from
+here, the one place that says ``pip install``; KernelKB is on no package index, so no cure names it:
+the packages of an extra are named instead.
 
 A kernel that fails to compile, crashes, hangs or gives wrong outputs is a result with a status.
 """
@@ -18,6 +20,7 @@ A kernel that fails to compile, crashes, hangs or gives wrong outputs is a resul
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -191,3 +194,35 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
     close = get_close_matches(word, list(known), n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def format_install_command(extra: str, python: str | None = None) -> str:
+    """Return the shell command that installs the packages of an extra of KernelKB.
+
+    Args:
+        extra: An extra of ``pyproject.toml``, such as ``tune``.
+        python: The interpreter that is to have them; by default the one that runs this.
+    """
+    from importlib.metadata import PackageNotFoundError, requires  # 10 ms, only for a cure
+
+    try:
+        lines = [line.partition(";") for line in requires("kernelkb") or ()]
+    except PackageNotFoundError:  # run from a folder of sources
+        lines = []
+    endings = (f"extra == '{extra}'", f'extra == "{extra}"')
+    found = [name.strip() for name, _, marker in lines if marker.strip().endswith(endings)]
+    if not found:
+        return f"install what pyproject.toml of KernelKB lists for the extra {extra}"
+    return format_pip_command(*found, python=python)
+
+
+def format_pip_command(*requirements: str, python: str | None = None) -> str:
+    """Return the shell command that installs packages from an index.
+
+    Args:
+        *requirements: Such as ``scipy>=1.13``.
+        python: The interpreter that is to have them; by default the one that runs this.
+    """
+    from shlex import join
+
+    return join([python or sys.executable or "python3", "-m", "pip", "install", *requirements])

@@ -231,7 +231,7 @@ def test_installed_kb_in_a_source_tree_says_one_line(words, status, installed, t
 def test_a_cure_names_the_packages_of_the_extra(extra, installed, tmp_path):
     with (ROOT / "pyproject.toml").open("rb") as file:
         wanted = tomllib.load(file)["project"]["optional-dependencies"][extra]
-    code = f"from kernelkb.installing import *; print(format_install_command({extra!r}))"
+    code = f"from kernelkb.errors import *; print(format_install_command({extra!r}))"
     outcome = run_command(installed / "python", "-c", code, cwd=tmp_path)
 
     python, *words = shlex.split(outcome.stdout)

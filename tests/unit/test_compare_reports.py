@@ -16,7 +16,7 @@ from kernelkb.actions.comparison.compare_reports import (
     describe_binding,
     judge_time,
 )
-from kernelkb.actions.project.report_kernels import (
+from kernelkb.actions.project.profile_reports import (
     IndexedLaunch,
     ReportChoice,
     choose_reports,

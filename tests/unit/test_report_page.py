@@ -13,8 +13,13 @@ from shipped_rules import program
 from kernelkb.actions.advice.report_page import build_code
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.source_lines import find_lines
-from kernelkb.render.html.report_data import KernelSection, ReportContents, RooflinePoint
-from kernelkb.render.html.report_page import MAX_PAGE_BYTES, format_report_page
+from kernelkb.render.html.charts import RooflinePoint
+from kernelkb.render.html.report_page import (
+    MAX_PAGE_BYTES,
+    KernelSection,
+    ReportContents,
+    format_report_page,
+)
 
 METRICS = {
     "profiled_us": 191.3, "stall_long_scoreboard": 0.95, "issue_rate": 0.14, "occupancy": 0.95,

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelkb.device_math.parse_size import format_size
 from kernelkb.measure.bench.bench import (
     compute_joules_per_call,
     describe_memory_excess,
@@ -14,6 +13,7 @@ from kernelkb.measure.machine.nvidia_driver import GpuSample
 from kernelkb.measure.worker.judge.timing import resource_use
 from kernelkb.model.records.measurement import Bench, ResourceUse
 from kernelkb.render.text.measurements import format_bench_lines
+from kernelkb.units import format_size
 
 MIB = 2**20
 STRETCH = {"start_s": 100.0, "end_s": 100.8, "calls": 1000}

@@ -23,9 +23,8 @@ from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide import conditions, rules
 from kernelkb.decide.conditions import judge_condition
 from kernelkb.decide.diagnose import diagnose, judge_bottleneck
-from kernelkb.decide.gates import walk_gate_tree
 from kernelkb.decide.predict import Predictor
-from kernelkb.decide.recommend import recommend
+from kernelkb.decide.recommend import recommend, walk_gate_tree
 from kernelkb.decide.rules_file import RULES_SCHEMA, format_rules, parse_rules
 from kernelkb.errors import KnowledgeError
 from kernelkb.graph.compile import compile_rules

@@ -181,7 +181,7 @@ def _warn_of_unread_knowledge() -> None:
 
     folder = find_unread_knowledge()
     if folder is not None:
-        from kernelkb.installing import format_pip_command
+        from kernelkb.errors import format_pip_command
 
         install = format_pip_command("-e", os.path.dirname(folder))  # noqa: PTH120 no pathlib here
         sys.stderr.write(

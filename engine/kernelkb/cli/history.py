@@ -22,7 +22,7 @@ from kernelkb.render.text.reports import format_report_comparison
 from kernelkb.safety.paths import read_kernel_name
 
 if TYPE_CHECKING:
-    from kernelkb.actions.project.report_kernels import ReportChoice
+    from kernelkb.actions.project.profile_reports import ReportChoice
     from kernelkb.model.records.history import Measurement
 
 
@@ -105,7 +105,7 @@ def run_compare(options: Namespace) -> int:
     kb compare before.ncu-rep after.ncu-rep --kernel gemm
     kb compare all.ncu-rep#3 all.ncu-rep#4
     """
-    from kernelkb.actions.project.report_kernels import choose_reports
+    from kernelkb.actions.project.profile_reports import choose_reports
 
     if reports := choose_reports(options.a, options.b):
         return _compare_reports(*reports, options)

@@ -8,8 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from kernelkb.errors import BadValueError, EnvironmentGapError
-from kernelkb.installing import format_install_command
+from kernelkb.errors import BadValueError, EnvironmentGapError, format_install_command
 
 if TYPE_CHECKING:
     from distributed.security import Security

@@ -5,9 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from kernelkb.decide.conditions import Facts, evaluate_comparisons
+from kernelkb.decide.conditions import (
+    Facts,
+    evaluate_comparisons,
+    find_reasons,
+    format_reasons,
+    judge_condition,
+)
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.device_facts import describe_next_step
 from kernelkb.decide.diagnose import (
@@ -19,7 +25,6 @@ from kernelkb.decide.diagnose import (
     rank_matches,
     rank_open_bottlenecks,
 )
-from kernelkb.decide.gates import PERFORMANCE_GATE, GateWalk, walk_gate_tree
 from kernelkb.decide.headroom import build_outlook
 from kernelkb.decide.next_measurement import choose_next_measurements
 from kernelkb.decide.predict import Predictor
@@ -27,13 +32,15 @@ from kernelkb.decide.time_model import find_held_clock
 from kernelkb.model.answers.next_step import FixEdit, KeepCondition, Sentence
 
 if TYPE_CHECKING:
-    from kernelkb.decide.rules import CompiledRules, LibraryRow
+    from kernelkb.decide.rules import CompiledRules, LibraryRow, TreeRow
     from kernelkb.model.answers.next_step import Step
     from kernelkb.model.answers.recommendation import (
         Advice,
         Conclusions,
         Diagnosis,
         Expectation,
+        Gate,
+        GateVerdict,
         KernelAnswer,
         LaunchTime,
         Level,
@@ -41,6 +48,9 @@ if TYPE_CHECKING:
     )
     from kernelkb.model.answers.source_place import ChangePlace
 
+
+PERFORMANCE_GATE = "performance-gate"
+"""Id of the tree that every recommendation evaluates first."""
 
 EVIDENCE_LEVELS: tuple[Level, ...] = ("L0", "L1", "L2", "L3", "L4")
 
@@ -97,6 +107,45 @@ def recommend(
         "notes": _list_notes(rules, matches, facts.values, device, found),
         "next": _list_next_steps(matches, gate, ask.step),
     }
+
+
+class GateWalk(NamedTuple):
+    """The leaf at which a walk ended, and the path to it."""
+
+    gate: Gate
+    """The leaf's id and verdict, with the reasons."""
+    path: tuple[tuple[str, str], ...]
+    """For each question passed, its id and the branch taken: then, otherwise or unknown."""
+    do: tuple[str, ...]
+    """Next steps, in order."""
+    comes_first: bool
+    """Whether they come before any fix."""
+
+
+def walk_gate_tree(tree: TreeRow, facts: Facts) -> GateWalk:
+    """Return the leaf of a decision tree that the metrics lead to.
+
+    Every question has a branch for unknown.
+    """
+    path: list[tuple[str, str]] = []
+    reasons = ""
+    node = tree["root"]
+    while node not in tree["leaves"]:
+        question = tree["questions"][node]
+        holds = judge_condition(question["when"], facts.truth)
+        branch = "unknown" if holds is None else "then" if holds else "otherwise"
+        path.append((node, branch))
+        if holds is not None:
+            reasons = format_reasons(find_reasons(question["when"], facts, holds), facts) or reasons
+        node = question["then"] if holds else question["otherwise"] if holds is False else ""
+        node = node or question["unknown"]
+    leaf = tree["leaves"][node]
+    because = leaf["because"]
+    if reasons and path[-1][1] != "unknown":
+        because = f"{reasons}: {because[0].lower()}{because[1:]}"
+    verdict = cast("GateVerdict", leaf["verdict"])  # other trees also end in diagnose and measure
+    gate: Gate = {"id": node, "verdict": verdict, "because": because}
+    return GateWalk(gate, tuple(path), tuple(leaf["do"]), leaf["comes_first"])
 
 
 def _compare_metrics(

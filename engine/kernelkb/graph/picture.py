@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypedDict
 
-from kernelkb.decide.gates import GateWalk
+from kernelkb.decide.recommend import GateWalk
 from kernelkb.model.entries.bottleneck import Bottleneck, iter_comparisons
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.workflow import LeadsTo, Tree

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.errors import KbError
-from kernelkb.installing import format_install_command, format_pip_command
+from kernelkb.errors import KbError, format_install_command, format_pip_command
 from kernelkb.model.answers.static_facts import KernelFacts, StaticFact, StaticReport
 from kernelkb.safety.workspace import MAX_REPORT_BYTES, read_bytes
 from kernelkb.sass.function import SassFunction, parse_disassembly

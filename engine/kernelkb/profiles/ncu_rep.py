@@ -13,8 +13,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kernelkb.errors import KbError
-from kernelkb.installing import format_install_command
+from kernelkb.errors import KbError, format_install_command
 from kernelkb.profiles.launch import (
     GPU_ATTRIBUTE,
     NcuRule,

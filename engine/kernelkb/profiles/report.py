@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kernelkb.errors import BadValueError, ForbiddenPathError, KbError
-from kernelkb.installing import format_install_command
+from kernelkb.errors import BadValueError, ForbiddenPathError, KbError, format_install_command
 from kernelkb.profiles.launch import ProfiledLaunch, RawName, read_rule_numbers
 from kernelkb.profiles.ncu_csv import (
     KERNEL_NAME_COLUMN,

@@ -16,8 +16,13 @@ from kernelkb.actions.project.bench_target import (
 from kernelkb.actions.project.hardware import find_architecture_spec
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.device_facts import build_limits
-from kernelkb.errors import BadValueError, EnvironmentGapError, KbError, UnknownNameError
-from kernelkb.installing import format_install_command
+from kernelkb.errors import (
+    BadValueError,
+    EnvironmentGapError,
+    KbError,
+    UnknownNameError,
+    format_install_command,
+)
 from kernelkb.measure.build.build import compute_build_digest
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.machine.nvidia_driver import query_driver

@@ -11,7 +11,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from kernelkb.errors import BadValueError, UnknownNameError
 
 if TYPE_CHECKING:
-    from kernelkb.actions.project.report_kernels import ReportChoice
+    from kernelkb.actions.project.profile_reports import ReportChoice
     from kernelkb.model.records.history import Attempt
     from kernelkb.record.attempt_tree import AttemptDifference, AttemptLog
 
@@ -161,7 +161,7 @@ def _find_reports(name: str) -> tuple[ReportChoice, ReportChoice] | None:
     Raises:
         BadValueError: One side is a file, and the other is named as a report that does not exist.
     """
-    from kernelkb.actions.project.report_kernels import choose_reports
+    from kernelkb.actions.project.profile_reports import choose_reports
 
     problem = None
     for before, now in _iter_sides(name):

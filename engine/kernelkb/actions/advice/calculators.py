@@ -31,11 +31,6 @@ from kernelkb.device_math.occupancy import (
     spare_shared_bytes,
     waves,
 )
-from kernelkb.device_math.parse_size import (
-    parse_byte_count,
-    parse_positive_number,
-    parse_whole_number,
-)
 from kernelkb.device_math.roofline import (
     Roof,
     comes_from_memory,
@@ -44,6 +39,11 @@ from kernelkb.device_math.roofline import (
     roofs,
 )
 from kernelkb.errors import BadValueError, NextStep, UnknownNameError
+from kernelkb.units import (
+    parse_byte_count,
+    parse_positive_number,
+    parse_whole_number,
+)
 
 if TYPE_CHECKING:
     from kernelkb.model.answers.recommendation import KnowledgeStamp

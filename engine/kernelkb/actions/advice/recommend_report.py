@@ -20,7 +20,7 @@ from kernelkb.actions.advice.next_steps import list_project_kernels
 from kernelkb.actions.advice.recommend import complete_answer, parse_given_metrics
 from kernelkb.actions.project.bench_target import measure_language
 from kernelkb.actions.project.hardware import find_reported_gpu
-from kernelkb.actions.project.report_kernels import compile_pattern, match_names
+from kernelkb.actions.project.profile_reports import compile_pattern, match_names
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.next_measurement import list_own_commands, strip_kernel_signature
 from kernelkb.decide.recommend import build_recommendation, recommend

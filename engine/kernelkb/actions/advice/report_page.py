@@ -16,16 +16,16 @@ from kernelkb.decide.source_lines import choose_place
 from kernelkb.errors import BadValueError
 from kernelkb.profiles.launch import ProfiledLaunch
 from kernelkb.profiles.report import refuse_report_text
-from kernelkb.render.html.report_data import (
+from kernelkb.render.html.charts import RooflinePoint
+from kernelkb.render.html.report_page import (
     KernelCode,
     KernelSection,
     PageSource,
     ReportContents,
-    RooflinePoint,
     SassLine,
     SourceRow,
+    format_report_page,
 )
-from kernelkb.render.html.report_page import format_report_page
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.storage import describe_write_cure
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from kernelkb.actions.comparison.compare_reports import compare_reports
 from kernelkb.actions.history.outcomes import read_changed_sources
 from kernelkb.actions.project.bench_target import get_project_path
-from kernelkb.actions.project.profile_reports import find_report
-from kernelkb.actions.project.report_kernels import ReportChoice
+from kernelkb.actions.project.profile_reports import ReportChoice, find_report
 from kernelkb.errors import KbError
 from kernelkb.model.answers.report_comparison import ReportComparison
 from kernelkb.model.records.history import Attempt, PairwiseComparison

@@ -13,7 +13,7 @@ from kernelkb.actions.comparison.compare_lines import (
     read_launch_samples,
 )
 from kernelkb.actions.project.hardware import find_reported_gpu
-from kernelkb.actions.project.report_kernels import (
+from kernelkb.actions.project.profile_reports import (
     IndexedLaunch,
     ReportChoice,
     compile_pattern,

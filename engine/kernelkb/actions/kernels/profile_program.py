@@ -10,8 +10,11 @@ from typing import NamedTuple
 
 from kernelkb.actions.advice.recommend import complete_answer
 from kernelkb.actions.advice.recommend_report import answer_launch, answer_report
-from kernelkb.actions.project.profile_reports import list_first_counters
-from kernelkb.actions.project.report_kernels import compile_pattern, match_names
+from kernelkb.actions.project.profile_reports import (
+    compile_pattern,
+    list_first_counters,
+    match_names,
+)
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import build_recommendation, find_library
 from kernelkb.errors import BadValueError, KbError

@@ -11,9 +11,9 @@ from kernelkb.decide.device_facts import add_described_gpu, build_limits, descri
 from kernelkb.decide.parse_metric import find_device, resolve_device
 from kernelkb.decide.rules import CompiledRules, HardwareTables
 from kernelkb.device_math.occupancy import Limits
-from kernelkb.device_math.parse_size import parse_positive_number
 from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.profiles.launch import ProfiledLaunch
+from kernelkb.units import parse_positive_number
 
 _ARCHITECTURE = re.compile(r"(?:sm|compute)?_?(\d{1,2})\.?(\d)[af]?")
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
-from kernelkb.device_math.parse_size import format_size
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.measure.bench.bench_verdict import compute_bench_fields, is_below_floor
 from kernelkb.measure.check.check import find_cure, get_judge_result, require_gpu_memory
@@ -47,6 +46,7 @@ from kernelkb.measure.worker.shared.messages.jobs import (
 )
 from kernelkb.model.base import Target
 from kernelkb.model.records.measurement import Bench, Build, Machine, ResourceUse
+from kernelkb.units import format_size
 
 MIN_CORES_AHEAD = 4
 """With fewer, processes that start beside a check delay it by as much as they gain."""

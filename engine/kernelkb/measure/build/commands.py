@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.errors import EnvironmentGapError
-from kernelkb.installing import format_pip_command
+from kernelkb.errors import EnvironmentGapError, format_pip_command
 from kernelkb.measure.machine.cached_facts import read_cache, write_cache
 from kernelkb.measure.process.worker_jobs import worker_python
 from kernelkb.model.kernels.kernel import Variant

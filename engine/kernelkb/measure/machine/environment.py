@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from kernelkb.installing import format_install_command, format_pip_command
+from kernelkb.errors import format_install_command, format_pip_command
 from kernelkb.measure.machine.cached_facts import read_practical_peaks
 from kernelkb.measure.machine.host import cache_bytes, core_count, cpu_title, simd_lanes
 from kernelkb.measure.machine.nvidia_driver import (

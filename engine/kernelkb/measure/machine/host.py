@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from kernelkb.device_math.parse_size import format_size
 from kernelkb.model.base import Target
+from kernelkb.units import format_size
 
 _DEFAULT_CACHE_BYTES = 32 * 2**20
 """Assumed where sysfs lists no caches, as in some virtual machines."""

@@ -43,8 +43,13 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from kernelkb.errors import BadValueError, DatabaseError, EnvironmentGapError, NextStep
-from kernelkb.installing import format_install_command
+from kernelkb.errors import (
+    BadValueError,
+    DatabaseError,
+    EnvironmentGapError,
+    NextStep,
+    format_install_command,
+)
 from kernelkb.progress import report_progress
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.untrusted_text import to_one_line

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from typing import NamedTuple, get_args
 
-from kernelkb.decide.gates import PERFORMANCE_GATE
+from kernelkb.decide.recommend import PERFORMANCE_GATE
 from kernelkb.model.entries.bottleneck import Group, Symptom
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.learned import LearnedCatalogue

@@ -13,7 +13,6 @@ from kernelkb.units import format_duration
 if TYPE_CHECKING:
     from kernelkb.model.answers.recommendation import TimeShare
     from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult, TuningTrial
-    from kernelkb.render.html.report_data import RooflinePoint
 
 _PART_LOOKS = {
     "memory": "t-memory", "l1": "t-l1", "compute": "t-compute", "launch": "t-launch",
@@ -129,6 +128,20 @@ def list_time_parts(parts: Sequence[TimeShare]) -> list[TimePart]:
         )
         for part in parts
     ]
+
+
+class RooflinePoint(NamedTuple):
+    """Where a kernel stands below the roofs of its GPU; every value is above zero."""
+
+    intensity: float
+    """Operations executed per byte of device memory."""
+    gflops: float
+    """1e9 operations per second, outside tensor cores."""
+    peak_gflops: float
+    peak: str
+    """Which peak that is: ``FP32``."""
+    bandwidth_gbps: float
+    """Practical peak of the device memory, 1e9 bytes per second."""
 
 
 class Roofline(NamedTuple):

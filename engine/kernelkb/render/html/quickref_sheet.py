@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from kernelkb.decide.gates import PERFORMANCE_GATE
+from kernelkb.decide.recommend import PERFORMANCE_GATE
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.render.documents.quickref import (
     COMMANDS,

@@ -1,5 +1,6 @@
 """Builds the page of a report: each kernel with its causes, time, source and machine code.
 
+``actions.advice.report_page`` collects what it shows as ``ReportContents``, plain data.
 The page needs no network and no script, and forbids both: what a report contains stays text.
 Code that does not fit into the page's size is left out by samples, and the page says how much.
 """
@@ -11,7 +12,13 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.decide.conditions import format_comparison
-from kernelkb.render.html.charts import Roofline, TimePart, list_time_parts, place_roofline
+from kernelkb.render.html.charts import (
+    Roofline,
+    RooflinePoint,
+    TimePart,
+    list_time_parts,
+    place_roofline,
+)
 from kernelkb.render.html.pages import count_bytes, cut_text, fill_template, format_share
 from kernelkb.render.text.answers import describe_line, format_speedup, format_steps
 from kernelkb.safety.untrusted_text import sanitize_text
@@ -25,14 +32,6 @@ if TYPE_CHECKING:
         NcuRuleEstimate,
     )
     from kernelkb.model.answers.source_place import SourceLine
-    from kernelkb.render.html.report_data import (
-        KernelCode,
-        KernelSection,
-        PageSource,
-        ReportContents,
-        SassLine,
-        SourceRow,
-    )
 
 _MAX_FILES = 6
 _MAX_LINES = 500
@@ -63,6 +62,91 @@ _MAX_CODE_BYTES = 400_000
 _MIN_CODE_BYTES = 4_000
 _CODE_FRAME_BYTES = 400
 """Of a kernel, the heading of its code and what is said of it."""
+
+
+class SassLine(NamedTuple):
+    """One instruction."""
+
+    offset: int
+    """In bytes, from the function's start."""
+    text: str
+    share: float
+    """Of the kernel's samples, 0 to 1."""
+    stall: str | None
+    """The most frequent reason of its samples to wait."""
+
+
+class SourceRow(NamedTuple):
+    """What was counted at one line."""
+
+    share: float
+    """Of the kernel's samples, 0 to 1."""
+    stall: str | None
+    """The most frequent reason of its samples to wait."""
+    instructions: tuple[SassLine, ...]
+    """In the order of their addresses."""
+
+
+class PageSource(NamedTuple):
+    """A file that instructions of the kernel come from."""
+
+    path: str
+    text: tuple[str, ...]
+    """Its lines; empty where the report does not contain them."""
+    rows: Mapping[int, SourceRow]
+    """By the number of the line, from 1."""
+
+    @property
+    def share(self) -> float:
+        """Share of the kernel's samples that lie in the file."""
+        return sum(row.share for row in self.rows.values())
+
+
+class KernelCode(NamedTuple):
+    """The code of a kernel, and where its samples lie."""
+
+    counted: str
+    """What the shares are of: ``samples``, or ``executed instructions`` without samples."""
+    files: tuple[PageSource, ...]
+    """The one with the largest share first."""
+    unplaced: SourceRow
+    """Instructions without a line."""
+    outside: float
+    """Share of the samples in functions that the kernel calls, which are not shown."""
+    instruction_count: int
+
+
+class KernelSection(NamedTuple):
+    """All about one kernel."""
+
+    answer: KernelAnswer
+    launch_count: int
+    """Of this kernel and shape in the report."""
+    shape: tuple[str, str]
+    """Grid and block."""
+    roofline: RooflinePoint | None
+    code: KernelCode | None
+    missing: str = ""
+    """Why there is no code."""
+
+
+class ReportContents(NamedTuple):
+    """One page."""
+
+    report: str
+    """Name of the file."""
+    devices: tuple[str, ...]
+    """As the driver names them."""
+    launch_count: int
+    """In the report."""
+    kernel_count: int
+    """Kernels and shapes in the report."""
+    total_us: float
+    """Of all launches."""
+    sections: tuple[KernelSection, ...]
+    """Those that take the most time first."""
+    knowledge: str
+    """Version and hash of the knowledge."""
 
 
 class ShownInstruction(NamedTuple):

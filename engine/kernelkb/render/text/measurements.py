@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from kernelkb.device_math.parse_size import format_size
 from kernelkb.model.kernels.foreign import ProblemResult
 from kernelkb.model.records.history import (
     Measurement,
@@ -27,7 +26,7 @@ from kernelkb.model.records.measurement import (
     may_be_noise,
 )
 from kernelkb.safety.untrusted_text import quote_excerpt
-from kernelkb.units import format_duration
+from kernelkb.units import format_duration, format_size
 
 _MEMORY_GROWTH, _MIN_GROWTH_BYTES = 1.1, 2**20
 """Ratio and difference of peak memory from which the regression gate shows it."""

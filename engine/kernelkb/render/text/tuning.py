@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from kernelkb.device_math.parse_size import format_size
 from kernelkb.model.kernels.tuning import (
     ConfirmedConfiguration,
     FactChange,
@@ -19,7 +18,7 @@ from kernelkb.model.kernels.tuning import (
     ValueConcentration,
 )
 from kernelkb.render.text.measurements import describe_bench
-from kernelkb.units import format_duration
+from kernelkb.units import format_duration, format_size
 
 _MAX_PARTS = 5
 _MAX_CHANGES = 10

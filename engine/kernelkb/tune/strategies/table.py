@@ -1,4 +1,4 @@
-"""The strategies by name: what one has to do, and where each stands."""
+"""The strategies by name: what one has to do, the one that draws by chance, where each stands."""
 
 from __future__ import annotations
 
@@ -57,11 +57,43 @@ class StartSearch(Protocol):
         """
 
 
+class RandomSearch:
+    """Draws configurations by chance: what others are compared with.
+
+    The smallest strategy there is, and so the pattern of a further one.
+    """
+
+    def __init__(
+        self,
+        space: EnumeratedSpace,
+        seed: int,
+        *,
+        known: Sequence[tuple[int, float | None]] = (),
+        first: Sequence[int] = (),
+        prior: NDArray[np.float64] | None = None,  # noqa: ARG002 the same for all strategies
+    ) -> None:
+        """Draw an order of the space, of which ``first`` comes first; a prior tells it nothing."""
+        import numpy as np
+
+        begun = {index for index, _ in known} | set(first)
+        drawn = np.random.default_rng(seed).permutation(len(space.rows)).tolist()
+        left = [index for index in drawn if index not in begun]
+        measured = {index for index, _ in known}
+        self._order = left + [index for index in reversed(first) if index not in measured]
+
+    def propose(self) -> int | None:
+        """Return the index of a configuration that was not proposed before; None: all were."""
+        return self._order.pop() if self._order else None
+
+    def record(self, index: int, time_us: float | None) -> None:
+        """Learn nothing."""
+
+
 class Strategy(NamedTuple):
     """Where a strategy stands, and what it needs."""
 
     module: str
-    """Beside this one; imported when a search starts, since numpy costs 0.1 s."""
+    """This one or beside it; imported when a search starts, since numpy costs 0.1 s."""
     class_name: str
     packages: tuple[str, ...]
     """Of the extra ``tune``, beside those that every search needs."""
@@ -79,9 +111,7 @@ DEFAULT_STRATEGY = "model"
 STRATEGIES = {
     "model": Strategy("model_search", "ModelSearch", ("threadpoolctl",), "a Gaussian process"),
     "tpe": Strategy("tpe_search", "TpeSearch", ("optuna",), "Optuna's"),
-    "random": Strategy(
-        "random_search", "RandomSearch", (), "to record a whole space", uses_prior=False
-    ),
+    "random": Strategy("table", "RandomSearch", (), "to record a whole space", uses_prior=False),
 }
 """A further one is a module here and a line of this table: the options of ``kb tune``, the check
 of its packages and the benchmark of searches read it."""

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelkb.device_math.parse_size import (
+from kernelkb.errors import BadValueError
+from kernelkb.units import (
     parse_byte_count,
     parse_positive_number,
     parse_whole_number,
 )
-from kernelkb.errors import BadValueError
 
 
 @pytest.mark.parametrize(
