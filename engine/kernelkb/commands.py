@@ -58,6 +58,11 @@ COMMANDS = {
         "measure",
         "collect the metrics that explain a variant, or any program: kb profile -- COMMAND",
     ),
+    "explain": (
+        "kernels",
+        "measure",
+        "why a program hangs or crashes: lines, threads, cause: kb explain -- COMMAND",
+    ),
     "compare": (
         "history",
         "measure",

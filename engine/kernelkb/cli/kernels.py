@@ -414,6 +414,59 @@ def _profile_variant(options: Namespace) -> int:
     return int(isinstance(result, Bench))
 
 
+def add_explain_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb explain``."""
+    parser.set_defaults(program=None)
+    parser.add_argument("--pid", type=parse_positive_int, metavar="N", help="a process that runs")
+    parser.add_argument(
+        "--after",
+        type=parse_seconds,
+        metavar="S",
+        help="look at the program when it ran so long, and again each time; default 30",
+    )
+    parser.add_argument(
+        "--minutes",
+        type=parse_positive_int,
+        metavar="M",
+        help="the program is ended after so long; default 10",
+    )
+
+
+def run_explain(options: Namespace) -> int:
+    """Tell why a program hangs or crashes: where its threads are, what they wait for, the cause.
+
+    The program after -- runs as it is; when it stands still it is looked at by cuda-gdb and ended.
+    Where the GPU raised an exception, or all went well, it runs once more under compute-sanitizer.
+    With --pid a process that runs is stopped for some seconds, looked at, and goes on.
+    Exits 0 when it ended well and nothing was found, otherwise 1.
+
+    kb explain -- ./my_program
+    kb explain --after 60 -- torchrun --nproc-per-node 2 train.py
+    kb explain --pid 4711
+    """
+    from kernelkb.actions.kernels.explain_program import (
+        ExplainOptions,
+        explain_process,
+        explain_program,
+    )
+    from kernelkb.render.text.reports import format_explanation_lines
+
+    if (options.program is None) == (options.pid is None):
+        raise BadValueError("give a program, kb explain -- COMMAND, or a process, --pid N")
+    default = ExplainOptions()
+    how = ExplainOptions(
+        options.after or default.after_s,
+        options.minutes or default.minutes,
+        to_stderr=options.json,
+    )
+    with interruptible_measurement(interrupted="interrupted: the program was ended"):
+        answer = (
+            explain_process(options.pid) if options.pid else explain_program(options.program, how)
+        )
+    print_record(answer, format_explanation_lines(answer), as_json=options.json)
+    return int(answer["outcome"] != "ended" or bool(answer["lines"]))
+
+
 _EXIT_STATUS = {"done": 0, "stopped": 1, "could-not-run": 2}
 
 

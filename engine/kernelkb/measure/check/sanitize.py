@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from kernelkb.errors import EnvironmentGapError
 from kernelkb.measure.job_specs import (
     count_input_elements,
     format_sizes,
@@ -13,7 +16,7 @@ from kernelkb.measure.job_specs import (
     make_reference_spec,
 )
 from kernelkb.measure.machine.tools import find_cuda_tool
-from kernelkb.measure.process.subprocesses import scratch_folder
+from kernelkb.measure.process.subprocesses import run_supervised, scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.jobs import RepeatJob
@@ -26,6 +29,11 @@ _SUMMARY_COUNT = re.compile(r"(?<!\d)(?P<count>\d+) (?:error|hazard)s?\b")
 _MAX_INPUT_ELEMENTS = 2**18
 """Of a workload that is small enough: a kernel runs some hundred times slower under a tool."""
 _CONTEXT_LINES = 3
+_LOG_LINE = re.compile(r"^=========(?: (?P<indent> +)?(?P<text>\S.*?))?\s*$")
+_NO_FINDING = ("COMPUTE-SANITIZER", "ERROR SUMMARY", "RACECHECK SUMMARY", "LEAK SUMMARY", "Target ")
+_LEFT_OUT = ("Saved host backtrace",)
+_OWN_ALLOCATIONS = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+"""Each tensor is an allocation of its own: an access behind it is found, and its size told."""
 
 
 class SanitizerFinding(NamedTuple):
@@ -99,6 +107,60 @@ def _run_tool(program: str, tool: str, job: RepeatJob) -> str | None:
         run = run_job(job, folder, timeout_s=TIMEOUT_S, wrapper=wrapper)
         log = (folder / f"{job['mode']}.log").read_text(encoding="utf-8", errors="replace")
     return None if run.process.timed_out else log
+
+
+def quote_finding(log: str) -> str | None:
+    """Return the first finding of a log in one sentence, with its line, thread and allocation.
+
+    None where the log has none. Frames of the host are told where they are not of a library.
+    """
+    words: list[str] = []
+    for line in log.splitlines():
+        mark = _LOG_LINE.match(line)
+        text = (mark["text"] or "") if mark else ""
+        if not words:
+            if text and mark and not mark["indent"] and not text.startswith(_NO_FINDING):
+                words.append(text)
+        elif not text or (mark and not mark["indent"]):
+            break
+        elif text.startswith("Host Frame:"):
+            if ".so" not in text:
+                words.append(f"called by {text.removeprefix('Host Frame:').split('[')[0].strip()}")
+                break
+        elif not text.startswith(_LEFT_OUT) and (
+            "Device Frame" not in text or not any(" in " in own for own in words)
+        ):
+            words.append(text)
+    return ", ".join(words) or None
+
+
+def sanitize_program(
+    words: Sequence[str], tool: str, folder: Path, limit_s: float
+) -> tuple[str | None, bool]:
+    """Run any program under a tool; return its first finding, and whether it ended in time.
+
+    Args:
+        words: Program and arguments.
+        tool: One of ``TOOLS``.
+        folder: A scratch folder.
+        limit_s: It is ended after so long.
+
+    Raises:
+        EnvironmentGapError: There is no compute-sanitizer.
+    """
+    program = find_cuda_tool("compute-sanitizer")
+    if program is None:
+        cure = "install the CUDA toolkit's compute-sanitizer, or put it on PATH"
+        raise EnvironmentGapError("compute-sanitizer was not found", cure)
+    log = folder / f"{tool}.log"
+    run = run_supervised(
+        [program, "--tool", tool, "--target-processes", "all", "--print-limit", "4", *words],
+        log=log,
+        timeout_s=limit_s,
+        env=_OWN_ALLOCATIONS,
+    )
+    text = log.read_text(encoding="utf-8", errors="replace")
+    return quote_finding(text), not run.timed_out
 
 
 def parse_finding(tool: str, log: str) -> SanitizerFinding | None:

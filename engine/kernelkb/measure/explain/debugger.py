@@ -23,6 +23,7 @@ _ANSWER_S, _OPEN_S = 20.0, 60.0
 """Chosen: an answer takes 0.01 s, of 270,000 threads 0.3 s; attaching to torch 7 s."""
 _MAX_PLACES = 32
 """Program counters that are looked at more closely, some 10 ms each."""
+_FEW_SMS = 0xFF
 _STEP = 16
 """Bytes of an instruction since Volta."""
 _BEFORE, _BEHIND = 24, 24
@@ -32,13 +33,13 @@ _TOOLKIT = re.compile(r"/targets/[^/]+/include/|/cuda[^/]*/include/|/include/(?:
 """Headers whose lines are nobody's own."""
 _DIM = r"\((\d+),\s*(\d+),\s*(\d+)\)"
 _KERNEL_ROW = re.compile(
-    rf"^\*?\s+(\d+)\s+\S+\s+(\d+)\s+(\d+)\s+\w+\s+0x[0-9a-f]+\s+{_DIM}\s+{_DIM}\s+(.+?)\s*$",
+    rf"^\*?\s+(\d+)\s+\S+\s+(\d+)\s+(\d+)\s+\w+\s+(0x[0-9a-f]+)\s+{_DIM}\s+{_DIM}\s+(.+?)\s*$",
     re.MULTILINE,
 )
 _BLOCK_ROW = re.compile(rf"^\*?\s*{_DIM}\s+{_DIM}\s+(\d+)\s+\w+", re.MULTILINE)
 _KERNEL_HEAD = re.compile(r"^Kernel (\d+)\s*$")
 _THREAD_ROW = re.compile(
-    rf"^\*?\s*{_DIM}\s+{_DIM}\s+{_DIM}\s+{_DIM}\s+(\d+)\s+(0x[0-9a-f]+)(?:\s+(\S.*?)\s+(\d+))?\s*$"
+    rf"^\*?\s*{_DIM}\s+{_DIM}\s+{_DIM}\s+{_DIM}\s+(\d+)\s+(0x[0-9a-f]+)(?:\s.*)?$"
 )
 _INSTRUCTION = re.compile(r"^(?:=>)?\s*(0x[0-9a-f]+)(?: <[^\n]*?>)?:\s*(\S.*)$", re.MULTILINE)
 _LINE = re.compile(r'^Line (\d+) of "([^"]+)"')
@@ -48,6 +49,13 @@ _VALUE = re.compile(r"= (0x[0-9a-f]+)\s*$", re.MULTILINE)
 _WORD = re.compile(r":\s+(0x[0-9a-f]+)\s*$", re.MULTILINE)
 _EXCEPTION = re.compile(r"^CUDA Exception: (.+?)\s*$", re.MULTILINE)
 _TRIGGERED = re.compile(r"triggered at PC 0x[0-9a-f]+\s+(.*?)\s*\(([^()\s]+:\d+)\)")
+_TRAPS = {
+    "Assertion failed": "an assertion failed",
+    "signal SIGTRAP": "__trap() or a breakpoint was reached",
+}
+_STOPPED_IN = re.compile(r"^#0\s+(?:0x[0-9a-f]+ in )?([^\n]{1,300}?)<<<", re.MULTILINE)
+_BEFORE_PC = "($pc-16)"
+"""Of the instruction that was executed."""
 _FOCUS = re.compile(r"block \((\d+),(\d+),(\d+)\), thread \((\d+),(\d+),(\d+)\)")
 _FUNCTION = re.compile(r"^#\d+\s+(?:0x[0-9a-f]+ in )?([A-Za-z_][\w:<>~ ]*?) ?\((?:[^\n]*)\)", re.M)
 
@@ -88,6 +96,8 @@ class GpuKernel(NamedTuple):
     last_block: int
     """The last of them."""
     threads: tuple[ThreadRange, ...]
+    fills_gpu: bool = False
+    """Whether it is on every SM."""
 
 
 class Instruction(NamedTuple):
@@ -142,8 +152,8 @@ class GpuFault(NamedTuple):
     function: str
     line: str
     """``k.cu:18``; empty where none is known."""
-    block: Dim
-    thread: Dim
+    block: tuple[int, ...]
+    thread: tuple[int, ...]
 
 
 class Debugger:
@@ -161,11 +171,12 @@ class Debugger:
         )
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._count = 0
+        self.is_attached = False
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
-        if self._child.stdout is not None:
-            for line in self._child.stdout:
+        with suppress(ValueError):  # closed by us
+            for line in self._child.stdout or ():
                 self._lines.put(line)
         self._lines.put(None)
 
@@ -196,9 +207,12 @@ class Debugger:
 
     def close(self) -> None:
         """Let a process go on that was attached to, and end."""
-        self.ask("detach", _ANSWER_S)
+        if self.is_attached:
+            self.ask("detach")
         with suppress(OSError, ValueError, subprocess.TimeoutExpired):
-            self._child.communicate("quit\n", timeout=_ANSWER_S)
+            if self._child.stdin is not None:
+                self._child.stdin.close()  # it ends
+            self._child.wait(_ANSWER_S)
         self._child.kill()
         self._child.wait()
 
@@ -225,7 +239,7 @@ def open_debugger() -> Iterator[Debugger]:
         debugger.close()
 
 
-def attach(debugger: Asks, process: int) -> str | None:
+def attach(debugger: Debugger, process: int) -> str | None:
     """Stop a process and look at it; return why that is not allowed, None where it is.
 
     Args:
@@ -236,6 +250,7 @@ def attach(debugger: Asks, process: int) -> str | None:
     for line in printed.splitlines():
         if "ptrace: " in line or "No such process" in line or "not permitted" in line:
             return line.strip()
+    debugger.is_attached = True
     return None
 
 
@@ -246,24 +261,19 @@ def open_core(debugger: Asks, core: str) -> GpuFault | None:
         debugger: A new one.
         core: Path of the file.
     """
-    return read_fault(debugger.ask(f"target cudacore {core}", _OPEN_S))
-
-
-def read_fault(printed: str) -> GpuFault | None:
-    """Return the exception in what cuda-gdb prints of a core dump; None where it has none."""
+    printed = debugger.ask(f"target cudacore {core}", _OPEN_S)
     found = _EXCEPTION.search(printed)
-    if found is None:
+    trap = next((words for mark, words in _TRAPS.items() if mark in printed), None)
+    if found is None and trap is None:
         return None
-    place = _TRIGGERED.search(printed)
-    focus = _FOCUS.search(printed)
+    place, focus = _TRIGGERED.search(printed), _FOCUS.search(printed)
     numbers = tuple(map(int, focus.groups())) if focus else (0,) * 6
-    return GpuFault(
-        found[1],
-        place[1] if place else "",
-        place[2] if place else "",
-        (numbers[0], numbers[1], numbers[2]),
-        (numbers[3], numbers[4], numbers[5]),
-    )
+    function, line = (place[1], place[2]) if place else ("", "")
+    if place is None:
+        own = _STOPPED_IN.search(printed)
+        function, at = own[1] if own else "", read_line(debugger, _BEFORE_PC)
+        line = at.describe() if at else ""
+    return GpuFault(found[1] if found else trap or "", function, line, numbers[:3], numbers[3:])
 
 
 def read_kernels(debugger: Asks) -> list[GpuKernel]:
@@ -274,12 +284,18 @@ def read_kernels(debugger: Asks) -> list[GpuKernel]:
     kernels = []
     for row in _KERNEL_ROW.finditer(table):
         number, launch = int(row[1]), int(row[3])
-        grid, block = _dim(row.groups()[3:6]), _dim(row.groups()[6:9])
+        grid, block = _dim(row.groups()[4:7]), _dim(row.groups()[7:10])
         resident, last = _count_blocks(blocks.get(number, ()), grid)
         ranges = tuple(_read_ranges(threads.get(number, ()), grid, block))
-        name = row[10].partition("(")[0].strip() or row[10]
-        kernels.append(GpuKernel(number, launch, name, grid, block, resident, last, ranges))
+        name = row[11].partition("(")[0].strip() or row[11]
+        is_full = _fills(int(row[4], 16))
+        kernels.append(GpuKernel(number, launch, name, grid, block, resident, last, ranges, is_full))
     return kernels
+
+
+def _fills(sms: int) -> bool:
+    """Return whether a mask of SMs has no gap: few blocks are spread over every other one."""
+    return sms > _FEW_SMS and not sms & (sms + 1)
 
 
 def _split_by_kernel(table: str) -> dict[int, list[str]]:
@@ -359,9 +375,10 @@ def _place(linear: int, size: Dim) -> str:
     return f"{linear % size[0]},{linear // size[0] % size[1]},{linear // (size[0] * size[1])}"
 
 
-def read_line(debugger: Asks, address: int) -> SourceLine | None:
+def read_line(debugger: Asks, address: int | str) -> SourceLine | None:
     """Return the line of an instruction; None where its kernel has no line table."""
-    printed = debugger.ask(f"info line *{address:#x}")
+    place = address if isinstance(address, str) else f"{address:#x}"
+    printed = debugger.ask(f"info line *{place}")
     found = _LINE.match(printed.strip())
     if found is None:
         return None

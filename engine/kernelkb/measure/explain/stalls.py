@@ -187,7 +187,7 @@ def _describe_kernel(kernel: GpuKernel) -> str:
     total = kernel.grid[0] * kernel.grid[1] * kernel.grid[2]
     text = f"{kernel.name}<<<{_dim(kernel.grid)}, {_dim(kernel.block)}>>> does not end: "
     on = f"{kernel.resident:,} of {total:,} blocks are on the GPU"
-    if kernel.last_block + 1 < total and kernel.resident < total:
+    if kernel.last_block + 1 < total and kernel.fills_gpu:
         on += f", none behind block {kernel.last_block:,}: the others find no room"
     return text + on
 
@@ -283,7 +283,8 @@ def _describe_spin(debugger: Asks, wait: Wait) -> str:
     operands = _LOAD.search(text)
     if operands is None:
         return f"read {space} in a loop until it changes"
-    value = read_register(debugger, operands[1])
+    is_kept = operands[1] != operands[2]
+    value = read_register(debugger, operands[1]) if is_kept else None
     verb = "try to set" if ".CAS" in operation or ".EXCH" in operation else "read"
     until = _describe_exit(debugger, wait.body, operands[1]) or "until it changes"
     holds = "" if value is None else f"; it holds {_signed(value):,}"
@@ -377,7 +378,7 @@ def _describe_ended(kernel: GpuKernel) -> str | None:
         of = "each block"
     elif len(ended) > 1:
         of += f", and such of {len(ended) - 1:,} more,"
-    return f"{_name_threads(ended[first])} of {of} {'has' if size == 1 else 'have'} ended"
+    return f"{_name_threads(ended[first])} of {of} ended before"
 
 
 def _complement(intervals: Sequence[tuple[int, int]], size: int) -> Iterator[tuple[int, int]]:

@@ -85,6 +85,11 @@ class SupervisedProgram:
     def __init__(self, child: subprocess.Popen[bytes], log: Path | None) -> None:
         self._child, self._log = child, log
 
+    @property
+    def process(self) -> int:
+        """The id of its supervisor, which all its processes descend from."""
+        return self._child.pid
+
     def has_ended(self) -> bool:
         """Return whether it has ended."""
         return self._child.poll() is not None

@@ -17,6 +17,7 @@ from kernelkb.measure.worker.shared.messages.observed import (
     ObservedFunction,
     ObservedProcess,
     ObserveJob,
+    StackJob,
     TraceJob,
 )
 
@@ -88,7 +89,7 @@ def observe_program(
     return Observation(function, folder, program, warnings)
 
 
-def write_observer(folder: Path, job: ObserveJob | TraceJob) -> dict[str, str]:
+def write_observer(folder: Path, job: ObserveJob | TraceJob | StackJob) -> dict[str, str]:
     """Write what the program's processes import and do; return the variables that say so."""
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     text = _CUSTOMIZATION.format(script=str(_START_SCRIPT))

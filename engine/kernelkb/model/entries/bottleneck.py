@@ -293,7 +293,7 @@ class SymptomFamily(Record):
 
     family: Literal[
         "build", "setup", "nvcc", "ptxas", "link", "torch-extension", "triton", "driver", "runtime",
-        "libraries", "nccl", "profilers", "dynamo", "correctness",
+        "libraries", "nccl", "profilers", "dynamo", "correctness", "hangs",
     ]  # fmt: skip
-    """The tool that writes the messages; ``build`` is for a project's own."""
+    """The tool that writes the messages; ``build`` is for a project's own, ``hangs`` kb explain's."""
     symptoms: tuple[Symptom, ...] = Field(min_length=1)

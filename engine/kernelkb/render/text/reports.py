@@ -427,6 +427,30 @@ def format_program_lines(answer: ProgramAnswer) -> Iterator[str]:
     yield from (f"note: {note}" for note in answer["notes"])
 
 
+def format_explanation_lines(answer: Explanation) -> Iterator[str]:
+    """Yield how a program went, where it was, then the causes with their changes."""
+    after = format_duration(answer["seconds"] * 1e6)
+    status = answer["status"]
+    by = f"signal {-status}" if (status or 0) < 0 else f"exit status {status}"
+    yield {
+        "ended": f"program: it ended well after {after}",
+        "failed": f"program: it FAILED with {by} after {after}",
+        "crashed": f"program: it CRASHED on the GPU, with {by} after {after}",
+        "hangs": f"program: it HANGS; looked at after {after}",
+        "out-of-time": f"program: it goes on; looked at after {after}",
+    }[answer["outcome"]]
+    yield from (f"  {line}" for line in answer["lines"])
+    for cause in answer["causes"]:
+        yield ""
+        yield f"{cause['symptom']}: {cause['title']}"
+        yield f"  cause:  {cause['cause']}"
+        yield f"  change: {cause['cure']}"
+        yield f"  check:  {cause['check']}"
+    if answer["lines"] and not answer["causes"]:
+        yield "no known cause fits this"
+    yield from (f"note: {note}" for note in answer["notes"])
+
+
 def _format_whole(answer: ProgramAnswer, program: KernelAnswer) -> Iterator[str]:
     left = answer["warm_up_launches"]
     without = f", without {left:,} launches of warm-up" if left else ""

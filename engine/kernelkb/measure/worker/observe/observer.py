@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import faulthandler
 import functools
 import importlib.machinery
 import importlib.util
@@ -23,7 +24,7 @@ from contextlib import suppress
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TextIO
 
 from kernelkb.measure.worker.observe.names import (
     OperationName,
@@ -56,8 +57,13 @@ _JAX_SHARE = 0.5
 
 
 def start_observer(job_file: Path) -> None:
-    """Observe the operation that a job names, or trace all that torch and JAX do."""
+    """Observe the operation that a job names, trace what torch and JAX do, or tell stacks."""
     job = json.loads(job_file.read_text(encoding="utf-8"))
+    if "stack_signal" in job:
+        write_stacks = functools.partial(_write_stacks, job["stack_signal"], job_file.parent)
+        write_stacks()
+        os.register_at_fork(after_in_child=write_stacks)
+        return
     if "trace_s" in job:
         tracers = (_TorchTracer(job, job_file.parent), _JaxTracer(job, job_file.parent))
         hook = ImportHook({tracer.package: tracer.watch for tracer in tracers})
@@ -77,6 +83,17 @@ def start_observer(job_file: Path) -> None:
     _observe_extensions(operation, recorder)
     recorder.write()
     atexit.register(recorder.write)
+
+
+def _write_stacks(number: int, folder: Path) -> None:
+    """Write where all threads of this process are on each signal of a number."""
+    file = (folder / f"stack-{os.getpid()}.txt").open("w", encoding="utf-8")
+    _STACK_FILES.append(file)
+    faulthandler.register(number, file, all_threads=True)
+
+
+_STACK_FILES: list[TextIO] = []
+"""Open as long as the process is: faulthandler knows their numbers only."""
 
 
 class ImportHook:

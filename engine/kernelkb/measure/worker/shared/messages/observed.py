@@ -23,6 +23,13 @@ class TraceJob(TypedDict):
     """Seconds from its first use of the GPU."""
 
 
+class StackJob(TypedDict):
+    """Write where all threads of a process are, whenever a signal arrives."""
+
+    stack_signal: int
+    """``stack-PID.txt`` in the folder of this job grows with each."""
+
+
 class ObservedTensor(TypedDict):
     """One tensor of a call."""
 

@@ -1,0 +1,133 @@
+"""Explains why a program of any kind hangs, crashes or goes wrong: where, and from what cause."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kernelkb.actions.project.rules_cache import load_compiled_rules
+from kernelkb.decide.symptoms import find_symptoms
+from kernelkb.errors import BadValueError, EnvironmentGapError
+from kernelkb.measure.check.sanitize import sanitize_program
+from kernelkb.measure.explain.watch import Outcome, Watched, look_at, watch_program
+from kernelkb.measure.machine.nvidia_driver import query_driver
+from kernelkb.measure.process.subprocesses import scratch_folder
+from kernelkb.model.answers.explanation import Explanation, ExplainedCause
+from kernelkb.progress import report_progress
+
+_MAX_CAUSES = 2
+_SLOWED, _TOOL_S = 10.0, 20.0
+"""Chosen: how much longer a program may take under compute-sanitizer."""
+_TOOLS: dict[Outcome, tuple[str, ...]] = {
+    "crashed": ("memcheck",),
+    "failed": ("memcheck",),
+    "ended": ("memcheck", "racecheck", "initcheck"),
+}
+
+
+class ExplainOptions(NamedTuple):
+    """How a program is watched."""
+
+    after_s: float = 30.0
+    """It is looked at when it ran so long, and again each time."""
+    minutes: float = 10.0
+    """It is ended after so long."""
+    to_stderr: bool = False
+    """Whether what it prints goes to standard error."""
+
+
+def explain_program(words: Sequence[str], options: ExplainOptions) -> Explanation:
+    """Run a program, look at it where it does not go on, and say why.
+
+    Args:
+        words: The program and its arguments.
+        options: How.
+
+    Raises:
+        BadValueError: There is no such program.
+        OperationCancelled: The event given to ``cancel_on`` was set.
+    """
+    if not words or shutil.which(words[0]) is None:
+        named = repr(words[0]) if words else "nothing"
+        raise BadValueError(
+            f"-- {named}: there is no such program; write kb explain -- python x.py"
+        )
+    with scratch_folder() as folder:
+        seen = watch_program(
+            words,
+            folder,
+            after_s=options.after_s,
+            limit_s=60 * options.minutes,
+            to_stderr=options.to_stderr,
+        )
+        lines, notes = list(seen.lines), list(seen.notes)
+        if query_driver() is not None:
+            for tool in _TOOLS.get(seen.outcome, ()):
+                report_progress(f"once more under compute-sanitizer's {tool}", "notice")
+                try:
+                    limit_s = _SLOWED * seen.seconds + _TOOL_S
+                    found, in_time = sanitize_program(words, tool, folder, limit_s)
+                except EnvironmentGapError as error:
+                    notes.append(f"{error}; {error.cure}")
+                    break
+                if found:
+                    lines.append(f"{tool}: {found}")
+                    break
+                done = "found nothing" if in_time else f"did not end within {limit_s:.0f} s"
+                notes.append(f"compute-sanitizer's {tool} {done}")
+        elif seen.outcome != "hangs":
+            notes.append("there is no GPU here, or no driver: only what Python told was seen")
+    return _answer(words, seen, lines, notes)
+
+
+def explain_process(process: int) -> Explanation:
+    """Look at a process that runs now; it is stopped for seconds and goes on.
+
+    Args:
+        process: Its id.
+
+    Raises:
+        BadValueError: There is no such process.
+    """
+    with scratch_folder() as folder:
+        try:
+            look = look_at(process, folder)
+        except ProcessLookupError as error:
+            raise BadValueError(f"--pid {process}: there is no such process") from error
+    seen = Watched("hangs" if look.launches else "out-of-time", None, 0.0, look.lines, look.notes)
+    return _answer([], seen, list(look.lines), list(look.notes))
+
+
+def _answer(
+    words: Sequence[str], seen: Watched, lines: list[str], notes: list[str]
+) -> Explanation:
+    return {
+        "command": list(words),
+        "outcome": seen.outcome,
+        "status": seen.status,
+        "seconds": seen.seconds,
+        "lines": lines,
+        "causes": find_causes(lines),
+        "notes": notes,
+    }
+
+
+def find_causes(lines: Sequence[str]) -> list[ExplainedCause]:
+    """Return the causes that the knowledge has for what was seen, the likeliest first.
+
+    Args:
+        lines: As ``Watched`` has them.
+    """
+    matches = find_symptoms(load_compiled_rules(), "\n".join(lines))
+    return [
+        {
+            "symptom": one["symptom"],
+            "title": one["title"],
+            "cause": one["cause"],
+            "cure": one["cure"],
+            "check": one["check"],
+            "fixes": one["fixes"],
+        }
+        for one in matches[:_MAX_CAUSES]
+    ]
