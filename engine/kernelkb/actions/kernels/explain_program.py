@@ -9,14 +9,20 @@ from typing import NamedTuple
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.symptoms import find_symptoms
 from kernelkb.errors import BadValueError, EnvironmentGapError
-from kernelkb.measure.check.sanitize import sanitize_program
+from kernelkb.measure.check.sanitize import make_repeat_job, sanitize, sanitize_program
 from kernelkb.measure.explain.watch import Outcome, Watched, look_at, watch_program
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.process.subprocesses import scratch_folder
-from kernelkb.model.answers.explanation import Explanation, ExplainedCause
+from kernelkb.measure.process.worker_jobs import write_job
+from kernelkb.measure.subject import MeasurementSubject
+from kernelkb.model.answers.explanation import ExplainedCause, Explanation
+from kernelkb.model.records.measurement import Build, Check
 from kernelkb.progress import report_progress
 
 _MAX_CAUSES = 2
+_MAX_TOLD = 1500
+_AFTER_S, _WATCHED_S = 8.0, 60.0
+"""A worker that imports torch calls its candidate after some 5 s."""
 _SLOWED, _TOOL_S = 10.0, 20.0
 """Chosen: how much longer a program may take under compute-sanitizer."""
 _TOOLS: dict[Outcome, tuple[str, ...]] = {
@@ -99,9 +105,7 @@ def explain_process(process: int) -> Explanation:
     return _answer([], seen, list(look.lines), list(look.notes))
 
 
-def _answer(
-    words: Sequence[str], seen: Watched, lines: list[str], notes: list[str]
-) -> Explanation:
+def _answer(words: Sequence[str], seen: Watched, lines: list[str], notes: list[str]) -> Explanation:
     return {
         "command": list(words),
         "outcome": seen.outcome,
@@ -111,6 +115,47 @@ def _answer(
         "causes": find_causes(lines),
         "notes": notes,
     }
+
+
+def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Check) -> Check:
+    """Return a check with what a second run of its candidate shows, where it says more.
+
+    A candidate that did not end on a GPU is watched; one that crashed runs under memcheck, one
+    whose results differ from call to call under racecheck. No judge takes part.
+
+    Args:
+        subject: What was checked.
+        build: Its build.
+        checked: What came of it.
+    """
+    if subject.machine.target != "cuda":
+        return checked
+    if checked.status == "timed-out":
+        lines = _watch_candidate(subject, build)
+    elif checked.status in ("crashed", "kernel-error"):
+        lines = _sanitize_candidate(subject, build, "memcheck")
+    elif any(not case.steady for case in checked.cases):
+        lines = _sanitize_candidate(subject, build, "racecheck")
+    else:
+        return checked
+    if not lines:
+        return checked
+    causes = find_causes(lines)
+    told = "; ".join(line.strip() for line in lines)[:_MAX_TOLD]
+    cure = f"{causes[0]['symptom']}: {causes[0]['cure']}" if causes else checked.cure
+    return checked.model_copy(update={"detail": f"{checked.detail}; {told}", "cure": cure})
+
+
+def _watch_candidate(subject: MeasurementSubject, build: Build) -> Sequence[str]:
+    with scratch_folder() as folder:
+        words, env, log = write_job(make_repeat_job(subject, build), folder)
+        seen = watch_program(words, folder, after_s=_AFTER_S, limit_s=_WATCHED_S, log=log, env=env)
+    return seen.lines if seen.outcome == "hangs" else ()
+
+
+def _sanitize_candidate(subject: MeasurementSubject, build: Build, tool: str) -> Sequence[str]:
+    report = sanitize(subject, build, (tool,))
+    return [f"{one.tool}: {one.message}" for one in report.findings]
 
 
 def find_causes(lines: Sequence[str]) -> list[ExplainedCause]:

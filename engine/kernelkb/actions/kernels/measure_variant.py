@@ -20,6 +20,7 @@ from kernelkb.actions.history.record_result import (
     summarize_profile,
 )
 from kernelkb.actions.history.reuse_results import find_known_bench
+from kernelkb.actions.kernels.explain_program import explain_failed_check
 from kernelkb.actions.project.bench_target import (
     BenchTarget,
     get_project_path,
@@ -316,11 +317,10 @@ def _run_check(
 ) -> Check:
     def check_and_sanitize() -> Check:
         checked = check_built(bench_target, built, workload, options.timeout_s, before_start)
-        return (
-            add_sanitizer_findings(bench_target, built, checked)
-            if options.with_sanitizer
-            else checked
-        )
+        if options.with_sanitizer:
+            return add_sanitizer_findings(bench_target, built, checked)
+        with lock_device(bench_target.subject.machine):
+            return explain_failed_check(bench_target.subject, built, checked)
 
     return steps.run("check", bench_target.subject.variant.id, check_and_sanitize, summarize_check)
 

@@ -54,21 +54,24 @@ class SanitizerReport(NamedTuple):
     cure: str | None = None
 
 
-def sanitize(subject: MeasurementSubject, build: Build) -> SanitizerReport:
+def sanitize(
+    subject: MeasurementSubject, build: Build, tools: Sequence[str] = TOOLS
+) -> SanitizerReport:
     """Run a candidate once on each small workload under each tool.
 
     Args:
         subject: What to run.
         build: Its build, which must not have failed.
+        tools: Some of ``TOOLS``.
     """
     program = find_cuda_tool("compute-sanitizer")
     if program is None:
         cure = "install the CUDA toolkit's compute-sanitizer, or put it on PATH"
         return SanitizerReport((), (), "compute-sanitizer was not found", cure)
-    job = _make_job(subject, build)
+    job = make_repeat_job(subject, build)
     findings: list[SanitizerFinding] = []
     finished: list[str] = []
-    for tool in TOOLS:
+    for tool in tools:
         log = _run_tool(program, tool, job)
         if log is None:
             continue
@@ -82,7 +85,8 @@ def sanitize(subject: MeasurementSubject, build: Build) -> SanitizerReport:
     return SanitizerReport(tuple(findings), tuple(finished))
 
 
-def _make_job(subject: MeasurementSubject, build: Build) -> RepeatJob:
+def make_repeat_job(subject: MeasurementSubject, build: Build) -> RepeatJob:
+    """Return a job that runs a candidate once on each small workload, without a judge."""
     code, kernel_folder = make_code_spec(subject, build), subject.kernel_folder
     kernel = kernel_folder.kernel
     workloads = [*kernel.check_workloads, *kernel.workloads.values()]

@@ -57,7 +57,9 @@ _STOPPED_IN = re.compile(r"^#0\s+(?:0x[0-9a-f]+ in )?([^\n]{1,300}?)<<<", re.MUL
 _BEFORE_PC = "($pc-16)"
 """Of the instruction that was executed."""
 _FOCUS = re.compile(r"block \((\d+),(\d+),(\d+)\), thread \((\d+),(\d+),(\d+)\)")
-_FUNCTION = re.compile(r"^#\d+\s+(?:0x[0-9a-f]+ in )?([A-Za-z_][\w:<>~ ]*?) ?\((?:[^\n]*)\)", re.M)
+_FUNCTION = re.compile(
+    r"^#\d+\s+(?:0x[0-9a-f]+ in )?([A-Za-z_][\w:<>~ ]*?) ?\((?:[^\n]*)\)", re.MULTILINE
+)
 
 Dim = tuple[int, int, int]
 
@@ -77,7 +79,7 @@ class ThreadRange(NamedTuple):
     last_block: int
     last_thread: int
     """All counted along x first."""
-    count: int
+    thread_count: int
     pc: int
 
 
@@ -289,7 +291,9 @@ def read_kernels(debugger: Asks) -> list[GpuKernel]:
         ranges = tuple(_read_ranges(threads.get(number, ()), grid, block))
         name = row[11].partition("(")[0].strip() or row[11]
         is_full = _fills(int(row[4], 16))
-        kernels.append(GpuKernel(number, launch, name, grid, block, resident, last, ranges, is_full))
+        kernels.append(
+            GpuKernel(number, launch, name, grid, block, resident, last, ranges, is_full)
+        )
     return kernels
 
 
@@ -332,10 +336,10 @@ def _read_ranges(rows: Sequence[str], grid: Dim, block: Dim) -> Iterator[ThreadR
     for line in rows:
         if row := _THREAD_ROW.match(line):
             words = row.groups()
-            places = [_dim(words[at : at + 3]) for at in (0, 3, 6, 9)]
-            sizes = (grid, block, grid, block)
-            bounds = [_linear(place, size) for place, size in zip(places, sizes, strict=True)]
-            yield ThreadRange(*bounds, count=int(words[12]), pc=int(words[13], 16))
+            first_block, last_block = (_linear(_dim(words[at : at + 3]), grid) for at in (0, 6))
+            first, last = (_linear(_dim(words[at : at + 3]), block) for at in (3, 9))
+            count, pc = int(words[12]), int(words[13], 16)
+            yield ThreadRange(first_block, first, last_block, last, count, pc)
 
 
 def look_at_places(debugger: Asks, kernels: Sequence[GpuKernel]) -> dict[tuple[int, int], GpuPlace]:
@@ -345,7 +349,7 @@ def look_at_places(debugger: Asks, kernels: Sequence[GpuKernel]) -> dict[tuple[i
     """
     wanted: dict[tuple[int, int], tuple[GpuKernel, ThreadRange]] = {}
     for kernel in kernels:
-        for one in sorted(kernel.threads, key=lambda own: own.count):
+        for one in sorted(kernel.threads, key=lambda own: own.thread_count):
             wanted.setdefault((kernel.number, one.pc), (kernel, one))
     return {
         key: _look(debugger, kernel, one)

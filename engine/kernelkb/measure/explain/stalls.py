@@ -52,7 +52,8 @@ _MBARRIER = re.compile(
 _BARRIER = re.compile(r"BAR\.\S+ (0x[0-9a-f]+)(?:,\s*(0x[0-9a-f]+))?")
 _LOAD = re.compile(r"(?:\bPT,\s*)?\b(R\d+),?\s*(?:desc\[UR\d+\])?\[(U?R\d+)")
 _COMPARE = re.compile(
-    r"ISETP\.(\w\w)(\.U32)?\S* P(\d),\s*PT,\s*(U?R\d+|RZ)(?:\.reuse)?,\s*(-?0x[0-9a-f]+|U?R\d+|U?RZ)"
+    r"ISETP\.(\w\w)(\.U32)?\S* P(\d),\s*PT,\s*(U?R\d+|RZ)(?:\.reuse)?,"
+    r"\s*(-?0x[0-9a-f]+|U?R\d+|U?RZ)"
 )
 _ASKED = re.compile(r"USETMAXREG\S* (?:UP\d,\s*)?(0x[0-9a-f]+)")
 _NEGATED = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "LE": "GT", "GT": "LE"}
@@ -209,7 +210,7 @@ def _group_threads(
         if place is None:
             continue
         if one.pc not in known:
-            wait = find_wait(place, whole_warps=one.count % _WARP == 0)
+            wait = find_wait(place, whole_warps=one.thread_count % _WARP == 0)
             if wait is None:
                 continue
             focus_on(debugger, kernel, one)

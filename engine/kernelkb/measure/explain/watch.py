@@ -250,7 +250,11 @@ def _dump(process: int, folder: Path, refused: str) -> tuple[list[int], list[str
     try:
         descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
     except OSError:
-        return [], [], f"{note}, and the driver gives no core dump: run it by kb explain, or as root"
+        return (
+            [],
+            [],
+            f"{note}, and the driver gives no core dump: run it by kb explain, or as root",
+        )
     os.write(descriptor, b"\n")
     os.close(descriptor)
     deadline = time.monotonic() + _DUMP_S

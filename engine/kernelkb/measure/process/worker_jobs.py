@@ -245,20 +245,30 @@ def start_job(
 def _start(
     job: Job, folder: Path, wrapper: tuple[str, ...], env: _Env | None, *, with_input: bool
 ) -> Iterator[StartedJob[Any]]:
+    words, variables, log = write_job(job, folder)
+    (folder / "result.json").unlink(missing_ok=True)
+    both = {**variables, **(env or {})}
+    with (
+        keep_own_cores(),
+        start_supervised([*wrapper, *words], log=log, env=both, with_input=with_input) as program,
+    ):
+        yield StartedJob(program, job, folder)
+
+
+def write_job(job: Job, folder: Path) -> tuple[list[str], dict[str, str], Path]:
+    """Write a job; return the words that start its worker, its variables, and its log.
+
+    Args:
+        job: What to do.
+        folder: Scratch folder for the job, its result and its files.
+    """
     # A candidate that lists files or processes must not see whether it is checked or timed.
     name = "judge" if job["mode"] in ("check", "bench") else job["mode"]
     job_file = folder / f"{name}.json"
     job_file.write_text(json.dumps(job), encoding="utf-8")
-    (folder / "result.json").unlink(missing_ok=True)
-    argv = [*wrapper, worker_python(), "-P", str(_WORKER_SCRIPT), str(job_file)]
+    words = [worker_python(), "-P", str(_WORKER_SCRIPT), str(job_file)]
     # The log is for what the kernel prints, not for warnings of the libraries around it.
-    variables = {"PYTHONWARNINGS": "ignore", **_bytecode_env(), **(env or {})}
-    log = folder / f"{name}.log"
-    with (
-        keep_own_cores(),
-        start_supervised(argv, log=log, env=variables, with_input=with_input) as program,
-    ):
-        yield StartedJob(program, job, folder)
+    return words, {"PYTHONWARNINGS": "ignore", **_bytecode_env()}, folder / f"{name}.log"
 
 
 def _bytecode_env() -> dict[str, str]:

@@ -295,5 +295,5 @@ class SymptomFamily(Record):
         "build", "setup", "nvcc", "ptxas", "link", "torch-extension", "triton", "driver", "runtime",
         "libraries", "nccl", "profilers", "dynamo", "correctness", "hangs",
     ]  # fmt: skip
-    """The tool that writes the messages; ``build`` is for a project's own, ``hangs`` kb explain's."""
+    """The tool that writes the messages; ``build`` is for a project's own, ``hangs`` for ours."""
     symptoms: tuple[Symptom, ...] = Field(min_length=1)

@@ -16,6 +16,7 @@ from kernelkb.render.text.answers import (
 from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
+    from kernelkb.model.answers.explanation import Explanation
     from kernelkb.model.answers.recommendation import (
         Diagnosis,
         KernelAnswer,
@@ -431,7 +432,7 @@ def format_explanation_lines(answer: Explanation) -> Iterator[str]:
     """Yield how a program went, where it was, then the causes with their changes."""
     after = format_duration(answer["seconds"] * 1e6)
     status = answer["status"]
-    by = f"signal {-status}" if (status or 0) < 0 else f"exit status {status}"
+    by = f"signal {-status}" if status is not None and status < 0 else f"exit status {status}"
     yield {
         "ended": f"program: it ended well after {after}",
         "failed": f"program: it FAILED with {by} after {after}",

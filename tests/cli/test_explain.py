@@ -1,0 +1,233 @@
+"""``kb explain`` on programs that hang and crash: real ones here, planted ones on a GPU."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernelkb.actions.kernels.explain_program import (
+    ExplainOptions,
+    explain_program,
+    find_causes,
+)
+from kernelkb.measure.check.sanitize import quote_finding
+from kernelkb.measure.explain.debugger import _fills, read_kernels
+from kernelkb.measure.explain.stalls import decode_mbarrier, describe_kernels
+
+DATA = Path(__file__).parents[1] / "data" / "explain"
+RECORDED = json.loads((DATA / "recorded.json").read_text())
+CAUSES = {
+    "flag_ring": "shared-flag-not-set",
+    "barrier_ring": "mbarrier-lacks-arrivals",
+    "too_few_arrive": "mbarrier-lacks-arrivals",
+    "wrong_parity": "mbarriers-wait-for-each-other",
+    "too_many_bytes": "mbarrier-lacks-bytes",
+    "copy_never_issued": "mbarrier-lacks-bytes",
+    "divergent_syncthreads": "shared-flag-not-set",
+    "named_barrier_count": "named-barrier-count",
+    "named_barriers_crossed": "named-barriers-crossed",
+    "grid_barrier": "blocks-wait-for-blocks",
+    "lock_kept": "lock-not-released",
+    "neighbour_left": "flag-not-set",
+    "shuffle_mask": "mask-names-absent-lanes",
+    "syncwarp_mask": "mask-names-absent-lanes",
+    "cluster_barrier": "cluster-barrier-not-reached",
+    "stride_zero": "endless-loop",
+    "never_converges": "endless-loop",
+    "list_with_cycle": "endless-loop",
+    "host_flag": "flag-not-set",
+    "wait_for_later": "flag-not-set",
+    "persistent": "flag-not-set",
+    "registers_not_released": "registers-not-released",
+}
+"""The one expected first for each kernel of hangs.cu."""
+CRASHES = {
+    "past_the_end": "out-of-bounds-access",
+    "just_past": "out-of-bounds-access",
+    "misaligned": "misaligned-vector-access",
+    "shared_past": "out-of-bounds-access",
+    "null_pointer": "out-of-bounds-access",
+    "asserts": "device-side-assert",
+    "stack_overflow": "device-stack-overflow",
+    "traps": "trap-reached",
+    "host_pointer": "out-of-bounds-access",
+    "shared_misaligned": "misaligned-vector-access",
+    "freed": "out-of-bounds-access",
+    "scattered": "out-of-bounds-access",
+    "needs_many": "dynamic-smem-optin-missing",
+}
+
+
+def list_marked_lines(source, name, mark):
+    """Return the lines of a function that end with a mark."""
+    lines = (DATA / source).read_text().splitlines()
+    begin = next(n for n, line in enumerate(lines) if re.search(rf"\b{name}\(.*{{", line))
+    if name == "stack_overflow":
+        begin -= 8  # the function that it calls
+    marked = []
+    for number in range(begin, len(lines)):
+        if number > begin and lines[number].startswith("__global__") and marked:
+            break
+        if lines[number].endswith(f"// {mark}"):
+            marked.append(number + 1)
+        if lines[number] == "}" and number > begin and marked:
+            break
+    return marked
+
+
+class Recording:
+    """Answers what cuda-gdb printed, in the order in which it was asked."""
+
+    def __init__(self, asked):
+        self._asked = iter(asked)
+
+    def ask(self, command, limit_s=0.0):
+        known, printed = next(self._asked)
+        assert command == known
+        return printed
+
+
+@pytest.mark.parametrize("name", sorted(RECORDED["hangs"]))
+def test_a_recorded_hang_is_read(name):
+    recorded = RECORDED["hangs"][name]
+    debugger = Recording(recorded["asked"])
+    lines = describe_kernels(debugger, read_kernels(debugger))
+    assert lines == recorded["lines"]
+    told = {int(line) for line in re.findall(r"hangs\.cu:(\d+)", "\n".join(lines))}
+    assert told & set(list_marked_lines("hangs.cu", name, "waits"))
+    assert find_causes(lines)[0]["symptom"] == CAUSES[name]
+
+
+@pytest.mark.parametrize("name", sorted(RECORDED["memcheck"]))
+def test_a_recorded_crash_is_read(name):
+    found = quote_finding(RECORDED["memcheck"][name])
+    assert find_causes([f"memcheck: {found}"])[0]["symptom"] == CRASHES[name]
+
+
+def test_a_clean_log_has_no_finding():
+    log = "========= COMPUTE-SANITIZER\nhello\n========= ERROR SUMMARY: 0 errors\n"
+    assert quote_finding(log) is None
+
+
+def test_an_allocation_is_told():
+    found = quote_finding(RECORDED["memcheck"]["past_the_end"])
+    assert "crashes.cu:10, by thread (0,0,0) in block (8,0,0)" in found
+    assert "is 1 bytes after the nearest allocation" in found
+    assert found.endswith("called by main")
+
+
+def test_the_bits_of_an_mbarrier():
+    # Read on an H200: init with 64, then 32 arrived; init with 1, 2,048 bytes expected, 1,024 came.
+    assert decode_mbarrier(0x7FFF0000001FFF80) == (0, 64, 32, 0)
+    assert decode_mbarrier(0x000003FF801FFFFE) == (0, 1, 0, 1024)
+    assert decode_mbarrier(0xFFFFF800001FFFFE) == (1, 1, 1, 0)
+
+
+def test_a_gpu_is_full_when_no_sm_is_left_out():
+    assert _fills((1 << 132) - 1)
+    assert not _fills(0x0550 << 64)
+    assert not _fills(1)
+
+
+def explain(*words, after_s=1.0):
+    return explain_program(list(words), ExplainOptions(after_s=after_s, minutes=1, to_stderr=True))
+
+
+def test_a_python_program_that_waits_is_told_by_its_line(tmp_path):
+    program = tmp_path / "waits.py"
+    program.write_text(
+        "import threading\ndone = threading.Event()\n"
+        "def wait_for_worker():\n    done.wait()\nwait_for_worker()\n"
+    )
+    answer = explain(sys.executable, str(program))
+    assert answer["outcome"] == "hangs"
+    (line,) = answer["lines"]
+    assert "wait, called at waits.py:4 (wait_for_worker), called at waits.py:5" in line
+
+
+def test_ranks_are_told_apart(tmp_path):
+    program = tmp_path / "ranks.py"
+    program.write_text(
+        "import os, subprocess, sys, time\n"
+        "if 'RANK' not in os.environ:\n"
+        "    ranks = [subprocess.Popen([sys.executable, __file__],"
+        " env={**os.environ, 'RANK': str(n)}) for n in range(2)]\n"
+        "    [rank.wait() for rank in ranks]\n"
+        "def all_reduce():\n    time.sleep(600)\n"
+        "def save():\n    time.sleep(600)\n"
+        "all_reduce() if os.environ['RANK'] == '0' else save()\n"
+    )
+    answer = explain(sys.executable, str(program))
+    assert any("rank 0: Python is at ranks.py:6 (all_reduce)" in one for one in answer["lines"])
+    assert any("rank 1: Python is at ranks.py:8 (save)" in one for one in answer["lines"])
+    assert answer["causes"][0]["symptom"] == "collective-not-joined"
+
+
+def test_a_program_that_computes_is_not_said_to_hang(tmp_path):
+    program = tmp_path / "computes.py"
+    program.write_text("import time\nend = time.time() + 4\nwhile time.time() < end:\n    pass\n")
+    answer = explain(sys.executable, str(program))
+    assert (answer["outcome"], answer["status"], answer["lines"]) == ("ended", 0, [])
+    assert not answer["causes"]
+
+
+def test_a_program_that_fails_keeps_its_status(tmp_path):
+    answer = explain(sys.executable, "-c", "raise SystemExit(3)")
+    assert (answer["outcome"], answer["status"]) == ("failed", 3)
+
+
+def test_a_program_has_to_be_there(kb):
+    done = kb("explain", "--", "no-such-program", check=False)
+    assert done.returncode == 2
+    assert "there is no such program" in done.stderr
+
+
+def build(name, folder):
+    program = folder / name
+    arch = ("-gencode", "arch=compute_90a,code=sm_90a")
+    command = ["nvcc", "-O2", "-lineinfo", *arch, "-o", str(program), str(DATA / f"{name}.cu")]
+    subprocess.run(command, check=True)
+    return program
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    if shutil.which("nvcc") is None:
+        pytest.skip("nvcc was not found")
+    folder = tmp_path_factory.mktemp("explain")
+    return {name: build(name, folder) for name in ("hangs", "crashes")}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", sorted(CAUSES))
+def test_a_hang_is_explained(programs, name):
+    answer = explain(str(programs["hangs"]), name, after_s=1.5)
+    assert answer["outcome"] == "hangs"
+    told = {int(line) for line in re.findall(r"hangs\.cu:(\d+)", "\n".join(answer["lines"]))}
+    marked = list_marked_lines("hangs.cu", name, "waits")
+    assert told & set(marked), answer["lines"]
+    assert answer["causes"][0]["symptom"] == CAUSES[name], answer["lines"]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", sorted(CRASHES))
+def test_a_crash_is_explained(programs, name):
+    answer = explain(str(programs["crashes"]), name, after_s=20)
+    text = "\n".join(answer["lines"])
+    assert answer["causes"][0]["symptom"] == CRASHES[name], text
+    if name != "needs_many":
+        told = {int(line) for line in re.findall(r"crashes\.cu:(\d+)", text)}
+        assert told & set(list_marked_lines("crashes.cu", name, "faults")), text
+        assert re.search(r"thread \(\d+,0,0\) in block \(\d+,0,0\)", text), text
+
+
+@pytest.mark.gpu
+def test_a_correct_program_is_not_explained(tmp_path):
+    program = tmp_path / "right.py"
+    program.write_text("import torch\nx = torch.ones(1000, device='cuda')\nprint(float(x.sum()))\n")
+    answer = explain(sys.executable, str(program), after_s=30)
+    assert (answer["outcome"], answer["lines"], answer["causes"]) == ("ended", [], [])
