@@ -1,6 +1,7 @@
 """``kb explain`` on programs that hang and crash: real ones here, planted ones on a GPU."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -14,9 +15,12 @@ from kernelkb.actions.kernels.explain_program import (
     explain_program,
     find_causes,
 )
+from kernelkb.cli import main
 from kernelkb.measure.check.sanitize import quote_finding
+from kernelkb.measure.explain import debugger, watch
 from kernelkb.measure.explain.debugger import _fills, read_kernels
 from kernelkb.measure.explain.stalls import decode_mbarrier, describe_kernels
+from kernelkb.measure.explain.watch import look_at
 
 DATA = Path(__file__).parents[1] / "data" / "explain"
 RECORDED = json.loads((DATA / "recorded.json").read_text())
@@ -94,8 +98,8 @@ class Recording:
 @pytest.mark.parametrize("name", sorted(RECORDED["hangs"]))
 def test_a_recorded_hang_is_read(name):
     recorded = RECORDED["hangs"][name]
-    debugger = Recording(recorded["asked"])
-    lines = describe_kernels(debugger, read_kernels(debugger))
+    recording = Recording(recorded["asked"])
+    lines = describe_kernels(recording, read_kernels(recording))
     assert lines == recorded["lines"]
     told = {int(line) for line in re.findall(r"hangs\.cu:(\d+)", "\n".join(lines))}
     assert told & set(list_marked_lines("hangs.cu", name, "waits"))
@@ -106,6 +110,41 @@ def test_a_recorded_hang_is_read(name):
 def test_a_recorded_crash_is_read(name):
     found = quote_finding(RECORDED["memcheck"][name])
     assert find_causes([f"memcheck: {found}"])[0]["symptom"] == CRASHES[name]
+
+
+STAND_IN = """#!{python}
+import json, sys
+answers = iter(json.load(open({answers!r})))
+for line in sys.stdin:
+    if line.startswith("echo "):
+        print("(cuda-gdb) " + line[5:].rstrip().removesuffix("\\\\n"))
+    elif not line.startswith(("set ", "detach", "attach")):
+        print("(cuda-gdb) " + next(answers)[1])
+    sys.stdout.flush()
+"""
+"""Prints as cuda-gdb does, what was recorded."""
+
+
+def test_a_process_is_looked_at_through_cuda_gdb(tmp_path, monkeypatch):
+    recorded = RECORDED["hangs"]["flag_ring"]
+    (tmp_path / "answers.json").write_text(json.dumps(recorded["asked"]))
+    program = tmp_path / "cuda-gdb"
+    answers = str(tmp_path / "answers.json")
+    program.write_text(STAND_IN.format(python=sys.executable, answers=answers))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(watch, "_uses_gpu", lambda process: process == os.getpid())
+    look = look_at(os.getpid(), tmp_path)
+    assert look.lines == tuple(recorded["lines"])
+    assert (len(look.launches), look.notes) == (1, ())
+
+
+def test_without_cuda_gdb_the_cure_is_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(debugger, "find_cuda_tool", lambda name: None)
+    monkeypatch.setattr(watch, "_uses_gpu", lambda process: process == os.getpid())
+    (note,) = look_at(os.getpid(), tmp_path).notes
+    assert "cuda-gdb was not found" in note
+    assert "put it on PATH" in note
 
 
 def test_a_clean_log_has_no_finding():
@@ -180,10 +219,23 @@ def test_a_program_that_fails_keeps_its_status(tmp_path):
     assert (answer["outcome"], answer["status"]) == ("failed", 3)
 
 
-def test_a_program_has_to_be_there(kb):
-    done = kb("explain", "--", "no-such-program", check=False)
-    assert done.returncode == 2
-    assert "there is no such program" in done.stderr
+def test_a_program_has_to_be_there(capsys):
+    assert main(["explain", "--", "no-such-program"]) == 2
+    assert "there is no such program" in capsys.readouterr().err
+
+
+def test_a_program_or_a_process_is_named(capsys):
+    assert main(["explain"]) == 2
+    assert "give a program, kb explain -- COMMAND, or a process, --pid N" in capsys.readouterr().err
+
+
+def test_the_command_prints_lines_and_causes(tmp_path, capsys):
+    program = tmp_path / "ends.py"
+    program.write_text("print(1)\n")
+    assert main(["explain", "--json", "--", sys.executable, str(program)]) == 0
+    assert json.loads(capsys.readouterr().out)["outcome"] == "ended"
+    assert main(["explain", "--", sys.executable, "-c", "raise SystemExit(3)"]) == 1
+    assert "program: it FAILED with exit status 3 after" in capsys.readouterr().out
 
 
 def build(name, folder):

@@ -174,12 +174,12 @@ class Debugger:
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._count = 0
         self.is_attached = False
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
-        with suppress(ValueError):  # closed by us
-            for line in self._child.stdout or ():
-                self._lines.put(line)
+        for line in self._child.stdout or ():
+            self._lines.put(line)
         self._lines.put(None)
 
     def ask(self, command: str, limit_s: float = _ANSWER_S) -> str:
@@ -217,6 +217,9 @@ class Debugger:
             self._child.wait(_ANSWER_S)
         self._child.kill()
         self._child.wait()
+        self._reader.join(_ANSWER_S)
+        if self._child.stdout is not None:
+            self._child.stdout.close()
 
 
 @contextmanager
