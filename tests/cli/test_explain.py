@@ -140,7 +140,7 @@ def test_a_process_is_looked_at_through_cuda_gdb(tmp_path, monkeypatch):
 
 
 def test_without_cuda_gdb_the_cure_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(debugger, "find_cuda_tool", lambda name: None)
+    monkeypatch.setattr(debugger, "find_cuda_tool", lambda _name: None)
     monkeypatch.setattr(watch, "_uses_gpu", lambda process: process == os.getpid())
     (note,) = look_at(os.getpid(), tmp_path).notes
     assert "cuda-gdb was not found" in note
