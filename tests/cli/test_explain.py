@@ -277,6 +277,29 @@ def test_a_crash_is_explained(programs, name):
         assert re.search(r"thread \(\d+,0,0\) in block \(\d+,0,0\)", text), text
 
 
+def test_a_python_program_that_dies_tells_its_line(tmp_path):
+    program = tmp_path / "dies.py"
+    program.write_text("import os\ndef fall():\n    os.abort()\nfall()\n")
+    answer = explain(sys.executable, str(program))
+    assert (answer["outcome"], answer["status"]) == ("failed", -6)
+    assert answer["lines"] == ["Python was at dies.py:3 (fall), called at dies.py:4 (<module>)"]
+
+
+@pytest.mark.gpu
+def test_a_crash_is_told_at_the_call_that_made_it(tmp_path):
+    program = tmp_path / "gathers.py"
+    program.write_text(
+        "import torch\nx = torch.ones(1000, 64, device='cuda')\n"
+        "i = torch.tensor([3, 2000], device='cuda')\ny = x[i]\nz = y * 2\n"
+        "torch.cuda.synchronize()\n"
+    )
+    answer = explain(sys.executable, str(program), after_s=30)
+    text = "\n".join(answer["lines"])
+    assert answer["outcome"] == "crashed"
+    assert "Python was at gathers.py:4 (<module>), with launches one by one" in text
+    assert answer["causes"][0]["symptom"] == "device-side-assert"
+
+
 @pytest.mark.gpu
 def test_a_correct_program_is_not_explained(tmp_path):
     program = tmp_path / "right.py"

@@ -74,7 +74,22 @@ def test_an_illegal_address_is_a_crash_with_a_cure(project):
     found = check_variant("broken", "naive", "cuda")
 
     assert found.status == "crashed"
-    assert "--sanitize" in found.cure
+    assert "Invalid __global__ read of size 4 bytes" in found.detail
+    assert "naive.cu:" in found.detail
+    assert found.cure.startswith("out-of-bounds-access: ")
+
+
+def test_a_kernel_that_does_not_end_tells_the_line_that_waits(project):
+    source = make_broken_kernel(project, "right") / "naive.cu"
+    text = source.read_text()
+    wait = "while (*(volatile const float*)x != 12345.0f) {} float row_max = x[0];"
+    source.write_text(text.replace("float row_max = x[0];", wait))
+    line = 1 + text[: text.index("float row_max")].count("\n")
+    found = check_variant("broken", "naive", "cuda", options=BenchOptions(timeout_s=8.0))
+
+    assert found.status == "timed-out"
+    assert f"at naive.cu:{line} read global memory in a loop" in found.detail
+    assert found.cure.startswith("flag-not-set: ")
 
 
 def test_a_cuda_error_in_the_source_names_the_line(project):

@@ -28,7 +28,7 @@ __global__ void asserts(const int *index, float *out) {
   assert(index[threadIdx.x] < 16);  // faults
   out[threadIdx.x] = index[threadIdx.x];
 }
-__device__ __noinline__ int recurse(int n, float *out) {
+__device__ __noinline__ int recurse(int n, float *out) {  // faults
   volatile float local[256];
   local[n & 255] = out[n & 7];
   if (n == 0) return 0;

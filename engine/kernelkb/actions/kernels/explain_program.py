@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.symptoms import find_symptoms
 from kernelkb.errors import BadValueError, EnvironmentGapError
 from kernelkb.measure.check.sanitize import make_repeat_job, sanitize, sanitize_program
-from kernelkb.measure.explain.watch import Outcome, Watched, look_at, watch_program
+from kernelkb.measure.explain.watch import (
+    Outcome,
+    Watched,
+    look_at,
+    make_env,
+    read_last_stacks,
+    watch_program,
+)
 from kernelkb.measure.machine.nvidia_driver import query_driver
-from kernelkb.measure.process.subprocesses import scratch_folder
+from kernelkb.measure.process.subprocesses import run_supervised, scratch_folder
 from kernelkb.measure.process.worker_jobs import write_job
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.answers.explanation import ExplainedCause, Explanation
@@ -68,6 +76,8 @@ def explain_program(words: Sequence[str], options: ExplainOptions) -> Explanatio
             to_stderr=options.to_stderr,
         )
         lines, notes = list(seen.lines), list(seen.notes)
+        if seen.outcome == "crashed" and any(folder.glob("stack-*.txt")):
+            lines += _find_call(words, folder, seen.seconds)
         if query_driver() is not None:
             for tool in _TOOLS.get(seen.outcome, ()):
                 report_progress(f"once more under compute-sanitizer's {tool}", "notice")
@@ -85,6 +95,17 @@ def explain_program(words: Sequence[str], options: ExplainOptions) -> Explanatio
         elif seen.outcome != "hangs":
             notes.append("there is no GPU here, or no driver: only what Python told was seen")
     return _answer(words, seen, lines, notes)
+
+
+def _find_call(words: Sequence[str], folder: Path, alone_s: float) -> list[str]:
+    """Return the line of Python that launched what crashed: each launch waits for its end."""
+    report_progress("once more, with CUDA_LAUNCH_BLOCKING=1", "notice")
+    for file in folder.glob("stack-*.txt"):
+        file.unlink()
+    limit_s = _SLOWED * alone_s + _TOOL_S
+    env = {**make_env(folder), "CUDA_LAUNCH_BLOCKING": "1"}
+    run_supervised(words, log=folder / "blocking.log", timeout_s=limit_s, env=env)
+    return [f"{line}, with launches one by one" for line in read_last_stacks(folder)]
 
 
 def explain_process(process: int) -> Explanation:

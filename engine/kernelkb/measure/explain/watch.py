@@ -141,7 +141,8 @@ def _describe_end(program: SupervisedProgram, folder: Path, seconds: float) -> W
     status = program.finish(0).returncode
     cores = sorted(folder.glob("core.*"))
     if not cores:
-        return Watched("failed" if status else "ended", status, seconds, ())
+        stacks = read_last_stacks(folder)
+        return Watched("failed" if status else "ended", status, seconds, tuple(stacks))
     lines, notes = read_cores(cores)
     return Watched("crashed", status, seconds, tuple(lines), tuple(notes))
 
@@ -222,7 +223,8 @@ def _look_at_gpu(
         with open_debugger() as debugger:
             refused = attach(debugger, process)
             if refused is None:
-                return (*_describe_gpu(debugger, briefly=briefly), None)
+                with_host = not _stack_file(process, folder).exists()
+                return (*_describe_gpu(debugger, briefly=briefly, with_host=with_host), None)
         if briefly:
             return [], [], None
         return _dump(process, folder, refused)
@@ -230,15 +232,17 @@ def _look_at_gpu(
         return [], [], f"{error}; {error.cure}"
 
 
-def _describe_gpu(debugger: Asks, *, briefly: bool) -> tuple[list[int], list[str]]:
+def _describe_gpu(
+    debugger: Asks, *, briefly: bool, with_host: bool = False
+) -> tuple[list[int], list[str]]:
     kernels = read_kernels(debugger)
     launches = [kernel.launch for kernel in kernels]
     if briefly:
         return launches, []
     if kernels:
         return launches, describe_kernels(debugger, kernels)
-    frames = [own for own in read_host_frames(debugger) if not _DRIVER.match(own)][:_MAX_FRAMES]
-    frames = [] if any(own.startswith(("Py", "_Py")) for own in frames) else frames
+    told = read_host_frames(debugger) if with_host else []
+    frames = [own for own in told if not _DRIVER.match(own)][:_MAX_FRAMES]
     inside = f"; the host is in {', called by '.join(frames)}" if frames else ""
     return [], [f"no kernel is on the GPU{inside}"]
 
@@ -335,7 +339,18 @@ def read_stack(process: int, folder: Path) -> str | None:
     time.sleep(_POLL_S)
     with file.open("rb") as opened:
         opened.seek(begin)
-        text = opened.read().decode("utf-8", "replace")
+        return _read_frames(opened.read().decode("utf-8", "replace"))
+
+
+def read_last_stacks(folder: Path) -> list[str]:
+    """Return where the Python processes of a program were when a signal ended them."""
+    texts = [file.read_text("utf-8", "replace") for file in sorted(folder.glob("stack-*.txt"))]
+    found = [_read_frames(text) for text in texts if "Fatal Python error" in text]
+    return [f"Python was at {one}" for one in dict.fromkeys(found) if one]
+
+
+def _read_frames(text: str) -> str | None:
+    """Return the frames of the main thread, which faulthandler writes last."""
     main = text.replace("Thread 0x", "\0").replace("Current thread 0x", "\0").split("\0")[-1]
     frames = [(one[1], int(one[2]), one[3]) for one in _FRAME.finditer(main)]
     if not frames:

@@ -86,10 +86,11 @@ def start_observer(job_file: Path) -> None:
 
 
 def _write_stacks(number: int, folder: Path) -> None:
-    """Write where all threads of this process are on each signal of a number."""
+    """Write where all threads of this process are on each signal of a number, and when it dies."""
     file = (folder / f"stack-{os.getpid()}.txt").open("w", encoding="utf-8")
     _STACK_FILES.append(file)
     faulthandler.register(number, file, all_threads=True)
+    faulthandler.enable(file, all_threads=True)
 
 
 _STACK_FILES: list[TextIO] = []
