@@ -12,6 +12,7 @@ from kernelkb.decide.symptoms import find_symptoms
 from kernelkb.errors import BadValueError, EnvironmentGapError
 from kernelkb.measure.check.sanitize import make_repeat_job, sanitize, sanitize_program
 from kernelkb.measure.explain.watch import (
+    PYTHON_IS,
     Outcome,
     Watched,
     look_at,
@@ -171,7 +172,8 @@ def _watch_candidate(subject: MeasurementSubject, build: Build) -> Sequence[str]
     with scratch_folder() as folder:
         words, env, log = write_job(make_repeat_job(subject, build), folder)
         seen = watch_program(words, folder, after_s=_AFTER_S, limit_s=_WATCHED_S, log=log, env=env)
-    return seen.lines if seen.outcome == "hangs" else ()
+    own = [line for line in seen.lines if not line.startswith(PYTHON_IS)]  # that is our worker
+    return own if seen.outcome == "hangs" else ()
 
 
 def _sanitize_candidate(subject: MeasurementSubject, build: Build, tool: str) -> Sequence[str]:

@@ -293,7 +293,7 @@ def read_kernels(debugger: Asks) -> list[GpuKernel]:
         grid, block = _dim(row.groups()[4:7]), _dim(row.groups()[7:10])
         resident, last = _count_blocks(blocks.get(number, ()), grid)
         ranges = tuple(_read_ranges(threads.get(number, ()), grid, block))
-        name = row[11].partition("(")[0].strip() or row[11]
+        name = row[11].removesuffix("()")
         is_full = _fills(int(row[4], 16))
         kernels.append(
             GpuKernel(number, launch, name, grid, block, resident, last, ranges, is_full)

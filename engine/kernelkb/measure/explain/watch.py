@@ -52,7 +52,8 @@ _FRAME = re.compile(r'^  File "(.+)", line (\d+) in (\S+)', re.MULTILINE)
 _OWN_CODE = re.compile(r"^(?!.*(?:/lib/python\d|/site-packages/|/dist-packages/|<frozen))")
 _DRIVER = re.compile(r"^(?:__|_?cu[A-Z]\w*_|\?\?|pthread_|epoll_|poll$|clock_)")
 
-_PYTHON_IS = "Python is at "
+PYTHON_IS = "Python is at "
+"""How a line on the host begins, behind a rank."""
 
 Outcome = Literal["ended", "failed", "crashed", "hangs", "out-of-time"]
 
@@ -182,7 +183,7 @@ def stands_still(process: int, folder: Path, between_s: float) -> tuple[bool, Lo
         return True, look
     if before.launches or look.launches:
         return bool(set(before.launches) & set(look.launches)), look
-    hosts = [[one for one in own.lines if _PYTHON_IS in one] for own in (before, look)]
+    hosts = [[one for one in own.lines if PYTHON_IS in one] for own in (before, look)]
     return bool(hosts[0]) and hosts[0] == hosts[1] and not is_busy, look
 
 
@@ -204,7 +205,7 @@ def look_at(process: int, folder: Path, *, briefly: bool = False) -> Look:
         launches += [(one, launch) for launch in found]
         lines += [f"{name}{line}" for line in told]
         if stack := read_stack(one, folder):
-            lines.append(f"{name}{_PYTHON_IS}{stack}")
+            lines.append(f"{name}{PYTHON_IS}{stack}")
         if note:
             notes.append(f"{name}{note}")
     if len(processes) > _MAX_PROCESSES:
