@@ -80,22 +80,29 @@ def explain_program(words: Sequence[str], options: ExplainOptions) -> Explanatio
         if seen.outcome == "crashed" and any(folder.glob("stack-*.txt")):
             lines += _find_call(words, folder, seen.seconds)
         if query_driver() is not None:
-            for tool in _TOOLS.get(seen.outcome, ()):
-                report_progress(f"once more under compute-sanitizer's {tool}", "notice")
-                try:
-                    limit_s = _SLOWED * seen.seconds + _TOOL_S
-                    found, in_time = sanitize_program(words, tool, folder, limit_s)
-                except EnvironmentGapError as error:
-                    notes.append(f"{error}; {error.cure}")
-                    break
-                if found:
-                    lines.append(f"{tool}: {found}")
-                    break
-                done = "found nothing" if in_time else f"did not end within {limit_s:.0f} s"
-                notes.append(f"compute-sanitizer's {tool} {done}")
+            _run_tools(words, folder, seen, lines, notes)
         elif seen.outcome != "hangs":
             notes.append("there is no GPU here, or no driver: only what Python told was seen")
     return _answer(words, seen, lines, notes)
+
+
+def _run_tools(
+    words: Sequence[str], folder: Path, seen: Watched, lines: list[str], notes: list[str]
+) -> None:
+    """Run the program under the tools for what it came to, until one finds something."""
+    limit_s = _SLOWED * seen.seconds + _TOOL_S
+    for tool in _TOOLS.get(seen.outcome, ()):
+        report_progress(f"once more under compute-sanitizer's {tool}", "notice")
+        try:
+            found, in_time = sanitize_program(words, tool, folder, limit_s)
+        except EnvironmentGapError as error:
+            notes.append(f"{error}; {error.cure}")
+            return
+        if found:
+            lines.append(f"{tool}: {found}")
+            return
+        done = "found nothing" if in_time else f"did not end within {limit_s:.0f} s"
+        notes.append(f"compute-sanitizer's {tool} {done}")
 
 
 def _find_call(words: Sequence[str], folder: Path, alone_s: float) -> list[str]:

@@ -122,13 +122,16 @@ def _describe_plan(options: ProgramOptions) -> str:
 def _describe_gaps(run: FirstRun, words: Sequence[str]) -> Iterator[str]:
     """Yield what could not be learned here, and what to do for it."""
     if run.process.timed_out:
-        yield "the program was ended after its time; --minutes allows more, or give it fewer steps"
+        yield (
+            "the program was ended after its time; --minutes allows more, or give it fewer steps; "
+            f"where it should have ended, kb explain -- {shlex.join(words)} says where it is"
+        )
     command, has_gpu = shlex.join(words), query_driver() is not None
     has_failed = bool(run.process.returncode) and not run.process.timed_out
     if has_failed and has_gpu:
         yield (
             "it has to end well to be counted; where CUDA is what failed, "
-            f"compute-sanitizer {command} names wrong accesses"
+            f"kb explain -- {command} names the line"
         )
     if not has_gpu and run.found is None:
         yield "there is no GPU here, or no driver"

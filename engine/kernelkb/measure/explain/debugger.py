@@ -31,7 +31,7 @@ _BEFORE, _BEHIND = 24, 24
 _SETTINGS = ("pagination off", "width 0", "confirm off", "auto-solib-add off")
 """Without the last, attaching to a process of torch takes 13 s instead of less than 1."""
 _TOOLKIT = re.compile(r"/targets/[^/]+/include/|/cuda[^/]*/include/|/include/(?:crt|cuda|cccl)/")
-"""Headers whose lines are nobody's own."""
+"""Headers of the toolkit: the line that calls is told instead."""
 _DIM = r"\((\d+),\s*(\d+),\s*(\d+)\)"
 _KERNEL_ROW = re.compile(
     rf"^\*?\s+(\d+)\s+\S+\s+(\d+)\s+(\d+)\s+\w+\s+(0x[0-9a-f]+)\s+{_DIM}\s+{_DIM}\s+(.+?)\s*$",
@@ -103,7 +103,7 @@ class GpuKernel(NamedTuple):
     """Whether it is on every SM."""
 
 
-class Instruction(NamedTuple):
+class GpuInstruction(NamedTuple):
     """One machine instruction."""
 
     address: int
@@ -116,7 +116,7 @@ class Instruction(NamedTuple):
         return next((word for word in words if not word.startswith("@")), "")
 
 
-class SourceLine(NamedTuple):
+class PlaceLine(NamedTuple):
     """A line of source, and where the function of that line was called."""
 
     file: str
@@ -138,11 +138,11 @@ class GpuPlace(NamedTuple):
     kernel: int
     pc: int
     function: str
-    instructions: tuple[Instruction, ...]
+    instructions: tuple[GpuInstruction, ...]
     at: int
     """Index of the next instruction."""
 
-    def take(self, first: int, last: int) -> tuple[Instruction, ...]:
+    def take(self, first: int, last: int) -> tuple[GpuInstruction, ...]:
         """Return instructions from ``first`` to ``last`` around the next one."""
         return self.instructions[max(0, self.at + first) : max(0, self.at + last + 1)]
 
@@ -233,7 +233,7 @@ def open_debugger() -> Iterator[Debugger]:
     program = find_cuda_tool("cuda-gdb")
     if program is None:
         raise EnvironmentGapError(
-            "cuda-gdb was not found, so nobody can say where the threads are",
+            "cuda-gdb was not found, and it is what says where the threads are",
             "install the CUDA toolkit's cuda-gdb, or put it on PATH",
         )
     debugger = Debugger(program)
@@ -373,7 +373,7 @@ def _look(debugger: Asks, kernel: GpuKernel, one: ThreadRange) -> GpuPlace:
     offset = int(symbol[2] or 0) if symbol else 0
     before = min(offset // _STEP, _BEFORE)
     listed = debugger.ask(f"x/{before + _BEHIND}i $pc-{before * _STEP}")
-    found = [Instruction(int(row[1], 16), row[2]) for row in _INSTRUCTION.finditer(listed)]
+    found = [GpuInstruction(int(row[1], 16), row[2]) for row in _INSTRUCTION.finditer(listed)]
     at = next((n for n, own in enumerate(found) if own.address == one.pc), 0)
     function = symbol[1].partition("(")[0] if symbol else ""
     return GpuPlace(kernel.number, one.pc, function, tuple(found), at)
@@ -383,7 +383,7 @@ def _place(linear: int, size: Dim) -> str:
     return f"{linear % size[0]},{linear // size[0] % size[1]},{linear // (size[0] * size[1])}"
 
 
-def read_line(debugger: Asks, address: int | str) -> SourceLine | None:
+def read_line(debugger: Asks, address: int | str) -> PlaceLine | None:
     """Return the line of an instruction; None where its kernel has no line table."""
     place = address if isinstance(address, str) else f"{address:#x}"
     printed = debugger.ask(f"info line *{place}")
@@ -391,7 +391,7 @@ def read_line(debugger: Asks, address: int | str) -> SourceLine | None:
     if found is None:
         return None
     callers = [(one[3], int(one[2])) for one in _INLINED.finditer(printed)]
-    return SourceLine(found[2], int(found[1]), callers[-1] if callers else None)
+    return PlaceLine(found[2], int(found[1]), callers[-1] if callers else None)
 
 
 def read_register(debugger: Asks, name: str) -> int | None:

@@ -12,10 +12,10 @@ from typing import Literal, NamedTuple
 
 from kernelkb.measure.explain.debugger import (
     Asks,
+    GpuInstruction,
     GpuKernel,
     GpuPlace,
-    Instruction,
-    SourceLine,
+    PlaceLine,
     ThreadRange,
     focus_on,
     look_at_places,
@@ -87,17 +87,17 @@ def decode_mbarrier(word: int) -> Mbarrier:
     return Mbarrier(word >> 63, -(word >> 1) & _FIELD, -(word >> 43) & _FIELD, size)
 
 
-class Wait(NamedTuple):
+class GpuWait(NamedTuple):
     """What stands at a program counter."""
 
     kind: WaitKind
-    instruction: Instruction
+    instruction: GpuInstruction
     """The one that waits."""
-    body: tuple[Instruction, ...] = ()
+    body: tuple[GpuInstruction, ...] = ()
     """The loop around it."""
 
 
-def find_wait(place: GpuPlace, *, whole_warps: bool) -> Wait | None:
+def find_wait(place: GpuPlace, *, whole_warps: bool) -> GpuWait | None:
     """Return what threads at a place wait for; None where no code is known.
 
     Args:
@@ -110,26 +110,26 @@ def find_wait(place: GpuPlace, *, whole_warps: bool) -> Wait | None:
     body = _find_loop(place)
     for own in (*near, *body):
         if own.operation.startswith("SYNCS.PHASECHK"):
-            return Wait("mbarrier", own, body)
+            return GpuWait("mbarrier", own, body)
     for own in place.take(-_NEAR, _NEAR):
         if own.operation.startswith("USETMAXREG.TRY"):
-            return Wait("registers", own, body)
+            return GpuWait("registers", own, body)
         if own.operation == "UCGABAR_WAIT" and own in place.take(-1, 0):
-            return Wait("cluster", own, body)
+            return GpuWait("cluster", own, body)
     held = [one for one in place.take(-_DEFERRED, -1) if one.operation.startswith("BAR.")]
     if held and (whole_warps or not now.operation.startswith("WARPSYNC")):
-        return Wait("barrier", held[-1], body)
+        return GpuWait("barrier", held[-1], body)
     if now.operation.startswith("WARPSYNC"):
         behind = {one.operation.partition(".")[0] for one in place.take(1, 1)}
-        return Wait("converge" if behind & {"BAR", "USETMAXREG"} else "lanes", now, body)
+        return GpuWait("converge" if behind & {"BAR", "USETMAXREG"} else "lanes", now, body)
     if now.operation.startswith("BSYNC"):
-        return Wait("converge", now, body)
+        return GpuWait("converge", now, body)
     return _describe_loop(now, body)
 
 
-def _find_loop(place: GpuPlace) -> tuple[Instruction, ...]:
+def _find_loop(place: GpuPlace) -> tuple[GpuInstruction, ...]:
     """Return the smallest loop around the next instruction, as far as it was listed."""
-    best: tuple[Instruction, ...] = ()
+    best: tuple[GpuInstruction, ...] = ()
     for end in range(place.at, len(place.instructions)):
         branch = _BRANCH.search(place.instructions[end].text)
         target = int(branch[1], 16) if branch else None
@@ -141,7 +141,7 @@ def _find_loop(place: GpuPlace) -> tuple[Instruction, ...]:
     return best
 
 
-def _describe_loop(now: Instruction, body: Sequence[Instruction]) -> Wait:
+def _describe_loop(now: GpuInstruction, body: Sequence[GpuInstruction]) -> GpuWait:
     loads = [one for one in body if one.operation.split(".")[0] in _READS]
     is_strong = any(
         ".STRONG" in one.operation or one.operation.startswith(("ATOM", "NANOSLEEP"))
@@ -149,8 +149,8 @@ def _describe_loop(now: Instruction, body: Sequence[Instruction]) -> Wait:
     )
     if loads and (is_strong or len(body) <= _MAX_SPIN):
         strong = [one for one in loads if ".STRONG" in one.operation or "ATOM" in one.operation]
-        return Wait("spin", (strong or loads)[0], tuple(body))
-    return Wait("loop", now, tuple(body)) if body else Wait("runs", now)
+        return GpuWait("spin", (strong or loads)[0], tuple(body))
+    return GpuWait("loop", now, tuple(body)) if body else GpuWait("runs", now)
 
 
 _READS = ("LD", "LDG", "LDS", "ATOM", "ATOMG", "ATOMS")
@@ -160,7 +160,7 @@ class WaitingThreads(NamedTuple):
     """Threads of a kernel that wait at one line for one thing."""
 
     kind: WaitKind
-    line: SourceLine | None
+    line: PlaceLine | None
     detail: str
     """What for, as the end of a sentence."""
     ranges: tuple[ThreadRange, ...]
@@ -204,7 +204,7 @@ def _group_threads(
     debugger: Asks, kernel: GpuKernel, places: dict[tuple[int, int], GpuPlace]
 ) -> list[WaitingThreads]:
     found: dict[tuple[WaitKind, str, str], WaitingThreads] = {}
-    known: dict[int, tuple[WaitKind, SourceLine | None, str]] = {}
+    known: dict[int, tuple[WaitKind, PlaceLine | None, str]] = {}
     for one in kernel.threads:
         place = places.get((kernel.number, one.pc))
         if place is None:
@@ -223,7 +223,7 @@ def _group_threads(
     return sorted(found.values(), key=lambda own: _ORDER.index(own.kind))
 
 
-def _describe_wait(debugger: Asks, wait: Wait) -> str:
+def _describe_wait(debugger: Asks, wait: GpuWait) -> str:
     text = wait.instruction.text
     match wait.kind:
         case "mbarrier":
@@ -278,7 +278,7 @@ def _describe_barrier(text: str) -> str:
     return f"wait at named barrier {number} for {count or 'all'} threads"
 
 
-def _describe_spin(debugger: Asks, wait: Wait) -> str:
+def _describe_spin(debugger: Asks, wait: GpuWait) -> str:
     text, operation = wait.instruction.text, wait.instruction.operation
     space = "shared memory" if operation.startswith(("LDS", "ATOMS")) else "global memory"
     operands = _LOAD.search(text)
@@ -292,7 +292,7 @@ def _describe_spin(debugger: Asks, wait: Wait) -> str:
     return f"{verb} {space} in a loop {until}{holds}"
 
 
-def _describe_exit(debugger: Asks, body: Sequence[Instruction], register: str) -> str | None:
+def _describe_exit(debugger: Asks, body: Sequence[GpuInstruction], register: str) -> str | None:
     """Return ``until it is at least 2,000``, from the comparison that ends a loop."""
     found = [own for one in body if (own := _COMPARE.search(one.text)) and own[4] == register]
     if not found or not body:
