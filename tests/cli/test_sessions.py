@@ -200,3 +200,25 @@ def test_a_log_that_cannot_go_to_the_open_session_says_so(project, capsys, body)
     assert "not to the open session, whose file is damaged: " in said
     assert "2026-01-01-x.md" in said
     assert len(said.splitlines()) == 1
+
+
+def test_a_brief_says_which_mistakes_recur(project, capsys):
+    def log(session, *statuses, cure="out-of-bounds-access: guard the edge"):
+        steps = [
+            {"name": "check", "variant": "mine", "status": status, "found": "x", "seconds": 1.0}
+            | ({"cure": cure} if status == "failure" else {})
+            for status in statuses
+        ]
+        entry = {"session": session, "at": datetime.now(UTC), "goal": "x", "kernel": "gemm"}
+        append_entry(SessionEntry.model_validate({**entry, "steps": steps}), project / "sessions")
+
+    open_session()
+    log(SESSION_ID, "failure", "failure", "ok", "failure", "failure", "failure", "failure", "ok")
+    log(SESSION_ID, "failure", cure="flag-not-set: write it")
+    log(SESSION_ID, "failure", cure="compare it with the reference: both")
+    capsys.readouterr()
+    assert main(["session", "show", "--brief"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    expected = "mistakes that recur: out-of-bounds-access 2 times, right after 3 steps"
+    assert expected in lines

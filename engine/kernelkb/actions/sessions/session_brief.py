@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
 from typing import Literal, NamedTuple
 
 from kernelkb.actions.advice.code_location import AnsweredVariant, find_change
@@ -23,7 +27,12 @@ from kernelkb.model.records.history import AttemptEvent
 from kernelkb.model.records.session import Session
 from kernelkb.record.attempt_store import open_attempts
 from kernelkb.record.attempt_tree import AttemptNode, AttemptTree, describe_way_back, find_stuck
-from kernelkb.record.sessions import find_open_session, find_open_session_for
+from kernelkb.record.sessions import (
+    find_open_session,
+    find_open_session_for,
+    list_session_ids,
+    read_session,
+)
 from kernelkb.render.text.answers import describe_place
 from kernelkb.render.text.attempts import ID_DIGITS, describe_outcome, mark_imported
 from kernelkb.units import format_duration
@@ -34,6 +43,9 @@ _MAX_PATH = 6
 _MAX_READ = 60
 """The newest attempts that are read."""
 _ON_DEVICE = ("check", "bench", "profile")
+_MAX_MISTAKES = 3
+_CAUSE = re.compile(r"([a-z0-9]+(?:-[a-z0-9]+)+): ")
+"""A symptom's id before what to change."""
 _GAINLESS = ("no-gain", "slower", "failed")
 
 StepFormat = Callable[[NextStep], str]
@@ -83,6 +95,8 @@ def _list_brief_lines(
     session = load_session(chosen) if chosen else None
     subject = kernel or (_find_kernel(session) if session else None)
     lines: list[str | BriefStep] = list(_describe_session(session))
+    if session is not None:
+        lines += _describe_mistakes(find_mistakes(project))
     if subject is not None:
         with open_attempts(project, writes=False) as store:
             tree = load_tree(store, subject, _MAX_READ)
@@ -161,6 +175,66 @@ def _describe_session(session: Session | None) -> Iterator[str]:
     if session is not None:
         state = "closed" if session.is_closed else f"open since {session.opened:%d %b %H:%M}"
         yield f"session {session.session}, {state}: {session.goal}"
+
+
+class Mistake(NamedTuple):
+    """A cause of failed steps that recurs in a project."""
+
+    symptom: str
+    times: int
+    """In a row of failures on one variant it counts once."""
+    sessions: int
+    steps: float | None
+    """Median number of steps of the same name until one went well; None: none has."""
+
+
+def find_mistakes(project: Path) -> list[Mistake]:
+    """Return what went wrong twice or more in the sessions of a project, the most frequent first.
+
+    Only causes that a step's cure names count: ``symptom: what to change``.
+    """
+    begun: dict[str, list[str]] = {}
+    ended: dict[str, list[int]] = {}
+    for name in list_session_ids(project / "sessions"):
+        with suppress(KbError):  # its file is invalid
+            for symptom, steps in _list_failures(read_session(name, project / "sessions")):
+                begun.setdefault(symptom, []).append(name)
+                ended.setdefault(symptom, []).extend([] if steps is None else [steps])
+    found = [
+        Mistake(one, len(own), len(set(own)), median(ended[one]) if ended[one] else None)
+        for one, own in begun.items()
+        if len(own) > 1
+    ]
+    return sorted(found, key=lambda own: -own.times)
+
+
+def _list_failures(session: Session) -> Iterator[tuple[str, int | None]]:
+    """Yield the cause of each row of failed steps, and after how many one of its name went well."""
+    failing: dict[tuple[str | None, str | None, str], tuple[str, int]] = {}
+    for entry in session.entries:
+        for step in entry.steps:
+            subject = entry.kernel, step.variant, step.name
+            cause = _CAUSE.match(step.cure or "") if step.status == "failure" else None
+            known = failing.pop(subject, None)
+            if step.status != "failure" and known:
+                yield known[0], known[1]
+            elif known and (cause is None or cause[1] == known[0]):
+                failing[subject] = known[0], known[1] + 1
+            elif cause is not None:
+                if known:
+                    yield known[0], None
+                failing[subject] = cause[1], 1
+    yield from ((symptom, None) for symptom, _ in failing.values())
+
+
+def _describe_mistakes(mistakes: Sequence[Mistake]) -> Iterator[str]:
+    told = []
+    for one in mistakes[:_MAX_MISTAKES]:
+        after = "" if one.steps is None else f", right after {one.steps:g} steps"
+        where = f" in {one.sessions} sessions" if one.sessions > 1 else ""
+        told.append(f"{one.symptom} {one.times} times{where}{after}")
+    if told:
+        yield f"mistakes that recur: {'; '.join(told)}"
 
 
 def _describe_budget(session: Session, tree: AttemptTree) -> Iterator[str]:
