@@ -47,6 +47,11 @@ CAUSES = {
     "wait_for_later": "flag-not-set",
     "persistent": "flag-not-set",
     "registers_not_released": "registers-not-released",
+    "library_barrier": "mbarrier-lacks-arrivals",
+    "library_grid": "flag-not-set",
+    "three_wrappers": "mbarrier-lacks-arrivals",
+    "tile_shuffle": "mask-names-absent-lanes",
+    "ticket_lock": "flag-not-set",
 }
 """The one expected first for each kernel of hangs.cu."""
 CRASHES = {

@@ -285,6 +285,76 @@ __global__ void __launch_bounds__(384, 1) registers_not_released(float *out, int
 }
 
 
+#include <cooperative_groups.h>
+#include <cuda/barrier>
+
+__global__ void library_barrier(float *out) {
+  __shared__ cuda::barrier<cuda::thread_scope_block> bar;
+  if (threadIdx.x == 0) init(&bar, blockDim.x);
+  __syncthreads();
+  if (threadIdx.x < 96) bar.arrive_and_wait();  // waits
+  out[threadIdx.x] = 1;
+}
+
+__global__ void library_grid(float *out, int n) {
+  if (blockIdx.x == n) return;
+  cooperative_groups::this_grid().sync();  // waits
+  out[blockIdx.x] = 1;
+}
+
+struct Slot {
+  uint64_t full;
+  __device__ void wait_full(int phase) { wait(&full, phase & 1); }
+};
+struct Ring {
+  Slot slots[2];
+  __device__ void acquire(int i) { slots[i & 1].wait_full(i >> 1); }
+};
+
+__global__ void three_wrappers(float *out, int tiles) {
+  __shared__ Ring ring;
+  if (threadIdx.x < 2) init_barrier(&ring.slots[threadIdx.x].full, 32);
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    for (int i = 0; i < tiles; i += 2) arrive(&ring.slots[0].full);
+  } else {
+    for (int i = 0; i < tiles; i++) {
+      ring.acquire(i);  // waits
+      out[threadIdx.x] += i;
+    }
+  }
+}
+
+__global__ void tile_shuffle(float *out, volatile int *stop) {
+  auto tile = cooperative_groups::tiled_partition<32>(cooperative_groups::this_thread_block());
+  float v = threadIdx.x;
+  if (tile.thread_rank() < 20) {
+    v += tile.shfl_xor(v, 1);  // waits
+  } else {
+    while (*stop == 0) {  // waits
+    }
+  }
+  out[threadIdx.x] = v;
+}
+
+struct TicketLock {
+  int next, serving;
+  __device__ int draw() { return atomicAdd(&next, 1); }
+  __device__ void lock() {
+    int mine = draw();
+    while (atomicAdd(&serving, 0) != mine) __nanosleep(30);  // waits
+  }
+  __device__ void unlock() { atomicAdd(&serving, 1); }
+};
+
+__global__ void ticket_lock(TicketLock *lock, float *out) {
+  if (threadIdx.x == 0) {
+    lock->lock();
+    out[0] += 1;
+    if (out[0] < 3) lock->unlock();
+  }
+}
+
 int main(int argc, char **argv) {
   const char *name = argv[1];
   float *in, *out;
@@ -327,6 +397,15 @@ int main(int argc, char **argv) {
   if (IS(wait_for_later)) wait_for_later<<<1, 32, 0, s>>>(out), set_flag<<<1, 1, 0, s>>>();
   if (IS(persistent)) persistent<<<132, 1024, 180000 * 0, s>>>(ints, ints + 1, out), persistent<<<264, 1024, 0, t>>>(ints + 1, ints, out);
   if (IS(registers_not_released)) registers_not_released<<<1, 384>>>(out, 0);
+  if (IS(library_barrier)) library_barrier<<<2, 128>>>(out);
+  if (IS(library_grid)) {
+    int n = 1;
+    void *arguments[] = {&out, &n};
+    cudaLaunchCooperativeKernel((void *)library_grid, 4, 64, arguments, 0, nullptr);
+  }
+  if (IS(three_wrappers)) three_wrappers<<<2, 96>>>(out, 8);
+  if (IS(tile_shuffle)) tile_shuffle<<<1, 32>>>(out, ints);
+  if (IS(ticket_lock)) ticket_lock<<<8, 32>>>((TicketLock *)ints, out);
   printf("launched %s\n", cudaGetErrorString(cudaGetLastError()));
   fflush(stdout);
   printf("ended: %s\n", cudaGetErrorString(cudaDeviceSynchronize()));

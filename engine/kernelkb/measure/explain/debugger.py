@@ -24,7 +24,7 @@ _ANSWER_S, _OPEN_S = 20.0, 60.0
 _MAX_PLACES = 32
 """Program counters that are looked at more closely, some 10 ms each."""
 _FEW_SMS = 0xFF
-_STEP = 16
+STEP = 16
 """Bytes of an instruction since Volta."""
 _BEFORE, _BEHIND = 24, 24
 """Instructions shown before and behind a program counter."""
@@ -45,7 +45,10 @@ _THREAD_ROW = re.compile(
 _INSTRUCTION = re.compile(r"^(?:=>)?\s*(0x[0-9a-f]+)(?: <[^\n]*?>)?:\s*(\S.*)$", re.MULTILINE)
 _LINE = re.compile(r'^Line (\d+) of "([^"]+)"')
 _INLINED = re.compile(r"inlined from (\S+) at line (\d+) of ([^\s]+?)\.?(?=\s|$)")
-_OFFSET = re.compile(r"^(.+?)(?: \+ (\d+))? in section", re.MULTILINE)
+_OFFSET = re.compile(
+    r"^.+?(?: \+ (?P<offset>\d+))? in section \.text\.(?P<function>\S+) of (?P<image>\S+)",
+    re.MULTILINE,
+)
 _VALUE = re.compile(r"= (0x[0-9a-f]+)\s*$", re.MULTILINE)
 _WORD = re.compile(r":\s+(0x[0-9a-f]+)\s*$", re.MULTILINE)
 _EXCEPTION = re.compile(r"^CUDA Exception: (.+?)\s*$", re.MULTILINE)
@@ -129,7 +132,7 @@ class PlaceLine(NamedTuple):
         if self.called_at is None:
             return own
         caller = f"{_base(self.called_at[0])}:{self.called_at[1]}"
-        return caller if _TOOLKIT.search(self.file) else f"{own}, called at {caller}"
+        return caller if is_of_toolkit(self.file) else f"{own}, called at {caller}"
 
 
 class GpuPlace(NamedTuple):
@@ -138,6 +141,11 @@ class GpuPlace(NamedTuple):
     kernel: int
     pc: int
     function: str
+    """Mangled; empty where it is not known."""
+    begin: int
+    """Its address."""
+    image: str
+    """A file with its code, as long as the debugger is there."""
     instructions: tuple[GpuInstruction, ...]
     at: int
     """Index of the next instruction."""
@@ -370,13 +378,14 @@ def focus_on(debugger: Asks, kernel: GpuKernel, one: ThreadRange) -> None:
 def _look(debugger: Asks, kernel: GpuKernel, one: ThreadRange) -> GpuPlace:
     focus_on(debugger, kernel, one)
     symbol = _OFFSET.search(debugger.ask("info symbol $pc"))
-    offset = int(symbol[2] or 0) if symbol else 0
-    before = min(offset // _STEP, _BEFORE)
-    listed = debugger.ask(f"x/{before + _BEHIND}i $pc-{before * _STEP}")
+    offset = int(symbol["offset"] or 0) if symbol else 0
+    before = min(offset // STEP, _BEFORE)
+    listed = debugger.ask(f"x/{before + _BEHIND}i $pc-{before * STEP}")
     found = [GpuInstruction(int(row[1], 16), row[2]) for row in _INSTRUCTION.finditer(listed)]
     at = next((n for n, own in enumerate(found) if own.address == one.pc), 0)
-    function = symbol[1].partition("(")[0] if symbol else ""
-    return GpuPlace(kernel.number, one.pc, function, tuple(found), at)
+    function, image = (symbol["function"], symbol["image"]) if symbol else ("", "")
+    where = (function, one.pc - offset, image)
+    return GpuPlace(kernel.number, one.pc, *where, tuple(found), at)
 
 
 def _place(linear: int, size: Dim) -> str:
@@ -413,6 +422,11 @@ def read_host_frames(debugger: Asks) -> list[str]:
     debugger.ask("sharedlibrary", _OPEN_S)
     printed = debugger.ask("thread apply 1 bt 24")
     return [found[1] for found in _FUNCTION.finditer(printed)]
+
+
+def is_of_toolkit(file: str) -> bool:
+    """Return whether a file is a header of the CUDA toolkit."""
+    return _TOOLKIT.search(file) is not None
 
 
 def _base(file: str) -> str:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Literal, NamedTuple
 
+from kernelkb.errors import KbError
 from kernelkb.measure.explain.debugger import (
+    STEP,
     Asks,
     GpuInstruction,
     GpuKernel,
@@ -18,11 +21,14 @@ from kernelkb.measure.explain.debugger import (
     PlaceLine,
     ThreadRange,
     focus_on,
+    is_of_toolkit,
     look_at_places,
     read_line,
     read_register,
     read_shared_word,
 )
+from kernelkb.profiles.machine_code import disassemble
+from kernelkb.sass.function import SassFunction
 
 WaitKind = Literal[
     "mbarrier",
@@ -61,6 +67,8 @@ _WORDS = {"EQ": "", "NE": "not ", "LT": "less than ", "GE": "at least "}
 _WORDS |= {"LE": "at most ", "GT": "greater than "}
 _FIELD, _TX_FIELD = (1 << 20) - 1, (1 << 21) - 1
 _MAX_GROUPS = 8
+_MAX_IMAGE_BYTES = 2**23
+"""Of larger ones cuda-gdb's own line does: nvdisasm would take seconds."""
 
 
 class Mbarrier(NamedTuple):
@@ -204,6 +212,7 @@ def _group_threads(
     debugger: Asks, kernel: GpuKernel, places: dict[tuple[int, int], GpuPlace]
 ) -> list[WaitingThreads]:
     found: dict[tuple[WaitKind, str, str], WaitingThreads] = {}
+    code: dict[tuple[str, str], SassFunction | None] = {}
     known: dict[int, tuple[WaitKind, PlaceLine | None, str]] = {}
     for one in kernel.threads:
         place = places.get((kernel.number, one.pc))
@@ -214,13 +223,44 @@ def _group_threads(
             if wait is None:
                 continue
             focus_on(debugger, kernel, one)
-            line = read_line(debugger, wait.instruction.address)
+            line = _find_line(place, wait.instruction.address, code)
+            line = line or read_line(debugger, wait.instruction.address)
             known[one.pc] = wait.kind, line, _describe_wait(debugger, wait)
         kind, line, detail = known[one.pc]
         key = (kind, line.describe() if line else "", detail)
         ranges = (*found[key].ranges, one) if key in found else (one,)
         found[key] = WaitingThreads(kind, line, detail, ranges)
     return sorted(found.values(), key=lambda own: _ORDER.index(own.kind))
+
+
+def _find_line(
+    place: GpuPlace, address: int, code: dict[tuple[str, str], SassFunction | None]
+) -> PlaceLine | None:
+    """Return the line of an instruction with the kernel's own line that led there, by nvdisasm.
+
+    cuda-gdb tells the innermost call only, which may lie in a library. None without nvdisasm.
+    """
+    key = place.image, place.function
+    if key not in code:
+        code[key] = _disassemble(Path(place.image), place.function)
+    function, index = code[key], (address - place.begin) // STEP
+    if function is None or index >= len(function.places) or not function.places[index]:
+        return None
+    chain = [one for one in function.places[index] if not is_of_toolkit(one.file)]
+    if not chain:
+        return None
+    own, caller = chain[0], chain[-1]
+    return PlaceLine(own.file, own.line, None if caller == own else (caller.file, caller.line))
+
+
+def _disassemble(image: Path, function: str) -> SassFunction | None:
+    try:
+        if image.stat().st_size > _MAX_IMAGE_BYTES:
+            return None
+        found = disassemble(image.read_bytes(), [function])
+    except (OSError, KbError):
+        return None
+    return found[0] if found else None
 
 
 def _describe_wait(debugger: Asks, wait: GpuWait) -> str:
