@@ -66,6 +66,8 @@ _NEGATED = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "LE": "GT", "GT": "L
 _WORDS = {"EQ": "", "NE": "not ", "LT": "less than ", "GE": "at least "}
 _WORDS |= {"LE": "at most ", "GT": "greater than "}
 _FIELD, _TX_FIELD = (1 << 20) - 1, (1 << 21) - 1
+_READS = ("LD", "LDG", "LDS", "ATOM", "ATOMG", "ATOMS")
+_CHANGES = "until it changes"
 _MAX_GROUPS = 8
 _MAX_IMAGE_BYTES = 2**23
 """Of larger ones cuda-gdb's own line does: nvdisasm would take seconds."""
@@ -161,9 +163,6 @@ def _describe_loop(now: GpuInstruction, body: Sequence[GpuInstruction]) -> GpuWa
     return GpuWait("loop", now, tuple(body)) if body else GpuWait("runs", now)
 
 
-_READS = ("LD", "LDG", "LDS", "ATOM", "ATOMG", "ATOMS")
-
-
 class WaitingThreads(NamedTuple):
     """Threads of a kernel that wait at one line for one thing."""
 
@@ -196,6 +195,8 @@ def _describe_kernel(kernel: GpuKernel) -> str:
     total = kernel.grid[0] * kernel.grid[1] * kernel.grid[2]
     text = f"{kernel.name}<<<{_dim(kernel.grid)}, {_dim(kernel.block)}>>> does not end: "
     on = f"{kernel.resident:,} of {total:,} blocks are on the GPU"
+    if kernel.resident > total:  # cuda-gdb 13.0 tells a grid of 1 for a cooperative launch
+        on, total = f"{kernel.resident:,} blocks are on the GPU", 0
     if kernel.last_block + 1 < total and kernel.fills_gpu:
         on += f", none behind block {kernel.last_block:,}: the others find no room"
     return text + on
@@ -323,13 +324,20 @@ def _describe_spin(debugger: Asks, wait: GpuWait) -> str:
     space = "shared memory" if operation.startswith(("LDS", "ATOMS")) else "global memory"
     operands = _LOAD.search(text)
     if operands is None:
-        return f"read {space} in a loop until it changes"
-    is_kept = operands[1] != operands[2]
+        return f"read {space} in a loop {_CHANGES}"
+    is_kept = operands[1] != operands[2] and _is_compared_as_read(wait, operands[1])
     value = read_register(debugger, operands[1]) if is_kept else None
     verb = "try to set" if ".CAS" in operation or ".EXCH" in operation else "read"
-    until = _describe_exit(debugger, wait.body, operands[1]) or "until it changes"
+    until = (_describe_exit(debugger, wait.body, operands[1]) if is_kept else None) or _CHANGES
     holds = "" if value is None else f"; it holds {_signed(value):,}"
     return f"{verb} {space} in a loop {until}{holds}"
+
+
+def _is_compared_as_read(wait: GpuWait, register: str) -> bool:
+    """Return whether nothing else is written to the register between its load and its test."""
+    written = re.compile(rf"^(?:@!?U?P\d )?\S+ (?:U?P\w+,\s*)*{register}(?:\.\w+)?,")
+    others = [one for one in wait.body if one != wait.instruction and written.match(one.text)]
+    return not [one for one in others if "SETP" not in one.operation]
 
 
 def _describe_exit(debugger: Asks, body: Sequence[GpuInstruction], register: str) -> str | None:
