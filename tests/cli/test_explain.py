@@ -17,9 +17,9 @@ from kernelkb.actions.kernels.explain_program import (
 )
 from kernelkb.cli import main
 from kernelkb.measure.check.sanitize import quote_finding
-from kernelkb.measure.explain import debugger, watch
-from kernelkb.measure.explain.debugger import _fills, read_kernels
-from kernelkb.measure.explain.stalls import decode_mbarrier, describe_kernels
+from kernelkb.measure.explain import debugger, stalls, watch
+from kernelkb.measure.explain.debugger import GpuInstruction, GpuPlace, _fills, read_kernels
+from kernelkb.measure.explain.stalls import decode_mbarrier, describe_kernels, find_wait
 from kernelkb.measure.explain.watch import look_at
 
 DATA = Path(__file__).parents[1] / "data" / "explain"
@@ -169,6 +169,53 @@ def test_the_bits_of_an_mbarrier():
     assert decode_mbarrier(0x7FFF0000001FFF80) == (0, 64, 32, 0)
     assert decode_mbarrier(0x000003FF801FFFFE) == (0, 1, 0, 1024)
     assert decode_mbarrier(0xFFFFF800001FFFFE) == (1, 1, 1, 0)
+
+
+class Registers:
+    """A debugger that knows registers only."""
+
+    def __init__(self, **values):
+        self._values = values
+
+    def ask(self, command, limit_s=0.0):
+        name = command.rpartition("$")[2]
+        return f"$1 = {self._values[name]:#x}\n" if name in self._values else "No symbol"
+
+
+def read_spin(*texts, **values):
+    """Describe threads that are at the first instruction of a loop."""
+    code = tuple(GpuInstruction(16 * n, text) for n, text in enumerate(texts))
+    wait = find_wait(GpuPlace(0, 0, "f", 0, "", code, 0), whole_warps=True)
+    assert wait.kind == "spin"
+    return stalls._describe_spin(Registers(**values), wait)
+
+
+def test_a_spin_tells_value_and_end():
+    told = read_spin(
+        "LDG.E.STRONG.SYS R0,desc[UR4][R2.64]",
+        "ISETP.GE.AND P0,PT,R0,R9,PT",
+        "@!P0 BRA 0x0",
+        R0=0x84,
+        R9=0x108,
+    )
+    assert told == "read global memory in a loop until it is at least 264; it holds 132"
+
+
+def test_a_branch_that_is_taken_while_true_is_turned_round():
+    told = read_spin("LDS R4[R8]", "ISETP.EQ.AND P1,PT,R4,RZ,PT", "@P1 BRA 0x0", R4=0, R8=0x400)
+    assert told == "read shared memory in a loop until it is not 0; it holds 0"
+
+
+def test_what_is_not_the_value_that_was_read_is_not_told():
+    # The barrier of a grid: the test is made on the exclusive or of two values.
+    told = read_spin(
+        "LDG.E.STRONG.GPU R0,desc[UR4][R2.64]",
+        "LOP3.LUT R0,R0,R5,RZ,0x3c,!PT",
+        "ISETP.GT.AND P0,PT,R0,-0x1,PT",
+        "@P0 BRA 0x0",
+        R0=0x7FFFFFFF,
+    )
+    assert told == "read global memory in a loop until it changes"
 
 
 def test_a_gpu_is_full_when_no_sm_is_left_out():
