@@ -281,6 +281,18 @@ def test_a_program_or_a_process_is_named(capsys):
     assert "give a program, kb explain -- COMMAND, or a process, --pid N" in capsys.readouterr().err
 
 
+def test_a_process_has_to_be_there(capsys):
+    assert main(["explain", "--pid", "99999999"]) == 2
+    assert "--pid 99999999: there is no such process" in capsys.readouterr().err
+
+
+def test_a_process_without_a_gpu_is_said_to_have_none(capsys):
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        assert main(["explain", "--pid", str(sleeper.pid)]) == 1
+        sleeper.kill()
+    assert "uses no GPU" in capsys.readouterr().out
+
+
 def test_the_command_prints_lines_and_causes(tmp_path, capsys):
     program = tmp_path / "ends.py"
     program.write_text("print(1)\n")

@@ -125,11 +125,12 @@ def explain_process(process: int) -> Explanation:
     Raises:
         BadValueError: There is no such process.
     """
+    if not Path(f"/proc/{process}").exists():
+        raise BadValueError(f"--pid {process}: there is no such process")
     with scratch_folder() as folder:
-        try:
-            look = look_at(process, folder)
-        except ProcessLookupError as error:
-            raise BadValueError(f"--pid {process}: there is no such process") from error
+        look = look_at(process, folder)
+    if not look.lines and not look.notes:
+        look = look._replace(notes=(f"process {process} uses no GPU, nor does one that it started",))
     seen = Watched("hangs" if look.launches else "out-of-time", None, 0.0, look.lines, look.notes)
     return _answer([], seen, list(look.lines), list(look.notes))
 
