@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules, CudaErrorRow, SymptomRow
@@ -70,6 +70,24 @@ class SymptomMatch(TypedDict):
     """A remark computed from what was captured, or None."""
     fixes: list[str]
     pattern: str | None
+
+
+class Explanation(TypedDict):
+    """Why a program does not end, or not well: the answer of ``kb explain``."""
+
+    command: list[str]
+    """Empty for a process that ran already."""
+    outcome: Literal["ended", "failed", "crashed", "hangs", "out-of-time"]
+    """crashed: the GPU raised an exception."""
+    status: int | None
+    """Its exit status, negative by a signal; null where it was ended from here."""
+    seconds: float
+    lines: list[str]
+    """What was seen: kernels on the GPU, their threads by line, the exception, the host."""
+    causes: list[SymptomMatch]
+    """What the knowledge has for it, the likeliest first; empty where nothing known fits."""
+    notes: list[str]
+    """What could not be learned, and how to get it."""
 
 
 class _SymptomHit(NamedTuple):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.decide.symptoms import find_symptoms
+from kernelkb.decide.symptoms import Explanation, SymptomMatch, find_symptoms
 from kernelkb.errors import BadValueError, EnvironmentGapError
 from kernelkb.measure.check.sanitize import make_repeat_job, sanitize, sanitize_program
 from kernelkb.measure.explain.watch import (
@@ -24,7 +24,6 @@ from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.process.subprocesses import run_supervised, scratch_folder
 from kernelkb.measure.process.worker_jobs import write_job
 from kernelkb.measure.subject import MeasurementSubject
-from kernelkb.model.answers.explanation import ExplainedCause, Explanation
 from kernelkb.model.records.measurement import Build, Check
 from kernelkb.progress import report_progress
 
@@ -130,7 +129,9 @@ def explain_process(process: int) -> Explanation:
     with scratch_folder() as folder:
         look = look_at(process, folder)
     if not look.lines and not look.notes:
-        look = look._replace(notes=(f"process {process} uses no GPU, nor does one that it started",))
+        look = look._replace(
+            notes=(f"process {process} uses no GPU, nor does one that it started",)
+        )
     seen = Watched("hangs" if look.launches else "out-of-time", None, 0.0, look.lines, look.notes)
     return _answer([], seen, list(look.lines), list(look.notes))
 
@@ -189,21 +190,10 @@ def _sanitize_candidate(subject: MeasurementSubject, build: Build, tool: str) ->
     return [f"{one.tool}: {one.message}" for one in report.findings]
 
 
-def find_causes(lines: Sequence[str]) -> list[ExplainedCause]:
+def find_causes(lines: Sequence[str]) -> list[SymptomMatch]:
     """Return the causes that the knowledge has for what was seen, the likeliest first.
 
     Args:
         lines: As ``Watched`` has them.
     """
-    matches = find_symptoms(load_compiled_rules(), "\n".join(lines))
-    return [
-        {
-            "symptom": one["symptom"],
-            "title": one["title"],
-            "cause": one["cause"],
-            "cure": one["cure"],
-            "check": one["check"],
-            "fixes": one["fixes"],
-        }
-        for one in matches[:_MAX_CAUSES]
-    ]
+    return find_symptoms(load_compiled_rules(), "\n".join(lines))[:_MAX_CAUSES]

@@ -16,7 +16,7 @@ from kernelkb.render.text.answers import (
 from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
-    from kernelkb.model.answers.explanation import Explanation
+    from kernelkb.decide.symptoms import Explanation
     from kernelkb.model.answers.recommendation import (
         Diagnosis,
         KernelAnswer,
