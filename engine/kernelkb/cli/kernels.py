@@ -417,7 +417,7 @@ def _profile_variant(options: Namespace) -> int:
 def add_explain_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb explain``."""
     parser.set_defaults(program=None)
-    parser.add_argument("--pid", type=parse_positive_int, metavar="N", help="a process that runs")
+    parser.add_argument("--pid", type=int, metavar="N", help="a process that runs")
     parser.add_argument(
         "--after",
         type=parse_seconds,
