@@ -9,14 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from broken_kernels import make_broken_kernel
 
 from kernelkb.actions.kernels.explain_program import (
     ExplainOptions,
     explain_program,
     find_causes,
 )
+from kernelkb.actions.kernels.measure_variant import check_variant
 from kernelkb.cli import main
-from kernelkb.measure.check.sanitize import quote_finding
+from kernelkb.measure.check.sanitize import quote_cpu_finding, quote_finding
 from kernelkb.measure.explain import debugger, stalls, watch
 from kernelkb.measure.explain.debugger import GpuInstruction, GpuPlace, _fills, read_kernels
 from kernelkb.measure.explain.stalls import decode_mbarrier, describe_kernels, find_wait
@@ -300,6 +302,33 @@ def test_the_command_prints_lines_and_causes(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["outcome"] == "ended"
     assert main(["explain", "--", sys.executable, "-c", "raise SystemExit(3)"]) == 1
     assert "program: it FAILED with exit status 3 after" in capsys.readouterr().out
+
+
+def test_a_c_function_that_crashes_tells_its_line(project):
+    source = make_broken_kernel(project, "segfault") / "naive.cpp"
+    line = 1 + source.read_text()[: source.read_text().index("*(volatile int*)8")].count("\n")
+    found = check_variant("broken", "naive", "cpu")
+    assert found.status == "crashed"
+    assert f"AddressSanitizer: SEGV, in row_softmax at naive.cpp:{line}" in found.detail
+    assert found.cure.startswith("cpu-memory-error: ")
+
+
+def test_a_heap_overflow_is_quoted():
+    log = (
+        "==9==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x62100 at pc 0x7fd\n"
+        "READ of size 4 at 0x621000856ca0 thread T0\n"
+        "    #0 0x7fdfcf75b224 in scale /home/user/scale.cpp:4\n"
+        "    #1 0x7fdff46a8f79  (/lib/x86_64-linux-gnu/libffi.so.8+0x6f79)\n\n"
+        "0x621000856ca0 is located 0 bytes to the right of 4000-byte region [0x6210,0x6220)\n"
+    )
+    told = quote_cpu_finding(log)
+    assert told == (
+        "AddressSanitizer: heap-buffer-overflow, READ of size 4, in scale at scale.cpp:4, "
+        "0 bytes to the right of 4000-byte region"
+    )
+    assert quote_cpu_finding("all is well") is None
+    overflow = "/home/user/scale.cpp:7:12: runtime error: signed integer overflow: 2 * 2147483647\n"
+    assert quote_cpu_finding(overflow).startswith("scale.cpp:7: signed integer overflow")
 
 
 def build(name, folder):

@@ -461,7 +461,9 @@ def run_explain(options: Namespace) -> int:
     )
     with interruptible_measurement(interrupted="interrupted: the program was ended"):
         answer = (
-            explain_process(options.pid) if options.pid else explain_program(options.program, how)
+            explain_process(options.pid)
+            if options.pid is not None
+            else explain_program(options.program, how)
         )
     print_record(answer, format_explanation_lines(answer), as_json=options.json)
     return int(answer["outcome"] != "ended" or bool(answer["lines"]))

@@ -10,7 +10,12 @@ from typing import NamedTuple
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.symptoms import Explanation, SymptomMatch, find_symptoms
 from kernelkb.errors import BadValueError, EnvironmentGapError
-from kernelkb.measure.check.sanitize import make_repeat_job, sanitize, sanitize_program
+from kernelkb.measure.check.sanitize import (
+    make_repeat_job,
+    sanitize,
+    sanitize_on_cpu,
+    sanitize_program,
+)
 from kernelkb.measure.explain.watch import (
     PYTHON_IS,
     Outcome,
@@ -152,23 +157,25 @@ def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Che
     """Return a check with what a second run of its candidate shows, where it says more.
 
     A candidate that did not end on a GPU is watched; one that crashed runs under memcheck, one
-    whose results differ from call to call under racecheck. No judge takes part.
+    whose results differ from call to call under racecheck. In C++ on a CPU, one that crashed, wrote
+    NaN or differs is built with g++'s sanitizers. No judge takes part.
 
     Args:
         subject: What was checked.
         build: Its build.
         checked: What came of it.
     """
-    if subject.machine.target != "cuda":
-        return checked
-    if checked.status == "timed-out":
+    is_steady = all(case.steady for case in checked.cases)
+    has_crashed = checked.status in ("crashed", "kernel-error")
+    lines: Sequence[str] = ()
+    if subject.machine.target == "cpu":
+        has_nan = any(case.nan_count for case in checked.cases)
+        if checked.failure and (has_crashed or has_nan or not is_steady):
+            lines = [found] if (found := sanitize_on_cpu(subject)) else []
+    elif checked.status == "timed-out":
         lines = _watch_candidate(subject, build)
-    elif checked.status in ("crashed", "kernel-error"):
-        lines = _sanitize_candidate(subject, build, "memcheck")
-    elif any(not case.steady for case in checked.cases):
-        lines = _sanitize_candidate(subject, build, "racecheck")
-    else:
-        return checked
+    elif has_crashed or not is_steady:
+        lines = _sanitize_candidate(subject, build, "memcheck" if has_crashed else "racecheck")
     if not lines:
         return checked
     causes = find_causes(lines)

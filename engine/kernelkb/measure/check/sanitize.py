@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.errors import EnvironmentGapError
+from kernelkb.measure.build.build import build
 from kernelkb.measure.job_specs import (
     count_input_elements,
     format_sizes,
@@ -15,9 +18,9 @@ from kernelkb.measure.job_specs import (
     make_code_spec,
     make_reference_spec,
 )
-from kernelkb.measure.machine.tools import find_cuda_tool
+from kernelkb.measure.machine.tools import find_cuda_tool, find_cxx
 from kernelkb.measure.process.subprocesses import run_supervised, scratch_folder
-from kernelkb.measure.process.worker_jobs import run_job
+from kernelkb.measure.process.worker_jobs import run_job, write_job
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.jobs import RepeatJob
 from kernelkb.model.records.measurement import Build
@@ -32,6 +35,18 @@ _CONTEXT_LINES = 3
 _LOG_LINE = re.compile(r"^=========(?: (?P<indent> +)?(?P<text>\S.*?))?\s*$")
 _NO_FINDING = ("COMPUTE-SANITIZER", "ERROR SUMMARY", "RACECHECK SUMMARY", "LEAK SUMMARY", "Target ")
 _LEFT_OUT = ("Saved host backtrace",)
+_SANITIZER_FLAGS = ("-fsanitize=address,undefined", "-g", "-O1", "-fno-omit-frame-pointer")
+_SANITIZER_ENV = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "halt_on_error=0"}
+_UNDEFINED = re.compile(r"^(?P<place>\S+:\d+):\d+: runtime error: (?P<text>.+)$", re.MULTILINE)
+_ADDRESS = re.compile(r"ERROR: AddressSanitizer: (?P<kind>[\w-]+)")
+_ACCESS = re.compile(r"\b(?:READ|WRITE) of size \d+")
+_FRAME = re.compile(
+    r"#\d+ 0x[0-9a-f]+ in (?P<function>\S+?)(?:\([^\n]*\))? (?P<place>/\S+\.\w+:\d+)"
+)
+_BLOCK = re.compile(
+    r"is located (?P<text>\d+ bytes (?:to the (?:right|left) of|inside of|after|before) \d+-byte "
+    r"region)"
+)
 _OWN_ALLOCATIONS = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 """Each tensor is an allocation of its own: an access behind it is found, and its size told."""
 
@@ -89,11 +104,12 @@ def make_repeat_job(subject: MeasurementSubject, build: Build) -> RepeatJob:
     """Return a job that runs a candidate once on each small workload, without a judge."""
     code, kernel_folder = make_code_spec(subject, build), subject.kernel_folder
     kernel = kernel_folder.kernel
+    runs_without_torch = code["kind"] == "c" and subject.variant.target == "cuda"
     workloads = [*kernel.check_workloads, *kernel.workloads.values()]
     small = [w for w in workloads if count_input_elements(kernel_folder, w) <= _MAX_INPUT_ELEMENTS]
     return {
-        "mode": "repeat-without-torch" if code["kind"] == "c" else "repeat",
-        "target": "cuda",
+        "mode": "repeat-without-torch" if runs_without_torch else "repeat",
+        "target": subject.variant.target,
         "reference": make_reference_spec(kernel_folder),
         "code": code,
         "cases": [
@@ -111,6 +127,68 @@ def _run_tool(program: str, tool: str, job: RepeatJob) -> str | None:
         run = run_job(job, folder, timeout_s=TIMEOUT_S, wrapper=wrapper)
         log = (folder / f"{job['mode']}.log").read_text(encoding="utf-8", errors="replace")
     return None if run.process.timed_out else log
+
+
+def sanitize_on_cpu(subject: MeasurementSubject) -> str | None:
+    """Return what AddressSanitizer and UndefinedBehaviorSanitizer find in a C++ variant.
+
+    It is built once more with them, into a scratch folder, and called once on each small workload,
+    without a judge. None: they found nothing, it is not a C function in C++, or the compiler has
+    none of them.
+
+    Args:
+        subject: What to run, on a CPU.
+    """
+    library = _find_sanitizer_library()
+    variant = subject.variant
+    if library is None or not variant.is_compiled or variant.binding != "c":
+        return None
+    flagged = variant.model_copy(update={"flags": (*variant.flags, *_SANITIZER_FLAGS)})
+    with scratch_folder() as folder:
+        instrumented = subject._replace(variant=flagged)
+        built = build(instrumented, folder / "build")
+        if built.error:
+            return None
+        words, env, log = write_job(make_repeat_job(instrumented, built), folder)
+        both = {**env, **_SANITIZER_ENV, "LD_PRELOAD": library}
+        run_supervised(words, log=log, timeout_s=TIMEOUT_S, env=both)
+        return quote_cpu_finding(log.read_text(encoding="utf-8", errors="replace"))
+
+
+@cache
+def _find_sanitizer_library() -> str | None:
+    """Return the library that has to be loaded first; None where the compiler is not g++."""
+    compiler = find_cxx()
+    if compiler is None:
+        return None
+    done = subprocess.run(
+        [compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=False
+    )
+    path = Path(done.stdout.strip())
+    return str(path) if path.is_absolute() and path.exists() else None
+
+
+def quote_cpu_finding(log: str) -> str | None:
+    """Return the first finding of the sanitizers of g++ in one sentence; None without one.
+
+    Its line is the first frame with one; a heap block's size and distance are told.
+    """
+    if found := _UNDEFINED.search(log):
+        return f"{_base(found['place'])}: {found['text']}"
+    found = _ADDRESS.search(log)
+    if found is None:
+        return None
+    rest = log[found.end() :]
+    words = [f"AddressSanitizer: {found['kind']}"]
+    access, frame, block = _ACCESS.search(rest), _FRAME.search(rest), _BLOCK.search(rest)
+    words += [access[0]] if access else []
+    words += [f"in {frame['function']} at {_base(frame['place'])}"] if frame else []
+    words += [block["text"]] if block else []
+    return ", ".join(words)
+
+
+def _base(place: str) -> str:
+    return place.rpartition("/")[2]
 
 
 def quote_finding(log: str) -> str | None:
