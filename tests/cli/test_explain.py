@@ -16,13 +16,16 @@ from kernelkb.actions.kernels.explain_program import (
     explain_program,
     find_causes,
 )
-from kernelkb.actions.kernels.measure_variant import check_variant
+from kernelkb.actions.kernels.measure_variant import build_prepared, check_variant
+from kernelkb.actions.project.bench_target import prepare
 from kernelkb.cli import main
-from kernelkb.measure.check.sanitize import quote_cpu_finding, quote_finding
+from kernelkb.measure.check.sanitize import make_repeat_job, quote_cpu_finding, quote_finding
 from kernelkb.measure.explain import debugger, stalls, watch
 from kernelkb.measure.explain.debugger import GpuInstruction, GpuPlace, _fills, read_kernels
 from kernelkb.measure.explain.stalls import decode_mbarrier, describe_kernels, find_wait
 from kernelkb.measure.explain.watch import look_at
+from kernelkb.measure.job_specs import make_sandbox_words
+from kernelkb.measure.process.worker_jobs import write_job
 
 DATA = Path(__file__).parents[1] / "data" / "explain"
 RECORDED = json.loads((DATA / "recorded.json").read_text())
@@ -311,6 +314,18 @@ def test_a_c_function_that_crashes_tells_its_line(project):
     assert found.status == "crashed"
     assert f"AddressSanitizer: SEGV, in row_softmax at naive.cpp:{line}" in found.detail
     assert found.cure.startswith("cpu-memory-error: ")
+
+
+def test_a_candidate_can_be_watched_in_its_sandbox(project, tmp_path):
+    make_broken_kernel(project, "endless")
+    bench_target = prepare("broken", "naive", "cpu")
+    built = build_prepared(bench_target)
+    words, env, log = write_job(make_repeat_job(bench_target.subject, built), tmp_path)
+    words = [*make_sandbox_words(bench_target.subject, built, tmp_path), *words]
+    look = watch.watch_program(words, tmp_path, after_s=6.0, limit_s=7.0, log=log, env=env)
+    assert look.outcome == "out-of-time"  # it computes
+    (line,) = look.lines
+    assert re.search(r"Python is at .*repeat\.py:\d+ \(repeat\)", line)
 
 
 def test_a_heap_overflow_is_quoted():

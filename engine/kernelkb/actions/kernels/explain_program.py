@@ -25,12 +25,14 @@ from kernelkb.measure.explain.watch import (
     read_last_stacks,
     watch_program,
 )
+from kernelkb.measure.job_specs import make_sandbox_words
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.process.subprocesses import run_supervised, scratch_folder
 from kernelkb.measure.process.worker_jobs import write_job
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.records.measurement import Build, Check
 from kernelkb.progress import report_progress
+from kernelkb.safety.workspace import list_readable_folders
 
 _MAX_CAUSES = 2
 _MAX_TOLD = 1500
@@ -156,9 +158,10 @@ def _answer(words: Sequence[str], seen: Watched, lines: list[str], notes: list[s
 def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Check) -> Check:
     """Return a check with what a second run of its candidate shows, where it says more.
 
-    A candidate that did not end on a GPU is watched; one that crashed runs under memcheck, one
-    whose results differ from call to call under racecheck. In C++ on a CPU, one that crashed, wrote
-    NaN or differs is built with g++'s sanitizers. No judge takes part.
+    A candidate that did not end or crashed on a GPU is watched, in its sandbox. Outside of it, and
+    not for a server, one that crashed runs under memcheck, too, one whose results differ from call
+    to call under racecheck. In C++ on a CPU, one that crashed, wrote NaN or differs is built with
+    g++'s sanitizers and runs in its sandbox. No judge takes part.
 
     Args:
         subject: What was checked.
@@ -172,10 +175,11 @@ def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Che
         has_nan = any(case.nan_count for case in checked.cases)
         if checked.failure and (has_crashed or has_nan or not is_steady):
             lines = [found] if (found := sanitize_on_cpu(subject)) else []
-    elif checked.status == "timed-out":
+    elif checked.status == "timed-out" or has_crashed:
         lines = _watch_candidate(subject, build)
-    elif has_crashed or not is_steady:
-        lines = _sanitize_candidate(subject, build, "memcheck" if has_crashed else "racecheck")
+    if subject.machine.target == "cuda" and (has_crashed or not is_steady):
+        tool = "memcheck" if has_crashed else "racecheck"
+        lines = [*lines, *_sanitize_candidate(subject, build, tool)]
     if not lines:
         return checked
     causes = find_causes(lines)
@@ -186,13 +190,19 @@ def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Che
 
 def _watch_candidate(subject: MeasurementSubject, build: Build) -> Sequence[str]:
     with scratch_folder() as folder:
-        words, env, log = write_job(make_repeat_job(subject, build), folder)
-        seen = watch_program(words, folder, after_s=_AFTER_S, limit_s=_WATCHED_S, log=log, env=env)
-    own = [line for line in seen.lines if not line.startswith(PYTHON_IS)]  # that is our worker
-    return own if seen.outcome == "hangs" else ()
+        own = folder / "own"
+        own.mkdir()
+        words, env, log = write_job(make_repeat_job(subject, build), own)
+        words = [*make_sandbox_words(subject, build, own), *words]
+        seen = watch_program(words, own, after_s=_AFTER_S, limit_s=_WATCHED_S, log=log, env=env)
+    told = [line for line in seen.lines if not line.startswith(PYTHON_IS)]  # that is our worker
+    return told if seen.outcome in ("hangs", "crashed") else ()
 
 
 def _sanitize_candidate(subject: MeasurementSubject, build: Build, tool: str) -> Sequence[str]:
+    """Return what a tool finds; nothing for a server: it runs outside the sandbox."""
+    if list_readable_folders() is not None:
+        return ()
     report = sanitize(subject, build, (tool,))
     return [f"{one.tool}: {one.message}" for one in report.findings]
 

@@ -17,6 +17,7 @@ from kernelkb.measure.job_specs import (
     make_case_spec,
     make_code_spec,
     make_reference_spec,
+    make_sandbox_words,
 )
 from kernelkb.measure.machine.tools import find_cuda_tool, find_cxx
 from kernelkb.measure.process.subprocesses import run_supervised, scratch_folder
@@ -149,7 +150,10 @@ def sanitize_on_cpu(subject: MeasurementSubject) -> str | None:
         built = build(instrumented, folder / "build")
         if built.error:
             return None
-        words, env, log = write_job(make_repeat_job(instrumented, built), folder)
+        own = folder / "own"
+        own.mkdir()
+        words, env, log = write_job(make_repeat_job(instrumented, built), own)
+        words = [*make_sandbox_words(instrumented, built, own), *words]
         both = {**env, **_SANITIZER_ENV, "LD_PRELOAD": library}
         run_supervised(words, log=log, timeout_s=TIMEOUT_S, env=both)
         return quote_cpu_finding(log.read_text(encoding="utf-8", errors="replace"))
