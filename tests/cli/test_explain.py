@@ -19,12 +19,16 @@ from kernelkb.actions.kernels.explain_program import (
 from kernelkb.actions.kernels.measure_variant import build_prepared, check_variant
 from kernelkb.actions.project.bench_target import prepare
 from kernelkb.cli import main
-from kernelkb.measure.check.sanitize import make_repeat_job, quote_cpu_finding, quote_finding
+from kernelkb.measure.check.sanitize import (
+    make_repeat_job,
+    make_sandbox_words,
+    quote_cpu_finding,
+    quote_finding,
+)
 from kernelkb.measure.explain import debugger, stalls, watch
 from kernelkb.measure.explain.debugger import GpuInstruction, GpuPlace, _fills, read_kernels
 from kernelkb.measure.explain.stalls import decode_mbarrier, describe_kernels, find_wait
 from kernelkb.measure.explain.watch import look_at
-from kernelkb.measure.job_specs import make_sandbox_words
 from kernelkb.measure.process.worker_jobs import write_job
 
 DATA = Path(__file__).parents[1] / "data" / "explain"

@@ -413,18 +413,6 @@ def make_code_spec(subject: MeasurementSubject, build: Build) -> Code:
     return {"kind": "c", "library": build.library, "entry": entry}
 
 
-def make_sandbox_words(subject: MeasurementSubject, build: Build, folder: Path) -> list[str]:
-    """Return the words before those of a program that runs a candidate without a judge.
-
-    Args:
-        subject: What runs.
-        build: Its build.
-        folder: Its own, which it may write; files beside it are hidden from it.
-    """
-    command = make_candidate_spec(subject, build)["sandbox_command"]
-    return [part.replace("{folder}", str(folder)) for part in command]
-
-
 def _make_sandbox_command(
     subject: MeasurementSubject, build: Build, writable: Sequence[str], *, may_fork: bool
 ) -> list[str]:

@@ -12,6 +12,7 @@ from kernelkb.decide.symptoms import Explanation, SymptomMatch, find_symptoms
 from kernelkb.errors import BadValueError, EnvironmentGapError
 from kernelkb.measure.check.sanitize import (
     make_repeat_job,
+    make_sandbox_words,
     sanitize,
     sanitize_on_cpu,
     sanitize_program,
@@ -25,7 +26,6 @@ from kernelkb.measure.explain.watch import (
     read_last_stacks,
     watch_program,
 )
-from kernelkb.measure.job_specs import make_sandbox_words
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.process.subprocesses import run_supervised, scratch_folder
 from kernelkb.measure.process.worker_jobs import write_job
@@ -168,18 +168,21 @@ def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Che
         build: Its build.
         checked: What came of it.
     """
+    if not checked.failure:
+        return checked
     is_steady = all(case.steady for case in checked.cases)
     has_crashed = checked.status in ("crashed", "kernel-error")
     lines: Sequence[str] = ()
     if subject.machine.target == "cpu":
         has_nan = any(case.nan_count for case in checked.cases)
-        if checked.failure and (has_crashed or has_nan or not is_steady):
+        if has_crashed or has_nan or not is_steady:
             lines = [found] if (found := sanitize_on_cpu(subject)) else []
-    elif checked.status == "timed-out" or has_crashed:
-        lines = _watch_candidate(subject, build)
-    if subject.machine.target == "cuda" and (has_crashed or not is_steady):
-        tool = "memcheck" if has_crashed else "racecheck"
-        lines = [*lines, *_sanitize_candidate(subject, build, tool)]
+    else:
+        if checked.status == "timed-out" or has_crashed:
+            lines = _watch_candidate(subject, build)
+        if has_crashed or not is_steady:
+            tool = "memcheck" if has_crashed else "racecheck"
+            lines = [*lines, *_sanitize_candidate(subject, build, tool)]
     if not lines:
         return checked
     causes = find_causes(lines)

@@ -14,10 +14,10 @@ from kernelkb.measure.build.build import build
 from kernelkb.measure.job_specs import (
     count_input_elements,
     format_sizes,
+    make_candidate_spec,
     make_case_spec,
     make_code_spec,
     make_reference_spec,
-    make_sandbox_words,
 )
 from kernelkb.measure.machine.tools import find_cuda_tool, find_cxx
 from kernelkb.measure.process.subprocesses import run_supervised, scratch_folder
@@ -119,6 +119,18 @@ def make_repeat_job(subject: MeasurementSubject, build: Build) -> RepeatJob:
         ],
         "call_count": 1,
     }
+
+
+def make_sandbox_words(subject: MeasurementSubject, build: Build, folder: Path) -> list[str]:
+    """Return the words before those of a program that runs a candidate without a judge.
+
+    Args:
+        subject: What runs.
+        build: Its build.
+        folder: Its own, which it may write; files beside it are hidden from it.
+    """
+    command = make_candidate_spec(subject, build)["sandbox_command"]
+    return [part.replace("{folder}", str(folder)) for part in command]
 
 
 def _run_tool(program: str, tool: str, job: RepeatJob) -> str | None:
