@@ -293,7 +293,7 @@ class SymptomFamily(Record):
 
     family: Literal[
         "build", "setup", "nvcc", "ptxas", "link", "torch-extension", "triton", "driver", "runtime",
-        "libraries", "nccl", "profilers", "dynamo", "correctness",
+        "libraries", "nccl", "profilers", "dynamo", "correctness", "error-shape",
     ]  # fmt: skip
     """The tool that writes the messages; ``build`` is for a project's own."""
     symptoms: tuple[Symptom, ...] = Field(min_length=1)
