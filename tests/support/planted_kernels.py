@@ -6,7 +6,7 @@ from pathlib import Path
 DATA = Path(__file__).parents[1] / "data" / "planted"
 
 
-def write_planted(project, source, bug, *, language, target="cuda", name="planted"):
+def write_planted(project, source, bug, *, language, target="cuda", name="planted", extra=""):
     """Write a kernel folder with one variant, whose source begins with ``BUG``; return its path.
 
     Args:
@@ -16,15 +16,18 @@ def write_planted(project, source, bug, *, language, target="cuda", name="plante
         language: As kernel.yaml names it.
         target: ``cpu`` or ``cuda``.
         name: Of the kernel.
+        extra: Further fields of the variant; ``half`` in the source makes all arrays float16.
     """
     folder = Path(project) / "kernels" / name
     folder.mkdir(parents=True)
     text = (DATA / "planted.yaml").read_text().replace("id: planted\n", f"id: {name}\n", 1)
     for word, value in (("TARGET", target), ("LANGUAGE", language), ("SOURCE", source)):
         text = text.replace(word, value)
-    (folder / "kernel.yaml").write_text(text)
-    shutil.copy(DATA / "reference.py", folder)
     own = (DATA / source).read_text()
+    if "const half*" in own:
+        text = text.replace("float32", "float16")
+    (folder / "kernel.yaml").write_text(text.replace(", summary", f"{extra}, summary"))
+    shutil.copy(DATA / "reference.py", folder)
     is_python = source.endswith(".py")
     define = f"BUG = {bug}" if is_python else f"#define BUG {bug}"
     old = "BUG = 0" if is_python else "#pragma once"

@@ -76,6 +76,7 @@ def describe_error_shape(given: WrongOutput) -> list[str]:
     sample = draw_sample(given)
     found = list(_describe_values(given, sample, places))
     where = list(_describe_diagonal(given.wrong, sample))
+    where = where or list(_describe_run(given.wrong))
     where = where or [f"only {place.text} {place.verb} wrong" for place in places]
     where = where or [_describe_spread(given.wrong)]
     return [*found, *where, *_describe_sizes(given, sample), *_count(given.wrong)]
@@ -86,6 +87,26 @@ def _count(wrong: torch.Tensor) -> Iterator[str]:
     yield f"{count:,} of {wrong.numel():,} elements, first {_find_end(wrong, 0)}"
     if count > 1:
         yield f"last {_find_end(wrong, -1)}"
+
+
+def _describe_run(wrong: torch.Tensor) -> Iterator[str]:
+    """Yield that the wrong elements are one stretch of the memory that begins or ends in a row."""
+    first, last = (
+        int(ravel(torch.tensor([_find_end(wrong, end)]), wrong.shape)) for end in (0, -1)
+    )
+    width, total = wrong.shape[-1], wrong.numel()
+    is_cut = first % width > 0 or (last + 1) % width > 0
+    count = last - first + 1
+    if wrong.dim() == 1 or not is_cut or first // width == last // width or count == total:
+        return
+    if int(wrong.count_nonzero()) < SURE * count:
+        return
+    if last == total - 1:
+        yield f"only the last {count} of {total} elements in memory order are wrong"
+    elif first == 0:
+        yield f"only the first {count} of {total} elements in memory order are wrong"
+    else:
+        yield f"only elements {first} to {last} of {total} in memory order are wrong"
 
 
 def _find_end(wrong: torch.Tensor, end: int) -> tuple[int, ...]:

@@ -27,6 +27,7 @@ _GUESSES = 2000
 _BUDGET_S = 0.8
 """CPU time for running the reference on changed inputs."""
 _MAX_WALL_S = 2.0
+TWO_AXES = 2
 
 Rerun = Callable[[list[torch.Tensor]], torch.Tensor]
 """Returns the right output for changed inputs, of the same rows, in the oracle's dtype."""
@@ -325,7 +326,7 @@ def _iter_tile_sources(sample: WrongSample, axis: int) -> Iterator[ElementSource
         yield ElementSource(
             f"each tile of {tile} {name} holds the first tile", move(sample, axis, inner)
         )
-        for part in (part for part in TILES if 2 < part * 2 <= tile // 2):
+        for part in (part for part in TILES if tile > 2 and part * 2 <= tile):
             moved = inner % part * (tile // part) + inner // part
             text = f"{name} are permuted within each {tile}, as {part} by {tile // part} transposed"
             yield ElementSource(text, move(sample, axis, base + moved))
@@ -417,9 +418,10 @@ def _iter_changes(given: WrongOutput) -> Iterator[tuple[str, list[torch.Tensor]]
             [one.to(dtype).to(one.dtype) if one.is_floating_point() else one for one in tensors],
         )
     yield "all inputs were rounded to TF32", [_round_to_tf32(one) for one in tensors]
-    for at in floats:
-        for text, tensor in _iter_parts(*given.inputs[at]):
-            yield text, put(at, tensor)
+    for make_changes in (_iter_parts, _iter_swizzled):
+        for at in floats:
+            for text, tensor in make_changes(*given.inputs[at]):
+                yield text, put(at, tensor)
 
 
 def _round_to_tf32(tensor: torch.Tensor) -> torch.Tensor:
@@ -486,13 +488,7 @@ def _iter_parts(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Te
         index = torch.arange(size, device=tensor.device)
         parts = [(f"the last {n} of {size}", index >= size - n) for n in sorted(counts)]
         parts += [(f"the first {n} of {size}", index < n) for n in sorted(counts)]
-        for n in (n for n in sorted(counts) if 2 * n <= size):
-            weight = 1.0 - (index >= size - n).double() + (index // n * n == size - 2 * n).double()
-            mask = weight.to(tensor.dtype).reshape(
-                [-1 if a == axis else 1 for a in range(tensor.dim())]
-            )
-            where = f"the last {n} of {size} along axis {axis} of {name} were left out"
-            yield f"{where} and the {n} before counted twice", tensor * mask
+        yield from _iter_replaced(name, tensor, axis, sorted(counts))
         for step in (2, 4, 32):
             if size >= 2 * step:
                 text = f"all but the first of each {step} of {size}"
@@ -500,11 +496,54 @@ def _iter_parts(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Te
                 parts.append(
                     (f"the second half of each {step} of {size}", index % step >= step // 2)
                 )
-        shape = [1] * tensor.dim()
-        shape[axis] = size
         for text, which in parts:
-            mask = which.reshape(shape)
+            mask = _lay(which, axis, tensor)
             where = f"{text} along axis {axis} of {name}"
             yield f"{where} were left out", tensor.masked_fill(mask, 0.0)
             if text.startswith(("the last", "the first")):
                 yield f"{where} were counted twice", torch.where(mask, tensor * 2, tensor)
+
+
+def _iter_replaced(
+    name: str, tensor: torch.Tensor, axis: int, counts: Sequence[int]
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield an input with a part of one axis counted in place of another part."""
+    size = tensor.shape[axis]
+    index = torch.arange(size, device=tensor.device)
+    for n in (n for n in counts if 2 * n <= size):
+        is_last, is_first = index >= size - n, index < n
+        is_before = (index >= size - 2 * n) & ~is_last
+        for is_twice, told in ((is_before, f"the {n} before"), (is_first, f"the first {n}")):
+            weight = (1 + is_twice.int() - is_last.int()).to(tensor.dtype)
+            where = f"the last {n} of {size} along axis {axis} of {name} were left out"
+            yield f"{where} and {told} counted twice", tensor * _lay(weight, axis, tensor)
+    for tile in (tile for tile in TILES[1:7] if size % tile == 0):
+        turned = tensor.movedim(axis, -1).unflatten(-1, (-1, 2, tile // 2))
+        for half, told in (
+            (0, "second half of each {} were the first"),
+            (1, "first half of each {} were the second"),
+        ):
+            both = turned[..., half : half + 1, :].expand_as(turned).flatten(-3)
+            where = f"along axis {axis} of {name} the {told.format(tile)}"
+            yield where, both.movedim(-1, axis).contiguous()
+
+
+def _lay(values: torch.Tensor, axis: int, tensor: torch.Tensor) -> torch.Tensor:
+    """Return one value for each index of an axis, in a shape that goes with a tensor."""
+    return values.reshape([-1 if own == axis else 1 for own in range(tensor.dim())])
+
+
+def _iter_swizzled(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield an input whose columns are permuted by their row, as in swizzled shared memory."""
+    if tensor.dim() < TWO_AXES:
+        return
+    rows, columns = tensor.shape[-2:]
+    row = torch.arange(rows, device=tensor.device)[:, None]
+    column = torch.arange(columns, device=tensor.device)
+    for count in (4, 8):
+        for per in (1, 2, 4):
+            for step in (4, 8, 16):
+                if columns % (count * step) == 0:
+                    at = (column ^ (row // per % count * step)).expand_as(tensor)
+                    told = f"columns of {name} were permuted by their row, as swizzled"
+                    yield told, tensor.gather(-1, at)
