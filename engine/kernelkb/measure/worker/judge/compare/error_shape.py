@@ -44,6 +44,8 @@ _FAINT = 0.05
 """An index with a smaller part of the most wrong elements of one index counts as right."""
 _ALIKE = 1e-3
 _LEAST_ALIKE = 4
+_CLEAR = 4.0
+"""Times what a right element may be off: smaller differences have no shape."""
 _LEAST_INPUTS = 2
 _LEAST_ROUNDED = 16
 _SMALL = 0.05
@@ -355,12 +357,15 @@ def _describe_alike(given: WrongOutput, sample: WrongSample) -> str | None:
     few, ratio, offset, slack = _compare_by_element(sample)
     if len(ratio) < _LEAST_ALIKE:
         return None
-    if _are_alike(ratio, slack * ratio.abs().clamp(min=1.0)):
+    clear_ratio = (ratio - 1).abs() > _CLEAR * slack
+    clear_offset = offset.abs() > _CLEAR * few.allowed
+    if _are_alike(ratio, slack * ratio.abs().clamp(min=1.0)) and _holds_mostly(clear_ratio):
         factor = float(ratio.median())
         if math.isclose(factor, -1, rel_tol=_ALIKE):
             return "they have the other sign"
         return f"they are {factor:.5g} times what is right{_name_factor(given, factor)}"
-    if _are_alike(offset, 2 * few.allowed + _ALIKE / 10 * offset.abs().max()):
+    is_alike = _are_alike(offset, 2 * few.allowed + _ALIKE / 10 * offset.abs().max())
+    if is_alike and _holds_mostly(clear_offset):
         return f"they are off by {float(offset.median()):.5g}, all alike"
     return None
 
@@ -377,6 +382,10 @@ def _compare_by_element(
     return few, few.got / few.right, few.got - few.right, slack
 
 
+def _holds_mostly(holds: torch.Tensor) -> bool:
+    return float(holds.double().mean()) > 0.5
+
+
 def _are_alike(values: torch.Tensor, slack: torch.Tensor) -> bool:
     return float(((values - values.median()).abs() <= slack).double().mean()) >= SURE
 
@@ -390,9 +399,10 @@ def _describe_lines(sample: WrongSample) -> Iterator[str]:
         # All elements with the same index along this axis are one group.
         group = few.where[:, axis]
         one = name_axis(axis, len(few.shape), is_one=True)
-        if _share_by_group(ratio, slack * 2 * ratio.abs().clamp(min=1.0), group):
+        is_clear = _holds_mostly(offset.abs() > _CLEAR * few.allowed)
+        if is_clear and _share_by_group(ratio, slack * 2 * ratio.abs().clamp(min=1.0), group):
             yield f"each {one} has a factor of its own, between {_range(ratio)}"
-        if _share_by_group(offset, 4 * few.allowed, group):
+        if is_clear and _share_by_group(offset, 4 * few.allowed, group):
             yield f"each {one} is off by an amount of its own, between {_range(offset)}"
 
 
