@@ -143,7 +143,7 @@ PLAIN = {
     ("constant-factor", "twice"): lambda x: x * 2,
     ("constant-factor", "a third"): lambda x: x / 3,
     ("constant-factor", "every fourth row"): lambda x: put(x, slice(3, None, 4), 4 * x[3::4]),
-    ("bias-missing", "columns"): lambda x: x + draw(128, seed=3),
+    ("column-term-wrong", "offset"): lambda x: x + draw(128, seed=3),
     ("constant-offset", "half"): lambda x: x + 0.5,
     ("row-normaliser-wrong", "factor"): lambda x: (
         x * torch.rand(96, 1, generator=torch.Generator().manual_seed(1))

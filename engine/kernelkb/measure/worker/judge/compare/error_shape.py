@@ -17,6 +17,7 @@ import torch
 from kernelkb.measure.worker.judge.compare.wrong_values import (
     CHANCE,
     DENSE,
+    FEW,
     SAMPLE,
     SHIFTS,
     SURE,
@@ -47,11 +48,16 @@ _LEAST_ALIKE = 4
 _CLEAR = 4.0
 """Times what a right element may be off: smaller differences have no shape."""
 _LEAST_INPUTS = 2
+_MOSTLY = 0.5
+_TINY = 64
+"""Of elements in an output: a few wrong ones of so few show nothing but their place."""
 _LEAST_ROUNDED = 16
 _SMALL = 0.05
 """Errors up to this share of the outputs' root mean square may be of rounding."""
 _ONE_SIDED = 0.7
 _MAX_LISTED = 8
+_LEAST_NAMED = 16
+"""Of sizes that may be in a factor: powers of two are roots of smaller ones by chance."""
 _LEAST_TILE = 16
 """From so many on an end that divides the size is a tile rather than the rest of a larger one."""
 _MOST = 0.4
@@ -79,7 +85,7 @@ def describe_error_shape(given: WrongOutput) -> list[str]:
     found = list(_describe_values(given, sample, places))
     where = list(_describe_diagonal(given.wrong, sample))
     where = where or list(_describe_run(given.wrong))
-    where = where or [f"only {place.text} {place.verb} wrong" for place in places]
+    where = where or [_tell_place(place) for place in places]
     where = where or [_describe_spread(given.wrong)]
     return [*found, *where, *_describe_sizes(given, sample), *_count(given.wrong)]
 
@@ -89,6 +95,11 @@ def _count(wrong: torch.Tensor) -> Iterator[str]:
     yield f"{count:,} of {wrong.numel():,} elements, first {_find_end(wrong, 0)}"
     if count > 1:
         yield f"last {_find_end(wrong, -1)}"
+
+
+def _tell_place(place: AxisPlace) -> str:
+    only = "" if place.text.startswith("all but") else "only "
+    return f"{only}{place.text} {place.verb} wrong"
 
 
 def _describe_run(wrong: torch.Tensor) -> Iterator[str]:
@@ -258,6 +269,10 @@ def _describe_values(
     if nans:
         yield f"{max(nans, 0.01):.0%} of them are NaN"
         sample = pick(sample, ~sample.got.isnan())
+        if nans > _MOSTLY or len(sample.got) < _LEAST_ROUNDED:
+            return
+    elif len(sample.got) < FEW and len(sample.flat) < _TINY:
+        return
     found = find_source(sample, places) or _find_copied(given, sample)
     found = found or _describe_alike(given, sample) or find_changed_input(given, sample)
     found = found or next(_describe_lines(sample), None)
@@ -313,6 +328,8 @@ def _describe_plain(sample: WrongSample, *, is_float: bool) -> Iterator[str]:
     got = sample.got
     if sample.has_poison:
         yield "they were never written"
+    elif len(got) < FEW and sample.flat.numel() < _TINY and not bool(got.isnan().all()):
+        return
     elif bool(got.isnan().all()):
         yield "they are NaN, computed or loaded"
         if bool(sample.right.isinf().all()):
@@ -428,11 +445,12 @@ def _name_factor(given: WrongOutput, factor: float) -> str:
     """Return what a factor may be: a power of two, or made of a size; empty: nothing known."""
     sizes = {size for _, tensor in given.inputs for size in tensor.shape}
     sizes |= set(given.oracle.shape)
+    sizes = {size for size in sizes if size >= _LEAST_NAMED}
     named = {f"2^{power}": 2.0**power for power in range(-16, 17) if power}
-    named |= {f"1/sqrt({size})": size**-0.5 for size in sorted(sizes) if size > 1}
-    named |= {f"sqrt({size})": size**0.5 for size in sorted(sizes) if size > 1}
-    named |= {f"1/{size}": 1 / size for size in sorted(sizes) if size > 1}
-    named |= {f"{size}, a size": float(size) for size in sorted(sizes) if size > 1}
+    named |= {f"1/sqrt({size})": size**-0.5 for size in sorted(sizes)}
+    named |= {f"sqrt({size})": size**0.5 for size in sorted(sizes)}
+    named |= {f"1/{size}": 1 / size for size in sorted(sizes)}
+    named |= {f"{size}, a size": float(size) for size in sorted(sizes)}
     named |= {"log2(e)": math.log2(math.e), "ln(2)": math.log(2)}
     fits = [n for n, value in named.items() if math.isclose(abs(factor), value, rel_tol=_ALIKE)]
     return f" ({' or '.join(fits)})" if fits else ""
@@ -470,7 +488,7 @@ def _describe_small(given: WrongOutput, sample: WrongSample) -> Iterator[str]:
     if part > _SMALL:
         return
     for dtype in (torch.bfloat16, torch.float16):
-        if _is_rounded(given.output.dtype, sample.got, dtype):
+        if _is_rounded(given.output.dtype, sample.got, right.float().double(), dtype):
             yield f"they are rounded to {str(dtype).removeprefix('torch.')}"
             return
     bias = abs(float(error.mean())) / max(float(error.abs().mean()), 1e-300)
@@ -478,10 +496,16 @@ def _describe_small(given: WrongOutput, sample: WrongSample) -> Iterator[str]:
     yield f"their errors are small, {part:.1g} of the outputs' size, {way}"
 
 
-def _is_rounded(own: torch.dtype, values: torch.Tensor, dtype: torch.dtype) -> bool:
+def _is_rounded(
+    own: torch.dtype, values: torch.Tensor, right: torch.Tensor, dtype: torch.dtype
+) -> bool:
     """Return whether values of a wider type are all values of a narrower one."""
     is_wider = own.is_floating_point and torch.finfo(own).eps < torch.finfo(dtype).eps
-    return is_wider and bool((values.to(dtype).double() == values).all())
+    return is_wider and _are_of(dtype, values) and not _are_of(dtype, right)
+
+
+def _are_of(dtype: torch.dtype, values: torch.Tensor) -> bool:
+    return float((values.to(dtype).double() == values).double().mean()) > SURE
 
 
 def _find_growth(sample: WrongSample) -> str | None:
