@@ -144,6 +144,9 @@ PLAIN = {
     ("constant-factor", "a third"): lambda x: x / 3,
     ("constant-factor", "every fourth row"): lambda x: put(x, slice(3, None, 4), 4 * x[3::4]),
     ("column-term-wrong", "offset"): lambda x: x + draw(128, seed=3),
+    ("fraction-lost", "cut"): lambda x: (3 * x).int().float(),
+    ("column-term-wrong", "factor"): lambda x: x * draw(128, seed=3),
+    ("nan-everywhere", "all"): lambda x: computed_nan(x, ALL),
     ("constant-offset", "half"): lambda x: x + 0.5,
     ("row-normaliser-wrong", "factor"): lambda x: (
         x * torch.rand(96, 1, generator=torch.Generator().manual_seed(1))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 
+from kernelkb.measure.job_specs import format_sizes
 from kernelkb.measure.worker.shared.messages.specs import ArraySpec, CaseSpec
 from kernelkb.model.records.measurement import CheckedCase
 
@@ -59,28 +61,33 @@ def describe_when(cases: Sequence[tuple[Sizes, bool]]) -> str | None:
     """
     wrong = [sizes for sizes, is_wrong in cases if is_wrong]
     right = [sizes for sizes, is_wrong in cases if not is_wrong]
-    if len(cases) < 2:
+    if len(cases) <= 1:
         return None
     if not wrong:
-        return f"right on all {len(cases)} named workloads, wrong on others"
-    if not right:
-        return f"wrong on all {len(cases)} workloads"
-    told = f"wrong on {len(wrong)} of {len(cases)} workloads"
+        return f"right on all {len(cases)} named workloads, wrong on hidden inputs"
+    common = _find_common(wrong, right) if right else ""
+    count = f"{len(wrong)} of {len(cases)}" if right else f"all {len(cases)}"
+    smallest = min(wrong, key=lambda sizes: math.prod(max(1, size) for size in sizes.values()))
+    least = f", the smallest {format_sizes(smallest)}" if wrong[1:] else ""
+    return f"wrong on {count} workloads{common}{least}"
+
+
+def _find_common(wrong: Sequence[Sizes], right: Sequence[Sizes]) -> str:
+    """Return what sizes of wrong cases have in common, after a colon; empty: nothing is found."""
     ways = [
         way
         for axis in wrong[0]
         for way in _compare_axis(axis, [w[axis] for w in wrong], [r[axis] for r in right])
     ]
-    pairs = [(one, two) for one in wrong[0] for two in wrong[0] if one < two]
-    for one, two in pairs:
+    for one, two in combinations(wrong[0], 2):
         if all(w[one] != w[two] for w in wrong):
             own = sum(r[one] != r[two] for r in right) / len(right)
             ways.append((own, f"{one} and {two} differ"))
     exact = [text for own, text in ways if own == 0]
     if exact:
-        return f"{told}: each whose {', or whose '.join(exact[:2])}"
+        return f": each whose {', or whose '.join(exact[:2])}"
     near = [text for own, text in ways if own <= _FEW_RIGHT]
-    return f"{told}: only where {near[0]}" if near and len(wrong) > 1 else told
+    return f": only where {near[0]}" if near and wrong[1:] else ""
 
 
 def _compare_axis(

@@ -58,6 +58,7 @@ _ONE_SIDED = 0.7
 _MAX_LISTED = 8
 _LEAST_NAMED = 16
 """Of sizes that may be in a factor: powers of two are roots of smaller ones by chance."""
+_LEAST_CUT = 8
 _LEAST_TILE = 16
 """From so many on an end that divides the size is a tile rather than the rest of a larger one."""
 _MOST = 0.4
@@ -177,7 +178,7 @@ def _describe_interval(first: int, last: int, size: int, axis: int, dims: int) -
         return f"all but the first of {size} {name}"
     is_whole = count in TILES and size % count == 0
     cut = [tile for tile in TILES if count < tile <= size and size % tile == count]
-    if cut and not (is_whole and count >= _LEAST_TILE):
+    if cut and size >= _LEAST_CUT and not (is_whole and count >= _LEAST_TILE):
         tiles = f"{cut[0]}" if len(cut) == 1 else f"{cut[0]} to {cut[-1]}"
         return f"the last {number}of {size} {name}, an incomplete tile of {tiles},"
     if is_whole:
@@ -277,10 +278,21 @@ def _describe_values(
     found = found or _describe_alike(given, sample) or find_changed_input(given, sample)
     found = found or next(_describe_lines(sample), None)
     found = found or _find_before_addend(given, sample, places) or _describe_added(given, sample)
+    found = found or _find_whole(given, sample)
     if found:
         yield found
     else:
         yield from _describe_small(given, sample)
+
+
+def _find_whole(given: WrongOutput, sample: WrongSample) -> str | None:
+    """Say that wrong elements are whole numbers where right ones are not."""
+    got, right = sample.got, sample.right
+    if not given.output.is_floating_point() or len(got) < _LEAST_ROUNDED:
+        return None
+    are_whole = bool((got.round() == got).all()) and len(got.unique()) > 1
+    is_fraction = float((right.round() != right).double().mean()) > _MOSTLY
+    return "they are whole numbers, and what is right is not" if are_whole and is_fraction else None
 
 
 def _find_copied(given: WrongOutput, sample: WrongSample) -> str | None:
