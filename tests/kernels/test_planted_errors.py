@@ -3,6 +3,7 @@
 import pytest
 from planted_kernels import write_planted
 
+from kernelkb.actions.advice.calculators import diagnose_log
 from kernelkb.actions.kernels.measure_variant import (
     bench_variant,
     build_variant,
@@ -48,6 +49,7 @@ def test_a_planted_error_of_a_cpu_kernel_is_named(project, bug):
     assert found.status == "incorrect"
     assert found.symptom == CPU_ERRORS[bug], found.detail
     assert found.cure.startswith(f"{found.symptom}: ")
+    assert diagnose_log(found.detail)["symptoms"][0]["symptom"] == found.symptom
 
 
 def test_the_right_kernel_is_not_explained(project):
