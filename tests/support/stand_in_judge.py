@@ -46,6 +46,7 @@ def make_case_result(case):
         "tampering": None,
         "is_deterministic": True,
         "has_tf32_error": False,
+        "error_shape": [],
     }
 
 

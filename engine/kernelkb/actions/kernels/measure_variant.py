@@ -34,7 +34,7 @@ from kernelkb.actions.project.bench_target import (
 from kernelkb.actions.project.hardware import find_architecture_spec
 from kernelkb.actions.project.profile_reports import make_next_counters, name_report_by_record
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.decide.symptoms import find_failure
+from kernelkb.decide.symptoms import find_failure, find_symptoms
 from kernelkb.errors import BadValueError, EnvironmentGapError, KbError, NextStep
 from kernelkb.loading.kernels import load_kernel, select_variant
 from kernelkb.measure.bench import bench
@@ -42,6 +42,7 @@ from kernelkb.measure.build.build import build, build_all
 from kernelkb.measure.build.folders import LOG_NAME, find_machine_code
 from kernelkb.measure.check import check
 from kernelkb.measure.check.sanitize import sanitize
+from kernelkb.measure.check.wrong_cases import tell_failed
 from kernelkb.measure.job_specs import is_reference
 from kernelkb.measure.machine.environment import TargetChoice, lock_device
 from kernelkb.measure.machine.practical_peaks import measure_practical_peaks
@@ -398,13 +399,39 @@ def check_built(
     small = list(kernel.workloads)[:_SMALL_WORKLOADS_COUNT]
     names = (*small, resolve_workload(kernel, variant.target, workload))
     with lock_device(bench_target.subject.machine):
-        return check.check(
+        checked = check.check(
             bench_target.subject,
             built,
             workloads=names,
             timeout_s=timeout_s,
             before_start=before_start,
         )
+    return explain_wrong(bench_target.subject, checked)
+
+
+def explain_wrong(subject: MeasurementSubject, checked: Check) -> Check:
+    """Add the entry that explains how wrong outputs differ, with its cause and its change.
+
+    Where no entry does, and of a correct variant, nothing is added.
+    """
+    shaped = [case for case in checked.cases if case.error_shape]
+    if checked.status != "incorrect" or checked.detail is None:
+        return checked
+    shaped.sort(key=lambda case: tell_failed(case, checked.when) != checked.detail)
+    for case in shaped:
+        said = "; ".join([*case.error_shape, *filter(None, [checked.when])])
+        known = find_symptoms(load_compiled_rules(), said)
+        found = next((row for row in known if row["kind"] == "error-shape"), None)
+        if found is not None:
+            break
+    else:
+        return checked
+    cure = f"{found['symptom']}: {found['cause']} {found['cure']}"
+    if checked.cure and checked.cure != check.suggest_comparison(subject):
+        cure = f"{cure} Else: {checked.cure}"
+    detail = tell_failed(case, checked.when)
+    fields = {"symptom": found["symptom"], "detail": detail, "cure": cure}
+    return checked.model_copy(update=fields)
 
 
 def add_sanitizer_findings(bench_target: BenchTarget, built: Build, checked: Check) -> Check:

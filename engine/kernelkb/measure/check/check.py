@@ -15,6 +15,12 @@ from typing import Any, TypeVar
 
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import KernelFolder
+from kernelkb.measure.check.wrong_cases import (
+    choose_told,
+    describe_when,
+    list_sized_cases,
+    tell_failed,
+)
 from kernelkb.measure.job_specs import (
     count_input_elements,
     describe_reference,
@@ -129,7 +135,7 @@ def check(
             run = judge.finish(timeout_s + _JUDGE_TIMEOUT_S)
     report = get_judge_result(subject, run)["report"]
     _require_selftest(subject, report)
-    fields = _make_check_fields(subject, report)
+    fields = _make_check_fields(subject, report, [*job["cases"], *job["hidden_sizes"]])
     if fields["status"] == "unloadable" and not subject.variant.is_compiled:
         fields["cure"] = f"import {subject.variant.source} by itself, and see that it loads"
     return Check(**subject.identity_fields, **fields, seconds=time.monotonic() - started)
@@ -247,8 +253,10 @@ def find_cure(failure: RunnerFailure) -> str:
     return _CURES[failure["status"]]
 
 
-def _make_check_fields(subject: MeasurementSubject, report: CheckReport) -> dict[str, Any]:
-    """Return the fields of a Check that follow from the judge's report.
+def _make_check_fields(
+    subject: MeasurementSubject, report: CheckReport, specs: Sequence[CaseSpec] = ()
+) -> dict[str, Any]:
+    """Return the fields of a Check that follow from the judge's report on some cases.
 
     Raises:
         EnvironmentGapError: The candidate could not allocate memory of the GPU.
@@ -273,10 +281,13 @@ def _make_check_fields(subject: MeasurementSubject, report: CheckReport) -> dict
         }
     failed = [case for case in cases if case.status == "incorrect"]
     has_kernel_error = any(result["kernel_error"] for result in report["cases"])
+    when = describe_when(list_sized_cases(cases, specs)) if failed else None
+    told = choose_told(failed, specs)
     return {
         **common,
         "status": "kernel-error" if has_kernel_error else "incorrect" if failed else "correct",
-        "detail": f"{failed[0].workload}: {failed[0].why}" if failed else None,
+        "when": when,
+        "detail": tell_failed(told, when) if told else None,
         "cure": _find_incorrect_cure(subject, report, has_kernel_error) if failed else None,
     }
 
@@ -305,6 +316,11 @@ def _find_incorrect_cure(
             f"it is as far off as products in TF32 are: compute them in fp32 (in Triton "
             f"input_precision='ieee'), or state {setting} if TF32 is exact enough"
         )
+    return suggest_comparison(subject)
+
+
+def suggest_comparison(subject: MeasurementSubject) -> str:
+    """Return the cure of a wrong answer of which nothing more is known."""
     return f"compare {subject.variant.source} with the reference on this workload"
 
 
@@ -329,6 +345,8 @@ def _make_checked_case(result: CaseResult) -> CheckedCase:
         by = "" if worst is None else f", by up to {worst:.3g}"
         share = f"{wrong_share:.1%}" if wrong_share > _FEW else "few"
         reason = f"{share} of the elements are wrong{by}"
+    if reason and not result["kernel_error"] and not result["tampering"]:
+        reason = "; ".join([reason, *result["error_shape"]])
     return CheckedCase(
         workload=result["name"],
         status="incorrect" if reason else "correct",
@@ -337,6 +355,7 @@ def _make_checked_case(result: CaseResult) -> CheckedCase:
         matched_ratio=result["matched_ratio"],
         nan_count=result["nan_count"],
         steady=result["is_deterministic"],
+        error_shape=tuple(result["error_shape"]),
         why=reason,
     )
 

@@ -224,6 +224,8 @@ class CheckedCase(Record):
     nan_count: int
     steady: bool = True
     """Whether a second call with the same inputs gave the same bits."""
+    error_shape: tuple[str, ...] = ()
+    """Of wrong outputs: where, what stands there instead, and in which calls, in sentences."""
     why: str | None = None
 
 
@@ -245,6 +247,10 @@ class Check(Record):
     """Hidden inputs that were left out, with the reason, and what memory did not suffice for."""
     sanitized: tuple[str, ...] = ()
     """Tools of compute-sanitizer that finished without a finding."""
+    when: str | None = None
+    """What the workloads have in common on which it is wrong; None where that is not known."""
+    symptom: Slug | None = None
+    """Id of the entry that explains how the outputs are wrong; None: no entry does."""
     detail: str | None = None
     cure: str | None = None
     seconds: float

@@ -35,6 +35,10 @@ _CONFIDENCE_GAP = 0.05
 """Chance that so many correct calls are drawn although more than the stated share is wrong."""
 
 
+_MAX_SHAPE = 480
+"""Characters of how outputs are wrong."""
+
+
 def describe_verdict(timed: Bench | Measurement) -> str | None:
     """Return the verdict; marked where other work or heat disturbed the bench."""
     is_noisy = timed.disturbed_by is not None and may_be_noise(timed.verdict)
@@ -137,15 +141,15 @@ def describe_build(build: Build) -> str:
     return "; ".join([*parts, *filter(None, [build.same_code]), *build.warnings])
 
 
-def _quote_detail(detail: str | None) -> str:
+def _quote_detail(detail: str | None, max_length: int = 160) -> str:
     """Return the detail quoted: parts of it are untrusted text from kernels and profilers."""
-    return quote_excerpt(detail) if detail else "no detail"
+    return quote_excerpt(detail, max_length) if detail else "no detail"
 
 
 def describe_check(check: Check) -> str:
     """Return whether the outputs are correct, the largest error, and the judge's own self-test."""
     if check.status != "correct":
-        return f"{check.variant} is {check.status}: {_quote_detail(check.detail)}"
+        return f"{check.variant} is {check.status}: {_quote_detail(check.detail, _MAX_SHAPE)}"
     largest = max(case.max_abs_error or 0.0 for case in check.cases)
     own = max(case.reference_error for case in check.cases)
     return (
@@ -158,7 +162,8 @@ def describe_check(check: Check) -> str:
 def describe_bench(bench: Bench) -> str:
     """Return the time, the baseline's time, and the speedup with its interval and verdict."""
     if bench.candidate_us is None or bench.interval is None:
-        return f"{bench.variant} was not timed ({bench.verdict}): {_quote_detail(bench.detail)}"
+        detail = _quote_detail(bench.detail, _MAX_SHAPE)
+        return f"{bench.variant} was not timed ({bench.verdict}): {detail}"
     low, high = bench.interval
     text = (
         f"{bench.variant} {format_duration(bench.candidate_us)}, {bench.baseline} "

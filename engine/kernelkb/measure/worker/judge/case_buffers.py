@@ -438,6 +438,7 @@ def build_result(
         "tampering": buffers.find_tampering(slot),
         "is_deterministic": True,
         "has_tf32_error": False,
+        "error_shape": [],
     }
 
 

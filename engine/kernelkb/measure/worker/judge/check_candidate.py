@@ -6,6 +6,8 @@ import random
 import time
 from pathlib import Path
 
+import torch
+
 from kernelkb.measure.worker.judge.case_buffers import (
     CaseBuffers,
     build_result,
@@ -13,11 +15,12 @@ from kernelkb.measure.worker.judge.case_buffers import (
     is_passing,
     remaining_s,
 )
+from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
 from kernelkb.measure.worker.judge.hidden_checks import (
     HiddenChecks,
     parse_missing_parameters,
 )
-from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, same_bits
+from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, Tensors, same_bits
 from kernelkb.measure.worker.judge.inputs.memory_plan import plan_case_memory
 from kernelkb.measure.worker.judge.procfs import wait_for_start
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
@@ -37,6 +40,8 @@ _MIN_DELAY_S = 0.1
 _PEEK_AFTER_S = 0.02
 """When to look at the outputs: long after a call that did not wait, long before the delay ends."""
 _NO_FLUSH_BYTES = 4
+_SECOND_CALL_SHARE = 0.5
+"""Of its time that a candidate may have used when one that is wrong is called again."""
 
 
 def check_cases(job: CheckJob, folder: Path, runners: dict[str, RunnerProcess]) -> CheckReport:
@@ -156,14 +161,15 @@ def _check_repeated_calls(
     accepted, rejected = reference.run_selftest() if tests_judge else ([], [])
     result = build_result(buffers, 0, reference.compare(first), error)
     if not is_passing(result):
-        result["has_tf32_error"] = reference.is_off_like_tf32(first)
+        _add_shape(result, buffers, candidate, reference, first, timeout_s)
         return result, accepted, rejected
     again, error = call_once(buffers, candidate, 0, timeout_s)
     is_deterministic = all(map(same_bits, first, again))
     if not is_deterministic:
-        second_result = build_result(buffers, 0, reference.compare(again), error)
-        result = _worse_result(result, second_result)
-    del first, again, reference  # there may be no room for another slot's besides
+        result = _worse_result(result, _judge_second_call(buffers, reference, again, error))
+    # There may be no room for another slot's besides.
+    kept = None if buffers.case.plan.in_pieces else first
+    del first, again, reference
     slot = buffers.slot_count - 1
     if slot == 0:
         candidate.pause()  # it must not see its inputs while they are made
@@ -171,6 +177,8 @@ def _check_repeated_calls(
     outputs, error = call_once(buffers, candidate, slot, timeout_s)
     reference = buffers.compute_reference(slot)
     last = build_result(buffers, slot, reference.compare(outputs), error)
+    last["error_shape"] = _describe_later_call(last, reference, outputs, kept)
+    del kept
     if tests_judge and is_passing(last):
         last["tampering"] = _find_stream_order_fault(buffers, candidate, timeout_s)
     result = _worse_result(result, last)
@@ -180,6 +188,75 @@ def _check_repeated_calls(
         del reference, outputs  # there may be no room for others besides
         hidden.check_distributions(buffers, root_mean_squares)
     return result, accepted, rejected
+
+
+def _add_shape(
+    result: CaseResult,
+    buffers: CaseBuffers,
+    candidate: RunnerProcess,
+    reference: ReferenceOutputs,
+    first: Tensors,
+    timeout_s: float,
+) -> None:
+    """Write into a result how the first call is wrong, and whether a second one is the same.
+
+    It is not called again where it may have no time left for the other cases.
+    """
+    result["has_tf32_error"] = reference.is_off_like_tf32(first)
+    if result["correct"] or result["kernel_error"]:
+        return
+    shape = reference.describe_wrong(first)
+    result["error_shape"] = shape
+    if candidate.total_request_s > _SECOND_CALL_SHARE * timeout_s:
+        return
+    again, error = call_once(buffers, candidate, 0, timeout_s)
+    if error or all(map(same_bits, first, again)):
+        return
+    result["is_deterministic"] = False
+    if reference.compare(again)["correct"]:
+        told = "only the first call on the same inputs is wrong"
+    elif reference.adds_to(first, again):
+        told = "the second call on the same inputs adds its result to that of the first"
+    else:
+        count = sum(_count_differing(*pair) for pair in zip(first, again, strict=True))
+        told = f"two calls on the same inputs differ in {count:,} elements"
+    result["error_shape"] = [told, *shape]
+
+
+def _count_differing(left: torch.Tensor, right: torch.Tensor) -> int:
+    """Return the number of elements that differ; NaN equals itself."""
+    differ = (left != right) & ~(left.isnan() & right.isnan())
+    return int(differ.count_nonzero())
+
+
+def _judge_second_call(
+    buffers: CaseBuffers, reference: ReferenceOutputs, outputs: Tensors, error: str | None
+) -> CaseResult:
+    """Return the result of a second call on the same inputs, after a right one."""
+    result = build_result(buffers, 0, reference.compare(outputs), error)
+    if not result["correct"]:
+        told = "only the second call on the same inputs is wrong"
+        result["error_shape"] = [*reference.describe_wrong(outputs), told]
+    return result
+
+
+def _describe_later_call(
+    result: CaseResult, reference: ReferenceOutputs, outputs: Tensors, first: Tensors | None
+) -> list[str]:
+    """Say how the call on other inputs is wrong, after two right ones; nothing where it is right.
+
+    Args:
+        result: Of the call.
+        reference: Of the other inputs.
+        outputs: Of the call.
+        first: Of the first call; None where memory did not suffice to keep them.
+    """
+    if result["correct"] or result["kernel_error"]:
+        return []
+    told = "only the call on other inputs, after two right ones, is wrong"
+    if first is not None and all(map(same_bits, first, outputs)):
+        return ["they hold the outputs of the first call", told]
+    return [*reference.describe_wrong(outputs), told]
 
 
 def _find_stream_order_fault(

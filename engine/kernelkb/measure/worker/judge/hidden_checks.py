@@ -199,6 +199,8 @@ class HiddenChecks:
             self._leave_out(words, f"the candidate refuses them: {error}")
             return
         result = build_result(buffers, 0, reference.compare(outputs), error)
+        if not result["correct"]:
+            result["error_shape"] = reference.describe_wrong(outputs)
         del reference, outputs, prepared
         result["name"] = self.current
         self.current = None
@@ -293,6 +295,7 @@ class HiddenChecks:
                         own_rms = reference.root_mean_squares()
                         self._check_distribution(buffers, own_rms, distribution)
             else:
+                result["error_shape"] = reference.describe_wrong(outputs)
                 self.failures.append(result)
         finally:
             buffers.close()

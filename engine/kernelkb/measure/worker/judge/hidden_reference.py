@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import torch
 
 from kernelkb.measure.worker.judge.compare.error_limits import WrongElements, off_count
+from kernelkb.measure.worker.judge.compare.error_shape import describe_error_shape
 from kernelkb.measure.worker.judge.compare.oracle import (
     ALL_ROWS,
     draw_pieces,
@@ -23,6 +25,7 @@ from kernelkb.measure.worker.judge.compare.oracle import (
     take_rows,
     truncate_inputs,
 )
+from kernelkb.measure.worker.judge.compare.wrong_values import WrongOutput
 from kernelkb.measure.worker.judge.inputs.hidden_inputs import NEARLY_ZERO, NON_FINITE, TIED
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, Tensors, may_be_unwritten
 from kernelkb.measure.worker.judge.inputs.memory_plan import (
@@ -371,6 +374,19 @@ class HiddenReference:
             self._limits = self._make_all_limits()
         return self._compare(outputs)
 
+    def describe_wrong(self, outputs: Tensors) -> list[str]:
+        """Return sentences on how wrong outputs differ; see ``describe_error_shape``.
+
+        Only of numbers where the reference is finite, and of the first chunk that has wrong ones.
+        """
+        with suppress(Exception):  # the reference's own: the verdict stands without a description
+            for index, (output, limits) in enumerate(zip(outputs, self._limits, strict=True)):
+                if limits is not None and output.is_floating_point():
+                    for chunk in self._iter_chunks(index, output):
+                        if found := _describe_chunk(chunk, limits):
+                            return found
+        return []
+
     def _compare(self, outputs: Tensors) -> OutputComparison:
         comparisons = [
             self._compare_output(index, output, limits)
@@ -451,6 +467,15 @@ class HiddenReference:
             difference = (value - other).abs()
             is_wrong &= ~(difference <= RELATIVE * other.abs() + base)
         return is_wrong, error
+
+
+def _describe_chunk(chunk: Chunk, limits: HiddenLimits) -> list[str]:
+    if chunk.output is None:
+        return []
+    own = limit_elements(chunk, limits, None)
+    wrong = own.defined & ~((get_value(chunk) - chunk.oracle).abs() <= own.error)
+    given = WrongOutput(chunk.output, chunk.oracle, wrong, limits.base, find_relative(chunk))
+    return describe_error_shape(given)
 
 
 def _list_pieces(case: KernelCase, inputs: Tensors) -> list[slice]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import torch
 
@@ -11,16 +12,23 @@ from kernelkb.measure.worker.judge.compare.error_limits import (
     ErrorLimits,
     OutputErrors,
     ReferenceErrors,
+    find_wrong,
 )
+from kernelkb.measure.worker.judge.compare.error_shape import describe_error_shape
 from kernelkb.measure.worker.judge.compare.oracle import (
     Oracle,
     OraclePiece,
     take_rows,
     truncate_inputs,
 )
-from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, Tensors
+from kernelkb.measure.worker.judge.compare.wrong_values import Rerun, WrongOutput
+from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, Tensors, find_poison
 from kernelkb.measure.worker.judge.inputs.memory_plan import CHUNK_ELEMENTS, MeanSquare, split_alike
-from kernelkb.measure.worker.judge.inputs.references import convolves, multiplies_matrices
+from kernelkb.measure.worker.judge.inputs.references import (
+    computes_indices,
+    convolves,
+    multiplies_matrices,
+)
 from kernelkb.measure.worker.shared.fp32_precision import fp32_precision
 from kernelkb.measure.worker.shared.memory import release_torch_cache
 from kernelkb.measure.worker.shared.messages.jobs import OutputComparison
@@ -36,6 +44,7 @@ exact as products of fp32's range, torch in fp16 is no equal. bf16 has that rang
 _MIN_ERROR = 2.0**-24
 """Rounding to fp32 alone; smaller errors are equal."""
 
+_ADDED_ERROR, _ADDED_SHARE = 1e-2, 0.9
 _MIN_ROWS = 2
 _CLEAR_FACTOR = 2.0
 """A candidate whose errors are at most this many times torch's own is as exact as torch."""
@@ -167,6 +176,80 @@ class ReferenceOutputs:
             self.observer(self, outputs)
         comparisons = [own.make_comparison() for own in errors]
         return min(comparisons, key=lambda c: (c["correct"], c["matched_ratio"]))
+
+    def describe_wrong(self, outputs: Tensors) -> list[str]:
+        """Return sentences on how wrong outputs differ, of the worst one; empty: nothing is known.
+
+        Of a large output the first piece with wrong elements is looked at.
+        """
+        with suppress(Exception):  # the reference's own: the verdict stands without a description
+            for is_relative in (False, True):
+                for piece in self._oracle.iter_pieces():
+                    index = self._find_worst(piece, outputs)
+                    if found := self._describe_piece(piece, index, outputs, is_relative):
+                        name = self._case.output_specs[index]["name"]
+                        return [*found, f"in the output {name}"] if outputs[1:] else found
+        return []
+
+    def adds_to(self, first: Tensors, again: Tensors) -> bool:
+        """Return whether a second call has added what is right to the outputs of the first."""
+        piece = next(self._oracle.iter_pieces())
+        for left, right, oracle in zip(first, again, piece.outputs, strict=True):
+            rows = piece.rows if left.dim() else ...
+            added = right[rows].to(oracle.dtype) - left[rows].to(oracle.dtype)
+            near = (added - oracle).abs() <= _ADDED_ERROR * (oracle.abs() + left[rows].abs())
+            if float(near.double().mean()) < _ADDED_SHARE:
+                return False
+        return True
+
+    def _find_worst(self, piece: OraclePiece, outputs: Tensors) -> int:
+        comparisons = []
+        for at, (limits, output) in enumerate(zip(self._limits, outputs, strict=True)):
+            errors = OutputErrors(limits)
+            own = output[piece.rows] if output.dim() else output
+            _add_errors(errors, own, piece.outputs[at], piece.native[at])
+            comparisons.append(errors.make_comparison())
+        return min(
+            range(len(outputs)),
+            key=lambda at: (comparisons[at]["correct"], comparisons[at]["matched_ratio"]),
+        )
+
+    def _describe_piece(
+        self, piece: OraclePiece, index: int, outputs: Tensors, is_relative: bool
+    ) -> list[str]:
+        limits, oracle, native = self._limits[index], piece.outputs[index], piece.native[index]
+        output = outputs[index][piece.rows] if outputs[index].dim() else outputs[index]
+        is_exact = native is None or oracle.is_floating_point()
+        arrays = (output, oracle) if is_exact or native is None else (output, oracle, native)
+        for own, right, *other in split_alike(*arrays):
+            wrong = find_wrong(limits, own, right, *(other or [None]), is_relative=is_relative)
+            if not bool(wrong.any()):
+                continue
+            inputs = take_rows(self._case, self._inputs, piece.rows)
+            is_whole = own is output
+            names = (spec["name"] for spec in self._case.input_specs)
+            given = WrongOutput(
+                output=own,
+                oracle=right,
+                wrong=wrong,
+                atol=max(limits.atol, 0.0),
+                rtol=limits.rtol,
+                inputs=list(zip(names, inputs, strict=True)) if is_whole else [],
+                rerun=self._make_rerun(index) if is_whole else None,
+                is_poison=None if self._starts_filled(index) else find_poison(own.contiguous()),
+            )
+            return describe_error_shape(given)
+        return []
+
+    def _starts_filled(self, index: int) -> bool:
+        return self._case.output_specs[index]["starts_as"] is not None
+
+    def _make_rerun(self, index: int) -> Rerun | None:
+        """Return how to run the reference on changed inputs; None where that is not safe."""
+        is_index = self._case.target == "cuda" and computes_indices(self._operations)
+        if self._case.is_recorded or self._case.plan.in_pieces or is_index:
+            return None
+        return lambda inputs: self._oracle.run(inputs)[index]
 
     def root_mean_squares(self) -> list[float]:
         """Return the root mean square of each output, over its finite elements."""

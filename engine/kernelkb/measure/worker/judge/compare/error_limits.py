@@ -180,6 +180,36 @@ def _finite_error(native: torch.Tensor, oracle: torch.Tensor) -> tuple[torch.Ten
     return error[is_finite], oracle[is_finite]
 
 
+def find_wrong(
+    limits: ErrorLimits,
+    output: torch.Tensor,
+    oracle: torch.Tensor,
+    native: torch.Tensor | None,
+    *,
+    is_relative: bool,
+) -> torch.Tensor:
+    """Return which elements of an output are not within limits, as ``OutputErrors`` counts them.
+
+    Args:
+        limits: How far they may be off.
+        output: The candidate's.
+        oracle: What is right; same shape.
+        native: Of integers, what the reference returns in its own types.
+        is_relative: Count what is off by relative error, too.
+    """
+    value = output.to(oracle.dtype)
+    equal = value == oracle
+    if oracle.is_floating_point():
+        equal |= oracle.isnan() & value.isnan()
+    if not oracle.is_floating_point():
+        return ~equal if native is None else ~equal & (output != native.to(output.dtype))
+    error = (value - oracle).abs()
+    wrong = ~equal & ~(error <= limits.atol + limits.rtol * oracle.abs())
+    if is_relative:
+        wrong |= (oracle.abs() > limits.smallest) & ~(error <= limits.relative * oracle.abs())
+    return wrong
+
+
 class OutputErrors:
     """The errors of one output of a candidate."""
 

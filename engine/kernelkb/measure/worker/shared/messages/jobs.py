@@ -60,6 +60,9 @@ class CaseResult(OutputComparison):
     """Two calls on the same inputs returned the same bits."""
     has_tf32_error: bool
     """It is incorrect, and as far off as products of fp32 in TF32 are."""
+    error_shape: list[str]
+    """Of wrong outputs: where they are wrong, what stands there instead and in which calls, in
+    sentences; empty: nothing is known."""
 
 
 class CheckReport(TypedDict):
