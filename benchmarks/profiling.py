@@ -39,7 +39,7 @@ from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import recommend
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import load_kernel_folder
-from kernelkb.measure.machine.tools import find_cuda_tool, query_version
+from kernelkb.measure.machine.host import find_cuda_tool, query_version
 from kernelkb.measure.profile import ncu
 from kernelkb.measure.profile.profile import TIMEOUT_S, make_repeat_job, static_metrics
 from kernelkb.measure.subject import BenchOptions

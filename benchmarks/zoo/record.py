@@ -27,8 +27,8 @@ from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import find_zoo_folders
 from kernelkb.measure.bench.bench import bench
 from kernelkb.measure.machine.environment import lock_device
+from kernelkb.measure.machine.host import find_cuda_tool
 from kernelkb.measure.machine.nvidia_driver import query_driver
-from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.measure.profile.profile import static_metrics
 from kernelkb.measure.subject import BenchOptions
 from kernelkb.model.kernels.kernel import Pair

@@ -14,7 +14,7 @@ from benchmarks.zoo.recordings import PairRecording, read_recordings, write_reco
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.errors import BadValueError
-from kernelkb.measure.machine.tools import find_cuda_tool
+from kernelkb.measure.machine.host import find_cuda_tool
 from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job
 from kernelkb.measure.profile.profile import make_repeat_job

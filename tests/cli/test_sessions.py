@@ -203,10 +203,10 @@ def test_a_log_that_cannot_go_to_the_open_session_says_so(project, capsys, body)
 
 
 def test_a_brief_says_which_mistakes_recur(project, capsys):
-    def log(session, *statuses, cure="out-of-bounds-access: guard the edge"):
+    def log(session, *statuses, symptom="out-of-bounds-access"):
         steps = [
             {"name": "check", "variant": "mine", "status": status, "found": "x", "seconds": 1.0}
-            | ({"cure": cure} if status == "failure" else {})
+            | ({"symptom": symptom} if status == "failure" else {})
             for status in statuses
         ]
         entry = {"session": session, "at": datetime.now(UTC), "goal": "x", "kernel": "gemm"}
@@ -214,8 +214,8 @@ def test_a_brief_says_which_mistakes_recur(project, capsys):
 
     open_session()
     log(SESSION_ID, "failure", "failure", "ok", "failure", "failure", "failure", "failure", "ok")
-    log(SESSION_ID, "failure", cure="flag-not-set: write it")
-    log(SESSION_ID, "failure", cure="compare it with the reference: both")
+    log(SESSION_ID, "failure", symptom="flag-not-set")
+    log(SESSION_ID, "failure", "failure", symptom=None)
     capsys.readouterr()
     assert main(["session", "show", "--brief"]) == 0
 

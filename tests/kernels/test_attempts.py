@@ -9,7 +9,7 @@ import pytest
 from attacks import write_attack
 from simple_kernels import write_kernel
 
-from kernelkb.actions.comparison.compare_attempts import compare_attempts
+from kernelkb.actions.comparison.compare_reports import compare_attempts
 from kernelkb.actions.history import attempts as restore_module
 from kernelkb.actions.history import measured_subject as keep_attempts
 from kernelkb.actions.history.attempts import load_attempt_log, restore_attempt
@@ -432,14 +432,14 @@ def test_in_a_fresh_checkout_a_state_joins_the_tree_of_the_team(source, monkeypa
 def test_two_profiles_with_counters_are_compared_by_line(project, tmp_path, monkeypatch):
     from machine_code import unpack_report
 
-    from kernelkb.actions.comparison import compare_attempts
+    from kernelkb.actions.comparison import compare_reports
 
     report = unpack_report(tmp_path, "h100-sxm", "low-ilp")
-    monkeypatch.setattr(compare_attempts, "find_report", lambda _project, _id: report)
-    found = compare_attempts._compare_lines(project, ("a", "b"))
+    monkeypatch.setattr(compare_reports, "find_report", lambda _project, _id: report)
+    found = compare_reports._compare_lines(project, ("a", "b"))
 
     assert found["kernels"]
-    assert compare_attempts._compare_lines(project, None) is None
+    assert compare_reports._compare_lines(project, None) is None
 
 
 def test_what_is_said_later_of_a_state_counts(source):

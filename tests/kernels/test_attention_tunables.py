@@ -7,7 +7,7 @@ import pytest
 from kernelkb.actions.project.bench_target import prepare_for_architecture
 from kernelkb.measure.build.build import build_all
 from kernelkb.measure.build.folders import find_machine_code
-from kernelkb.measure.machine.tools import find_nvcc
+from kernelkb.measure.machine.host import find_nvcc
 from kernelkb.profiles.machine_code import digest_code
 from kernelkb.tune.plan import enumerate_variant, format_defines
 from kernelkb.tune.space import evaluate_expression

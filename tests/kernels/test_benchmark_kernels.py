@@ -10,7 +10,7 @@ from kernelkb.actions.kernels.measure_variant import bench_prepared
 from kernelkb.actions.project.bench_target import prepare_loaded
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.loading.kernels import load_kernel_folder
-from kernelkb.measure.machine.tools import find_nvcc
+from kernelkb.measure.machine.host import find_nvcc
 from kernelkb.measure.subject import BenchOptions
 
 KERNEL_FILES = sorted((Path(__file__).parents[2] / "benchmarks" / "kinds").glob("*/kernel.yaml"))

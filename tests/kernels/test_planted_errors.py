@@ -10,7 +10,7 @@ from kernelkb.actions.kernels.measure_variant import (
     check_variant,
 )
 from kernelkb.actions.project.bench_target import validate_machine
-from kernelkb.measure.machine.tools import find_nvcc
+from kernelkb.measure.machine.host import find_nvcc
 
 CPU_ERRORS = {
     1: "k-tail-lost",

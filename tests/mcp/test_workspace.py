@@ -16,7 +16,7 @@ from mcp import Client, StdioServerParameters
 from tool_calls import leave_workspace
 
 from kernelkb.actions.kernels.measure_variant import build_variant
-from kernelkb.measure.machine.tools import find_nvcc
+from kernelkb.measure.machine.host import find_nvcc
 from kernelkb.measure.process.candidate_sandbox import detect_layers
 from kernelkb_mcp.server import build_server
 from kernelkb_mcp.server_config import ServerConfig, enter_workspace

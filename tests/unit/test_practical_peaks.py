@@ -22,8 +22,8 @@ from kernelkb.measure.machine.cached_facts import (
     read_peak_metrics,
     read_practical_peaks,
 )
+from kernelkb.measure.machine.host import find_nvcc
 from kernelkb.measure.machine.practical_peaks import measure_practical_peaks, read_shares
-from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.model.records.measurement import Machine, PracticalPeaks
 from kernelkb.profiles.launch import ProfiledLaunch, list_raw_names
 from kernelkb.render.text.answers import format_answer_lines

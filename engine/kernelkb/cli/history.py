@@ -290,7 +290,7 @@ def run_diff(options: Namespace) -> int:
 
     kb lab diff 3f2a91c0 77ab02de
     """
-    from kernelkb.actions.comparison.compare_attempts import compare_attempts
+    from kernelkb.actions.comparison.compare_reports import compare_attempts
 
     found = compare_attempts(options.a, options.b)
     return print_record(

@@ -81,7 +81,7 @@ def _refuse_ignored(values: Mapping[str, Any]) -> None:
 
 def _list_next_steps(bench: Bench, against: str | None, workload: str | None) -> tuple[str, ...]:
     from kernelkb.actions.sessions.sessions import step_after_bench
-    from kernelkb.measure.machine.tools import find_cuda_tool
+    from kernelkb.measure.machine.host import find_cuda_tool
 
     call = format_step(step_after_bench(bench, against, workload))
     if bench.has_failed:

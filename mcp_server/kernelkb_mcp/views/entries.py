@@ -47,7 +47,7 @@ def load_attempts_view(name: str, tools: Collection[str]) -> EntryView:
         BadValueError: Several ids of attempts begin like this.
         DatabaseError: The history cannot be read.
     """
-    from kernelkb.actions.comparison.compare_attempts import compare_attempts
+    from kernelkb.actions.comparison.compare_reports import compare_attempts
     from kernelkb.actions.history.attempts import load_attempt_log
     from kernelkb.render.text import attempts as render
 

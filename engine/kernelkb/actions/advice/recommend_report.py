@@ -27,7 +27,7 @@ from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules import CompiledRules
 from kernelkb.errors import KbError, NextStep
 from kernelkb.measure.machine.cached_facts import read_peak_metrics
-from kernelkb.measure.machine.tools import find_cuda_tool
+from kernelkb.measure.machine.host import find_cuda_tool
 from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.profile.program import READING_S, export_timeline
 from kernelkb.profiles.launch import NcuRule, ProfiledLaunch, list_raw_names

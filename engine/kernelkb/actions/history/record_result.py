@@ -162,6 +162,7 @@ def summarize_check(result: Check, run: StepRun) -> Step:
         status="failure" if result.failure else "ok",
         found=describe_check(result),
         cure=result.cure,
+        symptom=result.symptom,
     )
 
 

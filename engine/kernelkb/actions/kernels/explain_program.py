@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.symptoms import Explanation, SymptomMatch, find_symptoms
@@ -187,8 +187,11 @@ def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Che
         return checked
     causes = find_causes(lines)
     told = "; ".join(line.strip() for line in lines)[:_MAX_TOLD]
-    cure = f"{causes[0]['symptom']}: {causes[0]['cure']}" if causes else checked.cure
-    return checked.model_copy(update={"detail": f"{checked.detail}; {told}", "cure": cure})
+    update: dict[str, Any] = {"detail": f"{checked.detail}; {told}"}
+    if causes:
+        symptom = causes[0]["symptom"]
+        update |= {"symptom": symptom, "cure": f"{symptom}: {causes[0]['cure']}"}
+    return checked.model_copy(update=update)
 
 
 def _watch_candidate(subject: MeasurementSubject, build: Build) -> Sequence[str]:

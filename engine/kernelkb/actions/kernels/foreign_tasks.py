@@ -40,7 +40,7 @@ from kernelkb.measure.candidate_policy import (
     find_library_only_reason,
 )
 from kernelkb.measure.machine.environment import TargetChoice, lock_device
-from kernelkb.measure.machine.tools import find_nvcc, query_version
+from kernelkb.measure.machine.host import find_nvcc, query_version
 from kernelkb.measure.profile.profile import list_launched_kernels
 from kernelkb.measure.subject import BenchOptions
 from kernelkb.model.base import Target

@@ -45,8 +45,8 @@ from kernelkb.measure.check.sanitize import sanitize
 from kernelkb.measure.check.wrong_cases import tell_failed
 from kernelkb.measure.job_specs import is_reference
 from kernelkb.measure.machine.environment import TargetChoice, lock_device
+from kernelkb.measure.machine.host import find_nvcc
 from kernelkb.measure.machine.practical_peaks import measure_practical_peaks
-from kernelkb.measure.machine.tools import find_nvcc
 from kernelkb.measure.profile.profile import profile, static_metrics
 from kernelkb.measure.subject import DEFAULT_OPTIONS, BenchOptions, MeasurementSubject
 from kernelkb.model.answers.static_facts import StaticReport

@@ -18,8 +18,8 @@ from kernelkb.actions.project.profile_reports import (
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import build_recommendation, find_library
 from kernelkb.errors import BadValueError, KbError
+from kernelkb.measure.machine.host import find_cuda_tool
 from kernelkb.measure.machine.nvidia_driver import query_driver
-from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.profile.program import (
     FirstRun,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -44,8 +43,6 @@ _MAX_READ = 60
 """The newest attempts that are read."""
 _ON_DEVICE = ("check", "bench", "profile")
 _MAX_MISTAKES = 3
-_CAUSE = re.compile(r"([a-z0-9]+(?:-[a-z0-9]+)+): ")
-"""A symptom's id before what to change."""
 _GAINLESS = ("no-gain", "slower", "failed")
 
 StepFormat = Callable[[NextStep], str]
@@ -191,7 +188,7 @@ class Mistake(NamedTuple):
 def find_mistakes(project: Path) -> list[Mistake]:
     """Return what went wrong twice or more in the sessions of a project, the most frequent first.
 
-    Only causes that a step's cure names count: ``symptom: what to change``.
+    Only steps count of which the knowledge knew the cause.
     """
     begun: dict[str, list[str]] = {}
     ended: dict[str, list[int]] = {}
@@ -214,16 +211,16 @@ def _list_failures(session: Session) -> Iterator[tuple[str, int | None]]:
     for entry in session.entries:
         for step in entry.steps:
             subject = entry.kernel, step.variant, step.name
-            cause = _CAUSE.match(step.cure or "") if step.status == "failure" else None
+            cause = step.symptom if step.status == "failure" else None
             known = failing.pop(subject, None)
             if step.status != "failure" and known:
                 yield known[0], known[1]
-            elif known and (cause is None or cause[1] == known[0]):
+            elif known and cause in (None, known[0]):
                 failing[subject] = known[0], known[1] + 1
             elif cause is not None:
                 if known:
                     yield known[0], None
-                failing[subject] = cause[1], 1
+                failing[subject] = cause, 1
     yield from ((symptom, None) for symptom, _ in failing.values())
 
 

@@ -31,7 +31,7 @@ from kernelkb.measure.build.folders import (
     make_unfinished_folder,
     parse_include_folders,
 )
-from kernelkb.measure.machine.tools import find_cxx, find_ninja
+from kernelkb.measure.machine.host import find_cxx, find_ninja
 from kernelkb.measure.process.compiler_sandbox import sandbox_command
 from kernelkb.measure.process.subprocesses import remove_afterwards, run_supervised
 from kernelkb.measure.subject import MeasurementSubject

@@ -19,7 +19,7 @@ from kernelkb.measure.job_specs import (
     make_code_spec,
     make_reference_spec,
 )
-from kernelkb.measure.machine.tools import find_cuda_tool, find_cxx
+from kernelkb.measure.machine.host import find_cuda_tool, find_cxx
 from kernelkb.measure.process.subprocesses import run_supervised, scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job, write_job
 from kernelkb.measure.subject import MeasurementSubject

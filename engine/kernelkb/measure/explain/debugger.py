@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol
 
 from kernelkb.errors import EnvironmentGapError
-from kernelkb.measure.machine.tools import find_cuda_tool
+from kernelkb.measure.machine.host import find_cuda_tool
 from kernelkb.progress import raise_if_cancelled
 
 _ANSWER_S, _OPEN_S = 20.0, 60.0

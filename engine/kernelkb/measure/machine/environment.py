@@ -14,7 +14,17 @@ from typing import Any, Literal
 
 from kernelkb.errors import format_install_command, format_pip_command
 from kernelkb.measure.machine.cached_facts import read_practical_peaks
-from kernelkb.measure.machine.host import cache_bytes, core_count, cpu_title, simd_lanes
+from kernelkb.measure.machine.host import (
+    cache_bytes,
+    core_count,
+    cpu_title,
+    find_cuda_tool,
+    find_cxx,
+    find_ninja,
+    find_nvcc,
+    query_version,
+    simd_lanes,
+)
 from kernelkb.measure.machine.nvidia_driver import (
     ABNORMAL_THROTTLE_BITS,
     THROTTLE_REASONS,
@@ -22,13 +32,6 @@ from kernelkb.measure.machine.nvidia_driver import (
     NvidiaGpu,
     may_read_counters,
     query_driver,
-)
-from kernelkb.measure.machine.tools import (
-    find_cuda_tool,
-    find_cxx,
-    find_ninja,
-    find_nvcc,
-    query_version,
 )
 from kernelkb.measure.machine.torch_info import TorchInfo, query_torch_info
 from kernelkb.measure.process.candidate_sandbox import LAYERS, detect_layers, find_landlock_abi

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.measure.machine.cached_facts import keep_practical_peaks
+from kernelkb.measure.machine.host import find_cuda_tool
 from kernelkb.measure.machine.nvidia_driver import query_driver
-from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.measure.process.subprocesses import run_supervised, scratch_folder
 from kernelkb.model.records.measurement import Machine, PracticalPeaks
 from kernelkb.profiles.launch import ProfiledLaunch, RawName

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.measure.machine.cached_facts import read_cache, write_cache
+from kernelkb.measure.machine.host import find_cuda_tool, query_version
 from kernelkb.measure.machine.nvidia_driver import driver_fingerprint
-from kernelkb.measure.machine.tools import find_cuda_tool, query_version
 from kernelkb.measure.process.subprocesses import ProcessResult, scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job
 from kernelkb.measure.subject import MeasurementSubject

@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from kernelkb.measure.machine.host import find_cuda_tool
 from kernelkb.measure.machine.nvidia_driver import query_driver
-from kernelkb.measure.machine.tools import find_cuda_tool
 from kernelkb.measure.process.subprocesses import ProcessResult, run_supervised
 from kernelkb.measure.profile.ncu import explain_failure, format_ncu_command, list_counters
 from kernelkb.measure.profile.observe import write_observer

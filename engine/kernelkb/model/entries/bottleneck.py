@@ -293,7 +293,8 @@ class SymptomFamily(Record):
 
     family: Literal[
         "build", "setup", "nvcc", "ptxas", "link", "torch-extension", "triton", "driver", "runtime",
-        "libraries", "nccl", "profilers", "dynamo", "correctness", "error-shape", "hangs",
+        "libraries", "nccl", "profilers", "dynamo", "correctness",
+        "error-shape", "hangs",
     ]  # fmt: skip
-    """The tool that writes the messages; ``build`` is for a project's own, the last two for ours."""
+    """The tool that writes the messages: ``build`` a project's own, the last two our own."""
     symptoms: tuple[Symptom, ...] = Field(min_length=1)

@@ -26,6 +26,8 @@ class Step(Record):
     seconds: float
     """Duration without waiting for the device. 0 in a reported session, where it is unknown."""
     cure: str | None = None
+    symptom: Slug | None = None
+    """The entry of the knowledge that explains a failed check."""
     at: datetime | None = None
     """When the step began."""
     sources: str | None = None
