@@ -70,7 +70,7 @@ def _make_check_job(subject: MeasurementSubject, folder: Path) -> dict[str, Any]
     )  # fmt: skip
     workload = kernel.default_workload[variant.target]
     timeout_s = _TIMEOUT_S[variant.target]
-    return dict(check._make_job(subject, build, [workload], timeout_s))
+    return dict(check.make_check_job(subject, build, [workload], timeout_s))
 
 
 def judge_mutants(

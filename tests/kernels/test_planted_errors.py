@@ -1,5 +1,7 @@
 """Kernels with one planted error each, compiled and judged: the right kind of cause comes first."""
 
+import json
+
 import pytest
 from planted_kernels import write_planted
 
@@ -167,3 +169,20 @@ def test_planted_gpu_kernels_compile_without_a_gpu(project, source):
     built = build_variant("planted", arch="9.0")
 
     assert built.error is None
+
+
+def test_the_smallest_wrong_sizes_are_found_and_kept(project):
+    write_planted(project, "tiled.cpp", 11, language="c++", target="cpu")
+    found = check_variant("planted", target="cpu")
+
+    # Its second half of each tile of 32 holds the first: wrong from 17 columns on.
+    kept = json.loads((project / ".kb" / "wrong-sizes" / "planted.json").read_text())
+    assert kept == [{"m": 1, "n": 17, "k": 1}]
+    assert "the smallest sizes found to be wrong: m=1 n=17 k=1" in found.detail
+    again = check_variant("planted", target="cpu")
+    assert "m=1 n=17 k=1" in [case.workload for case in again.cases]
+    assert "the smallest sizes found" not in again.detail, "they are known"
+    write_planted(project, "tiled.cpp", 0, language="c++", target="cpu")
+    right = check_variant("planted", target="cpu")
+    assert right.status == "correct"
+    assert "m=1 n=17 k=1" in [case.workload for case in right.cases]

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.symptoms import Explanation, SymptomMatch, find_symptoms
 from kernelkb.errors import BadValueError, EnvironmentGapError
+from kernelkb.measure.check.check import (
+    find_wrong_sizes,
+    follows_pattern,
+    keep_equal_and_divisible,
+)
 from kernelkb.measure.check.sanitize import (
     make_repeat_job,
     make_sandbox_words,
@@ -26,16 +34,21 @@ from kernelkb.measure.explain.watch import (
     read_last_stacks,
     watch_program,
 )
+from kernelkb.measure.job_specs import format_sizes
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.process.subprocesses import run_supervised, scratch_folder
 from kernelkb.measure.process.worker_jobs import write_job
 from kernelkb.measure.subject import MeasurementSubject
+from kernelkb.model.kernels.kernel import Kernel
 from kernelkb.model.records.measurement import Build, Check
 from kernelkb.progress import report_progress
 from kernelkb.safety.workspace import list_readable_folders
 
 _MAX_CAUSES = 2
 _MAX_TOLD = 1500
+_LONG_S, _SHRINK_S = 30.0, 20.0
+_ROUNDS, _MAX_TRIED, _MAX_KEPT = 2, 12, 8
+_TILES = (8, 16, 32, 64, 128)
 _AFTER_S, _WATCHED_S = 8.0, 60.0
 """A worker that imports torch calls its candidate after some 5 s."""
 _SLOWED, _TOOL_S = 10.0, 20.0
@@ -211,6 +224,97 @@ def _sanitize_candidate(subject: MeasurementSubject, build: Build, tool: str) ->
         return ()
     report = sanitize(subject, build, (tool,))
     return [f"{one.tool}: {one.message}" for one in report.findings]
+
+
+def shrink_failure(
+    subject: MeasurementSubject, build: Build, checked: Check, project: Path
+) -> Check:
+    """Return a check of a wrong variant with the smallest sizes found on which it is wrong.
+
+    They are kept in the project, and later checks of the kernel run on them, too. Two more judges
+    are started, for some seconds; none where the first took long, or such sizes are known.
+
+    Args:
+        subject: What was checked.
+        build: Its build.
+        checked: What came of it.
+        project: Holds what is kept, in ``.kb/wrong-sizes``.
+    """
+    kernel, kept = subject.kernel, read_kept_sizes(project, subject.kernel)
+    wrong = {own.workload for own in checked.cases if own.status == "incorrect"}
+    odd = {format_sizes(sizes): sizes for sizes in (*kernel.check_workloads, *kept)}
+    failing = [sizes for name, sizes in {**kernel.workloads, **odd}.items() if name in wrong]
+    is_known = any(format_sizes(sizes) in wrong for sizes in kept)
+    if checked.status != "incorrect" or not failing or is_known or checked.seconds > _LONG_S:
+        return checked
+    smallest = min(failing, key=_count)
+    found: list[Mapping[str, int]] = [smallest]
+    for _ in range(_ROUNDS):
+        lowest = {axis: min(own[axis] for own in found) for axis in kernel.axes}
+        tried = list_smaller_sizes(kernel, min(found, key=_count), lowest)
+        more = find_wrong_sizes(subject, build, tried, _SHRINK_S) if tried else []
+        if not more:
+            break
+        found += more
+    least = min(found, key=_count)
+    _keep_sizes(project, kernel, [*kept, least])
+    if least == smallest:
+        return checked
+    detail = f"{checked.detail}; the smallest sizes found to be wrong: {format_sizes(least)}"
+    return checked.model_copy(update={"detail": detail})
+
+
+def _count(sizes: Mapping[str, int]) -> int:
+    return math.prod(max(1, size) for size in sizes.values())
+
+
+def list_smaller_sizes(
+    kernel: Kernel, failing: Mapping[str, int], lowest: Mapping[str, int]
+) -> list[dict[str, int]]:
+    """Return sizes below some, smallest first: of all axes or one, as kernel.yaml's are.
+
+    Args:
+        kernel: Its axes, and the sizes that its author names.
+        failing: Of every axis.
+        lowest: The least size of each axis that failed, whatever the others were.
+    """
+    named = [dict(sizes) for sizes in (*kernel.workloads.values(), *kernel.check_workloads)]
+    choices = {}
+    for axis in kernel.axes:
+        low, size = min(own[axis] for own in named), failing[axis]
+        steps = (low, size // 8, size // 4, size // 2, *(tile + 1 for tile in _TILES), size - 1)
+        choices[axis] = sorted({step for step in steps if low <= step < size})
+    tried: list[dict[str, int]] = []
+    together = [{axis: own[n % len(own)] for axis, own in choices.items() if own} for n in range(4)]
+    alone = [{axis: step} for axis, own in choices.items() for step in own]
+    for change in (lowest, *together, *alone):
+        sizes = {**failing, **change}
+        keep_equal_and_divisible(kernel, named, sizes)
+        is_smaller = sizes not in tried and _count(sizes) < _count(failing)
+        if is_smaller and follows_pattern(kernel, named, sizes):
+            tried.append(sizes)
+    return sorted(tried, key=_count)[:_MAX_TRIED]
+
+
+def read_kept_sizes(project: Path, kernel: Kernel) -> list[dict[str, int]]:
+    """Return the sizes on which variants of a kernel were wrong before, the newest last."""
+    try:
+        kept = json.loads(_kept_file(project, kernel).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    axes = set(kernel.axes)
+    return [own for own in kept if isinstance(own, dict) and set(own) == axes][-_MAX_KEPT:]
+
+
+def _keep_sizes(project: Path, kernel: Kernel, sizes: Sequence[Mapping[str, int]]) -> None:
+    file = _kept_file(project, kernel)
+    with suppress(OSError):  # a project that cannot be written
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(list(sizes)[-_MAX_KEPT:]), encoding="utf-8")
+
+
+def _kept_file(project: Path, kernel: Kernel) -> Path:
+    return project / ".kb" / "wrong-sizes" / f"{kernel.id}.json"
 
 
 def find_causes(lines: Sequence[str]) -> list[SymptomMatch]:

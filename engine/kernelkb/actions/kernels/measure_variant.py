@@ -20,7 +20,11 @@ from kernelkb.actions.history.record_result import (
     summarize_profile,
 )
 from kernelkb.actions.history.reuse_results import find_known_bench
-from kernelkb.actions.kernels.explain_program import explain_failed_check
+from kernelkb.actions.kernels.explain_program import (
+    explain_failed_check,
+    read_kept_sizes,
+    shrink_failure,
+)
 from kernelkb.actions.project.bench_target import (
     BenchTarget,
     get_project_path,
@@ -321,7 +325,8 @@ def _run_check(
         if options.with_sanitizer:
             return add_sanitizer_findings(bench_target, built, checked)
         with lock_device(bench_target.subject.machine):
-            return explain_failed_check(bench_target.subject, built, checked)
+            explained = explain_failed_check(bench_target.subject, built, checked)
+            return shrink_failure(bench_target.subject, built, explained, bench_target.project)
 
     return steps.run("check", bench_target.subject.variant.id, check_and_sanitize, summarize_check)
 
@@ -405,6 +410,7 @@ def check_built(
             workloads=names,
             timeout_s=timeout_s,
             before_start=before_start,
+            kept=read_kept_sizes(bench_target.project, kernel),
         )
     return explain_wrong(bench_target.subject, checked)
 

@@ -93,9 +93,6 @@ _CURES: dict[RunnerStatus, str] = {
 _JudgeResultT = TypeVar("_JudgeResultT", bound=JudgeResult)
 
 
-"""For the candidate, all cases together."""
-
-
 def go_on() -> None:
     """Wait for nothing."""
 
@@ -108,6 +105,7 @@ def check(
     timeout_s: float = DEFAULT_OPTIONS.timeout_s,
     before_start: Callable[[], None] = go_on,
     free_bytes: int | None = None,
+    kept: Sequence[Sizes] = (),
 ) -> Check:
     """Check a built variant on fresh inputs, on odd shapes and on named workloads.
 
@@ -115,6 +113,7 @@ def check(
         subject: What to check.
         build: Its build, which must not have failed.
         workloads: Named workloads besides the kernel's ``check_workloads``.
+        kept: Sizes on which an earlier state was wrong.
         timeout_s: For the candidate, all cases together.
         before_start: Called when the judge was started; returns when it may load the candidate.
         free_bytes: What the judge's arrays may take; None: what is free.
@@ -125,7 +124,7 @@ def check(
             itself does not run.
     """
     started = time.monotonic()
-    job = _make_job(subject, build, workloads, timeout_s)
+    job = make_check_job(subject, build, workloads, timeout_s, kept)
     if free_bytes is not None:
         job["free_bytes"] = free_bytes
     env = threads_env(subject.machine.core_count)
@@ -141,34 +140,66 @@ def check(
     return Check(**subject.identity_fields, **fields, seconds=time.monotonic() - started)
 
 
-def _make_job(
-    subject: MeasurementSubject, build: Build, workloads: Sequence[str], timeout_s: float
+def find_wrong_sizes(
+    subject: MeasurementSubject, build: Build, sizes: Sequence[Sizes], timeout_s: float
+) -> list[Sizes]:
+    """Return the sizes on which a built variant is wrong, out of some; none where it ends early.
+
+    Args:
+        subject: What to check.
+        build: Its build.
+        sizes: Of every axis each; nothing is hidden, and each is one call on normal inputs.
+        timeout_s: For the candidate, all together.
+    """
+    job = _make_job(subject, build, timeout_s)
+    cases = {format_sizes(own): own for own in sizes}
+    job["cases"] = [make_case_spec(subject.kernel_folder, *named) for named in cases.items()]
+    with scratch_folder() as folder, start_job(job, folder, env={}) as judge:
+        run = judge.finish(timeout_s + _JUDGE_TIMEOUT_S)
+    report = get_judge_result(subject, run)["report"]
+    checked = map(_make_checked_case, report["cases"])
+    return [cases[own.workload] for own in checked if own.status == "incorrect"]
+
+
+def make_check_job(
+    subject: MeasurementSubject,
+    build: Build,
+    workloads: Sequence[str],
+    timeout_s: float,
+    kept: Sequence[Sizes] = (),
 ) -> CheckJob:
-    kernel_folder, target = subject.kernel_folder, subject.variant.target
+    """Return the job of the judge that checks a variant; arguments as of ``check``."""
+    job, folder = _make_job(subject, build, timeout_s), subject.kernel_folder
+    job["cases"] = [
+        *_make_cases(folder, workloads, kept),
+        *make_extra_case_specs(folder, job["reference"]),
+    ]
+    job["hidden_sizes"] = make_hidden_size_cases(folder, subject.variant.target)
+    return job
+
+
+def _make_job(subject: MeasurementSubject, build: Build, timeout_s: float) -> CheckJob:
     code = make_judged_code(subject, build)
     return {
         "mode": "check",
-        "target": target,
+        "target": subject.variant.target,
         "reference": code.reference,
-        "tolerances": make_tolerances(kernel_folder),
-        "cases": [
-            *_make_cases(kernel_folder, workloads),
-            *make_extra_case_specs(kernel_folder, code.reference),
-        ],
-        "hidden_sizes": make_hidden_size_cases(kernel_folder, target),
+        "tolerances": make_tolerances(subject.kernel_folder),
+        "cases": [],
+        "hidden_sizes": [],
         "timeout_s": timeout_s,
-        "free_bytes": find_free_bytes(target),
+        "free_bytes": find_free_bytes(subject.variant.target),
         "runners": code.runners,
     }
 
 
-def _make_cases(kernel_folder: KernelFolder, workloads: Sequence[str]) -> list[CaseSpec]:
-    """Return odd shapes, then named workloads, on which the comparison is tested."""
+def _make_cases(
+    kernel_folder: KernelFolder, workloads: Sequence[str], kept: Sequence[Sizes]
+) -> list[CaseSpec]:
+    """Return odd shapes, kept ones, then named workloads, on which the comparison is tested."""
     kernel = kernel_folder.kernel
-    cases = [
-        make_case_spec(kernel_folder, format_sizes(sizes), sizes)
-        for sizes in kernel.check_workloads
-    ]
+    odd = {format_sizes(sizes): sizes for sizes in (*kernel.check_workloads, *kept)}
+    cases = [make_case_spec(kernel_folder, *named) for named in odd.items()]
     for name in dict.fromkeys(workloads):
         sizes = kernel.workloads[name]
         cases.append(make_case_spec(kernel_folder, name, sizes, selftest=True))
@@ -454,7 +485,7 @@ def draw_sizes(kernel_folder: KernelFolder, rng: random.Random) -> list[Sizes]:
             else _draw_size(axis, named, next(remainders[axis]), rng)
             for axis in kernel.axes
         }
-        _keep_equal_and_divisible(kernel, named, sizes)
+        keep_equal_and_divisible(kernel, named, sizes)
         is_small = count_input_elements(kernel_folder, sizes) <= _MAX_ELEMENTS
         is_new = sizes not in named and sizes not in drawn
         if is_small and is_new and follows_pattern(kernel, named, sizes):
@@ -506,10 +537,14 @@ def follows_pattern(kernel: Kernel, named: Sequence[Sizes], sizes: Sizes) -> boo
     return True
 
 
-def _keep_equal_and_divisible(
-    kernel: Kernel, named: Sequence[Sizes], sizes: dict[str, int]
-) -> None:
-    """Change drawn sizes where one axis is a multiple of an earlier or later one in all sizes."""
+def keep_equal_and_divisible(kernel: Kernel, named: Sequence[Sizes], sizes: dict[str, int]) -> None:
+    """Change sizes where one axis equals another, or is its multiple, in all sizes that are named.
+
+    Args:
+        kernel: Its axes.
+        named: Sizes in its kernel.yaml.
+        sizes: Of every axis; changed in place.
+    """
     for axis in kernel.axes:
         for other in kernel.axes:
             if axis == other or all(each[axis] in (0, 1) for each in named):
