@@ -82,7 +82,7 @@ COMMANDS = {
     ),
     "restore": (
         "history",
-        "history",
+        "records",
         "write a state of a variant back, after keeping what is there now",
     ),
     "search": ("knowledge", "knowledge", "find knowledge entries by words, misspelt ones too"),

@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
+import threading
 from pathlib import Path
 
 import pytest
@@ -26,10 +28,17 @@ from kernelkb.measure.check.sanitize import (
     quote_finding,
 )
 from kernelkb.measure.explain import debugger, stalls, watch
-from kernelkb.measure.explain.debugger import GpuInstruction, GpuPlace, _fills, read_kernels
+from kernelkb.measure.explain.debugger import (
+    GpuInstruction,
+    GpuKernel,
+    GpuPlace,
+    _fills,
+    read_kernels,
+)
 from kernelkb.measure.explain.stalls import decode_mbarrier, describe_kernels, find_wait
-from kernelkb.measure.explain.watch import look_at
+from kernelkb.measure.explain.watch import find_standstill, look_at
 from kernelkb.measure.process.worker_jobs import write_job
+from kernelkb.progress import OperationCancelled, cancel_on
 
 DATA = Path(__file__).parents[1] / "data" / "explain"
 RECORDED = json.loads((DATA / "recorded.json").read_text())
@@ -191,12 +200,13 @@ class Registers:
         return f"$1 = {self._values[name]:#x}\n" if name in self._values else "No symbol"
 
 
-def read_spin(*texts, **values):
+def read_spin(*texts, resident=2000, **values):
     """Describe threads that are at the first instruction of a loop."""
     code = tuple(GpuInstruction(16 * n, text) for n, text in enumerate(texts))
     wait = find_wait(GpuPlace(0, 0, "f", 0, "", code, 0), whole_warps=True)
     assert wait.kind == "spin"
-    return stalls._describe_spin(Registers(**values), wait)
+    kernel = GpuKernel(0, 0, 1, "f", (2000, 1, 1), (256, 1, 1), resident, resident - 1, ())
+    return stalls._describe_spin(Registers(**values), wait, kernel)
 
 
 def test_a_spin_tells_value_and_end():
@@ -208,6 +218,21 @@ def test_a_spin_tells_value_and_end():
         R9=0x108,
     )
     assert told == "read global memory in a loop until it is at least 264; it holds 132"
+
+
+def test_a_barrier_of_more_blocks_than_the_gpu_holds_is_told():
+    loop = (
+        "ATOMG.E.ADD.STRONG.GPU PT,R0,desc[UR4][R2.64],RZ",
+        "ISETP.GE.U32.AND P0,PT,R0,R7,PT",
+        "@!P0 BRA 0x0",
+    )
+    told = read_spin(*loop, resident=1056, R0=1056, R7=2000)
+    assert told.endswith(
+        "until it is at least 2,000; it holds 1,056; so many blocks are not on the GPU"
+    )
+    assert find_causes([told])[0]["symptom"] == "blocks-wait-for-blocks"
+    told = read_spin(*loop, resident=2000, R0=1056, R7=2000)
+    assert find_causes([told])[0]["symptom"] == "flag-not-set"
 
 
 def test_a_branch_that_is_taken_while_true_is_turned_round():
@@ -326,6 +351,7 @@ def test_a_candidate_can_be_watched_in_its_sandbox(project, tmp_path):
     built = build_prepared(bench_target)
     words, env, log = write_job(make_repeat_job(bench_target.subject, built), tmp_path)
     words = [*make_sandbox_words(bench_target.subject, built, tmp_path), *words]
+    env = {**watch.make_env(tmp_path), **env}
     look = watch.watch_program(words, tmp_path, after_s=6.0, limit_s=7.0, log=log, env=env)
     assert look.outcome == "out-of-time"  # it computes
     (line,) = look.lines
@@ -348,6 +374,137 @@ def test_a_heap_overflow_is_quoted():
     assert quote_cpu_finding("all is well") is None
     overflow = "/home/user/scale.cpp:7:12: runtime error: signed integer overflow: 2 * 2147483647\n"
     assert quote_cpu_finding(overflow).startswith("scale.cpp:7: signed integer overflow")
+
+
+def write(folder, name, text):
+    (folder / name).write_text(textwrap.dedent(text))
+    return sys.executable, str(folder / name)
+
+
+def test_a_child_that_became_another_program_is_not_signalled(tmp_path):
+    words = write(
+        tmp_path,
+        "starts.py",
+        """
+        import os, subprocess, sys
+        child = subprocess.Popen(["sleep", "5"], preexec_fn=os.setsid)
+        sys.exit(child.wait())
+        """,
+    )
+    answer = explain(*words)
+    assert (answer["outcome"], answer["status"]) == ("ended", 0)
+
+
+def test_a_program_that_polls_goes_on(tmp_path):
+    words = write(
+        tmp_path,
+        "polls.py",
+        """
+        import time
+        for _ in range(8):
+            time.sleep(0.6)
+        """,
+    )
+    assert explain(*words)["outcome"] == "ended"
+
+
+def test_files_of_a_program_are_not_written_into(tmp_path):
+    words = write(
+        tmp_path,
+        "closes.py",
+        f"""
+        import os, time
+        os.closerange(3, 256)
+        files = [open(f"{tmp_path}/own{{n}}", "w") for n in range(8)]
+        time.sleep(5)
+        """,
+    )
+    assert explain(*words)["outcome"] == "ended"
+    assert all(file.stat().st_size == 0 for file in tmp_path.glob("own*"))
+
+
+def test_the_thread_that_failed_is_told(tmp_path):
+    words = write(
+        tmp_path,
+        "fails.py",
+        """
+        import os, threading, time
+        def work():
+            os.abort()
+        def wait():
+            threading.Thread(target=work).start()
+            time.sleep(60)
+        wait()
+        """,
+    )
+    answer = explain(*words)
+    assert answer["outcome"] == "failed"
+    assert answer["lines"][0].startswith("Python was at fails.py:4 (work)")
+
+
+def test_what_is_no_file_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "stack-7.txt")
+    assert watch.read_last_stacks(tmp_path) == []
+    (tmp_path / "pipe.8").symlink_to(tmp_path / "mine")
+    (tmp_path / "mine").write_text("mine")
+    assert watch._dump(8, tmp_path) is None
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_what_a_program_prints_is_no_finding():
+    assert quote_finding("========= Epoch 1 =========\n") is None
+    assert quote_finding("========= Error: Target application terminated before\n") is None
+
+
+def test_the_users_own_dumps_are_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_COREDUMP_FILE", "/home/user/core.%p")
+    assert not any(name.startswith("CUDA") for name in watch.make_env(tmp_path))
+
+
+def replace_debugger(monkeypatch, folder, text):
+    (folder / "cuda-gdb").write_text(f"#!{sys.executable}\n{textwrap.dedent(text)}")
+    (folder / "cuda-gdb").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setattr(watch, "_uses_gpu", lambda process: process == os.getpid())
+
+
+ECHOES = """
+import sys
+for line in sys.stdin:
+    if line.startswith("echo "):
+        print(line[5:].rstrip().removesuffix("\\\\n"))
+    elif line.startswith("attach"):
+        print({answer!r})
+    sys.stdout.flush()
+"""
+
+
+def test_a_debugger_that_fails_is_no_empty_gpu(tmp_path, monkeypatch):
+    said = "fatal: The CUDA driver initialization failed"
+    replace_debugger(monkeypatch, tmp_path, ECHOES.format(answer=said))
+    look = look_at(os.getpid(), tmp_path)
+    assert not look.lines
+    assert "cuda-gdb cannot tell what is on the GPU" in look.notes[0]
+
+
+def test_a_refused_process_is_not_ended_for_a_look(tmp_path, monkeypatch):
+    replace_debugger(
+        monkeypatch, tmp_path, ECHOES.format(answer="ptrace: Operation not permitted.")
+    )
+    look = look_at(os.getpid(), tmp_path)
+    assert look.refused == (os.getpid(),)
+    assert "may not attach" in look.notes[0]
+    assert find_standstill(os.getpid(), tmp_path, 0.2) is None
+
+
+def test_a_cancelled_look_leaves_no_debugger(tmp_path, monkeypatch):
+    replace_debugger(monkeypatch, tmp_path, "import sys\nfor line in sys.stdin: pass\n")
+    event = threading.Event()
+    threading.Timer(1.0, event.set).start()
+    with pytest.raises(OperationCancelled), cancel_on(event):
+        look_at(os.getpid(), tmp_path)
+    left = subprocess.run(["pgrep", "-P", str(os.getpid()), "-f", "cuda-gdb"], check=False)
+    assert left.returncode == 1
 
 
 def build(name, folder):

@@ -52,7 +52,7 @@ def disk(tmp_path):
 
 
 def restore_on_full_disk(disk, attempt, free_kib):
-    """Return what ``kb restore`` says there, its status, and the file afterwards."""
+    """Return what ``kb lab restore`` says there, its status, and the file afterwards."""
     argv = command_on_full_disk(
         disk,
         disk,

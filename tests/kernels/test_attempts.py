@@ -286,7 +286,7 @@ def test_the_log_is_one_json_object(source, capsys):
 
 def test_restore_names_what_it_needs(source, capsys):
     assert main(["restore"]) == 2
-    assert "kb restore ID, or kb restore --best KERNEL" in capsys.readouterr().err
+    assert "kb lab restore ID, or kb lab restore --best KERNEL" in capsys.readouterr().err
     build(source)
     assert main(["restore", "--best", source.parent.name]) == 2
     assert "no valid time" in capsys.readouterr().err

@@ -74,7 +74,7 @@ def test_an_illegal_address_is_a_crash_with_a_cure(project):
     found = check_variant("broken", "naive", "cuda")
 
     assert found.status == "crashed"
-    assert "Invalid __global__ read of size 4 bytes" in found.detail
+    assert "CUDA exception: Warp Illegal Address" in found.detail
     assert "naive.cu:" in found.detail
     assert found.cure.startswith("out-of-bounds-access: ")
 

@@ -1,6 +1,7 @@
 """Kernels with one planted error each, compiled and judged: the right kind of cause comes first."""
 
 import json
+import shutil
 
 import pytest
 from planted_kernels import write_planted
@@ -182,6 +183,7 @@ def test_the_smallest_wrong_sizes_are_found_and_kept(project):
     again = check_variant("planted", target="cpu")
     assert "m=1 n=17 k=1" in [case.workload for case in again.cases]
     assert "the smallest sizes found" not in again.detail, "they are known"
+    shutil.rmtree(project / "kernels" / "planted")
     write_planted(project, "tiled.cpp", 0, language="c++", target="cpu")
     right = check_variant("planted", target="cpu")
     assert right.status == "correct"

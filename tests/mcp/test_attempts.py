@@ -273,7 +273,7 @@ def test_the_brief_names_the_call_that_goes_back(project, capsys):
     brief = call_tool("session", kernel="scale").structured_content["brief"]
     assert "build_kernel(kernel='scale', restore='best')" in brief
     assert "stuck: " in brief
-    assert "kb restore" not in brief
+    assert "kb lab restore" not in brief
 
 
 def test_advice_for_a_kernel_that_is_stuck_names_the_way_back(project):

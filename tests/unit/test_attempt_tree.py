@@ -95,7 +95,7 @@ def test_a_row_of_changes_that_lead_nowhere_is_noticed(results, kind):
 def test_who_is_stuck_is_told_the_way_back():
     tree = grow(["no-gain"] * 4)
 
-    assert "kb restore --best scale" in find_stuck(tree).cure
+    assert "kb lab restore --best scale" in find_stuck(tree).cure
 
 
 def test_of_equal_times_the_first_attempt_is_the_best():

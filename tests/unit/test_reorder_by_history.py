@@ -65,7 +65,7 @@ def test_a_gain_on_another_branch_is_offered(answer):
     changed, _ = ask(answer, make_tried("faster", fixes[0]))
 
     assert list_fixes(changed) == fixes
-    assert "kb restore" in changed["diagnoses"][0]["fixes"][0]["tried"]
+    assert "kb lab restore" in changed["diagnoses"][0]["fixes"][0]["tried"]
 
 
 def test_a_fix_that_undoes_a_gain_stands_behind(answer):

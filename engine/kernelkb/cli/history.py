@@ -301,7 +301,7 @@ def run_diff(options: Namespace) -> int:
 
 
 def add_restore_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of ``kb restore``."""
+    """Add the arguments of ``kb lab restore``."""
     parser.add_argument("id", nargs="?", help="of an attempt; kb log lists them")
     parser.add_argument(
         "--best",
@@ -314,13 +314,13 @@ def add_restore_arguments(parser: ArgumentParser) -> None:
 def run_restore(options: Namespace) -> int:
     """Write a state of a variant back, byte for byte, after keeping what is there now.
 
-    kb restore 3f2a91c0
-    kb restore --best row_softmax
+    kb lab restore 3f2a91c0
+    kb lab restore --best row_softmax
     """
     from kernelkb.actions.history.attempts import restore_attempt
 
     if (options.id is None) == (options.best is None):
-        raise BadValueError("name one: kb restore ID, or kb restore --best KERNEL")
+        raise BadValueError("name one: kb lab restore ID, or kb lab restore --best KERNEL")
     restored = restore_attempt(options.id, options.best)
     return print_record(
         build_restored_object(restored) if options.json else restored,

@@ -430,14 +430,16 @@ def add_explain_arguments(parser: ArgumentParser) -> None:
         metavar="M",
         help="the program is ended after so long; default 10",
     )
+    parser.add_argument("--once", action="store_true", help="run the program no second time")
 
 
 def run_explain(options: Namespace) -> int:
     """Tell why a program hangs or crashes: where its threads are, what they wait for, the cause.
 
     The program after -- runs as it is; when it stands still it is looked at by cuda-gdb and ended.
-    Where the GPU raised an exception, or all went well, it runs once more under compute-sanitizer.
-    With --pid a process that runs is stopped for some seconds, looked at, and goes on.
+    One that ended runs again under compute-sanitizer: once where it failed, up to three times where
+    it ended well; one of Python that crashed on the GPU once more to tell the line that launched.
+    With --pid a process that runs is stopped twice for some seconds, looked at, and goes on.
     Exits 0 when it ended well and nothing was found, otherwise 1.
 
     kb explain -- ./my_program
@@ -458,6 +460,7 @@ def run_explain(options: Namespace) -> int:
         options.after or default.after_s,
         options.minutes or default.minutes,
         to_stderr=options.json,
+        once=options.once,
     )
     with interruptible_measurement(interrupted="interrupted: the program was ended"):
         answer = (

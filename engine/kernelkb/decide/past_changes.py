@@ -250,7 +250,7 @@ def _judge(
     if outcome.result == "faster":
         if one.on_path:
             return _Judgement(f"applied already: {_describe(one)}", is_refuted=True)
-        words = f"gained on another branch: {_describe(one)}; kb restore goes back there"
+        words = f"gained on another branch: {_describe(one)}; kb lab restore goes back there"
         return _Judgement(words, is_refuted=False)
     if outcome.result not in _REFUTED:
         return _Judgement(_describe(one), is_refuted=False)

@@ -40,7 +40,7 @@ _CALL_FOR_COMMAND = {
     "kb occupancy": "calculate_limits(gpu=..., threads=..., registers=...)",
     "kb profile": "profile_kernel(kernel=...)",
     "kb recommend": "recommend_fix(speedup=...)",
-    "kb restore": "build_kernel(kernel=..., restore='best')",
+    "kb lab restore": "build_kernel(kernel=..., restore='best')",
     "kb roofline": "calculate_limits(gpu=..., bytes=..., flop=...)",
     "kb search": "search_knowledge(query=...)",
     "kb session": "session(goal=...)",

@@ -164,7 +164,7 @@ def restore_attempt(word: str | None = None, kernel: str | None = None) -> Resto
         What was written; its ``unrecorded`` says why the history does not hold it, if that failed.
     """
     if word is None and kernel is None:
-        raise BadValueError("name an attempt: kb restore ID, or kb restore --best KERNEL")
+        raise BadValueError("name an attempt: kb lab restore ID, or kb lab restore --best KERNEL")
     project = get_project_path()
     with open_attempts(project, writes=False) as store:
         chosen = store.find(find_best_attempt(store, kernel or "") if word is None else word)

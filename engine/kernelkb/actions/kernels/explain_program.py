@@ -21,7 +21,6 @@ from kernelkb.measure.check.check import (
 from kernelkb.measure.check.sanitize import (
     make_repeat_job,
     make_sandbox_words,
-    sanitize,
     sanitize_on_cpu,
     sanitize_program,
 )
@@ -29,6 +28,8 @@ from kernelkb.measure.explain.watch import (
     PYTHON_IS,
     Outcome,
     Watched,
+    find_standstill,
+    has_own_dumps,
     look_at,
     make_env,
     read_last_stacks,
@@ -37,7 +38,7 @@ from kernelkb.measure.explain.watch import (
 from kernelkb.measure.job_specs import format_sizes
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.process.subprocesses import run_supervised, scratch_folder
-from kernelkb.measure.process.worker_jobs import write_job
+from kernelkb.measure.process.worker_jobs import keep_own_cores, write_job
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.kernels.kernel import Kernel
 from kernelkb.model.records.measurement import Build, Check
@@ -46,6 +47,8 @@ from kernelkb.safety.workspace import list_readable_folders
 
 _MAX_CAUSES = 2
 _MAX_TOLD = 1500
+_BETWEEN_S = 5.0
+"""Between two looks at a process that runs."""
 _LONG_S, _SHRINK_S = 30.0, 20.0
 _ROUNDS, _MAX_TRIED, _MAX_KEPT = 2, 12, 8
 _TILES = (8, 16, 32, 64, 128)
@@ -69,6 +72,8 @@ class ExplainOptions(NamedTuple):
     """It is ended after so long."""
     to_stderr: bool = False
     """Whether what it prints goes to standard error."""
+    once: bool = False
+    """Run it no second time, under compute-sanitizer or with launches one by one."""
 
 
 def explain_program(words: Sequence[str], options: ExplainOptions) -> Explanation:
@@ -96,11 +101,13 @@ def explain_program(words: Sequence[str], options: ExplainOptions) -> Explanatio
             to_stderr=options.to_stderr,
         )
         lines, notes = list(seen.lines), list(seen.notes)
-        if seen.outcome == "crashed" and any(folder.glob("stack-*.txt")):
-            lines += _find_call(words, folder, seen.seconds)
-        if query_driver() is not None:
+        if has_own_dumps():
+            notes.append("CUDA_COREDUMP variables are set: no dump was read")
+        if query_driver() is not None and not options.once:
+            if seen.outcome == "crashed" and any(folder.glob("stack-*.txt")):
+                lines += _find_call(words, folder, seen.seconds)
             _run_tools(words, folder, seen, lines, notes)
-        elif seen.outcome != "hangs":
+        elif query_driver() is None and seen.outcome != "hangs":
             notes.append("there is no GPU here, or no driver: only what Python told was seen")
     return _answer(words, seen, lines, notes)
 
@@ -147,12 +154,12 @@ def explain_process(process: int) -> Explanation:
     if not Path(f"/proc/{process}").exists():
         raise BadValueError(f"--pid {process}: there is no such process")
     with scratch_folder() as folder:
-        look = look_at(process, folder)
+        still = find_standstill(process, folder, _BETWEEN_S)
+        look = still or look_at(process, folder)
     if not look.lines and not look.notes:
-        look = look._replace(
-            notes=(f"process {process} uses no GPU, nor does one that it started",)
-        )
-    seen = Watched("hangs" if look.launches else "out-of-time", None, 0.0, look.lines, look.notes)
+        notes = (f"process {process} uses no GPU, nor does one that it started",)
+        look = look._replace(notes=notes)
+    seen = Watched("hangs" if still else "out-of-time", None, 0.0, look.lines, look.notes)
     return _answer([], seen, list(look.lines), list(look.notes))
 
 
@@ -163,7 +170,7 @@ def _answer(words: Sequence[str], seen: Watched, lines: list[str], notes: list[s
         "status": seen.status,
         "seconds": seen.seconds,
         "lines": lines,
-        "causes": find_causes(lines),
+        "causes": find_causes(lines) if seen.outcome != "out-of-time" else [],
         "notes": notes,
     }
 
@@ -171,10 +178,9 @@ def _answer(words: Sequence[str], seen: Watched, lines: list[str], notes: list[s
 def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Check) -> Check:
     """Return a check with what a second run of its candidate shows, where it says more.
 
-    A candidate that did not end or crashed on a GPU is watched, in its sandbox. Outside of it, and
-    not for a server, one that crashed runs under memcheck, too, one whose results differ from call
-    to call under racecheck. In C++ on a CPU, one that crashed, wrote NaN or differs is built with
-    g++'s sanitizers and runs in its sandbox. No judge takes part.
+    A candidate that did not end or crashed on a GPU is watched, in its sandbox. In C++ on a CPU one
+    that crashed, wrote NaN or differs from call to call is built with g++'s sanitizers and runs in
+    its sandbox. No judge takes part. Under compute-sanitizer it runs on request.
 
     Args:
         subject: What was checked.
@@ -190,12 +196,8 @@ def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Che
         has_nan = any(case.nan_count for case in checked.cases)
         if has_crashed or has_nan or not is_steady:
             lines = [found] if (found := sanitize_on_cpu(subject)) else []
-    else:
-        if checked.status == "timed-out" or has_crashed:
-            lines = _watch_candidate(subject, build)
-        if has_crashed or not is_steady:
-            tool = "memcheck" if has_crashed else "racecheck"
-            lines = [*lines, *_sanitize_candidate(subject, build, tool)]
+    elif checked.status == "timed-out" or has_crashed:
+        lines = _watch_candidate(subject, build)
     if not lines:
         return checked
     causes = find_causes(lines)
@@ -213,17 +215,14 @@ def _watch_candidate(subject: MeasurementSubject, build: Build) -> Sequence[str]
         own.mkdir()
         words, env, log = write_job(make_repeat_job(subject, build), own)
         words = [*make_sandbox_words(subject, build, own), *words]
-        seen = watch_program(words, own, after_s=_AFTER_S, limit_s=_WATCHED_S, log=log, env=env)
+        is_server = list_readable_folders() is not None  # which opens no file of a candidate's
+        both = {**make_env(own, with_dumps=not is_server), **env}
+        with keep_own_cores():
+            seen = watch_program(
+                words, own, after_s=_AFTER_S, limit_s=_WATCHED_S, log=log, env=both
+            )
     told = [line for line in seen.lines if not line.startswith(PYTHON_IS)]  # that is our worker
     return told if seen.outcome in ("hangs", "crashed") else ()
-
-
-def _sanitize_candidate(subject: MeasurementSubject, build: Build, tool: str) -> Sequence[str]:
-    """Return what a tool finds; nothing for a server: it runs outside the sandbox."""
-    if list_readable_folders() is not None:
-        return ()
-    report = sanitize(subject, build, (tool,))
-    return [f"{one.tool}: {one.message}" for one in report.findings]
 
 
 def shrink_failure(

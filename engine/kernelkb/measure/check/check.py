@@ -127,12 +127,7 @@ def check(
     job = make_check_job(subject, build, workloads, timeout_s, kept)
     if free_bytes is not None:
         job["free_bytes"] = free_bytes
-    env = threads_env(subject.machine.core_count)
-    with scratch_folder() as folder, start_job(job, folder, env=env) as judge:
-        before_start()
-        with report_where_it_ended(judge):
-            run = judge.finish(timeout_s + _JUDGE_TIMEOUT_S)
-    report = get_judge_result(subject, run)["report"]
+    report = _run_judge(subject, job, before_start)
     _require_selftest(subject, report)
     fields = _make_check_fields(subject, report, [*job["cases"], *job["hidden_sizes"]])
     if fields["status"] == "unloadable" and not subject.variant.is_compiled:
@@ -154,11 +149,20 @@ def find_wrong_sizes(
     job = _make_job(subject, build, timeout_s)
     cases = {format_sizes(own): own for own in sizes}
     job["cases"] = [make_case_spec(subject.kernel_folder, *named) for named in cases.items()]
-    with scratch_folder() as folder, start_job(job, folder, env={}) as judge:
-        run = judge.finish(timeout_s + _JUDGE_TIMEOUT_S)
-    report = get_judge_result(subject, run)["report"]
+    report = _run_judge(subject, job, go_on)
     checked = map(_make_checked_case, report["cases"])
     return [cases[own.workload] for own in checked if own.status == "incorrect"]
+
+
+def _run_judge(
+    subject: MeasurementSubject, job: CheckJob, before_start: Callable[[], None]
+) -> CheckReport:
+    env = threads_env(subject.machine.core_count)
+    with scratch_folder() as folder, start_job(job, folder, env=env) as judge:
+        before_start()
+        with report_where_it_ended(judge):
+            run = judge.finish(job["timeout_s"] + _JUDGE_TIMEOUT_S)
+    return get_judge_result(subject, run)["report"]
 
 
 def make_check_job(

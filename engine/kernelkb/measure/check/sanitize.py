@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from kernelkb.measure.job_specs import (
 )
 from kernelkb.measure.machine.host import find_cuda_tool, find_cxx
 from kernelkb.measure.process.subprocesses import run_supervised, scratch_folder
-from kernelkb.measure.process.worker_jobs import run_job, write_job
+from kernelkb.measure.process.worker_jobs import keep_own_cores, run_job, write_job
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.jobs import RepeatJob
 from kernelkb.model.records.measurement import Build
@@ -34,7 +35,16 @@ _MAX_INPUT_ELEMENTS = 2**18
 """Of a workload that is small enough: a kernel runs some hundred times slower under a tool."""
 _CONTEXT_LINES = 3
 _LOG_LINE = re.compile(r"^=========(?: (?P<indent> +)?(?P<text>\S.*?))?\s*$")
-_NO_FINDING = ("COMPUTE-SANITIZER", "ERROR SUMMARY", "RACECHECK SUMMARY", "LEAK SUMMARY", "Target ")
+_ANY_SUMMARY = re.compile(r"^=+ (?:ERROR|RACECHECK) SUMMARY: (?P<count>[\d,]+) ", re.MULTILINE)
+_MAX_LOG_BYTES = 2**20
+_NO_FINDING = (
+    "COMPUTE-SANITIZER",
+    "ERROR SUMMARY",
+    "RACECHECK SUMMARY",
+    "LEAK SUMMARY",
+    "Target ",
+    "Error: Target",
+)
 _LEFT_OUT = ("Saved host backtrace",)
 _SANITIZER_FLAGS = ("-fsanitize=address,undefined", "-g", "-O1", "-fno-omit-frame-pointer")
 _SANITIZER_ENV = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "halt_on_error=0"}
@@ -167,7 +177,8 @@ def sanitize_on_cpu(subject: MeasurementSubject) -> str | None:
         words, env, log = write_job(make_repeat_job(instrumented, built), own)
         words = [*make_sandbox_words(instrumented, built, own), *words]
         both = {**env, **_SANITIZER_ENV, "LD_PRELOAD": library}
-        run_supervised(words, log=log, timeout_s=TIMEOUT_S, env=both)
+        with keep_own_cores():
+            run_supervised(words, log=log, timeout_s=TIMEOUT_S, env=both)
         return quote_cpu_finding(log.read_text(encoding="utf-8", errors="replace"))
 
 
@@ -212,6 +223,8 @@ def quote_finding(log: str) -> str | None:
 
     None where the log has none. Frames of the host are told where they are not of a library.
     """
+    if not any(int(one["count"].replace(",", "")) for one in _ANY_SUMMARY.finditer(log)):
+        return None
     words: list[str] = []
     for line in log.splitlines():
         mark = _LOG_LINE.match(line)
@@ -250,15 +263,20 @@ def sanitize_program(
     if program is None:
         cure = "install the CUDA toolkit's compute-sanitizer, or put it on PATH"
         raise EnvironmentGapError("compute-sanitizer was not found", cure)
-    log = folder / f"{tool}.log"
+    target = folder / f"{tool}-%p.log"  # the program prints what it likes, elsewhere
+    options = ("--target-processes", "all", "--print-limit", "4", "--log-file", str(target))
     run = run_supervised(
-        [program, "--tool", tool, "--target-processes", "all", "--print-limit", "4", *words],
-        log=log,
+        [program, "--tool", tool, *options, *words],
+        log=Path(os.devnull),
         timeout_s=limit_s,
         env=_OWN_ALLOCATIONS,
     )
-    text = log.read_text(encoding="utf-8", errors="replace")
-    return quote_finding(text), not run.timed_out
+    for log in sorted(folder.glob(f"{tool}-*.log")):
+        with log.open("rb") as opened:
+            text = opened.read(_MAX_LOG_BYTES).decode("utf-8", "replace")
+        if found := quote_finding(text):
+            return found, not run.timed_out
+    return None, not run.timed_out
 
 
 def parse_finding(tool: str, log: str) -> SanitizerFinding | None:

@@ -24,6 +24,7 @@ _ANSWER_S, _OPEN_S = 20.0, 60.0
 _MAX_PLACES = 32
 """Program counters that are looked at more closely, some 10 ms each."""
 _FEW_SMS = 0xFF
+_MAX_SAID = 200
 STEP = 16
 """Bytes of an instruction since Volta."""
 _BEFORE, _BEHIND = 24, 24
@@ -92,8 +93,9 @@ class GpuKernel(NamedTuple):
 
     number: int
     """The debugger's own."""
+    device: int
     launch: int
-    """Grows with each launch of the process."""
+    """Grows with each launch of the process on that device."""
     name: str
     grid: Dim
     block: Dim
@@ -217,18 +219,19 @@ class Debugger:
         return "".join(printed)
 
     def close(self) -> None:
-        """Let a process go on that was attached to, and end."""
-        if self.is_attached:
-            self.ask("detach")
-        with suppress(OSError, ValueError, subprocess.TimeoutExpired):
-            if self._child.stdin is not None:
-                self._child.stdin.close()  # it ends
-            self._child.wait(_ANSWER_S)
-        self._child.kill()
-        self._child.wait()
-        self._reader.join(_ANSWER_S)
-        if self._child.stdout is not None:
-            self._child.stdout.close()
+        """Let a process go on that was attached to, and end; also where the call was cancelled."""
+        try:
+            with suppress(OSError, ValueError, subprocess.TimeoutExpired):
+                if self._child.stdin is not None:
+                    self._child.stdin.write("detach\n" if self.is_attached else "")
+                    self._child.stdin.close()  # it ends
+                self._child.wait(_ANSWER_S)
+        finally:
+            self._child.kill()
+            self._child.wait()
+            self._reader.join(_ANSWER_S)
+            if self._child.stdout is not None:
+                self._child.stdout.close()
 
 
 @contextmanager
@@ -260,11 +263,12 @@ def attach(debugger: Debugger, process: int) -> str | None:
         debugger: A new one.
         process: Its id.
     """
+    debugger.is_attached = True  # also where the call is cancelled
     printed = debugger.ask(f"attach {process}", _OPEN_S)
     for line in printed.splitlines():
         if "ptrace: " in line or "No such process" in line or "not permitted" in line:
+            debugger.is_attached = False
             return line.strip()
-    debugger.is_attached = True
     return None
 
 
@@ -291,21 +295,29 @@ def open_core(debugger: Asks, core: str) -> GpuFault | None:
 
 
 def read_kernels(debugger: Asks) -> list[GpuKernel]:
-    """Return the kernels that are on the GPU, with the program counter of each thread."""
+    """Return the kernels that are on the GPU, with the program counter of each thread.
+
+    Raises:
+        EnvironmentGapError: The debugger does not answer as it should.
+    """
     table = debugger.ask("info cuda kernels")
+    if "Invocation" not in table and "No CUDA kernels" not in table:
+        said = next((line.strip() for line in table.splitlines() if line.strip()), "nothing")
+        raise EnvironmentGapError(
+            f"cuda-gdb cannot tell what is on the GPU; it said: {said[:_MAX_SAID]}",
+            "see that its version fits the driver",
+        )
     blocks = _split_by_kernel(debugger.ask("info cuda blocks"))
     threads = _split_by_kernel(debugger.ask("info cuda threads"))
     kernels = []
     for row in _KERNEL_ROW.finditer(table):
-        number, launch = int(row[1]), int(row[3])
+        number, device, launch = int(row[1]), int(row[2]), int(row[3])
         grid, block = _dim(row.groups()[4:7]), _dim(row.groups()[7:10])
         resident, last = _count_blocks(blocks.get(number, ()), grid)
         ranges = tuple(_read_ranges(threads.get(number, ()), grid, block))
         name = row[11].removesuffix("()")
-        is_full = _fills(int(row[4], 16))
-        kernels.append(
-            GpuKernel(number, launch, name, grid, block, resident, last, ranges, is_full)
-        )
+        blocks_on = (grid, block, resident, last, ranges, _fills(int(row[4], 16)))
+        kernels.append(GpuKernel(number, device, launch, name, *blocks_on))
     return kernels
 
 

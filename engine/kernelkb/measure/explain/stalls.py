@@ -193,10 +193,10 @@ def describe_kernels(debugger: Asks, kernels: Sequence[GpuKernel]) -> list[str]:
 
 def _describe_kernel(kernel: GpuKernel) -> str:
     total = kernel.grid[0] * kernel.grid[1] * kernel.grid[2]
-    text = f"{kernel.name}<<<{_dim(kernel.grid)}, {_dim(kernel.block)}>>> does not end: "
-    on = f"{kernel.resident:,} of {total:,} blocks are on the GPU"
+    text = f"{kernel.name}<<<{_dim(kernel.grid)}, {_dim(kernel.block)}>>> is on the GPU with "
+    on = f"{kernel.resident:,} of {total:,} blocks"
     if kernel.resident > total:  # cuda-gdb 13.0 tells a grid of 1 for a cooperative launch
-        on, total = f"{kernel.resident:,} blocks are on the GPU", 0
+        on, total = f"{kernel.resident:,} blocks", 0
     if kernel.last_block + 1 < total and kernel.fills_gpu:
         on += f", none behind block {kernel.last_block:,}: the others find no room"
     return text + on
@@ -226,7 +226,7 @@ def _group_threads(
             focus_on(debugger, kernel, one)
             line = _find_line(place, wait.instruction.address, code)
             line = line or read_line(debugger, wait.instruction.address)
-            known[one.pc] = wait.kind, line, _describe_wait(debugger, wait)
+            known[one.pc] = wait.kind, line, _describe_wait(debugger, wait, kernel)
         kind, line, detail = known[one.pc]
         key = (kind, line.describe() if line else "", detail)
         ranges = (*found[key].ranges, one) if key in found else (one,)
@@ -264,7 +264,8 @@ def _disassemble(image: Path, function: str) -> SassFunction | None:
     return found[0] if found else None
 
 
-def _describe_wait(debugger: Asks, wait: GpuWait) -> str:
+def _describe_wait(debugger: Asks, wait: GpuWait, kernel: GpuKernel) -> str:
+    """Return what threads wait for; values are those of the one in focus."""
     text = wait.instruction.text
     match wait.kind:
         case "mbarrier":
@@ -282,9 +283,9 @@ def _describe_wait(debugger: Asks, wait: GpuWait) -> str:
         case "converge":
             return "wait for other lanes of their warp"
         case "spin":
-            return _describe_spin(debugger, wait)
+            return _describe_spin(debugger, wait, kernel)
         case "loop":
-            return "are in a loop that waits for nothing and does not end"
+            return "are in a loop that waits for nothing"
         case _:
             return "run"
 
@@ -319,18 +320,22 @@ def _describe_barrier(text: str) -> str:
     return f"wait at named barrier {number} for {count or 'all'} threads"
 
 
-def _describe_spin(debugger: Asks, wait: GpuWait) -> str:
+def _describe_spin(debugger: Asks, wait: GpuWait, kernel: GpuKernel) -> str:
     text, operation = wait.instruction.text, wait.instruction.operation
     space = "shared memory" if operation.startswith(("LDS", "ATOMS")) else "global memory"
     operands = _LOAD.search(text)
-    if operands is None:
-        return f"read {space} in a loop {_CHANGES}"
-    is_kept = operands[1] != operands[2] and _is_compared_as_read(wait, operands[1])
-    value = read_register(debugger, operands[1]) if is_kept else None
     verb = "try to set" if ".CAS" in operation or ".EXCH" in operation else "read"
-    until = (_describe_exit(debugger, wait.body, operands[1]) if is_kept else None) or _CHANGES
+    if operands is None or not _is_compared_as_read(wait, operands[1]):
+        return f"{verb} {space} in a loop {_CHANGES}"
+    is_kept = operands[1] != operands[2]
+    value = read_register(debugger, operands[1]) if is_kept else None
+    bound = _find_bound(debugger, wait.body, operands[1]) if is_kept else None
+    until = f"until it is {_WORDS[bound[0]]}{bound[1]:,}" if bound else _CHANGES
     holds = "" if value is None else f"; it holds {_signed(value):,}"
-    return f"{verb} {space} in a loop {until}{holds}"
+    total = kernel.grid[0] * kernel.grid[1] * kernel.grid[2]
+    has_all = bound is None or not kernel.resident < bound[1] <= total
+    more = "" if has_all or space == "shared memory" else "; so many blocks are not on the GPU"
+    return f"{verb} {space} in a loop {until}{holds}{more}"
 
 
 def _is_compared_as_read(wait: GpuWait, register: str) -> bool:
@@ -340,8 +345,10 @@ def _is_compared_as_read(wait: GpuWait, register: str) -> bool:
     return not [one for one in others if "SETP" not in one.operation]
 
 
-def _describe_exit(debugger: Asks, body: Sequence[GpuInstruction], register: str) -> str | None:
-    """Return ``until it is at least 2,000``, from the comparison that ends a loop."""
+def _find_bound(
+    debugger: Asks, body: Sequence[GpuInstruction], register: str
+) -> tuple[str, int] | None:
+    """Return the relation and the value with which the comparison of a loop ends it."""
     found = [own for one in body if (own := _COMPARE.search(one.text)) and own[4] == register]
     if not found or not body:
         return None
@@ -351,7 +358,7 @@ def _describe_exit(debugger: Asks, body: Sequence[GpuInstruction], register: str
         return None
     wanted = relation if f"@!{predicate}" in back else _NEGATED[relation]
     bound = int(other, 16) if "0x" in other else read_register(debugger, other)
-    return None if bound is None else f"until it is {_WORDS[wanted]}{_signed(bound):,}"
+    return None if bound is None else (wanted, _signed(bound))
 
 
 def _signed(value: int) -> int:
@@ -361,7 +368,10 @@ def _signed(value: int) -> int:
 
 def _describe_group(kernel: GpuKernel, group: WaitingThreads) -> str:
     where = f" at {group.line.describe()}" if group.line else ""
-    return f"{_describe_threads(kernel, group.ranges)}{where} {group.detail}"
+    first = group.ranges[0]
+    seen = f" (as thread {first.first_thread:,} of block {first.first_block:,} sees it)"
+    told = f"{_describe_threads(kernel, group.ranges)}{where} {group.detail}"
+    return told + seen * (group.kind in ("mbarrier", "spin"))
 
 
 def _describe_threads(kernel: GpuKernel, ranges: Sequence[ThreadRange]) -> str:

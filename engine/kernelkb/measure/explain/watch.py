@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 import signal
+import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -36,12 +37,15 @@ _POLL_S, _BETWEEN_S = 0.05, 5.0
 """
 _BUSY_SHARE = 0.3
 """Of a core; of less, a host waits."""
+_MAX_STACK_BYTES = 2**20
 _STACK_S, _DUMP_S = 0.3, 30.0
 """A dump of 270,000 threads takes 6 s."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _MAX_PROCESSES = 8
 _MAX_FRAMES = 4
 _DUMPS = {
+    "CUDA_COREDUMP_FILE": "{folder}/core.%p",
+    "CUDA_COREDUMP_PIPE": "{folder}/pipe.%p",
     "CUDA_ENABLE_COREDUMP_ON_EXCEPTION": "1",
     "CUDA_ENABLE_USER_TRIGGERED_COREDUMP": "1",
     "CUDA_COREDUMP_GENERATION_FLAGS": (
@@ -49,6 +53,7 @@ _DUMPS = {
     ),
 }
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in (\S+)', re.MULTILINE)
+_THREAD_HEAD = re.compile(r"^(?=(?:Current thread|Thread) 0x)", re.MULTILINE)
 _OWN_CODE = re.compile(r"^(?!.*(?:/lib/python\d|/site-packages/|/dist-packages/|<frozen))")
 _DRIVER = re.compile(r"^(?:__|_?cu[A-Z]\w*_|\?\?|pthread_|epoll_|poll$|clock_)")
 
@@ -74,26 +79,42 @@ class Watched(NamedTuple):
 class Look(NamedTuple):
     """Where the processes of a program are."""
 
-    launches: tuple[tuple[int, int], ...]
-    """Process and number of each launch that is on a GPU."""
+    launches: frozenset[tuple[int, int, int]]
+    """Process, device and number of each launch that is on a GPU."""
+    stacks: tuple[str, ...]
+    """Where Python is, of each process that says so."""
     lines: tuple[str, ...]
     notes: tuple[str, ...]
-    is_dumped: bool = False
-    """Whether a process was ended to look at it."""
+    refused: tuple[int, ...] = ()
+    """Processes on a GPU that cuda-gdb may not attach to."""
 
 
-def make_env(folder: Path) -> dict[str, str]:
+class ProcessActivity(NamedTuple):
+    """What the processes of a program did until now."""
+
+    cpu_s: float
+    switches: int
+    """How often their main threads waited and went on."""
+    io_bytes: int
+    """What they read and wrote."""
+
+
+def make_env(folder: Path, *, with_dumps: bool = True) -> dict[str, str]:
     """Return variables under which a program can be looked at.
 
     Args:
         folder: A scratch folder, for dumps and stacks.
+        with_dumps: Whether the driver may write core dumps there. Never where the user has set how.
     """
-    own = {
-        "CUDA_COREDUMP_FILE": str(folder / "core.%p"),
-        "CUDA_COREDUMP_PIPE": str(folder / "pipe.%p"),
-    }
     observer = write_observer(folder, {"stack_signal": int(_STACK_SIGNAL)})
-    return {**_DUMPS, **own, **observer}
+    if not with_dumps or has_own_dumps():
+        return observer
+    return {**{name: text.format(folder=folder) for name, text in _DUMPS.items()}, **observer}
+
+
+def has_own_dumps() -> bool:
+    """Return whether the user has set how the driver dumps."""
+    return any(name in os.environ for name in _DUMPS)
 
 
 def watch_program(
@@ -110,37 +131,36 @@ def watch_program(
 
     Args:
         words: Program and arguments; no shell is involved.
-        folder: A scratch folder.
+        folder: A scratch folder, the one of ``env``.
         after_s: It is looked at every so many seconds; when it stands still it is ended.
         limit_s: It is ended after so long in any case.
         log: File that receives what it prints; None: it goes where this process prints.
         to_stderr: Without a log: its standard output goes to standard error, too.
-        env: Variables besides those of ``make_env``.
+        env: Its variables; None: those of ``make_env``.
 
     Raises:
         OperationCancelled: The event given to ``cancel_on`` was set.
     """
     started = looked = time.monotonic()
-    both = {**make_env(folder), **(env or {})}
-    with start_supervised(words, log=log, env=both, to_stderr=to_stderr) as program:
+    variables = make_env(folder) if env is None else env
+    with start_supervised(words, log=log, env=variables, to_stderr=to_stderr) as program:
         while not program.has_ended():
             sleep_cancellable(_POLL_S)
-            now = time.monotonic()
-            if now - started > limit_s:
-                look = look_at(program.process, folder)
-                return Watched("out-of-time", None, now - started, look.lines, look.notes)
+            now, look = time.monotonic(), None
             if now - looked > after_s:
-                stands, look = stands_still(program.process, folder, min(after_s, _BETWEEN_S))
-                if stands:
-                    seconds = time.monotonic() - started
-                    return Watched("hangs", None, seconds, look.lines, look.notes)
+                look = find_standstill(program.process, folder, min(after_s, _BETWEEN_S))
                 looked = time.monotonic()
+            if look or now - started > limit_s:
+                outcome: Outcome = "hangs" if look else "out-of-time"
+                lines, notes = _add_dumps(look or look_at(program.process, folder), folder)
+                seconds = time.monotonic() - started
+                return Watched(outcome, None, seconds, tuple(lines), tuple(notes))
         return _describe_end(program, folder, time.monotonic() - started)
 
 
 def _describe_end(program: SupervisedProgram, folder: Path, seconds: float) -> Watched:
     status = program.finish(0).returncode
-    cores = sorted(folder.glob("core.*"))
+    cores = sorted(path for path in folder.glob("core.*") if _is_regular(path))
     if not cores:
         stacks = read_last_stacks(folder)
         return Watched("failed" if status else "ended", status, seconds, tuple(stacks))
@@ -168,114 +188,141 @@ def read_cores(cores: Sequence[Path]) -> tuple[list[str], list[str]]:
     return lines, notes
 
 
-def stands_still(process: int, folder: Path, between_s: float) -> tuple[bool, Look]:
-    """Return whether two looks at a program find it alike, and the second look.
+def find_standstill(process: int, folder: Path, between_s: float) -> Look | None:
+    """Look at a program twice; return the second look where it stands still, None where it goes on.
 
-    Alike: a launch is on the GPU in both, or none is, Python is at one line and computes nothing.
+    It stands where one launch is on a GPU in both looks; and, without any launch, where Python is
+    at one place, and meanwhile no process computed, read, wrote or ended a wait.
+    Nothing is said of a program that waits for one that cannot be looked into.
+
+    Args:
+        process: Its id.
+        folder: As of ``look_at``.
+        between_s: Time between the looks.
     """
     report_progress("it has not ended: looking where it is", "notice")
     before = look_at(process, folder, briefly=True)
-    begun, cpu_s = time.monotonic(), _count_cpu_s(process)
+    sleep_cancellable(_STACK_S)  # it was woken by being looked at
+    begin = read_activity(process)
     sleep_cancellable(between_s)
-    is_busy = _count_cpu_s(process) - cpu_s > _BUSY_SHARE * (time.monotonic() - begun)
+    end = read_activity(process)
     look = look_at(process, folder)
-    if look.is_dumped:
-        return True, look
     if before.launches or look.launches:
-        return bool(set(before.launches) & set(look.launches)), look
-    hosts = [[one for one in own.lines if PYTHON_IS in one] for own in (before, look)]
-    return bool(hosts[0]) and hosts[0] == hosts[1] and not is_busy, look
+        return look if before.launches & look.launches else None
+    is_idle = (
+        end.cpu_s - begin.cpu_s < _BUSY_SHARE * between_s
+        and end.switches == begin.switches
+        and end.io_bytes == begin.io_bytes
+    )
+    is_alike = bool(look.stacks) and before.stacks == look.stacks
+    return look if is_idle and is_alike and _sees_all(process, folder) else None
+
+
+def _sees_all(process: int, folder: Path) -> bool:
+    """Return whether each process that waits for no other one of the program was looked at."""
+    family = _list_family(process)
+    leaves = [one for one in family if len(_list_family(one)) == 1]
+    return set(leaves) <= set(find_processes(process, folder))
 
 
 def look_at(process: int, folder: Path, *, briefly: bool = False) -> Look:
-    """Return where a process and those that it started are.
+    """Return where a process and those that it started are; each goes on afterwards.
 
     Args:
         process: Its id.
         folder: Where they may have written that they can be asked for stacks.
         briefly: Ask for the launches and the stacks of Python only.
     """
-    launches: list[tuple[int, int]] = []
-    lines: list[str] = []
-    notes: list[str] = []
+    launches: set[tuple[int, int, int]] = set()
+    stacks, lines, notes, refused = [], [], [], []
     processes = find_processes(process, folder)
     for one in processes[:_MAX_PROCESSES]:
         name = _name_process(one, len(processes))
-        found, told, note = _look_at_gpu(one, folder, briefly=briefly)
-        launches += [(one, launch) for launch in found]
-        lines += [f"{name}{line}" for line in told]
+        if _uses_gpu(one):
+            seen = _look_at_gpu(one, briefly=briefly, with_host=not _tells_stacks(one, folder))
+            launches |= {(one, *launch) for launch in seen.launches}
+            lines += [f"{name}{line}" for line in seen.lines]
+            notes += [f"{name}{note}" for note in seen.notes]
+            refused += [one] if seen.is_refused else []
         if stack := read_stack(one, folder):
-            lines.append(f"{name}{PYTHON_IS}{stack}")
-        if note:
-            notes.append(f"{name}{note}")
+            stacks.append(f"{name}{PYTHON_IS}{stack}")
     if len(processes) > _MAX_PROCESSES:
         notes.append(f"{len(processes) - _MAX_PROCESSES} more processes were not looked at")
-    is_dumped = any(folder.glob("core.*"))
-    return Look(tuple(launches), tuple(lines), tuple(dict.fromkeys(notes)), is_dumped)
+    all_lines, told = (*lines, *stacks), tuple(dict.fromkeys(notes))
+    return Look(frozenset(launches), tuple(stacks), all_lines, told, tuple(refused))
 
 
-def _look_at_gpu(
-    process: int, folder: Path, *, briefly: bool
-) -> tuple[list[int], list[str], str | None]:
-    """Return the launches on the GPU, lines on them, and why that is not known."""
-    if not _uses_gpu(process):
-        return [], [], None
+class _GpuLook(NamedTuple):
+    launches: tuple[tuple[int, int], ...] = ()
+    """Device and number."""
+    lines: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    is_refused: bool = False
+
+
+def _look_at_gpu(process: int, *, briefly: bool, with_host: bool) -> _GpuLook:
     try:
         with open_debugger() as debugger:
             refused = attach(debugger, process)
-            if refused is None:
-                with_host = not _stack_file(process, folder).exists()
-                return (*_describe_gpu(debugger, briefly=briefly, with_host=with_host), None)
-        if briefly:
-            return [], [], None
-        return _dump(process, folder, refused)
+            if refused is not None:
+                note = f"cuda-gdb may not attach to process {process} ({refused}); root may"
+                return _GpuLook(notes=(note,), is_refused=True)
+            kernels = read_kernels(debugger)
+            launches = tuple((kernel.device, kernel.launch) for kernel in kernels)
+            if briefly:
+                return _GpuLook(launches)
+            if kernels:
+                return _GpuLook(launches, tuple(describe_kernels(debugger, kernels)))
+            return _GpuLook(lines=(_describe_host(debugger, with_host=with_host),))
     except EnvironmentGapError as error:
-        return [], [], f"{error}; {error.cure}"
+        return _GpuLook(notes=(f"{error}; {error.cure}",))
 
 
-def _describe_gpu(
-    debugger: Asks, *, briefly: bool, with_host: bool = False
-) -> tuple[list[int], list[str]]:
-    kernels = read_kernels(debugger)
-    launches = [kernel.launch for kernel in kernels]
-    if briefly:
-        return launches, []
-    if kernels:
-        return launches, describe_kernels(debugger, kernels)
+def _describe_host(debugger: Asks, *, with_host: bool) -> str:
     told = read_host_frames(debugger) if with_host else []
     frames = [own for own in told if not _DRIVER.match(own)][:_MAX_FRAMES]
     inside = f"; the host is in {', called by '.join(frames)}" if frames else ""
-    return [], [f"no kernel is on the GPU{inside}"]
+    return f"no kernel is on the GPU{inside}"
 
 
-def _dump(process: int, folder: Path, refused: str) -> tuple[list[int], list[str], str | None]:
-    """Have the driver write a core dump of the GPU; the process ends by it."""
-    core, pipe = folder / f"core.{process}", folder / f"pipe.{process}"
-    note = f"cuda-gdb may not attach ({refused})"
+def _add_dumps(look: Look, folder: Path) -> tuple[list[str], list[str]]:
+    """Return a look's lines and notes, with core dumps of processes that refused to be looked at.
+
+    A dump ends its process: only one that stands still, or is to be ended, is dumped.
+    """
+    lines, notes = list(look.lines), list(look.notes)
+    for process in look.refused:
+        core = _dump(process, folder)
+        if core is not None:
+            found, gaps = read_cores([core])
+            lines, notes = [*found, *lines], [*notes, *gaps]
+    return lines, notes
+
+
+def _dump(process: int, folder: Path) -> Path | None:
+    """Have the driver write a core dump of the GPU; None where it does not."""
+    core = folder / f"core.{process}"
     try:
-        descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        flags = os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW
+        descriptor = os.open(folder / f"pipe.{process}", flags)
     except OSError:
-        return (
-            [],
-            [],
-            f"{note}, and the driver gives no core dump: run it by kb explain, or as root",
-        )
-    os.write(descriptor, b"\n")
-    os.close(descriptor)
+        return None
+    try:
+        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            return None
+        os.write(descriptor, b"\n")
+    finally:
+        os.close(descriptor)
     deadline = time.monotonic() + _DUMP_S
     while Path(f"/proc/{process}").exists() and time.monotonic() < deadline:
         sleep_cancellable(_POLL_S)
-    if not core.exists():
-        return [], [], f"{note}, and no core dump came within {_DUMP_S:g} s"
-    with open_debugger() as debugger:
-        open_core(debugger, str(core))
-        return (*_describe_gpu(debugger, briefly=False), None)
+    return core if _is_regular(core) else None
 
 
 def find_processes(process: int, folder: Path) -> list[int]:
     """Return a process and its descendants that use a GPU or can be asked for stacks."""
     family = _list_family(process)
-    return [one for one in family if _stack_file(one, folder).exists() or _uses_gpu(one)]
+    return [one for one in family if _tells_stacks(one, folder) or _uses_gpu(one)]
 
 
 def _list_family(process: int) -> dict[int, float]:
@@ -296,8 +343,22 @@ def _list_family(process: int) -> dict[int, float]:
     return family
 
 
-def _count_cpu_s(process: int) -> float:
-    return sum(_list_family(process).values())
+def read_activity(process: int) -> ProcessActivity:
+    """Return what a process and its descendants did until now; its supervisor is one of them."""
+    family = _list_family(process)
+    switches = io_bytes = 0
+    for one in family:
+        switches += sum(_read_numbers(f"/proc/{one}/status", ("voluntary_ctxt_switches",)))
+        io_bytes += sum(_read_numbers(f"/proc/{one}/io", ("rchar", "wchar")))
+    return ProcessActivity(sum(family.values()), switches, io_bytes)
+
+
+def _read_numbers(path: str, names: Sequence[str]) -> Iterator[int]:
+    with suppress(OSError, ValueError):
+        for line in Path(path).read_text(encoding="ascii", errors="replace").splitlines():
+            name, _, value = line.partition(":")
+            if name in names:
+                yield int(value)
 
 
 def _uses_gpu(process: int) -> bool:
@@ -313,7 +374,7 @@ def _name_process(process: int, count: int) -> str:
         return ""
     with suppress(OSError):
         env = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-        ranks = [word[5:].decode() for word in env if word.startswith(b"RANK=")]
+        ranks = [word[5:].decode("ascii", "replace") for word in env if word.startswith(b"RANK=")]
         if ranks:
             return f"rank {ranks[0]}: "
     return f"process {process}: "
@@ -323,13 +384,29 @@ def _stack_file(process: int, folder: Path) -> Path:
     return folder / f"stack-{process}.txt"
 
 
+def _tells_stacks(process: int, folder: Path) -> bool:
+    """Return whether a process still writes its stack on our signal.
+
+    One that was replaced by another program would die of it; one that closed its files would write
+    into another.
+    """
+    file = str(_stack_file(process, folder))
+    try:
+        links = [str(entry.readlink()) for entry in Path(f"/proc/{process}/fd").iterdir()]
+        caught = Path(f"/proc/{process}/status").read_text("ascii", "replace")
+    except OSError:
+        return False
+    mask = re.search(r"^SigCgt:\s*([0-9a-f]+)", caught, re.MULTILINE)
+    return file in links and mask is not None and bool(int(mask[1], 16) >> (_STACK_SIGNAL - 1) & 1)
+
+
 def read_stack(process: int, folder: Path) -> str | None:
     """Return where the main thread of a Python process is; None where it does not say.
 
     The frames of the program's own files, the innermost first, after the call that they wait in.
     """
     file = _stack_file(process, folder)
-    if not file.exists():
+    if not _tells_stacks(process, folder) or not _is_regular(file):
         return None
     begin = file.stat().st_size
     with suppress(OSError):
@@ -338,22 +415,51 @@ def read_stack(process: int, folder: Path) -> str | None:
     while file.stat().st_size == begin and time.monotonic() < deadline:
         time.sleep(_POLL_S / 5)
     time.sleep(_POLL_S)
-    with file.open("rb") as opened:
-        opened.seek(begin)
-        return _read_frames(opened.read().decode("utf-8", "replace"))
+    return _read_frames(_read_text(file, begin))
 
 
 def read_last_stacks(folder: Path) -> list[str]:
     """Return where the Python processes of a program were when a signal ended them."""
-    texts = [file.read_text("utf-8", "replace") for file in sorted(folder.glob("stack-*.txt"))]
+    texts = [_read_text(file) for file in sorted(folder.glob("stack-*.txt"))]
     found = [_read_frames(text) for text in texts if "Fatal Python error" in text]
     return [f"Python was at {one}" for one in dict.fromkeys(found) if one]
 
 
+def _is_regular(path: Path) -> bool:
+    """Return whether a path is a file: a sandboxed program may have put anything there."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _read_text(file: Path, begin: int = 0) -> str:
+    """Return the text of a regular file from a place on, at most 1 MB; empty of anything else."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return ""
+    with os.fdopen(descriptor, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return ""
+        opened.seek(begin)
+        return opened.read(_MAX_STACK_BYTES).decode("utf-8", "replace")
+
+
 def _read_frames(text: str) -> str | None:
-    """Return the frames of the main thread, which faulthandler writes last."""
-    main = text.replace("Thread 0x", "\0").replace("Current thread 0x", "\0").split("\0")[-1]
-    frames = [(one[1], int(one[2]), one[3]) for one in _FRAME.finditer(main)]
+    """Return the frames of the thread that failed, or else of the main thread; None without.
+
+    faulthandler writes the main thread last, and leaves threads out behind a hundred.
+    """
+    sections = _THREAD_HEAD.split(text)
+    failed = [
+        one for one in sections if one.startswith("Current") and "Fatal Python" in sections[0]
+    ]
+    if "\n..." in text and not failed:
+        return None
+    frames = [(one[1], int(one[2]), one[3]) for one in _FRAME.finditer((failed or sections)[-1])]
+    if not frames and failed:
+        frames = [(one[1], int(one[2]), one[3]) for one in _FRAME.finditer(sections[-1])]
     if not frames:
         return None
     own = [frame for frame in frames if _OWN_CODE.match(frame[0])] or frames

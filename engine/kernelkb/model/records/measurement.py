@@ -203,7 +203,7 @@ class Build(Record):
     unrecorded: str | None = None
     """Why the open session or the history has no entry of it."""
     attempt: str | None = None
-    """Id of this state of the source in the history; ``kb restore`` takes it."""
+    """Id of this state of the source in the history; ``kb lab restore`` takes it."""
     same_code: str | None = None
     """Which earlier attempt has this machine code, and its time if ``kb bench`` answers with it."""
     warnings: tuple[str, ...] = ()

@@ -257,5 +257,5 @@ def build_difference_object(found: AttemptDifference) -> dict[str, Any]:
 
 
 def build_restored_object(restored: RestoredAttempt) -> dict[str, Any]:
-    """Return what was written back as ``kb restore --json`` prints it."""
+    """Return what was written back as ``kb lab restore --json`` prints it."""
     return {**restored._asdict(), "attempt": restored.attempt.model_dump(mode="json")}

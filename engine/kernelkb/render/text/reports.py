@@ -433,13 +433,16 @@ def format_explanation_lines(answer: Explanation) -> Iterator[str]:
     after = format_duration(answer["seconds"] * 1e6)
     status = answer["status"]
     by = f"signal {-status}" if status is not None and status < 0 else f"exit status {status}"
-    yield {
+    is_own = bool(answer["command"])
+    words = {
         "ended": f"program: it ended well after {after}",
         "failed": f"program: it FAILED with {by} after {after}",
         "crashed": f"program: it CRASHED on the GPU, with {by} after {after}",
-        "hangs": f"program: it HANGS; looked at after {after}",
-        "out-of-time": f"program: it goes on; looked at after {after}",
-    }[answer["outcome"]]
+        "hangs": f"program: it HANGS; looked at after {after}, and ended",
+        "out-of-time": f"program: it was ended after {after}, and did not stand still",
+    }
+    other = {"hangs": "process: it HANGS", "out-of-time": "process: it does not stand still"}
+    yield (words if is_own else other)[answer["outcome"]]
     yield from (f"  {line}" for line in answer["lines"])
     for cause in answer["causes"]:
         yield ""

@@ -90,7 +90,8 @@ def _write_stacks(number: int, folder: Path) -> None:
     file = (folder / f"stack-{os.getpid()}.txt").open("w", encoding="utf-8")
     _STACK_FILES.append(file)
     faulthandler.register(number, file, all_threads=True)
-    faulthandler.enable(file, all_threads=True)
+    if not faulthandler.is_enabled():  # the user wants it elsewhere
+        faulthandler.enable(file, all_threads=True)
 
 
 _STACK_FILES: list[TextIO] = []
