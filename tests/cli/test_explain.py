@@ -135,6 +135,20 @@ def test_a_recorded_crash_is_read(name):
     assert find_causes([f"memcheck: {found}"])[0]["symptom"] == CRASHES[name]
 
 
+def test_without_lines_the_flag_is_named():
+    recorded = RECORDED["hangs"]["named_barriers_crossed"]
+    asked = [
+        [command, "No line number information" if command.startswith("info line") else printed]
+        for command, printed in recorded["asked"]
+    ]
+    recording = Recording(asked)
+    lines = describe_kernels(recording, read_kernels(recording))
+    assert lines[1].startswith(
+        "  threads 0 to 63 (warps 0 to 1) of each block wait at named barrier 1"
+    )
+    assert lines[-1] == "  its lines are not known: build it with -lineinfo"
+
+
 STAND_IN = """#!{python}
 import json, sys
 answers = iter(json.load(open({answers!r})))

@@ -186,6 +186,8 @@ def describe_kernels(debugger: Asks, kernels: Sequence[GpuKernel]) -> list[str]:
         lines.append(_describe_kernel(kernel))
         groups = _group_threads(debugger, kernel, places)
         lines += [f"  {_describe_group(kernel, group)}" for group in groups[:_MAX_GROUPS]]
+        if not any(group.line for group in groups):
+            lines.append("  its lines are not known: build it with -lineinfo")
         if ended := _describe_ended(kernel):
             lines.append(f"  {ended}")
     return lines
