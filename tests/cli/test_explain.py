@@ -304,6 +304,10 @@ def test_ranks_are_told_apart(tmp_path):
     assert any("rank 0: Python is at ranks.py:6 (all_reduce)" in one for one in answer["lines"])
     assert any("rank 1: Python is at ranks.py:8 (save)" in one for one in answer["lines"])
     assert answer["causes"][0]["symptom"] == "collective-not-joined"
+    told = (
+        "rank 0: Python is at x.py:8 (<module>)\nrank 1: Python is at all_reduce, called at x.py:5"
+    )
+    assert find_causes([told])[0]["symptom"] == "collective-not-joined"
 
 
 def test_a_program_that_computes_is_not_said_to_hang(tmp_path):

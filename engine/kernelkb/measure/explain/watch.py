@@ -11,7 +11,7 @@ import re
 import signal
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -221,8 +221,8 @@ def find_standstill(process: int, folder: Path, between_s: float) -> Look | None
 def _sees_all(process: int, folder: Path) -> bool:
     """Return whether each process that waits for no other one of the program was looked at."""
     family = _list_family(process)
-    leaves = [one for one in family if len(_list_family(one)) == 1]
-    return set(leaves) <= set(find_processes(process, folder))
+    last = _find_ranks(family) or [one for one in family if len(_list_family(one)) == 1]
+    return set(last) <= set(find_processes(process, folder))
 
 
 def look_at(process: int, folder: Path, *, briefly: bool = False) -> Look:
@@ -320,9 +320,14 @@ def _dump(process: int, folder: Path) -> Path | None:
 
 
 def find_processes(process: int, folder: Path) -> list[int]:
-    """Return a process and its descendants that use a GPU or can be asked for stacks."""
+    """Return a process and its descendants that use a GPU or can be asked for stacks.
+
+    Of a program whose launcher started ranks, only these.
+    """
     family = _list_family(process)
-    return [one for one in family if _tells_stacks(one, folder) or _uses_gpu(one)]
+    found = [one for one in family if _tells_stacks(one, folder) or _uses_gpu(one)]
+    ranks = _find_ranks(family)
+    return [one for one in found if not ranks or one in ranks]
 
 
 def _list_family(process: int) -> dict[int, float]:
@@ -344,13 +349,14 @@ def _list_family(process: int) -> dict[int, float]:
 
 
 def read_activity(process: int) -> ProcessActivity:
-    """Return what a process and its descendants did until now; its supervisor is one of them."""
+    """Return what a process and its descendants did until now; of a launcher's, its ranks."""
     family = _list_family(process)
+    watched = _find_ranks(family) or family  # their launcher looks after them all the time
     switches = io_bytes = 0
-    for one in family:
+    for one in watched:
         switches += sum(_read_numbers(f"/proc/{one}/status", ("voluntary_ctxt_switches",)))
         io_bytes += sum(_read_numbers(f"/proc/{one}/io", ("rchar", "wchar")))
-    return ProcessActivity(sum(family.values()), switches, io_bytes)
+    return ProcessActivity(sum(family[one] for one in watched), switches, io_bytes)
 
 
 def _read_numbers(path: str, names: Sequence[str]) -> Iterator[int]:
@@ -368,16 +374,30 @@ def _uses_gpu(process: int) -> bool:
         return False
 
 
+def _find_ranks(family: Iterable[int]) -> dict[int, str]:
+    """Return the rank of each process that a launcher gave one, which its own children inherit."""
+    ranks = {one: rank for one in family if (rank := _read_rank(one)) is not None}
+    return {one: rank for one, rank in ranks.items() if _read_parent(one) not in ranks}
+
+
+def _read_rank(process: int) -> str | None:
+    with suppress(OSError):
+        for word in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
+            if word.startswith(b"RANK="):
+                return word[5:].decode("ascii", "replace")
+    return None
+
+
+def _read_parent(process: int) -> int:
+    return next(_read_numbers(f"/proc/{process}/status", ("PPid",)), 0)
+
+
 def _name_process(process: int, count: int) -> str:
     """Return how a process is told from others; empty for the only one."""
+    rank = _read_rank(process)
     if count < 2:
         return ""
-    with suppress(OSError):
-        env = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-        ranks = [word[5:].decode("ascii", "replace") for word in env if word.startswith(b"RANK=")]
-        if ranks:
-            return f"rank {ranks[0]}: "
-    return f"process {process}: "
+    return f"process {process}: " if rank is None else f"rank {rank}: "
 
 
 def _stack_file(process: int, folder: Path) -> Path:
