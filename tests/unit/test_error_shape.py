@@ -425,6 +425,52 @@ def test_one_output_without_dimensions_is_described():
     assert told[-1].startswith("1 of 1 elements")
 
 
+def test_an_output_with_a_wrong_stride_has_a_part_that_was_never_written():
+    right = draw(4, 12, 20).double()
+    own = torch.full((4, 12, 20), UNWRITTEN)
+    own.view(-1)[: 3 * 180 + 240] = 0
+    for n in range(4):
+        own.view(-1)[n * 180 : n * 180 + 240] = right[n].reshape(-1).float()
+    told = describe(own, right)
+    assert any("of them were never written" in one for one in told)
+    assert explain(*told)[0] == "part-never-written"
+
+
+def test_a_border_is_a_border():
+    right = draw(60, 80).double()
+    own = right.clone().float()
+    for edge in (own[0], own[-1], own[:, 0], own[:, -1]):
+        edge += draw(len(edge), seed=len(edge))
+    told = describe(own, right)
+    assert "only the border of rows and columns is wrong" in told
+    assert explain(*told)[0] == "border-wrong"
+
+
+@pytest.mark.parametrize("count", [511, 512 * (1 + 1e-3)])
+def test_a_variance_that_is_slightly_off_is_told_by_its_rows(count):
+    x, g, b = draw(64, 512).double(), draw(512, seed=1).double(), draw(512, seed=2).double()
+    centred = x - x.mean(1, keepdim=True)
+    square = centred.square().sum(1, keepdim=True)
+    right, own = (centred / (square / n).sqrt() * g + b for n in (512, count))
+    given = {"inputs": [("x", x.float()), ("g", g.float()), ("b", b.float())]}
+    told = describe(own.float(), right, **given)
+    assert "the small errors of each row are in proportion to its values, less b" in told
+    assert explain(*told)[0] == "row-statistic-off"
+
+
+def test_an_index_inside_of_its_tile_is_off_by_multiples():
+    right = torch.randint(0, 4096, (200,), generator=torch.Generator().manual_seed(3))
+    told = describe((right % 32).to(torch.int32), right.double())
+    assert "they are off by multiples of 32" in told
+    assert explain(*told)[0] == "off-by-multiples"
+
+
+def test_a_wide_matrix_is_not_wrong_above_its_diagonal():
+    right = draw(16, 512).double()
+    own = right.float() + torch.cat([torch.zeros(16, 64), draw(16, 448, seed=4)], 1)
+    assert not any("diagonal" in one for one in describe(own, right))
+
+
 def test_integers_are_described_like_numbers():
     right = torch.arange(4096).reshape(64, 64)
     output = right.roll(1, 1)

@@ -38,7 +38,7 @@ from kernelkb.actions.project.bench_target import (
 from kernelkb.actions.project.hardware import find_architecture_spec
 from kernelkb.actions.project.profile_reports import make_next_counters, name_report_by_record
 from kernelkb.actions.project.rules_cache import load_compiled_rules
-from kernelkb.decide.symptoms import find_failure, find_symptoms
+from kernelkb.decide.symptoms import SymptomMatch, find_failure, find_symptoms
 from kernelkb.errors import BadValueError, EnvironmentGapError, KbError, NextStep
 from kernelkb.loading.kernels import load_kernel, select_variant
 from kernelkb.measure.bench import bench
@@ -58,6 +58,7 @@ from kernelkb.model.records.measurement import (
     Bench,
     Build,
     Check,
+    CheckedCase,
     FailureVerdict,
     PracticalPeaks,
     Profile,
@@ -424,20 +425,30 @@ def explain_wrong(subject: MeasurementSubject, checked: Check) -> Check:
     if checked.status != "incorrect" or checked.detail is None:
         return checked
     shaped.sort(key=lambda case: tell_failed(case, checked.when) != checked.detail)
-    for case in shaped:
-        said = "; ".join([*case.error_shape, *filter(None, [checked.when])])
-        known = find_symptoms(load_compiled_rules(), said)
-        found = next((row for row in known if row["kind"] == "error-shape"), None)
-        if found is not None:
-            break
-    else:
+    known = [(case, found) for case in shaped if (found := _find_shape(case, checked.when))]
+    of_calls = {found["symptom"] for _, found in known} & _OF_CALLS
+    if (of_calls and {found["symptom"] for _, found in known} != of_calls) or len(of_calls) > 1:
+        # Which call is wrong has to be the same on all workloads: else it is chance.
+        known = [one for one in known if one[1]["symptom"] not in _OF_CALLS]
+    if not known:
         return checked
+    case, found = known[0]
     cure = f"{found['symptom']}: {found['cause']} {found['cure']}"
     if checked.cure and checked.cure != check.suggest_comparison(subject):
         cure = f"{cure} Else: {checked.cure}"
     detail = tell_failed(case, checked.when)
     fields = {"symptom": found["symptom"], "detail": detail, "cure": cure}
     return checked.model_copy(update=fields)
+
+
+_OF_CALLS = {"scratch-not-cleared", "stale-result", "first-call-wrong"}
+
+
+def _find_shape(case: CheckedCase, when: str | None) -> SymptomMatch | None:
+    """Return the entry on the shape of a wrong answer that fits a case; None without one."""
+    said = "; ".join([*case.error_shape, *filter(None, [when])])
+    matches = find_symptoms(load_compiled_rules(), said)
+    return next((row for row in matches if row["kind"] == "error-shape"), None)
 
 
 def add_sanitizer_findings(bench_target: BenchTarget, built: Build, checked: Check) -> Check:

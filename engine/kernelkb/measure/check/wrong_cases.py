@@ -13,6 +13,8 @@ from kernelkb.model.records.measurement import CheckedCase
 _TILES = (2, 4, 8, 16, 32, 64, 128, 256)
 _FEW_RIGHT = 0.25
 """Of right cases that may be as all wrong ones are."""
+_LEAST_TOLD = 64
+"""Elements of an output from which on the place of wrong ones says something."""
 _LEAST_COMPARED = 2
 """Right cases from which on a larger or smaller size says something."""
 Sizes = Mapping[str, int]
@@ -24,10 +26,11 @@ def choose_told(failed: Sequence[CheckedCase], specs: Sequence[CaseSpec]) -> Che
     if failed and not failed[0].error_shape:
         return failed[0]  # it ended with an error, or changed what is not its own
 
-    def count_wrong(case: CheckedCase) -> float:
-        return (1 - case.matched_ratio) * elements.get(case.workload, 0)
+    def weigh(case: CheckedCase) -> tuple[bool, float]:
+        count = elements.get(case.workload, 0)
+        return count >= _LEAST_TOLD, (1 - case.matched_ratio) * count
 
-    return max(failed, key=count_wrong, default=None)
+    return max(failed, key=weigh, default=None)
 
 
 def tell_failed(case: CheckedCase, when: str | None) -> str:

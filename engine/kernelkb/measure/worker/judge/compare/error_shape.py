@@ -55,6 +55,9 @@ _LEAST_ROUNDED = 16
 _SMALL = 0.05
 """Errors up to this share of the outputs' root mean square may be of rounding."""
 _ONE_SIDED = 0.7
+_MAX_ROWS = 64
+_EXPLAINED = 0.02
+"""Share of the squared error that may be left when a cause explains it."""
 _MAX_LISTED = 8
 _LEAST_NAMED = 16
 """Of sizes that may be in a factor: powers of two are roots of smaller ones by chance."""
@@ -214,6 +217,8 @@ def _describe_diagonal(wrong: torch.Tensor, sample: WrongSample) -> Iterator[str
     """Yield that only one side of a diagonal is wrong, or tiles on it."""
     if wrong.dim() < 2 or min(wrong.shape[-2:]) < 4 or len(sample.got) < 8:
         return
+    if max(wrong.shape[-2:]) > 2 * min(wrong.shape[-2:]):
+        return  # nearly all of a wide matrix is above its diagonal
     row, column = sample.where[:, -2], sample.where[:, -1]
     texts = {
         "elements on the diagonal": torch.eq,
@@ -248,6 +253,8 @@ def _count_pairs(
 
 def _describe_spread(wrong: torch.Tensor) -> str:
     share = int(wrong.count_nonzero()) / wrong.numel()
+    if wrong.dim() > 1 and min(wrong.shape[-2:]) > 4 and not bool(wrong[..., 1:-1, 1:-1].any()):
+        return "only the border of rows and columns is wrong"
     if share > 1 - DENSE:
         return "all elements are wrong" if share == 1 else "nearly all elements are wrong"
     if share > _MOST:
@@ -266,7 +273,12 @@ def _describe_values(
     if plain:
         yield from plain
         return
-    nans = float(sample.got.isnan().double().mean())
+    if told := _describe_unwritten(given):
+        yield told
+        is_poison = given.is_poison.reshape(-1) if given.is_poison is not None else None
+        if is_poison is not None:
+            sample = pick(sample, ~is_poison[ravel(sample.where, sample.shape)].cpu())
+    nans = float(sample.got.isnan().double().mean()) if len(sample.got) else 0.0
     if nans:
         yield f"{max(nans, 0.01):.0%} of them are NaN"
         sample = pick(sample, ~sample.got.isnan())
@@ -278,11 +290,23 @@ def _describe_values(
     found = found or _describe_alike(given, sample) or find_changed_input(given, sample)
     found = found or next(_describe_lines(sample), None)
     found = found or _find_before_addend(given, sample, places) or _describe_added(given, sample)
-    found = found or _find_whole(given, sample)
+    found = found or _find_whole(given, sample) or _find_divisor(given, sample)
     if found:
         yield found
     else:
         yield from _describe_small(given, sample)
+
+
+def _describe_unwritten(given: WrongOutput) -> str | None:
+    """Say which part of the wrong elements were never written, where others were written wrong."""
+    if given.is_poison is None:
+        return None
+    unwritten = given.wrong & given.is_poison
+    count, wrong = int(unwritten.count_nonzero()), int(given.wrong.count_nonzero())
+    if not _FAINT < count / wrong < 1:
+        return None
+    places = ", ".join(place.text.rstrip(",") for place in _find_places(unwritten))
+    return f"{count:,} of them were never written" + (f": {places}" if places else "")
 
 
 def _find_whole(given: WrongOutput, sample: WrongSample) -> str | None:
@@ -293,6 +317,16 @@ def _find_whole(given: WrongOutput, sample: WrongSample) -> str | None:
     are_whole = bool((got.round() == got).all()) and len(got.unique()) > 1
     is_fraction = float((right.round() != right).double().mean()) > _MOSTLY
     return "they are whole numbers, and what is right is not" if are_whole and is_fraction else None
+
+
+def _find_divisor(given: WrongOutput, sample: WrongSample) -> str | None:
+    """Say that integers are off by multiples of one number: an index inside of a tile, a carry."""
+    if given.output.is_floating_point() or len(sample.got) < 8:
+        return None
+    error = (sample.got - sample.right).abs().long()
+    divisor = math.gcd(*error.tolist())
+    is_many = len(error.unique()) > 2
+    return f"they are off by multiples of {divisor}" if divisor > 3 and is_many else None
 
 
 def _find_copied(given: WrongOutput, sample: WrongSample) -> str | None:
@@ -330,7 +364,9 @@ def _find_before_addend(
             )
             if found := find_source(moved, places) or _describe_added(own, moved):
                 return f"before {name} is added, {found}"
-            if "off by" in next(_describe_lines(moved._replace(got=sample.got)), ""):
+            error = float((sample.got - sample.right).abs().median())
+            is_large = error > _SMALL * float(tensor.abs().double().mean())
+            if is_large and "off by" in next(_describe_lines(moved._replace(got=sample.got)), ""):
                 return f"{name} is added along another axis"
     return None
 
@@ -503,9 +539,32 @@ def _describe_small(given: WrongOutput, sample: WrongSample) -> Iterator[str]:
         if _is_rounded(given.output.dtype, sample.got, right.float().double(), dtype):
             yield f"they are rounded to {str(dtype).removeprefix('torch.')}"
             return
+    if told := _describe_row_statistic(given):
+        yield told
+        return
     bias = abs(float(error.mean())) / max(float(error.abs().mean()), 1e-300)
     way = "to one side" if bias > _ONE_SIDED else "to both sides"
     yield f"their errors are small, {part:.1g} of the outputs' size, {way}"
+
+
+def _describe_row_statistic(given: WrongOutput) -> str | None:
+    """Say that small errors of each row are in proportion to its values, less an input's."""
+    if given.wrong.dim() < 2 or given.wrong.shape[-1] < _LEAST_ROUNDED:
+        return None
+    width = given.wrong.shape[-1]
+    rows = given.wrong.reshape(-1, width).any(1).nonzero().flatten()[:_MAX_ROWS]
+    right = given.oracle.reshape(-1, width)[rows].double()
+    error = given.output.reshape(-1, width)[rows].double() - right
+    if len(rows) < _LEAST_ALIKE or not bool(error.isfinite().all()):
+        return None
+    vectors = [(f", less {n}", t) for n, t in given.inputs if t.dim() == 1 and len(t) == width]
+    for name, vector in [("", torch.zeros(width)), *vectors]:
+        own = right - vector.to(right)
+        factor = (error * own).sum(1, keepdim=True) / own.square().sum(1, keepdim=True)
+        rest = error - factor * own
+        if float(rest.square().sum()) < _EXPLAINED * float(error.square().sum()):
+            return f"the small errors of each row are in proportion to its values{name}"
+    return None
 
 
 def _is_rounded(
