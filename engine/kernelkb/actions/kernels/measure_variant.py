@@ -446,7 +446,7 @@ _OF_CALLS = {"scratch-not-cleared", "stale-result", "first-call-wrong"}
 
 def _find_shape(case: CheckedCase, when: str | None) -> SymptomMatch | None:
     """Return the entry on the shape of a wrong answer that fits a case; None without one."""
-    said = "; ".join([*case.error_shape, *filter(None, [when])])
+    said = "; ".join([case.workload, *case.error_shape, *filter(None, [when])])
     matches = find_symptoms(load_compiled_rules(), said)
     return next((row for row in matches if row["kind"] == "error-shape"), None)
 
