@@ -7,12 +7,14 @@ import pytest
 from planted_kernels import write_planted
 
 from kernelkb.actions.advice.calculators import diagnose_log
+from kernelkb.actions.kernels import explain_program
 from kernelkb.actions.kernels.measure_variant import (
     bench_variant,
     build_variant,
     check_variant,
 )
 from kernelkb.actions.project.bench_target import validate_machine
+from kernelkb.errors import KbError
 from kernelkb.measure.machine.host import find_nvcc
 
 CPU_ERRORS = {
@@ -188,3 +190,30 @@ def test_the_smallest_wrong_sizes_are_found_and_kept(project):
     right = check_variant("planted", target="cpu")
     assert right.status == "correct"
     assert "m=1 n=17 k=1" in [case.workload for case in right.cases]
+
+
+def test_sizes_that_the_author_excludes_are_not_tried_nor_kept(project):
+    folder = write_planted(project, "tiled.cpp", 11, language="c++", target="cpu")
+    file = project / ".kb" / "wrong-sizes" / "planted.json"
+    file.parent.mkdir(parents=True)
+    file.write_text('[{"m": 1, "n": 17, "k": 1}]')
+    excluded = "hidden_inputs: {skip: [sizes], reason: only these are called}\nvariants:"
+    text = (folder / "kernel.yaml").read_text()
+    (folder / "kernel.yaml").write_text(text.replace("variants:", excluded))
+    found = check_variant("planted", target="cpu")
+
+    assert found.status == "incorrect"
+    assert "m=1 n=17 k=1" not in [case.workload for case in found.cases]
+    assert "the smallest sizes found" not in found.detail
+    assert file.read_text() == '[{"m": 1, "n": 17, "k": 1}]'
+
+
+def test_sizes_on_which_the_reference_does_not_run_end_the_search_alone(project, monkeypatch):
+    def refuse(*_):
+        raise KbError("the reference of planted does not run")
+
+    monkeypatch.setattr(explain_program, "find_wrong_sizes", refuse)
+    write_planted(project, "tiled.cpp", 11, language="c++", target="cpu")
+    found = check_variant("planted", target="cpu")
+
+    assert (found.status, found.symptom) == ("incorrect", "second-fragment-address")

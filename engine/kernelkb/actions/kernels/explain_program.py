@@ -1,4 +1,7 @@
-"""Explains why a program of any kind hangs, crashes or goes wrong: where, and from what cause."""
+"""Explains why a program hangs or crashes, and why a candidate failed its check: where, on what.
+
+Of a wrong candidate the smallest wrong sizes are found and kept, for later checks.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,12 @@ from typing import Any, NamedTuple
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.symptoms import Explanation, SymptomMatch, find_symptoms
-from kernelkb.errors import BadValueError, EnvironmentGapError
+from kernelkb.errors import BadValueError, EnvironmentGapError, KbError
 from kernelkb.measure.check.check import (
     find_wrong_sizes,
     follows_pattern,
     keep_equal_and_divisible,
+    may_draw_sizes,
 )
 from kernelkb.measure.check.sanitize import (
     make_repeat_job,
@@ -47,8 +51,6 @@ from kernelkb.safety.workspace import list_readable_folders
 
 _MAX_CAUSES = 2
 _MAX_TOLD = 1500
-_BETWEEN_S = 5.0
-"""Between two looks at a process that runs."""
 _LONG_S, _SHRINK_S = 30.0, 20.0
 _ROUNDS, _MAX_TRIED, _MAX_KEPT = 2, 12, 8
 _TILES = (8, 16, 32, 64, 128)
@@ -154,7 +156,7 @@ def explain_process(process: int) -> Explanation:
     if not Path(f"/proc/{process}").exists():
         raise BadValueError(f"--pid {process}: there is no such process")
     with scratch_folder() as folder:
-        still = find_standstill(process, folder, _BETWEEN_S)
+        still = find_standstill(process, folder)
         look = still or look_at(process, folder)
     if not look.lines and not look.notes:
         notes = (f"process {process} uses no GPU, nor does one that it started",)
@@ -231,7 +233,8 @@ def shrink_failure(
     """Return a check of a wrong variant with the smallest sizes found on which it is wrong.
 
     They are kept in the project, and later checks of the kernel run on them, too. Two more judges
-    are started, for some seconds; none where the first took long, or such sizes are known.
+    are started, for some seconds; none where the first took long, such sizes are known, or the
+    kernel's author allows no other sizes than those that are named.
 
     Args:
         subject: What was checked.
@@ -239,19 +242,22 @@ def shrink_failure(
         checked: What came of it.
         project: Holds what is kept, in ``.kb/wrong-sizes``.
     """
-    kernel, kept = subject.kernel, read_kept_sizes(project, subject.kernel)
+    kernel, kept = subject.kernel, read_kept_sizes(project, subject)
     wrong = {own.workload for own in checked.cases if own.status == "incorrect"}
     odd = {format_sizes(sizes): sizes for sizes in (*kernel.check_workloads, *kept)}
     failing = [sizes for name, sizes in {**kernel.workloads, **odd}.items() if name in wrong]
     is_known = any(format_sizes(sizes) in wrong for sizes in kept)
-    if checked.status != "incorrect" or not failing or is_known or checked.seconds > _LONG_S:
+    is_done = is_known or checked.status != "incorrect" or checked.seconds > _LONG_S
+    if is_done or not failing or not may_draw_sizes(kernel, subject.variant.target):
         return checked
     smallest = min(failing, key=_count)
     found: list[Mapping[str, int]] = [smallest]
     for _ in range(_ROUNDS):
         lowest = {axis: min(own[axis] for own in found) for axis in kernel.axes}
         tried = list_smaller_sizes(kernel, min(found, key=_count), lowest)
-        more = find_wrong_sizes(subject, build, tried, _SHRINK_S) if tried else []
+        more: list[Mapping[str, int]] = []
+        with suppress(KbError):  # the reference itself does not run on such sizes
+            more = find_wrong_sizes(subject, build, tried, _SHRINK_S) if tried else []
         if not more:
             break
         found += more
@@ -295,14 +301,22 @@ def list_smaller_sizes(
     return sorted(tried, key=_count)[:_MAX_TRIED]
 
 
-def read_kept_sizes(project: Path, kernel: Kernel) -> list[dict[str, int]]:
-    """Return the sizes on which variants of a kernel were wrong before, the newest last."""
+def read_kept_sizes(project: Path, subject: MeasurementSubject) -> list[dict[str, int]]:
+    """Return the sizes on which variants of a kernel were wrong before, the newest last.
+
+    None that its kernel.yaml, as it is now, does not allow.
+    """
+    kernel = subject.kernel
+    if not may_draw_sizes(kernel, subject.variant.target):
+        return []
+    named = [dict(sizes) for sizes in (*kernel.workloads.values(), *kernel.check_workloads)]
     try:
         kept = json.loads(_kept_file(project, kernel).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
     axes = set(kernel.axes)
-    return [own for own in kept if isinstance(own, dict) and set(own) == axes][-_MAX_KEPT:]
+    fits = [own for own in kept if isinstance(own, dict) and set(own) == axes]
+    return [own for own in fits if follows_pattern(kernel, named, own)][-_MAX_KEPT:]
 
 
 def _keep_sizes(project: Path, kernel: Kernel, sizes: Sequence[Mapping[str, int]]) -> None:

@@ -411,7 +411,7 @@ def check_built(
             workloads=names,
             timeout_s=timeout_s,
             before_start=before_start,
-            kept=read_kept_sizes(bench_target.project, kernel),
+            kept=read_kept_sizes(bench_target.project, bench_target.subject),
         )
     return explain_wrong(bench_target.subject, checked)
 

@@ -437,6 +437,21 @@ def add_distributions(kernel_folder: KernelFolder, cases: Sequence[CaseSpec]) ->
         case["distributions"] = list(names)
 
 
+def may_draw_sizes(kernel: Kernel, target: Target) -> bool:
+    """Return whether a kernel may be run on sizes that its author does not name; see below."""
+    has_integers = any(
+        array.dtype.startswith(("int", "uint")) for array in kernel.inputs if array.value is None
+    )
+    has_own_inputs = kernel.reference.inputs is not None
+    is_code = kernel.reference.variant is not None or kernel.reference.is_compiled
+    return not (
+        "sizes" in kernel.hidden_inputs.skip
+        or kernel.reference.recorded is not None
+        or (has_integers and has_own_inputs and target == "cuda")
+        or (has_integers and is_code)
+    )
+
+
 def make_hidden_size_cases(kernel_folder: KernelFolder, target: Target) -> list[CaseSpec]:
     """Return cases of drawn sizes, with two distributions each; none where no axis varies.
 
@@ -445,17 +460,7 @@ def make_hidden_size_cases(kernel_folder: KernelFolder, target: Target) -> list[
     judge. Nothing is known of other sizes than those that were recorded.
     """
     kernel = kernel_folder.kernel
-    has_integers = any(
-        array.dtype.startswith(("int", "uint")) for array in kernel.inputs if array.value is None
-    )
-    has_own_inputs = kernel.reference.inputs is not None
-    is_code = kernel.reference.variant is not None or kernel.reference.is_compiled
-    if (
-        "sizes" in kernel.hidden_inputs.skip
-        or kernel.reference.recorded is not None
-        or (has_integers and has_own_inputs and target == "cuda")
-        or (has_integers and is_code)
-    ):
+    if not may_draw_sizes(kernel, target):
         return []
     rng = random.SystemRandom()
     names = list_distributions(kernel)

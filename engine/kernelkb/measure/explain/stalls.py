@@ -333,7 +333,7 @@ def _describe_spin(debugger: Asks, wait: GpuWait, kernel: GpuKernel) -> str:
     value = read_register(debugger, operands[1]) if is_kept else None
     bound = _find_bound(debugger, wait.body, operands[1]) if is_kept else None
     until = f"until it is {_WORDS[bound[0]]}{bound[1]:,}" if bound else _CHANGES
-    holds = "" if value is None else f"; it holds {_signed(value):,}"
+    holds = "" if value is None else f"; it holds {_to_signed(value):,}"
     total = kernel.grid[0] * kernel.grid[1] * kernel.grid[2]
     has_all = bound is None or not kernel.resident < bound[1] <= total
     more = "" if has_all or space == "shared memory" else "; so many blocks are not on the GPU"
@@ -360,10 +360,10 @@ def _find_bound(
         return None
     wanted = relation if f"@!{predicate}" in back else _NEGATED[relation]
     bound = int(other, 16) if "0x" in other else read_register(debugger, other)
-    return None if bound is None else (wanted, _signed(bound))
+    return None if bound is None else (wanted, _to_signed(bound))
 
 
-def _signed(value: int) -> int:
+def _to_signed(value: int) -> int:
     value &= 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
 

@@ -188,7 +188,7 @@ def read_cores(cores: Sequence[Path]) -> tuple[list[str], list[str]]:
     return lines, notes
 
 
-def find_standstill(process: int, folder: Path, between_s: float) -> Look | None:
+def find_standstill(process: int, folder: Path, between_s: float = _BETWEEN_S) -> Look | None:
     """Look at a program twice; return the second look where it stands still, None where it goes on.
 
     It stands where one launch is on a GPU in both looks; and, without any launch, where Python is
