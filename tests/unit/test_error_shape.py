@@ -32,7 +32,7 @@ def explain(*told):
     """Return the ids of the entries that explain an output, best first."""
     text = "; ".join(told)
     rows = find_symptoms(program(), text)
-    return [row["symptom"] for row in rows if row["kind"] == "error-shape"]
+    return [row["symptom"] for row in rows if row["kind"] in ("error-shape", "changed-steps")]
 
 
 def change(kind):

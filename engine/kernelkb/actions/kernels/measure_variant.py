@@ -441,6 +441,7 @@ def explain_wrong(subject: MeasurementSubject, checked: Check) -> Check:
     return checked.model_copy(update=fields)
 
 
+_SHAPES = {"error-shape", "changed-steps"}
 _OF_CALLS = {"scratch-not-cleared", "stale-result", "first-call-wrong"}
 
 
@@ -448,7 +449,7 @@ def _find_shape(case: CheckedCase, when: str | None) -> SymptomMatch | None:
     """Return the entry on the shape of a wrong answer that fits a case; None without one."""
     said = "; ".join([case.workload, *case.error_shape, *filter(None, [when])])
     matches = find_symptoms(load_compiled_rules(), said)
-    return next((row for row in matches if row["kind"] == "error-shape"), None)
+    return next((row for row in matches if row["kind"] in _SHAPES), None)
 
 
 def add_sanitizer_findings(bench_target: BenchTarget, built: Build, checked: Check) -> Check:

@@ -383,9 +383,27 @@ class HiddenReference:
             for index, (output, limits) in enumerate(zip(outputs, self._limits, strict=True)):
                 if limits is not None and output.is_floating_point():
                     for chunk in self._iter_chunks(index, output):
-                        if found := _describe_chunk(chunk, limits):
+                        if found := self._describe_chunk(index, chunk, limits):
                             return found
         return []
+
+    def _describe_chunk(self, index: int, chunk: Chunk, limits: HiddenLimits) -> list[str]:
+        if chunk.output is None:
+            return []
+        case, relative = self._case, find_relative(chunk)
+        own = limit_elements(chunk, limits, None)
+        wrong = own.defined & ~((get_value(chunk) - chunk.oracle).abs() <= own.error)
+        given = WrongOutput(chunk.output, chunk.oracle, wrong, limits.base, relative)
+        is_index = case.target == "cuda" and computes_indices(self._operations)
+        kept = self._kept[1] if self._kept else None
+        is_whole = kept is not None and chunk.oracle.shape == kept[index].shape
+        if is_whole and not case.is_recorded and not is_index:
+            names = (spec["name"] for spec in case.input_specs)
+            given = given._replace(
+                inputs=list(zip(names, self._inputs, strict=True)),
+                rerun=lambda inputs: case.run_reference(inputs, case.plan.oracle_dtype)[index],
+            )
+        return describe_error_shape(given)
 
     def _compare(self, outputs: Tensors) -> OutputComparison:
         comparisons = [
@@ -467,15 +485,6 @@ class HiddenReference:
             difference = (value - other).abs()
             is_wrong &= ~(difference <= RELATIVE * other.abs() + base)
         return is_wrong, error
-
-
-def _describe_chunk(chunk: Chunk, limits: HiddenLimits) -> list[str]:
-    if chunk.output is None:
-        return []
-    own = limit_elements(chunk, limits, None)
-    wrong = own.defined & ~((get_value(chunk) - chunk.oracle).abs() <= own.error)
-    given = WrongOutput(chunk.output, chunk.oracle, wrong, limits.base, find_relative(chunk))
-    return describe_error_shape(given)
 
 
 def _list_pieces(case: KernelCase, inputs: Tensors) -> list[slice]:

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 import torch
 
+from kernelkb.measure.worker.judge.compare.step_changes import find_changed_step
 from kernelkb.measure.worker.judge.compare.wrong_values import (
     CHANCE,
     DENSE,
@@ -272,6 +273,8 @@ def _describe_values(
     plain = list(_describe_plain(sample, is_float=given.output.is_floating_point()))
     if plain:
         yield from plain
+        if not sample.has_poison and (told := find_changed_step(given, sample)):
+            yield told
         return
     if told := _describe_unwritten(given):
         yield told
@@ -288,6 +291,7 @@ def _describe_values(
         return
     found = find_source(sample, places) or _find_copied(given, sample)
     found = found or _describe_alike(given, sample) or find_changed_input(given, sample)
+    found = found or find_changed_step(given, sample)
     found = found or next(_describe_lines(sample), None)
     found = found or _find_before_addend(given, sample, places) or _describe_added(given, sample)
     found = found or _find_whole(given, sample) or _find_divisor(given, sample)

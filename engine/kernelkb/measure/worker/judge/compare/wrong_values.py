@@ -117,6 +117,11 @@ def name_count(count: int, axis: int, dims: int) -> str:
     return f"{count} {name_axis(axis, dims, is_one=count == 1)}"
 
 
+def name_dtype(dtype: torch.dtype) -> str:
+    """Return what a type is called: ``float16``."""
+    return str(dtype).removeprefix("torch.")
+
+
 def draw_sample(given: WrongOutput) -> WrongSample:
     """Return some thousand wrong elements, drawn the same way in each run."""
     wrong, shape = given.wrong.reshape(-1), tuple(given.wrong.shape)
@@ -443,17 +448,27 @@ def _iter_changes(given: WrongOutput) -> Iterator[tuple[str, list[torch.Tensor]]
             f"all inputs were rounded to {name}",
             [one.to(dtype).to(one.dtype) if one.is_floating_point() else one for one in tensors],
         )
-    yield "all inputs were rounded to TF32", [_round_to_tf32(one) for one in tensors]
+    for half, told in ((0x1000, ""), (0, ", by cutting off")):
+        yield (
+            f"all inputs were rounded to TF32{told}",
+            [_round_to_tf32(one, half) for one in tensors],
+        )
     for make_changes in (_iter_parts, _iter_swizzled):
         for at in floats:
             for text, tensor in make_changes(*given.inputs[at]):
                 yield text, put(at, tensor)
 
 
-def _round_to_tf32(tensor: torch.Tensor) -> torch.Tensor:
+def _round_to_tf32(tensor: torch.Tensor, half: int) -> torch.Tensor:
     if tensor.dtype != torch.float32:
         return tensor
-    return ((tensor.view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
+    return ((tensor.view(torch.int32) + half) & ~0x1FFF).view(torch.float32)
+
+
+def iter_input_changes(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield an operand as mistakes read it, in words that begin with its name."""
+    yield from _iter_own_changes(name, tensor)
+    yield from _iter_parts(name, tensor)
 
 
 def _iter_own_changes(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:

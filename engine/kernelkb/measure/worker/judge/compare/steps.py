@@ -1,0 +1,261 @@
+"""Records the steps of a reference, and runs it again with the result of one of them replaced.
+
+A step is an operation of ATen. Large ones, such as a softmax, are taken apart, and are a step as a
+whole besides.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, TypeGuard
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import kernelkb
+
+_MAX_BYTES = 2**28
+"""Of all results, which are kept."""
+_MAX_STEPS = 120
+_TAKEN_APART = frozenset(
+    ("_softmax", "_safe_softmax", "_log_softmax", "native_layer_norm", "native_group_norm",
+     "native_batch_norm", "_native_batch_norm_legit_no_training", "_fused_rms_norm", "gelu", "silu",
+     "addmm", "baddbmm", "addmv", "addcmul", "addcdiv", "lerp", "rsub", "glu", "std", "logsumexp",
+     "nll_loss_forward", "mse_loss", "huber_loss", "smooth_l1_loss", "log_sigmoid_forward",
+     "hardswish", "hardsigmoid", "elu", "leaky_relu", "softplus")
+)  # fmt: skip
+_SAME = frozenset(
+    ("view", "_unsafe_view", "reshape", "expand", "permute", "transpose", "t", "unsqueeze",
+     "squeeze", "clone", "detach", "alias", "_to_copy", "slice", "select", "lift_fresh",
+     "contiguous")
+)  # fmt: skip
+_LIBRARIES = tuple(str(Path(own).resolve()) for one in (torch, kernelkb) for own in one.__path__)
+
+
+class Step(NamedTuple):
+    """One operation of a reference, with what it took and gave."""
+
+    number: int
+    name: str
+    """ATen's, as ``exp``."""
+    line: int
+    """Of the reference's file; 0: not known."""
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: Any
+
+    @property
+    def label(self) -> str:
+        """What the step is called in a sentence."""
+        return f"{self.name} (reference line {self.line})" if self.line else self.name
+
+    @property
+    def moves_only(self) -> bool:
+        """Whether it only moves, copies or converts."""
+        return self.name in _SAME
+
+
+class Change(NamedTuple):
+    """A step's result as a mistake would make it."""
+
+    number: int
+    text: str
+    """What follows ``as if``."""
+    output: Any
+    factors: Mapping[int, float] = {}
+    """What the results of later steps are multiplied by."""
+    is_rounding: bool = False
+    """Whether only the last digits differ, and those in an order that is not known."""
+
+
+class StepRecorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types for it
+    """Records what runs while it is active.
+
+    Attributes:
+        steps: What was recorded.
+        is_whole: Whether all was, and no step changes what an earlier one has made.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[Step] = []
+        self.is_whole = True
+        self._bytes = 0
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run one operation, or the operations that it is made of."""
+        given = dict(kwargs or {})
+        is_apart, output = _run_apart(self, func, args, given)
+        if not is_apart:
+            output = func(*args, **given)
+        outputs = output if isinstance(output, (tuple, list)) else [output]
+        self._bytes += sum(own.nbytes for own in outputs if isinstance(own, torch.Tensor))
+        if func._schema.is_mutable or self._bytes > _MAX_BYTES or len(self.steps) >= _MAX_STEPS:
+            self.is_whole = False
+        if self.is_whole:
+            name, number, line = func.overloadpacket.__name__, len(self.steps), _find_line()
+            self.steps.append(Step(number, name, line, func, tuple(args), given, output))
+        return output
+
+
+class ChangedSteps(TorchDispatchMode):  # type: ignore[misc]  # as above
+    """Runs what was recorded with results replaced; what follows is computed from them."""
+
+    def __init__(
+        self, steps: Sequence[Step], change: Change | None, rounded_to: torch.dtype | None = None
+    ) -> None:
+        """Take what is changed.
+
+        Args:
+            steps: As recorded.
+            change: None: nothing.
+            rounded_to: Each result is rounded to this type, and overflows as in it.
+        """
+        super().__init__()
+        self._steps, self._change, self._rounded_to = steps, change, rounded_to
+        self._count = 0
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run one operation, or return what it is to return."""
+        given = dict(kwargs or {})
+        change = self._change
+        is_apart, output = _run_apart(self, func, args, given)
+        number = self._count
+        self._count += 1
+        if change is not None and number < change.number and self._rounded_to is None:
+            return _copy(self._steps[number].output)
+        if change is not None and number == change.number:
+            output = change.output
+        elif not is_apart:
+            output = func(*args, **given)
+        if change is not None and number in change.factors:
+            output = output * change.factors[number]
+        return self._round(output) if self._rounded_to and not is_apart else output
+
+    def _round(self, output: Any) -> Any:
+        if isinstance(output, (tuple, list)):
+            return tuple(self._round(own) for own in output)
+        if is_float(output):
+            return output.to(self._rounded_to).to(output.dtype)
+        return output
+
+
+def _copy(output: Any) -> Any:
+    """Return tensors of their own on the same memory: torch does not take one view twice."""
+    if isinstance(output, (tuple, list)):
+        return tuple(_copy(own) for own in output)
+    return output.detach() if isinstance(output, torch.Tensor) else output
+
+
+def _run_apart(
+    mode: TorchDispatchMode, func: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[bool, Any]:
+    """Run what an operation is made of; return whether that is known, and the result."""
+    apart = _load_decompositions().get(func)
+    with mode:
+        if apart is not None:
+            output = apart(*args, **kwargs)
+        elif func.overloadpacket.__name__ in ("softmax", "log_softmax"):  # inside of another
+            output = func.decompose(*args, **kwargs)
+        else:
+            output = NotImplemented
+    return output is not NotImplemented, output
+
+
+@cache
+def _load_decompositions() -> Mapping[Any, Callable[..., Any]]:
+    aten = torch.ops.aten
+    own: dict[Any, Callable[..., Any]] = {
+        aten.var.correction: lambda *args, **kwargs: _take_variance(*args, **kwargs)[0],
+        aten.var_mean.correction: _take_variance,
+        aten.var.dim: lambda *args, **kwargs: _take_unbiased(*args, **kwargs)[0],
+        aten.var_mean.dim: _take_unbiased,
+    }
+    with suppress(ImportError):  # another version of torch: large steps stay whole
+        from torch._decomp import get_decompositions
+
+        packets = (getattr(aten, name, None) for name in _TAKEN_APART)
+        own |= get_decompositions([packet for packet in packets if packet])
+    return own
+
+
+def _take_variance(
+    value: torch.Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return variance and mean, as kernels compute them: the variance from the mean."""
+    axes = list(dim) if dim else list(range(value.dim()))
+    mean = value.mean(axes, keepdim=True)
+    below = value - mean
+    variance = (below * below).mean(axes, keepdim=True)
+    count = value.numel() // max(1, mean.numel())
+    lost = 1 if correction is None else correction
+    if lost:
+        variance = variance * (count / max(count - lost, 0))
+    if not keepdim:
+        mean, variance = (own.squeeze(axes) for own in (mean, variance))
+    return variance, mean
+
+
+def _take_unbiased(
+    value: torch.Tensor, dim: Sequence[int] | None, unbiased: bool = True, keepdim: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return _take_variance(value, dim, correction=float(unbiased), keepdim=keepdim)
+
+
+def _find_line() -> int:
+    """Return the line of the innermost frame that is of no library; 0: there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith((*_LIBRARIES, "<")):
+            return frame.f_lineno
+        frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
+    return 0
+
+
+def get_root(tensor: Any, steps: Sequence[Step]) -> int:
+    """Return the address of what a tensor is a view or a copy of; 0 of anything else."""
+    while isinstance(tensor, torch.Tensor):
+        maker = _get_maker(tensor, steps)
+        if maker is None or not maker.moves_only:
+            return int(tensor.data_ptr())
+        tensor = maker.args[0]
+    return 0
+
+
+def find_maker(tensor: Any, steps: Sequence[Step]) -> Step | None:
+    """Return the step that computed what a tensor is, or is a view or a copy of."""
+    maker = _get_maker(tensor, steps)
+    while maker is not None and maker.moves_only:
+        maker = _get_maker(maker.args[0], steps)
+    return maker
+
+
+def _get_maker(tensor: Any, steps: Sequence[Step]) -> Step | None:
+    """Return the innermost step whose result a tensor is."""
+    return next((step for step in steps if step.output is tensor), None)
+
+
+def is_float(value: Any) -> TypeGuard[torch.Tensor]:
+    """Return whether something is a tensor of floating-point numbers."""
+    return isinstance(value, torch.Tensor) and value.is_floating_point()

@@ -1,0 +1,342 @@
+"""What usual mistakes make of sums, means, maxima and scans: a part left out, another row's result.
+
+The words are fixed, as those of ``step_changes``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import torch
+
+from kernelkb.measure.worker.judge.compare.steps import Change, Step, find_maker, is_float
+from kernelkb.measure.worker.judge.compare.wrong_values import name_dtype
+
+_TILES = (4, 8, 16, 32, 64, 128, 256)
+_SCANNED = (16, 32, 64, 128, 256, 512, 1024)
+_NARROW = (torch.bfloat16, torch.float16)
+_MAX_TURNS = 512
+"""Of a sum that is rounded in each turn."""
+_REDUCTIONS = ("sum", "mean", "amax", "amin", "max", "min", "var", "prod", "argmax", "argmin")
+_Made = Iterator[tuple[str, Any]]
+
+# Sums, means and maxima.
+
+
+class _Reduced(NamedTuple):
+    """A reduction along one axis, or several."""
+
+    value: torch.Tensor
+    axes: list[int]
+    """Not negative, in order."""
+    run: Callable[..., torch.Tensor]
+    """Of a tensor of the same dimensions: as the step, with all axes kept."""
+
+
+def _read_reduction(step: Step) -> _Reduced | None:
+    value = step.args[0]
+    output = step.output[0] if isinstance(step.output, tuple) else step.output
+    if step.name not in _REDUCTIONS or not isinstance(value, torch.Tensor) or not value.dim():
+        return None
+    asked = step.args[1] if len(step.args) > 1 else step.kwargs.get("dim")
+    if isinstance(asked, torch.Tensor):
+        return None
+    asked = [asked] if isinstance(asked, int) else list(asked or range(value.dim()))
+    axes = sorted(axis % value.dim() for axis in asked)
+    single = {"argmax": torch.argmax, "argmin": torch.argmin, "prod": torch.prod}
+
+    def run(tensor: torch.Tensor) -> torch.Tensor:
+        if step.name in single:
+            return single[step.name](tensor, dim=axes[0], keepdim=True)
+        if step.name == "var":
+            correction = step.kwargs.get("correction", 1)
+            return torch.var(tensor, dim=axes, correction=correction, keepdim=True)
+        name = {"max": "amax", "min": "amin"}.get(step.name, step.name)
+        result: torch.Tensor = getattr(torch, name)(tensor, dim=axes, keepdim=True)
+        return result
+
+    kept = run(value)
+    if kept.numel() != output.numel() or (step.name in single and len(axes) > 1):
+        return None
+    return _Reduced(value, axes, run)
+
+
+def iter_reductions(step: Step, _steps: Sequence[Step]) -> _Made:
+    """Yield what a reduction gives that takes in other elements, or is of another row."""
+    reduced = _read_reduction(step)
+    if reduced is None:
+        return
+    is_pair = isinstance(step.output, tuple)
+    shape = (step.output[0] if is_pair else step.output).shape
+    made = chain(
+        _iter_formulas(step, reduced), _iter_other_rows(step, reduced), _iter_fewer(step, reduced)
+    )
+    for text, kept in made:
+        flat = kept.reshape(shape)
+        yield text, (flat, *step.output[1:]) if is_pair else flat
+
+
+def _iter_formulas(step: Step, reduced: _Reduced) -> _Made:
+    value, run, kept = reduced.value, reduced.run, reduced.run(reduced.value)
+    count = math.prod(value.shape[axis] for axis in reduced.axes)
+    if step.name in ("mean", "var", "sum") and count > 1:
+        if step.name != "sum":
+            yield f"{step.label} were not divided by {count}", kept * count
+        else:
+            yield f"{step.label} were divided by {count}", kept / count
+        padded = sorted({-(-count // tile) * tile for tile in _TILES} - {count})
+        for other in (*padded, count - 1, count + 1):
+            text = f"{step.label} were divided by {other} instead of {count}"
+            if step.name != "sum":
+                yield text, kept * count / other
+    if step.name == "var":
+        squares = value.square().mean(reduced.axes, keepdim=True)
+        yield f"{step.label} took squares without the mean taken off", squares
+        yield f"{step.label} were its root", kept.sqrt()
+    if step.name in ("amax", "max"):
+        yield f"{step.label} started at 0", kept.clamp(min=0)
+        yield f"{step.label} took absolute values", run(value.abs())
+        yield f"{step.label} were a minimum", -run(-value)
+    if step.name in ("amin", "min"):
+        yield f"{step.label} started at 0", kept.clamp(max=0)
+        yield f"{step.label} were a maximum", -run(-value)
+    if step.name in ("argmax", "argmin"):
+        best = value.gather(reduced.axes[0], kept)
+        lost = best <= 0 if step.name == "argmax" else best >= 0
+        yield f"{step.label} started at 0", torch.where(lost, 0, kept)
+        last = value.shape[reduced.axes[0]] - 1
+        flipped = last - run(value.flip(reduced.axes[0]))
+        yield f"{step.label} took the last of equal elements", flipped
+        yield f"{step.label} took absolute values", run(value.abs())
+    if step.name == "sum":
+        yield f"{step.label} took absolute values", run(value.abs())
+        yield f"{step.label} took squares", run(value.square())
+
+
+def iter_divisors(steps: Sequence[Step]) -> Iterator[Change]:
+    """Yield means of one size that are all divided by another number of elements."""
+    means: dict[int, list[Step]] = {}
+    for step in steps:
+        if step.name == "mean" and step.output.numel():
+            count = step.args[0].numel() // step.output.numel()
+            means.setdefault(count, []).append(step)
+    for count, own in means.items():
+        padded = sorted({-(-count // tile) * tile for tile in _TILES} - {count})
+        for other in (*padded, count - 1, count + 1):
+            if own[1:] and other > 0:
+                text = f"{own[0].label} were divided by {other} instead of {count}, each time"
+                factor = count / other
+                later = {step.number: factor for step in own[1:]}
+                yield Change(own[0].number, text, own[0].output * factor, later)
+
+
+def _iter_other_rows(step: Step, reduced: _Reduced) -> _Made:
+    """Yield the statistic of another row, of all, or one that is not reset."""
+    kept = reduced.run(reduced.value)
+    axes = [axis for axis in range(kept.dim()) if kept.shape[axis] > 1]
+    for axis in axes:
+        for shift, side in ((1, "before"), (-1, "behind")):
+            text = f"{step.label} were that of the index {side} along axis {axis}"
+            yield text, kept.roll(shift, axis)
+        first = kept.narrow(axis, 0, 1).expand_as(kept).clone()
+        yield f"{step.label} were that of the first index of axis {axis}", first
+        last = kept.narrow(axis, kept.shape[axis] - 1, 1).expand_as(kept).clone()
+        yield f"{step.label} were that of the last index of axis {axis}", last
+        running = {"amax": torch.cummax, "max": torch.cummax, "amin": torch.cummin}
+        text = f"{step.label} kept what the indices before along axis {axis} had"
+        if step.name in running:
+            yield text, running[step.name](kept, axis).values
+        elif step.name in ("sum", "mean", "prod"):
+            yield text, torch.cumsum(kept, axis)
+        for tile in _TILES:
+            if tile < kept.shape[axis]:
+                index = torch.arange(kept.shape[axis], device=kept.device)
+                text = f"{step.label} were that of the first of each {tile} along axis {axis}"
+                yield text, kept.index_select(axis, index // tile * tile)
+    if axes and step.name in ("sum", "mean", "amax", "amin"):
+        whole = getattr(torch, step.name)(reduced.value)
+        yield f"{step.label} were over all axes", whole.expand_as(kept).clone()
+
+
+def _iter_fewer(step: Step, reduced: _Reduced) -> _Made:
+    """Yield what a reduction gives that leaves elements out, or takes some twice."""
+    axis = reduced.axes[-1]
+    value, size = reduced.value, reduced.value.shape[axis]
+    counts = {size % tile for tile in _TILES} | {1, size // 2}
+    counts |= {tile for tile in _TILES if tile < size}
+    is_sum = step.name in ("sum", "mean")
+    part_of = 1.0 if step.name == "sum" else 1.0 / size
+
+    def total(part: torch.Tensor) -> torch.Tensor:
+        """Sum some elements as a part of the whole, which keeps its divisor."""
+        return part.sum(reduced.axes, keepdim=True) * part_of if is_sum else reduced.run(part)
+
+    is_single = len(reduced.axes) == 1
+    for count in sorted(own for own in counts if 0 < own < size):
+        kept = value.narrow(axis, 0, size - count)
+        told = f"{count} of {size} along axis {axis}"
+        if is_single or not is_sum:
+            yield f"{step.label} left out the last {told}", total(kept)
+        rest = value.narrow(axis, count, size - count)
+        shift = count if step.name.startswith("arg") else 0
+        if is_single or not is_sum:
+            yield f"{step.label} left out the first {told}", total(rest) + shift
+        if is_sum and is_single:
+            last, first = value.narrow(axis, size - count, count), value.narrow(axis, 0, count)
+            whole = total(value)
+            yield f"{step.label} took the last {told} twice", whole + total(last)
+            yield f"{step.label} took the first {told} twice", whole + total(first)
+    if not is_single:
+        return
+    index = torch.arange(size, device=value.device)
+    for tile in _TILES:
+        if tile > size:
+            break
+        halves = (index % tile < tile // 2).nonzero().flatten()
+        text = f"{step.label} left out the second half of each {tile} along axis {axis}"
+        yield text, total(value.index_select(axis, halves))
+        firsts = (index % tile == 0).nonzero().flatten()
+        text = f"{step.label} took the first of each {tile} only along axis {axis}"
+        yield text, total(value.index_select(axis, firsts))
+    if step.name in ("argmax", "argmin"):
+        kept = reduced.run(value)
+        for tile in _TILES:
+            yield f"{step.label} gave the index inside of each {tile}", kept % tile
+
+
+def iter_rescaled(step: Step, steps: Sequence[Step]) -> _Made:
+    """Yield a softmax by tiles whose sums are not scaled anew when the maximum grows."""
+    if step.name not in ("sum", "div") or not is_float(step.args[0]):
+        return
+    maker = find_maker(step.args[0], steps)
+    if maker is None or maker.name != "exp" or not step.args[0].dim():
+        return
+    below = maker.args[0].reshape(step.args[0].shape)
+    asked = step.args[1] if step.name == "sum" and len(step.args) > 1 else [-1]
+    axis = asked[0] if isinstance(asked, (list, tuple)) and asked else -1
+    for tile in (1, *_TILES):
+        if tile >= below.shape[axis]:
+            return
+        running = torch.cummax(below, axis).values
+        index = torch.arange(below.shape[axis], device=below.device)
+        end = (index // tile * tile + tile - 1).clamp(max=below.shape[axis] - 1)
+        own = (below - running.index_select(axis % below.dim(), end)).exp()
+        text = f"in tiles of {tile} {step.label} were not scaled anew where the maximum grows"
+        if step.name == "sum":
+            yield text, own.sum(axis, keepdim=step.output.dim() == own.dim())
+        else:
+            yield text, step.function(own, step.args[1])
+
+
+# Scans.
+
+
+def iter_scans(step: Step, _steps: Sequence[Step]) -> _Made:
+    """Yield what a scan gives that leaves elements out or is wrong from tile to tile."""
+    if step.name not in ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"):
+        return
+    value, axis = step.args[0], step.args[1] % step.args[0].dim()
+    size = value.shape[axis]
+    whole = step.output[0] if isinstance(step.output, tuple) else step.output
+    ones = whole.narrow(axis, 0, 1) * 0 + (step.name == "cumprod")
+    behind = torch.cat([ones, whole.narrow(axis, 0, size - 1)], axis)
+    made: list[tuple[str, torch.Tensor]] = [(f"{step.label} left out its own element", behind)]
+
+    def scan(part: torch.Tensor, along: int) -> torch.Tensor:
+        found = step.function(part, along)
+        return found[0] if isinstance(found, tuple) else found
+
+    made.append((f"{step.label} ran from the other end", scan(value.flip(axis), axis).flip(axis)))
+    if axis == value.dim() - 1 and value.dim() > 1:
+        rows = scan(value.reshape(-1), 0).reshape(value.shape)
+        made.append((f"{step.label} kept what the rows before had", rows))
+    for tile in _SCANNED:
+        if tile < size:
+            made += _list_carries(step, value.movedim(axis, -1), axis, tile, scan)
+    for text, output in made:
+        yield text, (output, *step.output[1:]) if isinstance(step.output, tuple) else output
+
+
+def _list_carries(
+    step: Step,
+    value: torch.Tensor,
+    axis: int,
+    tile: int,
+    scan: Callable[[torch.Tensor, int], torch.Tensor],
+) -> list[tuple[str, torch.Tensor]]:
+    """Return scans by tiles, along the last axis, that take the wrong value from tile to tile."""
+    size = value.shape[-1]
+    count = -(-size // tile)
+    fill = 1.0 if step.name == "cumprod" else 0.0
+    padded = torch.nn.functional.pad(value, (0, count * tile - size), value=fill)
+    cut = padded.unflatten(-1, (count, tile))
+    inner = scan(cut, cut.dim() - 1)
+
+    def lay(tiles: torch.Tensor) -> torch.Tensor:
+        return tiles.flatten(-2)[..., :size].movedim(-1, axis)
+
+    made = [(f"{step.label} started anew at each {tile}", lay(inner))]
+    if step.name != "cumsum":
+        return made
+    sums, ends = cut.sum(-1), cut[..., -1]
+    before = torch.nn.functional.pad(sums, (1, 0))[..., :-1]
+    exact = torch.cumsum(before, -1)
+    lasts = torch.nn.functional.pad(ends, (1, 0))[..., :-1]
+    carries = {
+        "the sum of the tile before only": before,
+        "the last element of each tile, not its sum,": torch.cumsum(lasts, -1),
+        "the last element of the tile before": lasts,
+        "its own sum, too,": exact + sums,
+        "the sum of the first tile only": torch.where(exact != 0, sums[..., :1], 0.0),
+    }
+    for told, carry in carries.items():
+        made.append(
+            (f"{step.label} took over {told} at each {tile}", lay(inner + carry[..., None]))
+        )
+    if size % tile:
+        last = exact.clone()
+        last[..., -1] = 0.0
+        text = f"{step.label} took nothing over into the last, incomplete tile of {tile}"
+        made.append((text, lay(inner + last[..., None])))
+    return made
+
+
+# Sums in a narrow type.
+
+
+def iter_narrow_sums(step: Step) -> _Made:
+    """Yield sums that are rounded after each part that is added."""
+    if not is_float(step.output):
+        return
+    for dtype in _NARROW:
+        if step.name in ("mm", "bmm"):
+            left, right = step.args[:2]
+            size = left.shape[-1]
+            parts = [
+                (left[..., n : n + 16] @ right[..., n : n + 16, :]) for n in range(0, size, 16)
+            ]
+            total = _sum_rounded(parts, dtype)
+            yield f"{step.label} were summed in {name_dtype(dtype)}", total
+        reduced = _read_reduction(step) if step.name in ("sum", "mean") else None
+        if (
+            reduced
+            and len(reduced.axes) == 1
+            and reduced.value.shape[reduced.axes[0]] <= _MAX_TURNS
+        ):
+            axis = reduced.axes[0]
+            total = _sum_rounded(list(reduced.value.split(1, axis)), dtype)
+            total = total / (reduced.value.shape[axis] if step.name == "mean" else 1)
+            yield (
+                f"{step.label} were summed in {name_dtype(dtype)}",
+                total.reshape(step.output.shape),
+            )
+
+
+def _sum_rounded(parts: Sequence[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
+    total = torch.zeros_like(parts[0])
+    for part in parts:
+        total = (total + part).to(dtype).to(part.dtype)
+    return total
