@@ -79,6 +79,7 @@ SOURCES = {
     "simt.cu": ("cuda", ""),
     "mma.cu": ("cuda", ""),
     "cp_async.cu": ("cuda", ""),
+    "wgmma.cu": ("cuda", ""),
     "extension.cu": ("cuda", ", binding: torch-extension, returns: true"),
     "block.py": ("triton", ""),
 }
@@ -112,6 +113,20 @@ GPU_ERRORS = {
     ("cp_async.cu", 3): RACE,
     ("cp_async.cu", 4): ("stale-ring-stage",),
     ("cp_async.cu", 5): ("swizzle-mismatch",),
+    ("wgmma.cu", 1): ("k-tail-lost",),
+    ("wgmma.cu", 2): ("first-k-tile-lost",),
+    ("wgmma.cu", 3): ("second-fragment-address",),
+    ("wgmma.cu", 4): ("stale-ring-stage",),
+    ("wgmma.cu", 5): ("second-fragment-address",),
+    ("wgmma.cu", 6): ("operand-transposed",),
+    ("wgmma.cu", 7): ("swizzle-mismatch",),
+    ("wgmma.cu", 8): RACE,
+    ("wgmma.cu", 9): ("broadcast-wrong-axis",),
+    ("wgmma.cu", 10): ("broadcast-wrong-axis",),
+    ("wgmma.cu", 11): ("vector-parts-swapped",),
+    ("wgmma.cu", 12): ("operand-transposed", "tile-transposed"),
+    ("wgmma.cu", 13): ("swizzle-mismatch",),
+    ("wgmma.cu", 14): ("fragment-layout",),
     ("extension.cu", 1): ("output-transposed",),
     ("extension.cu", 2): ("k-tail-lost",),
     ("extension.cu", 3): ("index-off-by-one",),
@@ -137,9 +152,12 @@ def write_gpu_kernel(project, source, bug):
 
 
 @pytest.fixture
-def needs_a_gpu():
-    if validate_machine("cuda").machine is None:
+def needs_a_gpu(source):
+    machine = validate_machine("cuda").machine
+    if machine is None:
         pytest.skip("no GPU that torch sees, or no nvcc")
+    if source == "wgmma.cu" and machine.cc != "9.0":
+        pytest.skip("no Hopper, which alone has wgmma")
 
 
 @pytest.mark.gpu
@@ -164,7 +182,7 @@ def test_a_right_gpu_kernel_is_not_explained(project, source):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", ["simt.cu", "mma.cu", "cp_async.cu"])
+@pytest.mark.parametrize("source", ["simt.cu", "mma.cu", "cp_async.cu", "wgmma.cu"])
 def test_planted_gpu_kernels_compile_without_a_gpu(project, source):
     if find_nvcc() is None:
         pytest.skip("no nvcc")

@@ -23,12 +23,13 @@ __global__ void affine_simt(const float* a, const float* b, const float* bias, f
         bs[kb][j] = in_b ? b[(k0 + kb) * n + j0 + j] : 0;
       }
       __syncthreads();
+      // 3: half of the warps, by chance which, read when the others have written the next tile.
+      if (BUG == 3) __nanosleep((threadIdx.x / 32 + clock64() / 8) % 2 * 20000);
       for (int kk = 0; kk < KT; ++kk)
         for (int i = 0; i < R; ++i)
           for (int j = 0; j < R; ++j)
             sum[i][j] += as[kk][ty * R + i] * bs[kk][tx * R + (BUG == 4 ? j % 2 : j)];
       if (BUG != 3) __syncthreads();
-      if (BUG == 3 && threadIdx.x / 32 % 2) __nanosleep(2000 * (1 + clock() % 7));
     }
     for (int i = 0; i < R; ++i)
       for (int j = 0; j < R; ++j) {
