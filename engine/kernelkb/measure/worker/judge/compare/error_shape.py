@@ -14,7 +14,8 @@ from itertools import pairwise
 
 import torch
 
-from kernelkb.measure.worker.judge.compare.step_changes import find_changed_step
+from kernelkb.measure.worker.judge.compare.changed_steps import find_changed_step
+from kernelkb.measure.worker.judge.compare.input_changes import find_changed_input
 from kernelkb.measure.worker.judge.compare.wrong_values import (
     CHANCE,
     DENSE,
@@ -28,7 +29,6 @@ from kernelkb.measure.worker.judge.compare.wrong_values import (
     WrongOutput,
     WrongSample,
     draw_sample,
-    find_changed_input,
     find_source,
     holds_at,
     is_sure,
@@ -329,7 +329,7 @@ def _find_divisor(given: WrongOutput, sample: WrongSample) -> str | None:
         return None
     error = (sample.got - sample.right).abs().long()
     divisor = math.gcd(*error.tolist())
-    is_many = len(error.unique()) > 2
+    is_many = len(error.unique()) > 2 or divisor in (2**8, 2**16, 2**32)
     return f"they are off by multiples of {divisor}" if divisor > 3 and is_many else None
 
 

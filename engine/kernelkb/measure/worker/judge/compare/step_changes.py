@@ -1,238 +1,58 @@
-"""Finds the step of the reference that, done wrong, gives a wrong output: a sum, a mask, a factor.
+"""What usual mistakes make of a reference's steps: a factor forgotten, a mask shifted.
 
-The steps of the reference are recorded. Then each step's result is replaced by what a usual mistake
-makes of it, and what follows is computed from that. A change is told where it gives the wrong
-elements the values that the candidate has there. Its words are fixed: the patterns of
-``knowledge/symptoms/error-shape.yaml`` match them.
+The words are fixed: the patterns of ``knowledge/symptoms/changed-steps.yaml`` match them.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import NamedTuple
 
 import torch
 
+from kernelkb.measure.worker.judge.compare.input_changes import iter_input_changes
 from kernelkb.measure.worker.judge.compare.steps import (
     Change,
-    ChangedSteps,
+    Made,
+    Maker,
     Step,
-    StepRecorder,
     find_maker,
     get_root,
     is_float,
 )
 from kernelkb.measure.worker.judge.compare.sum_changes import (
-    iter_divisors,
     iter_narrow_sums,
     iter_reductions,
     iter_rescaled,
     iter_scans,
 )
-from kernelkb.measure.worker.judge.compare.wrong_values import (
-    FEW,
-    SURE,
-    WrongOutput,
-    WrongSample,
-    iter_input_changes,
-    name_dtype,
-    ravel,
-)
+from kernelkb.measure.worker.judge.compare.wrong_values import name_dtype
 
-_BUDGET_S, _MAX_WALL_S = 1.5, 4.0
-"""CPU time and time of one search."""
-_TRIED = 1000
-_EXACT = 0.5
-_FINE = 512
-"""Right elements that are compared as well."""
-_ROUNDED = 0.3
-"""Part of a small error that a rounding may leave unexplained."""
-_SMALL = 0.05
 _TILES = (4, 8, 16, 32, 64, 128, 256)
 _NARROW = (torch.bfloat16, torch.float16)
 _ADDING = ("add", "sub")
-_BINARY = (*_ADDING, "mul", "div", "maximum", "minimum", "pow")
+_LOGICAL = ("bitwise_and", "logical_and", "bitwise_or", "logical_or")
+_BINARY = (*_ADDING, "mul", "div", "maximum", "minimum", "pow", *_LOGICAL)
 _UNARY = frozenset(
     ("exp", "exp2", "log", "log1p", "expm1", "sqrt", "rsqrt", "erf", "tanh", "sigmoid", "relu",
      "abs", "neg", "reciprocal", "round", "floor", "ceil", "trunc", "square", "pow", "sin", "cos")
 )  # fmt: skip
+_OTHERS = {
+    "exp": ("exp2",), "exp2": ("exp",), "log": ("log2", "log10", "log1p"), "log2": ("log",),
+    "sqrt": ("square", "rsqrt"), "rsqrt": ("reciprocal", "sqrt"), "tanh": ("sigmoid",),
+    "sigmoid": ("tanh",), "sin": ("cos",), "cos": ("sin",), "ceil": ("floor",),
+    "floor": ("ceil", "round", "trunc"), "reciprocal": ("rsqrt",),
+}  # fmt: skip
 _PRODUCTS = ("mm", "bmm", "mv", "dot", "convolution")
 _MASKING = ("where", "masked_fill")
 _COMPARING = {"lt": torch.le, "le": torch.lt, "gt": torch.ge, "ge": torch.gt}
-_INDEXING = ("index", "index_select", "gather", "embedding")
+_INDEXING = ("index", "index_select", "gather", "embedding", "index_add", "scatter_add", "scatter")
 _OF_AXIS = ("_softmax", "_log_softmax", "cumsum", "cumprod", "logcumsumexp")
 _LIMITING = ("clamp", "clamp_min", "clamp_max", "relu", "hardtanh")
-_Made = Iterator[tuple[str, torch.Tensor]]
-
-
-class _Target(NamedTuple):
-    """What a changed reference has to give."""
-
-    at: torch.Tensor
-    """Places of wrong elements, in memory order."""
-    got: torch.Tensor
-    allowed: torch.Tensor
-    fine: torch.Tensor
-    """Places of right elements."""
-    fine_right: torch.Tensor
-    fine_allowed: torch.Tensor
-    luck: float
-    """Probability that an element is met by accident."""
-    size: float
-    """Root mean square of the errors."""
-    limit: float
-    is_finite: bool
-
-
-def find_changed_step(given: WrongOutput, sample: WrongSample) -> str | None:
-    """Return which step of the reference, done wrong, gives the wrong values; None: none tried.
-
-    Args:
-        given: The wrong output.
-        sample: Some wrong elements of it, which may be NaN or infinite.
-    """
-    rerun = given.rerun
-    if rerun is None or len(sample.got) < FEW:
-        return None
-    inputs = [tensor for _, tensor in given.inputs]
-    recorder = StepRecorder()
-    with suppress(Exception), torch.no_grad(), recorder:  # of the user's code, of any kind
-        rerun(inputs)
-    steps, target = recorder.steps, _make_target(given, sample)
-    if not recorder.is_whole or not steps or not (target.is_finite or len(target.fine)):
-        return None
-
-    def run(change: Change | None, dtype: torch.dtype | None) -> torch.Tensor | None:
-        mode = ChangedSteps(steps, change, dtype)
-        with suppress(Exception), torch.no_grad(), mode:  # it may not take this
-            found = rerun(inputs)
-            return found.reshape(-1) if found.numel() == len(sample.flat) else None
-        return None
-
-    if target.is_finite:
-        return _search(steps, _find_inputs(inputs, steps), target, given, run)
-    return _search_lost(steps, _find_inputs(inputs, steps), target, given, run)
-
-
-_Run = Callable[[Change | None, torch.dtype | None], torch.Tensor | None]
-
-
-def _search(
-    steps: Sequence[Step], inputs: set[int], target: _Target, given: WrongOutput, run: _Run
-) -> str | None:
-    """Return the change that leaves least unexplained, or the first that leaves next to nothing."""
-    best: tuple[tuple[bool, float], str] | None = None
-    is_small = _is_small(given, target)
-    for change in _limit_time(iter_changes(steps, inputs, is_small=is_small)):
-        found = run(change, None)
-        rank = None if found is None else _rank(found, target, change)
-        if rank is not None and (best is None or rank < best[0]):
-            best = rank, change.text
-            if not rank[0] and rank[1] < _EXACT * target.limit:
-                break
-    return f"as if {best[1]}" if best else None
-
-
-def _search_lost(
-    steps: Sequence[Step], inputs: set[int], target: _Target, given: WrongOutput, run: _Run
-) -> str | None:
-    """Return what makes NaN or infinity of just the elements in which the candidate has it."""
-    own = given.output.dtype
-    for dtype in dict.fromkeys([own, torch.float16, torch.bfloat16]):
-        found = run(None, dtype)
-        if found is not None and _loses_same(found, target):
-            return f"as if each step were computed in {name_dtype(dtype)}, which overflows"
-    for change in _limit_time(iter_changes(steps, inputs, is_small=False)):
-        found = run(change, own)
-        if found is not None and _loses_same(found, target):
-            return f"as if {change.text}"
-    return None
-
-
-def _limit_time(changes: Iterator[Change]) -> Iterator[Change]:
-    end_s, cpu_end_s = time.monotonic() + _MAX_WALL_S, time.thread_time() + _BUDGET_S
-    for change in changes:
-        if time.monotonic() > end_s or time.thread_time() > cpu_end_s:
-            return
-        yield change
-
-
-def _find_inputs(inputs: Sequence[torch.Tensor], steps: Sequence[Step]) -> set[int]:
-    """Return the addresses of inputs, and of their copies in another type."""
-    found = {tensor.data_ptr() for tensor in inputs}
-    copies = (step for step in steps if step.name in ("_to_copy", "clone"))
-    found |= {step.output.data_ptr() for step in copies if get_root(step.args[0], steps) in found}
-    return found
-
-
-def _make_target(given: WrongOutput, sample: WrongSample) -> _Target:
-    flat, wrong = sample.flat, given.wrong.reshape(-1)
-    generator = torch.Generator().manual_seed(3)
-    drawn = torch.randint(len(flat), (8 * _FINE,), generator=generator).to(flat.device)
-    fine = drawn[~wrong[drawn]][:_FINE]
-    right = flat[fine].double()
-    known = sample.got.isfinite() & sample.right.isfinite()
-    own, allowed = (sample.got - sample.right).abs()[known], sample.allowed[known]
-    luck = float((2 * allowed / own.clamp(min=1e-300)).clamp(max=1.0).median()) if len(own) else 0.5
-    return _Target(
-        at=ravel(sample.where, sample.shape),
-        got=sample.got,
-        allowed=sample.allowed,
-        fine=fine,
-        fine_right=right,
-        fine_allowed=given.atol + given.rtol * right.abs() + 1e-300,
-        luck=max(luck, 1e-6),
-        size=float(own.square().mean().sqrt()) if len(own) else 0.0,
-        limit=float(allowed.square().mean().sqrt()) if len(allowed) else 0.0,
-        is_finite=bool(sample.got.isfinite().all()),
-    )
-
-
-def _is_small(given: WrongOutput, target: _Target) -> bool:
-    """Return whether the errors may be of rounding."""
-    right = given.oracle[given.oracle.isfinite()]
-    scale = float(right.double().square().mean().sqrt()) if right.numel() else 0.0
-    return target.size < _SMALL * scale
-
-
-def _rank(found: torch.Tensor, target: _Target, change: Change) -> tuple[bool, float] | None:
-    """Return how well a change explains the wrong elements, less is better; None: it does not.
-
-    First come changes after which right elements stay right.
-    """
-    own = found[target.at].double()
-    error = (own - target.got).abs()
-    left = float(error.square().mean().sqrt())
-    holds = float((error <= 2 * target.allowed).double().mean()) >= SURE
-    is_rounding = change.is_rounding and target.size > 0 and left < _ROUNDED * target.size
-    if not is_rounding and not (holds and _TRIED * target.luck ** len(own) < 0.05):
-        return None
-    return not _keeps_right(found, target), left
-
-
-def _keeps_right(found: torch.Tensor, target: _Target) -> bool:
-    kept = (found[target.fine].double() - target.fine_right).abs() <= 2 * target.fine_allowed
-    return not len(kept) or float(kept.double().mean()) >= SURE
-
-
-def _loses_same(found: torch.Tensor, target: _Target) -> bool:
-    """Return whether elements that the candidate has lost are lost here, and right ones are not."""
-    own = found[target.at].double()
-    lost = ~target.got.isfinite()
-    are_alike = own.isfinite() == ~lost
-    beside = found[target.fine].isfinite()
-    return (
-        float(are_alike.double().mean()) >= SURE
-        and float((~own[lost].isfinite()).double().mean()) >= SURE
-        and float(beside.double().mean()) >= SURE
-    )
-
-
-# All changes.
+_MAX_OPERANDS = 12
+"""Results that are tried in place of an operand."""
 
 
 def iter_changes(steps: Sequence[Step], inputs: set[int], *, is_small: bool) -> Iterator[Change]:
@@ -246,23 +66,24 @@ def iter_changes(steps: Sequence[Step], inputs: set[int], *, is_small: bool) -> 
     if is_small:
         yield from _iter_rounded(steps)
     wholes = (_iter_left_out, _iter_binary, _iter_forms, iter_reductions, _iter_masks, iter_scans)
-    others = (_iter_limits, _iter_indices, _iter_convolutions, iter_rescaled, _iter_broadcast)
-    for make in (*wholes, *others, _iter_constants):
+    others = (_iter_limits, _iter_indices, _iter_convolutions, _iter_pools, iter_rescaled)
+    last = (_iter_broadcast, _iter_constants, _iter_wrapped, _iter_repeats, _iter_other_operands)
+    for make in (*wholes, *others, *last):
         for step in steps:
-            if not step.moves_only:
-                yield from _list(step, make(step, steps))
-        if make is iter_reductions:
-            yield from iter_divisors(steps)
+            if not step.moves_only or make in (_iter_wrapped, _iter_repeats):
+                yield from _list(step, steps, make)
     for step in steps:
         if step.name in _PRODUCTS:
-            yield from _list(step, _iter_operands(step, steps, inputs))
+            yield from _list(step, steps, lambda one, all_: _iter_operands(one, all_, inputs))
 
 
-def _list(step: Step, made: _Made) -> Iterator[Change]:
+def _list(step: Step, steps: Sequence[Step], make: Maker) -> Iterator[Change]:
     """Yield the changes of one kind until one of them cannot be made."""
+    shapes = tuple(tuple(own.shape) for own in step.args if isinstance(own, torch.Tensor))
     with suppress(RuntimeError, ValueError, IndexError, TypeError):
-        for text, output in made:
-            yield Change(step.number, text, output)
+        for text, output in make(step, steps):
+            kind = step.strip(text), shapes
+            yield Change(step.number, text, output, make=make, kind=kind)
 
 
 def _iter_rounded(steps: Sequence[Step]) -> Iterator[Change]:
@@ -275,27 +96,22 @@ def _iter_rounded(steps: Sequence[Step]) -> Iterator[Change]:
 # Steps of each element.
 
 
-def _iter_left_out(step: Step, _steps: Sequence[Step]) -> _Made:
+def _iter_left_out(step: Step, _steps: Sequence[Step]) -> Made:
     first = step.args[0] if step.args else None
     if not is_float(first) or not is_float(step.output) or first.shape != step.output.shape:
         return
     if step.name in _UNARY:
         yield f"{step.label} were left out", first
-    if step.name == "exp":
-        yield f"{step.label} had base 2", torch.exp2(first)
-    if step.name in ("sqrt", "rsqrt"):
-        root = "1/x" if step.name == "rsqrt" else "x * x"
-        other = first.reciprocal() if step.name == "rsqrt" else first.square()
-        yield f"{step.label} were {root}", other
-    if step.name == "rsqrt":
-        yield f"{step.label} were a square root, not its inverse", first.sqrt()
+        yield f"{step.label} had the other sign", -step.output
+    for other in _OTHERS.get(step.name, ()):
+        yield f"{step.label} were {other}", getattr(torch, other)(first)
     if step.name == "round":
         yield f"{step.label} cut off towards zero", first.trunc()
         yield f"{step.label} went down", first.floor()
         yield f"{step.label} took halves away from zero", first.sign() * (first.abs() + 0.5).floor()
 
 
-def _iter_forms(step: Step, _steps: Sequence[Step]) -> _Made:
+def _iter_forms(step: Step, _steps: Sequence[Step]) -> Made:
     """Yield other formulas that bear the same name, and another axis."""
     value = step.args[0] if step.args else None
     if step.name == "gelu" and is_float(value):
@@ -312,7 +128,7 @@ def _iter_forms(step: Step, _steps: Sequence[Step]) -> _Made:
                 yield text, step.function(*args, **step.kwargs)
 
 
-def _iter_binary(step: Step, steps: Sequence[Step]) -> _Made:
+def _iter_binary(step: Step, steps: Sequence[Step]) -> Made:
     if step.name not in _BINARY or len(step.args) < 2:
         return
     left, right = step.args[:2]
@@ -328,6 +144,9 @@ def _iter_binary(step: Step, steps: Sequence[Step]) -> _Made:
         yield f"{step.label} subtracted", left - right
     if step.name == "sub" and is_float(right):
         yield f"{step.label} added", left + right
+    if step.name in _LOGICAL:
+        yield f"{step.label} had no second operand", left.expand(shape).clone()
+        yield f"{step.label} had no first operand", right.expand(shape).clone()
     if step.name in ("mul", "div"):
         other = torch.div if step.name == "mul" else torch.mul
         yield f"{step.label} applied its {told} twice", step.function(step.output, right)
@@ -343,7 +162,32 @@ def _iter_binary(step: Step, steps: Sequence[Step]) -> _Made:
     yield from _iter_moved_epsilon(step, steps)
 
 
-def _iter_moved_epsilon(step: Step, steps: Sequence[Step]) -> _Made:
+def _iter_other_operands(step: Step, steps: Sequence[Step]) -> Made:
+    """Yield what a step gives that takes another value of the same shape for one of its own."""
+    if step.name not in (*_BINARY, *_UNARY, *_PRODUCTS):
+        return
+    for at, own in enumerate(step.args[:2]):
+        if not is_float(own):
+            continue
+        found: dict[int, tuple[str, torch.Tensor]] = {}
+        for one in steps:
+            for value in (*one.args, one.output):
+                is_alike = is_float(value) and value.shape == own.shape and value.dtype == own.dtype
+                if is_alike and value.data_ptr() != own.data_ptr():
+                    maker = find_maker(value, steps)
+                    told = maker.label if maker else "an input"
+                    found.setdefault(value.data_ptr(), (f"{told}, not its own,", value))
+        for told, value in list(found.values())[:_MAX_OPERANDS]:
+            args = list(step.args)
+            args[at] = value
+            which = ("first", "second")[at]
+            yield (
+                f"{step.label} took {told} as its {which} operand",
+                step.function(*args, **step.kwargs),
+            )
+
+
+def _iter_moved_epsilon(step: Step, steps: Sequence[Step]) -> Made:
     """Yield what a root or a divisor gives where its epsilon is added at another place."""
     if step.name != "add" or isinstance(step.args[1], torch.Tensor):
         return
@@ -360,7 +204,7 @@ def _iter_moved_epsilon(step: Step, steps: Sequence[Step]) -> _Made:
             yield f"{step.label} added its {epsilon:g} inside of {root.label}", inside
 
 
-def _iter_constants(step: Step, _steps: Sequence[Step]) -> _Made:
+def _iter_constants(step: Step, _steps: Sequence[Step]) -> Made:
     """Yield other values of a number that a step takes."""
     if step.name not in _BINARY or len(step.args) < 2 or not is_float(step.args[0]):
         return
@@ -375,7 +219,7 @@ def _iter_constants(step: Step, _steps: Sequence[Step]) -> _Made:
             yield text, step.function(left, other, **step.kwargs)
 
 
-def _iter_limits(step: Step, _steps: Sequence[Step]) -> _Made:
+def _iter_limits(step: Step, _steps: Sequence[Step]) -> Made:
     if step.name not in _LIMITING or not isinstance(step.args[0], torch.Tensor):
         return
     value, bounds = step.args[0], [*step.args[1:3]]
@@ -387,7 +231,7 @@ def _iter_limits(step: Step, _steps: Sequence[Step]) -> _Made:
         yield f"{step.label} took the absolute value", value.abs()
 
 
-def _iter_broadcast(step: Step, _steps: Sequence[Step]) -> _Made:
+def _iter_broadcast(step: Step, _steps: Sequence[Step]) -> Made:
     """Yield an operand that is spread over the result, taken at another index."""
     if step.name not in _BINARY or len(step.args) < 2:
         return
@@ -431,7 +275,7 @@ def _move(own: torch.Tensor, shape: Sequence[int]) -> Iterator[tuple[str, torch.
 # Masks and indices.
 
 
-def _iter_masks(step: Step, _steps: Sequence[Step]) -> _Made:
+def _iter_masks(step: Step, _steps: Sequence[Step]) -> Made:
     if step.name in ("tril", "triu"):
         asked = step.args[1] if len(step.args) > 1 else 0
         for shift in (1, -1):
@@ -444,6 +288,9 @@ def _iter_masks(step: Step, _steps: Sequence[Step]) -> _Made:
         other = _COMPARING[step.name](left, right)
         yield f"the limit of {step.label} were on the other side", other
         yield f"the mask of {step.label} were inverted", ~step.output
+        yield f"the mask of {step.label} were left out", torch.ones_like(step.output)
+        for tile in _TILES[1:]:
+            yield from _iter_tiled(step, step.output, lambda mask: mask, tile)
     elif step.name in _MASKING:
         yield from _iter_where(step)
 
@@ -452,7 +299,7 @@ def _tell_shift(step: Step, shift: int) -> str:
     return f"the mask of {step.label} were shifted by {shift}"
 
 
-def _iter_where(step: Step) -> _Made:
+def _iter_where(step: Step) -> Made:
     """Yield a selection by another mask, or with another value in what it hides."""
     is_where = step.name == "where"
     mask = step.args[0] if is_where else step.args[1]
@@ -479,7 +326,7 @@ def _iter_where(step: Step) -> _Made:
         yield from _iter_tiled(step, mask, select, tile)
 
 
-def _iter_additive_masks(step: Step, left: torch.Tensor, right: torch.Tensor) -> _Made:
+def _iter_additive_masks(step: Step, left: torch.Tensor, right: torch.Tensor) -> Made:
     """Yield a mask of minus infinities that is added, shifted or taken for whole tiles."""
     hidden = right.isinf()
 
@@ -496,21 +343,24 @@ def _iter_additive_masks(step: Step, left: torch.Tensor, right: torch.Tensor) ->
 
 def _iter_tiled(
     step: Step, mask: torch.Tensor, select: Callable[[torch.Tensor], torch.Tensor], tile: int
-) -> _Made:
-    """Yield a mask of two axes that is decided for whole tiles."""
+) -> Made:
+    """Yield a mask of two axes that is decided for whole tiles, or for stretches of a row."""
     if mask.dim() < 2 or mask.dtype != torch.bool or tile >= max(mask.shape[-2:]):
         return
     rows, columns = mask.shape[-2:]
     cut = mask.reshape(-1, 1, rows, columns).double()
-    for sign, told in ((1.0, "any"), (-1.0, "all")):
-        pooled = sign * torch.nn.functional.max_pool2d(sign * cut, tile, ceil_mode=True)
-        wide = pooled.repeat_interleave(tile, -2).repeat_interleave(tile, -1)
-        whole = (wide[..., :rows, :columns] > 0).reshape(mask.shape)
-        text = f"the mask of {step.label} were decided for whole tiles of {tile}, by {told}"
-        yield text, select(whole)
+    for high, wide in ((tile, tile), (1, tile), (tile, 1)):
+        for sign, told in ((1.0, "any"), (-1.0, "all")):
+            pool = torch.nn.functional.max_pool2d
+            pooled = sign * pool(sign * cut, (high, wide), ceil_mode=True)
+            laid = pooled.repeat_interleave(high, -2).repeat_interleave(wide, -1)
+            whole = (laid[..., :rows, :columns] > 0).reshape(mask.shape)
+            where = f"{tile}" if high == wide else f"{high} by {wide}"
+            text = f"the mask of {step.label} were decided for whole tiles of {where}, by {told}"
+            yield text, select(whole)
 
 
-def _iter_indices(step: Step, _steps: Sequence[Step]) -> _Made:
+def _iter_indices(step: Step, _steps: Sequence[Step]) -> Made:
     if step.name not in _INDEXING:
         return
     at, size = _find_index(step)
@@ -556,7 +406,7 @@ def _find_index(step: Step) -> tuple[tuple[int, torch.Tensor] | None, int]:
 # Products.
 
 
-def _iter_convolutions(step: Step, _steps: Sequence[Step]) -> _Made:
+def _iter_convolutions(step: Step, _steps: Sequence[Step]) -> Made:
     if step.name != "convolution":
         return
     value, weight, bias, stride, padding, *rest = step.args
@@ -569,6 +419,7 @@ def _iter_convolutions(step: Step, _steps: Sequence[Step]) -> _Made:
     if weight.dim() == 4 and weight.shape[2] == weight.shape[3]:
         turned = step.function(value, weight.mT.contiguous(), bias, stride, padding, *rest)
         yield f"the weights of {step.label} were transposed", turned
+    yield from _iter_windows(step)
     if any(padding):
         sides = [side for own in reversed(padding) for side in (own, own)]
         none = [0] * len(padding)
@@ -582,7 +433,87 @@ def _iter_convolutions(step: Step, _steps: Sequence[Step]) -> _Made:
         yield f"{step.label} had no bias", without
 
 
-def _iter_operands(step: Step, steps: Sequence[Step], inputs: set[int]) -> _Made:
+def _iter_windows(step: Step) -> Made:
+    """Yield a convolution whose taps are at other distances along an axis, or all."""
+    value, weight, bias, stride, padding, dilation, *rest = step.args
+    count = weight.dim() - 2
+    for axes in (*((axis,) for axis in range(count)), tuple(range(count))):
+        for apart in (1, 2):
+            other, around = list(dilation), list(padding)
+            for axis in axes:
+                other[axis] = apart
+                around[axis] = apart * (weight.shape[2 + axis] - 1) // 2
+            if other != list(dilation):
+                told = (
+                    f"{step.label} had a dilation of {apart} along axis {', '.join(map(str, axes))}"
+                )
+                yield told, step.function(value, weight, bias, stride, around, other, *rest)
+
+
+def _iter_pools(step: Step, _steps: Sequence[Step]) -> Made:
+    """Yield a maximum over windows that are smaller, or begin elsewhere."""
+    if step.name not in ("max_pool2d_with_indices", "max_pool2d", "avg_pool2d"):
+        return
+    value, size = step.args[:2]
+    is_pair = isinstance(step.output, tuple)
+    for axis in range(-len(size), 0):
+        for shift, side in ((1, "before"), (-1, "behind")):
+            moved = value.roll(shift, axis)
+            yield (
+                f"the windows of {step.label} began 1 {side} along axis {axis}",
+                step.function(moved, *step.args[1:]),
+            )
+        less = list(size)
+        less[axis] -= 1
+        if less[axis] > 0:
+            args = (value, less, *step.args[2:])
+            yield (
+                f"the windows of {step.label} had {less[axis]} along axis {axis}",
+                step.function(*args),
+            )
+    for shift, side in ((1, "before"), (-1, "behind")):
+        moved = value.roll((shift,) * len(size), tuple(range(-len(size), 0)))
+        yield (
+            f"the windows of {step.label} began 1 {side} along all axes",
+            step.function(moved, *step.args[1:]),
+        )
+    del is_pair
+
+
+def _iter_repeats(step: Step, _steps: Sequence[Step]) -> Made:
+    """Yield an axis that is repeated as a whole where each index is to be, and the reverse."""
+    if step.name != "expand":
+        return
+    value, output = step.args[0], step.output
+    if value.dim() != output.dim():
+        return
+    for axis in range(1, output.dim()):
+        if value.shape[axis] == 1 and output.shape[axis] > 1 and value.shape[axis - 1] > 1:
+            outer, inner = output.shape[axis - 1], output.shape[axis]
+            index = torch.arange(outer * inner, device=value.device) % outer
+            line = value.squeeze(axis).index_select(axis - 1, index)
+            text = f"{step.label} repeated axis {axis - 1} as a whole, not each of its indices"
+            yield text, line.unflatten(axis - 1, (outer, inner))
+
+
+def _iter_wrapped(step: Step, _steps: Sequence[Step]) -> Made:
+    """Yield whole numbers that go through a type of fewer bits, or lose their sign."""
+    if step.name == "_to_copy" and step.args[0].dtype in (torch.int8, torch.int16):
+        bits = torch.iinfo(step.args[0].dtype).bits
+        wrapped = torch.where(step.output < 0, step.output + 2**bits, step.output)
+        yield f"the {bits}-bit numbers of {step.label} had no sign", wrapped
+    output = step.output
+    if step.name not in ("mm", "bmm", "sum", "mul", "scatter_add", "index_add"):
+        return
+    if not isinstance(output, torch.Tensor) or not bool((output == output.round()).all()):
+        return
+    for bits in (8, 16):
+        half = 2 ** (bits - 1)
+        yield f"{step.label} wrapped at {bits} bits", (output + half) % (2 * half) - half
+        yield f"{step.label} wrapped at {bits} bits without sign", output % (2 * half)
+
+
+def _iter_operands(step: Step, steps: Sequence[Step], inputs: set[int]) -> Made:
     """Yield what a product gives of an operand that is no input, changed as inputs are."""
     for at, own in enumerate(step.args[:2]):
         if not is_float(own) or get_root(own, steps) in inputs:
@@ -601,7 +532,7 @@ def _iter_operands(step: Step, steps: Sequence[Step], inputs: set[int]) -> _Made
 # Rounding.
 
 
-def _iter_narrow(step: Step) -> _Made:
+def _iter_narrow(step: Step) -> Made:
     if not is_float(step.output) or step.moves_only:
         return
     for dtype in _NARROW:

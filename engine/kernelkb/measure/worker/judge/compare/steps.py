@@ -7,7 +7,7 @@ whole besides.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -54,10 +54,18 @@ class Step(NamedTuple):
         """What the step is called in a sentence."""
         return f"{self.name} (reference line {self.line})" if self.line else self.name
 
+    def strip(self, text: str) -> str:
+        """Return a text without what the step is called."""
+        return text.replace(self.label, "")
+
     @property
     def moves_only(self) -> bool:
         """Whether it only moves, copies or converts."""
         return self.name in _SAME
+
+
+Made = Iterator[tuple[str, Any]]
+Maker = Callable[[Step, Sequence[Step]], Made]
 
 
 class Change(NamedTuple):
@@ -67,10 +75,15 @@ class Change(NamedTuple):
     text: str
     """What follows ``as if``."""
     output: Any
-    factors: Mapping[int, float] = {}
-    """What the results of later steps are multiplied by."""
     is_rounding: bool = False
     """Whether only the last digits differ, and those in an order that is not known."""
+    make: Maker | None = None
+    """Yields texts and results for a step, this one's among them."""
+    kind: tuple[str, object] = ("", None)
+    """The text without the step, and the shapes of what it takes: alike in steps that one mistake
+    may be made in."""
+    numbers: tuple[int, ...] = ()
+    """Steps in which it is made; empty: in one."""
 
 
 class StepRecorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types for it
@@ -141,13 +154,20 @@ class ChangedSteps(TorchDispatchMode):  # type: ignore[misc]  # as above
         self._count += 1
         if change is not None and number < change.number and self._rounded_to is None:
             return _copy(self._steps[number].output)
-        if change is not None and number == change.number:
+        if change is not None and number == change.number and not change.numbers:
             output = change.output
         elif not is_apart:
             output = func(*args, **given)
-        if change is not None and number in change.factors:
-            output = output * change.factors[number]
+        if change is not None and number in change.numbers:
+            output = self._change_alike(change, number, args, given, output)
         return self._round(output) if self._rounded_to and not is_apart else output
+
+    def _change_alike(
+        self, change: Change, number: int, args: Sequence[Any], kwargs: dict[str, Any], output: Any
+    ) -> Any:
+        step = self._steps[number]._replace(args=tuple(args), kwargs=kwargs, output=output)
+        made = change.make(step, self._steps) if change.make else iter(())
+        return next((own for text, own in made if step.strip(text) == change.kind[0]), output)
 
     def _round(self, output: Any) -> Any:
         if isinstance(output, (tuple, list)):

@@ -6,13 +6,13 @@ The words are fixed, as those of ``step_changes``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
-from kernelkb.measure.worker.judge.compare.steps import Change, Step, find_maker, is_float
+from kernelkb.measure.worker.judge.compare.steps import Made, Step, find_maker, is_float
 from kernelkb.measure.worker.judge.compare.wrong_values import name_dtype
 
 _TILES = (4, 8, 16, 32, 64, 128, 256)
@@ -20,8 +20,7 @@ _SCANNED = (16, 32, 64, 128, 256, 512, 1024)
 _NARROW = (torch.bfloat16, torch.float16)
 _MAX_TURNS = 512
 """Of a sum that is rounded in each turn."""
-_REDUCTIONS = ("sum", "mean", "amax", "amin", "max", "min", "var", "prod", "argmax", "argmin")
-_Made = Iterator[tuple[str, Any]]
+REDUCTIONS = ("sum", "mean", "amax", "amin", "max", "min", "var", "prod", "argmax", "argmin")
 
 # Sums, means and maxima.
 
@@ -39,7 +38,7 @@ class _Reduced(NamedTuple):
 def _read_reduction(step: Step) -> _Reduced | None:
     value = step.args[0]
     output = step.output[0] if isinstance(step.output, tuple) else step.output
-    if step.name not in _REDUCTIONS or not isinstance(value, torch.Tensor) or not value.dim():
+    if step.name not in REDUCTIONS or not isinstance(value, torch.Tensor) or not value.dim():
         return None
     asked = step.args[1] if len(step.args) > 1 else step.kwargs.get("dim")
     if isinstance(asked, torch.Tensor):
@@ -64,7 +63,7 @@ def _read_reduction(step: Step) -> _Reduced | None:
     return _Reduced(value, axes, run)
 
 
-def iter_reductions(step: Step, _steps: Sequence[Step]) -> _Made:
+def iter_reductions(step: Step, _steps: Sequence[Step]) -> Made:
     """Yield what a reduction gives that takes in other elements, or is of another row."""
     reduced = _read_reduction(step)
     if reduced is None:
@@ -79,7 +78,7 @@ def iter_reductions(step: Step, _steps: Sequence[Step]) -> _Made:
         yield text, (flat, *step.output[1:]) if is_pair else flat
 
 
-def _iter_formulas(step: Step, reduced: _Reduced) -> _Made:
+def _iter_formulas(step: Step, reduced: _Reduced) -> Made:
     value, run, kept = reduced.value, reduced.run, reduced.run(reduced.value)
     count = math.prod(value.shape[axis] for axis in reduced.axes)
     if step.name in ("mean", "var", "sum") and count > 1:
@@ -116,24 +115,7 @@ def _iter_formulas(step: Step, reduced: _Reduced) -> _Made:
         yield f"{step.label} took squares", run(value.square())
 
 
-def iter_divisors(steps: Sequence[Step]) -> Iterator[Change]:
-    """Yield means of one size that are all divided by another number of elements."""
-    means: dict[int, list[Step]] = {}
-    for step in steps:
-        if step.name == "mean" and step.output.numel():
-            count = step.args[0].numel() // step.output.numel()
-            means.setdefault(count, []).append(step)
-    for count, own in means.items():
-        padded = sorted({-(-count // tile) * tile for tile in _TILES} - {count})
-        for other in (*padded, count - 1, count + 1):
-            if own[1:] and other > 0:
-                text = f"{own[0].label} were divided by {other} instead of {count}, each time"
-                factor = count / other
-                later = {step.number: factor for step in own[1:]}
-                yield Change(own[0].number, text, own[0].output * factor, later)
-
-
-def _iter_other_rows(step: Step, reduced: _Reduced) -> _Made:
+def _iter_other_rows(step: Step, reduced: _Reduced) -> Made:
     """Yield the statistic of another row, of all, or one that is not reset."""
     kept = reduced.run(reduced.value)
     axes = [axis for axis in range(kept.dim()) if kept.shape[axis] > 1]
@@ -151,17 +133,29 @@ def _iter_other_rows(step: Step, reduced: _Reduced) -> _Made:
             yield text, running[step.name](kept, axis).values
         elif step.name in ("sum", "mean", "prod"):
             yield text, torch.cumsum(kept, axis)
-        for tile in _TILES:
+        for tile in (2, *_TILES):
             if tile < kept.shape[axis]:
                 index = torch.arange(kept.shape[axis], device=kept.device)
-                text = f"{step.label} were that of the first of each {tile} along axis {axis}"
+                where = f"each {tile} along axis {axis}"
+                text = f"{step.label} were that of the first of {where}"
                 yield text, kept.index_select(axis, index // tile * tile)
+                if step.name in ("sum", "mean"):
+                    text = f"{step.label} kept what the indices before in {where} had"
+                    yield text, _sum_in_tiles(kept, axis, tile)
     if axes and step.name in ("sum", "mean", "amax", "amin"):
         whole = getattr(torch, step.name)(reduced.value)
         yield f"{step.label} were over all axes", whole.expand_as(kept).clone()
 
 
-def _iter_fewer(step: Step, reduced: _Reduced) -> _Made:
+def _sum_in_tiles(value: torch.Tensor, axis: int, tile: int) -> torch.Tensor:
+    """Return the running sum along an axis that begins anew in each tile."""
+    turned = value.movedim(axis, -1)
+    size = turned.shape[-1]
+    padded = torch.nn.functional.pad(turned, (0, -size % tile)).unflatten(-1, (-1, tile))
+    return padded.cumsum(-1).flatten(-2)[..., :size].movedim(-1, axis)
+
+
+def _iter_fewer(step: Step, reduced: _Reduced) -> Made:
     """Yield what a reduction gives that leaves elements out, or takes some twice."""
     axis = reduced.axes[-1]
     value, size = reduced.value, reduced.value.shape[axis]
@@ -207,7 +201,7 @@ def _iter_fewer(step: Step, reduced: _Reduced) -> _Made:
             yield f"{step.label} gave the index inside of each {tile}", kept % tile
 
 
-def iter_rescaled(step: Step, steps: Sequence[Step]) -> _Made:
+def iter_rescaled(step: Step, steps: Sequence[Step]) -> Made:
     """Yield a softmax by tiles whose sums are not scaled anew when the maximum grows."""
     if step.name not in ("sum", "div") or not is_float(step.args[0]):
         return
@@ -234,7 +228,7 @@ def iter_rescaled(step: Step, steps: Sequence[Step]) -> _Made:
 # Scans.
 
 
-def iter_scans(step: Step, _steps: Sequence[Step]) -> _Made:
+def iter_scans(step: Step, _steps: Sequence[Step]) -> Made:
     """Yield what a scan gives that leaves elements out or is wrong from tile to tile."""
     if step.name not in ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"):
         return
@@ -307,7 +301,7 @@ def _list_carries(
 # Sums in a narrow type.
 
 
-def iter_narrow_sums(step: Step) -> _Made:
+def iter_narrow_sums(step: Step) -> Made:
     """Yield sums that are rounded after each part that is added."""
     if not is_float(step.output):
         return

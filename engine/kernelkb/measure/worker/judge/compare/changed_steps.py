@@ -1,0 +1,320 @@
+"""Finds the step of the reference that, done wrong, gives a wrong output: a sum, a mask, a factor.
+
+The steps of the reference are recorded. Then each step's result is replaced by what a usual mistake
+makes of it, and what follows is computed from that. A change is told where it gives the wrong
+elements the values that the candidate has there; the same mistake in several steps, too. Where none
+does, the sums and means are varied until they explain what is wrong.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import torch
+
+from kernelkb.measure.worker.judge.compare.step_changes import iter_changes
+from kernelkb.measure.worker.judge.compare.steps import (
+    Change,
+    ChangedSteps,
+    Step,
+    StepRecorder,
+    get_root,
+)
+from kernelkb.measure.worker.judge.compare.sum_changes import REDUCTIONS
+from kernelkb.measure.worker.judge.compare.wrong_values import (
+    FEW,
+    SURE,
+    WrongOutput,
+    WrongSample,
+    name_dtype,
+    ravel,
+)
+
+_BUDGET_S, _MAX_WALL_S = 1.5, 4.0
+"""CPU time and time of one search."""
+_TRIED = 1000
+_EXACT = 0.5
+_FINE = 512
+"""Right elements that are compared as well."""
+_ROUNDED = 0.3
+"""Part of a small error that a rounding may leave unexplained."""
+_EXPLAINED, _LEAST_EXPLAINED = 0.1, 16
+"""Part of an error that any change may leave, and of so many elements."""
+_SMALL = 0.05
+_LEAST_GROUP = 4
+"""Elements for each value of a statistic: with fewer any statistic explains them."""
+_TURNS = 6
+_STEP = 1e-4
+_ALIKE = 1e-3
+
+
+class _Target(NamedTuple):
+    """What a changed reference has to give."""
+
+    at: torch.Tensor
+    """Places of wrong elements, in memory order."""
+    got: torch.Tensor
+    allowed: torch.Tensor
+    fine: torch.Tensor
+    """Places of right elements."""
+    fine_right: torch.Tensor
+    fine_allowed: torch.Tensor
+    luck: float
+    """Probability that an element is met by accident."""
+    size: float
+    """Root mean square of the errors."""
+    limit: float
+    is_finite: bool
+
+
+class _Search(NamedTuple):
+    """A reference whose steps are known, and what it has to give when one is changed."""
+
+    steps: Sequence[Step]
+    inputs: set[int]
+    """Addresses of the reference's inputs, and of their copies in another type."""
+    target: _Target
+    run: Callable[[Change | None, torch.dtype | None], torch.Tensor | None]
+    """Returns the output in memory order; None: the reference does not take the change."""
+    dtype: torch.dtype
+    """Of the candidate's output."""
+    is_small: bool
+    """Whether the errors may be of rounding."""
+
+
+def find_changed_step(given: WrongOutput, sample: WrongSample) -> str | None:
+    """Return which step of the reference, done wrong, gives the wrong values; None: none tried.
+
+    Args:
+        given: The wrong output.
+        sample: Some wrong elements of it, which may be NaN or infinite.
+    """
+    rerun = given.rerun
+    if rerun is None or len(sample.got) < FEW:
+        return None
+    inputs = [tensor for _, tensor in given.inputs]
+    recorder = StepRecorder()
+    with suppress(Exception), torch.no_grad(), recorder:  # of the user's code, of any kind
+        rerun(inputs)
+    steps, target = recorder.steps, _make_target(given, sample)
+    if not recorder.is_whole or not steps or not (target.is_finite or len(target.fine)):
+        return None
+
+    def run(change: Change | None, dtype: torch.dtype | None) -> torch.Tensor | None:
+        mode = ChangedSteps(steps, change, dtype)
+        with suppress(Exception), torch.no_grad(), mode:  # it may not take this
+            found = rerun(inputs)
+            return found.reshape(-1) if found.numel() == len(sample.flat) else None
+        return None
+
+    known = _find_inputs(inputs, steps)
+    own = _Search(steps, known, target, run, given.output.dtype, _is_small(given, target))
+    return _search(own) or _find_statistic(own) if target.is_finite else _search_lost(own)
+
+
+def _search(own: _Search) -> str | None:
+    """Return the change that leaves least unexplained, or the first that leaves next to nothing."""
+    best: tuple[tuple[bool, float], str] | None = None
+    made: dict[tuple[str, object], list[Change]] = {}
+    for change in _limit_time(_iter_all(own, made)):
+        found = own.run(change, None)
+        rank = None if found is None else _rank(found, own.target, change)
+        if rank is not None and (best is None or rank < best[0]):
+            best = rank, change.text
+            if not rank[0] and rank[1] < _EXACT * own.target.limit:
+                break
+    return f"as if {best[1]}" if best else None
+
+
+def _iter_all(own: _Search, made: dict[tuple[str, object], list[Change]]) -> Iterator[Change]:
+    """Yield changes of one step each, then those of all steps that one mistake may be made in.
+
+    Args:
+        own: The search.
+        made: Receives the changes by what they have in common, without their results.
+    """
+    for change in iter_changes(own.steps, own.inputs, is_small=own.is_small):
+        if change.make is not None:
+            made.setdefault(change.kind, []).append(change._replace(output=None))
+        yield change
+    by_text: dict[object, list[Change]] = {}
+    for (text, _), alike in made.items():
+        by_text.setdefault(text, []).extend(alike)
+    for alike in (*made.values(), *(own for own in by_text.values() if own not in made.values())):
+        alike = sorted(alike, key=lambda change: change.number)
+        numbers = tuple(dict.fromkeys(change.number for change in alike))
+        if len(numbers) > 1:
+            lines = {own.steps[number].line for number in numbers[1:]}
+            also = f", and {len(numbers) - 1} such step{'s' if numbers[2:] else ''} more"
+            told = f" (line{'s' if lines - {0} and len(lines) > 1 else ''} " if lines - {0} else ""
+            more = f"{told}{', '.join(map(str, sorted(lines)))})" if told else ""
+            yield alike[0]._replace(text=f"{alike[0].text}{also}{more}", numbers=numbers)
+
+
+def _search_lost(own: _Search) -> str | None:
+    """Return what makes NaN or infinity of just the elements in which the candidate has it."""
+    for dtype in dict.fromkeys([own.dtype, torch.float16, torch.bfloat16]):
+        found = own.run(None, dtype)
+        if found is not None and _loses_same(found, own.target):
+            return f"as if each step were computed in {name_dtype(dtype)}, which overflows"
+    for change in _limit_time(iter_changes(own.steps, own.inputs, is_small=False)):
+        found = own.run(change, own.dtype)
+        if found is not None and _loses_same(found, own.target):
+            return f"as if {change.text}"
+    return None
+
+
+def _limit_time(changes: Iterator[Change]) -> Iterator[Change]:
+    end_s, cpu_end_s = time.monotonic() + _MAX_WALL_S, time.thread_time() + _BUDGET_S
+    for change in changes:
+        if time.monotonic() > end_s or time.thread_time() > cpu_end_s:
+            return
+        yield change
+
+
+def _find_inputs(inputs: Sequence[torch.Tensor], steps: Sequence[Step]) -> set[int]:
+    found = {tensor.data_ptr() for tensor in inputs}
+    copies = (step for step in steps if step.name in ("_to_copy", "clone"))
+    found |= {step.output.data_ptr() for step in copies if get_root(step.args[0], steps) in found}
+    return found
+
+
+def _make_target(given: WrongOutput, sample: WrongSample) -> _Target:
+    flat, wrong = sample.flat, given.wrong.reshape(-1)
+    generator = torch.Generator().manual_seed(3)
+    drawn = torch.randint(len(flat), (8 * _FINE,), generator=generator).to(flat.device)
+    fine = drawn[~wrong[drawn]][:_FINE]
+    right = flat[fine].double()
+    known = sample.got.isfinite() & sample.right.isfinite()
+    own, allowed = (sample.got - sample.right).abs()[known], sample.allowed[known]
+    luck = float((2 * allowed / own.clamp(min=1e-300)).clamp(max=1.0).median()) if len(own) else 0.5
+    return _Target(
+        at=ravel(sample.where, sample.shape),
+        got=sample.got,
+        allowed=sample.allowed,
+        fine=fine,
+        fine_right=right,
+        fine_allowed=given.atol + given.rtol * right.abs() + 1e-300,
+        luck=max(luck, 1e-6),
+        size=float(own.square().mean().sqrt()) if len(own) else 0.0,
+        limit=float(allowed.square().mean().sqrt()) if len(allowed) else 0.0,
+        is_finite=bool(sample.got.isfinite().all()),
+    )
+
+
+def _is_small(given: WrongOutput, target: _Target) -> bool:
+    right = given.oracle[given.oracle.isfinite()]
+    scale = float(right.double().square().mean().sqrt()) if right.numel() else 0.0
+    return target.size < _SMALL * scale
+
+
+def _rank(found: torch.Tensor, target: _Target, change: Change) -> tuple[bool, float] | None:
+    """Return how well a change explains the wrong elements, less is better; None: it does not.
+
+    First come changes after which right elements stay right.
+    """
+    own = found[target.at].double()
+    error = (own - target.got).abs()
+    left = float(error.square().mean().sqrt())
+    holds = float((error <= 2 * target.allowed).double().mean()) >= SURE
+    part = _ROUNDED if change.is_rounding else _EXPLAINED
+    is_explained = len(own) >= _LEAST_EXPLAINED and left < part * target.size
+    if not is_explained and not (holds and _TRIED * target.luck ** len(own) < 0.05):
+        return None
+    return not _keeps_right(found, target), left
+
+
+def _keeps_right(found: torch.Tensor, target: _Target) -> bool:
+    kept = (found[target.fine].double() - target.fine_right).abs() <= 2 * target.fine_allowed
+    return not len(kept) or float(kept.double().mean()) >= SURE
+
+
+def _loses_same(found: torch.Tensor, target: _Target) -> bool:
+    """Return whether elements that the candidate has lost are lost here, and right ones are not."""
+    own = found[target.at].double()
+    are_alike = own.isfinite() == target.got.isfinite()
+    beside = found[target.fine].isfinite()
+    return all(float(one.double().mean()) >= SURE for one in (are_alike, beside))
+
+
+# Statistics that are wrong themselves.
+
+
+def _find_statistic(own: _Search) -> str | None:
+    """Return which sum, mean or maximum explains what is wrong if it has other values."""
+    right = own.run(None, None)
+    if right is None:
+        return None
+    for step in own.steps:
+        is_reduced = step.name in REDUCTIONS and isinstance(step.output, torch.Tensor)
+        if not is_reduced or not step.output.is_floating_point():
+            continue
+        count, total = step.output.numel(), len(right)
+        if not count or total % count or total // count < _LEAST_GROUP:
+            continue
+        for group in (own.target.at // (total // count), own.target.at % count):
+            if told := _fit(own, step, group, right):
+                return told
+    return None
+
+
+def _fit(own: _Search, step: Step, group: torch.Tensor, right: torch.Tensor) -> str | None:
+    """Vary each value of a statistic by itself, by Newton's method, and say by how much it is off.
+
+    Args:
+        own: The search.
+        step: The statistic.
+        group: For each wrong element, which value of the statistic enters it.
+        right: The output without a change.
+    """
+    value, target = step.output.reshape(-1), own.target
+    scale = float(value.double().square().mean().sqrt()) or 1.0
+    moved = torch.zeros_like(value)
+
+    def run(by: torch.Tensor) -> torch.Tensor | None:
+        other = (value + by).reshape(step.output.shape)
+        found = own.run(Change(step.number, "", other), None)
+        return None if found is None else found[target.at].double()
+
+    now: torch.Tensor | None = right[target.at].double()
+    for _ in range(_TURNS):
+        near = run(moved + _STEP * scale)
+        if now is None or near is None:
+            return None
+        slope = (near - now) / (_STEP * scale)
+        below = torch.zeros_like(moved, dtype=torch.float64).index_add_(0, group, slope.square())
+        above = torch.zeros_like(below).index_add_(0, group, slope * (target.got - now))
+        step_by = torch.where(below > 0, above / below.clamp(min=1e-300), 0.0)
+        moved = moved + step_by.clamp(-scale, scale).to(moved.dtype)
+        now = run(moved)
+    if now is None or not bool(now.isfinite().all()):
+        return None
+    counts = torch.bincount(group, minlength=len(value))
+    if float((now - target.got).abs().le(2 * target.allowed).double().mean()) < SURE:
+        return None
+    several = counts >= _LEAST_GROUP
+    if not bool(several.any()) or not _moves_groups_alone(own, step, group):
+        return None
+    known = several & (value.abs() > _ALIKE * scale)
+    ratio = ((value + moved) / value)[known]
+    if not len(ratio):
+        return None
+    low, high = float(ratio.min()), float(ratio.max())
+    if abs(high - low) < _ALIKE * abs(high):
+        return f"as if {step.label} were {float(ratio.median()):.4g} times as large"
+    return f"as if {step.label} were {low:.3g} to {high:.3g} times as large, by the row"
+
+
+def _moves_groups_alone(own: _Search, step: Step, group: torch.Tensor) -> bool:
+    """Return whether a change of every other value changes every other group, and no more."""
+    flat = step.output.reshape(-1)
+    odd = torch.arange(len(flat), device=flat.device) % 2
+    other = (flat * (1 + 0.01 * odd) + 1e-6 * odd).reshape(step.output.shape)
+    found, right = own.run(Change(step.number, "", other), None), own.run(None, None)
+    if found is None or right is None:
+        return False
+    has_moved = (found != right)[own.target.at]
+    return bool((has_moved == (odd[group] > 0)).double().mean() > SURE)
