@@ -201,7 +201,7 @@ def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Che
         if checked.status == "timed-out":
             lines = [found] if (found := find_endless_loop(subject, build)) else []
         elif has_crashed or has_nan or not is_steady:
-            lines = [found] if (found := sanitize_on_cpu(subject)) else []
+            lines = [found] if (found := sanitize_on_cpu(subject, build)) else []
     elif checked.status == "timed-out" or has_crashed:
         lines = _watch_candidate(subject, build)
     if not lines:

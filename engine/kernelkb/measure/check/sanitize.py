@@ -199,26 +199,25 @@ def _run_tool(program: str, tool: str, job: RepeatJob) -> str | None:
     return None if run.process.timed_out else log
 
 
-def sanitize_on_cpu(subject: MeasurementSubject) -> str | None:
+def sanitize_on_cpu(subject: MeasurementSubject, checked: Build) -> str | None:
     """Return what AddressSanitizer and UndefinedBehaviorSanitizer find in a C++ variant.
 
-    It is built once more with them, into a scratch folder, and called once on each small workload,
-    without a judge. None: they found nothing, it is not a C function in C++, or the compiler has
-    none of them.
+    It is built once more with them, beside its other builds, and called once on each small
+    workload, without a judge. None: they found nothing, it is not a C function in C++, or the
+    compiler has none of them.
 
     Args:
         subject: What to run, on a CPU.
+        checked: The build that failed.
     """
     library = _find_sanitizer_library()
     variant = subject.variant
     if library is None or not variant.is_compiled or variant.binding != "c":
         return None
-    flagged = variant.model_copy(update={"flags": (*variant.flags, *_SANITIZER_FLAGS)})
+    instrumented, built = _build_again(subject, checked, _SANITIZER_FLAGS)
+    if built.error:
+        return None
     with scratch_folder() as folder:
-        instrumented = subject._replace(variant=flagged)
-        built = build(instrumented, folder / "build")
-        if built.error:
-            return None
         own = folder / "own"
         own.mkdir()
         words, env, log = write_job(make_repeat_job(instrumented, built), own)
@@ -227,6 +226,19 @@ def sanitize_on_cpu(subject: MeasurementSubject) -> str | None:
         with keep_own_cores():
             run_supervised(words, log=log, timeout_s=TIMEOUT_S, env=both)
         return quote_cpu_finding(log.read_text(encoding="utf-8", errors="replace"))
+
+
+def _build_again(
+    subject: MeasurementSubject,
+    checked: Build,
+    flags: Sequence[str],
+    timeout_s: float = TIMEOUT_S,
+) -> tuple[MeasurementSubject, Build]:
+    """Return a variant with more flags, and its build: in the project, where a server may write."""
+    variant = subject.variant.model_copy(update={"flags": (*subject.variant.flags, *flags)})
+    flagged = subject._replace(variant=variant)
+    root = Path(checked.directory).parents[1]
+    return flagged, build(flagged, root, checked.defines, timeout_s)
 
 
 @cache
@@ -302,9 +314,7 @@ def find_endless_loop(subject: MeasurementSubject, checked: Build) -> str | None
     if checked.library is None or program is None:
         return None
     report_progress("it has not ended: looking where it is", "notice")
-    flags = (*subject.variant.flags, "-g")
-    told = subject._replace(variant=subject.variant.model_copy(update={"flags": flags}))
-    built = build(told, Path(checked.directory).parents[1], checked.defines, _COMPILING_S)
+    _, built = _build_again(subject, checked, ("-g",), _COMPILING_S)
     used = checked if built.library is None else built  # the first one has some lines, too
     with scratch_folder() as folder:
         own = folder / "own"
