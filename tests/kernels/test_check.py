@@ -1,6 +1,8 @@
 """A wrong kernel is found, and what is wrong with it is said."""
 
 import os
+import shutil
+from pathlib import Path
 from statistics import median
 
 import pytest
@@ -78,6 +80,61 @@ def test_an_endless_loop_is_ended(project):
     found = check_broken_kernel(project, "endless", timeout_s=4.0)
 
     assert (found.status, found.detail[:24]) == ("timed-out", "it did not finish within")
+
+
+def check_endless_kernel(project, wait, include=""):
+    """Check the right kernel with code before its first loop; return the check and its lines."""
+    source = make_broken_kernel(project, "right") / "naive.cpp"
+    loop = "  for (std::int64_t r = 0;"
+    source.write_text(include + source.read_text().replace(loop, wait + loop, 1))
+    found = check_variant("broken", target="cpu", options=BenchOptions(timeout_s=4.0))
+    return found, source.read_text().splitlines()
+
+
+def needs_program_counters():
+    if shutil.which("addr2line") is None or not Path("/proc/self/syscall").exists():
+        pytest.skip("no addr2line, or a kernel that does not tell where a process is")
+
+
+def test_an_endless_loop_is_told_with_its_line(project):
+    needs_program_counters()
+    wait = "  while (*(volatile const float*)x != 12345.0f) {}\n"
+    found, lines = check_endless_kernel(project, wait)
+    line = 1 + lines.index(wait.rstrip())
+
+    assert found.status == "timed-out"
+    assert f"; endless loop: the thread stays in row_softmax at naive.cpp:{line} (" in found.detail
+    assert found.cure.startswith("endless-loop: ")
+
+
+@pytest.mark.slow
+def test_an_endless_loop_of_another_thread_is_told_with_what_its_caller_waits_in(project):
+    needs_program_counters()
+    wait = """\
+  std::atomic<int> go{0};
+  std::thread other([&] {
+    while (go.load() == 0) {
+    }
+  });
+  other.join();
+"""
+    include = "#include <atomic>\n#include <thread>\n"
+    found, lines = check_endless_kernel(project, wait, include)
+    line = 1 + lines.index("    while (go.load() == 0) {")
+
+    assert f"naive.cpp:{line} (" in found.detail
+    assert "; the thread that called it waits in futex" in found.detail
+    assert found.cure.startswith("endless-loop: ")
+
+
+@pytest.mark.slow
+def test_threads_that_wait_for_one_another_are_no_loop(project):
+    needs_program_counters()
+    wait = "  sem_t never; sem_init(&never, 0, 0); sem_wait(&never);\n"
+    found, _ = check_endless_kernel(project, wait, "#include <semaphore.h>\n")
+
+    assert "the thread that called it waits in futex, and no thread computes" in found.detail
+    assert found.symptom is None
 
 
 def test_a_missing_entry_point_is_unloadable_with_the_cure(project):

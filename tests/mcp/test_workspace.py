@@ -222,6 +222,14 @@ def test_a_sessions_or_kb_folder_that_is_a_link_is_not_written_to(confined_proje
     assert read_tree(outside) == before
 
 
+def test_a_candidate_that_crashes_is_built_again_inside(confined_project):
+    make_broken_kernel(confined_project, "segfault")
+    is_error, said = call_without_secret("bench_kernel", **BROKEN_ON_CPU)
+
+    assert not is_error, said
+    assert "naive.cpp:7" in said
+
+
 def test_an_include_of_a_file_outside_is_refused_before_anything_compiles(
     confined_project, outside
 ):

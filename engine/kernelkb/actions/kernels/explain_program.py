@@ -23,6 +23,7 @@ from kernelkb.measure.check.check import (
     may_draw_sizes,
 )
 from kernelkb.measure.check.sanitize import (
+    find_endless_loop,
     make_repeat_job,
     make_sandbox_words,
     sanitize_on_cpu,
@@ -182,7 +183,8 @@ def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Che
 
     A candidate that did not end or crashed on a GPU is watched, in its sandbox. In C++ on a CPU one
     that crashed, wrote NaN or differs from call to call is built with g++'s sanitizers and runs in
-    its sandbox. No judge takes part. Under compute-sanitizer it runs on request.
+    its sandbox; of one that did not end, the lines are told in which its threads compute. No judge
+    takes part. Under compute-sanitizer it runs on request.
 
     Args:
         subject: What was checked.
@@ -196,8 +198,10 @@ def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Che
     lines: Sequence[str] = ()
     if subject.machine.target == "cpu":
         has_nan = any(case.nan_count for case in checked.cases)
-        if has_crashed or has_nan or not is_steady:
-            lines = [found] if (found := sanitize_on_cpu(subject)) else []
+        if checked.status == "timed-out":
+            lines = [found] if (found := find_endless_loop(subject, build)) else []
+        elif has_crashed or has_nan or not is_steady:
+            lines = [found] if (found := sanitize_on_cpu(subject, build)) else []
     elif checked.status == "timed-out" or has_crashed:
         lines = _watch_candidate(subject, build)
     if not lines:

@@ -120,18 +120,24 @@ class BuildPlan(NamedTuple):
         return [*command, f"-DTORCH_EXTENSION_NAME={self.module}"] if self.module else command
 
 
-def build(subject: MeasurementSubject, root: Path, defines: Sequence[str] = ()) -> Build:
+def build(
+    subject: MeasurementSubject,
+    root: Path,
+    defines: Sequence[str] = (),
+    timeout_s: float = _TIMEOUT_S,
+) -> Build:
     """Compile one variant, or return its cached build.
 
     Args:
         subject: What to compile, and where it will run.
         root: The project's build folder, ``.kb/build``.
         defines: Macros, as ``NAME=VALUE``.
+        timeout_s: For the compiler.
 
     Raises:
         EnvironmentGapError: A package or folder that the variant needs is missing.
     """
-    return build_all(subject, root, [defines])[0]
+    return build_all(subject, root, [defines], timeout_s)[0]
 
 
 def compute_build_digest(subject: MeasurementSubject) -> str:
@@ -144,7 +150,10 @@ def compute_build_digest(subject: MeasurementSubject) -> str:
 
 
 def build_all(
-    subject: MeasurementSubject, root: Path, configurations: Sequence[Sequence[str]]
+    subject: MeasurementSubject,
+    root: Path,
+    configurations: Sequence[Sequence[str]],
+    timeout_s: float = _TIMEOUT_S,
 ) -> list[Build]:
     """Compile configurations of one variant in parallel, as many at a time as there are cores.
 
@@ -156,6 +165,7 @@ def build_all(
         subject: What to compile, and where it will run.
         root: The project's build folder, ``.kb/build``.
         configurations: For each, its macros as ``NAME=VALUE``.
+        timeout_s: For all of them together.
 
     Returns:
         A Build for each configuration; a failed one does not stop the others.
@@ -168,7 +178,7 @@ def build_all(
         return [_make_uncompiled_build(subject, root)]
     planned = [_plan_build(subject, root, tuple(defines)) for defines in configurations]
     missing = {p.output_folder: p for p in planned if not is_whole(p.output_folder)}
-    error_outputs = _compile_missing(list(missing.values()), subject) if missing else {}
+    error_outputs = _compile_missing(list(missing.values()), subject, timeout_s) if missing else {}
     seconds = time.monotonic() - started
     return [
         _make_build_result(
@@ -235,7 +245,9 @@ def _make_build_result(
     )
 
 
-def _compile_missing(missing: Sequence[BuildPlan], subject: MeasurementSubject) -> dict[Path, str]:
+def _compile_missing(
+    missing: Sequence[BuildPlan], subject: MeasurementSubject, timeout_s: float
+) -> dict[Path, str]:
     """Compile each plan in a temporary folder and rename it; return the output of failed ones."""
     parent = missing[0].output_folder.parent
     with remove_afterwards(make_unfinished_folder(parent)) as folder:
@@ -252,7 +264,7 @@ def _compile_missing(missing: Sequence[BuildPlan], subject: MeasurementSubject) 
         argv = sandbox_command(ninja, folder, read_paths)
         # Compilers write their temporary files there too, so a killed one leaves none elsewhere.
         env = {"TMPDIR": str(folder)}
-        end = run_supervised(argv, log=folder / LOG_NAME, timeout_s=_TIMEOUT_S, env=env, cwd=folder)
+        end = run_supervised(argv, log=folder / LOG_NAME, timeout_s=timeout_s, env=env, cwd=folder)
         log = (folder / LOG_NAME).read_text(encoding="utf-8", errors="replace")
         error_outputs: dict[Path, str] = {}
         for subfolder, plan in zip(subfolders, missing, strict=True):
@@ -260,7 +272,7 @@ def _compile_missing(missing: Sequence[BuildPlan], subject: MeasurementSubject) 
             final = plan.output_folder
             if not (subfolder / LIBRARY_NAME).is_file():
                 require_space(folder)
-                timeout = f"error: the compiler took longer than {_TIMEOUT_S:.0f} s"
+                timeout = f"error: the compiler took longer than {timeout_s:.0f} s"
                 error_outputs[final] = timeout if end.timed_out else output
                 continue
             (subfolder / LOG_NAME).write_text(output, encoding="utf-8")

@@ -1,17 +1,35 @@
-"""Runs compute-sanitizer on a candidate: out-of-bounds accesses, races, uninitialized reads."""
+"""Runs a candidate once more, without a judge: under sanitizers, or to see where it does not end.
+
+compute-sanitizer and those of g++ find out-of-bounds accesses, races and uninitialized reads. On a
+CPU the program counters of a candidate that does not end are sampled, which needs no debugger.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
+import struct
 import subprocess
-from collections.abc import Sequence
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.errors import EnvironmentGapError
 from kernelkb.measure.build.build import build
+from kernelkb.measure.explain.watch import (
+    MappedPart,
+    ThreadState,
+    find_part,
+    list_family,
+    read_maps,
+    take_sample,
+)
 from kernelkb.measure.job_specs import (
     count_input_elements,
     format_sizes,
@@ -21,11 +39,19 @@ from kernelkb.measure.job_specs import (
     make_reference_spec,
 )
 from kernelkb.measure.machine.host import find_cuda_tool, find_cxx
-from kernelkb.measure.process.subprocesses import run_supervised, scratch_folder
+from kernelkb.measure.process.subprocesses import (
+    SupervisedProgram,
+    run_supervised,
+    scratch_folder,
+    start_supervised,
+)
+from kernelkb.measure.process.system_call_filter import name_system_call
 from kernelkb.measure.process.worker_jobs import keep_own_cores, run_job, write_job
 from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.measure.worker.shared.messages.jobs import RepeatJob
 from kernelkb.model.records.measurement import Build
+from kernelkb.progress import report_progress, sleep_cancellable
+from kernelkb.safety.untrusted_text import to_one_line
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 TIMEOUT_S = 120.0
@@ -60,6 +86,27 @@ _BLOCK = re.compile(
 )
 _OWN_ALLOCATIONS = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 """Each tensor is an allocation of its own: an access behind it is found, and its size told."""
+
+_COMPILING_S, _LOADING_S, _SETTLING_S = 6.0, 12.0, 3.0
+"""Importing torch takes some 4 s; then the inputs are made."""
+_SAMPLE_COUNT, _BETWEEN_S = 20, 0.1
+_MIN_SHARE = 0.25
+"""Of the samples: a thread that is in the candidate's lines less often does not stay there."""
+_TRANSLATION_S = 4.0
+_POLL_S = 0.1
+_MAX_ADDRESSES = 2000
+_MAX_PLACES = 3
+_MAX_NAME = 80
+_SEGMENT = struct.Struct("<II4Q")
+"""Of ELF's program headers: type, flags, offset in the file, address, another one, bytes there."""
+_ASKED_ADDRESS = re.compile(r"0x[0-9a-f]+")
+_PLACE = re.compile(r"(?P<file>\S.*):(?P<line>\d+)(?: \(discriminator \d+\))?")
+_CLONE = re.compile(r"(?:\.(?:_omp_fn|constprop|isra|part|cold|lto_priv)\b| \[clone ).*")
+"""What g++ adds to the name of a function that it made of another one."""
+_LIBRARY_NAMES = ("std::", "void std::", "__gnu_cxx::", "??")
+"""Of functions that a lambda of the candidate's was inlined into, or that are not known."""
+_WAIT_LIBRARIES = ("libgomp", "libomp", "libiomp5", "libpthread")
+"""Their threads wait in them, some without a system call; of kernels they compute nothing."""
 
 
 class SanitizerFinding(NamedTuple):
@@ -152,26 +199,25 @@ def _run_tool(program: str, tool: str, job: RepeatJob) -> str | None:
     return None if run.process.timed_out else log
 
 
-def sanitize_on_cpu(subject: MeasurementSubject) -> str | None:
+def sanitize_on_cpu(subject: MeasurementSubject, checked: Build) -> str | None:
     """Return what AddressSanitizer and UndefinedBehaviorSanitizer find in a C++ variant.
 
-    It is built once more with them, into a scratch folder, and called once on each small workload,
-    without a judge. None: they found nothing, it is not a C function in C++, or the compiler has
-    none of them.
+    It is built once more with them, beside its other builds, and called once on each small
+    workload, without a judge. None: they found nothing, it is not a C function in C++, or the
+    compiler has none of them.
 
     Args:
         subject: What to run, on a CPU.
+        checked: The build that failed.
     """
     library = _find_sanitizer_library()
     variant = subject.variant
     if library is None or not variant.is_compiled or variant.binding != "c":
         return None
-    flagged = variant.model_copy(update={"flags": (*variant.flags, *_SANITIZER_FLAGS)})
+    instrumented, built = _build_again(subject, checked, _SANITIZER_FLAGS)
+    if built.error:
+        return None
     with scratch_folder() as folder:
-        instrumented = subject._replace(variant=flagged)
-        built = build(instrumented, folder / "build")
-        if built.error:
-            return None
         own = folder / "own"
         own.mkdir()
         words, env, log = write_job(make_repeat_job(instrumented, built), own)
@@ -180,6 +226,19 @@ def sanitize_on_cpu(subject: MeasurementSubject) -> str | None:
         with keep_own_cores():
             run_supervised(words, log=log, timeout_s=TIMEOUT_S, env=both)
         return quote_cpu_finding(log.read_text(encoding="utf-8", errors="replace"))
+
+
+def _build_again(
+    subject: MeasurementSubject,
+    checked: Build,
+    flags: Sequence[str],
+    timeout_s: float = TIMEOUT_S,
+) -> tuple[MeasurementSubject, Build]:
+    """Return a variant with more flags, and its build: in the project, where a server may write."""
+    variant = subject.variant.model_copy(update={"flags": (*subject.variant.flags, *flags)})
+    flagged = subject._replace(variant=variant)
+    root = Path(checked.directory).parents[1]
+    return flagged, build(flagged, root, checked.defines, timeout_s)
 
 
 @cache
@@ -216,6 +275,219 @@ def quote_cpu_finding(log: str) -> str | None:
 
 def _base(place: str) -> str:
     return place.rpartition("/")[2]
+
+
+class OwnLine(NamedTuple):
+    """A line of a candidate's source, and the function that it is in."""
+
+    function: str
+    file: str
+    line: int
+
+
+_Chain = tuple[OwnLine, ...]
+"""A function and those inlined into it, of the candidate's own files, the innermost last."""
+_Sample = Mapping[int, ThreadState]
+"""By the thread's id."""
+
+
+class _Sampled(NamedTuple):
+    process: int
+    library: str
+    samples: Sequence[_Sample]
+    parts: list[MappedPart]
+
+
+def find_endless_loop(subject: MeasurementSubject, checked: Build) -> str | None:
+    """Return in which of its own lines a compiled variant stays on a CPU; takes up to 30 s.
+
+    It is built once more with all of its debugging information, which changes no instruction: a
+    loop may be endless only as it was optimized. It is called once on each small workload, in its
+    sandbox and without a judge. None: it ended, no line is known, or Linux does not tell where a
+    process is.
+
+    Args:
+        subject: What to run, on a CPU.
+        checked: The build that did not end.
+    """
+    program = shutil.which("addr2line")
+    if checked.library is None or program is None:
+        return None
+    report_progress("it has not ended: looking where it is", "notice")
+    _, built = _build_again(subject, checked, ("-g",), _COMPILING_S)
+    used = checked if built.library is None else built  # the first one has some lines, too
+    with scratch_folder() as folder:
+        own = folder / "own"
+        own.mkdir()
+        sampled = _sample_candidate(subject, used, own)
+        if sampled is None:
+            return None
+        words = [*make_sandbox_words(subject, used, own), program, "-a", "-f", "-C", "-i", "-e"]
+        asked = _list_addresses(sampled)
+        words += [sampled.library, *map(hex, set(asked.values()))]
+        log = folder / "places.log"
+        run_supervised(words, log=log, timeout_s=_TRANSLATION_S)
+        places = parse_places(log.read_text("utf-8", "replace"), subject.kernel_folder.folder)
+    chains = {address: places[one] for address, one in asked.items() if places.get(one)}
+    return describe_threads(sampled.samples, sampled.process, sampled.parts, chains)
+
+
+def _sample_candidate(subject: MeasurementSubject, used: Build, folder: Path) -> _Sampled | None:
+    """Return where a candidate's threads are; None: it ended, or Linux does not tell."""
+    words, env, log = write_job(make_repeat_job(subject, used), folder)
+    words = [*make_sandbox_words(subject, used, folder), *words]
+    library = os.path.realpath(str(used.library))
+    samples: list[_Sample] = []
+    with keep_own_cores(), start_supervised(words, log=log, env=env) as program, suppress(OSError):
+        process = _await_loading(program, library)
+        if process is None:
+            return None
+        sleep_cancellable(_SETTLING_S)
+        for _ in range(_SAMPLE_COUNT):
+            sleep_cancellable(_BETWEEN_S)
+            samples.append(take_sample(process))
+        return _Sampled(process, library, samples, read_maps(process))
+    return None
+
+
+def _await_loading(program: SupervisedProgram, library: str) -> int | None:
+    """Return the process of a program that has loaded a library; None: it did not, in time."""
+    deadline = time.monotonic() + _LOADING_S
+    while not program.has_ended() and time.monotonic() < deadline:
+        sleep_cancellable(_POLL_S)
+        for process in list_family(program.process):
+            with suppress(OSError):  # it has ended, or Linux does not tell
+                if any(part.file == library for part in read_maps(process)):
+                    return process
+    return None
+
+
+def _list_addresses(sampled: _Sampled) -> dict[int, int]:
+    """Return addresses at which threads compute in the library, and each as it is in its file."""
+    image = Path(sampled.library).read_bytes()
+    found: dict[int, int] = {}
+    for state in (state for sample in sampled.samples for state in sample.values()):
+        part = find_part(sampled.parts, state.address)
+        if state.call is not None or part is None or part.file != sampled.library:
+            continue
+        own = find_virtual_address(image, state.address - part.begin + part.offset)
+        if own is not None and len(found) < _MAX_ADDRESSES:
+            found[state.address] = own
+    return found
+
+
+def find_virtual_address(image: bytes, offset: int) -> int | None:
+    """Return the address that a byte of an ELF file is linked for; None where it has none.
+
+    Args:
+        image: The file.
+        offset: Of the byte.
+    """
+    if not image.startswith(b"\x7fELF\x02\x01"):  # of 64 bits, little-endian
+        return None
+    begin, size, count = *struct.unpack_from("<Q", image, 32), *struct.unpack_from("<2H", image, 54)
+    for index in range(count):
+        header: Sequence[int] = _SEGMENT.unpack_from(image, begin + index * size)
+        if header[0] == 1 and header[2] <= offset < header[2] + header[5]:  # PT_LOAD
+            return offset - header[2] + header[3]
+    return None
+
+
+def parse_places(text: str, folder: Path) -> dict[int, _Chain]:
+    """Return the lines of a candidate's own files, by address, of what addr2line prints.
+
+    Args:
+        text: With the options ``-a -f -C -i``.
+        folder: Holds the candidate's files.
+    """
+    found: dict[int, list[OwnLine]] = {}
+    lines = text.splitlines()
+    current: list[OwnLine] = []
+    for name, line in pairwise([*lines, ""]):
+        if _ASKED_ADDRESS.fullmatch(name):
+            current = found.setdefault(int(name, 16), [])
+        elif (place := _PLACE.fullmatch(line)) and not _PLACE.fullmatch(name):
+            file = Path(os.path.realpath(place["file"]))
+            if int(place["line"]) and file.is_relative_to(os.path.realpath(folder)):
+                is_library = name.startswith(_LIBRARY_NAMES)
+                function = "" if is_library else to_one_line(_CLONE.sub("", name), _MAX_NAME)
+                current.append(OwnLine(function, file.name, int(place["line"])))
+    return {address: tuple(reversed(own)) for address, own in found.items()}
+
+
+def describe_threads(
+    samples: Sequence[_Sample],
+    main: int,
+    parts: Sequence[MappedPart],
+    chains: Mapping[int, _Chain],
+) -> str | None:
+    """Return where the threads of a candidate stay, in one sentence; None where they do not.
+
+    Args:
+        samples: Of all its threads.
+        main: The thread that called the candidate.
+        parts: Of its memory.
+        chains: Its own lines at the addresses at which its threads compute.
+    """
+    inside = defaultdict(list)
+    for thread, state in (pair for sample in samples for pair in sample.items()):
+        if state.call is None and state.address in chains:
+            inside[thread].append(chains[state.address])
+    busy = {one: own for one, own in inside.items() if len(own) >= _MIN_SHARE * len(samples)}
+    wait = _describe_wait([sample.get(main) for sample in samples], parts)
+    if busy:
+        stay = "the thread stays" if len(busy) == 1 else f"{len(busy)} threads stay"
+        also = f"; the thread that called it {wait}" if wait and main not in busy else ""
+        return f"endless loop: {stay} in {_describe_loops(busy, len(samples))}{also}"
+    computes = Counter(
+        thread for sample in samples for thread, state in sample.items() if state.call is None
+    )
+    is_idle = max(computes.values(), default=0) < _MIN_SHARE * len(samples)
+    return f"the thread that called it {wait}, and no thread computes" if wait and is_idle else None
+
+
+def _describe_loops(busy: Mapping[int, list[_Chain]], sample_count: int) -> str:
+    """Return the functions that threads are in, the most frequent first."""
+    groups: dict[str, list[tuple[int, _Chain]]] = defaultdict(list)
+    for thread, chains in busy.items():
+        for chain in chains:
+            groups[chain[0].function].append((thread, chain))
+    told = []
+    for own in sorted(groups.values(), key=len, reverse=True)[:_MAX_PLACES]:
+        total = sample_count * len({thread for thread, _ in own})
+        place = _describe_lines([chain for _, chain in own])
+        told.append(f"{place} ({len(own)} of {total} samples)")
+    return " and in ".join(told)
+
+
+def _describe_lines(chains: Sequence[_Chain]) -> str:
+    """Return the lines of one function; where all are of one line that it is inlined at, these."""
+    level = 0
+    while all(len(chain) > level + 1 for chain in chains) and len({c[level] for c in chains}) == 1:
+        level += 1
+    places = Counter(chain[level] for chain in chains)
+    first = places.most_common(1)[0][0]
+    lines = [own.line for own in places if own[:2] == first[:2]]
+    several = f" to {max(lines)}" if max(lines) > min(lines) else ""
+    outer = chains[0][level - 1] if level else None
+    called = f", called at {outer.file}:{outer.line}" if outer else ""
+    is_named = first.function and not (outer and outer.function == first.function)
+    name = f"{first.function} at " if is_named else ""  # addr2line has not each inlined one's name
+    return f"{name}{first.file}:{min(lines)}{several}{called}"
+
+
+def _describe_wait(states: Sequence[ThreadState | None], parts: Sequence[MappedPart]) -> str | None:
+    """Return what a thread waits in, where it does in each sample."""
+    calls = {state.call for state in states if state}
+    if None in states or len(calls) != 1:
+        return None
+    call = calls.pop()
+    if call is not None:
+        return f"waits in {name_system_call(call)}"
+    found = {find_part(parts, state.address) for state in states if state}
+    names = {Path(part.file).name for part in found if part}
+    name = names.pop() if len(names) == 1 else ""
+    return f"waits in {name}" if name.startswith(_WAIT_LIBRARIES) and None not in found else None
 
 
 def quote_finding(log: str) -> str | None:

@@ -38,6 +38,7 @@ _POLL_S, _BETWEEN_S = 0.05, 5.0
 _BUSY_SHARE = 0.3
 """Of a core; of less, a host waits."""
 _MAX_STACK_BYTES = 2**20
+_STOPPING_S = 0.1
 _STACK_S, _DUMP_S = 0.3, 30.0
 """A dump of 270,000 threads takes 6 s."""
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -97,6 +98,25 @@ class ProcessActivity(NamedTuple):
     """How often their main threads waited and went on."""
     io_bytes: int
     """What they read and wrote."""
+
+
+class ThreadState(NamedTuple):
+    """Where one thread of a stopped process is."""
+
+    call: int | None
+    """The number of the system call that it waits in; None: it computes."""
+    address: int
+    """Of the instruction that it is at."""
+
+
+class MappedPart(NamedTuple):
+    """A part of a file that a process has in its memory, as ``/proc/PID/maps`` tells it."""
+
+    begin: int
+    end: int
+    offset: int
+    """In the file, bytes."""
+    file: str
 
 
 def make_env(folder: Path, *, with_dumps: bool = True) -> dict[str, str]:
@@ -220,8 +240,8 @@ def find_standstill(process: int, folder: Path, between_s: float = _BETWEEN_S) -
 
 def _sees_all(process: int, folder: Path) -> bool:
     """Return whether each process that waits for no other one of the program was looked at."""
-    family = _list_family(process)
-    last = _find_ranks(family) or [one for one in family if len(_list_family(one)) == 1]
+    family = list_family(process)
+    last = _find_ranks(family) or [one for one in family if len(list_family(one)) == 1]
     return set(last) <= set(find_processes(process, folder))
 
 
@@ -324,13 +344,13 @@ def find_processes(process: int, folder: Path) -> list[int]:
 
     Of a program whose launcher started ranks, only these.
     """
-    family = _list_family(process)
+    family = list_family(process)
     found = [one for one in family if _tells_stacks(one, folder) or _uses_gpu(one)]
     ranks = _find_ranks(family)
     return [one for one in found if not ranks or one in ranks]
 
 
-def _list_family(process: int) -> dict[int, float]:
+def list_family(process: int) -> dict[int, float]:
     """Return the seconds of CPU time of a process and of its descendants, by their ids."""
     known: dict[int, tuple[int, float]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
@@ -350,13 +370,71 @@ def _list_family(process: int) -> dict[int, float]:
 
 def read_activity(process: int) -> ProcessActivity:
     """Return what a process and its descendants did until now; of a launcher's, its ranks."""
-    family = _list_family(process)
+    family = list_family(process)
     watched = _find_ranks(family) or family  # their launcher looks after them all the time
     switches = io_bytes = 0
     for one in watched:
         switches += sum(_read_numbers(f"/proc/{one}/status", ("voluntary_ctxt_switches",)))
         io_bytes += sum(_read_numbers(f"/proc/{one}/io", ("rchar", "wchar")))
     return ProcessActivity(sum(family[one] for one in watched), switches, io_bytes)
+
+
+def take_sample(process: int) -> dict[int, ThreadState]:
+    """Stop a process, read where its threads are, and let it go on.
+
+    Raises:
+        OSError: It has ended, or Linux does not tell.
+    """
+    os.kill(process, signal.SIGSTOP)
+    try:
+        deadline = time.monotonic() + _STOPPING_S
+        while True:  # each thread stops when it next leaves the kernel
+            found = dict(_read_threads(process))
+            if None not in found.values() or time.monotonic() > deadline:
+                return {thread: state for thread, state in found.items() if state}
+            time.sleep(_STOPPING_S / 100)
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+def _read_threads(process: int) -> Iterator[tuple[int, ThreadState | None]]:
+    for entry in Path(f"/proc/{process}/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # that thread has ended
+            yield int(entry.name), parse_thread((entry / "syscall").read_text(encoding="ascii"))
+
+
+def parse_thread(text: str) -> ThreadState | None:
+    """Return where a thread is, of its ``/proc/PID/task/TID/syscall``; None while it runs."""
+    words = text.split()
+    if len(words) < 3:  # running
+        return None
+    number = int(words[0])
+    return ThreadState(None if number < 0 else number, int(words[-1], 16))
+
+
+def read_maps(process: int) -> list[MappedPart]:
+    """Return the files of a process's memory.
+
+    Raises:
+        OSError: It has ended, or Linux does not tell.
+    """
+    return parse_maps(Path(f"/proc/{process}/maps").read_text("utf-8", "replace"))
+
+
+def parse_maps(text: str) -> list[MappedPart]:
+    """Return the files of a process's memory, of its ``/proc/PID/maps``."""
+    parts = []
+    for line in text.splitlines():
+        words = line.split(maxsplit=5)
+        if len(words) == 6:
+            begin, _, end = words[0].partition("-")
+            parts.append(MappedPart(int(begin, 16), int(end, 16), int(words[2], 16), words[5]))
+    return parts
+
+
+def find_part(parts: Sequence[MappedPart], address: int) -> MappedPart | None:
+    """Return the part of a file that holds an address; None where it is in none."""
+    return next((part for part in parts if part.begin <= address < part.end), None)
 
 
 def _read_numbers(path: str, names: Sequence[str]) -> Iterator[int]:

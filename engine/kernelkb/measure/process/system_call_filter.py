@@ -164,6 +164,17 @@ def apply_system_call_filter(
     filters.load()
 
 
+def name_system_call(number: int) -> str:
+    """Return how a system call of this machine is named: by its number where that is not known."""
+    try:
+        import pyseccomp
+
+        name = pyseccomp.resolve_syscall(pyseccomp.Arch.NATIVE, number)
+    except (ImportError, RuntimeError, ValueError, OSError):
+        name = None
+    return name.decode("ascii") if isinstance(name, bytes) else f"system call {number}"
+
+
 def _restrict_sockets(filters: _Filter, families: Iterable[int]) -> None:
     """Refuse some families, and sockets that have a name."""
     for family in (*_NETWORK_FAMILIES, *families):
