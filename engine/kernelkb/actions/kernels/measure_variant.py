@@ -432,6 +432,8 @@ def explain_wrong(subject: MeasurementSubject, checked: Check) -> Check:
         known = [one for one in known if one[1]["symptom"] not in _OF_CALLS]
     if not known:
         return checked
+    general = {row["id"] for row in load_compiled_rules()["symptoms"] if row["fallback"]}
+    known.sort(key=lambda one: one[1]["symptom"] in general)  # what a smaller case shows is more
     case, found = known[0]
     cure = f"{found['symptom']}: {found['cause']} {found['cure']}"
     if checked.cure and checked.cure != check.suggest_comparison(subject):

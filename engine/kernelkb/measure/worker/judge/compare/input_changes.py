@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 import torch
 
@@ -21,7 +22,7 @@ from kernelkb.measure.worker.judge.compare.wrong_values import (
     ravel,
 )
 
-_BUDGET_S = 1.0
+_BUDGET_S = 2.0
 """CPU time for running the reference on changed inputs."""
 _MAX_WALL_S = 6.0
 _TRIED = 64
@@ -109,7 +110,7 @@ def _iter_changes(given: WrongOutput) -> Iterator[tuple[str, list[torch.Tensor]]
             f"all inputs were rounded to TF32{told}",
             [_round_to_tf32(one, half) for one in tensors],
         )
-    for make_changes in (_iter_moved, _iter_strides, _iter_parts, _iter_swizzled):
+    for make_changes in (_iter_parts, _iter_moved, _iter_swizzled, _iter_strides):
         for at in floats:
             for text, tensor in make_changes(*given.inputs[at]):
                 yield text, put(at, tensor)
@@ -165,9 +166,12 @@ def _iter_index_changes(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, 
     if tensor.dtype == torch.bool or not tensor.dim():
         return
     low, high = int(tensor.min()), int(tensor.max())
-    order = torch.arange(tensor.numel(), device=tensor.device).reshape(tensor.shape)
+    ordered = torch.arange(tensor.numel(), device=tensor.device).reshape(tensor.shape)
     if tensor.dim() == 1:
-        yield f"{name} were not used, but 0, 1, 2 and so on", order.clamp(max=high).to(tensor.dtype)
+        yield (
+            f"{name} were not used, but 0, 1, 2 and so on",
+            ordered.clamp(max=high).to(tensor.dtype),
+        )
     yield f"{name} were 1 less", (tensor - 1).clamp(min=low)
     yield f"{name} were 1 more", (tensor + 1).clamp(max=high)
     if high > 0xFF:
@@ -203,33 +207,29 @@ def _iter_moved(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Te
 def _iter_strides(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield an input read with another distance between rows, or another order of axes."""
     shape, flat = tensor.shape, tensor.reshape(-1)
-    for axis in range(1, tensor.dim()):
-        outer, rows, inner = shape[: axis - 1], shape[axis - 1], math.prod(shape[axis:])
-        if rows < 2 or inner < 1:
+    sizes = {size for size in shape if size > 1}
+    products = {one * other for one in sizes for other in sizes}
+    for first, axis in combinations(range(tensor.dim()), 2):
+        rows, inner = math.prod(shape[first:axis]), math.prod(shape[axis:])
+        if rows < 2 or inner < 2:
             continue
-        near = {size for size in shape if size > 1} | {inner * 2, inner + 1, inner - 1, inner // 2}
-        near |= {one * other for one in shape for other in shape}
-        near |= {-(-inner // tile) * tile for tile in TILES[2:6]} | {rows}
-        base = torch.arange(math.prod(outer), device=tensor.device)[:, None, None] * rows * inner
+        near = sizes | products | {inner * 2, inner + 1, inner - 1, inner // 2, rows}
+        near |= {-(-inner // tile) * tile for tile in TILES[2:6]}
+        count = math.prod(shape[:first])
+        base = torch.arange(count, device=tensor.device)[:, None, None] * rows * inner
         row = torch.arange(rows, device=tensor.device)[:, None]
         column = torch.arange(inner, device=tensor.device)
-        for distance in sorted(near - {inner, 0}):
-            at = base + row * distance + column
-            if int(at[-1].max()) < 2 * len(flat) or distance < inner:
-                told = (
-                    f"{distance} instead of {inner} elements from index to index of axis {axis - 1}"
-                )
-                yield (
-                    f"{name} were read with {told}",
-                    flat[at.clamp(max=len(flat) - 1)].reshape(shape),
-                )
+        for distance in sorted(own for own in near if 0 < own <= 2 * inner and own != inner):
+            at = (base + row * distance + column).clamp(max=len(flat) - 1)
+            told = f"{distance} instead of {inner} elements from index to index of axis {axis - 1}"
+            yield f"{name} were read with {told}", flat[at].reshape(shape)
     if tensor.dim() > TWO_AXES:
         last = [*range(tensor.dim())]
         order = [0, *last[2:], 1]
         laid = tensor.permute(order).reshape(shape)
         yield f"{name} were read with axis 1 as its last", laid
-        sizes = [shape[axis] for axis in order]
-        back = tensor.reshape(sizes).movedim(-1, 1).contiguous()
+        moved = [shape[axis] for axis in order]
+        back = tensor.reshape(moved).movedim(-1, 1).contiguous()
         yield f"{name} were stored with axis 1 as its last", back
 
 

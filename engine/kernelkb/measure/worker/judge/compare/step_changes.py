@@ -451,33 +451,31 @@ def _iter_windows(step: Step) -> Made:
 
 
 def _iter_pools(step: Step, _steps: Sequence[Step]) -> Made:
-    """Yield a maximum over windows that are smaller, or begin elsewhere."""
-    if step.name not in ("max_pool2d_with_indices", "max_pool2d", "avg_pool2d"):
+    """Yield a maximum over windows that have one element fewer, or begin elsewhere."""
+    if step.name != "max_pool2d_with_indices":
         return
     value, size = step.args[:2]
-    is_pair = isinstance(step.output, tuple)
-    for axis in range(-len(size), 0):
-        for shift, side in ((1, "before"), (-1, "behind")):
-            moved = value.roll(shift, axis)
-            yield (
-                f"the windows of {step.label} began 1 {side} along axis {axis}",
-                step.function(moved, *step.args[1:]),
-            )
-        less = list(size)
-        less[axis] -= 1
-        if less[axis] > 0:
-            args = (value, less, *step.args[2:])
-            yield (
-                f"the windows of {step.label} had {less[axis]} along axis {axis}",
-                step.function(*args),
-            )
-    for shift, side in ((1, "before"), (-1, "behind")):
-        moved = value.roll((shift,) * len(size), tuple(range(-len(size), 0)))
-        yield (
-            f"the windows of {step.label} began 1 {side} along all axes",
-            step.function(moved, *step.args[1:]),
-        )
-    del is_pair
+    stride = step.args[2] if len(step.args) > 2 and step.args[2] else size
+    padding = step.args[3] if len(step.args) > 3 else [0] * len(size)
+    count = len(size)
+    axes = [*((axis,) for axis in range(count)), tuple(range(count))]
+    for chosen in axes:
+        named = "all axes" if len(chosen) == count > 1 else f"axis {chosen[0]}"
+        for begin, lost, told in (
+            (1, 0, "began 1 behind"),
+            (-1, 0, "began 1 before"),
+            (0, 1, "left out their last element"),
+            (1, 1, "left out their first element"),
+        ):
+            sides, less = [], list(size)
+            for axis in reversed(range(count)):
+                by, fewer = (begin, lost) if axis in chosen else (0, 0)
+                less[axis] -= fewer
+                sides += [padding[axis] - by, padding[axis] + by - fewer]
+            if min(less) > 0:
+                around = torch.nn.functional.pad(value, sides, value=-math.inf)
+                output = step.function(around, less, stride)
+                yield f"the windows of {step.label} {told} along {named}", output
 
 
 def _iter_repeats(step: Step, _steps: Sequence[Step]) -> Made:
@@ -503,7 +501,7 @@ def _iter_wrapped(step: Step, _steps: Sequence[Step]) -> Made:
         wrapped = torch.where(step.output < 0, step.output + 2**bits, step.output)
         yield f"the {bits}-bit numbers of {step.label} had no sign", wrapped
     output = step.output
-    if step.name not in ("mm", "bmm", "sum", "mul", "scatter_add", "index_add"):
+    if step.name not in ("mm", "bmm", "sum", "mul", "add", "sub", "scatter_add", "index_add"):
         return
     if not isinstance(output, torch.Tensor) or not bool((output == output.round()).all()):
         return

@@ -7,6 +7,7 @@ whole besides.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -137,7 +138,13 @@ class ChangedSteps(TorchDispatchMode):  # type: ignore[misc]  # as above
         """
         super().__init__()
         self._steps, self._change, self._rounded_to = steps, change, rounded_to
-        self._count = 0
+        # A view of one layout is a copy of another: steps are counted by operation.
+        self._counts: Counter[Any] = Counter()
+        self._numbers: dict[tuple[Any, int], int] = {}
+        for step in steps:
+            self._numbers[step.function, self._counts[step.function]] = step.number
+            self._counts[step.function] += 1
+        self._counts.clear()
 
     def __torch_dispatch__(
         self,
@@ -150,12 +157,12 @@ class ChangedSteps(TorchDispatchMode):  # type: ignore[misc]  # as above
         given = dict(kwargs or {})
         change = self._change
         is_apart, output = _run_apart(self, func, args, given)
-        number = self._count
-        self._count += 1
+        number = self._numbers.get((func, self._counts[func]), len(self._steps))
+        self._counts[func] += 1
         if change is not None and number < change.number and self._rounded_to is None:
             return _copy(self._steps[number].output)
         if change is not None and number == change.number and not change.numbers:
-            output = change.output
+            output = _copy(change.output)
         elif not is_apart:
             output = func(*args, **given)
         if change is not None and number in change.numbers:

@@ -57,6 +57,8 @@ def _read_reduction(step: Step) -> _Reduced | None:
         result: torch.Tensor = getattr(torch, name)(tensor, dim=axes, keepdim=True)
         return result
 
+    if value.dtype == torch.bool:
+        value = value.long()
     kept = run(value)
     if kept.numel() != output.numel() or (step.name in single and len(axes) > 1):
         return None
