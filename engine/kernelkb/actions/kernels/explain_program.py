@@ -24,6 +24,7 @@ from kernelkb.measure.check.check import (
 )
 from kernelkb.measure.check.sanitize import (
     find_endless_loop,
+    find_race,
     make_repeat_job,
     make_sandbox_words,
     sanitize_on_cpu,
@@ -31,6 +32,7 @@ from kernelkb.measure.check.sanitize import (
 )
 from kernelkb.measure.explain.watch import (
     PYTHON_IS,
+    DumpKind,
     Outcome,
     Watched,
     find_standstill,
@@ -181,10 +183,10 @@ def _answer(words: Sequence[str], seen: Watched, lines: list[str], notes: list[s
 def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Check) -> Check:
     """Return a check with what a second run of its candidate shows, where it says more.
 
-    A candidate that did not end or crashed on a GPU is watched, in its sandbox. In C++ on a CPU one
-    that crashed, wrote NaN or differs from call to call is built with g++'s sanitizers and runs in
-    its sandbox; of one that did not end, the lines are told in which its threads compute. No judge
-    takes part. Under compute-sanitizer it runs on request.
+    A candidate that did not end or crashed on a GPU is watched; one that differs from call to call
+    there runs under compute-sanitizer's racecheck and initcheck. In C++ on a CPU one that crashed,
+    wrote NaN or differs from call to call is built with g++'s sanitizers, and of one that does not
+    end the lines are sampled. All of it in the sandbox. No judge takes part.
 
     Args:
         subject: What was checked.
@@ -204,6 +206,8 @@ def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Che
             lines = [found] if (found := sanitize_on_cpu(subject, build)) else []
     elif checked.status == "timed-out" or has_crashed:
         lines = _watch_candidate(subject, build)
+    elif not is_steady:
+        lines = [found] if (found := find_race(subject, build)) else []
     if not lines:
         return checked
     causes = find_causes(lines)
@@ -222,7 +226,8 @@ def _watch_candidate(subject: MeasurementSubject, build: Build) -> Sequence[str]
         words, env, log = write_job(make_repeat_job(subject, build), own)
         words = [*make_sandbox_words(subject, build, own), *words]
         is_server = list_readable_folders() is not None  # which opens no file of a candidate's
-        both = {**make_env(own, with_dumps=not is_server), **env}
+        dumps: DumpKind = "none" if is_server else "on-exception"  # no FIFO is made in a sandbox
+        both = {**make_env(own, dumps=dumps), **env}
         with keep_own_cores():
             seen = watch_program(
                 words, own, after_s=_AFTER_S, limit_s=_WATCHED_S, log=log, env=both

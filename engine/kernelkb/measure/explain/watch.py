@@ -53,6 +53,8 @@ _DUMPS = {
         "skip_global_memory,skip_local_memory,skip_constbank_memory"
     ),
 }
+_ON_REQUEST = ("CUDA_COREDUMP_PIPE", "CUDA_ENABLE_USER_TRIGGERED_COREDUMP")
+"""For which the driver makes a FIFO when it starts, and does not start without."""
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in (\S+)', re.MULTILINE)
 _THREAD_HEAD = re.compile(r"^(?=(?:Current thread|Thread) 0x)", re.MULTILINE)
 _OWN_CODE = re.compile(r"^(?!.*(?:/lib/python\d|/site-packages/|/dist-packages/|<frozen))")
@@ -61,6 +63,7 @@ _DRIVER = re.compile(r"^(?:__|_?cu[A-Z]\w*_|\?\?|pthread_|epoll_|poll$|clock_)")
 PYTHON_IS = "Python is at "
 """How a line on the host begins, behind a rank."""
 
+DumpKind = Literal["all", "on-exception", "none"]
 Outcome = Literal["ended", "failed", "crashed", "hangs", "out-of-time"]
 
 
@@ -119,17 +122,18 @@ class MappedPart(NamedTuple):
     file: str
 
 
-def make_env(folder: Path, *, with_dumps: bool = True) -> dict[str, str]:
+def make_env(folder: Path, *, dumps: DumpKind = "all") -> dict[str, str]:
     """Return variables under which a program can be looked at.
 
     Args:
         folder: A scratch folder, for dumps and stacks.
-        with_dumps: Whether the driver may write core dumps there. Never where the user has set how.
+        dumps: Which core dumps the driver may write there. None where the user has set how.
     """
     observer = write_observer(folder, {"stack_signal": int(_STACK_SIGNAL)})
-    if not with_dumps or has_own_dumps():
+    if dumps == "none" or has_own_dumps():
         return observer
-    return {**{name: text.format(folder=folder) for name, text in _DUMPS.items()}, **observer}
+    names = [name for name in _DUMPS if dumps == "all" or name not in _ON_REQUEST]
+    return {**{name: _DUMPS[name].format(folder=folder) for name in names}, **observer}
 
 
 def has_own_dumps() -> bool:

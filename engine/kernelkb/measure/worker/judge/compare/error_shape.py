@@ -56,9 +56,6 @@ _LEAST_ROUNDED = 16
 _SMALL = 0.05
 """Errors up to this share of the outputs' root mean square may be of rounding."""
 _ONE_SIDED = 0.7
-_MAX_ROWS = 64
-_EXPLAINED = 0.02
-"""Share of the squared error that may be left when a cause explains it."""
 _MAX_LISTED = 8
 _LEAST_NAMED = 16
 """Of sizes that may be in a factor: powers of two are roots of smaller ones by chance."""
@@ -543,32 +540,9 @@ def _describe_small(given: WrongOutput, sample: WrongSample) -> Iterator[str]:
         if _is_rounded(given.output.dtype, sample.got, right.float().double(), dtype):
             yield f"they are rounded to {str(dtype).removeprefix('torch.')}"
             return
-    if told := _describe_row_statistic(given):
-        yield told
-        return
     bias = abs(float(error.mean())) / max(float(error.abs().mean()), 1e-300)
     way = "to one side" if bias > _ONE_SIDED else "to both sides"
     yield f"their errors are small, {part:.1g} of the outputs' size, {way}"
-
-
-def _describe_row_statistic(given: WrongOutput) -> str | None:
-    """Say that small errors of each row are in proportion to its values, less an input's."""
-    if given.wrong.dim() < 2 or given.wrong.shape[-1] < _LEAST_ROUNDED:
-        return None
-    width = given.wrong.shape[-1]
-    rows = given.wrong.reshape(-1, width).any(1).nonzero().flatten()[:_MAX_ROWS]
-    right = given.oracle.reshape(-1, width)[rows].double()
-    error = given.output.reshape(-1, width)[rows].double() - right
-    if len(rows) < _LEAST_ALIKE or not bool(error.isfinite().all()):
-        return None
-    vectors = [(f", less {n}", t) for n, t in given.inputs if t.dim() == 1 and len(t) == width]
-    for name, vector in [("", torch.zeros(width)), *vectors]:
-        own = right - vector.to(right)
-        factor = (error * own).sum(1, keepdim=True) / own.square().sum(1, keepdim=True)
-        rest = error - factor * own
-        if float(rest.square().sum()) < _EXPLAINED * float(error.square().sum()):
-            return f"the small errors of each row are in proportion to its values{name}"
-    return None
 
 
 def _is_rounded(

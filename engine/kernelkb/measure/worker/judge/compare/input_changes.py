@@ -143,6 +143,11 @@ def _iter_own_changes(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, to
             back = tensor.reshape(*tensor.shape[:-2], columns, rows).mT.contiguous()
             if rows != columns:
                 yield f"{name} were read by columns instead of rows", back
+    for tile in (tile for tile in TILES[2:6] if dims >= 2):
+        if tensor.shape[-1] % tile == 0 and tensor.shape[-2] % tile == 0:
+            cut = tensor.unflatten(-1, (-1, tile)).unflatten(-3, (-1, tile))
+            turned = cut.transpose(-1, -3).flatten(-4, -3).flatten(-2).contiguous()
+            yield f"each tile of {tile} by {tile} of {name} were transposed", turned
     if dims >= 2 and tensor.shape[0] > 1:
         yield (
             f"{name} had its first index of axis 0 everywhere",

@@ -338,10 +338,15 @@ def _iter_tile_sources(sample: WrongSample, axis: int) -> Iterator[ElementSource
         yield ElementSource(
             f"each tile of {tile} {name} holds the first tile", move(sample, axis, inner)
         )
-        for part in (part for part in TILES if tile > 2 and part * 2 <= tile):
-            moved = inner % part * (tile // part) + inner // part
-            text = f"{name} are permuted within each {tile}, as {part} by {tile // part} transposed"
-            yield ElementSource(text, move(sample, axis, base + moved))
+        for unit in (1, 2, 4):
+            count = tile // unit
+            place = inner // unit
+            of = "" if unit == 1 else f" vectors of {unit}"
+            for part in (part for part in TILES if count > 2 and part * 2 <= count):
+                moved = (place % part * (count // part) + place // part) * unit + inner % unit
+                how = f"as {part} by {count // part}{of} transposed"
+                text = f"{name} are permuted within each {tile}, {how}"
+                yield ElementSource(text, move(sample, axis, base + moved))
         for turn in (1, 2, 4, 8, tile // 4):
             if 0 < turn < half:
                 for signed in (turn, -turn):
