@@ -92,6 +92,35 @@ def find_changed_step(given: WrongOutput, sample: WrongSample) -> str | None:
         given: The wrong output.
         sample: Some wrong elements of it, which may be NaN or infinite.
     """
+    own = _record(given, sample)
+    if own is None or not (own.target.is_finite or len(own.target.fine)):
+        return None
+    return _search(own) or _find_statistic(own) if own.target.is_finite else _search_lost(own)
+
+
+def compare_precisions(given: WrongOutput, sample: WrongSample) -> str | None:
+    """Say how far off the reference is with each step in a narrower type, and what is allowed.
+
+    Args:
+        given: An output whose errors are small.
+        sample: Some wrong elements of it.
+    """
+    own = _record(given, sample)
+    scale = float(sample.right.square().mean().sqrt())
+    if own is None or not scale or not own.target.is_finite:
+        return None
+    told = []
+    for dtype in dict.fromkeys([own.dtype, torch.float16, torch.bfloat16]):
+        found = own.run(None, dtype)
+        if found is not None:
+            error = (found[own.target.at].double() - sample.right).square().mean().sqrt()
+            told.append(f"in {name_dtype(dtype)} {float(error) / scale:.1g}")
+    allowed = own.target.limit / scale
+    return f"allowed is {allowed:.1g}; with each step {', '.join(told)}" if told else None
+
+
+def _record(given: WrongOutput, sample: WrongSample) -> _Search | None:
+    """Record the steps of the reference; return None where it cannot be run, or not recorded."""
     rerun = given.rerun
     if rerun is None or len(sample.got) < FEW:
         return None
@@ -100,7 +129,7 @@ def find_changed_step(given: WrongOutput, sample: WrongSample) -> str | None:
     with suppress(Exception), torch.no_grad(), recorder:  # of the user's code, of any kind
         rerun(inputs)
     steps, target = recorder.steps, _make_target(given, sample)
-    if not recorder.is_whole or not steps or not (target.is_finite or len(target.fine)):
+    if not recorder.is_whole or not steps:
         return None
 
     def run(change: Change | None, dtype: torch.dtype | None) -> torch.Tensor | None:
@@ -111,8 +140,7 @@ def find_changed_step(given: WrongOutput, sample: WrongSample) -> str | None:
         return None
 
     known = _find_inputs(inputs, steps)
-    own = _Search(steps, known, target, run, given.output.dtype, _is_small(given, target))
-    return _search(own) or _find_statistic(own) if target.is_finite else _search_lost(own)
+    return _Search(steps, known, target, run, given.output.dtype, _is_small(given, target))
 
 
 def _search(own: _Search) -> str | None:

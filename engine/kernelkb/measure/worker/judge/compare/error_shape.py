@@ -14,7 +14,10 @@ from itertools import pairwise
 
 import torch
 
-from kernelkb.measure.worker.judge.compare.changed_steps import find_changed_step
+from kernelkb.measure.worker.judge.compare.changed_steps import (
+    compare_precisions,
+    find_changed_step,
+)
 from kernelkb.measure.worker.judge.compare.input_changes import find_changed_input
 from kernelkb.measure.worker.judge.compare.wrong_values import (
     CHANCE,
@@ -543,6 +546,8 @@ def _describe_small(given: WrongOutput, sample: WrongSample) -> Iterator[str]:
     bias = abs(float(error.mean())) / max(float(error.abs().mean()), 1e-300)
     way = "to one side" if bias > _ONE_SIDED else "to both sides"
     yield f"their errors are small, {part:.1g} of the outputs' size, {way}"
+    if told := compare_precisions(given, sample):
+        yield told
 
 
 def _is_rounded(

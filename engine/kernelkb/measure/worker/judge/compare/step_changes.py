@@ -134,8 +134,12 @@ def _iter_binary(step: Step, steps: Sequence[Step]) -> Made:
     left, right = step.args[:2]
     shape = step.output.shape
     told = "second operand" if isinstance(right, torch.Tensor) else f"{right:g}"
+    is_mask = step.name == "add" and is_float(right) and bool(right.isinf().any())
     if is_float(left):
-        yield f"{step.label} had no {told}", left.expand(shape).clone()
+        text = (
+            f"the mask of {step.label} were left out" if is_mask else f"{step.label} had no {told}"
+        )
+        yield text, left.expand(shape).clone()
     if is_float(right) and step.name != "div":
         yield f"{step.label} had no first operand", right.expand(shape).clone()
     if step.name in ("sub", "div") and isinstance(right, torch.Tensor):
@@ -154,7 +158,7 @@ def _iter_binary(step: Step, steps: Sequence[Step]) -> Made:
     if step.name in ("maximum", "minimum"):
         other = torch.minimum if step.name == "maximum" else torch.maximum
         yield f"{step.label} were a {other.__name__}", other(left, right)
-    if step.name == "add" and is_float(right) and bool(right.isinf().any()):
+    if is_mask:
         masked = right.isinf().expand(shape)
         text = f"what the mask of {step.label} hides were 0, not minus infinity"
         yield text, torch.where(masked, 0.0, step.output)
