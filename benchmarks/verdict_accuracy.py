@@ -37,7 +37,7 @@ from kernelkb.measure.machine.host import cache_bytes, core_count
 from kernelkb.measure.process.worker_jobs import threads_env
 from kernelkb.measure.worker.judge.case_buffers import CaseBuffers
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase
-from kernelkb.measure.worker.judge.output_marks import draw_none
+from kernelkb.measure.worker.judge.returned_outputs import draw_none
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.judge.timing.runner_timer import RunnerTimer
 from kernelkb.measure.worker.shared.messages.jobs import Batch

@@ -412,7 +412,7 @@ def test_a_host_that_cannot_start_workers_says_why(ssh_server, monkeypatch):
 
 def test_the_settings_leave_dasks_configuration_as_it_was():
     program = """
-from kernelkb.cluster.host import dask_settings
+from kernelkb.cluster.lanes import dask_settings
 with dask_settings():
     import distributed
 import dask

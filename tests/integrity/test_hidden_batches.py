@@ -15,7 +15,7 @@ from kernelkb.actions.kernels.measure_variant import bench_variant
 from kernelkb.measure.subject import BenchOptions
 from kernelkb.measure.worker.judge.core_waits import BusyCores
 from kernelkb.measure.worker.judge.inputs.inputs import PreparedInputs
-from kernelkb.measure.worker.judge.output_marks import OutputMark
+from kernelkb.measure.worker.judge.returned_outputs import OutputMark
 from kernelkb.measure.worker.judge.timing.pair_timing import time_pairs
 from kernelkb.measure.worker.judge.timing.runner_timer import TimedBatch
 from kernelkb.measure.worker.shared.messages.jobs import Batch

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, RandomPool, poison
-from kernelkb.measure.worker.judge.output_marks import OutputMark, OutputMarker
+from kernelkb.measure.worker.judge.returned_outputs import OutputMark, OutputMarker
 from kernelkb.measure.worker.judge.timing.pair_timing import MIN_BATCHES, OutputSampler
 from kernelkb.measure.worker.judge.timing.runner_timer import TimedBatch
 from kernelkb.measure.worker.shared.messages.jobs import Batch

@@ -12,7 +12,7 @@ from kernelkb.actions.kernels.measure_variant import build_configurations, build
 from kernelkb.actions.project.bench_target import validate_machine
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError, EnvironmentGapError, UnknownNameError
-from kernelkb.measure.build.commands import make_compiler_commands
+from kernelkb.measure.build.compilers import make_compiler_commands
 from kernelkb.measure.machine.host import find_nvcc
 from kernelkb.model.kernels.kernel import Variant
 from kernelkb.model.records.measurement import Machine

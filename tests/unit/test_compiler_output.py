@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelkb.measure.build.compiler_output import find_first_error, parse_loops, parse_resources
+from kernelkb.measure.build.compilers import find_first_error, parse_loops, parse_resources
 from kernelkb.measure.machine.host import find_cxx
 from kernelkb.safety.paths import shipped_folder
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from kernelkb.measure.worker.judge.output_marks import OutputMarker
 from kernelkb.measure.worker.judge.returned_outputs import (
+    OutputMarker,
     ReturnedArrays,
     UnknownMemoryError,
     locate,

@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from kernelkb.adapters.task_files import read_task_text
 from kernelkb.errors import BadValueError
-from kernelkb.measure.build.compiler_output import find_first_error
+from kernelkb.measure.build.compilers import find_first_error
 from kernelkb.measure.machine.host import find_nvcc
 from kernelkb.measure.process.compiler_sandbox import sandbox_command
 from kernelkb.measure.process.subprocesses import ProcessResult, run_supervised, scratch_folder

@@ -260,8 +260,12 @@ def run_worker(options: Namespace) -> int:
 def _serve_address(options: Namespace) -> int:
     import asyncio
 
-    from kernelkb.cluster.host import dask_settings, serve_until_stopped, watch_signals
-    from kernelkb.cluster.lanes import find_local_lanes
+    from kernelkb.cluster.lanes import (
+        dask_settings,
+        find_local_lanes,
+        serve_until_stopped,
+        watch_signals,
+    )
     from kernelkb.measure.machine.host import core_count
 
     files = read_tls_files(options)
@@ -293,7 +297,7 @@ def _serve_order() -> int:
     """Serve as the first line of standard input says, until the input ends."""
     import asyncio
 
-    from kernelkb.cluster.host import dask_settings, serve_order
+    from kernelkb.cluster.lanes import dask_settings, serve_order
 
     order = _parse_order(sys.stdin.readline())
     with dask_settings():

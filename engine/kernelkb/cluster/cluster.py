@@ -243,7 +243,7 @@ def open_cluster(
         SchedulerLostError: Nothing answers at the address.
     """
     require_packages()
-    from kernelkb.cluster.host import dask_settings
+    from kernelkb.cluster.lanes import dask_settings
 
     with dask_settings():
         connection = _choose_connection(choice, pretend_count, listen, tls or TlsFiles())

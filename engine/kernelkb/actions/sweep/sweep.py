@@ -58,7 +58,7 @@ from kernelkb.cluster.project_copy import (
 from kernelkb.cluster.tasks import Task, WorkerDiedError
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import KernelFiles, load_kernel_folder, select_variant
-from kernelkb.measure.build.commands import LIBRARY_NAME, REPORT_NAME
+from kernelkb.measure.build.compilers import LIBRARY_NAME, REPORT_NAME
 from kernelkb.measure.build.folders import LOG_NAME, finish, is_whole, make_unfinished_folder
 from kernelkb.measure.machine.environment import lock_device
 from kernelkb.measure.process.device_queue import queue_wait_s

@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelkb.errors import BadValueError
-from kernelkb.measure.build.commands import (
+from kernelkb.measure.build.compilers import (
     LIBRARY_NAME,
     REPORT_NAME,
     CompilerCommands,
+    find_first_error,
     make_compiler_commands,
     module_name,
+    parse_loops,
+    parse_resources,
 )
-from kernelkb.measure.build.compiler_output import find_first_error, parse_loops, parse_resources
 from kernelkb.measure.build.folders import (
     LOG_NAME,
     compute_digest,

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kernelkb.errors import EnvironmentGapError
-from kernelkb.measure.build.commands import LIBRARY_NAME, REPORT_NAME
+from kernelkb.measure.build.compilers import LIBRARY_NAME, REPORT_NAME
 from kernelkb.model.records.measurement import Build
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.untrusted_text import parse_json

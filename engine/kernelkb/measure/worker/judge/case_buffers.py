@@ -24,9 +24,14 @@ from kernelkb.measure.worker.judge.inputs.inputs import (
     same_bits,
 )
 from kernelkb.measure.worker.judge.inputs.memory_plan import split_flat
-from kernelkb.measure.worker.judge.output_marks import DrawSlots, OutputMark, OutputMarker
 from kernelkb.measure.worker.judge.procfs import is_mapped_from_file, thread_runqueue_wait_ns
-from kernelkb.measure.worker.judge.returned_outputs import ReturnedArrays, copy_array
+from kernelkb.measure.worker.judge.returned_outputs import (
+    DrawSlots,
+    OutputMark,
+    OutputMarker,
+    ReturnedArrays,
+    copy_array,
+)
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, UnsupportedHost
 from kernelkb.measure.worker.shared.memory import (

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kernelkb.measure.worker.judge.hidden_reference import HiddenReference, UndefinedError
 from kernelkb.measure.worker.judge.inputs.hidden_inputs import DESCRIPTIONS, NON_FINITE
 from kernelkb.measure.worker.judge.inputs.inputs import PreparedInputs
-from kernelkb.measure.worker.judge.output_marks import OutputMark, draw_none
+from kernelkb.measure.worker.judge.returned_outputs import OutputMark, draw_none
 from kernelkb.measure.worker.judge.timing.runner_timer import RunnerTimer, TimedBatch
 from kernelkb.measure.worker.shared.failures import RunnerError
 from kernelkb.measure.worker.shared.messages.jobs import Batch, BenchJob, PairTimes, RivalTimes

@@ -24,7 +24,6 @@ from kernelkb.measure.worker.judge.core_waits import (
 from kernelkb.measure.worker.judge.hidden_reference import HiddenReference
 from kernelkb.measure.worker.judge.inputs.hidden_inputs import changes_anything
 from kernelkb.measure.worker.judge.inputs.inputs import PreparedInputs, Tensors
-from kernelkb.measure.worker.judge.output_marks import DrawSlots, OutputMark, draw_none
 from kernelkb.measure.worker.judge.procfs import (
     cpu_time_ns,
     list_runqueue_waits_ns,
@@ -32,9 +31,12 @@ from kernelkb.measure.worker.judge.procfs import (
     take_precedence,
 )
 from kernelkb.measure.worker.judge.returned_outputs import (
+    DrawSlots,
+    OutputMark,
     ReturnedArrays,
     ReturnedReader,
     UnknownMemoryError,
+    draw_none,
     max_calls,
 )
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
@@ -480,14 +482,8 @@ class RunnerTimer:
         prepared = self._hide(hidden, slots)
         draw_slots = _draw_only(*prepared) if prepared else draw_slots
         calls = time_separate_calls(self._runner, self._buffers, slots, prepared)
-        batch = Batch(
-            calls.judge_ns,
-            calls.runner_ns,
-            1,
-            start_s,
-            time.monotonic(),
-            runqueue_wait_ns=calls.left_ns,
-        )
+        batch = Batch(calls.judge_ns, calls.runner_ns, 1, start_s, time.monotonic())
+        batch = batch._replace(runqueue_wait_ns=calls.left_ns)
         outputs = {slot: calls.outputs[slot] for slot in draw_slots(slots)}
         return TimedBatch(batch, slots, outputs, calls.marks, calls.outputs)
 
