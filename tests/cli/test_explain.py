@@ -2,12 +2,14 @@
 
 import json
 import os
+import pickle
 import re
 import shutil
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,11 @@ from kernelkb.measure.check.sanitize import (
     quote_finding,
 )
 from kernelkb.measure.explain import debugger, stalls, watch
+from kernelkb.measure.explain.collectives import (
+    ask_collectives,
+    describe_collectives,
+    read_collectives,
+)
 from kernelkb.measure.explain.debugger import (
     GpuInstruction,
     GpuKernel,
@@ -93,8 +100,8 @@ def list_marked_lines(source, name, mark):
     """Return the lines of a function that end with a mark."""
     lines = (DATA / source).read_text().splitlines()
     begin = next(n for n, line in enumerate(lines) if re.search(rf"\b{name}\(.*{{", line))
-    if name in ("stack_overflow", "ticket_lock"):
-        begin -= 10  # the function that it calls
+    # A function that it calls stands before it.
+    begin -= {"stack_overflow": 8, "ticket_lock": 12}.get(name, 0)
     marked = []
     for number in range(begin, len(lines)):
         if number > begin and lines[number].startswith("__global__") and marked:
@@ -593,3 +600,93 @@ def test_a_correct_program_is_not_explained(tmp_path):
     program.write_text("import torch\nx = torch.ones(1000, device='cuda')\nprint(float(x.sum()))\n")
     answer = explain(sys.executable, str(program), after_s=30)
     assert (answer["outcome"], answer["lines"], answer["causes"]) == ("ended", [], [])
+
+
+def write_flight(file, rank, calls):
+    """Write what torch's flight recorder dumps, as two ranks on H200 wrote it with torch 2.11."""
+    entries = [
+        {
+            "frames": [
+                {"name": "all_reduce", "filename": "/x/lib/python3.12/c10d.py", "line": 3068},
+                {"name": "step", "filename": "/home/me/train.py", "line": line},
+            ],
+            "process_group": ["0", "default_pg"],
+            "collective_seq_id": number,
+            "profiling_name": f"nccl:{name}",
+            "input_sizes": [[size]],
+            "state": state,
+            "is_p2p": False,
+        }
+        for number, (name, size, state, line) in enumerate(calls, 1)
+    ]
+    file.write_bytes(pickle.dumps({"version": "2.10", "entries": entries, "rank": rank}))
+
+
+FIRST = ("all_reduce", 1024, "completed", 4)
+
+
+def read_flights(folder, *calls):
+    for rank, own in enumerate(calls):
+        write_flight(folder / f"flight-{rank}", rank, own)
+    return describe_collectives(
+        {rank: read_collectives(folder / f"flight-{rank}") for rank in range(len(calls))}
+    )
+
+
+def test_ranks_in_different_collectives_are_told_with_their_lines(tmp_path):
+    lines = read_flights(
+        tmp_path,
+        [FIRST, ("all_reduce", 512, "scheduled", 6), ("broadcast", 1024, "completed", 7)],
+        [FIRST, ("broadcast", 1024, "scheduled", 7)],
+    )
+
+    assert lines == [
+        "rank 0 waits in collective 2, all_reduce of 512, called at train.py:6 (step)",
+        "rank 1 waits in collective 2, broadcast of 1024, called at train.py:7 (step)",
+        "collective 2 is all_reduce of 512 on rank 0 and broadcast of 1024 on rank 1",
+    ]
+    assert find_causes(lines)[0]["symptom"] == "collective-not-joined"
+
+
+def test_a_rank_that_does_not_come_is_told(tmp_path):
+    waits = ("all_gather", 64, "started", 9)
+    lines = read_flights(tmp_path, [FIRST, waits], [FIRST], [FIRST, waits])
+
+    assert lines[-1] == "collective 2, all_gather of 64, was not called by rank 1"
+    assert find_causes(lines)[0]["symptom"] == "collective-not-joined"
+
+
+def test_ranks_whose_collectives_are_done_are_not_told(tmp_path):
+    assert read_flights(tmp_path, [FIRST], [FIRST]) == []
+
+
+def test_a_flight_that_names_code_is_not_run(tmp_path):
+    class Opens:
+        def __reduce__(self):
+            return open, (str(tmp_path / "made"), "w")
+
+    (tmp_path / "flight-0").write_bytes(pickle.dumps({"entries": [Opens()]}))
+
+    assert read_collectives(tmp_path / "flight-0") == []
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_rank_is_asked_by_its_fifo(tmp_path):
+    pipe = tmp_path / "ask-0.pipe"
+    os.mkfifo(pipe)
+    write_flight(tmp_path / "later", 0, [FIRST, ("broadcast", 8, "scheduled", 5)])
+
+    def answer():
+        with pipe.open("rb") as opened:
+            assert opened.readline() == b"1\n"
+        (tmp_path / "later").rename(tmp_path / "flight-0")
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    deadline = time.monotonic() + 20
+    lines = []
+    while not lines and time.monotonic() < deadline:  # until the thread has opened it
+        lines = ask_collectives(tmp_path)
+    thread.join()
+
+    assert lines == ["rank 0 waits in collective 2, broadcast of 8, called at train.py:5 (step)"]

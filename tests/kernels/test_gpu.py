@@ -74,8 +74,9 @@ def test_an_illegal_address_is_a_crash_with_a_cure(project):
     found = check_variant("broken", "naive", "cuda")
 
     assert found.status == "crashed"
-    assert "CUDA exception: Warp Illegal Address" in found.detail
+    assert "memcheck: Invalid __global__ read of size 4 bytes" in found.detail
     assert "naive.cu:" in found.detail
+    assert "thread (" in found.detail
     assert found.cure.startswith("out-of-bounds-access: ")
 
 

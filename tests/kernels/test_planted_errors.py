@@ -83,7 +83,13 @@ SOURCES = {
     "extension.cu": ("cuda", ", binding: torch-extension, returns: true"),
     "block.py": ("triton", ""),
 }
-RACE = ("race-between-calls", "few-scattered-wrong", "neighbour-tile-read", "nan-in-some-rows")
+RACE = (
+    "race-condition",
+    "race-between-calls",
+    "few-scattered-wrong",
+    "neighbour-tile-read",
+    "nan-in-some-rows",
+)
 """What an error shows that depends on which thread comes first."""
 GPU_ERRORS = {
     ("simt.cu", 1): ("k-tail-lost",),

@@ -465,7 +465,7 @@ FORMULAS = {
         lambda a, b: torch.bmm(a, b).cumsum(0),
         (draw(7, 32, 40), draw(7, 40, 48, seed=1)),
     ),
-    ("operand-permuted", "pairs"): (
+    ("vector-parts-swapped", "pairs"): (
         affine,
         lambda a, b, bias: affine(a[:, torch.arange(80) ^ 1], b, bias),
         PRODUCT,

@@ -24,6 +24,7 @@ from kernelkb.measure.check.check import (
 )
 from kernelkb.measure.check.sanitize import (
     find_endless_loop,
+    find_fault,
     find_race,
     make_repeat_job,
     make_sandbox_words,
@@ -183,10 +184,11 @@ def _answer(words: Sequence[str], seen: Watched, lines: list[str], notes: list[s
 def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Check) -> Check:
     """Return a check with what a second run of its candidate shows, where it says more.
 
-    A candidate that did not end or crashed on a GPU is watched; one that differs from call to call
-    there runs under compute-sanitizer's racecheck and initcheck. In C++ on a CPU one that crashed,
-    wrote NaN or differs from call to call is built with g++'s sanitizers, and of one that does not
-    end the lines are sampled. All of it in the sandbox. No judge takes part.
+    On a GPU a candidate that did not end is watched; one that crashed runs under
+    compute-sanitizer's memcheck, one that differs from call to call under racecheck and initcheck.
+    In C++ on a CPU one that crashed, wrote NaN or differs from call to call is built with g++'s
+    sanitizers, and of one that does not end the lines are sampled. All of it in the sandbox, and
+    without a judge.
 
     Args:
         subject: What was checked.
@@ -204,8 +206,10 @@ def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Che
             lines = [found] if (found := find_endless_loop(subject, build)) else []
         elif has_crashed or has_nan or not is_steady:
             lines = [found] if (found := sanitize_on_cpu(subject, build)) else []
-    elif checked.status == "timed-out" or has_crashed:
+    elif checked.status == "timed-out":
         lines = _watch_candidate(subject, build)
+    elif has_crashed:
+        lines = [found] if (found := find_fault(subject, build)) else []
     elif not is_steady:
         lines = [found] if (found := find_race(subject, build)) else []
     if not lines:
@@ -224,16 +228,17 @@ def _watch_candidate(subject: MeasurementSubject, build: Build) -> Sequence[str]
         own = folder / "own"
         own.mkdir()
         words, env, log = write_job(make_repeat_job(subject, build), own)
-        words = [*make_sandbox_words(subject, build, own), *words]
+        words = [*make_sandbox_words(subject, build, own, fifo=True), *words]
         is_server = list_readable_folders() is not None  # which opens no file of a candidate's
-        dumps: DumpKind = "none" if is_server else "on-exception"  # no FIFO is made in a sandbox
-        both = {**make_env(own, dumps=dumps), **env}
+        dumps: DumpKind = "none" if is_server else "all"
+        # cuda-gdb and the driver of what it looks at meet in this folder.
+        both = {**make_env(own, dumps=dumps), **env, "TMPDIR": str(own)}
         with keep_own_cores():
             seen = watch_program(
                 words, own, after_s=_AFTER_S, limit_s=_WATCHED_S, log=log, env=both
             )
     told = [line for line in seen.lines if not line.startswith(PYTHON_IS)]  # that is our worker
-    return told if seen.outcome in ("hangs", "crashed") else ()
+    return told if seen.outcome == "hangs" else ()
 
 
 def shrink_failure(

@@ -29,10 +29,9 @@ from kernelkb.adapters.compute_eval import (
     read_candidate,
     read_problem,
 )
-from kernelkb.adapters.flashinfer import convert_flashinfer
+from kernelkb.adapters.flashinfer import convert_flashinfer, find_definition
 from kernelkb.adapters.kernelbench import convert_kernelbench_task
 from kernelkb.adapters.robust_kbench import convert_robust_kbench, is_robust_kbench
-from kernelkb.adapters.sol_execbench import find_definition
 from kernelkb.errors import BadValueError, EnvironmentGapError
 from kernelkb.loading.kernels import KernelFiles, KernelFolder, load_kernel_folder
 from kernelkb.measure.candidate_policy import (

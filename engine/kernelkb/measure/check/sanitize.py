@@ -55,7 +55,7 @@ from kernelkb.safety.untrusted_text import to_one_line
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 TIMEOUT_S = 120.0
-_RACE_S = 20.0
+_TOOL_S = 20.0
 """For each tool where nobody asked for it."""
 _FINDING_LINE = re.compile(r"^=+ (?P<text>(?:Invalid|Error|Race|Warning|Uninitialized|Barrier).+)$")
 _SUMMARY_COUNT = re.compile(r"(?<!\d)(?P<count>\d+) (?:error|hazard)s?\b")
@@ -159,6 +159,19 @@ def sanitize(
     return SanitizerReport(tuple(findings), tuple(finished))
 
 
+def find_fault(subject: MeasurementSubject, build: Build) -> str | None:
+    """Return what compute-sanitizer's memcheck finds of a candidate in its sandbox; None: nothing.
+
+    Args:
+        subject: What crashed, on a GPU.
+        build: Its build.
+    """
+    program = find_cuda_tool("compute-sanitizer")
+    log = _run_tool(program, "memcheck", subject, build, _TOOL_S) if program else None
+    found = quote_finding(log) if log else None
+    return f"memcheck: {found}" if found else None
+
+
 def find_race(subject: MeasurementSubject, build: Build) -> str | None:
     """Return the two lines of a candidate that race, or what it reads uninitialized.
 
@@ -171,7 +184,7 @@ def find_race(subject: MeasurementSubject, build: Build) -> str | None:
     """
     program = find_cuda_tool("compute-sanitizer")
     for tool in ("racecheck", "initcheck") if program else ():
-        log = _run_tool(str(program), tool, subject, build, _RACE_S)
+        log = _run_tool(str(program), tool, subject, build, _TOOL_S)
         if log and (found := quote_finding(log)):
             return f"{tool}: {found}"
     return None
@@ -197,15 +210,18 @@ def make_repeat_job(subject: MeasurementSubject, build: Build) -> RepeatJob:
     }
 
 
-def make_sandbox_words(subject: MeasurementSubject, build: Build, folder: Path) -> list[str]:
+def make_sandbox_words(
+    subject: MeasurementSubject, build: Build, folder: Path, *, fifo: bool = False
+) -> list[str]:
     """Return the words before those of a program that runs a candidate without a judge.
 
     Args:
         subject: What runs.
         build: Its build.
         folder: Its own, which it may write; files beside it are hidden from it.
+        fifo: Whether it may make FIFOs there, as the CUDA driver does for a debugger.
     """
-    command = make_candidate_spec(subject, build)["sandbox_command"]
+    command = make_candidate_spec(subject, build, fifo=fifo)["sandbox_command"]
     return [part.replace("{folder}", str(folder)) for part in command]
 
 

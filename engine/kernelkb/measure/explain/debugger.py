@@ -6,6 +6,7 @@ What cuda-gdb 13.0 prints was recorded on an H200; ``-lineinfo`` is enough for l
 
 from __future__ import annotations
 
+import os
 import queue
 import re
 import subprocess
@@ -172,7 +173,7 @@ class GpuFault(NamedTuple):
 class Debugger:
     """A cuda-gdb that answers commands."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, folder: str | None = None) -> None:
         self._child = subprocess.Popen(
             [program, "-q", "-nx"],
             stdin=subprocess.PIPE,
@@ -181,6 +182,7 @@ class Debugger:
             text=True,
             errors="replace",
             start_new_session=True,
+            env={**os.environ, "TMPDIR": folder} if folder else None,
         )
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._count = 0
@@ -235,8 +237,11 @@ class Debugger:
 
 
 @contextmanager
-def open_debugger() -> Iterator[Debugger]:
+def open_debugger(folder: str | None = None) -> Iterator[Debugger]:
     """Yield a cuda-gdb; it ends after the block.
+
+    Args:
+        folder: Where it and the driver of what it attaches to meet: that one's TMPDIR.
 
     Raises:
         EnvironmentGapError: There is none.
@@ -247,7 +252,7 @@ def open_debugger() -> Iterator[Debugger]:
             "cuda-gdb was not found, and it is what says where the threads are",
             "install the CUDA toolkit's cuda-gdb, or put it on PATH",
         )
-    debugger = Debugger(program)
+    debugger = Debugger(program, folder)
     try:
         for setting in _SETTINGS:
             debugger.ask(f"set {setting}")

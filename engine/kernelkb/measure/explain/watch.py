@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from kernelkb.errors import EnvironmentGapError
+from kernelkb.measure.explain.collectives import ask_collectives, make_flight_env
 from kernelkb.measure.explain.debugger import (
     Asks,
     attach,
@@ -53,8 +54,6 @@ _DUMPS = {
         "skip_global_memory,skip_local_memory,skip_constbank_memory"
     ),
 }
-_ON_REQUEST = ("CUDA_COREDUMP_PIPE", "CUDA_ENABLE_USER_TRIGGERED_COREDUMP")
-"""For which the driver makes a FIFO when it starts, and does not start without."""
 _FRAME = re.compile(r'^  File "(.+)", line (\d+) in (\S+)', re.MULTILINE)
 _THREAD_HEAD = re.compile(r"^(?=(?:Current thread|Thread) 0x)", re.MULTILINE)
 _OWN_CODE = re.compile(r"^(?!.*(?:/lib/python\d|/site-packages/|/dist-packages/|<frozen))")
@@ -63,7 +62,7 @@ _DRIVER = re.compile(r"^(?:__|_?cu[A-Z]\w*_|\?\?|pthread_|epoll_|poll$|clock_)")
 PYTHON_IS = "Python is at "
 """How a line on the host begins, behind a rank."""
 
-DumpKind = Literal["all", "on-exception", "none"]
+DumpKind = Literal["all", "none"]
 Outcome = Literal["ended", "failed", "crashed", "hangs", "out-of-time"]
 
 
@@ -132,8 +131,8 @@ def make_env(folder: Path, *, dumps: DumpKind = "all") -> dict[str, str]:
     observer = write_observer(folder, {"stack_signal": int(_STACK_SIGNAL)})
     if dumps == "none" or has_own_dumps():
         return observer
-    names = [name for name in _DUMPS if dumps == "all" or name not in _ON_REQUEST]
-    return {**{name: _DUMPS[name].format(folder=folder) for name in names}, **observer}
+    own = {name: text.format(folder=folder) for name, text in _DUMPS.items()}
+    return {**own, **make_flight_env(folder), **observer}
 
 
 def has_own_dumps() -> bool:
@@ -272,7 +271,8 @@ def look_at(process: int, folder: Path, *, briefly: bool = False) -> Look:
             stacks.append(f"{name}{PYTHON_IS}{stack}")
     if len(processes) > _MAX_PROCESSES:
         notes.append(f"{len(processes) - _MAX_PROCESSES} more processes were not looked at")
-    all_lines, told = (*lines, *stacks), tuple(dict.fromkeys(notes))
+    calls = [] if briefly or len(processes) < 2 else ask_collectives(folder)
+    all_lines, told = (*calls, *lines, *stacks), tuple(dict.fromkeys(notes))
     return Look(frozenset(launches), tuple(stacks), all_lines, told, tuple(refused))
 
 
@@ -286,7 +286,7 @@ class _GpuLook(NamedTuple):
 
 def _look_at_gpu(process: int, *, briefly: bool, with_host: bool) -> _GpuLook:
     try:
-        with open_debugger() as debugger:
+        with open_debugger(_read_variable(process, "TMPDIR")) as debugger:
             refused = attach(debugger, process)
             if refused is not None:
                 note = f"cuda-gdb may not attach to process {process} ({refused}); root may"
@@ -463,10 +463,15 @@ def _find_ranks(family: Iterable[int]) -> dict[int, str]:
 
 
 def _read_rank(process: int) -> str | None:
+    return _read_variable(process, "RANK")
+
+
+def _read_variable(process: int, name: str) -> str | None:
     with suppress(OSError):
         for word in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
-            if word.startswith(b"RANK="):
-                return word[5:].decode("ascii", "replace")
+            own, _, value = word.partition(b"=")
+            if own == name.encode():
+                return value.decode("utf-8", "replace")
     return None
 
 

@@ -54,6 +54,8 @@ class SandboxPolicy(TypedDict):
     """Other folders that it may write, such as Triton's cache."""
     fork: bool
     """Whether it may start processes."""
+    fifo: bool
+    """Whether it may make FIFOs in its own folder, as the CUDA driver does for a debugger."""
     file_bytes: int
     """Largest file that it may write (RLIMIT_FSIZE), bytes."""
     families: list[int]
@@ -162,6 +164,8 @@ def _restrict_files(policy: SandboxPolicy) -> list[str]:
     rules = rules.allow_read_write(*folders).allow_execute(*folders)
     # Triton builds in one folder and renames its file into another (REFER).
     rules = rules.add_path_rule(*folders, access=AccessFs.REFER)
+    if policy["fifo"]:
+        rules = rules.add_path_rule(policy["folder"], access=AccessFs.MAKE_FIFO)
     rules = rules.add_path_rule(*(d for d in devices if d.exists()), access=device_access)
     # The CUDA driver writes the names of its threads here, and fails to start if it cannot.
     write = AccessFs.WRITE_FILE | AccessFs.TRUNCATE
@@ -230,6 +234,7 @@ def detect_layers() -> tuple[list[str], list[str]]:
             folder=str(folder),
             writable=[],
             fork=False,
+            fifo=False,
             file_bytes=_DETECTION_FILE_BYTES,
             families=[],
             hidden=[],

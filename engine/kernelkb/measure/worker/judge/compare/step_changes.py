@@ -87,7 +87,10 @@ def _list(step: Step, steps: Sequence[Step], make: Maker) -> Iterator[Change]:
 
 
 def _iter_rounded(steps: Sequence[Step]) -> Iterator[Change]:
+    last = next((step for step in reversed(steps) if not step.moves_only), None)
     for step in steps:
+        if step is last or (last is not None and step.output is last.output):
+            continue  # the output itself, which is looked at elsewhere
         with suppress(RuntimeError, ValueError, IndexError, TypeError):
             for text, output in chain(_iter_narrow(step), iter_narrow_sums(step)):
                 yield Change(step.number, text, output, is_rounding=True)
