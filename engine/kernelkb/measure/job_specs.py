@@ -254,16 +254,16 @@ def _total_bytes(arrays: Iterable[Array], sizes: Mapping[str, int]) -> int:
 
 
 def make_candidate_spec(
-    subject: MeasurementSubject, build: Build, fifo: bool = False
+    subject: MeasurementSubject, build: Build, debug: bool = False
 ) -> RunnerSpec:
-    """Return the sandboxed runner of a variant; it may make a FIFO where a debugger looks on."""
+    """Return the sandboxed runner of a variant; a debugger may look on."""
     code = make_code_spec(subject, build)
     may_fork = code["kind"] in ("python", "module")  # Triton runs ptxas and a C compiler
     # Their output is kept with the build, for as long as the source stays the same.
     writable = [build.directory] if may_fork else []
     for folder in writable:
         Path(folder).mkdir(parents=True, exist_ok=True)
-    command = _make_sandbox_command(subject, build, writable, may_fork=may_fork, fifo=fifo)
+    command = _make_sandbox_command(subject, build, writable, may_fork=may_fork, debug=debug)
     return {
         "code": code,
         "sandbox_command": command,
@@ -416,7 +416,7 @@ def _make_sandbox_command(
     writable: Sequence[str],
     *,
     may_fork: bool,
-    fifo: bool,
+    debug: bool,
 ) -> list[str]:
     policy: SandboxPolicy = {
         # Unix sockets reach other programs; the CUDA driver uses some of its own.
@@ -424,7 +424,7 @@ def _make_sandbox_command(
         "folder": "{folder}",
         "writable": list(writable),
         "fork": may_fork,
-        "fifo": fifo,
+        "debug": debug,
         "file_bytes": _MAX_FILE_BYTES,
         # The judge's files, around its own folder, say what is asked of it, and in which phase.
         "hidden": [*_list_record_folders(build), "{folder}/.."],

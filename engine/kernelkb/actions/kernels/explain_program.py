@@ -228,7 +228,7 @@ def _watch_candidate(subject: MeasurementSubject, build: Build) -> Sequence[str]
         own = folder / "own"
         own.mkdir()
         words, env, log = write_job(make_repeat_job(subject, build), own)
-        words = [*make_sandbox_words(subject, build, own, fifo=True), *words]
+        words = [*make_sandbox_words(subject, build, own, debug=True), *words]
         is_server = list_readable_folders() is not None  # which opens no file of a candidate's
         dumps: DumpKind = "none" if is_server else "all"
         # cuda-gdb and the driver of what it looks at meet in this folder.

@@ -211,7 +211,7 @@ def make_repeat_job(subject: MeasurementSubject, build: Build) -> RepeatJob:
 
 
 def make_sandbox_words(
-    subject: MeasurementSubject, build: Build, folder: Path, *, fifo: bool = False
+    subject: MeasurementSubject, build: Build, folder: Path, *, debug: bool = False
 ) -> list[str]:
     """Return the words before those of a program that runs a candidate without a judge.
 
@@ -219,9 +219,9 @@ def make_sandbox_words(
         subject: What runs.
         build: Its build.
         folder: Its own, which it may write; files beside it are hidden from it.
-        fifo: Whether it may make FIFOs there, as the CUDA driver does for a debugger.
+        debug: Whether cuda-gdb may look into it.
     """
-    command = make_candidate_spec(subject, build, fifo=fifo)["sandbox_command"]
+    command = make_candidate_spec(subject, build, debug=debug)["sandbox_command"]
     return [part.replace("{folder}", str(folder)) for part in command]
 
 
