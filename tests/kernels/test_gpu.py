@@ -86,8 +86,12 @@ def test_a_kernel_that_does_not_end_tells_the_line_that_waits(project):
     wait = "while (*(volatile const float*)x != 12345.0f) {} float row_max = x[0];"
     source.write_text(text.replace("float row_max = x[0];", wait))
     line = 1 + text[: text.index("float row_max")].count("\n")
-    found = check_variant("broken", "naive", "cuda", options=BenchOptions(timeout_s=8.0))
+    inside = check_variant("broken", "naive", "cuda", options=BenchOptions(timeout_s=8.0))
+    options = BenchOptions(timeout_s=8.0, with_sanitizer=True)
+    found = check_variant("broken", "naive", "cuda", options=options)
 
+    assert inside.status == "timed-out"
+    assert inside.cure.startswith("kb bench --sanitize looks where its threads wait")
     assert found.status == "timed-out"
     assert f"at naive.cu:{line}" in found.detail
     assert "read global memory in a loop" in found.detail

@@ -248,47 +248,6 @@ def test_a_runner_renames_between_its_own_folders_and_no_others(tmp_path):
     assert end.stdout.split() == ["renamed", "refused", "refused"], end.stderr
 
 
-TRACING_BODY = """
-import ctypes, os, runpy, subprocess, sys, time
-sandbox, own = runpy.run_path(sys.argv[1]), sys.argv[2]
-other = subprocess.Popen(["sleep", "20"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-debug = sys.argv[3] == "debug"
-policy = {"folder": own, "writable": [], "fork": debug, "debug": debug, "families": []}
-sandbox["_apply_landlock"](policy)
-sandbox["_apply_seccomp"](policy)
-libc = ctypes.CDLL(None, use_errno=True)
-for pid in (other.pid, os.getppid()):
-    print("traced" if libc.ptrace(16, pid, 0, 0) == 0 else "refused", flush=True)
-try:
-    os.mkfifo(f"{own}/fifo")
-    print("made", flush=True)
-except OSError:
-    print("refused", flush=True)
-if debug:
-    child = os.fork()
-    if not child:
-        time.sleep(1)
-        os._exit(0)
-    print("traced" if libc.ptrace(16, child, 0, 0) == 0 else "refused", flush=True)
-    os.waitpid(child, 0)
-    libc.ptrace(17, child, 0, 0)
-"""
-
-
-@pytest.mark.parametrize(
-    ("mode", "seen"),
-    [("plain", ["refused"] * 3), ("debug", ["refused", "refused", "made", "traced"])],
-)
-def test_what_is_debugged_traces_only_what_it_has_started(tmp_path, mode, seen):
-    """cuda-gdb has the CUDA driver start a process that traces its parent."""
-    if "landlock" not in candidate_sandbox.detect_layers()[0]:
-        pytest.skip("this kernel has no Landlock")
-    argv = [sys.executable, "-c", TRACING_BODY, candidate_sandbox.__file__, str(tmp_path), mode]
-    end = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
-
-    assert end.stdout.split() == seen, end.stderr
-
-
 VANISHING_BODY = """
 import pathlib, sys
 from py_landlock import Landlock

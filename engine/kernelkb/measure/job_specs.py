@@ -253,20 +253,18 @@ def _total_bytes(arrays: Iterable[Array], sizes: Mapping[str, int]) -> int:
     )
 
 
-def make_candidate_spec(
-    subject: MeasurementSubject, build: Build, debug: bool = False
-) -> RunnerSpec:
-    """Return the sandboxed runner of a variant; a debugger may look on."""
+def make_candidate_spec(subject: MeasurementSubject, build: Build) -> RunnerSpec:
+    """Return the sandboxed runner of a variant."""
     code = make_code_spec(subject, build)
     may_fork = code["kind"] in ("python", "module")  # Triton runs ptxas and a C compiler
-    # Their output is kept with the build, for as long as the source stays the same.
-    writable = [build.directory] if may_fork else []
-    for folder in writable:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    command = _make_sandbox_command(subject, build, writable, may_fork=may_fork, debug=debug)
+    writable: list[str] = []
+    if may_fork:
+        # Their output is kept with the build, for as long as the source stays the same.
+        Path(build.directory).mkdir(parents=True, exist_ok=True)
+        writable = [build.directory]
     return {
         "code": code,
-        "sandbox_command": command,
+        "sandbox_command": _make_sandbox_command(subject, build, writable, may_fork=may_fork),
         "may_fork": may_fork,
         "cache_folder": build.directory if may_fork else None,
         "limits": _make_limits(),
@@ -296,7 +294,12 @@ def make_rival_specs(subject: MeasurementSubject, candidate_returns: bool) -> di
 def make_reduced_rival_specs(
     subject: MeasurementSubject, candidate_returns: bool
 ) -> dict[Precision, dict[str, RunnerSpec]]:
-    """Return rivals at lower precisions than the task's own, most exact first; see BenchJob."""
+    """Return rivals at lower precisions than the task's own, most exact first; see BenchJob.
+
+    Args:
+        subject: The kernel, and the candidate among its variants.
+        candidate_returns: As for ``make_rival_specs``.
+    """
     kernel = subject.kernel
     has_floats = any(array.dtype == "float32" for array in (*kernel.inputs, *kernel.outputs))
     if not has_floats or not kernel.reference.is_torch:
@@ -411,20 +414,14 @@ def make_code_spec(subject: MeasurementSubject, build: Build) -> Code:
 
 
 def _make_sandbox_command(
-    subject: MeasurementSubject,
-    build: Build,
-    writable: Sequence[str],
-    *,
-    may_fork: bool,
-    debug: bool,
+    subject: MeasurementSubject, build: Build, writable: Sequence[str], *, may_fork: bool
 ) -> list[str]:
     policy: SandboxPolicy = {
-        # Unix sockets reach other programs; the CUDA driver uses some of its own.
+        # Unix sockets reach other programs on this machine; the CUDA driver uses some of its own.
         "families": [_AF_UNIX] if subject.variant.target == "cpu" else [],
         "folder": "{folder}",
         "writable": list(writable),
         "fork": may_fork,
-        "debug": debug,
         "file_bytes": _MAX_FILE_BYTES,
         # The judge's files, around its own folder, say what is asked of it, and in which phase.
         "hidden": [*_list_record_folders(build), "{folder}/.."],

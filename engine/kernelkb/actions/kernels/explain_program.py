@@ -27,13 +27,11 @@ from kernelkb.measure.check.sanitize import (
     find_fault,
     find_race,
     make_repeat_job,
-    make_sandbox_words,
     sanitize_on_cpu,
     sanitize_program,
 )
 from kernelkb.measure.explain.watch import (
     PYTHON_IS,
-    DumpKind,
     Outcome,
     Watched,
     find_standstill,
@@ -51,10 +49,10 @@ from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.kernels.kernel import Kernel
 from kernelkb.model.records.measurement import Build, Check
 from kernelkb.progress import report_progress
-from kernelkb.safety.workspace import list_readable_folders
 
 _MAX_CAUSES = 2
 _MAX_TOLD = 1500
+_LOOK = "kb bench --sanitize looks where its threads wait, outside of the sandbox"
 _LONG_S, _SHRINK_S = 30.0, 20.0
 _ROUNDS, _MAX_TRIED, _MAX_KEPT = 2, 12, 8
 _TILES = (8, 16, 32, 64, 128)
@@ -181,19 +179,22 @@ def _answer(words: Sequence[str], seen: Watched, lines: list[str], notes: list[s
     }
 
 
-def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Check) -> Check:
+def explain_failed_check(
+    subject: MeasurementSubject, build: Build, checked: Check, *, may_leave_sandbox: bool = False
+) -> Check:
     """Return a check with what a second run of its candidate shows, where it says more.
 
-    On a GPU a candidate that did not end is watched; one that crashed runs under
-    compute-sanitizer's memcheck, one that differs from call to call under racecheck and initcheck.
-    In C++ on a CPU one that crashed, wrote NaN or differs from call to call is built with g++'s
-    sanitizers, and of one that does not end the lines are sampled. All of it in the sandbox, and
-    without a judge.
+    On a GPU one that crashed runs under compute-sanitizer's memcheck, one that differs from call to
+    call under racecheck and initcheck. In C++ on a CPU one that crashed, wrote NaN or differs from
+    call to call is built with g++'s sanitizers, and of one that does not end the lines are sampled.
+    All of it in the sandbox, and without a judge. One that does not end on a GPU is looked at by
+    cuda-gdb, for which it has to leave the sandbox.
 
     Args:
         subject: What was checked.
         build: Its build.
         checked: What came of it.
+        may_leave_sandbox: Whether the user has asked for that.
     """
     if not checked.failure:
         return checked
@@ -206,6 +207,8 @@ def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Che
             lines = [found] if (found := find_endless_loop(subject, build)) else []
         elif has_crashed or has_nan or not is_steady:
             lines = [found] if (found := sanitize_on_cpu(subject, build)) else []
+    elif checked.status == "timed-out" and not may_leave_sandbox:
+        return checked.model_copy(update={"cure": f"{_LOOK}; {checked.cure}"})
     elif checked.status == "timed-out":
         lines = _watch_candidate(subject, build)
     elif has_crashed:
@@ -224,18 +227,16 @@ def explain_failed_check(subject: MeasurementSubject, build: Build, checked: Che
 
 
 def _watch_candidate(subject: MeasurementSubject, build: Build) -> Sequence[str]:
+    """Return where the threads of a candidate stand still; it runs outside of its sandbox.
+
+    cuda-gdb has the driver start a process in what it looks at, and that one finds no GPU there.
+    """
     with scratch_folder() as folder:
-        own = folder / "own"
-        own.mkdir()
-        words, env, log = write_job(make_repeat_job(subject, build), own)
-        words = [*make_sandbox_words(subject, build, own, debug=True), *words]
-        is_server = list_readable_folders() is not None  # which opens no file of a candidate's
-        dumps: DumpKind = "none" if is_server else "all"
-        # cuda-gdb and the driver of what it looks at meet in this folder.
-        both = {**make_env(own, dumps=dumps), **env, "TMPDIR": str(own)}
+        words, env, log = write_job(make_repeat_job(subject, build), folder)
+        both = {**make_env(folder), **env}
         with keep_own_cores():
             seen = watch_program(
-                words, own, after_s=_AFTER_S, limit_s=_WATCHED_S, log=log, env=both
+                words, folder, after_s=_AFTER_S, limit_s=_WATCHED_S, log=log, env=both
             )
     told = [line for line in seen.lines if not line.startswith(PYTHON_IS)]  # that is our worker
     return told if seen.outcome == "hangs" else ()

@@ -323,11 +323,13 @@ def _run_check(
 ) -> Check:
     def check_and_sanitize() -> Check:
         checked = check_built(bench_target, built, workload, options.timeout_s, before_start)
-        if options.with_sanitizer:
+        asked = options.with_sanitizer
+        if asked and checked.status != "timed-out":
             return add_sanitizer_findings(bench_target, built, checked)
-        with lock_device(bench_target.subject.machine):
-            explained = explain_failed_check(bench_target.subject, built, checked)
-            return shrink_failure(bench_target.subject, built, explained, bench_target.project)
+        subject = bench_target.subject
+        with lock_device(subject.machine):
+            explained = explain_failed_check(subject, built, checked, may_leave_sandbox=asked)
+            return shrink_failure(subject, built, explained, bench_target.project)
 
     return steps.run("check", bench_target.subject.variant.id, check_and_sanitize, summarize_check)
 

@@ -210,18 +210,15 @@ def make_repeat_job(subject: MeasurementSubject, build: Build) -> RepeatJob:
     }
 
 
-def make_sandbox_words(
-    subject: MeasurementSubject, build: Build, folder: Path, *, debug: bool = False
-) -> list[str]:
+def make_sandbox_words(subject: MeasurementSubject, build: Build, folder: Path) -> list[str]:
     """Return the words before those of a program that runs a candidate without a judge.
 
     Args:
         subject: What runs.
         build: Its build.
         folder: Its own, which it may write; files beside it are hidden from it.
-        debug: Whether cuda-gdb may look into it.
     """
-    command = make_candidate_spec(subject, build, debug=debug)["sandbox_command"]
+    command = make_candidate_spec(subject, build)["sandbox_command"]
     return [part.replace("{folder}", str(folder)) for part in command]
 
 

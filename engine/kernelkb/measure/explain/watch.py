@@ -62,7 +62,6 @@ _DRIVER = re.compile(r"^(?:__|_?cu[A-Z]\w*_|\?\?|pthread_|epoll_|poll$|clock_)")
 PYTHON_IS = "Python is at "
 """How a line on the host begins, behind a rank."""
 
-DumpKind = Literal["all", "none"]
 Outcome = Literal["ended", "failed", "crashed", "hangs", "out-of-time"]
 
 
@@ -121,15 +120,14 @@ class MappedPart(NamedTuple):
     file: str
 
 
-def make_env(folder: Path, *, dumps: DumpKind = "all") -> dict[str, str]:
+def make_env(folder: Path) -> dict[str, str]:
     """Return variables under which a program can be looked at.
 
     Args:
         folder: A scratch folder, for dumps and stacks.
-        dumps: Which core dumps the driver may write there. None where the user has set how.
     """
     observer = write_observer(folder, {"stack_signal": int(_STACK_SIGNAL)})
-    if dumps == "none" or has_own_dumps():
+    if has_own_dumps():
         return observer
     own = {name: text.format(folder=folder) for name, text in _DUMPS.items()}
     return {**own, **make_flight_env(folder), **observer}

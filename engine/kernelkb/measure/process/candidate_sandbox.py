@@ -54,9 +54,6 @@ class SandboxPolicy(TypedDict):
     """Other folders that it may write, such as Triton's cache."""
     fork: bool
     """Whether it may start processes."""
-    debug: bool
-    """Whether the CUDA driver may let a debugger look into it: by FIFOs in its own folder, and by a
-    process that it starts and that traces it. Landlock keeps that one off other processes."""
     file_bytes: int
     """Largest file that it may write (RLIMIT_FSIZE), bytes."""
     families: list[int]
@@ -165,8 +162,6 @@ def _restrict_files(policy: SandboxPolicy) -> list[str]:
     rules = rules.allow_read_write(*folders).allow_execute(*folders)
     # Triton builds in one folder and renames its file into another (REFER).
     rules = rules.add_path_rule(*folders, access=AccessFs.REFER)
-    if policy.get("debug", False):
-        rules = rules.add_path_rule(policy["folder"], access=AccessFs.MAKE_FIFO)
     rules = rules.add_path_rule(*(d for d in devices if d.exists()), access=device_access)
     # The CUDA driver writes the names of its threads here, and fails to start if it cannot.
     write = AccessFs.WRITE_FILE | AccessFs.TRUNCATE
@@ -216,13 +211,10 @@ def _apply_seccomp(policy: SandboxPolicy) -> list[str]:
     """Refuse system calls that reach other processes, the network or kernel interfaces."""
     from kernelkb.measure.process.system_call_filter import apply_system_call_filter
 
-    abi = find_landlock_abi()
-    may_debug = policy.get("debug", False) and abi is not None
     apply_system_call_filter(
-        may_fork=policy["fork"] or may_debug,
-        may_trace=may_debug,
+        may_fork=policy["fork"],
         families=policy["families"],
-        refuse_truncate=(abi or 0) < _TRUNCATE_ABI,
+        refuse_truncate=(find_landlock_abi() or 0) < _TRUNCATE_ABI,
     )
     return ["seccomp"]
 
@@ -238,7 +230,6 @@ def detect_layers() -> tuple[list[str], list[str]]:
             folder=str(folder),
             writable=[],
             fork=False,
-            debug=False,
             file_bytes=_DETECTION_FILE_BYTES,
             families=[],
             hidden=[],

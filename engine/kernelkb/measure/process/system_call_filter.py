@@ -40,8 +40,6 @@ _REFUSED_CALLS = (
     *("init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot"),
     *("bpf", "perf_event_open", "fanotify_init", "ioperm", "iopl"),
 )
-_TRACING_CALLS = frozenset(("ptrace", "process_vm_readv", "process_vm_writev", "setsid"))
-"""Of a debugger. Landlock refuses the first three on processes that are outside of its rules."""
 _METADATA_CALLS = (
     *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"),
     *("utime", "utimes", "utimensat", "futimesat", "setxattr", "lsetxattr", "fsetxattr"),
@@ -129,13 +127,12 @@ _MAX_ANCESTOR_THREADS = 300
 
 
 def apply_system_call_filter(
-    *, may_fork: bool, may_trace: bool = False, families: Iterable[int], refuse_truncate: bool
+    *, may_fork: bool, families: Iterable[int], refuse_truncate: bool
 ) -> None:
     """Load the filter into this process; it holds for all that this process starts.
 
     Args:
         may_fork: Whether it may start processes.
-        may_trace: Whether it may trace those that it starts, and they it; only under Landlock.
         families: Socket families (AF_*) refused besides those of the network.
         refuse_truncate: Refuse ``truncate`` by path, for a Landlock that does not restrict it.
 
@@ -145,8 +142,7 @@ def apply_system_call_filter(
     """
     filters = _Filter()
     for name in (*_REFUSED_CALLS, *(() if may_fork else _METADATA_CALLS)):
-        if not (may_trace and name in _TRACING_CALLS):
-            filters.refuse(name)
+        filters.refuse(name)
     if refuse_truncate:
         filters.refuse("truncate")
     _restrict_sockets(filters, families)
