@@ -11,17 +11,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import combinations
 from typing import NamedTuple
 
 import torch
 
 from kernelkb.measure.worker.judge.compare.step_changes import iter_changes
 from kernelkb.measure.worker.judge.compare.steps import (
-    Change,
     ChangedSteps,
-    Step,
+    ReferenceStep,
+    StepChange,
     StepRecorder,
     get_root,
+    is_float,
 )
 from kernelkb.measure.worker.judge.compare.sum_changes import REDUCTIONS
 from kernelkb.measure.worker.judge.compare.wrong_values import (
@@ -44,6 +46,7 @@ _ROUNDED = 0.3
 _EXPLAINED, _LEAST_EXPLAINED = 0.1, 16
 """Part of an error that any change may leave, and of so many elements."""
 _SMALL = 0.05
+_MAX_PAIRS = 4
 _LEAST_GROUP = 4
 """Elements for each value of a statistic: with fewer any statistic explains them."""
 _TURNS = 6
@@ -73,11 +76,11 @@ class _Target(NamedTuple):
 class _Search(NamedTuple):
     """A reference whose steps are known, and what it has to give when one is changed."""
 
-    steps: Sequence[Step]
+    steps: Sequence[ReferenceStep]
     inputs: set[int]
     """Addresses of the reference's inputs, and of their copies in another type."""
     target: _Target
-    run: Callable[[Change | None, torch.dtype | None], torch.Tensor | None]
+    run: Callable[[StepChange | None, torch.dtype | None], torch.Tensor | None]
     """Returns the output in memory order; None: the reference does not take the change."""
     dtype: torch.dtype
     """Of the candidate's output."""
@@ -132,7 +135,7 @@ def _record(given: WrongOutput, sample: WrongSample) -> _Search | None:
     if not recorder.is_whole or not steps:
         return None
 
-    def run(change: Change | None, dtype: torch.dtype | None) -> torch.Tensor | None:
+    def run(change: StepChange | None, dtype: torch.dtype | None) -> torch.Tensor | None:
         mode = ChangedSteps(steps, change, dtype)
         with suppress(Exception), torch.no_grad(), mode:  # it may not take this
             found = rerun(inputs)
@@ -146,7 +149,7 @@ def _record(given: WrongOutput, sample: WrongSample) -> _Search | None:
 def _search(own: _Search) -> str | None:
     """Return the change that leaves least unexplained, or the first that leaves next to nothing."""
     best: tuple[tuple[bool, float], str] | None = None
-    made: dict[tuple[str, object], list[Change]] = {}
+    made: dict[tuple[str, object], list[StepChange]] = {}
     for change in _limit_time(_iter_all(own, made)):
         found = own.run(change, None)
         rank = None if found is None else _rank(found, own.target, change)
@@ -157,7 +160,9 @@ def _search(own: _Search) -> str | None:
     return f"as if {best[1]}" if best else None
 
 
-def _iter_all(own: _Search, made: dict[tuple[str, object], list[Change]]) -> Iterator[Change]:
+def _iter_all(
+    own: _Search, made: dict[tuple[str, object], list[StepChange]]
+) -> Iterator[StepChange]:
     """Yield changes of one step each, then those of all steps that one mistake may be made in.
 
     Args:
@@ -168,7 +173,7 @@ def _iter_all(own: _Search, made: dict[tuple[str, object], list[Change]]) -> Ite
         if change.make is not None:
             made.setdefault(change.kind, []).append(change._replace(output=None))
         yield change
-    by_text: dict[object, list[Change]] = {}
+    by_text: dict[object, list[StepChange]] = {}
     for (text, _), alike in made.items():
         by_text.setdefault(text, []).extend(alike)
     for alike in (*made.values(), *(own for own in by_text.values() if own not in made.values())):
@@ -195,7 +200,7 @@ def _search_lost(own: _Search) -> str | None:
     return None
 
 
-def _limit_time(changes: Iterator[Change]) -> Iterator[Change]:
+def _limit_time(changes: Iterator[StepChange]) -> Iterator[StepChange]:
     end_s, cpu_end_s = time.monotonic() + _MAX_WALL_S, time.thread_time() + _BUDGET_S
     for change in changes:
         if time.monotonic() > end_s or time.thread_time() > cpu_end_s:
@@ -203,7 +208,7 @@ def _limit_time(changes: Iterator[Change]) -> Iterator[Change]:
         yield change
 
 
-def _find_inputs(inputs: Sequence[torch.Tensor], steps: Sequence[Step]) -> set[int]:
+def _find_inputs(inputs: Sequence[torch.Tensor], steps: Sequence[ReferenceStep]) -> set[int]:
     found = {tensor.data_ptr() for tensor in inputs}
     copies = (step for step in steps if step.name in ("_to_copy", "clone"))
     found |= {step.output.data_ptr() for step in copies if get_root(step.args[0], steps) in found}
@@ -239,7 +244,7 @@ def _is_small(given: WrongOutput, target: _Target) -> bool:
     return target.size < _SMALL * scale
 
 
-def _rank(found: torch.Tensor, target: _Target, change: Change) -> tuple[bool, float] | None:
+def _rank(found: torch.Tensor, target: _Target, change: StepChange) -> tuple[bool, float] | None:
     """Return how well a change explains the wrong elements, less is better; None: it does not.
 
     First come changes after which right elements stay right.
@@ -249,7 +254,8 @@ def _rank(found: torch.Tensor, target: _Target, change: Change) -> tuple[bool, f
     left = float(error.square().mean().sqrt())
     holds = float((error <= 2 * target.allowed).double().mean()) >= SURE
     part = _ROUNDED if change.is_rounding else _EXPLAINED
-    is_explained = len(own) >= _LEAST_EXPLAINED and left < part * target.size
+    is_many = len(own) >= _LEAST_EXPLAINED and found.is_floating_point()
+    is_explained = is_many and left < part * target.size
     if not is_explained and not (holds and _TRIED * target.luck ** len(own) < 0.05):
         return None
     return not _keeps_right(found, target), left
@@ -272,77 +278,137 @@ def _loses_same(found: torch.Tensor, target: _Target) -> bool:
 
 
 def _find_statistic(own: _Search) -> str | None:
-    """Return which sum, mean or maximum explains what is wrong if it has other values."""
+    """Return which sum, mean or maximum, or which two, explain what is wrong with other values."""
     right = own.run(None, None)
     if right is None:
         return None
-    for step in own.steps:
-        is_reduced = step.name in REDUCTIONS and isinstance(step.output, torch.Tensor)
-        if not is_reduced or not step.output.is_floating_point():
+    reduced = [step for step in own.steps if _is_statistic(step, len(right))]
+    pairs = [two for two in combinations(reduced, 2) if two[0].output.shape == two[1].output.shape]
+    for steps in (*((step,) for step in reduced), *pairs[:_MAX_PAIRS]):
+        count = steps[0].output.numel()
+        if len(right) // count < _LEAST_GROUP * len(steps):
             continue
-        count, total = step.output.numel(), len(right)
-        if not count or total % count or total // count < _LEAST_GROUP:
-            continue
-        for group in (own.target.at // (total // count), own.target.at % count):
-            if told := _fit(own, step, group, right):
-                return told
+        for group in (own.target.at // (len(right) // count), own.target.at % count):
+            with suppress(RuntimeError):  # a matrix without an inverse
+                if told := _fit(own, steps, group, right):
+                    return told
     return None
 
 
-def _fit(own: _Search, step: Step, group: torch.Tensor, right: torch.Tensor) -> str | None:
-    """Vary each value of a statistic by itself, by Newton's method, and say by how much it is off.
+def _is_statistic(step: ReferenceStep, total: int) -> bool:
+    if step.name not in REDUCTIONS or not is_float(step.output):
+        return False
+    count = step.output.numel()
+    return bool(count > 0 and total % count == 0)
+
+
+def _fit(
+    own: _Search, steps: Sequence[ReferenceStep], group: torch.Tensor, right: torch.Tensor
+) -> str | None:
+    """Vary each value of statistics by itself, by Newton's method, and say by how much it is off.
 
     Args:
         own: The search.
-        step: The statistic.
-        group: For each wrong element, which value of the statistic enters it.
+        steps: The statistics, of one shape.
+        group: For each wrong element, which values of the statistics enter it.
         right: The output without a change.
     """
-    value, target = step.output.reshape(-1), own.target
-    scale = float(value.double().square().mean().sqrt()) or 1.0
-    moved = torch.zeros_like(value)
-
-    def run(by: torch.Tensor) -> torch.Tensor | None:
-        other = (value + by).reshape(step.output.shape)
-        found = own.run(Change(step.number, "", other), None)
-        return None if found is None else found[target.at].double()
-
+    target, count = own.target, steps[0].output.numel()
+    values = torch.stack([step.output.reshape(-1).double() for step in steps], 1)
+    scales = values.square().mean(0).sqrt().clamp(min=1e-30)
+    moved = torch.zeros_like(values)
     now: torch.Tensor | None = right[target.at].double()
     for _ in range(_TURNS):
-        near = run(moved + _STEP * scale)
-        if now is None or near is None:
+        slope = None if now is None else _find_slopes(own, steps, values + moved, now, scales)
+        if now is None or slope is None:
             return None
-        slope = (near - now) / (_STEP * scale)
-        below = torch.zeros_like(moved, dtype=torch.float64).index_add_(0, group, slope.square())
-        above = torch.zeros_like(below).index_add_(0, group, slope * (target.got - now))
-        step_by = torch.where(below > 0, above / below.clamp(min=1e-300), 0.0)
-        moved = moved + step_by.clamp(-scale, scale).to(moved.dtype)
-        now = run(moved)
+        moved = moved + _solve(slope, target.got - now, group, count) * scales
+        now = _run_at(own, steps, values + moved)
     if now is None or not bool(now.isfinite().all()):
         return None
-    counts = torch.bincount(group, minlength=len(value))
     if float((now - target.got).abs().le(2 * target.allowed).double().mean()) < SURE:
         return None
-    several = counts >= _LEAST_GROUP
-    if not bool(several.any()) or not _moves_groups_alone(own, step, group):
+    several = torch.bincount(group, minlength=count) >= _LEAST_GROUP * len(steps)
+    if not bool(several.any()) or not _moves_groups_alone(own, steps, group, right):
         return None
-    known = several & (value.abs() > _ALIKE * scale)
-    ratio = ((value + moved) / value)[known]
+    told = [
+        _tell_ratio(step, values[:, at], moved[:, at], several) for at, step in enumerate(steps)
+    ]
+    return f"as if {' and '.join(filter(None, told))}" if all(told) else None
+
+
+def _run_at(
+    own: _Search, steps: Sequence[ReferenceStep], values: torch.Tensor
+) -> torch.Tensor | None:
+    """Return what the wrong elements are with other values of statistics, one column for each."""
+    found = own.run(_replace(steps, values), None)
+    return None if found is None else found[own.target.at].double()
+
+
+def _find_slopes(
+    own: _Search,
+    steps: Sequence[ReferenceStep],
+    values: torch.Tensor,
+    now: torch.Tensor,
+    scales: torch.Tensor,
+) -> torch.Tensor | None:
+    """Return by how much each wrong element moves with each statistic, by that one's scale."""
+    slopes = []
+    for at in range(len(steps)):
+        nudged = values.clone()
+        nudged[:, at] += _STEP * scales[at]
+        near = _run_at(own, steps, nudged)
+        if near is None:
+            return None
+        slopes.append((near - now) / _STEP)
+    return torch.stack(slopes, 1)
+
+
+def _solve(
+    slope: torch.Tensor, missing: torch.Tensor, group: torch.Tensor, count: int
+) -> torch.Tensor:
+    """Return by how much the statistics of each group have to move, by least squares."""
+    width = slope.shape[1]
+    matrix = torch.zeros(count, width, width, dtype=slope.dtype, device=slope.device)
+    matrix = matrix.index_add(0, group, slope[:, :, None] * slope[:, None])
+    above = torch.zeros(count, width, dtype=slope.dtype, device=slope.device)
+    above = above.index_add(0, group, slope * missing[:, None])
+    size = matrix.diagonal(dim1=1, dim2=2).mean(1)[:, None, None].clamp(min=1e-300)
+    ridge = 1e-12 * torch.eye(width, dtype=slope.dtype, device=slope.device)
+    found: torch.Tensor = torch.linalg.solve(matrix / size + ridge, above / size[:, :, 0])
+    return found.clamp(-1, 1)
+
+
+def _replace(steps: Sequence[ReferenceStep], values: torch.Tensor) -> StepChange:
+    """Return a change that gives statistics other values, one column for each."""
+    outputs = {
+        step.number: values[:, at].to(step.output.dtype).reshape(step.output.shape)
+        for at, step in enumerate(steps)
+    }
+    return StepChange(steps[0].number, "", outputs[steps[0].number], outputs=outputs)
+
+
+def _tell_ratio(
+    step: ReferenceStep, values: torch.Tensor, moved: torch.Tensor, several: torch.Tensor
+) -> str | None:
+    known = several & (values.abs() > _ALIKE * values.abs().max())
+    ratio = ((values + moved) / values)[known]
     if not len(ratio):
         return None
     low, high = float(ratio.min()), float(ratio.max())
     if abs(high - low) < _ALIKE * abs(high):
-        return f"as if {step.label} were {float(ratio.median()):.4g} times as large"
-    return f"as if {step.label} were {low:.3g} to {high:.3g} times as large, by the row"
+        return f"{step.label} were {float(ratio.median()):.4g} times as large"
+    return f"{step.label} were {low:.3g} to {high:.3g} times as large, by the row"
 
 
-def _moves_groups_alone(own: _Search, step: Step, group: torch.Tensor) -> bool:
+def _moves_groups_alone(
+    own: _Search, steps: Sequence[ReferenceStep], group: torch.Tensor, right: torch.Tensor
+) -> bool:
     """Return whether a change of every other value changes every other group, and no more."""
-    flat = step.output.reshape(-1)
-    odd = torch.arange(len(flat), device=flat.device) % 2
-    other = (flat * (1 + 0.01 * odd) + 1e-6 * odd).reshape(step.output.shape)
-    found, right = own.run(Change(step.number, "", other), None), own.run(None, None)
-    if found is None or right is None:
+    values = torch.stack([step.output.reshape(-1).double() for step in steps], 1)
+    odd = (torch.arange(len(values), device=values.device) % 2)[:, None]
+    found = own.run(_replace(steps, values * (1 + 0.01 * odd) + 1e-6 * odd), None)
+    if found is None:
         return False
     has_moved = (found != right)[own.target.at]
-    return bool((has_moved == (odd[group] > 0)).double().mean() > SURE)
+    return float((has_moved == (odd[group, 0] > 0)).double().mean()) > SURE

@@ -14,10 +14,10 @@ import torch
 
 from kernelkb.measure.worker.judge.compare.input_changes import iter_input_changes
 from kernelkb.measure.worker.judge.compare.steps import (
-    Change,
     Made,
     Maker,
-    Step,
+    ReferenceStep,
+    StepChange,
     find_maker,
     get_root,
     is_float,
@@ -55,7 +55,9 @@ _MAX_OPERANDS = 12
 """Results that are tried in place of an operand."""
 
 
-def iter_changes(steps: Sequence[Step], inputs: set[int], *, is_small: bool) -> Iterator[Change]:
+def iter_changes(
+    steps: Sequence[ReferenceStep], inputs: set[int], *, is_small: bool
+) -> Iterator[StepChange]:
     """Yield changes of all steps, the likeliest kinds first.
 
     Args:
@@ -77,29 +79,29 @@ def iter_changes(steps: Sequence[Step], inputs: set[int], *, is_small: bool) -> 
             yield from _list(step, steps, lambda one, all_: _iter_operands(one, all_, inputs))
 
 
-def _list(step: Step, steps: Sequence[Step], make: Maker) -> Iterator[Change]:
+def _list(step: ReferenceStep, steps: Sequence[ReferenceStep], make: Maker) -> Iterator[StepChange]:
     """Yield the changes of one kind until one of them cannot be made."""
     shapes = tuple(tuple(own.shape) for own in step.args if isinstance(own, torch.Tensor))
     with suppress(RuntimeError, ValueError, IndexError, TypeError):
         for text, output in make(step, steps):
             kind = step.strip(text), shapes
-            yield Change(step.number, text, output, make=make, kind=kind)
+            yield StepChange(step.number, text, output, make=make, kind=kind)
 
 
-def _iter_rounded(steps: Sequence[Step]) -> Iterator[Change]:
+def _iter_rounded(steps: Sequence[ReferenceStep]) -> Iterator[StepChange]:
     last = next((step for step in reversed(steps) if not step.moves_only), None)
     for step in steps:
         if step is last or (last is not None and step.output is last.output):
             continue  # the output itself, which is looked at elsewhere
         with suppress(RuntimeError, ValueError, IndexError, TypeError):
             for text, output in chain(_iter_narrow(step), iter_narrow_sums(step)):
-                yield Change(step.number, text, output, is_rounding=True)
+                yield StepChange(step.number, text, output, is_rounding=True)
 
 
 # Steps of each element.
 
 
-def _iter_left_out(step: Step, _steps: Sequence[Step]) -> Made:
+def _iter_left_out(step: ReferenceStep, _steps: Sequence[ReferenceStep]) -> Made:
     first = step.args[0] if step.args else None
     if not is_float(first) or not is_float(step.output) or first.shape != step.output.shape:
         return
@@ -114,7 +116,7 @@ def _iter_left_out(step: Step, _steps: Sequence[Step]) -> Made:
         yield f"{step.label} took halves away from zero", first.sign() * (first.abs() + 0.5).floor()
 
 
-def _iter_forms(step: Step, _steps: Sequence[Step]) -> Made:
+def _iter_forms(step: ReferenceStep, _steps: Sequence[ReferenceStep]) -> Made:
     """Yield other formulas that bear the same name, and another axis."""
     value = step.args[0] if step.args else None
     if step.name == "gelu" and is_float(value):
@@ -131,7 +133,7 @@ def _iter_forms(step: Step, _steps: Sequence[Step]) -> Made:
                 yield text, step.function(*args, **step.kwargs)
 
 
-def _iter_binary(step: Step, steps: Sequence[Step]) -> Made:
+def _iter_binary(step: ReferenceStep, steps: Sequence[ReferenceStep]) -> Made:
     if step.name not in _BINARY or len(step.args) < 2:
         return
     left, right = step.args[:2]
@@ -169,7 +171,7 @@ def _iter_binary(step: Step, steps: Sequence[Step]) -> Made:
     yield from _iter_moved_epsilon(step, steps)
 
 
-def _iter_other_operands(step: Step, steps: Sequence[Step]) -> Made:
+def _iter_other_operands(step: ReferenceStep, steps: Sequence[ReferenceStep]) -> Made:
     """Yield what a step gives that takes another value of the same shape for one of its own."""
     if step.name not in (*_BINARY, *_UNARY, *_PRODUCTS):
         return
@@ -194,7 +196,7 @@ def _iter_other_operands(step: Step, steps: Sequence[Step]) -> Made:
             )
 
 
-def _iter_moved_epsilon(step: Step, steps: Sequence[Step]) -> Made:
+def _iter_moved_epsilon(step: ReferenceStep, steps: Sequence[ReferenceStep]) -> Made:
     """Yield what a root or a divisor gives where its epsilon is added at another place."""
     if step.name != "add" or isinstance(step.args[1], torch.Tensor):
         return
@@ -211,7 +213,7 @@ def _iter_moved_epsilon(step: Step, steps: Sequence[Step]) -> Made:
             yield f"{step.label} added its {epsilon:g} inside of {root.label}", inside
 
 
-def _iter_constants(step: Step, _steps: Sequence[Step]) -> Made:
+def _iter_constants(step: ReferenceStep, _steps: Sequence[ReferenceStep]) -> Made:
     """Yield other values of a number that a step takes."""
     if step.name not in _BINARY or len(step.args) < 2 or not is_float(step.args[0]):
         return
@@ -226,7 +228,7 @@ def _iter_constants(step: Step, _steps: Sequence[Step]) -> Made:
             yield text, step.function(left, other, **step.kwargs)
 
 
-def _iter_limits(step: Step, _steps: Sequence[Step]) -> Made:
+def _iter_limits(step: ReferenceStep, _steps: Sequence[ReferenceStep]) -> Made:
     if step.name not in _LIMITING or not isinstance(step.args[0], torch.Tensor):
         return
     value, bounds = step.args[0], [*step.args[1:3]]
@@ -238,7 +240,7 @@ def _iter_limits(step: Step, _steps: Sequence[Step]) -> Made:
         yield f"{step.label} took the absolute value", value.abs()
 
 
-def _iter_broadcast(step: Step, _steps: Sequence[Step]) -> Made:
+def _iter_broadcast(step: ReferenceStep, _steps: Sequence[ReferenceStep]) -> Made:
     """Yield an operand that is spread over the result, taken at another index."""
     if step.name not in _BINARY or len(step.args) < 2:
         return
@@ -282,7 +284,7 @@ def _move(own: torch.Tensor, shape: Sequence[int]) -> Iterator[tuple[str, torch.
 # Masks and indices.
 
 
-def _iter_masks(step: Step, _steps: Sequence[Step]) -> Made:
+def _iter_masks(step: ReferenceStep, _steps: Sequence[ReferenceStep]) -> Made:
     if step.name in ("tril", "triu"):
         asked = step.args[1] if len(step.args) > 1 else 0
         for shift in (1, -1):
@@ -302,11 +304,11 @@ def _iter_masks(step: Step, _steps: Sequence[Step]) -> Made:
         yield from _iter_where(step)
 
 
-def _tell_shift(step: Step, shift: int) -> str:
+def _tell_shift(step: ReferenceStep, shift: int) -> str:
     return f"the mask of {step.label} were shifted by {shift}"
 
 
-def _iter_where(step: Step) -> Made:
+def _iter_where(step: ReferenceStep) -> Made:
     """Yield a selection by another mask, or with another value in what it hides."""
     is_where = step.name == "where"
     mask = step.args[0] if is_where else step.args[1]
@@ -333,7 +335,7 @@ def _iter_where(step: Step) -> Made:
         yield from _iter_tiled(step, mask, select, tile)
 
 
-def _iter_additive_masks(step: Step, left: torch.Tensor, right: torch.Tensor) -> Made:
+def _iter_additive_masks(step: ReferenceStep, left: torch.Tensor, right: torch.Tensor) -> Made:
     """Yield a mask of minus infinities that is added, shifted or taken for whole tiles."""
     hidden = right.isinf()
 
@@ -349,7 +351,10 @@ def _iter_additive_masks(step: Step, left: torch.Tensor, right: torch.Tensor) ->
 
 
 def _iter_tiled(
-    step: Step, mask: torch.Tensor, select: Callable[[torch.Tensor], torch.Tensor], tile: int
+    step: ReferenceStep,
+    mask: torch.Tensor,
+    select: Callable[[torch.Tensor], torch.Tensor],
+    tile: int,
 ) -> Made:
     """Yield a mask of two axes that is decided for whole tiles, or for stretches of a row."""
     if mask.dim() < 2 or mask.dtype != torch.bool or tile >= max(mask.shape[-2:]):
@@ -367,7 +372,7 @@ def _iter_tiled(
             yield text, select(whole)
 
 
-def _iter_indices(step: Step, _steps: Sequence[Step]) -> Made:
+def _iter_indices(step: ReferenceStep, _steps: Sequence[ReferenceStep]) -> Made:
     if step.name not in _INDEXING:
         return
     at, size = _find_index(step)
@@ -398,7 +403,7 @@ def _iter_indices(step: Step, _steps: Sequence[Step]) -> Made:
         yield f"the indices of {step.label} were {told}", step.function(*args, **step.kwargs)
 
 
-def _find_index(step: Step) -> tuple[tuple[int, torch.Tensor] | None, int]:
+def _find_index(step: ReferenceStep) -> tuple[tuple[int, torch.Tensor] | None, int]:
     """Return which argument is the index (-1: it is in a list), and the size that it counts in."""
     if step.name == "index":
         found = [(axis, own) for axis, own in enumerate(step.args[1]) if own is not None]
@@ -413,7 +418,7 @@ def _find_index(step: Step) -> tuple[tuple[int, torch.Tensor] | None, int]:
 # Products.
 
 
-def _iter_convolutions(step: Step, _steps: Sequence[Step]) -> Made:
+def _iter_convolutions(step: ReferenceStep, _steps: Sequence[ReferenceStep]) -> Made:
     if step.name != "convolution":
         return
     value, weight, bias, stride, padding, *rest = step.args
@@ -440,7 +445,7 @@ def _iter_convolutions(step: Step, _steps: Sequence[Step]) -> Made:
         yield f"{step.label} had no bias", without
 
 
-def _iter_windows(step: Step) -> Made:
+def _iter_windows(step: ReferenceStep) -> Made:
     """Yield a convolution whose taps are at other distances along an axis, or all."""
     value, weight, bias, stride, padding, dilation, *rest = step.args
     count = weight.dim() - 2
@@ -457,7 +462,7 @@ def _iter_windows(step: Step) -> Made:
                 yield told, step.function(value, weight, bias, stride, around, other, *rest)
 
 
-def _iter_pools(step: Step, _steps: Sequence[Step]) -> Made:
+def _iter_pools(step: ReferenceStep, _steps: Sequence[ReferenceStep]) -> Made:
     """Yield a maximum over windows that have one element fewer, or begin elsewhere."""
     if step.name != "max_pool2d_with_indices":
         return
@@ -485,7 +490,7 @@ def _iter_pools(step: Step, _steps: Sequence[Step]) -> Made:
                 yield f"the windows of {step.label} {told} along {named}", output
 
 
-def _iter_repeats(step: Step, _steps: Sequence[Step]) -> Made:
+def _iter_repeats(step: ReferenceStep, _steps: Sequence[ReferenceStep]) -> Made:
     """Yield an axis that is repeated as a whole where each index is to be, and the reverse."""
     if step.name != "expand":
         return
@@ -501,7 +506,7 @@ def _iter_repeats(step: Step, _steps: Sequence[Step]) -> Made:
             yield text, line.unflatten(axis - 1, (outer, inner))
 
 
-def _iter_wrapped(step: Step, _steps: Sequence[Step]) -> Made:
+def _iter_wrapped(step: ReferenceStep, _steps: Sequence[ReferenceStep]) -> Made:
     """Yield whole numbers that go through a type of fewer bits, or lose their sign."""
     if step.name == "_to_copy" and step.args[0].dtype in (torch.int8, torch.int16):
         bits = torch.iinfo(step.args[0].dtype).bits
@@ -518,7 +523,7 @@ def _iter_wrapped(step: Step, _steps: Sequence[Step]) -> Made:
         yield f"{step.label} wrapped at {bits} bits without sign", output % (2 * half)
 
 
-def _iter_operands(step: Step, steps: Sequence[Step], inputs: set[int]) -> Made:
+def _iter_operands(step: ReferenceStep, steps: Sequence[ReferenceStep], inputs: set[int]) -> Made:
     """Yield what a product gives of an operand that is no input, changed as inputs are."""
     for at, own in enumerate(step.args[:2]):
         if not is_float(own) or get_root(own, steps) in inputs:
@@ -537,7 +542,7 @@ def _iter_operands(step: Step, steps: Sequence[Step], inputs: set[int]) -> Made:
 # Rounding.
 
 
-def _iter_narrow(step: Step) -> Made:
+def _iter_narrow(step: ReferenceStep) -> Made:
     if not is_float(step.output) or step.moves_only:
         return
     for dtype in _NARROW:

@@ -37,7 +37,7 @@ _SAME = frozenset(
 _LIBRARIES = tuple(str(Path(own).resolve()) for one in (torch, kernelkb) for own in one.__path__)
 
 
-class Step(NamedTuple):
+class ReferenceStep(NamedTuple):
     """One operation of a reference, with what it took and gave."""
 
     number: int
@@ -66,10 +66,10 @@ class Step(NamedTuple):
 
 
 Made = Iterator[tuple[str, Any]]
-Maker = Callable[[Step, Sequence[Step]], Made]
+Maker = Callable[[ReferenceStep, Sequence[ReferenceStep]], Made]
 
 
-class Change(NamedTuple):
+class StepChange(NamedTuple):
     """A step's result as a mistake would make it."""
 
     number: int
@@ -85,6 +85,8 @@ class Change(NamedTuple):
     may be made in."""
     numbers: tuple[int, ...] = ()
     """Steps in which it is made; empty: in one."""
+    outputs: Mapping[int, Any] = {}
+    """Results of further steps."""
 
 
 class StepRecorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types for it
@@ -97,7 +99,7 @@ class StepRecorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no typ
 
     def __init__(self) -> None:
         super().__init__()
-        self.steps: list[Step] = []
+        self.steps: list[ReferenceStep] = []
         self.is_whole = True
         self._bytes = 0
 
@@ -119,7 +121,7 @@ class StepRecorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no typ
             self.is_whole = False
         if self.is_whole:
             name, number, line = func.overloadpacket.__name__, len(self.steps), _find_line()
-            self.steps.append(Step(number, name, line, func, tuple(args), given, output))
+            self.steps.append(ReferenceStep(number, name, line, func, tuple(args), given, output))
         return output
 
 
@@ -127,7 +129,10 @@ class ChangedSteps(TorchDispatchMode):  # type: ignore[misc]  # as above
     """Runs what was recorded with results replaced; what follows is computed from them."""
 
     def __init__(
-        self, steps: Sequence[Step], change: Change | None, rounded_to: torch.dtype | None = None
+        self,
+        steps: Sequence[ReferenceStep],
+        change: StepChange | None,
+        rounded_to: torch.dtype | None = None,
     ) -> None:
         """Take what is changed.
 
@@ -165,12 +170,19 @@ class ChangedSteps(TorchDispatchMode):  # type: ignore[misc]  # as above
             output = _copy(change.output)
         elif not is_apart:
             output = func(*args, **given)
+        if change is not None and number in change.outputs:
+            output = _copy(change.outputs[number])
         if change is not None and number in change.numbers:
             output = self._change_alike(change, number, args, given, output)
         return self._round(output) if self._rounded_to and not is_apart else output
 
     def _change_alike(
-        self, change: Change, number: int, args: Sequence[Any], kwargs: dict[str, Any], output: Any
+        self,
+        change: StepChange,
+        number: int,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        output: Any,
     ) -> Any:
         step = self._steps[number]._replace(args=tuple(args), kwargs=kwargs, output=output)
         made = change.make(step, self._steps) if change.make else iter(())
@@ -260,7 +272,7 @@ def _find_line() -> int:
     return 0
 
 
-def get_root(tensor: Any, steps: Sequence[Step]) -> int:
+def get_root(tensor: Any, steps: Sequence[ReferenceStep]) -> int:
     """Return the address of what a tensor is a view or a copy of; 0 of anything else."""
     while isinstance(tensor, torch.Tensor):
         maker = _get_maker(tensor, steps)
@@ -270,7 +282,7 @@ def get_root(tensor: Any, steps: Sequence[Step]) -> int:
     return 0
 
 
-def find_maker(tensor: Any, steps: Sequence[Step]) -> Step | None:
+def find_maker(tensor: Any, steps: Sequence[ReferenceStep]) -> ReferenceStep | None:
     """Return the step that computed what a tensor is, or is a view or a copy of."""
     maker = _get_maker(tensor, steps)
     while maker is not None and maker.moves_only:
@@ -278,7 +290,7 @@ def find_maker(tensor: Any, steps: Sequence[Step]) -> Step | None:
     return maker
 
 
-def _get_maker(tensor: Any, steps: Sequence[Step]) -> Step | None:
+def _get_maker(tensor: Any, steps: Sequence[ReferenceStep]) -> ReferenceStep | None:
     """Return the innermost step whose result a tensor is."""
     return next((step for step in steps if step.output is tensor), None)
 

@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import torch
 
-from kernelkb.measure.worker.judge.compare.steps import Made, Step, find_maker, is_float
+from kernelkb.measure.worker.judge.compare.steps import Made, ReferenceStep, find_maker, is_float
 from kernelkb.measure.worker.judge.compare.wrong_values import name_dtype
 
 _TILES = (4, 8, 16, 32, 64, 128, 256)
 _SCANNED = (16, 32, 64, 128, 256, 512, 1024)
+_LANES = (8, 16, 32, 64, 128, 256)
 _NARROW = (torch.bfloat16, torch.float16)
 _MAX_TURNS = 512
 """Of a sum that is rounded in each turn."""
@@ -35,7 +36,7 @@ class _Reduced(NamedTuple):
     """Of a tensor of the same dimensions: as the step, with all axes kept."""
 
 
-def _read_reduction(step: Step) -> _Reduced | None:
+def _read_reduction(step: ReferenceStep) -> _Reduced | None:
     value = step.args[0]
     output = step.output[0] if isinstance(step.output, tuple) else step.output
     if step.name not in REDUCTIONS or not isinstance(value, torch.Tensor) or not value.dim():
@@ -65,7 +66,7 @@ def _read_reduction(step: Step) -> _Reduced | None:
     return _Reduced(value, axes, run)
 
 
-def iter_reductions(step: Step, _steps: Sequence[Step]) -> Made:
+def iter_reductions(step: ReferenceStep, _steps: Sequence[ReferenceStep]) -> Made:
     """Yield what a reduction gives that takes in other elements, or is of another row."""
     reduced = _read_reduction(step)
     if reduced is None:
@@ -80,7 +81,7 @@ def iter_reductions(step: Step, _steps: Sequence[Step]) -> Made:
         yield text, (flat, *step.output[1:]) if is_pair else flat
 
 
-def _iter_formulas(step: Step, reduced: _Reduced) -> Made:
+def _iter_formulas(step: ReferenceStep, reduced: _Reduced) -> Made:
     value, run, kept = reduced.value, reduced.run, reduced.run(reduced.value)
     count = math.prod(value.shape[axis] for axis in reduced.axes)
     if step.name in ("mean", "var", "sum") and count > 1:
@@ -117,7 +118,7 @@ def _iter_formulas(step: Step, reduced: _Reduced) -> Made:
         yield f"{step.label} took squares", run(value.square())
 
 
-def _iter_other_rows(step: Step, reduced: _Reduced) -> Made:
+def _iter_other_rows(step: ReferenceStep, reduced: _Reduced) -> Made:
     """Yield the statistic of another row, of all, or one that is not reset."""
     kept = reduced.run(reduced.value)
     axes = [axis for axis in range(kept.dim()) if kept.shape[axis] > 1]
@@ -157,7 +158,7 @@ def _sum_in_tiles(value: torch.Tensor, axis: int, tile: int) -> torch.Tensor:
     return padded.cumsum(-1).flatten(-2)[..., :size].movedim(-1, axis)
 
 
-def _iter_fewer(step: Step, reduced: _Reduced) -> Made:
+def _iter_fewer(step: ReferenceStep, reduced: _Reduced) -> Made:
     """Yield what a reduction gives that leaves elements out, or takes some twice."""
     axis = reduced.axes[-1]
     value, size = reduced.value, reduced.value.shape[axis]
@@ -203,34 +204,54 @@ def _iter_fewer(step: Step, reduced: _Reduced) -> Made:
             yield f"{step.label} gave the index inside of each {tile}", kept % tile
 
 
-def iter_rescaled(step: Step, steps: Sequence[Step]) -> Made:
-    """Yield a softmax by tiles whose sums are not scaled anew when the maximum grows."""
-    if step.name not in ("sum", "div") or not is_float(step.args[0]):
+def iter_rescaled(step: ReferenceStep, steps: Sequence[ReferenceStep]) -> Made:
+    """Yield a softmax by parts whose sums are not scaled by the maximum of all of them."""
+    if step.name not in ("exp", "sum", "div") or not step.args or not is_float(step.args[0]):
         return
-    maker = find_maker(step.args[0], steps)
+    maker = step if step.name == "exp" else find_maker(step.args[0], steps)
     if maker is None or maker.name != "exp" or not step.args[0].dim():
         return
     below = maker.args[0].reshape(step.args[0].shape)
     asked = step.args[1] if step.name == "sum" and len(step.args) > 1 else [-1]
-    axis = asked[0] if isinstance(asked, (list, tuple)) and asked else -1
-    for tile in (1, *_TILES):
-        if tile >= below.shape[axis]:
-            return
-        running = torch.cummax(below, axis).values
-        index = torch.arange(below.shape[axis], device=below.device)
-        end = (index // tile * tile + tile - 1).clamp(max=below.shape[axis] - 1)
-        own = (below - running.index_select(axis % below.dim(), end)).exp()
-        text = f"in tiles of {tile} {step.label} were not scaled anew where the maximum grows"
+    axis = (asked[0] if isinstance(asked, (list, tuple)) and asked else -1) % below.dim()
+    for told, other in _iter_maxima(below, axis):
+        own = (below - other).exp()
+        text = f"{step.label} {told}"
         if step.name == "sum":
             yield text, own.sum(axis, keepdim=step.output.dim() == own.dim())
-        else:
+        elif step.name == "div":
             yield text, step.function(own, step.args[1])
+        elif told.startswith("had"):
+            yield text, own
+
+
+def _iter_maxima(value: torch.Tensor, axis: int) -> Made:
+    """Yield, for each element, the maximum that a part of an axis has had when it was summed."""
+    size = value.shape[axis]
+    index = torch.arange(size, device=value.device)
+    running = torch.cummax(value, axis).values
+    for tile in (1, *(tile for tile in _TILES if tile < size)):
+        end = (index // tile * tile + tile - 1).clamp(max=size - 1)
+        told = f"in tiles of {tile} were not scaled anew where the maximum grows"
+        yield told, running.index_select(axis, end)
+    tiles = {*_TILES[2:], -(-size // 2), -(-size // 4)}
+    parts = [(f"each tile of {tile}", index // tile) for tile in sorted(tiles) if tile < size]
+    parts += [(f"each of {lanes} lanes", index % lanes) for lanes in _LANES if lanes < size]
+    turned = value.movedim(axis, -1)
+    for told, part in parts:
+        count = int(part.max()) + 1
+        low = torch.full((*turned.shape[:-1], count), -math.inf, dtype=value.dtype)
+        highest = low.to(value.device).scatter_reduce(
+            -1, part.expand_as(turned), turned, "amax", include_self=True
+        )
+        own = highest.index_select(-1, part).movedim(-1, axis)
+        yield f"had a maximum of its own in {told}", own.clamp(min=-1e30)
 
 
 # Scans.
 
 
-def iter_scans(step: Step, _steps: Sequence[Step]) -> Made:
+def iter_scans(step: ReferenceStep, _steps: Sequence[ReferenceStep]) -> Made:
     """Yield what a scan gives that leaves elements out or is wrong from tile to tile."""
     if step.name not in ("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"):
         return
@@ -257,7 +278,7 @@ def iter_scans(step: Step, _steps: Sequence[Step]) -> Made:
 
 
 def _list_carries(
-    step: Step,
+    step: ReferenceStep,
     value: torch.Tensor,
     axis: int,
     tile: int,
@@ -303,7 +324,7 @@ def _list_carries(
 # Sums in a narrow type.
 
 
-def iter_narrow_sums(step: Step) -> Made:
+def iter_narrow_sums(step: ReferenceStep) -> Made:
     """Yield sums that are rounded after each part that is added."""
     if not is_float(step.output):
         return

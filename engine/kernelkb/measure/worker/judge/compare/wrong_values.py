@@ -221,8 +221,8 @@ def _tell_moved(place: AxisPlace, source: ElementSource, sample: WrongSample) ->
 
 def holds_at(source: ElementSource, sample: WrongSample) -> bool:
     """Return whether the values of a guess stand in the wrong elements, as no luck explains."""
-    inside = source.at >= 0
-    if float(inside.double().mean()) < 0.5:
+    inside = (source.at >= 0) & (source.at != ravel(sample.where, sample.shape))
+    if float(inside.double().mean()) < 0.5:  # outside, or nothing is moved
         return False
     found = sample.flat[source.at.clamp(0, len(sample.flat) - 1)].double()
     holds = ((found - sample.got).abs() <= sample.allowed)[inside]
