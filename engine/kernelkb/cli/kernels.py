@@ -154,7 +154,7 @@ def add_bench_arguments(parser: ArgumentParser) -> None:
         "--against", metavar="VARIANT", help="another variant to time against, besides torch"
     )
     parser.add_argument(
-        "--sanitize", action="store_true", help="run compute-sanitizer too (slower)"
+        "--sanitize", action="store_true", help="run compute-sanitizer too; look at one that hangs"
     )
     parser.add_argument(
         "--again", action="store_true", help="measure it even where the record answers"

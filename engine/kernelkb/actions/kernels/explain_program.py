@@ -25,7 +25,6 @@ from kernelkb.measure.check.check import (
 from kernelkb.measure.check.sanitize import (
     find_endless_loop,
     find_fault,
-    find_race,
     make_repeat_job,
     sanitize_on_cpu,
     sanitize_program,
@@ -198,23 +197,10 @@ def explain_failed_check(
     """
     if not checked.failure:
         return checked
-    is_steady = all(case.steady for case in checked.cases)
-    has_crashed = checked.status in ("crashed", "kernel-error")
-    lines: Sequence[str] = ()
-    if subject.machine.target == "cpu":
-        has_nan = any(case.nan_count for case in checked.cases)
-        if checked.status == "timed-out":
-            lines = [found] if (found := find_endless_loop(subject, build)) else []
-        elif has_crashed or has_nan or not is_steady:
-            lines = [found] if (found := sanitize_on_cpu(subject, build)) else []
-    elif checked.status == "timed-out" and not may_leave_sandbox:
+    is_left_in = checked.status == "timed-out" and not may_leave_sandbox
+    if is_left_in and subject.machine.target == "cuda":
         return checked.model_copy(update={"cure": f"{_LOOK}; {checked.cure}"})
-    elif checked.status == "timed-out":
-        lines = _watch_candidate(subject, build)
-    elif has_crashed:
-        lines = [found] if (found := find_fault(subject, build)) else []
-    elif not is_steady:
-        lines = [found] if (found := find_race(subject, build)) else []
+    lines = _examine(subject, build, checked)
     if not lines:
         return checked
     causes = find_causes(lines)
@@ -224,6 +210,25 @@ def explain_failed_check(
         symptom = causes[0]["symptom"]
         update |= {"symptom": symptom, "cure": f"{symptom}: {causes[0]['cure']}"}
     return checked.model_copy(update=update)
+
+
+def _examine(subject: MeasurementSubject, build: Build, checked: Check) -> Sequence[str]:
+    """Return what a second run of a failed candidate shows; empty where it shows nothing."""
+    is_steady = all(case.steady for case in checked.cases)
+    has_crashed = checked.status in ("crashed", "kernel-error")
+    found: str | None = None
+    if subject.machine.target == "cpu":
+        has_nan = any(case.nan_count for case in checked.cases)
+        if checked.status == "timed-out":
+            found = find_endless_loop(subject, build)
+        elif has_crashed or has_nan or not is_steady:
+            found = sanitize_on_cpu(subject, build)
+    elif checked.status == "timed-out":
+        return _watch_candidate(subject, build)
+    elif has_crashed or not is_steady:
+        tools = ("memcheck",) if has_crashed else ("racecheck", "initcheck")
+        found = find_fault(subject, build, tools)
+    return [found] if found else []
 
 
 def _watch_candidate(subject: MeasurementSubject, build: Build) -> Sequence[str]:

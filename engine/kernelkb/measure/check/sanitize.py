@@ -56,7 +56,7 @@ from kernelkb.safety.untrusted_text import to_one_line
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 TIMEOUT_S = 120.0
 _TOOL_S = 20.0
-"""For each tool where nobody asked for it."""
+"""For each tool that was not asked for."""
 _FINDING_LINE = re.compile(r"^=+ (?P<text>(?:Invalid|Error|Race|Warning|Uninitialized|Barrier).+)$")
 _SUMMARY_COUNT = re.compile(r"(?<!\d)(?P<count>\d+) (?:error|hazard)s?\b")
 _MAX_INPUT_ELEMENTS = 2**18
@@ -159,31 +159,18 @@ def sanitize(
     return SanitizerReport(tuple(findings), tuple(finished))
 
 
-def find_fault(subject: MeasurementSubject, build: Build) -> str | None:
-    """Return what compute-sanitizer's memcheck finds of a candidate in its sandbox; None: nothing.
+def find_fault(subject: MeasurementSubject, build: Build, tools: Sequence[str]) -> str | None:
+    """Return the first finding of compute-sanitizer's tools: one call on each small workload.
+
+    None: they found nothing, did not end in time, or there is no compute-sanitizer.
 
     Args:
-        subject: What crashed, on a GPU.
+        subject: What runs, on a GPU, in its sandbox.
         build: Its build.
+        tools: Some of ``TOOLS``.
     """
     program = find_cuda_tool("compute-sanitizer")
-    log = _run_tool(program, "memcheck", subject, build, _TOOL_S) if program else None
-    found = quote_finding(log) if log else None
-    return f"memcheck: {found}" if found else None
-
-
-def find_race(subject: MeasurementSubject, build: Build) -> str | None:
-    """Return the two lines of a candidate that race, or what it reads uninitialized.
-
-    By compute-sanitizer's racecheck, then initcheck, of one call on each small workload, in its
-    sandbox. None: they found nothing, did not end in time, or there is no compute-sanitizer.
-
-    Args:
-        subject: What runs, on a GPU.
-        build: Its build.
-    """
-    program = find_cuda_tool("compute-sanitizer")
-    for tool in ("racecheck", "initcheck") if program else ():
+    for tool in tools if program else ():
         log = _run_tool(str(program), tool, subject, build, _TOOL_S)
         if log and (found := quote_finding(log)):
             return f"{tool}: {found}"

@@ -186,11 +186,20 @@ def _iter_fewer(step: ReferenceStep, reduced: _Reduced) -> Made:
             whole = total(value)
             yield f"{step.label} took the last {told} twice", whole + total(last)
             yield f"{step.label} took the first {told} twice", whole + total(first)
-    if not is_single:
-        return
-    index = torch.arange(size, device=value.device)
+    if is_single:
+        yield from _iter_strided(step, value, axis, total)
+
+
+def _iter_strided(
+    step: ReferenceStep,
+    value: torch.Tensor,
+    axis: int,
+    total: Callable[[torch.Tensor], torch.Tensor],
+) -> Made:
+    """Yield what a reduction gives of some lanes of each tile, or as an index inside of one."""
+    index = torch.arange(value.shape[axis], device=value.device)
     for tile in _TILES:
-        if tile > size:
+        if tile > len(index):
             break
         halves = (index % tile < tile // 2).nonzero().flatten()
         text = f"{step.label} left out the second half of each {tile} along axis {axis}"
@@ -199,7 +208,7 @@ def _iter_fewer(step: ReferenceStep, reduced: _Reduced) -> Made:
         text = f"{step.label} took the first of each {tile} only along axis {axis}"
         yield text, total(value.index_select(axis, firsts))
     if step.name in ("argmax", "argmin"):
-        kept = reduced.run(value)
+        kept = total(value)
         for tile in _TILES:
             yield f"{step.label} gave the index inside of each {tile}", kept % tile
 
@@ -296,29 +305,32 @@ def _list_carries(
         return tiles.flatten(-2)[..., :size].movedim(-1, axis)
 
     made = [(f"{step.label} started anew at each {tile}", lay(inner))]
-    if step.name != "cumsum":
-        return made
+    if step.name == "cumsum":
+        for told, carry in _list_carried(cut, is_whole=size % tile == 0):
+            text = f"{step.label} took {told} {tile}"
+            made.append((text, lay(inner + carry[..., None])))
+    return made
+
+
+def _list_carried(cut: torch.Tensor, *, is_whole: bool) -> list[tuple[str, torch.Tensor]]:
+    """Return what a running sum may wrongly add to each tile of the last two axes."""
     sums, ends = cut.sum(-1), cut[..., -1]
     before = torch.nn.functional.pad(sums, (1, 0))[..., :-1]
     exact = torch.cumsum(before, -1)
     lasts = torch.nn.functional.pad(ends, (1, 0))[..., :-1]
-    carries = {
-        "the sum of the tile before only": before,
-        "the last element of each tile, not its sum,": torch.cumsum(lasts, -1),
-        "the last element of the tile before": lasts,
-        "its own sum, too,": exact + sums,
-        "the sum of the first tile only": torch.where(exact != 0, sums[..., :1], 0.0),
-    }
-    for told, carry in carries.items():
-        made.append(
-            (f"{step.label} took over {told} at each {tile}", lay(inner + carry[..., None]))
-        )
-    if size % tile:
+    first = torch.where(exact != 0, sums[..., :1], 0.0)
+    found = [
+        ("over the sum of the tile before only at each", before),
+        ("over the last element of each tile, not its sum, at each", torch.cumsum(lasts, -1)),
+        ("over the last element of the tile before at each", lasts),
+        ("over its own sum, too, at each", exact + sums),
+        ("over the sum of the first tile only at each", first),
+    ]
+    if not is_whole:
         last = exact.clone()
         last[..., -1] = 0.0
-        text = f"{step.label} took nothing over into the last, incomplete tile of {tile}"
-        made.append((text, lay(inner + last[..., None])))
-    return made
+        found.append(("nothing over into the last, incomplete tile of", last))
+    return found
 
 
 # Sums in a narrow type.
