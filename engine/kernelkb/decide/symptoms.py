@@ -379,11 +379,11 @@ def clean_log(log: str) -> LogText:
 
 
 def _cut_line(line: str) -> str:
-    """Return a line with a newline after each piece of 2,000 characters, or at a space before."""
+    """Return a line cut after each 2,000 characters, or at a space in the half before."""
     pieces, start = [], 0
     while len(line) - start > _MAX_MATCHED_LENGTH:
         end = start + _MAX_MATCHED_LENGTH
-        space = line.rfind(" ", start + 1, end)
+        space = line.rfind(" ", start + _MAX_MATCHED_LENGTH // 2, end)
         end = space if space > 0 else end
         pieces.append(line[start:end])
         start = end
