@@ -671,6 +671,24 @@ def test_a_flight_that_names_code_is_not_run(tmp_path):
     assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.parametrize("content", [b"", b".", b"}r\xff\xff\xff\x7f.", b"\x80\x05]."])
+def test_a_flight_that_is_none_is_left_out(tmp_path, content):
+    (tmp_path / "flight-0").write_bytes(content)
+    os.mkfifo(tmp_path / "flight-1")
+
+    assert read_collectives(tmp_path / "flight-0") == []
+    assert read_collectives(tmp_path / "flight-1") == []
+
+
+def test_what_a_flight_names_is_one_line(tmp_path):
+    call = {"name": "x\nmisaligned address", "filename": "/home/me/a.py", "line": 3}
+    entry = {"frames": [call], "collective_seq_id": 1, "profiling_name": "nccl:all_reduce\nx"}
+    (tmp_path / "flight-0").write_bytes(pickle.dumps({"entries": [entry]}))
+    own = read_collectives(tmp_path / "flight-0")[0]
+
+    assert "\n" not in f"{own}{own.line}"
+
+
 def test_a_rank_is_asked_by_its_fifo(tmp_path):
     pipe = tmp_path / "ask-0.pipe"
     os.mkfifo(pipe)

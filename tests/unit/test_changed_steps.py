@@ -9,7 +9,7 @@ from shipped_rules import program
 from torch.nn import functional
 
 from kernelkb.decide.symptoms import find_symptoms
-from kernelkb.measure.worker.judge.compare import changed_steps, input_changes
+from kernelkb.measure.worker.judge.compare import changed_steps, input_changes, steps
 from kernelkb.measure.worker.judge.compare.error_shape import describe_error_shape
 from kernelkb.measure.worker.judge.compare.wrong_values import WrongOutput
 
@@ -576,3 +576,88 @@ def test_small_errors_are_set_beside_those_of_narrower_types():
         r"in bfloat16 0.00\d",
         sentence,
     )
+
+
+def cover(x, rows, value):
+    x = x.clone()
+    x[rows] = value
+    return x
+
+
+@pytest.mark.parametrize(
+    ("reference", "inputs"),
+    [
+        (softmax, (draw(64, 100),)),
+        (layer_norm, ROWS),
+        (functional.gelu, (draw(64, 100),)),
+        (lambda x: torch.where(x > 0, 3 * x, 0.0), (draw(64, 100),)),
+        (lambda x: x.argmax(-1), (draw(256, 300),)),
+        (lambda x: (3 * x > 0.1).int(), (draw(64, 100),)),
+    ],
+)
+def test_rows_that_stay_zero_are_no_step(reference, inputs):
+    def mistaken(*own):
+        return cover(reference(*own), slice(-16, None), 0)
+
+    told = describe(reference, mistaken, *inputs)
+
+    assert not any("as if" in sentence for sentence in told), told
+
+
+def test_a_few_large_errors_do_not_explain_the_small_ones():
+    weight = draw(64, 100)
+
+    def reference(x):
+        return (3 * x).exp() * weight.to(x.dtype)
+
+    def mistaken(x):
+        right = reference(x)
+        noise = right + 0.5 * draw(64, 100, seed=7)
+        return torch.where(right.abs() > 200, x.exp() * weight, noise)
+
+    told = describe(reference, mistaken, draw(64, 100, seed=3))
+
+    assert not any("as if" in sentence for sentence in told), told
+
+
+def test_two_infinite_elements_are_no_overflow_of_all():
+    def mistaken(x):
+        noise = softmax(x) * (1 + 0.2 * draw(*x.shape, seed=7))
+        noise[3, 4] = noise[9, 9] = math.inf
+        return noise
+
+    told = describe(softmax, mistaken, draw(64, 100))
+
+    assert not any("overflows" in sentence for sentence in told), told
+
+
+def test_a_random_reference_is_not_searched():
+    def reference(x):
+        return x + torch.rand_like(x)
+
+    told = describe(reference, lambda x: x, draw(64, 100))
+
+    assert not any("as if" in sentence for sentence in told), told
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments"),
+    [
+        (torch.ops.aten.gather.default, (draw(4, 8), 1, torch.full((4, 1), 8))),
+        (torch.ops.aten.index_select.default, (draw(4, 8), 0, torch.tensor([-1, 4]))),
+        (torch.ops.aten.index.Tensor, (draw(4, 8), [torch.tensor([4])])),
+        (torch.ops.aten.embedding.default, (draw(4, 8), torch.tensor([5]))),
+        (torch.ops.aten.nll_loss_forward.default, (draw(4, 8), torch.zeros(4), None, 1, -100)),
+    ],
+)
+def test_an_index_that_would_stop_a_gpu_is_not_run(monkeypatch, operation, arguments):
+    monkeypatch.setattr(steps, "_is_on_gpu", lambda tensor: True)
+
+    with pytest.raises(steps.UnsafeStepError):
+        steps.check_step(operation, arguments)
+
+
+def test_an_index_inside_is_run(monkeypatch):
+    monkeypatch.setattr(steps, "_is_on_gpu", lambda tensor: True)
+    with steps.SafeSteps():
+        assert draw(4, 8).gather(1, torch.full((4, 1), 7)).shape == (4, 1)

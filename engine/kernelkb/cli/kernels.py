@@ -154,7 +154,9 @@ def add_bench_arguments(parser: ArgumentParser) -> None:
         "--against", metavar="VARIANT", help="another variant to time against, besides torch"
     )
     parser.add_argument(
-        "--sanitize", action="store_true", help="run compute-sanitizer too; look at one that hangs"
+        "--sanitize",
+        action="store_true",
+        help="run compute-sanitizer, too; cuda-gdb, outside of the sandbox, where it hangs",
     )
     parser.add_argument(
         "--again", action="store_true", help="measure it even where the record answers"

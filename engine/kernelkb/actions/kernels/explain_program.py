@@ -236,6 +236,7 @@ def _watch_candidate(subject: MeasurementSubject, build: Build) -> Sequence[str]
 
     cuda-gdb has the driver start a process in what it looks at, and that one finds no GPU there.
     """
+    report_progress("once more, outside of the sandbox: cuda-gdb looks where it waits", "notice")
     with scratch_folder() as folder:
         words, env, log = write_job(make_repeat_job(subject, build), folder)
         both = {**make_env(folder), **env}

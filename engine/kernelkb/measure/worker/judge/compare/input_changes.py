@@ -12,6 +12,7 @@ from itertools import combinations
 
 import torch
 
+from kernelkb.measure.worker.judge.compare.steps import SafeSteps, UnsafeStepError
 from kernelkb.measure.worker.judge.compare.wrong_values import (
     FEW,
     SURE,
@@ -46,8 +47,17 @@ def find_changed_input(given: WrongOutput, sample: WrongSample) -> str | None:
         if time.monotonic() > end_s or time.thread_time() > cpu_end_s:
             break
         try:
-            found = given.rerun(inputs).reshape(-1)[at].double()
-        except (RuntimeError, ValueError, IndexError, TypeError, ArithmeticError, AssertionError):
+            with SafeSteps():
+                found = given.rerun(inputs).reshape(-1)[at].double()
+        except (
+            UnsafeStepError,
+            RuntimeError,
+            ValueError,
+            IndexError,
+            TypeError,
+            ArithmeticError,
+            AssertionError,
+        ):
             continue  # the reference does not take it
         error = (found - sample.got).abs()
         left = float(error.square().mean().sqrt())

@@ -82,7 +82,7 @@ def iter_changes(
 def _list(step: ReferenceStep, steps: Sequence[ReferenceStep], make: Maker) -> Iterator[StepChange]:
     """Yield the changes of one kind until one of them cannot be made."""
     shapes = tuple(tuple(own.shape) for own in step.args if isinstance(own, torch.Tensor))
-    with suppress(RuntimeError, ValueError, IndexError, TypeError):
+    with suppress(Exception):  # a step of other arguments than are known
         for text, output in make(step, steps):
             kind = step.strip(text), shapes
             yield StepChange(step.number, text, output, make=make, kind=kind)
@@ -93,7 +93,7 @@ def _iter_rounded(steps: Sequence[ReferenceStep]) -> Iterator[StepChange]:
     for step in steps:
         if step is last or (last is not None and step.output is last.output):
             continue  # the output itself, which is looked at elsewhere
-        with suppress(RuntimeError, ValueError, IndexError, TypeError):
+        with suppress(Exception):  # as above
             for text, output in chain(_iter_narrow(step), iter_narrow_sums(step)):
                 yield StepChange(step.number, text, output, is_rounding=True)
 
@@ -134,8 +134,8 @@ def _iter_forms(step: ReferenceStep, _steps: Sequence[ReferenceStep]) -> Made:
 
 
 def _iter_binary(step: ReferenceStep, steps: Sequence[ReferenceStep]) -> Made:
-    if step.name not in _BINARY or len(step.args) < 2:
-        return
+    if step.name not in _BINARY or len(step.args) < 2 or step.kwargs:
+        return  # a factor of the second operand, a rounding
     left, right = step.args[:2]
     shape = step.output.shape
     told = "second operand" if isinstance(right, torch.Tensor) else f"{right:g}"
@@ -146,7 +146,8 @@ def _iter_binary(step: ReferenceStep, steps: Sequence[ReferenceStep]) -> Made:
         )
         yield text, left.expand(shape).clone()
     if is_float(right) and step.name != "div":
-        yield f"{step.label} had no first operand", right.expand(shape).clone()
+        alone = -right if step.name == "sub" else right
+        yield f"{step.label} had no first operand", alone.expand(shape).clone()
     if step.name in ("sub", "div") and isinstance(right, torch.Tensor):
         yield f"the operands of {step.label} were exchanged", step.function(right, left)
     if step.name == "add" and is_float(right):
@@ -209,7 +210,7 @@ def _iter_moved_epsilon(step: ReferenceStep, steps: Sequence[ReferenceStep]) -> 
             return
     for root in (one for one in steps if one.name in ("sqrt", "rsqrt")):
         if root.number < step.number and find_maker(value, steps) is root:
-            inside = (root.args[0] + epsilon).sqrt()
+            inside = root.function(root.args[0] + epsilon)
             yield f"{step.label} added its {epsilon:g} inside of {root.label}", inside
 
 
@@ -275,7 +276,7 @@ def _move(own: torch.Tensor, shape: Sequence[int]) -> Iterator[tuple[str, torch.
             yield f"{told} along axis {axis}", wide.index_select(axis, where)
         for other, count in enumerate(shape):
             if other != axis and wide.shape[other] == 1 and count > 1:
-                line = wide.movedim(axis, other)
+                line = wide.transpose(axis, other)
                 index = torch.arange(count, device=own.device) % size
                 text = f"read along axis {other} instead of {axis}"
                 yield text, line.index_select(other, index)
@@ -456,23 +457,24 @@ def _iter_windows(step: ReferenceStep) -> Made:
                 other[axis] = apart
                 around[axis] = apart * (weight.shape[2 + axis] - 1) // 2
             if other != list(dilation):
-                told = (
-                    f"{step.label} had a dilation of {apart} along axis {', '.join(map(str, axes))}"
-                )
+                named = ", ".join(str(axis + 2) for axis in axes)
+                told = f"{step.label} had a dilation of {apart} along axis {named}"
                 yield told, step.function(value, weight, bias, stride, around, other, *rest)
 
 
 def _iter_pools(step: ReferenceStep, _steps: Sequence[ReferenceStep]) -> Made:
     """Yield a maximum over windows that have one element fewer, or begin elsewhere."""
-    if step.name != "max_pool2d_with_indices":
-        return
+    if step.name != "max_pool2d_with_indices" or len(step.args) > 4:
+        return  # dilated, or rounded up
     value, size = step.args[:2]
     stride = step.args[2] if len(step.args) > 2 and step.args[2] else size
     padding = step.args[3] if len(step.args) > 3 else [0] * len(size)
     count = len(size)
     axes = [*((axis,) for axis in range(count)), tuple(range(count))]
     for chosen in axes:
-        named = "all axes" if len(chosen) == count > 1 else f"axis {chosen[0]}"
+        named = (
+            "all axes" if len(chosen) == count > 1 else f"axis {chosen[0] - count + value.dim()}"
+        )
         for begin, lost, told in (
             (1, 0, "began 1 behind"),
             (-1, 0, "began 1 before"),

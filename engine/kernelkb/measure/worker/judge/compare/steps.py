@@ -29,6 +29,11 @@ _TAKEN_APART = frozenset(
      "nll_loss_forward", "mse_loss", "huber_loss", "smooth_l1_loss", "log_sigmoid_forward",
      "hardswish", "hardsigmoid", "elu", "leaky_relu", "softplus")
 )  # fmt: skip
+_ASSERTING = frozenset(
+    ("nll_loss_forward", "nll_loss2d_forward", "binary_cross_entropy", "embedding_bag",
+     "_embedding_bag", "multinomial", "bernoulli", "index_reduce", "put", "masked_scatter",
+     "_assert_async", "segment_reduce", "ctc_loss", "multi_margin_loss", "multilabel_margin_loss")
+)  # fmt: skip
 _SAME = frozenset(
     ("view", "_unsafe_view", "reshape", "expand", "permute", "transpose", "t", "unsqueeze",
      "squeeze", "clone", "detach", "alias", "_to_copy", "slice", "select", "lift_fresh",
@@ -87,6 +92,65 @@ class StepChange(NamedTuple):
     """Steps in which it is made; empty: in one."""
     outputs: Mapping[int, Any] = {}
     """Results of further steps."""
+
+
+class UnsafeStepError(Exception):
+    """A step would stop the GPU for good: an index outside of its array, or no known check."""
+
+
+class SafeSteps(TorchDispatchMode):  # type: ignore[misc]  # torch has no types for it
+    """Runs no step on a GPU that fails an assertion there, after which no call works."""
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run one operation.
+
+        Raises:
+            UnsafeStepError: It may not run.
+        """
+        check_step(func, args)
+        return func(*args, **(kwargs or {}))
+
+
+def check_step(func: Any, args: Sequence[Any]) -> None:
+    """Look at the indices of an operation on a GPU before it runs.
+
+    Raises:
+        UnsafeStepError: One is outside, or the operation asserts something else.
+    """
+    tensors = [own for own in args if isinstance(own, torch.Tensor)]
+    name = func.overloadpacket.__name__.rstrip("_")
+    if not tensors or not _is_on_gpu(tensors[0]):
+        return
+    if name in _ASSERTING:
+        raise UnsafeStepError(name)
+    for index, size in _list_indices(name, args):
+        is_number = index.dtype not in (torch.bool, torch.uint8) and index.numel()
+        if is_number and not (-size <= int(index.min()) and int(index.max()) < size):
+            raise UnsafeStepError(name)
+
+
+def _is_on_gpu(tensor: torch.Tensor) -> bool:
+    return bool(tensor.is_cuda)
+
+
+def _list_indices(name: str, args: Sequence[Any]) -> list[tuple[torch.Tensor, int]]:
+    """Return the indices that an operation takes, and the size of what each counts in."""
+    value = args[0]
+    if name in ("index", "index_put"):
+        pairs = zip(args[1], value.shape, strict=False)
+        return [(own, size) for own, size in pairs if own is not None]
+    if name == "embedding":
+        return [(args[1], value.shape[0])]
+    if name == "take":
+        return [(args[1], value.numel())]
+    is_along = name in ("gather", "index_select") or name.startswith(("scatter", "index_"))
+    return [(args[2], value.shape[args[1]] if value.dim() else 1)] if is_along else []
 
 
 class StepRecorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types for it
@@ -169,6 +233,7 @@ class ChangedSteps(TorchDispatchMode):  # type: ignore[misc]  # as above
         if change is not None and number == change.number and not change.numbers:
             output = _copy(change.output)
         elif not is_apart:
+            check_step(func, args)
             output = func(*args, **given)
         if change is not None and number in change.outputs:
             output = _copy(change.outputs[number])

@@ -6,7 +6,7 @@ The words are fixed, as those of ``step_changes``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -19,6 +19,8 @@ _TILES = (4, 8, 16, 32, 64, 128, 256)
 _SCANNED = (16, 32, 64, 128, 256, 512, 1024)
 _LANES = (8, 16, 32, 64, 128, 256)
 _NARROW = (torch.bfloat16, torch.float16)
+_MAX_ADDED = 2**30
+"""Products that are added in a narrow type."""
 _MAX_TURNS = 512
 """Of a sum that is rounded in each turn."""
 REDUCTIONS = ("sum", "mean", "amax", "amin", "max", "min", "var", "prod", "argmax", "argmin")
@@ -150,6 +152,11 @@ def _iter_other_rows(step: ReferenceStep, reduced: _Reduced) -> Made:
         yield f"{step.label} were over all axes", whole.expand_as(kept).clone()
 
 
+def _take(step: ReferenceStep, found: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """Return where the elements stood whose index was found among some of them."""
+    return places[found] if step.name.startswith("arg") else found
+
+
 def _sum_in_tiles(value: torch.Tensor, axis: int, tile: int) -> torch.Tensor:
     """Return the running sum along an axis that begins anew in each tile."""
     turned = value.movedim(axis, -1)
@@ -203,10 +210,10 @@ def _iter_strided(
             break
         halves = (index % tile < tile // 2).nonzero().flatten()
         text = f"{step.label} left out the second half of each {tile} along axis {axis}"
-        yield text, total(value.index_select(axis, halves))
+        yield text, _take(step, total(value.index_select(axis, halves)), halves)
         firsts = (index % tile == 0).nonzero().flatten()
         text = f"{step.label} took the first of each {tile} only along axis {axis}"
-        yield text, total(value.index_select(axis, firsts))
+        yield text, _take(step, total(value.index_select(axis, firsts)), firsts)
     if step.name in ("argmax", "argmin"):
         kept = total(value)
         for tile in _TILES:
@@ -344,11 +351,12 @@ def iter_narrow_sums(step: ReferenceStep) -> Made:
         if step.name in ("mm", "bmm"):
             left, right = step.args[:2]
             size = left.shape[-1]
-            parts = [
-                (left[..., n : n + 16] @ right[..., n : n + 16, :]) for n in range(0, size, 16)
-            ]
+            if size * step.output.numel() > _MAX_ADDED:
+                return
+            ends = range(0, size, 16)
+            parts = (left[..., n : n + 16] @ right[..., n : n + 16, :] for n in ends)
             total = _sum_rounded(parts, dtype)
-            yield f"{step.label} were summed in {name_dtype(dtype)}", total
+            yield f"{step.label} were summed in {name_dtype(dtype)}", total.to(left.dtype)
         reduced = _read_reduction(step) if step.name in ("sum", "mean") else None
         if (
             reduced
@@ -356,7 +364,8 @@ def iter_narrow_sums(step: ReferenceStep) -> Made:
             and reduced.value.shape[reduced.axes[0]] <= _MAX_TURNS
         ):
             axis = reduced.axes[0]
-            total = _sum_rounded(list(reduced.value.split(1, axis)), dtype)
+            total = _sum_rounded(iter(reduced.value.split(1, axis)), dtype)
+            total = total.to(step.output.dtype)
             total = total / (reduced.value.shape[axis] if step.name == "mean" else 1)
             yield (
                 f"{step.label} were summed in {name_dtype(dtype)}",
@@ -364,8 +373,8 @@ def iter_narrow_sums(step: ReferenceStep) -> Made:
             )
 
 
-def _sum_rounded(parts: Sequence[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
-    total = torch.zeros_like(parts[0])
+def _sum_rounded(parts: Iterator[torch.Tensor], dtype: torch.dtype) -> torch.Tensor:
+    total = next(parts).to(dtype)
     for part in parts:
-        total = (total + part).to(dtype).to(part.dtype)
+        total = (total.to(part.dtype) + part).to(dtype)
     return total
