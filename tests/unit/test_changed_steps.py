@@ -640,6 +640,10 @@ def test_a_random_reference_is_not_searched():
     assert not any("as if" in sentence for sentence in told), told
 
 
+def be_on_gpu(_tensor):
+    return True
+
+
 @pytest.mark.parametrize(
     ("operation", "arguments"),
     [
@@ -651,13 +655,13 @@ def test_a_random_reference_is_not_searched():
     ],
 )
 def test_an_index_that_would_stop_a_gpu_is_not_run(monkeypatch, operation, arguments):
-    monkeypatch.setattr(steps, "_is_on_gpu", lambda tensor: True)
+    monkeypatch.setattr(steps, "_is_on_gpu", be_on_gpu)
 
     with pytest.raises(steps.UnsafeStepError):
         steps.check_step(operation, arguments)
 
 
 def test_an_index_inside_is_run(monkeypatch):
-    monkeypatch.setattr(steps, "_is_on_gpu", lambda tensor: True)
+    monkeypatch.setattr(steps, "_is_on_gpu", be_on_gpu)
     with steps.SafeSteps():
         assert draw(4, 8).gather(1, torch.full((4, 1), 7)).shape == (4, 1)

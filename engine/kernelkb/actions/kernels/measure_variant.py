@@ -429,7 +429,8 @@ def explain_wrong(subject: MeasurementSubject, checked: Check) -> Check:
     shaped.sort(key=lambda case: tell_failed(case, checked.when) != checked.detail)
     known = [(case, found) for case in shaped if (found := _find_shape(case, checked.when))]
     of_calls = {found["symptom"] for _, found in known} & _OF_CALLS
-    if (of_calls and {found["symptom"] for _, found in known} != of_calls) or len(of_calls) > 1:
+    are_all = all(found["symptom"] in of_calls for _, found in known) and len(known) == len(shaped)
+    if of_calls and (not are_all or len(of_calls) > 1):
         # Which call is wrong has to be the same on all workloads: else it is chance.
         known = [one for one in known if one[1]["symptom"] not in _OF_CALLS]
     if not known:

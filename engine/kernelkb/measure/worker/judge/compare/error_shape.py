@@ -290,7 +290,10 @@ def _describe_values(
     elif len(sample.got) < FEW and len(sample.flat) < _TINY:
         return
     found = find_source(sample, places) or _find_copied(given, sample)
-    found = found or _describe_alike(given, sample) or find_changed_input(given, sample)
+    is_line = len(sample.where[:, -1].unique()) == 1  # one column has one value of each vector
+    found = found or (find_changed_input(given, sample) if is_line else None)
+    found = found or _describe_alike(given, sample)
+    found = found or (None if is_line else find_changed_input(given, sample))
     found = found or find_changed_step(given, sample)
     found = found or next(_describe_lines(sample), None)
     found = found or _find_before_addend(given, sample, places) or _describe_added(given, sample)
