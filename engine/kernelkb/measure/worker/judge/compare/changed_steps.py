@@ -29,8 +29,11 @@ from kernelkb.measure.worker.judge.compare.sum_changes import REDUCTIONS
 from kernelkb.measure.worker.judge.compare.wrong_values import (
     FEW,
     SURE,
+    FineSample,
+    ToldCause,
     WrongOutput,
     WrongSample,
+    draw_fine,
     name_dtype,
     ravel,
 )
@@ -40,8 +43,6 @@ _BUDGET_S, _MAX_WALL_S = 2.5, 6.0
 _TRIED = 1000
 _LEAST_RUNS = 8
 _EXACT = 0.5
-_FINE = 512
-"""Right elements that are compared as well."""
 _ROUNDED = 0.3
 """Part of a small error that a rounding may leave unexplained."""
 _EXPLAINED, _LEAST_EXPLAINED = 0.1, 16
@@ -64,10 +65,7 @@ class _Target(NamedTuple):
     """Places of wrong elements, in memory order."""
     got: torch.Tensor
     allowed: torch.Tensor
-    fine: torch.Tensor
-    """Places of right elements."""
-    fine_right: torch.Tensor
-    fine_allowed: torch.Tensor
+    fine: FineSample
     luck: float
     """Probability that an element is met by accident."""
     size: float
@@ -95,7 +93,7 @@ class _Search(NamedTuple):
     """Whether the errors may be of rounding."""
 
 
-def find_changed_step(given: WrongOutput, sample: WrongSample) -> str | None:
+def find_changed_step(given: WrongOutput, sample: WrongSample) -> ToldCause | None:
     """Return which step of the reference, done wrong, gives the wrong values; None: none tried.
 
     Args:
@@ -105,9 +103,12 @@ def find_changed_step(given: WrongOutput, sample: WrongSample) -> str | None:
     own = _record(given, sample)
     if own is None:
         return None
-    if own.target.is_finite:
-        return _search(own) or _find_statistic(own)
-    return _search_lost(own) if len(own.target.fine) else None
+    if own.target.is_finite and (found := _search(own)):
+        return found
+    if not own.target.is_finite and not len(own.target.fine.at):
+        return None
+    told = _find_statistic(own) if own.target.is_finite else _search_lost(own)
+    return ToldCause(told, True) if told else None
 
 
 def compare_precisions(given: WrongOutput, sample: WrongSample) -> str | None:
@@ -162,7 +163,7 @@ def _record(given: WrongOutput, sample: WrongSample) -> _Search | None:
     return _Search(steps, known, target, run, given.output.dtype, _is_small(given, target))
 
 
-def _search(own: _Search) -> str | None:
+def _search(own: _Search) -> ToldCause | None:
     """Return the change that leaves least unexplained, or the first that leaves next to nothing."""
     best: tuple[tuple[bool, float], str] | None = None
     made: dict[tuple[str, object], list[StepChange]] = {}
@@ -173,7 +174,7 @@ def _search(own: _Search) -> str | None:
             best = rank, change.text
             if not rank[0] and rank[1] < _EXACT * own.target.limit:
                 break
-    return f"as if {best[1]}" if best else None
+    return ToldCause(f"as if {best[1]}", not best[0][0]) if best else None
 
 
 def _iter_all(
@@ -239,24 +240,18 @@ def _find_inputs(inputs: Sequence[torch.Tensor], steps: Sequence[ReferenceStep])
 
 
 def _make_target(given: WrongOutput, sample: WrongSample) -> _Target:
-    flat, wrong = sample.flat, given.wrong.reshape(-1)
-    generator = torch.Generator().manual_seed(3)
-    drawn = torch.randint(len(flat), (8 * _FINE,), generator=generator).to(flat.device)
-    fine = drawn[~wrong[drawn]][:_FINE]
-    right = flat[fine].double()
+    fine = draw_fine(given, sample)
     known = sample.got.isfinite() & sample.right.isfinite()
     own, allowed = (sample.got - sample.right).abs()[known], sample.allowed[known]
     luck = float((2 * allowed / own.clamp(min=1e-300)).clamp(max=1.0).median()) if len(own) else 0.5
     is_whole = not given.output.is_floating_point()
     if is_whole:  # of few values any one is met by accident
-        luck = max(luck, sample.by_chance, 1 / max(1, len(right.unique()) - 1))
+        luck = max(luck, sample.by_chance, 1 / max(1, len(fine.right.unique()) - 1))
     return _Target(
         at=ravel(sample.where, sample.shape),
         got=sample.got,
         allowed=sample.allowed,
         fine=fine,
-        fine_right=right,
-        fine_allowed=given.atol + given.rtol * right.abs() + 1e-300,
         luck=max(luck, 1e-6),
         size=float(own.square().mean().sqrt()) if len(own) else 0.0,
         limit=float(allowed.square().mean().sqrt()) if len(allowed) else 0.0,
@@ -288,21 +283,16 @@ def _rank(found: torch.Tensor, target: _Target, change: StepChange) -> tuple[boo
     is_explained = is_many and is_part and left < part * target.size
     if not is_explained and not (holds and _TRIED * target.luck ** len(own) < 0.05):
         return None
-    keeps = _keeps_right(found, target)
-    if target.needs_right and not (keeps and len(target.fine) >= _LEAST_EXPLAINED):
+    keeps = target.fine.is_kept(found)
+    if target.needs_right and not (keeps and len(target.fine.at) >= _LEAST_EXPLAINED):
         return None
     return not keeps, left
-
-
-def _keeps_right(found: torch.Tensor, target: _Target) -> bool:
-    kept = (found[target.fine].double() - target.fine_right).abs() <= 2 * target.fine_allowed
-    return not len(kept) or float(kept.double().mean()) >= SURE
 
 
 def _loses_same(found: torch.Tensor, target: _Target) -> bool:
     """Return whether elements that the candidate has lost are lost here, and right ones are not."""
     own, lost = found[target.at].double().isfinite(), ~target.got.isfinite()
-    parts = (~own[lost], own[~lost], found[target.fine].isfinite())
+    parts = (~own[lost], own[~lost], found[target.fine.at].isfinite())
     return all(not len(one) or float(one.double().mean()) >= SURE for one in parts)
 
 

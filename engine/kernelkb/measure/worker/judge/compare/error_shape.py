@@ -273,8 +273,8 @@ def _describe_values(
     plain = list(_describe_plain(sample, is_float=given.output.is_floating_point()))
     if plain:
         yield from plain
-        if not sample.has_poison and (told := find_changed_step(given, sample)):
-            yield told
+        if not sample.has_poison and (step := find_changed_step(given, sample)):
+            yield step.text
         return
     if told := _describe_unwritten(given):
         yield told
@@ -291,10 +291,9 @@ def _describe_values(
         return
     found = find_source(sample, places) or _find_copied(given, sample)
     is_line = len(sample.where[:, -1].unique()) == 1  # one column has one value of each vector
-    found = found or (find_changed_input(given, sample) if is_line else None)
+    found = found or (_find_changed(given, sample) if is_line else None)
     found = found or _describe_alike(given, sample)
-    found = found or (None if is_line else find_changed_input(given, sample))
-    found = found or find_changed_step(given, sample)
+    found = found or (None if is_line else _find_changed(given, sample))
     found = found or next(_describe_lines(sample), None)
     found = found or _find_before_addend(given, sample, places) or _describe_added(given, sample)
     found = found or _find_whole(given, sample) or _find_divisor(given, sample)
@@ -302,6 +301,15 @@ def _describe_values(
         yield found
     else:
         yield from _describe_small(given, sample)
+
+
+def _find_changed(given: WrongOutput, sample: WrongSample) -> str | None:
+    """Return the input or the step that was changed; first one that keeps right elements right."""
+    told = find_changed_input(given, sample)
+    if told is None or not told.keeps_right:
+        step = find_changed_step(given, sample)
+        told = step if step and (told is None or step.keeps_right) else told
+    return told.text if told else None
 
 
 def _describe_unwritten(given: WrongOutput) -> str | None:

@@ -18,8 +18,10 @@ from kernelkb.measure.worker.judge.compare.wrong_values import (
     SURE,
     TILES,
     TWO_AXES,
+    ToldCause,
     WrongOutput,
     WrongSample,
+    draw_fine,
     ravel,
 )
 
@@ -28,11 +30,15 @@ _BUDGET_S = 2.0
 _MAX_WALL_S = 6.0
 _TRIED = 64
 _LEAST_ROUNDED = 16
+_NOT_TAKEN = (
+    *(UnsafeStepError, RuntimeError, ValueError, IndexError, TypeError),
+    *(ArithmeticError, AssertionError),
+)
 _EXACT = 0.5
 """Of the error that may be: a change of the inputs that leaves less is looked no further for."""
 
 
-def find_changed_input(given: WrongOutput, sample: WrongSample) -> str | None:
+def find_changed_input(given: WrongOutput, sample: WrongSample) -> ToldCause | None:
     """Return the changed input for which the reference gives the wrong values; None: none tried."""
     if given.rerun is None or len(sample.got) < FEW:
         return None
@@ -42,33 +48,28 @@ def find_changed_input(given: WrongOutput, sample: WrongSample) -> str | None:
     luck = float((2 * sample.allowed / own.clamp(min=1e-300)).clamp(max=1.0).median())
     size = float(own[own.isfinite()].square().mean().sqrt()) if bool(own.isfinite().any()) else 0.0
     limit = float(sample.allowed.square().mean().sqrt())
-    best: tuple[float, str] | None = None
+    fine = draw_fine(given, sample)
+    best: tuple[tuple[bool, float], str] | None = None
     for text, inputs in _iter_changes(given):
         if time.monotonic() > end_s or time.thread_time() > cpu_end_s:
             break
         try:
             with SafeSteps():
-                found = given.rerun(inputs).reshape(-1)[at].double()
-        except (
-            UnsafeStepError,
-            RuntimeError,
-            ValueError,
-            IndexError,
-            TypeError,
-            ArithmeticError,
-            AssertionError,
-        ):
+                found = given.rerun(inputs).reshape(-1)
+        except _NOT_TAKEN:
             continue  # the reference does not take it
-        error = (found - sample.got).abs()
+        error = (found[at].double() - sample.got).abs()
         left = float(error.square().mean().sqrt())
         holds = float((error <= 2 * sample.allowed).double().mean()) >= SURE
         is_rounding = "rounded" in text and len(own) >= _LEAST_ROUNDED and left < 0.2 * size
-        if (holds and _TRIED * max(luck, 1e-6) ** len(own) < 0.05) or is_rounding:
-            if left < _EXACT * limit:
-                return f"as if {text}{_tell_addend(given, text, inputs, sample)}"
-            if best is None or left < _EXACT * best[0]:
-                best = left, f"as if {text}{_tell_addend(given, text, inputs, sample)}"
-    return best[1] if best else None
+        if not is_rounding and not (holds and _TRIED * max(luck, 1e-6) ** len(own) < 0.05):
+            continue
+        rank = not fine.is_kept(found), 0.0 if left < _EXACT * limit else left
+        if best is None or rank < best[0]:
+            best = rank, f"as if {text}{_tell_addend(given, text, inputs, sample)}"
+        if rank == (False, 0.0):
+            break
+    return ToldCause(best[1], not best[0][0]) if best else None
 
 
 def _tell_addend(

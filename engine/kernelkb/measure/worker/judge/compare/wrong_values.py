@@ -21,6 +21,7 @@ _DRAWN = 2**20
 CHANCE = 1e-3
 """How probable a guess may be that holds by accident."""
 _QUICK = 256
+_FINE = 512
 _ROUNDING = 1e-6
 _GUESSES = 2000
 TWO_AXES = 2
@@ -145,6 +146,37 @@ def draw_sample(given: WrongOutput) -> WrongSample:
         by_chance=max(float(near), 1 / SAMPLE),
         has_poison=given.is_poison is not None and bool(given.is_poison.reshape(-1)[at].all()),
     )
+
+
+class ToldCause(NamedTuple):
+    """What gives the wrong elements their values."""
+
+    text: str
+    keeps_right: bool
+    """Whether right elements stay right: else it is so in the wrong places alone."""
+
+
+class FineSample(NamedTuple):
+    """Some right elements, in memory order."""
+
+    at: torch.Tensor
+    right: torch.Tensor
+    allowed: torch.Tensor
+
+    def is_kept(self, found: torch.Tensor) -> bool:
+        """Return whether nearly all are still right in another output, in memory order."""
+        kept = (found[self.at].double() - self.right).abs() <= 2 * self.allowed
+        return not len(kept) or float(kept.double().mean()) >= SURE
+
+
+def draw_fine(given: WrongOutput, sample: WrongSample) -> FineSample:
+    """Return some hundred right elements, drawn the same way in each run."""
+    flat, wrong = sample.flat, given.wrong.reshape(-1)
+    generator = torch.Generator().manual_seed(3)
+    drawn = torch.randint(len(flat), (8 * _FINE,), generator=generator).to(flat.device)
+    at = drawn[~wrong[drawn]][:_FINE]
+    right = flat[at].double()
+    return FineSample(at, right, given.atol + given.rtol * right.abs() + 1e-300)
 
 
 def unravel(at: torch.Tensor, shape: Sequence[int]) -> list[torch.Tensor]:
