@@ -9,9 +9,9 @@ from shipped_rules import program
 from torch.nn import functional
 
 from kernelkb.decide.symptoms import find_symptoms
-from kernelkb.measure.worker.judge.compare import changed_steps, input_changes, steps
+from kernelkb.measure.worker.judge.compare import steps
 from kernelkb.measure.worker.judge.compare.error_shape import describe_error_shape
-from kernelkb.measure.worker.judge.compare.wrong_values import WrongOutput
+from kernelkb.measure.worker.judge.compare.wrong_values import SearchLimit, WrongOutput
 
 LIMIT = 1e-5
 
@@ -19,9 +19,8 @@ LIMIT = 1e-5
 @pytest.fixture(autouse=True)
 def has_time(monkeypatch):
     """Let a search end on a busy machine, too."""
-    for module in (changed_steps, input_changes):
-        monkeypatch.setattr(module, "_BUDGET_S", 60.0)
-        monkeypatch.setattr(module, "_MAX_WALL_S", 120.0)
+    monkeypatch.setattr(SearchLimit, "cpu_s", 60.0)
+    monkeypatch.setattr(SearchLimit, "wall_s", 120.0)
 
 
 def draw(*shape, seed=0, scale=1.0):
@@ -638,6 +637,16 @@ def test_a_random_reference_is_not_searched():
     told = describe(reference, lambda x: x, draw(64, 100))
 
     assert not any("as if" in sentence for sentence in told), told
+
+
+def test_a_search_that_was_cut_says_so(monkeypatch):
+    inputs = draw(64, 100)
+    told = describe(lambda x: x.cumsum(1), lambda x: x.sin(), inputs)
+    monkeypatch.setattr(SearchLimit, "wall_s", 0.0)
+    cut = describe(lambda x: x.cumsum(1), lambda x: x.sin(), inputs)
+
+    assert "not all usual mistakes were tried: it took too long" in cut
+    assert not any("were tried" in sentence for sentence in told), told
 
 
 def be_on_gpu(_tensor):

@@ -30,6 +30,7 @@ from kernelkb.measure.worker.judge.compare.wrong_values import (
     FEW,
     SURE,
     FineSample,
+    SearchLimit,
     ToldCause,
     WrongOutput,
     WrongSample,
@@ -38,8 +39,6 @@ from kernelkb.measure.worker.judge.compare.wrong_values import (
     ravel,
 )
 
-_BUDGET_S, _MAX_WALL_S = 2.5, 6.0
-"""CPU time and time of one search."""
 _TRIED = 1000
 _LEAST_RUNS = 8
 _EXACT = 0.5
@@ -91,16 +90,20 @@ class _Search(NamedTuple):
     """Of the candidate's output."""
     is_small: bool
     """Whether the errors may be of rounding."""
+    limit: SearchLimit
 
 
-def find_changed_step(given: WrongOutput, sample: WrongSample) -> ToldCause | None:
+def find_changed_step(
+    given: WrongOutput, sample: WrongSample, limit: SearchLimit
+) -> ToldCause | None:
     """Return which step of the reference, done wrong, gives the wrong values; None: none tried.
 
     Args:
         given: The wrong output.
         sample: Some wrong elements of it, which may be NaN or infinite.
+        limit: How long to search.
     """
-    own = _record(given, sample)
+    own = _record(given, sample, limit)
     if own is None:
         return None
     if own.target.is_finite and (found := _search(own)):
@@ -118,7 +121,7 @@ def compare_precisions(given: WrongOutput, sample: WrongSample) -> str | None:
         given: An output whose errors are small.
         sample: Some wrong elements of it.
     """
-    own = _record(given, sample)
+    own = _record(given, sample, SearchLimit())
     scale = float(sample.right.square().mean().sqrt())
     if own is None or not scale or not own.target.is_finite:
         return None
@@ -132,18 +135,17 @@ def compare_precisions(given: WrongOutput, sample: WrongSample) -> str | None:
     return f"allowed is {allowed:.1g}; with each step {', '.join(told)}" if told else None
 
 
-def _record(given: WrongOutput, sample: WrongSample) -> _Search | None:
+def _record(given: WrongOutput, sample: WrongSample, limit: SearchLimit) -> _Search | None:
     """Record the steps of the reference; return None where it cannot be run, or not recorded."""
     rerun = given.rerun
     if rerun is None or len(sample.got) < FEW:
         return None
     inputs = [tensor for _, tensor in given.inputs]
     recorder, found = StepRecorder(), None
-    begin_s, end_s = time.monotonic(), time.monotonic() + _MAX_WALL_S
-    cpu_end_s = time.thread_time() + _BUDGET_S
+    begin_s = time.monotonic()
     with suppress(Exception), torch.no_grad(), recorder:  # of the user's code, of any kind
         found = rerun(inputs)
-    is_quick = time.monotonic() - begin_s < _MAX_WALL_S / _LEAST_RUNS
+    is_quick = time.monotonic() - begin_s < limit.wall_s / _LEAST_RUNS
     steps, target = recorder.steps, _make_target(given, sample)
     if found is None or not recorder.is_whole or not steps or not is_quick:
         return None
@@ -151,7 +153,7 @@ def _record(given: WrongOutput, sample: WrongSample) -> _Search | None:
         return None  # it is random
 
     def run(change: StepChange | None, dtype: torch.dtype | None) -> torch.Tensor | None:
-        if time.monotonic() > end_s or time.thread_time() > cpu_end_s:
+        if limit.is_over():
             return None
         mode = ChangedSteps(steps, change, dtype)
         with suppress(Exception), torch.no_grad(), mode:  # it may not take this
@@ -160,14 +162,16 @@ def _record(given: WrongOutput, sample: WrongSample) -> _Search | None:
         return None
 
     known = _find_inputs(inputs, steps)
-    return _Search(steps, known, target, run, given.output.dtype, _is_small(given, target))
+    return _Search(steps, known, target, run, given.output.dtype, _is_small(given, target), limit)
 
 
 def _search(own: _Search) -> ToldCause | None:
     """Return the change that leaves least unexplained, or the first that leaves next to nothing."""
     best: tuple[tuple[bool, float], str] | None = None
     made: dict[tuple[str, object], list[StepChange]] = {}
-    for change in _limit_time(_iter_all(own, made)):
+    for change in _iter_all(own, made):
+        if own.limit.is_over():
+            break
         found = own.run(change, None)
         rank = None if found is None else _rank(found, own.target, change)
         if rank is not None and (best is None or rank < best[0]):
@@ -210,7 +214,9 @@ def _search_lost(own: _Search) -> str | None:
         found = own.run(None, dtype)
         if found is not None and _loses_same(found, own.target):
             return f"as if each step were computed in {name_dtype(dtype)}, which overflows"
-    for change in _limit_time(iter_changes(own.steps, own.inputs, is_small=False)):
+    for change in iter_changes(own.steps, own.inputs, is_small=False):
+        if own.limit.is_over():
+            break
         found = own.run(change, own.dtype)
         if found is not None and _loses_same(found, own.target):
             return f"as if {change.text}"
@@ -222,14 +228,6 @@ def _gives_right(found: torch.Tensor, target: _Target) -> bool:
     error = (found[target.at].double() - target.right).abs()
     known = target.right.isfinite()
     return bool((error <= 2 * target.allowed + 1e-300)[known].all())
-
-
-def _limit_time(changes: Iterator[StepChange]) -> Iterator[StepChange]:
-    end_s, cpu_end_s = time.monotonic() + _MAX_WALL_S, time.thread_time() + _BUDGET_S
-    for change in changes:
-        if time.monotonic() > end_s or time.thread_time() > cpu_end_s:
-            return
-        yield change
 
 
 def _find_inputs(inputs: Sequence[torch.Tensor], steps: Sequence[ReferenceStep]) -> set[int]:

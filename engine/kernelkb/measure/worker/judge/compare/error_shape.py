@@ -29,6 +29,7 @@ from kernelkb.measure.worker.judge.compare.wrong_values import (
     TILES,
     AxisPlace,
     ElementSource,
+    SearchLimit,
     WrongOutput,
     WrongSample,
     draw_sample,
@@ -273,7 +274,7 @@ def _describe_values(
     plain = list(_describe_plain(sample, is_float=given.output.is_floating_point()))
     if plain:
         yield from plain
-        if not sample.has_poison and (step := find_changed_step(given, sample)):
+        if not sample.has_poison and (step := find_changed_step(given, sample, SearchLimit())):
             yield step.text
         return
     if told := _describe_unwritten(given):
@@ -291,9 +292,10 @@ def _describe_values(
         return
     found = find_source(sample, places) or _find_copied(given, sample)
     is_line = len(sample.where[:, -1].unique()) == 1  # one column has one value of each vector
-    found = found or (_find_changed(given, sample) if is_line else None)
+    limits = SearchLimit(), SearchLimit()
+    found = found or (_find_changed(given, sample, *limits) if is_line else None)
     found = found or _describe_alike(given, sample)
-    found = found or (None if is_line else _find_changed(given, sample))
+    found = found or (None if is_line else _find_changed(given, sample, *limits))
     found = found or next(_describe_lines(sample), None)
     found = found or _find_before_addend(given, sample, places) or _describe_added(given, sample)
     found = found or _find_whole(given, sample) or _find_divisor(given, sample)
@@ -301,13 +303,17 @@ def _describe_values(
         yield found
     else:
         yield from _describe_small(given, sample)
+        if any(limit.was_cut for limit in limits):
+            yield "not all usual mistakes were tried: it took too long"
 
 
-def _find_changed(given: WrongOutput, sample: WrongSample) -> str | None:
+def _find_changed(
+    given: WrongOutput, sample: WrongSample, for_inputs: SearchLimit, for_steps: SearchLimit
+) -> str | None:
     """Return the input or the step that was changed; first one that keeps right elements right."""
-    told = find_changed_input(given, sample)
+    told = find_changed_input(given, sample, for_inputs)
     if told is None or not told.keeps_right:
-        step = find_changed_step(given, sample)
+        step = find_changed_step(given, sample, for_steps)
         told = step if step and (told is None or step.keeps_right) else told
     return told.text if told else None
 

@@ -6,7 +6,6 @@ An operand read transposed, late by a tile, with a part left out of sums, rounde
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
@@ -18,6 +17,7 @@ from kernelkb.measure.worker.judge.compare.wrong_values import (
     SURE,
     TILES,
     TWO_AXES,
+    SearchLimit,
     ToldCause,
     WrongOutput,
     WrongSample,
@@ -25,9 +25,6 @@ from kernelkb.measure.worker.judge.compare.wrong_values import (
     ravel,
 )
 
-_BUDGET_S = 2.0
-"""CPU time for running the reference on changed inputs."""
-_MAX_WALL_S = 6.0
 _TRIED = 64
 _LEAST_ROUNDED = 16
 _NOT_TAKEN = (
@@ -38,20 +35,21 @@ _EXACT = 0.5
 """Of the error that may be: a change of the inputs that leaves less is looked no further for."""
 
 
-def find_changed_input(given: WrongOutput, sample: WrongSample) -> ToldCause | None:
+def find_changed_input(
+    given: WrongOutput, sample: WrongSample, limit: SearchLimit
+) -> ToldCause | None:
     """Return the changed input for which the reference gives the wrong values; None: none tried."""
     if given.rerun is None or len(sample.got) < FEW:
         return None
-    end_s, cpu_end_s = time.monotonic() + _MAX_WALL_S, time.thread_time() + _BUDGET_S
     at = ravel(sample.where, sample.shape)
     own = (sample.got - sample.right).abs()
     luck = float((2 * sample.allowed / own.clamp(min=1e-300)).clamp(max=1.0).median())
     size = float(own[own.isfinite()].square().mean().sqrt()) if bool(own.isfinite().any()) else 0.0
-    limit = float(sample.allowed.square().mean().sqrt())
+    allowed = float(sample.allowed.square().mean().sqrt())
     fine = draw_fine(given, sample)
     best: tuple[tuple[bool, float], str] | None = None
     for text, inputs in _iter_changes(given):
-        if time.monotonic() > end_s or time.thread_time() > cpu_end_s:
+        if limit.is_over():
             break
         try:
             with SafeSteps():
@@ -64,7 +62,7 @@ def find_changed_input(given: WrongOutput, sample: WrongSample) -> ToldCause | N
         is_rounding = "rounded" in text and len(own) >= _LEAST_ROUNDED and left < 0.2 * size
         if not is_rounding and not (holds and _TRIED * max(luck, 1e-6) ** len(own) < 0.05):
             continue
-        rank = not fine.is_kept(found), 0.0 if left < _EXACT * limit else left
+        rank = not fine.is_kept(found), 0.0 if left < _EXACT * allowed else left
         if best is None or rank < best[0]:
             best = rank, f"as if {text}{_tell_addend(given, text, inputs, sample)}"
         if rank == (False, 0.0):

@@ -6,6 +6,7 @@ value they would hold.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -146,6 +147,23 @@ def draw_sample(given: WrongOutput) -> WrongSample:
         by_chance=max(float(near), 1 / SAMPLE),
         has_poison=given.is_poison is not None and bool(given.is_poison.reshape(-1)[at].all()),
     )
+
+
+class SearchLimit:
+    """How long a search may still run: some seconds of its thread, more of them by the clock."""
+
+    wall_s, cpu_s = 20.0, 6.0
+
+    def __init__(self) -> None:
+        self.was_cut = False
+        self._end_s = time.monotonic() + self.wall_s
+        self._cpu_end_s = time.thread_time() + self.cpu_s
+
+    def is_over(self) -> bool:
+        """Return whether the time is over; if so, note that the search was cut."""
+        is_over = time.monotonic() > self._end_s or time.thread_time() > self._cpu_end_s
+        self.was_cut |= is_over
+        return is_over
 
 
 class ToldCause(NamedTuple):
