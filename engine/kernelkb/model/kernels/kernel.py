@@ -135,6 +135,10 @@ class Pair(Record):
     """What limits ``before``: any of them is a correct first cause."""
     fix: Slug
     """The change."""
+    also_right: tuple[Slug, ...] = ()
+    """Other changes that an expert would as soon make next."""
+    tempting: tuple[Slug, ...] = ()
+    """Ids of variants with a change that seems fit and gains nothing."""
     change: str
     """The change in words, with the factor that its author chose."""
     launch_count: int = Field(1, gt=0)
