@@ -82,6 +82,9 @@ class ScoreRow(Record):
     within_2: int
     median_error: float
     """Median factor between told and measured gain, at least 1."""
+    first_change: int | None = None
+    """Pairs whose first fix of the first cause is the change that was made, or one as right; None
+    for a predictor that names no fixes."""
     held_50: float | None = None
     """Share of the intervals for 50 % that held the measured gain; None without intervals. Their
     width is fitted to the pairs of other operations."""
@@ -162,6 +165,11 @@ class Judged(NamedTuple):
         right = [d for d in self.matches if d["bottleneck"] in self.pair.bottlenecks]
         with_fix = (d for d in right if any(f["id"] == self.pair.fix for f in d["fixes"]))
         return next(with_fix, right[0] if right else None)
+
+    def names_change(self) -> bool:
+        """Return whether the first fix of the first cause is a right one."""
+        fixes = self.matches[0]["fixes"] if self.matches else []
+        return bool(fixes) and fixes[0]["id"] in (self.pair.fix, *self.pair.also_right)
 
     def names_cause(self, count: int) -> bool:
         """Return whether a correct cause is among the first ones."""
@@ -246,6 +254,7 @@ def _score_rows(name: str, cured: Sequence[Judged], rules: CompiledRules) -> Sco
         pair_count=len(cured),
         first_cause=sum(one.names_cause(1) for one in cured),
         cause_in_three=sum(one.names_cause(3) for one in cured),
+        first_change=sum(one.names_change() for one in cured),
         within_14=sum(error <= log(1.4) for error in errors),
         within_2=sum(error <= log(2) for error in errors),
         median_error=round(exp(statistics.median(errors)), 3) if errors else 1.0,

@@ -194,7 +194,7 @@ def _is_near(told: LineAnswer, lines: Iterable[int]) -> bool:
     if not told["lines"]:
         return False
     first = told["lines"][0]
-    named = [first["at"]["line"], *([first["called_at"]] if first["called_at"] else [])]
+    named = [place["line"] for place in (first["at"], first["called_at"]) if place]
     return any(abs(one - line) <= _TOLERANCE_LINES for one in named for line in lines)
 
 

@@ -31,8 +31,9 @@ def test_recommend_with_two_metrics_stops_and_names_the_ncu_command(capsys):
 
     out = capsys.readouterr().out
     assert out.startswith("STOP (stop-and-profile)")
-    assert "cannot say: that an occupancy" in out
     assert "$ ncu --section SpeedOfLight" in out
+    assert main(["recommend", "--speedup", "0.3", "--occupancy", "0.4", "--all"]) == 1
+    assert "cannot say: that an occupancy" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("speedup", "code"), [("0.3", 1), ("0.7", 0), ("1.5", 0), ("3", 0)])

@@ -95,7 +95,7 @@ def test_a_profile_is_answered_as_one(monkeypatch, capsys, command):
 
     assert main(command) == 0
     out = capsys.readouterr().out
-    assert out.startswith("copy(float *): ")
+    assert out.startswith("copy: ")
     assert "dram-bandwidth-bound" in out
 
 

@@ -11,7 +11,12 @@ from kernelkb.actions.advice.recommend import complete_answer
 from kernelkb.decide.recommend import recommend
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
-from kernelkb.render.text.answers import describe_advice, format_answer_lines, format_steps
+from kernelkb.render.text.answers import (
+    describe_advice,
+    format_answer_lines,
+    format_findings,
+    format_steps,
+)
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
 LAUNCHES = [
@@ -25,7 +30,9 @@ _CHANGE = re.compile(r"change one thing|make the one change|keep it only if|reve
 
 def check(decided):
     answer = complete_answer(decided)
-    text = "\n".join([*format_answer_lines(answer), describe_advice(answer)])
+    text = "\n".join(
+        [*format_answer_lines(answer), *format_findings(answer), describe_advice(answer)]
+    )
     if answer["gate"]["verdict"] == "stop":
         assert not _CHANGE.search(text)
         assert answer["change"] is None

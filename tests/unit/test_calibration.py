@@ -81,7 +81,7 @@ def test_an_answer_names_its_calibration_sessions():
     assert (said["count"], said["sessions"], said["prior"]) == (2, ["s0", "s1"], PRIOR_SHARE)
     assert said["calibration"] == pytest.approx((2 * -0.2 + 5) / 7, abs=1e-4)
     validate_answer(print_answer(answer), PrintedAnswer)
-    text = "\n".join(format_answer_lines(answer))
+    text = "\n".join(format_answer_lines(answer, everything=True))
     assert "learned on sm_90: remap-threads-coalesced gives 0.657 of its estimate" in text
 
 

@@ -175,7 +175,7 @@ def test_an_answer_uses_the_measured_peaks_and_says_so():
     assert (before["peaks"]["source"], other["peaks"]["source"]) == ("catalogue", "catalogue")
     assert after["peaks"] == {"source": "measured", "dram": 0.8, "l2": 0.7}
     assert after["evidence_level"] == before["evidence_level"]
-    text = "\n".join(format_answer_lines(after))
+    text = "\n".join(format_answer_lines(after, everything=True))
     assert "Where the time goes (practical peaks of this GPU: memory 80 %, L2 70 % of" in text
 
 

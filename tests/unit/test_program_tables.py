@@ -180,7 +180,7 @@ def test_a_table_given_as_a_log_is_answered(tmp_path, capsys):
 
     assert holds_report(NSYS)
     assert main(["diagnose", str(log)]) == 0
-    assert "1. launch-overhead-bound" in capsys.readouterr().out
+    assert "\nlaunch-overhead-bound, confidence" in capsys.readouterr().out
 
 
 NESTED = """\

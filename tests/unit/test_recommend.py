@@ -539,7 +539,7 @@ def test_a_kernel_of_warp_groups_is_judged_by_how_its_tensor_cores_are_fed():
         lanes_per_instruction=20,
         waves=4.0,
     )
-    text = "\n".join(format_answer_lines(answer))
+    text = "\n".join(format_answer_lines(answer, everything=True))
 
     matches = [d for d in answer["diagnoses"] if d["verdict"] == "matches"]
     assert [d["bottleneck"] for d in matches] == ["tensor-pipe-underfed"]

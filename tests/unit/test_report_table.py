@@ -70,13 +70,24 @@ def test_a_name_is_shown_without_its_arguments(kernel, name):
     assert shorten_name(kernel) == name
 
 
-def test_of_several_kernels_the_longest_is_shown_in_full(report, capsys):
+def test_of_several_kernels_the_longest_is_shown(report, capsys):
     assert main(["recommend", "--profile", str(report)]) == 0
     out = capsys.readouterr().out
 
     assert out.startswith("kernel ")
-    assert "The longest in full" in out
-    assert out.count("Where the time goes") == 1
+    assert "The longest; --kernel NAME shows another" in out
+    assert out.count("Next\n") == 1
+
+
+def test_the_answer_is_short_and_all_of_it_is_told_on_request(report, capsys):
+    main(["recommend", "--profile", str(report), "--kernel", "add_squares"])
+    short = capsys.readouterr().out.splitlines()
+    main(["recommend", "--profile", str(report), "--kernel", "add_squares", "--all"])
+    whole = capsys.readouterr().out.splitlines()
+
+    assert len(short) <= 22 < len(whole)
+    assert any(line.startswith("Where the time goes") for line in whole)
+    assert not any(line.startswith(("Where the time", "Evidence", "Nsight")) for line in short)
 
 
 def test_a_kernel_that_the_project_does_not_have_is_not_benched_by_name(answers):

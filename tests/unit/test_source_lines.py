@@ -127,7 +127,7 @@ def test_a_function_of_the_kernel_is_told_with_its_call():
     found = tell(function, make_evidence("executed"), inst_executed={0: 10})
 
     assert list_numbers(found) == [2]
-    assert found["lines"][0]["called_at"] == 9
+    assert found["lines"][0]["called_at"]["line"] == 9
 
 
 def test_of_code_that_cannot_be_read_lines_are_told_and_no_instructions():

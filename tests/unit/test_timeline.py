@@ -414,7 +414,7 @@ def test_the_command_answers_a_timeline_and_a_folder_of_them(tmp_path, capsys):
     for given in (tmp_path / "rank-0.json", tmp_path):
         assert main(["recommend", "--profile", str(given)]) == 0
         answer = capsys.readouterr().out
-        assert "1. synchronization-serialization" in answer
+        assert "\nsynchronization-serialization, confidence" in answer
         assert "because gpu_idle_share 0.4 > 0.1" in answer
 
 

@@ -26,6 +26,7 @@ from kernelkb.safety.paths import read_kernel_name
 if TYPE_CHECKING:
     from kernelkb.model.answers.recommendation import KernelAnswer, Recommendation
 
+_MORE = "--all tells the evidence, other causes, and where the time goes"
 _PIPED_WIDTH = 120
 """Of the table of kernels in characters: names of library kernels alone take up to 200."""
 
@@ -58,6 +59,12 @@ def add_recommend_arguments(parser: ArgumentParser) -> None:
         metavar="NAME",
         default="",
         help="name to use in the answer; with --profile a regular expression that picks kernels",
+    )
+    parser.add_argument(
+        "--all",
+        dest="everything",
+        action="store_true",
+        help="the evidence, the other causes, where the time goes, and kernels like this one, too",
     )
 
 
@@ -97,16 +104,19 @@ def run_recommend(options: Namespace) -> int:
     if options.json:
         sys.stdout.write(json.dumps(print_recommendation(result), indent=2, allow_nan=False) + "\n")
     else:
-        print_answers(result["kernels"], options.kernel)
+        print_answers(result["kernels"], options.kernel, everything=options.everything)
     return int(any(answer["gate"]["verdict"] == "stop" for answer in result["kernels"]))
 
 
-def print_answers(answers: Sequence[KernelAnswer], chosen: str = "") -> None:
-    """Print one kernel in full; of a report with several first a table, then those asked for.
+def print_answers(
+    answers: Sequence[KernelAnswer], chosen: str = "", *, everything: bool = False
+) -> None:
+    """Print one kernel; of a report with several first a table, then those asked for.
 
     Args:
         answers: The one that took the most time first.
         chosen: What the caller asked for by name; empty: nothing, so the first is shown.
+        everything: See ``format_answer_lines``.
     """
     is_screen = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_screen else _PIPED_WIDTH
@@ -116,10 +126,12 @@ def print_answers(answers: Sequence[KernelAnswer], chosen: str = "") -> None:
 
         lines += [*format_report_table(answers, width), ""]
         if not chosen:
-            lines += [f"The longest in full; --kernel NAME shows another of {len(answers)}.", ""]
+            lines += [f"The longest; --kernel NAME shows another of {len(answers)}.", ""]
     shown = answers if chosen else answers[:1]
     for position, answer in enumerate(shown):
-        lines += ["", *format_answer_lines(answer)] if position else format_answer_lines(answer)
+        lines += [""] if position else []
+        lines += format_answer_lines(answer, everything=everything)
+    lines += [] if everything else [_MORE]
     if is_screen:
         from kernelkb.cli.terminal import print_styled_lines  # rich takes 40 ms to import
 

@@ -15,7 +15,7 @@ from kernelkb.model.records.measurement import Environment
 from kernelkb.model.records.session import Step
 from kernelkb.progress import ProgressEvent, progress_listener
 from kernelkb.record.session_text import describe_falsifier
-from kernelkb.render.text.answers import format_findings, format_next_lines, format_speedup
+from kernelkb.render.text.answers import format_brief, format_next_lines, format_speedup
 from kernelkb.units import format_duration
 
 _STATUS_MARKS = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failure": ("NO", "bold red")}
@@ -59,12 +59,12 @@ def watch_steps(*, quiet: bool) -> Iterator[StepListener]:
 
 
 def print_triage(result: Triage) -> None:
-    """Print the answers in full, the comparison, and where the record is."""
+    """Print the first answer, the comparison, and where the record is."""
     for seen in result.examined[:1]:
         if seen.profile:
             print_lines(["", "Evidence", *(f"  {line}" for line in seen.profile.evidence)])
         if seen.answer:
-            print_lines(["", *format_findings(seen.answer)])
+            print_lines(["", *format_brief(seen.answer)])
     print_lines(["", *_iter_result_lines(result)])
     last = result.examined[-1].answer if result.examined else None
     print_lines(format_next_lines(last["change"] if last else None, result.next))

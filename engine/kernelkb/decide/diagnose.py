@@ -314,9 +314,12 @@ def _select_fixes(
         guard = next((g for g in guards if name in g["fixes"]), None)
         if guard:
             suppressed.append(_build_suppressed(row["id"], guard, facts, name))
-        elif "applies" not in fix or judge_condition(fix["applies"], facts.truth) is not False:
+            continue
+        holds = judge_condition(fix["applies"], facts.truth) if "applies" in fix else True
+        if holds is not False:
             measured = fix["measured"].get(row["id"], fix["advice"]["measured"])
-            offered.append({**fix["advice"], "measured": measured})
+            lacking = find_missing_quantities(fix["applies"], facts) if holds is None else []
+            offered.append({**fix["advice"], "measured": measured, "undecided": lacking})
     return offered
 
 

@@ -51,6 +51,8 @@ _FLOOR_ERROR = 1.1
 
 _DEFAULT_MOVE = 0.2
 """Least move, as a share of the value before, where nothing predicts one (judgement)."""
+_NOISE = 0.03
+"""Share by which counters differ from run to run: a smaller move shows nothing (judgement)."""
 _MOVED_SHARE = 0.4
 """Share of the predicted move that must be seen (judgement)."""
 _UNWANTED_OPS = {"<": ">=", "<=": ">=", ">": "<=", ">=": "<="}
@@ -266,7 +268,8 @@ def build_falsifier(
 
     The comparison that fired for the bottleneck's own metric is taken, else one that the knowledge
     names if it is false now, else the first that fired. Its number lies between the value before
-    and the one that is predicted, or else the limit that fired.
+    and the one that is predicted, or else the limit that fired. None where that is no more than a
+    counter varies: then the time decides.
     """
     told = row["falsifier"]
     if told is None:
@@ -317,7 +320,7 @@ def _compare_as_told(told: FalsifierRow, known: Mapping[str, float]) -> Expectat
 
 def _make_expectation(metric: str, op: str, goal: float, value: float) -> Expectation | None:
     goal = float(f"{goal:.4g}")
-    if satisfies(value, op, goal):
+    if satisfies(value, op, goal) or abs(goal - value) < _NOISE * abs(value):
         return None
     return {
         "metric": metric,

@@ -60,9 +60,16 @@ _MAX_OPEN_CONSIDERED = 100
 _MAX_OPEN_LISTED = 10
 """Maximum number of unknown diagnoses in an answer."""
 
+_LEAST_SURE = 0.3
+"""Confidence below which a cause is measured, not acted on (judgement): where no counter tells
+causes apart, by ``python -m benchmarks.zoo reliability``."""
+
 _MANY_UNDECIDED = 3
 """More causes than this left open by missing counters are worth a note."""
 
+
+_FASTER = "it is faster by more than the times vary"
+"""What decides where no counter moves by more than it varies."""
 
 _NO_LAUNCH: LaunchTime = {"launch": 0, "duration_us": None, "share": None}
 
@@ -246,13 +253,17 @@ def _list_gate_metrics(known: Mapping[str, float], gate: GateWalk) -> list[str]:
 def _list_next_steps(
     matches: list[BottleneckMatch], gate: GateWalk, measure: Step | None
 ) -> list[Step]:
-    """Return the next steps: one change to make, or else a command; a stop has no change."""
+    """Return the next steps: one change to make, or else a command.
+
+    A stop has no change, nor has a cause that is not more than a guess.
+    """
     best = matches[0] if matches else None
     verdict = gate.gate["verdict"]
     first: list[Step] = [Sentence(text) for text in gate.do]
     if verdict == "done":
         return first
-    if verdict == "stop" or best is None or not best.diagnosis["fixes"]:
+    is_sure = best is not None and best.diagnosis["confidence"] >= _LEAST_SURE
+    if verdict == "stop" or best is None or not best.diagnosis["fixes"] or not is_sure:
         return [*first[:1], *([measure] if measure else []), *first[1:]]
     steps = first if gate.comes_first else []
     return [*steps, *list_change(best.diagnosis["fixes"][0], best.diagnosis["falsifier"])]
@@ -262,5 +273,5 @@ def list_change(
     fix: Advice, falsifier: Expectation | None, place: ChangePlace | None = None
 ) -> list[Step]:
     """Return the steps that make a change and judge it."""
-    keep = [KeepCondition(falsifier["expect"])] if falsifier else []
-    return [FixEdit(fix["id"], fix["do"], place), *keep]
+    expect = falsifier["expect"] if falsifier else _FASTER
+    return [FixEdit(fix["id"], fix["do"], place), KeepCondition(expect)]

@@ -164,6 +164,7 @@ def _describe_line(counters: SourceCounters, line: LineShare, of: str, total: fl
     largest = max(line.weights, key=lambda one: one.value)
     producer = largest.producer
     outer = counters.function.places[largest.cause][-1]
+    is_inlined = outer != line.place
     samples, stall = _summarize_samples(counters, line.place)
     at = _describe_place(counters, line.place, largest.cause)
     return {
@@ -173,7 +174,7 @@ def _describe_line(counters: SourceCounters, line: LineShare, of: str, total: fl
         "of": of,
         "samples": samples,
         "stall": stall,
-        "called_at": outer.line if outer != line.place and outer.file == line.place.file else None,
+        "called_at": _describe_place(counters, outer, largest.cause) if is_inlined else None,
         "waiting": _describe_waiting(counters, largest.waiting) if producer else None,
         "dependence": producer.dependence if producer else None,
     }

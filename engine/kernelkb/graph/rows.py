@@ -271,6 +271,7 @@ def _build_fix_row(fix: Fix, conditions: ConditionCompiler, knowledge: Knowledge
         "on_line": None,
         "tried": None,
         "when_not": fix.when_not,
+        "undecided": [],
         "cost_min": fix.cost_min,
         "risk": fix.risk,
         "predicted_speedup": None,

@@ -89,7 +89,8 @@ def locate_edit(answer: KernelAnswer, subject: AnsweredVariant) -> KernelAnswer:
         answer: About the variant.
         subject: The variant.
     """
-    if answer["gate"]["verdict"] in ("stop", "done"):
+    is_changed = any(isinstance(one, FixEdit) for one in answer["next"])
+    if answer["gate"]["verdict"] in ("stop", "done") or not is_changed:
         return answer
     steps: list[Step] = [
         one for one in answer["next"] if not isinstance(one, FixEdit | KeepCondition)

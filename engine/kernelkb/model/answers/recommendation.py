@@ -106,6 +106,8 @@ class Advice(TypedDict):
     """What it gave on this kernel before, and why it stands behind others; null where nothing is
     known."""
     when_not: str | None
+    undecided: list[str]
+    """Metrics that decide whether it can help at all, and are not known."""
     cost_min: int
     risk: str
     predicted_speedup: PredictedSpeedup | None

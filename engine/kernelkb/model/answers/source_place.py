@@ -32,8 +32,8 @@ class SourceLine(TypedDict):
     """The most frequent reason of the samples at the line."""
     access: str | None
     """The array access that the instruction makes, as in the source; null where it has none."""
-    called_at: int | None
-    """The line that calls it, where it was inlined from a function of the same file."""
+    called_at: CodePlace | None
+    """The line of the kernel that calls it, where it was inlined from a function."""
     waiting: CodePlace | None
     """The line that waits for it, where the cause is what it waits for."""
     dependence: Literal["result", "operands", "scoreboard"] | None

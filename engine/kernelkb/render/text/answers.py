@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from kernelkb.model.answers.next_step import (
     CallerEdit,
     FixEdit,
     KeepCondition,
+    Sentence,
     ToolCommand,
 )
 from kernelkb.units import format_duration
@@ -54,6 +56,13 @@ _PEAK_SOURCES = {
     "assumed": "assumed practical peaks",
 }
 
+_TEMPLATE_KERNELS = ("Kernel", "Kernel2", "device_kernel")
+"""Functions of CUTLASS that run what their template argument names."""
+_INSTANCE_NAME = re.compile(r"[^<]{0,200}<(?:\w+::){0,9}(?P<what>\w{1,200})")
+_TEMPLATE = re.compile(r"<[^<>]*>")
+
+_MAX_NOTES = 2
+_MAX_REASONS = 3
 _MAX_HYPOTHESES = 6
 """Most hypotheses named in one line of the metrics to measure."""
 
@@ -142,6 +151,8 @@ def format_source_lines(answer: LineAnswer | None) -> Iterator[str]:
         yield f"     no line: {answer['reason']}"
     for number, line in enumerate(answer["lines"]):
         yield f"     {'at' if not number else 'and'} {describe_line(line)}"
+        if line["called_at"]:
+            yield from _format_code({**line["called_at"], "instruction": ""})
         yield from _format_code(line["at"])
         if line["waiting"] is not None and line["dependence"] is not None:
             waiting, word = line["waiting"], _WAITING[line["dependence"]]
@@ -152,9 +163,13 @@ def format_source_lines(answer: LineAnswer | None) -> Iterator[str]:
 
 def describe_line(line: SourceLine) -> str:
     """Return where a line is and what it holds: ``naive.cu:17, 97 % of the excess sectors``."""
-    at = line["at"]
-    called = f", called at line {line['called_at']}" if line["called_at"] else ""
-    told = f"{PurePath(at['file']).name}:{at['line']}{called}, {line['share']:.0%} of {line['of']}"
+    inner, call = line["at"], line["called_at"]
+    at = call or inner
+    where = f"{PurePath(at['file']).name}:{at['line']}"
+    if call:
+        file = f" of {PurePath(inner['file']).name}" if inner["file"] != call["file"] else ""
+        where += f" (in it, line {inner['line']}{file})"
+    told = f"{where}, {line['share']:.0%} of {line['of']}"
     if not line["samples"] or line["of"] == "the samples":
         return told
     stall = f" ({line['stall']})" if line["stall"] else ""
@@ -185,10 +200,98 @@ def describe_advice(answer: KernelFindings) -> str:
     return f"{best['bottleneck']} (confidence {best['confidence']:.2f}) -> {fix}{gain}{also}"
 
 
-def format_answer_lines(answer: KernelAnswer) -> Iterator[str]:
-    """Yield the whole answer, a line at a time: what was found, then the steps."""
-    yield from format_findings(answer)
-    yield from format_next_lines(answer["change"], format_steps(answer["next"]))
+def format_answer_lines(answer: KernelAnswer, *, everything: bool = False) -> Iterator[str]:
+    """Yield an answer, a line at a time: what was found, then the steps.
+
+    Args:
+        answer: Of one kernel.
+        everything: Also the evidence, the other causes, and where the time goes.
+    """
+    if everything:
+        yield from format_findings(answer)
+        yield from format_next_lines(answer["change"], format_steps(answer["next"]))
+    else:
+        yield from format_brief(answer, answer["next"])
+
+
+def format_brief(answer: KernelFindings, steps: Sequence[Step] = ()) -> Iterator[str]:
+    """Yield what decides: the verdict, the first cause and its line, then the steps.
+
+    Args:
+        answer: Of one kernel.
+        steps: What to do, in order.
+    """
+    gate, matches = answer["gate"], _select_matches(answer)
+    name = f"{shorten_name(answer['kernel'])}: " if answer["kernel"] else ""
+    yield f"{name}{gate['verdict'].upper()} ({gate['id']}): {gate['because']}"
+    yield from _format_headroom(answer["headroom"])
+    yield from _format_at_most(answer)
+    yield from _limit([f"  note: {note}" for note in answer["notes"]], _MAX_NOTES)
+    yield from _format_first_cause(answer, matches)
+    is_asked = any(isinstance(step, Sentence) and step.needs == "numbers" for step in steps)
+    if is_asked or not matches:
+        yield from _format_measure_next(answer["measure_next"][:1])
+    if steps:
+        yield "Next"
+    first = matches[0]["fixes"][0] if matches and matches[0]["fixes"] else None
+    for number, step in enumerate(steps, 1):
+        yield f"  {number}. {format_step(step)}"
+        if isinstance(step, FixEdit) and first is not None and step.fix == first["id"]:
+            yield from _format_change(first)
+
+
+def _limit(lines: Sequence[str], count: int) -> Iterator[str]:
+    """Yield the first lines, and how many there are more."""
+    yield from lines[:count]
+    if (more := len(lines) - count) > 0:
+        yield f"  and {more} more"
+
+
+def _format_first_cause(answer: KernelFindings, matches: Sequence[Diagnosis]) -> Iterator[str]:
+    """Yield the first cause with its line, what binds after its change, and other causes."""
+    if not matches:
+        yield f"No cause can be named from these numbers{_describe_largest_part(answer)}."
+        return
+    first, chain, joint = matches[0], answer["chain"], answer["joint"]
+    yield f"{first['bottleneck']}, confidence {first['confidence']:.2f}{_format_gain(first)}"
+    if because := list(map(_compare_reason, _choose_reasons(first["because"]))):
+        yield f"  because {', '.join(because)}"
+    yield from format_source_lines(_keep_first_line(first["lines"]))
+    if joint:
+        yield f"  with {joint['parts'][1]} {format_speedup(joint['predicted_speedup'])}"
+    if len(chain) > 1 and answer["gate"]["verdict"] != "stop":
+        then = chain[1]
+        yield (
+            f"  then {then['bottleneck']} binds: {then['fix']}, {then['step_speedup']:.3g}x more"
+        )
+    told = {first["bottleneck"], *(step["bottleneck"] for step in chain[:2])}
+    if others := [d["bottleneck"] for d in matches[1:] if d["bottleneck"] not in told]:
+        yield f"  also {', '.join(others)}"
+
+
+def _choose_reasons(reasons: Sequence[Reason]) -> list[Reason]:
+    """Return the first reasons that say most: not that something is there at all, each once."""
+    by_metric = {one["metric"]: one for one in reversed(reasons) if one["limit"]}
+    chosen = [one for one in reasons if by_metric.get(one["metric"]) == one]
+    return (chosen or list(reasons))[:_MAX_REASONS]
+
+
+def _format_change(fix: Advice) -> Iterator[str]:
+    """Yield a change on its line, or as code before and after it; then what it gave and costs."""
+    edit = fix["on_line"] or f"{fix['before']} becomes {fix['after']}"
+    yield f"       {edit}"
+    if fix["tried"]:
+        yield f"       {fix['tried']}"
+    if fix["undecided"]:
+        lacking = ", ".join(fix["undecided"][:_MAX_REASONS])
+        yield f"       it may not fit: {lacking} would tell"
+    if fix["when_not"]:
+        yield f"       not when {fix['when_not']}"
+    yield f"       {_describe_measured(fix)}; about {fix['cost_min']} min, risk {fix['risk']}"
+
+
+def _keep_first_line(answer: LineAnswer | None) -> LineAnswer | None:
+    return {**answer, "lines": answer["lines"][:1]} if answer else None
 
 
 def format_findings(answer: KernelFindings) -> Iterator[str]:
@@ -342,8 +445,11 @@ def _format_similar(answer: KernelFindings) -> Iterator[str]:
 
 
 def _format_reason(reason: Reason) -> str:
-    comparison = format_comparison(reason["metric"], reason["value"], reason["op"], reason["limit"])
-    return f"{comparison} ({reason['source']})"
+    return f"{_compare_reason(reason)} ({reason['source']})"
+
+
+def _compare_reason(reason: Reason) -> str:
+    return format_comparison(reason["metric"], reason["value"], reason["op"], reason["limit"])
 
 
 def _format_fixes(fixes: Sequence[Advice], *, is_stopped: bool) -> Iterator[str]:
@@ -421,6 +527,20 @@ def _format_measure_next(rows: Sequence[Measure]) -> Iterator[str]:
         about = f": decides {', '.join(separates[:_MAX_HYPOTHESES])}{more}" if separates else ""
         yield f"  {', '.join(row['metric'] for row in metrics)}{about}"
         yield f"    $ {command}"
+
+
+def shorten_name(kernel: str) -> str:
+    """Return a kernel's name without its arguments, template arguments and name space.
+
+    Of a function that can be anything, the name of its template argument.
+    """
+    name = kernel.replace("(anonymous namespace)::", "").replace("<unnamed>::", "")
+    while (shorter := _TEMPLATE.sub("", name)) != name:
+        name = shorter
+    words = name.partition("(")[0].split()
+    short = (words[-1].rpartition("::")[2] if words else "") or kernel
+    named = _INSTANCE_NAME.match(kernel) if short in _TEMPLATE_KERNELS else None
+    return named["what"] if named else short
 
 
 def format_diagnosis_lines(

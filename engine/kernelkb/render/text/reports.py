@@ -12,6 +12,7 @@ from kernelkb.render.text.answers import (
     format_source_lines,
     format_speedup,
     print_answer,
+    shorten_name,
 )
 from kernelkb.units import format_duration
 
@@ -41,11 +42,6 @@ _HEADER = ("kernel", "time", "share", "cause", "line", "gain", "at most")
 _MIN_NAME_CHARS = 12
 _MAX_LINE_CHARS = 24
 _GAP = 2
-_TEMPLATE_KERNELS = ("Kernel", "Kernel2", "device_kernel")
-"""Functions of CUTLASS that run what their template argument names."""
-_INSTANCE_NAME = re.compile(r"[^<]{0,200}<(?:\w+::){0,9}(?P<what>\w{1,200})")
-_TEMPLATE = re.compile(r"<[^<>]*>")
-
 _MAX_STALLS = 5
 _MAX_LINES = 5
 _MAX_TEXT_CHARS = 84
@@ -113,20 +109,6 @@ def name_line(diagnosis: Diagnosis) -> str:
         return "-"
     at = answer["lines"][0]["at"]
     return f"{PurePath(at['file']).name}:{at['line']}"
-
-
-def shorten_name(kernel: str) -> str:
-    """Return a kernel's name without its arguments, template arguments and name space.
-
-    Of a function that can be anything, the name of its template argument.
-    """
-    name = kernel.replace("(anonymous namespace)::", "").replace("<unnamed>::", "")
-    while (shorter := _TEMPLATE.sub("", name)) != name:
-        name = shorter
-    words = name.partition("(")[0].split()
-    short = (words[-1].rpartition("::")[2] if words else "") or kernel
-    named = _INSTANCE_NAME.match(kernel) if short in _TEMPLATE_KERNELS else None
-    return named["what"] if named else short
 
 
 def _clip(text: str, size: int) -> str:
