@@ -253,10 +253,12 @@ def test_a_cancelled_build_leaves_no_compiler(project, stalled_source):
 def test_a_report_gives_an_answer_for_each_of_its_kernels():
     path = SNAPSHOT.parent / "ncu/reports/four_launches.ncu-rep"
     answer = call_tool("recommend_fix", profile=str(path), kernel="few").structured_content
+    whole = call_tool("recommend_fix", profile=str(path), kernel="few", everything=True)
 
     (kernel,) = answer["kernels"]
     assert kernel["diagnoses"][0]["bottleneck"] == "small-grid"
-    assert kernel["ncu_rules"]
+    assert not kernel["ncu_rules"]
+    assert whole.structured_content["kernels"][0]["ncu_rules"]
 
 
 def test_every_tool_lands_in_the_open_session(project):

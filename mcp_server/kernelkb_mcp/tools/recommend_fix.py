@@ -58,6 +58,8 @@ Log = Annotated[
     Field(description="Of a failed build or run: text or path."),
 ]
 
+Everything = Annotated[bool | SkipJsonSchema[None], Field(description="All of the answer.")]
+
 _MAX_REPORT_CHARS = 400_000
 """Of a report that is given as text."""
 _MAX_SHOWN_CHARS = 300
@@ -79,11 +81,11 @@ async def recommend_fix(
     run: Run = None,
     metrics: Metrics = None,
     log: Log = None,
+    everything: Everything = None,
 ) -> Annotated[CallToolResult, RecommendResult]:
-    """Decide whether to continue, what limits a kernel, and the one change to make or measure.
+    """Decide what limits a kernel, and the one change to make or measure.
 
-    Give run, profile or numbers, as measured; absent ones are unknown, never zero. Fixes come
-    with a predicted gain. Or diagnose a log.
+    Give run, profile or numbers as measured; absent ones are unknown, never zero. Or a log.
     """
     from kernelkb.actions.history.record_result import log_recommendation, should_log_to_session
 
@@ -105,7 +107,8 @@ async def recommend_fix(
     if not config.read_only and should_log_to_session():
         await run_in_thread(lambda: log_recommendation(answer["kernels"][0]))
     named = f"{source[0]}={source[1]!r}" if source else ""
-    return result_from_fields(build_recommend_fields(answer, named, config.tool_names))
+    fields = build_recommend_fields(answer, named, config.tool_names, everything=bool(everything))
+    return result_from_fields(fields)
 
 
 def _name_headlines(*values: float | str | None) -> dict[str, float | str]:

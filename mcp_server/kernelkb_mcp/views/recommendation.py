@@ -12,7 +12,11 @@ from mcp.server.mcpserver.exceptions import ToolError
 from kernelkb.errors import KbError, NextStep
 from kernelkb.model.answers.next_step import FixEdit, Sentence, ToolCommand
 from kernelkb.render.text.answers import format_step, name_edit, print_answer
-from kernelkb.render.text.reports import format_program_lines, print_program
+from kernelkb.render.text.reports import (
+    format_program_lines,
+    format_report_table,
+    print_program,
+)
 from kernelkb_mcp.views.next_call import format_offered_call
 from kernelkb_mcp.views.paginate import MAX_ANSWER_BYTES, json_size, paginate
 
@@ -29,10 +33,10 @@ _IN_PROGRAMS = ("device", "gate", "chain", "at_most", "time", "diagnoses", "note
 _LEFT_OUT_OF_CAUSES = ("group", "verdict", "ruled_out", "learned")
 _RESERVED_BYTES = 1200
 """Bytes reserved for summary, list of omissions and next calls."""
-_BRIEF_LIMITS = {"matches": 1, "unknown": 0, "ncu_rules": 0, "measure_next": 1}
-"""Maximum items per field for each kernel when a report holds several."""
-_BRIEF_LISTS = {"time": 3, "next": 2}
-"""The same for fields that are whole in the answer for one kernel."""
+_BRIEF_LIMITS = {"matches": 1, "unknown": 0, "ncu_rules": 0, "suppressed": 0, "measure_next": 1}
+"""Maximum items per field of a short answer."""
+_BRIEF_LISTS = {"time": 3, "similar": 0}
+"""The same for fields that are whole in a long one."""
 _TRIM_ORDER = (
     ("unknown", 0),
     ("ncu_rules", 2),
@@ -56,41 +60,41 @@ _NUMBERS_NEEDED = (
 _KERNEL_NEEDED = (
     "the kernel in this project, which build_kernel(kernel=NAME, file=PATH) sets up from its source"
 )
-_SHORTENED = "each kernel with its first diagnosis and fix only; ask for one to see all of it"
+_SHORTENED = "the first cause and change only; everything=True tells the rest"
+_MAX_ROWS = 20
+"""Kernels in the table."""
 _CHANGE_NEEDED = "new numbers after the change, for recommend_fix"
 
 
 def build_recommend_fields(
-    answer: Recommendation, source_argument: str, tools: Collection[str]
+    answer: Recommendation,
+    source_argument: str,
+    tools: Collection[str],
+    *,
+    everything: bool = False,
 ) -> dict[str, Any]:
-    """Return the fields of a ``RecommendResult``.
+    """Return the fields of a ``RecommendResult``: of the longest kernel, and a row for each.
 
     Args:
         answer: The engine's recommendation, longest kernel first.
         source_argument: The argument that named the source, such as ``profile='x.csv'``; may be
             empty.
         tools: Names of the offered tools.
+        everything: Of the longest, also the evidence and the other causes and fixes, as far as
+            there is room; else the first cause and its first fix.
     """
-    kernels = [print_answer(one) for one in answer["kernels"]]
-    room = MAX_ANSWER_BYTES - _RESERVED_BYTES - json_size(answer["knowledge"])
-    several = len(kernels) > 1
-    shown = [_fit_kernel(kernels[0], room, several)]
-    for kernel in kernels[1:]:
-        room -= json_size(shown[-1][0]) + 1
-        brief = _fit_kernel(kernel, room, several)
-        if json_size(brief[0]) > room:
-            break
-        shown.append(brief)
-    more = [line for _, lines in shown[:1] for line in lines if not several]
-    if left := len(kernels) - len(shown):
-        shown_source = source_argument if len(source_argument) < _MAX_TEXT_CHARS else "profile=..."
-        call = f"recommend_fix({shown_source}, kernel='regex')"
-        more.append(f"{left} of {len(kernels)} kernels, all shorter; {call} asks for one")
-    more += [_SHORTENED] if several else []
-    first = answer["kernels"][0]
+    count, first = len(answer["kernels"]), answer["kernels"][0]
+    table = list(format_report_table(answer["kernels"][:_MAX_ROWS])) if count > 1 else []
+    room = MAX_ANSWER_BYTES - _RESERVED_BYTES - json_size(answer["knowledge"]) - json_size(table)
+    shown, more = _fit_kernel(print_answer(first), room, is_brief=not everything)
+    if count > 1:
+        source = source_argument if len(source_argument) < _MAX_TEXT_CHARS else "profile=..."
+        more.append(f"the other kernels: recommend_fix({source}, kernel='regex') asks for one")
+    more += [] if everything else [_SHORTENED]
     return {
-        "summary": _clip_texts(_summarize_kernel(first, len(kernels))),
-        "kernels": [kernel for kernel, _ in shown],
+        "summary": _clip_texts(_summarize_kernel(first, count)),
+        "table": table,
+        "kernels": [shown],
         "symptoms": [],
         "log": None,
         "more": more,
@@ -129,7 +133,7 @@ def build_program_fields(answer: ProgramAnswer, tools: Collection[str]) -> dict[
 
 def _make_brief(kernel: Mapping[str, Any]) -> dict[str, Any]:
     """Return a kernel's answer with its first cause and change, without what names no place."""
-    brief, _ = _fit_kernel(kernel, MAX_ANSWER_BYTES, many_kernels=True)
+    brief, _ = _fit_kernel(kernel, MAX_ANSWER_BYTES, is_brief=True)
     causes = [
         {name: value for name, value in one.items() if name not in _LEFT_OUT_OF_CAUSES}
         for one in brief["diagnoses"]
@@ -151,19 +155,20 @@ def _list_calls_after_program(answer: ProgramAnswer, tools: Collection[str]) -> 
 
 
 def _fit_kernel(
-    kernel: Mapping[str, Any], max_bytes: int, many_kernels: bool
+    kernel: Mapping[str, Any], max_bytes: int, *, is_brief: bool
 ) -> tuple[dict[str, Any], list[str]]:
     """Return a kernel's answer trimmed to ``max_bytes`` if possible, and what was omitted."""
-    if many_kernels:
-        kernel = {**kernel, **{name: kernel[name][:most] for name, most in _BRIEF_LISTS.items()}}
+    if is_brief:
+        cut = {name: kernel[name][:most] for name, most in _BRIEF_LISTS.items()}
+        kernel = {**kernel, **cut, "conclusions": {"can": [], "cannot": []}}
     matches = [d for d in kernel["diagnoses"] if d["verdict"] == "matches"]
     unknown = [d for d in kernel["diagnoses"] if d["verdict"] != "matches"]
     whole = {"matches": matches, "unknown": unknown} | {name: kernel[name] for name in _LIST_FIELDS}
-    most = _BRIEF_LIMITS if many_kernels else {}
+    most = _BRIEF_LIMITS if is_brief else {}
     parts = {name: list(items)[: most.get(name)] for name, items in whole.items()}
-    if many_kernels:
+    if is_brief:
         parts["matches"] = [
-            {**d, "fixes": d["fixes"][:1], "lines": _keep_first_line(d["lines"])}
+            {**d, "fixes": d["fixes"][:1], "ruled_out": [], "lines": _keep_first_line(d["lines"])}
             for d in parts["matches"]
         ]
     used = json_size(_assemble_kernel(kernel, parts, whole))
@@ -179,7 +184,7 @@ def _fit_kernel(
     omissions += [
         f"{name}: {len(parts[name])} of {len(whole[name])}"
         for name in _LIST_FIELDS
-        if len(parts[name]) < len(whole[name])
+        if not is_brief and len(parts[name]) < len(whole[name])
     ]
     return (_clip_texts(fitted) if used > max_bytes else fitted), omissions
 
@@ -333,6 +338,7 @@ def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any] | None:
     first = "; ".join(list(lines)[: 1 if symptoms else None]).replace(*_LIST_OF_SYMPTOMS)
     return {
         "summary": f"{first}; cure: {symptoms[0]['cure']}" if symptoms else first,
+        "table": [],
         "kernels": [],
         "symptoms": shown,
         "log": {"first_error": found["first_error"], "read": found["read"]},

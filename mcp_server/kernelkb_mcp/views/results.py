@@ -108,17 +108,19 @@ class ShownKernel(PrintedAnswer):
 
 
 class RecommendResult(Record):
-    """An answer for each kernel of the report, the longest first, or for a log."""
+    """An answer for the longest kernel of the report, or for a log."""
 
     summary: str
+    table: tuple[str, ...] = ()
+    """A row a kernel."""
     kernels: tuple[ShownKernel, ...]
-    """Each with gate, diagnoses and measure_next; empty for a log."""
+    """The longest; empty for a log."""
     symptoms: tuple[dict[str, Any], ...] = ()
     """Known failures in the log, errors first, each with cause and cure."""
     log: dict[str, Any] | None = None
     """Of a log: its first error line, and how much of it was read."""
     more: tuple[str, ...]
-    """What was cut for length, and how to ask for it."""
+    """What was cut, and how to ask for it."""
     next: tuple[str, ...]
     needs: str | None = None
     knowledge: KnowledgeStamp
