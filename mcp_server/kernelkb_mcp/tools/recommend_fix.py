@@ -58,7 +58,7 @@ Log = Annotated[
     Field(description="Of a failed build or run: text or path."),
 ]
 
-Everything = Annotated[bool | SkipJsonSchema[None], Field(description="All of the answer.")]
+Everything = Annotated[bool | SkipJsonSchema[None], Field(description="All of it.")]
 
 _MAX_REPORT_CHARS = 400_000
 """Of a report that is given as text."""
