@@ -280,6 +280,9 @@ def _find_reason_to_drop(match: BottleneckMatch, library: LibraryRow | None) -> 
     if library is not None and not match.diagnosis["fixes"]:
         because = f"its fixes change the kernel, which is {library['title']}'s"
         return {"bottleneck": name, "guard": "library-kernel", "because": because, "fix": None}
+    if not match.diagnosis["fixes"] and match.row["group"] not in _ROOF_GROUPS:
+        because = "none of its fixes can gain anything here, by their own conditions"
+        return {"bottleneck": name, "guard": "no-fix-applies", "because": because, "fix": None}
     if gain is None or gain >= _MIN_SPEEDUP or match.row["group"] in _ROOF_GROUPS:
         return None
     because = f"its fix would gain {gain:.2f}x: other limits hold the time"
@@ -314,7 +317,7 @@ def _select_fixes(
         guard = next((g for g in guards if name in g["fixes"]), None)
         if guard:
             suppressed.append(_build_suppressed(row["id"], guard, facts, name))
-        elif "applies" not in fix or judge_condition(fix["applies"], facts.truth) is not False:
+        elif judge_condition(fix["applies"], facts.truth) is not False:
             measured = fix["measured"].get(row["id"], fix["advice"]["measured"])
             offered.append({**fix["advice"], "measured": measured})
     return offered
