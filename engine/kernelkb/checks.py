@@ -198,7 +198,7 @@ def every_threshold_is_used(graph: Graph, knowledge: Knowledge) -> Iterator[Comp
     """Every threshold is used by a condition, also by one of a fix or an effect."""
     fixes = (fix.applies for family in knowledge.families for fix in family.fixes)
     effects = (effect.when for effect in knowledge.effects.effects)
-    conditions = (when for when in (*fixes, *effects) if when is not None)
+    conditions = (*fixes, *(when for when in effects if when is not None))
     used = {leaf.threshold for when in conditions for leaf in iter_comparisons(when)}
     for node in find_nodes(graph, "threshold"):
         if not graph.out_degree(node) and node.partition(":")[2] not in used:

@@ -32,6 +32,7 @@ fixes:
     before: float
     after: half
     when_not: null
+    applies: {metric: dram_utilization, op: ">", value: 0.1}
     cost_min: 30
     risk: low
     targets: [cuda]

@@ -280,6 +280,9 @@ def _find_reason_to_drop(match: BottleneckMatch, library: LibraryRow | None) -> 
     if library is not None and not match.diagnosis["fixes"]:
         because = f"its fixes change the kernel, which is {library['title']}'s"
         return {"bottleneck": name, "guard": "library-kernel", "because": because, "fix": None}
+    if not match.diagnosis["fixes"] and match.row["group"] not in _ROOF_GROUPS:
+        because = "none of its fixes can gain anything here, by their own conditions"
+        return {"bottleneck": name, "guard": "no-fix-applies", "because": because, "fix": None}
     if gain is None or gain >= _MIN_SPEEDUP or match.row["group"] in _ROOF_GROUPS:
         return None
     because = f"its fix would gain {gain:.2f}x: other limits hold the time"
@@ -315,8 +318,12 @@ def _select_fixes(
         if guard:
             suppressed.append(_build_suppressed(row["id"], guard, facts, name))
             continue
-        holds = judge_condition(fix["applies"], facts.truth) if "applies" in fix else True
+        holds = judge_condition(fix["applies"], facts.truth)
         if holds is not False:
+            measured = fix["measured"].get(row["id"], fix["advice"]["measured"])
+            lacking = [] if holds else find_missing_quantities(fix["applies"], facts)
+            offered.append({**fix["advice"], "measured": measured, "undecided": lacking})
+    return offered
             measured = fix["measured"].get(row["id"], fix["advice"]["measured"])
             lacking = find_missing_quantities(fix["applies"], facts) if holds is None else []
             offered.append({**fix["advice"], "measured": measured, "undecided": lacking})

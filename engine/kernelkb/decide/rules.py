@@ -229,7 +229,7 @@ class FixRow(TypedDict):
     """See ``Fix.on_line``."""
     undoes: list[str]
     recognised_by: SignatureRow | None
-    applies: NotRequired[Condition]
+    applies: Condition
     effects: list[str]
 
 

@@ -57,8 +57,7 @@ def parse_rules(text: str) -> CompiledRules:
     for question in (row for tree in rules["trees"].values() for row in tree["questions"].values()):
         question["when"] = _parse_condition(question["when"])
     for fix in rules["fixes"].values():
-        if "applies" in fix:
-            fix["applies"] = _parse_condition(fix["applies"])
+        fix["applies"] = _parse_condition(fix["applies"])
     for effect in rules["effects"].values():
         if "when" in effect:
             effect["when"] = _parse_condition(effect["when"])

@@ -277,7 +277,7 @@ def _build_fix_row(fix: Fix, conditions: ConditionCompiler, knowledge: Knowledge
         "predicted_speedup": None,
         "measured": summarize_measured(knowledge, fix.id),
     }
-    row: FixRow = {
+    return {
         "advice": advice,
         "measured": summarize_by_cause(knowledge, fix.id),
         "at_call": fix.at_call,
@@ -285,10 +285,8 @@ def _build_fix_row(fix: Fix, conditions: ConditionCompiler, knowledge: Knowledge
         "on_line": fix.on_line,
         "undoes": list(fix.undoes),
         "recognised_by": _build_signature_row(fix.recognised_by),
+        "applies": conditions.compile(fix.applies, ", ".join(fix.sources)),
     }
-    if fix.applies is not None:
-        row["applies"] = conditions.compile(fix.applies, ", ".join(fix.sources))
-    return row
 
 
 def _build_signature_row(signature: ChangeSignature | None) -> SignatureRow | None:

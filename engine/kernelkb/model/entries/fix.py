@@ -210,7 +210,8 @@ class Fix(Record):
     on_line: str | None = None
     """The change on the line that a report names, with ``{access}`` for the array access there."""
     when_not: str | None
-    """Situations in which it does not help or does harm; None if none is known."""
+    """Situations in which it does not help or does harm and that no metric tells; None if none is
+    known."""
     cost_min: Literal[5, 30, 120, 480]
     """Minutes of work for an experienced engineer, in four classes."""
     risk: Literal["low", "medium", "high"]
@@ -219,8 +220,9 @@ class Fix(Record):
     """The risk in words; None if the class is enough."""
     targets: tuple[Target, ...]
     """Where it can be applied."""
-    applies: Condition | None = None
-    """The fix is suggested unless this is false; an unknown condition keeps it. None: always."""
+    applies: Condition
+    """When the change can gain anything. The fix is suggested unless this is false; an unknown
+    condition keeps it."""
     at_call: bool = False
     """Whether it changes the call of a kernel or its data, so that it applies to a library's kernel
     too."""

@@ -176,8 +176,7 @@ def _format_fix(
     yield f"- risk: {fix.risk}" + (f"; {fix.risk_note}" if fix.risk_note else "")
     if fix.when_not:
         yield f"- not when: {fix.when_not}"
-    if fix.applies:
-        yield f"- applies when: {describe_condition(fix.applies, limits)}"
+    yield f"- applies when: {describe_condition(fix.applies, limits)}"
     if fix.verify:
         yield f"- it took effect when: {fix.verify}"
     yield f"- evidence: {fix.evidence}"
