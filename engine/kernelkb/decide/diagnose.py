@@ -324,10 +324,6 @@ def _select_fixes(
             lacking = [] if holds else find_missing_quantities(fix["applies"], facts)
             offered.append({**fix["advice"], "measured": measured, "undecided": lacking})
     return offered
-            measured = fix["measured"].get(row["id"], fix["advice"]["measured"])
-            lacking = find_missing_quantities(fix["applies"], facts) if holds is None else []
-            offered.append({**fix["advice"], "measured": measured, "undecided": lacking})
-    return offered
 
 
 def rank_matches(
