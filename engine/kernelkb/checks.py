@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from kernelkb.decide.conditions import evaluate_comparisons
 from kernelkb.decide.derive import complete_metrics
-from kernelkb.decide.diagnose import judge_bottleneck
-from kernelkb.decide.recommend import walk_gate_tree
+from kernelkb.decide.diagnose import judge_bottleneck, walk_gate_tree
 from kernelkb.decide.rules import CompiledRules
 from kernelkb.decide.symptoms import find_symptoms
 from kernelkb.errors import did_you_mean

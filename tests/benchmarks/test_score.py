@@ -270,3 +270,21 @@ def test_an_answer_without_a_cause_names_the_largest_part_of_the_time():
     largest = max(answer["time"], key=lambda part: part["share"])
     expected = f"; the largest part of the time is {largest['title']}, {largest['share']:.0%}."
     assert any(line.endswith(expected) for line in format_answer_lines(answer))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "speedup", "fix"),
+    [
+        ("gemm_one_output_per_thread", 0.06, "register-tiling"),
+        ("gemm_operands_from_global", 0.05, "register-tiling"),
+        ("softmax_three_sweeps", 0.2, "remove-redundant-traffic"),
+    ],
+)
+def test_where_the_reference_is_far_ahead_the_change_of_structure_comes_first(kernel, speedup, fix):
+    row = next(row for row in rows() if row.kernel == kernel)
+    metrics = {**row.before.metrics, "speedup": speedup}
+    answer = recommend(program(), metrics, device=row.device)
+
+    assert answer["gap"]["against"] == "reference"
+    assert best_match(answer)["fixes"][0]["id"] == fix
+    assert answer["gap"]["steps"][0] in "\n".join(format_answer_lines(answer))

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shipped_rules import compare_metrics, metrics, program
 
-from kernelkb.decide.recommend import walk_gate_tree
+from kernelkb.decide.diagnose import walk_gate_tree
 
 
 def walk_gate(**measured):

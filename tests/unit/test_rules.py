@@ -21,10 +21,10 @@ from shipped_rules import (
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide import conditions, rules
-from kernelkb.decide.conditions import judge_condition
+from kernelkb.decide.conditions import judge_condition, walk_gate_tree
 from kernelkb.decide.diagnose import diagnose, judge_bottleneck
 from kernelkb.decide.predict import Predictor
-from kernelkb.decide.recommend import recommend, walk_gate_tree
+from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules_file import RULES_SCHEMA, format_rules, parse_rules
 from kernelkb.errors import KnowledgeError
 from kernelkb.graph.compile import compile_rules

@@ -1,9 +1,12 @@
-"""Judges every bottleneck by the metrics: those that match, ranked, and those that stay open."""
+"""Judges every bottleneck by the metrics: those that match, ranked, and those that stay open.
+
+And walks decision trees, to the leaf that the metrics lead to.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from kernelkb.decide.conditions import (
     Facts,
@@ -23,10 +26,13 @@ if TYPE_CHECKING:
         CompiledRules,
         GuardRow,
         LibraryRow,
+        TreeRow,
     )
     from kernelkb.model.answers.recommendation import (
         Advice,
         Diagnosis,
+        Gate,
+        GateVerdict,
         PredictedSpeedup,
         Reason,
         RuledOut,
@@ -348,6 +354,31 @@ def rank_matches(
     return sorted(found, key=sort_key)
 
 
+def put_structure_first(
+    matches: list[BottleneckMatch], names: Sequence[str]
+) -> list[BottleneckMatch]:
+    """Return the causes with the one first that a change of structure cures, if one does.
+
+    The small changes stand behind it: none of them gives as much.
+
+    Args:
+        matches: Ranked.
+        names: Fixes that close what all others leave, the best first.
+    """
+    if not matches or matches[0].row["group"] in _LEADING_GROUPS:
+        return matches
+    for name in names:
+        for match in matches:
+            found = [fix for fix in match.diagnosis["fixes"] if fix["id"] == name]
+            if found:
+                others = [fix for fix in match.diagnosis["fixes"] if fix["id"] != name]
+                fixes, gain = [*found, *others], found[0]["predicted_speedup"]
+                diagnosis: Diagnosis = {**match.diagnosis, "fixes": fixes}
+                first = match._replace(diagnosis={**diagnosis, "predicted_speedup": gain})
+                return [first, *(one for one in matches if one is not match)]
+    return matches
+
+
 def _lower_symptoms(found: list[BottleneckMatch], scores: Mapping[str, float]) -> dict[str, float]:
     """Return the scores, that of each symptom below those of its causes."""
     gains = {m.row["id"]: m.prediction.speedup for m in found if m.prediction}
@@ -433,3 +464,45 @@ def build_unknown_diagnosis(row: BottleneckRow, facts: Facts) -> Diagnosis:
         "learned": None,
         "lines": None,
     }
+
+
+class GateWalk(NamedTuple):
+    """The leaf at which a walk ended, and the path to it."""
+
+    gate: Gate
+    """The leaf's id and verdict, with the reasons."""
+    path: tuple[tuple[str, str], ...]
+    """For each question passed, its id and the branch taken: then, otherwise or unknown."""
+    do: tuple[str, ...]
+    """Next steps, in order."""
+    comes_first: bool
+    """Whether they come before any fix."""
+    fixes: tuple[str, ...] = ()
+    """Changes that the leaf names."""
+
+
+def walk_gate_tree(tree: TreeRow, facts: Facts) -> GateWalk:
+    """Return the leaf of a decision tree that the metrics lead to.
+
+    Every question has a branch for unknown.
+    """
+    path: list[tuple[str, str]] = []
+    reasons = ""
+    node = tree["root"]
+    while node not in tree["leaves"]:
+        question = tree["questions"][node]
+        holds = judge_condition(question["when"], facts.truth)
+        branch = "unknown" if holds is None else "then" if holds else "otherwise"
+        path.append((node, branch))
+        if holds is not None:
+            reasons = format_reasons(find_reasons(question["when"], facts, holds), facts) or reasons
+        node = question["then"] if holds else question["otherwise"] if holds is False else ""
+        node = node or question["unknown"]
+    leaf = tree["leaves"][node]
+    because = leaf["because"]
+    if reasons and path[-1][1] != "unknown":
+        because = f"{reasons}: {because[0].lower()}{because[1:]}"
+    verdict = cast("GateVerdict", leaf["verdict"])  # other trees also end in diagnose and measure
+    gate: Gate = {"id": node, "verdict": verdict, "because": because}
+    do, fixes = tuple(leaf["do"]), tuple(leaf["fixes"])
+    return GateWalk(gate, tuple(path), do, leaf["comes_first"], fixes)

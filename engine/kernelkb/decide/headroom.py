@@ -11,7 +11,7 @@ from kernelkb.decide.predict import is_told
 from kernelkb.decide.time_model import split_time
 
 if TYPE_CHECKING:
-    from kernelkb.decide.diagnose import BottleneckMatch
+    from kernelkb.decide.diagnose import BottleneckMatch, GateWalk
     from kernelkb.decide.predict import Prediction, Predictor
     from kernelkb.decide.rules import CompiledRules
     from kernelkb.model.answers.recommendation import (
@@ -45,6 +45,7 @@ def build_outlook(
     predictor: Predictor,
     known: Mapping[str, float],
     measured: Mapping[str, float],
+    gap: Gap | None,
 ) -> Outlook:
     """Return all of it: what all fixes give, in which order, and what is left.
 
@@ -54,6 +55,7 @@ def build_outlook(
         predictor: Prices fixes.
         known: Measured and derived metrics.
         measured: The measured ones; a value that is not finite was not measured.
+        gap: See ``find_gap``.
     """
     combined = _combine_matches(matches, predictor)
     return {
@@ -62,7 +64,7 @@ def build_outlook(
         "joint": find_joint_cure(rules, matches, predictor),
         "chain": build_chain(matches, predictor),
         "at_most": _bound_gains(matches, combined, predictor),
-        "gap": find_gap(known, _explain(matches, combined), predictor),
+        "gap": gap,
         "time": build_time_shares(rules, predictor),
         "peaks": None if predictor.now is None else _name_peaks(known, measured),
         "change": None,
@@ -200,13 +202,19 @@ def _build_joint(
     }
 
 
-def find_gap(known: Mapping[str, float], explained: float, predictor: Predictor) -> Gap | None:
+def find_gap(
+    matches: list[BottleneckMatch],
+    predictor: Predictor,
+    known: Mapping[str, float],
+    change: GateWalk,
+) -> Gap | None:
     """Return what is left between this kernel and its reference or floor after all fixes.
 
     Args:
-        known: Measured and derived metrics.
-        explained: Predicted speedup of all fixes together, at least 1.
+        matches: The causes.
         predictor: Predicts for the launch.
+        known: Measured and derived metrics.
+        change: The leaf of the tree that names a change of structure.
 
     Returns:
         None without a profile or anything to compare with, and where the fixes explain most of
@@ -214,6 +222,7 @@ def find_gap(known: Mapping[str, float], explained: float, predictor: Predictor)
     """
     if predictor.now is None:
         return None
+    explained = _explain(matches, _combine_matches(matches, predictor))
     against: Literal["reference", "floor"] = "reference"
     speedup, ratio = known.get("speedup"), known.get("attainable_speedup", 0.0)
     if speedup is not None and 0 < speedup < 1:
@@ -224,7 +233,6 @@ def find_gap(known: Mapping[str, float], explained: float, predictor: Predictor)
         return None
     excess = _list_excess(known)
     rest = ratio / explained
-    cause = _name_restructuring(known, excess)
     target = "than the reference" if against == "reference" else "than its floor"
     named = f"named causes explain {explained:.3g}x" if explained > 1 else "no named cause explains"
     return {
@@ -233,7 +241,10 @@ def find_gap(known: Mapping[str, float], explained: float, predictor: Predictor)
         "explained": round(explained, 3),
         "rest": round(rest, 3),
         "excess": {name: round(value, 3) for name, value in excess.items()},
-        "because": f"{ratio:.3g}x slower {target}, {named}: the rest is structural: {cause}",
+        "because": f"{ratio:.3g}x slower {target}, {named}: the rest is structural: "
+        f"{change.gate['because']}",
+        "fixes": list(change.fixes),
+        "steps": list(change.do),
     }
 
 
@@ -249,25 +260,6 @@ def _list_excess(known: Mapping[str, float]) -> dict[str, float]:
     }
     excess = {level: count * 32 / needed for level, count in sectors.items() if count}
     return {level: factor for level, factor in excess.items() if factor < inf}
-
-
-def _name_restructuring(known: Mapping[str, float], excess: Mapping[str, float]) -> str:
-    if excess.get("dram", 0.0) > 1.5:
-        return (
-            f"DRAM moves {excess['dram']:.3g} times the algorithm's bytes; keep data on the chip "
-            "between its uses, in fewer passes"
-        )
-    largest = max(excess, key=lambda level: excess[level], default=None)
-    if largest and excess[largest] > 4:
-        return (
-            f"data reuse: {largest.upper()} moves {excess[largest]:.3g} times the algorithm's "
-            "bytes; let each loaded value serve more results, in registers and shared memory"
-        )
-    if known.get("flop_ratio", 0.0) > 1.5:
-        return f"it computes {known['flop_ratio']:.3g} times the algorithm's operations"
-    if known.get("matrix_work") == 1 and known.get("tensor_utilization", 1.0) < 0.05:
-        return "the reference may use tensor cores"
-    return "another algorithm, or another division of the work"
 
 
 def _build_headroom(known: Mapping[str, float]) -> Headroom | None:

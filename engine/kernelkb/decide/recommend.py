@@ -5,42 +5,41 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from math import isfinite
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING
 
 from kernelkb.decide.conditions import (
     Facts,
     evaluate_comparisons,
-    find_reasons,
-    format_reasons,
-    judge_condition,
 )
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.device_facts import describe_next_step
 from kernelkb.decide.diagnose import (
     BottleneckMatch,
     DiagnosisResult,
+    GateWalk,
     OpenBottlenecks,
     build_unknown_diagnosis,
     diagnose,
+    put_structure_first,
     rank_matches,
     rank_open_bottlenecks,
+    walk_gate_tree,
 )
-from kernelkb.decide.headroom import build_outlook
+from kernelkb.decide.headroom import build_outlook, find_gap
 from kernelkb.decide.next_measurement import choose_next_measurements
 from kernelkb.decide.predict import Predictor
 from kernelkb.decide.time_model import find_held_clock
 from kernelkb.model.answers.next_step import FixEdit, KeepCondition, Sentence
 
 if TYPE_CHECKING:
-    from kernelkb.decide.rules import CompiledRules, LibraryRow, TreeRow
+    from kernelkb.decide.rules import CompiledRules, LibraryRow
     from kernelkb.model.answers.next_step import Step
     from kernelkb.model.answers.recommendation import (
         Advice,
         Conclusions,
         Diagnosis,
         Expectation,
-        Gate,
-        GateVerdict,
+        Gap,
         KernelAnswer,
         LaunchTime,
         Level,
@@ -51,6 +50,9 @@ if TYPE_CHECKING:
 
 PERFORMANCE_GATE = "performance-gate"
 """Id of the tree that every recommendation evaluates first."""
+
+RESTRUCTURING = "restructuring"
+"""Id of the tree that names the change of structure where a gap is left."""
 
 EVIDENCE_LEVELS: tuple[Level, ...] = ("L0", "L1", "L2", "L3", "L4")
 
@@ -97,6 +99,9 @@ def recommend(
     gate = walk_gate_tree(rules["trees"][PERFORMANCE_GATE], facts)
     predictor, wanted = Predictor(rules, facts), _list_gate_metrics(facts.values, gate)
     found, matches, open_ = _diagnose_and_rank(rules, facts, target, predictor, kernel)
+    change = walk_gate_tree(rules["trees"][RESTRUCTURING], facts)
+    gap = find_gap(matches, predictor, facts.values, change)
+    matches = put_structure_first(matches, _list_structural(gap))
     ask = choose_next_measurements(rules, matches, open_, facts, kernel, target, wanted)
     return {
         "kernel": kernel,
@@ -105,7 +110,7 @@ def recommend(
         "gate": gate.gate,
         "evidence_level": (level := evidence_level(rules, metrics)),
         "conclusions": _build_conclusions(rules, f"{target}/{level}", facts.values),
-        **build_outlook(rules, matches, predictor, facts.values, peaks or metrics),
+        **build_outlook(rules, matches, predictor, facts.values, peaks or metrics, gap),
         "diagnoses": _list_diagnoses(matches, open_, facts),
         "open_count": len(found.open_rows),
         "suppressed": found.suppressed,
@@ -114,45 +119,6 @@ def recommend(
         "notes": _list_notes(rules, matches, facts.values, device, found),
         "next": _list_next_steps(matches, gate, ask.step),
     }
-
-
-class GateWalk(NamedTuple):
-    """The leaf at which a walk ended, and the path to it."""
-
-    gate: Gate
-    """The leaf's id and verdict, with the reasons."""
-    path: tuple[tuple[str, str], ...]
-    """For each question passed, its id and the branch taken: then, otherwise or unknown."""
-    do: tuple[str, ...]
-    """Next steps, in order."""
-    comes_first: bool
-    """Whether they come before any fix."""
-
-
-def walk_gate_tree(tree: TreeRow, facts: Facts) -> GateWalk:
-    """Return the leaf of a decision tree that the metrics lead to.
-
-    Every question has a branch for unknown.
-    """
-    path: list[tuple[str, str]] = []
-    reasons = ""
-    node = tree["root"]
-    while node not in tree["leaves"]:
-        question = tree["questions"][node]
-        holds = judge_condition(question["when"], facts.truth)
-        branch = "unknown" if holds is None else "then" if holds else "otherwise"
-        path.append((node, branch))
-        if holds is not None:
-            reasons = format_reasons(find_reasons(question["when"], facts, holds), facts) or reasons
-        node = question["then"] if holds else question["otherwise"] if holds is False else ""
-        node = node or question["unknown"]
-    leaf = tree["leaves"][node]
-    because = leaf["because"]
-    if reasons and path[-1][1] != "unknown":
-        because = f"{reasons}: {because[0].lower()}{because[1:]}"
-    verdict = cast("GateVerdict", leaf["verdict"])  # other trees also end in diagnose and measure
-    gate: Gate = {"id": node, "verdict": verdict, "because": because}
-    return GateWalk(gate, tuple(path), tuple(leaf["do"]), leaf["comes_first"])
 
 
 def _compare_metrics(
@@ -179,6 +145,11 @@ def _diagnose_and_rank(
     found = diagnose(rules, facts, target, predictor, find_library(rules, kernel))
     matches = rank_matches(found.matches, rules["effort"])
     return found, matches, rank_open_bottlenecks(found.open_rows, facts, _MAX_OPEN_CONSIDERED)
+
+
+def _list_structural(gap: Gap | None) -> list[str]:
+    """Return the changes that come first: where others are faster, not where a floor is lower."""
+    return gap["fixes"] if gap and gap["against"] == "reference" else []
 
 
 def _list_diagnoses(

@@ -249,6 +249,7 @@ class LeafRow(TypedDict):
     because: str
     do: list[str]
     comes_first: bool
+    fixes: list[str]
 
 
 class TreeRow(TypedDict):

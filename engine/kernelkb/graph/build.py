@@ -181,6 +181,7 @@ def _iter_leaf_targets(leaf: Leaf) -> Iterator[str]:
     yield from (f"symptom:{name}" for name in to.symptoms)
     yield from (f"pattern:{name}" for name in to.patterns)
     yield from (f"metric:{name}" for name in to.metrics)
+    yield from (f"fix:{name}" for name in to.fixes)
 
 
 def _add_condition(graph: Graph, condition: Condition, path: str) -> str:

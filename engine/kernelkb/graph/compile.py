@@ -55,7 +55,7 @@ from kernelkb.model.entries.quantities import (
     list_quantities,
     parse_formula,
 )
-from kernelkb.model.entries.workflow import Tree
+from kernelkb.model.entries.workflow import LeadsTo, Tree
 
 
 def find_base_metrics(knowledge: Knowledge) -> dict[str, list[str]]:
@@ -331,5 +331,8 @@ def _build_tree_row(tree: Tree, conditions: ConditionCompiler) -> TreeRow:
             q.id: pick_fields(q, QuestionRow, when=conditions.compile(q.when, source))
             for q in tree.questions
         },
-        "leaves": {leaf.id: pick_fields(leaf, LeafRow) for leaf in tree.leaves},
+        "leaves": {
+            leaf.id: pick_fields(leaf, LeafRow, fixes=list((leaf.leads_to or LeadsTo()).fixes))
+            for leaf in tree.leaves
+        },
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TypedDict
 
-from kernelkb.decide.recommend import GateWalk
+from kernelkb.decide.diagnose import GateWalk
 from kernelkb.model.entries.bottleneck import Bottleneck, iter_comparisons
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.workflow import LeadsTo, Tree
@@ -116,6 +116,7 @@ def _iter_targets(to: LeadsTo) -> Iterable[tuple[str, str]]:
         ("symptom", to.symptoms),
         ("pattern", to.patterns),
         ("metric", to.metrics),
+        ("fix", to.fixes),
     ):
         yield from ((kind, name) for name in names)
 

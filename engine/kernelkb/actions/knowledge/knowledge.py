@@ -15,9 +15,8 @@ from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.checks import lint
 from kernelkb.decide.conditions import evaluate_comparisons
 from kernelkb.decide.derive import complete_metrics
-from kernelkb.decide.diagnose import judge_bottleneck
+from kernelkb.decide.diagnose import judge_bottleneck, walk_gate_tree
 from kernelkb.decide.parse_metric import resolve_device
-from kernelkb.decide.recommend import walk_gate_tree
 from kernelkb.errors import KnowledgeError, Problem, SessionError, UnknownNameError
 from kernelkb.graph.picture import Picture, build_bottleneck_picture, build_tree_picture
 from kernelkb.graph.rows import summarize_measured

@@ -194,6 +194,10 @@ class Gap(TypedDict):
     excess: dict[str, float]
     """By level, l1, l2 and dram: bytes moved over those of the algorithm."""
     because: str
+    fixes: list[str]
+    """Changes of structure that close it, the best first."""
+    steps: list[str]
+    """The way there, in order."""
 
 
 class Suppressed(TypedDict):

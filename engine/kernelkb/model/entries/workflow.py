@@ -129,6 +129,8 @@ class LeadsTo(Record):
     patterns: tuple[Slug, ...] = ()
     metrics: tuple[Name, ...] = ()
     """Metrics to measure before a decision is possible."""
+    fixes: tuple[Slug, ...] = ()
+    """Changes, the best first."""
 
 
 class Leaf(Record):

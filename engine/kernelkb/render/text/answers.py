@@ -238,6 +238,8 @@ def format_brief(answer: KernelFindings, steps: Sequence[Step] = ()) -> Iterator
         yield f"  {number}. {format_step(step)}"
         if isinstance(step, FixEdit) and first is not None and step.fix == first["id"]:
             yield from _format_change(first)
+            if (gap := answer["gap"]) and first["id"] in gap["fixes"]:
+                yield from (f"       - {way}" for way in gap["steps"])
 
 
 def _limit(lines: Sequence[str], count: int) -> Iterator[str]:
