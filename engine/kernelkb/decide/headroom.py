@@ -63,7 +63,7 @@ def build_outlook(
         "combined_speedup": combined if combined and is_told(combined) else None,
         "joint": find_joint_cure(rules, matches, predictor),
         "chain": build_chain(matches, predictor),
-        "at_most": _bound_gains(matches, combined, predictor),
+        "at_most": _bound_gains(matches, combined, predictor, known),
         "gap": gap,
         "time": build_time_shares(rules, predictor),
         "peaks": None if predictor.now is None else _name_peaks(known, measured),
@@ -73,17 +73,23 @@ def build_outlook(
 
 
 def _bound_gains(
-    matches: list[BottleneckMatch], combined: CombinedSpeedup | None, predictor: Predictor
+    matches: list[BottleneckMatch],
+    combined: CombinedSpeedup | None,
+    predictor: Predictor,
+    known: Mapping[str, float],
 ) -> float | None:
     """Return the speedup at which useful work binds, or what changes that keep it are told to give.
 
-    Measured gains pass the former where the change saves traffic that was taken for useful.
+    Measured gains pass the former where the change saves traffic that was taken for useful: so no
+    less than the floor of the algorithm allows, where that is known, and than a reference reaches.
     """
     if predictor.at_most is None:
         return None
     priced = [m.prediction for m in matches if m.prediction is not None]
     kept = [found.speedup for found in priced if not found.lowers_floor]
-    gains = [predictor.at_most, *kept]
+    gains = [predictor.at_most, *kept, known.get("attainable_speedup", 0.0)]
+    if 0 < (speedup := known.get("speedup", 0.0)) < 1:
+        gains.append(1 / speedup)
     if combined is not None and len(kept) == len(priced):
         gains.append(combined["point"])
     return round(max(gains), 3)

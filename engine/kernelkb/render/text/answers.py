@@ -367,7 +367,7 @@ def _format_headroom(room: Headroom | None) -> Iterator[str]:
 
 
 def _format_at_most(answer: KernelFindings) -> Iterator[str]:
-    if answer["at_most"] is not None:
+    if answer["at_most"] is not None and answer["headroom"] is None:
         yield f"  everything: at most about {answer['at_most']:.3g}x, from the counters alone"
     if answer["gap"]:
         yield f"  {answer['gap']['because']}"
