@@ -223,7 +223,8 @@ def format_brief(answer: KernelFindings, steps: Sequence[Step] = ()) -> Iterator
     """
     gate, matches = answer["gate"], _select_matches(answer)
     name = f"{shorten_name(answer['kernel'])}: " if answer["kernel"] else ""
-    yield f"{name}{gate['verdict'].upper()} ({gate['id']}): {gate['because']}"
+    yield f"{name}{gate['verdict'].upper()} ({gate['id']})"
+    yield f"  {gate['because']}"
     yield from _format_headroom(answer["headroom"])
     yield from _format_at_most(answer)
     yield from _limit([f"  note: {note}" for note in answer["notes"]], _MAX_NOTES)
