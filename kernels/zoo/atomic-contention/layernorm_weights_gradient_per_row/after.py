@@ -22,7 +22,7 @@ def add_rows(dy, x, means, scales, dgamma, dbeta, rows, columns, BLOCK: tl.const
     tl.atomic_add(dbeta + column, beta_sum, mask=inside, sem="relaxed")
 
 
-def layernorm_backward(dy, x, means, scales, old_dgamma, old_dbeta, dgamma, dbeta):
+def layernorm_backward(dy, x, means, scales, _old_dgamma, _old_dbeta, dgamma, dbeta):
     """Add the gradients of a batch to dgamma and dbeta, which hold those of earlier ones."""
     rows, columns = x.shape
     block = triton.next_power_of_2(columns)

@@ -18,7 +18,7 @@ def add_row(dy, x, means, scales, dgamma, dbeta, columns, BLOCK: tl.constexpr):
     tl.atomic_add(dbeta + column, gradient, mask=inside, sem="relaxed")
 
 
-def layernorm_backward(dy, x, means, scales, old_dgamma, old_dbeta, dgamma, dbeta):
+def layernorm_backward(dy, x, means, scales, _old_dgamma, _old_dbeta, dgamma, dbeta):
     """Add the gradients of a batch to dgamma and dbeta, which hold those of earlier ones."""
     rows, columns = x.shape
     block = triton.next_power_of_2(columns)

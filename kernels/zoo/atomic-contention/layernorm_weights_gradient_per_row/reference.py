@@ -11,7 +11,7 @@ def layernorm_backward(
     old_dgamma: torch.Tensor,
     old_dbeta: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return old_dgamma plus the sums of dy * (x - mean) * scale, and old_dbeta plus those of dy."""
+    """Return both old gradients plus the sums of dy * (x - mean) * scale, and of dy."""
     wide = old_dgamma.dtype
     gradient = dy.to(wide)
     normal = (x.to(wide) - means[:, None]) * scales[:, None]

@@ -5,7 +5,9 @@ import triton.language as tl
 
 
 @triton.jit
-def add_choices(expert_rows, places, weights, out, width, CHOICES: tl.constexpr, BLOCK: tl.constexpr):
+def add_choices(
+    expert_rows, places, weights, out, width, CHOICES: tl.constexpr, BLOCK: tl.constexpr
+):
     """Add the rows of all choices of one token."""
     token = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -20,7 +22,7 @@ def add_choices(expert_rows, places, weights, out, width, CHOICES: tl.constexpr,
     tl.store(at, total, mask=inside)
 
 
-def combine(expert_rows, places, weights, hidden, out):
+def combine(expert_rows, places, weights, _hidden, out):
     """Add weights * expert_rows[places] over the choices to out, which starts as hidden."""
     tokens, choices = places.shape
     width = out.shape[1]

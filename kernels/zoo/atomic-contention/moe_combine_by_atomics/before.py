@@ -5,7 +5,9 @@ import triton.language as tl
 
 
 @triton.jit
-def add_choice(expert_rows, places, weights, out, width, CHOICES: tl.constexpr, BLOCK: tl.constexpr):
+def add_choice(
+    expert_rows, places, weights, out, width, CHOICES: tl.constexpr, BLOCK: tl.constexpr
+):
     """Add the row of one choice of one token."""
     choice = tl.program_id(0).to(tl.int64)
     token = choice // CHOICES
@@ -17,7 +19,7 @@ def add_choice(expert_rows, places, weights, out, width, CHOICES: tl.constexpr, 
     tl.atomic_add(out + token * width + column, value * weight, mask=inside, sem="relaxed")
 
 
-def combine(expert_rows, places, weights, hidden, out):
+def combine(expert_rows, places, weights, _hidden, out):
     """Add weights * expert_rows[places] over the choices to out, which starts as hidden."""
     tokens, choices = places.shape
     width = out.shape[1]

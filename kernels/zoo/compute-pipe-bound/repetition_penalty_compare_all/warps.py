@@ -23,6 +23,4 @@ def apply_penalty(logits, history, penalty, out):
     rows, vocabulary = logits.shape
     grid = (rows, triton.cdiv(vocabulary, 1024))
     length = history.shape[1]
-    penalise[grid](
-        logits, history, out, vocabulary, length, penalty, BLOCK=1024, num_warps=8
-    )
+    penalise[grid](logits, history, out, vocabulary, length, penalty, BLOCK=1024, num_warps=8)

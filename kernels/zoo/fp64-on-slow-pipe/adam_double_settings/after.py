@@ -28,7 +28,7 @@ def update(gradients, settings, parameters, first, second, size, BLOCK: tl.const
     tl.store(second + at, square.to(tl.float32), mask=inside)
 
 
-def adam_step(gradients, settings, old, old_first, old_second, parameters, first, second):
+def adam_step(gradients, settings, _old, _old_first, _old_second, parameters, first, second):
     """Update parameters and both moments in place; settings is (6), float64."""
     size = parameters.shape[0]
     grid = (triton.cdiv(size, 1024),)

@@ -14,7 +14,15 @@ def repeat_eight_times(values):
 
 @triton.jit
 def multiply_rows(
-    packed, scales, x, y, rows, columns, GROUP: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr
+    packed,
+    scales,
+    x,
+    y,
+    rows,
+    columns,
+    GROUP: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
 ):
     """Multiply some rows; a word holds eight weights, the lowest bits first."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)

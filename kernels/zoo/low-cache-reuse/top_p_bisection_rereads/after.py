@@ -1,4 +1,4 @@
-"""Finds the weight below which top-p sampling drops tokens, by bisection, in Triton; a row is loaded once."""
+"""Bisects the weight below which top-p sampling drops tokens, in Triton; one load."""
 
 import triton
 import triton.language as tl

@@ -1,4 +1,4 @@
-"""Finds the weight below which top-p sampling drops tokens, by bisection, in Triton."""
+"""Bisects the weight below which top-p sampling drops tokens, in Triton."""
 
 import triton
 import triton.language as tl
@@ -16,7 +16,8 @@ def find_thresholds(
     largest = tl.full([BLOCK], float("-inf"), tl.float32)
     for first in range(0, vocabulary, BLOCK):
         inside = first + lanes < vocabulary
-        largest = tl.maximum(largest, tl.load(row + first + lanes, inside, other=float("-inf")))
+        logit = tl.load(row + first + lanes, inside, other=float("-inf"))
+        largest = tl.maximum(largest, logit)
     top = tl.max(largest)
     total = tl.zeros([BLOCK], tl.float32)
     for first in range(0, vocabulary, BLOCK):

@@ -1,4 +1,4 @@
-"""Finds the weight below which top-p sampling drops tokens, by bisection, with rows kept in L2."""
+"""Bisects the weight below which top-p sampling drops tokens, with rows kept in L2."""
 
 import triton
 import triton.language as tl
@@ -32,7 +32,9 @@ def find_thresholds(
         mass = tl.zeros([BLOCK], tl.float32)
         for first in range(0, vocabulary, BLOCK):
             inside = first + lanes < vocabulary
-            logit = tl.load(row + first + lanes, inside, float("-inf"), eviction_policy="evict_last")
+            logit = tl.load(
+                row + first + lanes, inside, float("-inf"), eviction_policy="evict_last"
+            )
             weight = tl.exp(logit - top)
             mass += tl.where(weight >= middle, weight, 0.0)
         is_enough = tl.sum(mass) >= wanted

@@ -5,9 +5,7 @@ import triton.language as tl
 
 
 @triton.jit
-def rotate_heads(
-    qk, positions, table, out, heads, HALF: tl.constexpr, HEADS: tl.constexpr
-):
+def rotate_heads(qk, positions, table, out, heads, HALF: tl.constexpr, HEADS: tl.constexpr):
     """Rotate some heads of one token; a row of the table holds the cosines, then the sines."""
     token = tl.program_id(0)
     head = tl.program_id(1) * HEADS + tl.arange(0, HEADS)

@@ -1,4 +1,4 @@
-"""Verifies drafted tokens and recovers one for the first that is rejected, in Triton; the others stop early."""
+"""Verifies drafted tokens and recovers one for the first rejected, in Triton; others stop early."""
 
 import triton
 import triton.language as tl

@@ -1,4 +1,4 @@
-"""Verifies drafted tokens and recovers one for the first that is rejected, in Triton, with streaming hints."""
+"""Verifies drafted tokens and recovers one for the first rejected, in Triton, with hints."""
 
 import triton
 import triton.language as tl

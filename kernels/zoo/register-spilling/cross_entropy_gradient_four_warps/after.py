@@ -5,7 +5,9 @@ import triton.language as tl
 
 
 @triton.jit
-def losses_and_gradients(logits, targets, losses, gradients, vocabulary, share, BLOCK: tl.constexpr):
+def losses_and_gradients(
+    logits, targets, losses, gradients, vocabulary, share, BLOCK: tl.constexpr
+):
     """Compute loss and gradient of one row of at most BLOCK logits."""
     index = tl.program_id(0)
     start = index.to(tl.int64) * vocabulary

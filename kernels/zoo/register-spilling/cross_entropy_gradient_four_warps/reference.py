@@ -3,9 +3,7 @@
 import torch
 
 
-def cross_entropy(
-    logits: torch.Tensor, targets: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
+def cross_entropy(logits: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the loss of each row, and the gradient of their mean by the logits."""
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
     chosen = targets.long()[:, None]

@@ -68,7 +68,9 @@ def combine(
     total = tl.sum(tl.load(partial_totals + place, mask=inside, other=0.0) * shrink)
     at = place[:, None] * DIM + lanes[None, :]
     sums = tl.load(partial_sums + at, mask=inside[:, None], other=0.0)
-    tl.store(out + head * DIM + lanes, (tl.sum(sums * shrink[:, None], axis=0) / total).to(tl.float16))
+    tl.store(
+        out + head * DIM + lanes, (tl.sum(sums * shrink[:, None], axis=0) / total).to(tl.float16)
+    )
 
 
 def decode_attention(query, keys, key_scales, values, value_scales, out):

@@ -27,7 +27,7 @@ def sum_columns(
     tl.atomic_add(dbeta + column, tl.sum(beta_sum, axis=0), mask=in_columns, sem="relaxed")
 
 
-def layernorm_backward(dy, x, means, scales, old_dgamma, old_dbeta, dgamma, dbeta):
+def layernorm_backward(dy, x, means, scales, _old_dgamma, _old_dbeta, dgamma, dbeta):
     """Add the gradients of a batch to dgamma and dbeta, which hold those of earlier ones."""
     rows, columns = x.shape
     grid = (triton.cdiv(columns, 64), min(triton.cdiv(rows, 32), 16))

@@ -29,7 +29,7 @@ def sum_columns(
     tl.store(dbeta + column, old_beta + tl.sum(beta_sum, axis=0), mask=in_columns)
 
 
-def layernorm_backward(dy, x, means, scales, old_dgamma, old_dbeta, dgamma, dbeta):
+def layernorm_backward(dy, x, means, scales, _old_dgamma, _old_dbeta, dgamma, dbeta):
     """Add the gradients of a batch to dgamma and dbeta, which hold those of earlier ones."""
     rows, columns = x.shape
     grid = (triton.cdiv(columns, 64),)

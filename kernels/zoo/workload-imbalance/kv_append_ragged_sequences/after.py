@@ -1,4 +1,4 @@
-"""Appends keys and values of ragged sequences to a paged cache, in Triton; a program for a token."""
+"""Appends keys and values of ragged sequences to a paged cache, by tokens, in Triton."""
 
 import triton
 import triton.language as tl
@@ -21,7 +21,7 @@ def append_tokens(
         tl.store(value_cache + at, value, mask=inside)
 
 
-def append(keys, values, slots, starts, old_keys, old_values, key_cache, value_cache):
+def append(keys, values, slots, _starts, _old_keys, _old_values, key_cache, value_cache):
     """Write rows of keys and values (tokens, 8, 128) to their slots of the caches."""
     width = keys.shape[1] * keys.shape[2]
     grid = (keys.shape[0],)

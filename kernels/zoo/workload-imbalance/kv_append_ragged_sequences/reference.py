@@ -23,7 +23,7 @@ def append(
     keys: torch.Tensor,
     values: torch.Tensor,
     slots: torch.Tensor,
-    starts: torch.Tensor,
+    _starts: torch.Tensor,
     old_keys: torch.Tensor,
     old_values: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:

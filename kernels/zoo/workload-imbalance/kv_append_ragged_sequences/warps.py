@@ -24,7 +24,7 @@ def append_sequences(
             tl.store(value_cache + at, value, mask=inside)
 
 
-def append(keys, values, slots, starts, old_keys, old_values, key_cache, value_cache):
+def append(keys, values, slots, starts, _old_keys, _old_values, key_cache, value_cache):
     """Write rows of keys and values (tokens, 8, 128) to their slots of the caches."""
     width = keys.shape[1] * keys.shape[2]
     grid = (starts.shape[0] - 1,)

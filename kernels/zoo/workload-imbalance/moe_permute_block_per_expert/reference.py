@@ -16,6 +16,6 @@ def make_inputs(
     return [x, sources.to(device), starts.to(device)]
 
 
-def permute(x: torch.Tensor, sources: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
+def permute(x: torch.Tensor, sources: torch.Tensor, _starts: torch.Tensor) -> torch.Tensor:
     """Return the row of x of each slot."""
     return x[sources.long()]
