@@ -1,0 +1,23 @@
+"""silu(gate) * up of rows that hold the gate and then the other half, in Triton; a grid of rows."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def gate_rows(gate_up, y, dim, BLOCK: tl.constexpr):
+    """Compute BLOCK elements of one row."""
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = column < dim
+    source = gate_up + row * 2 * dim + column
+    gate = tl.load(source, mask=inside, other=0.0).to(tl.float32)
+    up = tl.load(source + dim, mask=inside, other=0.0).to(tl.float32)
+    value = gate * tl.sigmoid(gate) * up
+    tl.store(y + row * dim + column, value.to(tl.float16), mask=inside)
+
+
+def silu_and_mul(gate_up, y):
+    """Write (rows, dim) from gate_up of (rows, 2 dim), float16."""
+    rows, dim = y.shape
+    gate_rows[(rows, triton.cdiv(dim, 1024))](gate_up, y, dim, BLOCK=1024)

@@ -1,0 +1,42 @@
+"""Matrix-vector product with weights of four bits and group scales, in four stages."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def multiply_rows(
+    packed,
+    scales,
+    x,
+    y,
+    rows,
+    columns,
+    GROUP: tl.constexpr,
+    ROWS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Multiply some rows; a word holds eight weights, the lowest bits first."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    words = columns // 8
+    groups = columns // GROUP
+    inside_rows = (row < rows)[:, None]
+    total = tl.zeros([ROWS, BLOCK], tl.float32)
+    for first in tl.range(0, columns, BLOCK, num_stages=4):
+        column = first + tl.arange(0, BLOCK)
+        inside = inside_rows & (column < columns)[None, :]
+        at = row[:, None] * words + (column // 8)[None, :]
+        word = tl.load(packed + at, mask=inside, other=0)
+        level = ((word >> ((column % 8) * 4)[None, :]) & 15) - 8
+        group = row[:, None] * groups + (column // GROUP)[None, :]
+        scale = tl.load(scales + group, mask=inside, other=0.0).to(tl.float32)
+        value = tl.load(x + column, mask=column < columns, other=0.0).to(tl.float32)
+        total += level.to(tl.float32) * scale * value[None, :]
+    tl.store(y + row, tl.sum(total, axis=1).to(tl.float16), mask=row < rows)
+
+
+def gemv_int4(packed, scales, x, y):
+    """Write y; packed is (rows, groups, 16) int32, scales (rows, groups), x (groups, 128)."""
+    rows, columns = scales.shape[0], x.numel()
+    grid = (triton.cdiv(rows, 8),)
+    multiply_rows[grid](packed, scales, x, y, rows, columns, GROUP=128, ROWS=8, BLOCK=256)

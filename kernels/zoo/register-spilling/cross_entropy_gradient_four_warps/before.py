@@ -1,0 +1,33 @@
+"""Cross-entropy of bf16 logits and its gradient in one pass, in Triton."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def losses_and_gradients(
+    logits, targets, losses, gradients, vocabulary, share, BLOCK: tl.constexpr
+):
+    """Compute loss and gradient of one row of at most BLOCK logits."""
+    index = tl.program_id(0)
+    start = index.to(tl.int64) * vocabulary
+    lanes = tl.arange(0, BLOCK)
+    inside = lanes < vocabulary
+    target = tl.load(targets + index)
+    logit = tl.load(logits + start + lanes, mask=inside, other=float("-inf")).to(tl.float32)
+    top = tl.max(logit)
+    weight = tl.exp(logit - top)
+    total = tl.sum(weight)
+    wanted = tl.load(logits + start + target).to(tl.float32)
+    tl.store(losses + index, tl.log(total) + top - wanted)
+    gradient = (weight / total - tl.where(lanes == target, 1.0, 0.0)) * share
+    tl.store(gradients + start + lanes, gradient.to(tl.bfloat16), mask=inside)
+
+
+def cross_entropy(logits, targets, losses, gradients):
+    """Write the losses (rows) and the gradients of their mean (rows, vocabulary)."""
+    rows, vocabulary = logits.shape
+    block = triton.next_power_of_2(vocabulary)
+    losses_and_gradients[(rows,)](
+        logits, targets, losses, gradients, vocabulary, 1.0 / rows, BLOCK=block
+    )
