@@ -1,5 +1,7 @@
 # kernel: page_sums_by_owner/after/cuda
 # change: the values of a page are added first
+"""Sums of pages of 64 floats, added up for each of 1024 owners, in Triton."""
+
 import triton
 import triton.language as tl
 
@@ -16,7 +18,7 @@ def add_values(values, owners, sums, pages, PAGE: tl.constexpr, BLOCK: tl.conste
     tl.atomic_add(sums + owner, tl.sum(found, axis=1), mask=inside, sem="relaxed")
 
 
-def sum_pages(values, owners, start, sums):
+def sum_pages(values, owners, _start, sums):
     """Add the values of each page of 64 to the sum of its owner; sums begin as start."""
     pages = owners.numel()
     add_values[(triton.cdiv(pages, 16),)](values, owners, sums, pages, PAGE=PAGE, BLOCK=16)

@@ -1,4 +1,6 @@
 # kernel: page_sums_by_owner/before/cuda
+"""Sums of pages of 64 floats, added up for each of 1024 owners, in Triton."""
+
 import triton
 import triton.language as tl
 
@@ -14,7 +16,7 @@ def add_values(values, owners, sums, n, PAGE: tl.constexpr, BLOCK: tl.constexpr)
     tl.atomic_add(sums + owner, found, mask=inside, sem="relaxed")
 
 
-def sum_pages(values, owners, start, sums):
+def sum_pages(values, owners, _start, sums):
     """Add the values of each page of 64 to the sum of its owner; sums begin as start."""
     n = values.numel()
     add_values[(triton.cdiv(n, 1024),)](values, owners, sums, n, PAGE=PAGE, BLOCK=1024)

@@ -1,5 +1,7 @@
 # kernel: splat_tiles_pixel_a_thread/after/cuda
 # change: two warps, so that a thread blends four pixels with what it loads
+"""Tiles of 16 x 16 pixels blended from lists of soft ellipses, front to back, in Triton."""
+
 import triton
 import triton.language as tl
 

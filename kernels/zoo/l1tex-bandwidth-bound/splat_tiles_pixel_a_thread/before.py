@@ -1,4 +1,6 @@
 # kernel: splat_tiles_pixel_a_thread/before/cuda
+"""Tiles of 16 x 16 pixels blended from lists of soft ellipses, front to back, in Triton."""
+
 import triton
 import triton.language as tl
 

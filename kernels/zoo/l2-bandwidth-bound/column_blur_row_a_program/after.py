@@ -1,5 +1,7 @@
 # kernel: column_blur_row_a_program/after/cuda
 # change: a program filters a tile of 16 rows instead of a part of one row
+"""A filter of 17 weights along the columns of a float image, in Triton."""
+
 import triton
 import triton.language as tl
 

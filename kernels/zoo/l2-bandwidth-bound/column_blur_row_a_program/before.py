@@ -1,4 +1,6 @@
 # kernel: column_blur_row_a_program/before/cuda
+"""A filter of 17 weights along the columns of a float image, in Triton."""
+
 import triton
 import triton.language as tl
 

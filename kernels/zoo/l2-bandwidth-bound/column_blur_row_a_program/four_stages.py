@@ -1,5 +1,7 @@
 # kernel: column_blur_row_a_program/four-stages/cuda
 # change: four stages
+"""A filter of 17 weights along the columns of a float image, in Triton."""
+
 import triton
 import triton.language as tl
 

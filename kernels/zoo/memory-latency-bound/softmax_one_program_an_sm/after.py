@@ -1,5 +1,7 @@
 # kernel: softmax_one_program_an_sm/after/cuda
 # change: eight programs share a multiprocessor
+"""Softmax of rows of 2048 floats in Triton; each program walks over many rows."""
+
 import triton
 import triton.language as tl
 

@@ -1,4 +1,6 @@
 # kernel: softmax_one_program_an_sm/before/cuda
+"""Softmax of rows of 2048 floats in Triton; each program walks over many rows."""
+
 import triton
 import triton.language as tl
 

@@ -1,5 +1,7 @@
 # kernel: nbody_sums_in_loop/after/cuda
 # change: sums stay two-dimensional in the loop and are added along rows once
+"""Forces of n bodies on each other, softened; tiles of 64 x 64 pairs in Triton."""
+
 import triton
 import triton.language as tl
 

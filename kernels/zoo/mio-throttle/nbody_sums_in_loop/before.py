@@ -1,4 +1,6 @@
 # kernel: nbody_sums_in_loop/before/cuda
+"""Forces of n bodies on each other, softened; tiles of 64 x 64 pairs in Triton."""
+
 import triton
 import triton.language as tl
 

@@ -1,5 +1,7 @@
 # kernel: projection_residual_four_warps/after/cuda
 # change: eight warps
+"""Half-precision product of matrices plus a residual, tiles of 128 x 256, in Triton."""
+
 import triton
 import triton.language as tl
 
@@ -26,6 +28,4 @@ def project(a, b, residual, c):
     """Write a b + residual into c; a is (m, k), b is (k, n), half precision."""
     (m, k), n = a.shape, b.shape[1]
     grid = (triton.cdiv(m, 128), triton.cdiv(n, 256))
-    multiply_tiles[grid](
-        a, b, residual, c, m, n, k, M=128, N=256, K=64, num_warps=8, num_stages=3
-    )
+    multiply_tiles[grid](a, b, residual, c, m, n, k, M=128, N=256, K=64, num_warps=8, num_stages=3)

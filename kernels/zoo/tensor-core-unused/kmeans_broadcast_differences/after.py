@@ -1,5 +1,7 @@
 # kernel: kmeans_broadcast_differences/after/cuda
 # change: the square is expanded, and a product of matrices gives its mixed term
+"""Squared distance of each point to the nearest of k centers, in 64 dimensions, in Triton."""
+
 import triton
 import triton.language as tl
 

@@ -1,4 +1,6 @@
 # kernel: kmeans_broadcast_differences/before/cuda
+"""Squared distance of each point to the nearest of k centers, in 64 dimensions, in Triton."""
+
 import triton
 import triton.language as tl
 

@@ -1,5 +1,7 @@
 # kernel: kmeans_broadcast_differences/eight-warps/cuda
 # change: twice as many warps
+"""Squared distance of each point to the nearest of k centers, in 64 dimensions, in Triton."""
+
 import triton
 import triton.language as tl
 

@@ -1,5 +1,7 @@
 # kernel: query_key_scores_fp32_dot/after/cuda
 # change: each product is three products in TF32, which come close to single precision
+"""Dot products of single-precision queries and keys, in Triton, close to single precision."""
+
 import triton
 import triton.language as tl
 

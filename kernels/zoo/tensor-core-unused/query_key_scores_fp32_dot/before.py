@@ -1,4 +1,6 @@
 # kernel: query_key_scores_fp32_dot/before/cuda
+"""Dot products of single-precision queries and keys, in Triton, close to single precision."""
+
 import triton
 import triton.language as tl
 

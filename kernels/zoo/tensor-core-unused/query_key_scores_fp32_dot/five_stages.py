@@ -1,5 +1,7 @@
 # kernel: query_key_scores_fp32_dot/five-stages/cuda
 # change: five stages
+"""Dot products of single-precision queries and keys, in Triton, close to single precision."""
+
 import triton
 import triton.language as tl
 

@@ -1,5 +1,7 @@
 # kernel: linear_silu_one_stage/after/cuda
 # change: four stages
+"""Half-precision linear layer with bias and SiLU, in Triton."""
+
 import triton
 import triton.language as tl
 

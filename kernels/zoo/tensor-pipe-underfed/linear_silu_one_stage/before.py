@@ -1,4 +1,6 @@
 # kernel: linear_silu_one_stage/before/cuda
+"""Half-precision linear layer with bias and SiLU, in Triton."""
+
 import triton
 import triton.language as tl
 

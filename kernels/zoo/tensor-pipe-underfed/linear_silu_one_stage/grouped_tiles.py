@@ -1,5 +1,7 @@
 # kernel: linear_silu_one_stage/grouped-tiles/cuda
 # change: programs run in groups of eight rows of tiles
+"""Half-precision linear layer with bias and SiLU, in Triton."""
+
 import triton
 import triton.language as tl
 
