@@ -4,7 +4,6 @@ import torch
 
 
 def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Return a @ b.T with sums in at least float32, in bfloat16 or wider: (m, n)."""
-    wide = torch.promote_types(a.dtype, torch.float32) if a.element_size() > 1 else torch.float32
-    total = a.to(wide) @ b.to(wide).T
-    return total if a.dtype == torch.float64 else total.to(torch.bfloat16)
+    """Return a @ b.T with sums in float32; a byte is the code of a number in float8_e4m3fn."""
+    left, right = (x.view(torch.float8_e4m3fn).to(torch.float32) for x in (a, b))
+    return (left @ right.T).to(torch.bfloat16)
