@@ -196,6 +196,7 @@ PRODUCT = {
 STAGED = {
     "device.cc": 9.0,
     "tma_read_bytes": 0,
+    "tma_utilization": 0.0,
     "barriers_per_warp": 50.0,
     "barriers_per_load": 0.1,
     "shared_stores_per_warp": 500.0,
