@@ -60,3 +60,12 @@ def test_most_pairs_are_told_their_own_fix_first():
 @pytest.mark.parametrize("one", EXAMPLES, ids=lambda one: f"{one.fix}: {one.name}")
 def test_a_condition_is_the_physics_of_the_change(one):
     assert can_work(one.fix, one.metrics) is one.works
+
+
+def test_a_cause_of_which_no_fix_can_work_is_told_as_suppressed():
+    answers = [one.answer for one in judge_pairs(program(), read_all_recordings())]
+    told = [d for answer in answers for d in answer["diagnoses"] if d["verdict"] == "matches"]
+    dropped = [s for answer in answers for s in answer["suppressed"]]
+
+    assert {d["group"] for d in told if not d["fixes"]} <= {"memory-traffic", "terminal"}
+    assert any(one["guard"] == "no-fix-applies" for one in dropped)
