@@ -28,7 +28,7 @@ COALESCED = {"uncoalesced-global-access", "partial-sector-writes"}
 EXPECTED = {
     "gemm_fp16": ("tensor-pipe-saturated", TENSOR | COALESCED | {"l1tex-bandwidth-bound"}),
     "gemm_fp32": ("compute-pipe-bound", COALESCED | {"occupancy-limited-registers"}),
-    "gemm_skinny": ("memory-latency-bound", TENSOR | COALESCED | {"small-grid"}),
+    "gemm_skinny": ("tensor-pipe-underfed", TENSOR | COALESCED | {"small-grid"}),
     "gemv": ("dram-bandwidth-bound", TENSOR | COALESCED | {"small-grid"}),
     "sdpa": ("shared-memory-bank-conflicts", TENSOR | COALESCED),
     "sdpa_small": ("small-grid", COALESCED),

@@ -58,7 +58,10 @@ def test_of_a_thread_for_each_row_the_joint_cure_gives_more_than_both_alone():
     gains = list_gains(answer)
 
     assert answer["diagnoses"][0]["bottleneck"] == "uncoalesced-global-access"
-    assert gains["remap-threads-coalesced"] > 1.5 * gains["aos-to-soa"] * gains["split-k"]
+    assert (
+        gains["remap-threads-coalesced"]
+        > 1.5 * gains["smem-transpose"] * gains["parallelize-outer-dim"]
+    )
 
 
 def test_two_flaws_that_hide_each_other_are_named_with_what_each_gives_alone():

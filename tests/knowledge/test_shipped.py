@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from fix_examples import find_broken_examples
 from shipped_rules import bottleneck_rows, compare_metrics, guards, knowledge, program
 
 from kernelkb.cli import build_parser
@@ -400,6 +401,7 @@ def find_broken_cases(one, threshold=None):
     for name, inside, outside in GUARD_CASES:
         if not is_guard_active(one, name, inside) or is_guard_active(one, name, outside):
             yield f"guard: {name}"
+    yield from find_broken_examples(one)
     found = {row["id"]: row for row in bottleneck_rows(one)}
     others_last = sorted(iter_cases(), key=lambda pair: not is_asked(pair[0], threshold))
     for bottleneck, case in others_last:

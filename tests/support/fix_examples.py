@@ -1,0 +1,253 @@
+"""When a fix can work: examples on both sides of the conditions of fixes."""
+
+from shipped_rules import compare_metrics, program
+
+from kernelkb.decide.conditions import judge_condition
+from kernelkb.model.base import Record
+
+
+def can_work(fix, metrics, device=None, rules=None):
+    """Return whether a fix can work by its condition; None if that is unknown."""
+    rules = rules or program()
+    truth = compare_metrics(metrics, device, rules).truth
+    return judge_condition(rules["fixes"][fix]["applies"], truth)
+
+
+class Example(Record):
+    """Metrics, and whether a fix can work with them."""
+
+    name: str
+    fix: str
+    metrics: dict[str, float]
+    works: bool | None
+
+
+UNBALANCED = {"sm_balance": 0.5, "sm_imbalance_loss": 0.4, "grid_fill": 4.0}
+WARPS = {"grid_block_count": 1000, "block_thread_count": 32}
+ATOMICS = {"atomic_share": 0.5, "lanes_per_instruction": 32.0, "atomic_concentration": 1.0}
+COMMON = [
+    Example(
+        name="order says nothing while all blocks start at once",
+        fix="sort-work-longest-first",
+        metrics={**UNBALANCED, "waves": 0.5},
+        works=False,
+    ),
+    Example(
+        name="order of two waves",
+        fix="sort-work-longest-first",
+        metrics={**UNBALANCED, "waves": 2.0, "unequal_work": 1},
+        works=True,
+    ),
+    Example(
+        name="pieces help in one wave too",
+        fix="split-large-items",
+        metrics={**UNBALANCED, "waves": 0.5, "unequal_work": 1},
+        works=True,
+    ),
+    Example(
+        name="a queue has nothing to balance",
+        fix="dynamic-work-queue",
+        metrics={
+            "sm_balance": 0.98,
+            "sm_imbalance_loss": 0.01,
+            "occupancy_gap": 0.02,
+            "waves": 9.0,
+        },
+        works=False,
+    ),
+    Example(
+        name="lanes of a warp add to one address",
+        fix="warp-aggregate-atomics",
+        metrics={**ATOMICS, "update_address_sectors": 1.0},
+        works=True,
+    ),
+    Example(
+        name="lanes of a warp add to neighbouring addresses",
+        fix="warp-aggregate-atomics",
+        metrics={**ATOMICS, "update_address_sectors": 4.0},
+        works=False,
+    ),
+    Example(
+        name="nobody counted where the atomics go",
+        fix="warp-aggregate-atomics",
+        metrics={"atomic_share": 0.5},
+        works=None,
+    ),
+    Example(
+        name="random updates of a large table",
+        fix="block-privatize",
+        metrics={**ATOMICS, "update_address_sectors": 32.0},
+        works=False,
+    ),
+    Example(
+        name="all updates in one slice of L2",
+        fix="block-privatize",
+        metrics={**ATOMICS, "atomic_concentration": 80.0},
+        works=True,
+    ),
+    Example(
+        name="a grid that fills the GPU",
+        fix="split-k",
+        metrics={"grid_fill": 4.0, "waves": 2.0, "loads_per_warp": 500, "reduction_ratio": 900},
+        works=False,
+    ),
+    Example(
+        name="few blocks with a long sum each",
+        fix="split-k",
+        metrics={"grid_fill": 0.2, "waves": 0.1, "loads_per_warp": 500, "reduction_ratio": 900},
+        works=True,
+    ),
+    Example(
+        name="rows that begin in the middle of a sector",
+        fix="align-base",
+        metrics={"coalesced_share": 0.8, "random_access": 0},
+        works=True,
+    ),
+    Example(
+        name="lanes that are far apart",
+        fix="align-base",
+        metrics={"coalesced_share": 0.13, "random_access": 0},
+        works=False,
+    ),
+    Example(
+        name="a product of 4-bit weights",
+        fix="library-first",
+        metrics={"product_share": 1.0, "loads_per_fma": 0.5, "widened_operand_share": 0.2},
+        works=False,
+    ),
+    Example(
+        name="a product in single precision",
+        fix="library-first",
+        metrics={
+            "matrix_work": 1,
+            "product_share": 1.0,
+            "loads_per_fma": 0.5,
+            "widened_operand_share": 0.0,
+        },
+        works=True,
+    ),
+    Example(
+        name="a polynomial loads hardly anything",
+        fix="use-tensor-cores",
+        metrics={
+            "product_share": 1.0,
+            "loads_per_fma": 0.001,
+            "half_matrix_share": 0.0,
+            "tensor_utilization": 0.0,
+        },
+        works=False,
+    ),
+    Example(
+        name="a table that is staged once",
+        fix="cp-async-pipeline",
+        metrics={
+            "device.cc": 9.0,
+            "barriers_per_warp": 1.0,
+            "shared_stores_per_warp": 128.0,
+            "stall_long_scoreboard": 0.6,
+        },
+        works=False,
+    ),
+    Example(
+        name="each element is read once",
+        fix="tile-into-smem",
+        metrics={"load_repeat": 1.0, "global_lsu_share": 0.9},
+        works=False,
+    ),
+    Example(
+        name="one launch is all there is",
+        fix="fuse-kernels",
+        metrics={"dram_utilization": 0.9, "call_launch_count": 1},
+        works=False,
+    ),
+    Example(
+        name="the launches of a call are not known",
+        fix="fuse-kernels",
+        metrics={"dram_utilization": 0.9},
+        works=None,
+    ),
+    Example(
+        name="a reduction with full lanes and no tree",
+        fix="warp-shuffle",
+        metrics={
+            "barrier_instruction_share": 0.2,
+            "barriers_per_load": 100.0,
+            "fp_issue_share": 0.4,
+        },
+        works=False,
+    ),
+    Example(
+        name="every element is stored by one load",
+        fix="unroll-ilp",
+        metrics={"loads_per_warp": 1.0, "shared_loads_per_warp": 0.0},
+        works=False,
+    ),
+]
+
+PRODUCT = {
+    "tensor_utilization": 0.0,
+    "matrix_work": 1,
+    "tensor_type": 1,
+    "over_ridge": 5.0,
+    "half_matrix_share": 0.0,
+    "product_share": 1.0,
+    "loads_per_fma": 0.5,
+}
+STAGED = {
+    "device.cc": 9.0,
+    "tma_read_bytes": 0,
+    "tma_utilization": 0.0,
+    "barriers_per_warp": 50.0,
+    "barriers_per_load": 0.1,
+    "shared_stores_per_warp": 500.0,
+    "stall_long_scoreboard": 0.5,
+}
+SPREAD = {"grid_fill": 0.2, "waves": 0.1, "reduction_ratio": 900, "store_rounds": 90}
+SPREAD = {**SPREAD, "loads_per_warp": 500.0, "parallel_loop_left": 1}
+WAITING = {
+    "loads_per_warp": 100.0,
+    "stall_long_scoreboard": 0.5,
+    "dram_utilization": 0.3,
+    "l2_hit_rate": 0.1,
+    "random_access": 0,
+}
+INDICES = {"index_share": 0.9, "integer_work": 0}
+SIDES = (
+    ("use-tensor-cores", PRODUCT, "product_share", 0.8, 0.95),
+    ("use-tensor-cores", PRODUCT, "loads_per_fma", 0.02, 0.05),
+    ("peel-boundary-tiles", {"useful_lanes_per_instruction": 15, "random_access": 0,
+     "barriers_per_load": 0.0, "shared_loads_per_warp": 0.0}, "load_repeat", 1.5, 3.0),
+    ("l2-prefetch", WAITING, "loads_per_warp", 3.0, 6.0),
+    ("register-double-buffer", {"stall_short_scoreboard": 0.5, "warpgroup_utilization": 0,
+     "spare_register_count": 100}, "shared_loads_per_warp", 3.0, 6.0),
+    ("tma-store", {"device.cc": 9.0, "stall_drain": 0.5, "random_access": 0},
+     "stores_per_warp", 3.0, 6.0),
+    ("split-k", SPREAD, "loads_per_warp", 12.0, 24.0),
+    ("parallelize-outer-dim", SPREAD, "store_rounds", 2.0, 5.0),
+    ("cp-async-pipeline", STAGED, "barriers_per_warp", 3.0, 6.0),
+    ("cp-async-pipeline", {**STAGED, "async_copy_count": 0}, "shared_stores_per_warp", 6.0, 12.0),
+    ("warp-shuffle", {"barrier_instruction_share": 0.2, "fp_issue_share": 0.1},
+     "barriers_per_load", 1.5, 3.0),
+    ("hoist-address-math", INDICES, "access_share", 0.004, 0.008),
+    ("strength-reduction", {"integer_division_share": 0.0, "exact_division_share": 0.0,
+     "xu_utilization": 0.1}, "heavy_function_share", 0.004, 0.008),
+)  # fmt: skip
+"""Of each threshold that only fixes use: a fix, metrics, the metric that decides, and its value
+without and with the fix."""
+EXAMPLES = [
+    *COMMON,
+    *(
+        Example(
+            name=f"{metric} of {value:g}", fix=fix, metrics={**metrics, metric: value}, works=works
+        )
+        for fix, metrics, metric, low, high in SIDES
+        for value, works in ((low, False), (high, True))
+    ),
+]
+
+
+def find_broken_examples(rules):
+    """Yield the examples in which a fix is judged otherwise."""
+    for one in EXAMPLES:
+        if can_work(one.fix, one.metrics, rules=rules) is not one.works:
+            yield f"{one.fix}: {one.name}"
