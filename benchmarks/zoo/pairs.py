@@ -26,7 +26,7 @@ ShowProgress: TypeAlias = Callable[[str], None]
 
 
 class BuiltPair(NamedTuple):
-    """Both variants of a pair, compiled."""
+    """Both variants of a pair and those that tempt, compiled."""
 
     pair: Pair
     workload: str
@@ -34,6 +34,12 @@ class BuiltPair(NamedTuple):
     after: BenchTarget
     builds: Mapping[str, Build]
     """By variant."""
+    tempting: tuple[BenchTarget, ...] = ()
+
+    @property
+    def targets(self) -> tuple[BenchTarget, ...]:
+        """All of its variants."""
+        return self.before, self.after, *self.tempting
 
     @property
     def kernel(self) -> Kernel:
@@ -70,14 +76,14 @@ def prepare_pairs(names: Sequence[str]) -> list[BuiltPair]:
 
 
 def build_pairs(pairs: Sequence[BuiltPair], show_progress: ShowProgress) -> list[BuiltPair]:
-    """Return the pairs whose variants both compile; several compile at a time."""
+    """Return the pairs whose variants all compile; several compile at a time."""
     with ThreadPoolExecutor() as pool:
         built = list(pool.map(_build_pair, pairs))
     return [pair for pair in built if _report_errors(pair, show_progress)]
 
 
 def check_pairs(pairs: Sequence[BuiltPair], show_progress: ShowProgress) -> list[BuiltPair]:
-    """Return the pairs whose variants are both correct; several are checked at a time."""
+    """Return the pairs whose variants are all correct; several are checked at a time."""
 
     def check_target(pair: BuiltPair, target: BenchTarget) -> str | None:
         built = pair.builds[target.subject.variant.id]
@@ -88,7 +94,7 @@ def check_pairs(pairs: Sequence[BuiltPair], show_progress: ShowProgress) -> list
             return str(error)
         return None if checked.status == "correct" else f"{checked.status}: {checked.detail}"
 
-    jobs = [(pair, target) for pair in pairs for target in (pair.before, pair.after)]
+    jobs = [(pair, target) for pair in pairs for target in pair.targets]
     with ThreadPoolExecutor(_CHECKS_AT_ONCE) as pool:
         problems = list(pool.map(lambda job: check_target(*job), jobs))
     wrong = set()
@@ -103,13 +109,14 @@ def _prepare_pair(name: str, kernel: Kernel) -> BuiltPair:
     pair = kernel.pair
     if pair is None:
         raise BadValueError(f"{name} declares no pair; add one to its kernel.yaml")
-    before, after = (prepare(name, variant, "cuda") for variant in (pair.before, pair.after))
-    return BuiltPair(pair, resolve_workload(kernel, "cuda", None), before, after, {})
+    names = (pair.before, pair.after, *pair.tempting)
+    before, after, *tempting = (prepare(name, variant, "cuda") for variant in names)
+    workload = resolve_workload(kernel, "cuda", None)
+    return BuiltPair(pair, workload, before, after, {}, tuple(tempting))
 
 
 def _build_pair(pair: BuiltPair) -> BuiltPair:
-    targets = (pair.before, pair.after)
-    return pair._replace(builds={t.subject.variant.id: build_prepared(t) for t in targets})
+    return pair._replace(builds={t.subject.variant.id: build_prepared(t) for t in pair.targets})
 
 
 def _report_errors(pair: BuiltPair, show_progress: ShowProgress) -> bool:

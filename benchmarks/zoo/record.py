@@ -22,7 +22,7 @@ from benchmarks.zoo.recordings import (
 )
 from benchmarks.zoo.reports import profile_pairs
 
-from kernelkb.actions.project.bench_target import get_project_path
+from kernelkb.actions.project.bench_target import BenchTarget, get_project_path
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import find_zoo_folders
 from kernelkb.measure.bench.bench import bench
@@ -195,18 +195,9 @@ def _time_pair(
 
     The form before the change is the candidate of the bench, so that its metrics are the bench's.
     """
-    before, after = pair.pair.before, pair.pair.after
     try:
-        timed = bench(
-            pair.before.subject,
-            pair.builds[before],
-            pair.workload,
-            BenchOptions(
-                budget_s=budget_s,
-                rival=(pair.after.subject, pair.builds[after]),
-                only_rival=True,
-            ),
-        )
+        timed = _bench_against(pair, pair.after, budget_s)
+        tempting = [(one, _bench_against(pair, one, budget_s)) for one in pair.tempting]
     except KbError as error:
         show_progress(f"{pair.kernel.id}: {error}")
         return None
@@ -215,9 +206,19 @@ def _time_pair(
     row = make_recording(pair.pair, timed, compiled, old, device)
     if row is None:
         show_progress(f"{pair.kernel.id}: {timed.verdict}: {timed.detail}")
-    else:
-        show_progress(f"{row.kernel}: {row.before.kernel_us:.1f} -> {row.after.kernel_us:.1f} us")
-    return row
+        return None
+    gains = {one.subject.variant.id: 1 / t.speedup for one, t in tempting if t.speedup}
+    told = ", ".join(f"{name} {gain:.3g}x" for name, gain in gains.items())
+    times = f"{row.before.kernel_us:.1f} -> {row.after.kernel_us:.1f} us"
+    show_progress(f"{row.kernel}: {times}{f'; tempting {told}' if told else ''}")
+    return row.model_copy(update={"tempting": gains})
+
+
+def _bench_against(pair: BuiltPair, rival: BenchTarget, budget_s: float) -> Bench:
+    """Time the form before the change against another one."""
+    against = rival.subject, pair.builds[rival.subject.variant.id]
+    options = BenchOptions(budget_s=budget_s, rival=against, only_rival=True)
+    return bench(pair.before.subject, pair.builds[pair.pair.before], pair.workload, options)
 
 
 def make_recording(

@@ -48,6 +48,8 @@ class PairRecording(Record):
     """profiler: durations under Nsight Compute, one launch each, until the pair is timed."""
     before: VariantRecording
     after: VariantRecording
+    tempting: dict[Slug, float] = Field(default_factory=dict)
+    """By variant that tempts, the time before ÷ its time."""
     report: str = ""
     """The compressed binary report, below the folder of reports and the device; empty without."""
     launch: int = 0
@@ -76,11 +78,14 @@ def read_recordings(file: Path) -> list[PairRecording]:
 def format_recording(recording: PairRecording) -> str:
     """Return one line, with metrics in alphabetical order."""
     fields = recording.model_dump(mode="json")
+    tempting = fields.pop("tempting")
     for side in ("before", "after"):
         metrics = fields[side]["metrics"]
         fields[side]["metrics"] = {n: float(f"{metrics[n]:.{_DIGITS}g}") for n in sorted(metrics)}
         rules = fields[side]["ncu_rules"]
         fields[side]["ncu_rules"] = {name: round(rules[name], 4) for name in sorted(rules)}
+    if tempting:
+        fields["tempting"] = {name: float(f"{tempting[name]:.4g}") for name in sorted(tempting)}
     return json.dumps(fields) + "\n"
 
 
