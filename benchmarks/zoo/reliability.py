@@ -39,7 +39,7 @@ _BASIC = f"""{_BASIC_BEFORE_2024}
     l2_active_max_cycles l2_active_mean_cycles l2_elapsed_cycles scheduler_active_max_cycles
     scheduler_active_mean_cycles scheduler_elapsed_cycles
 """
-_SETS = {
+SETS = {
     "the full set": None,
     "the basic set": _BASIC,
     "the basic set before 2024": _BASIC_BEFORE_2024,
@@ -60,7 +60,7 @@ def describe_reliability(measured: Path | None = None) -> Iterator[str]:
     yield "| counted | pairs | no cause | first | in three | gains told | intervals hold |"
     yield "|---" * 7 + "|"
     tables: list[str] = []
-    for title, words in _SETS.items():
+    for title, words in SETS.items():
         kept = None if words is None else words.split()
         judged = [one for one in judge_pairs(rules, recordings, kept) if one.pair.kind in CURED]
         yield _describe_set(title, judged)

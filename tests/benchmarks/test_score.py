@@ -9,13 +9,16 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from benchmarks.zoo import reliability
 from benchmarks.zoo.pairs import list_pairs
 from benchmarks.zoo.recordings import read_recordings
-from benchmarks.zoo.score import score_advice
+from benchmarks.zoo.score import judge_pairs, score_advice
 from benchmarks.zoo.score_table import format_score_table
 from shipped_rules import program
 
 from kernelkb.decide.recommend import recommend
+from kernelkb.errors import NextStep
+from kernelkb.model.answers.next_step import FixEdit, Sentence, ToolCommand
 from kernelkb.render.text.answers import format_answer_lines
 
 ROOT = Path(__file__).parents[2]
@@ -288,3 +291,18 @@ def test_where_the_reference_is_far_ahead_the_change_of_structure_comes_first(ke
     assert answer["gap"]["against"] == "reference"
     assert best_match(answer)["fixes"][0]["id"] == fix
     assert answer["gap"]["steps"][0] in "\n".join(format_answer_lines(answer))
+
+
+def test_a_cause_that_is_a_guess_is_measured_and_not_acted_on():
+    page = reliability.SETS["its page as printed"].split()
+    answers = [one.answer for one in judge_pairs(program(), rows(), page) if one.matches]
+    unsure = [one for one in answers if best_match(one)["confidence"] < 0.3]
+    edited = [
+        one["kernel"]
+        for one in unsure
+        if any(isinstance(step, FixEdit) for step in one["next"])
+        or not any(isinstance(step, ToolCommand | Sentence | NextStep) for step in one["next"])
+    ]
+
+    assert len(unsure) > 10
+    assert edited == []
