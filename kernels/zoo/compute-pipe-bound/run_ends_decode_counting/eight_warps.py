@@ -24,6 +24,4 @@ def decode_runs(run_ends, values, decoded):
     """Write the values of all places of all segments to decoded."""
     (segments, runs), length = run_ends.shape, decoded.shape[1]
     grid = (segments, length // 128)
-    decode_places[grid](
-        run_ends, values, decoded, RUNS=runs, LENGTH=length, BLOCK=128, num_warps=8
-    )
+    decode_places[grid](run_ends, values, decoded, RUNS=runs, LENGTH=length, BLOCK=128, num_warps=8)

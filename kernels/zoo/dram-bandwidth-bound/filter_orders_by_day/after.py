@@ -31,6 +31,7 @@ def select_tile(
 
 def select_orders(days, prices, discounts, taxes, weights, rates, start, packed, counts):
     """Write the costs of the orders of each tile of 1024 rows to packed, which starts as start."""
+    del start
     select_tile[(days.shape[0],)](
         days, prices, discounts, taxes, weights, rates, packed, counts,
         FIRST=FIRST_DAY, LAST=LAST_DAY, TILE=1024,

@@ -12,7 +12,7 @@ def blur_strip(image, weights, blurred, h, w, TAPS: tl.constexpr, COLUMNS: tl.co
     columns = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     inside = columns < w
     base = tl.program_id(1).to(tl.int64) * h * w
-    for y in range(0, h):
+    for y in range(h):
         total = tl.zeros([COLUMNS], tl.float32)
         for k in tl.static_range(TAPS):
             row = y + k - TAPS // 2
@@ -27,6 +27,4 @@ def blur_columns(image, weights, blurred):
     """Write the images, filtered along their columns, to blurred."""
     images, h, w = image.shape
     grid = (triton.cdiv(w, 128), images)
-    blur_strip[grid](
-        image, weights, blurred, h, w, TAPS=weights.numel(), COLUMNS=128, num_warps=8
-    )
+    blur_strip[grid](image, weights, blurred, h, w, TAPS=weights.numel(), COLUMNS=128, num_warps=8)

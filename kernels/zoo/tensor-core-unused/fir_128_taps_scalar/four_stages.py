@@ -24,6 +24,4 @@ def filter_signals(signal, taps, filtered):
     """Write the filtered signals to filtered."""
     channels, time = signal.shape
     grid = (triton.cdiv(time, 1024), channels)
-    filter_block[grid](
-        signal, taps, filtered, time, TAPS=taps.numel(), BLOCK=1024, num_stages=4
-    )
+    filter_block[grid](signal, taps, filtered, time, TAPS=taps.numel(), BLOCK=1024, num_stages=4)

@@ -18,9 +18,7 @@ def mix(x: list[torch.Tensor], a: int, b: int, c: int, d: int) -> None:
         x[target] = ((mixed << count) | (mixed >> (32 - count))) & MASK
 
 
-def make_keystream(
-    key: torch.Tensor, nonce: torch.Tensor, counters: torch.Tensor
-) -> torch.Tensor:
+def make_keystream(key: torch.Tensor, nonce: torch.Tensor, counters: torch.Tensor) -> torch.Tensor:
     """Return the block of each counter, int32 (n, 16)."""
     counter = counters.long()
     zero = torch.zeros_like(counter)
