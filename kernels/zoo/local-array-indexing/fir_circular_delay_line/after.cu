@@ -9,7 +9,7 @@ namespace {
 constexpr int kThreads = 128;
 constexpr unsigned kTaps = 32;
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 4)
     filter_channels(const float* __restrict__ signal, const float* __restrict__ taps,
                     float* __restrict__ filtered, int time, int channels) {
   const int channel = blockIdx.x * kThreads + threadIdx.x;

@@ -7,7 +7,8 @@ CHUNK = 4096
 
 def make_graph(vertices: int, bounds: int, edges: int) -> list[torch.Tensor]:
     """Return distinct edges in order of their ends, and the first edge of each vertex."""
-    pairs = torch.randperm(vertices * vertices)[:edges].sort().values
+    drawn = torch.randint(0, vertices * vertices, (edges + edges // 8 + 64,)).unique()
+    pairs = drawn[torch.randperm(len(drawn))[:edges]].sort().values
     sources, neighbours = pairs // vertices, pairs % vertices
     offsets = torch.searchsorted(sources, torch.arange(bounds))
     return [offsets.int(), sources.int(), neighbours.int()]
