@@ -11,8 +11,8 @@ from fix_examples import find_broken_examples
 from shipped_rules import bottleneck_rows, compare_metrics, guards, knowledge, program
 
 from kernelkb.cli import build_parser
-from kernelkb.decide.conditions import judge_condition, walk_gate_tree
-from kernelkb.decide.diagnose import judge_bottleneck
+from kernelkb.decide.conditions import judge_condition
+from kernelkb.decide.diagnose import judge_bottleneck, walk_gate_tree
 from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.model.entries.bottleneck import iter_comparisons

@@ -155,7 +155,7 @@ def test_every_name_that_leads_nowhere_is_shown_at_its_line_with_a_suggestion(kn
 
 def test_the_column_is_that_of_the_wrong_value(knowledge_copy):
     line = edit_file(
-        knowledge_copy, NEAR, "[fuse-kernels, reduce-precision", "[fuse-kernels, reduce-px"
+        knowledge_copy, NEAR, "quantised-gemv, reduce-precision", "quantised-gemv, reduce-px"
     )
     text = (knowledge_copy / NEAR).read_text().splitlines()[line - 1]
 

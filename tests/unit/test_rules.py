@@ -21,8 +21,8 @@ from shipped_rules import (
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide import conditions, rules
-from kernelkb.decide.conditions import judge_condition, walk_gate_tree
-from kernelkb.decide.diagnose import diagnose, judge_bottleneck
+from kernelkb.decide.conditions import judge_condition
+from kernelkb.decide.diagnose import diagnose, judge_bottleneck, walk_gate_tree
 from kernelkb.decide.predict import Predictor
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules_file import RULES_SCHEMA, format_rules, parse_rules
@@ -230,7 +230,7 @@ def test_flattening_twice_gives_the_same():
     assert compile_rules(knowledge()) == program()
 
 
-SCHEMA_DIGEST = (35, "4717655c50295887")
+SCHEMA_DIGEST = (36, "ffc8c983ee87c1ce")
 """The schema, and what the classes of the program looked like when it was raised last."""
 
 

@@ -247,7 +247,8 @@ def test_every_place_of_a_flaw_is_a_line_of_its_source():
         if place is None:
             continue
         (folder,) = ZOO.glob(f"*/{kernel.id}")
-        lines = (folder / "before.cu").read_text().splitlines()
+        sources = {one.id: one.source for one in kernel.variants}
+        lines = (folder / sources[kernel.pair.before]).read_text().splitlines()
 
         assert lines[place.line - 1].strip() == place.text, kernel.id
         assert all(lines[n - 1].strip() for n in (*place.also, *place.producers)), kernel.id

@@ -202,12 +202,12 @@ def _build_match(
         "group": row["group"],
         "verdict": "matches",
         "confidence": round(weight, 3),
-        "predicted_speedup": predictor.tell_interval(prediction, widen),
+        "predicted_speedup": (told := predictor.tell_interval(prediction, widen)),
         "because": _drop_duplicates(list(find_reasons(row["when"], facts))),
         "ruled_out": _list_ruled_out(row, facts),
         "falsifier": build_falsifier(row, facts, rules["time_model"], predictor.now, prediction),
         "fixes": priced,
-        "learned": calibration["learned"] if calibration and prediction else None,
+        "learned": calibration["learned"] if calibration and told else None,
         "lines": None,
     }
     return BottleneckMatch(row, diagnosis, prediction, doubts)
@@ -286,13 +286,15 @@ def _find_reason_to_drop(match: BottleneckMatch, library: LibraryRow | None) -> 
     if library is not None and not match.diagnosis["fixes"]:
         because = f"its fixes change the kernel, which is {library['title']}'s"
         return {"bottleneck": name, "guard": "library-kernel", "because": because, "fix": None}
-    if not match.diagnosis["fixes"] and match.row["group"] not in _ROOF_GROUPS:
+    if match.row["group"] in _ROOF_GROUPS:
+        return None
+    if gain is not None and gain < _MIN_SPEEDUP:
+        because = f"its fix would gain {gain:.2f}x: other limits hold the time"
+        return {"bottleneck": name, "guard": "no-gain", "because": because, "fix": None}
+    if not match.diagnosis["fixes"]:
         because = "none of its fixes can gain anything here, by their own conditions"
         return {"bottleneck": name, "guard": "no-fix-applies", "because": because, "fix": None}
-    if gain is None or gain >= _MIN_SPEEDUP or match.row["group"] in _ROOF_GROUPS:
-        return None
-    because = f"its fix would gain {gain:.2f}x: other limits hold the time"
-    return {"bottleneck": name, "guard": "no-gain", "because": because, "fix": None}
+    return None
 
 
 def _drop_duplicates(reasons: list[Reason]) -> list[Reason]:

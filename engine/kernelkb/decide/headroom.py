@@ -229,12 +229,7 @@ def find_gap(
     if predictor.now is None:
         return None
     explained = _explain(matches, _combine_matches(matches, predictor))
-    against: Literal["reference", "floor"] = "reference"
-    speedup, ratio = known.get("speedup"), known.get("attainable_speedup", 0.0)
-    if speedup is not None and 0 < speedup < 1:
-        ratio = 1 / speedup
-    else:
-        against = "floor"
+    against, ratio = _measure_gap(known)
     if not explained * _MIN_GAP <= ratio < inf:
         return None
     excess = _list_excess(known)
@@ -252,6 +247,14 @@ def find_gap(
         "fixes": list(change.fixes),
         "steps": list(change.do),
     }
+
+
+def _measure_gap(known: Mapping[str, float]) -> tuple[Literal["reference", "floor"], float]:
+    """Return what the time is compared with, and how many times as long it is."""
+    speedup = known.get("speedup")
+    if speedup is not None and 0 < speedup < 1:
+        return "reference", 1 / speedup
+    return "floor", known.get("attainable_speedup", 0.0)
 
 
 def _list_excess(known: Mapping[str, float]) -> dict[str, float]:

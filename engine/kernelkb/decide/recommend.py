@@ -96,12 +96,9 @@ def recommend(
         peaks: Measured on the GPU, by metric id; no evidence about the kernel.
     """
     facts = _compare_metrics(rules, {**(peaks or {}), **metrics}, device)
-    gate = walk_gate_tree(rules["trees"][PERFORMANCE_GATE], facts)
-    predictor, wanted = Predictor(rules, facts), _list_gate_metrics(facts.values, gate)
-    found, matches, open_ = _diagnose_and_rank(rules, facts, target, predictor, kernel)
-    change = walk_gate_tree(rules["trees"][RESTRUCTURING], facts)
-    gap = find_gap(matches, predictor, facts.values, change)
-    matches = put_structure_first(matches, _list_structural(gap))
+    gate, predictor = _walk(rules, PERFORMANCE_GATE, facts), Predictor(rules, facts)
+    found, matches, open_, gap = _diagnose_and_rank(rules, facts, target, predictor, kernel)
+    wanted = _list_gate_metrics(facts.values, gate)
     ask = choose_next_measurements(rules, matches, open_, facts, kernel, target, wanted)
     return {
         "kernel": kernel,
@@ -119,6 +116,10 @@ def recommend(
         "notes": _list_notes(rules, matches, facts.values, device, found),
         "next": _list_next_steps(matches, gate, ask.step),
     }
+
+
+def _walk(rules: CompiledRules, tree: str, facts: Facts) -> GateWalk:
+    return walk_gate_tree(rules["trees"][tree], facts)
 
 
 def _compare_metrics(
@@ -141,10 +142,12 @@ def _diagnose_and_rank(
     target: str,
     predictor: Predictor,
     kernel: str,
-) -> tuple[DiagnosisResult, list[BottleneckMatch], OpenBottlenecks]:
+) -> tuple[DiagnosisResult, list[BottleneckMatch], OpenBottlenecks, Gap | None]:
     found = diagnose(rules, facts, target, predictor, find_library(rules, kernel))
     matches = rank_matches(found.matches, rules["effort"])
-    return found, matches, rank_open_bottlenecks(found.open_rows, facts, _MAX_OPEN_CONSIDERED)
+    open_ = rank_open_bottlenecks(found.open_rows, facts, _MAX_OPEN_CONSIDERED)
+    gap = find_gap(matches, predictor, facts.values, _walk(rules, RESTRUCTURING, facts))
+    return found, put_structure_first(matches, _list_structural(gap)), open_, gap
 
 
 def _list_structural(gap: Gap | None) -> list[str]:

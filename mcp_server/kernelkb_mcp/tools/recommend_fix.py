@@ -26,6 +26,7 @@ from kernelkb_mcp.views.results import RecommendResult
 
 if TYPE_CHECKING:
     from kernelkb.model.answers.recommendation import Recommendation
+    from kernelkb_mcp.server_config import ServerConfig
 
 TITLE = "Recommend the next fix"
 HINTS = ToolAnnotations(
@@ -107,7 +108,13 @@ async def recommend_fix(
     if not config.read_only and should_log_to_session():
         await run_in_thread(lambda: log_recommendation(answer["kernels"][0]))
     named = f"{source[0]}={source[1]!r}" if source else ""
-    fields = build_recommend_fields(answer, named, config.tool_names, everything=bool(everything))
+    return _build_result(answer, named, config, everything=bool(everything))
+
+
+def _build_result(
+    answer: Recommendation, named: str, config: ServerConfig, *, everything: bool
+) -> CallToolResult:
+    fields = build_recommend_fields(answer, named, config.tool_names, everything=everything)
     return result_from_fields(fields)
 
 

@@ -281,7 +281,7 @@ def _choose_reasons(reasons: Sequence[Reason]) -> list[Reason]:
 
 def _format_change(fix: Advice) -> Iterator[str]:
     """Yield a change on its line, or as code before and after it; then what it gave and costs."""
-    edit = fix["on_line"] or f"{fix['before']} becomes {fix['after']}"
+    edit = fix["on_line"] or f"{fix['before']} -> {fix['after']}"
     yield f"       {edit}"
     if fix["tried"]:
         yield f"       {fix['tried']}"
