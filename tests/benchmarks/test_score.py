@@ -19,7 +19,7 @@ from shipped_rules import program
 from kernelkb.decide.recommend import recommend
 from kernelkb.errors import NextStep
 from kernelkb.model.answers.next_step import FixEdit, Sentence, ToolCommand
-from kernelkb.render.text.answers import format_answer_lines
+from kernelkb.render.text.answers import describe_advice, format_answer_lines
 
 ROOT = Path(__file__).parents[2]
 
@@ -306,3 +306,6 @@ def test_a_cause_that_is_a_guess_is_measured_and_not_acted_on():
 
     assert len(unsure) > 10
     assert edited == []
+    assert not any("->" in describe_advice(one) for one in unsure)
+    whole = ["\n".join(format_answer_lines(one, everything=True)) for one in unsure]
+    assert not any("     fix " in text or "revert unless" in text for text in whole)

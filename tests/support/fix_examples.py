@@ -68,7 +68,7 @@ COMMON = [
         works=False,
     ),
     Example(
-        name="nobody counted where the atomics go",
+        name="the addresses of atomics were not counted",
         fix="warp-aggregate-atomics",
         metrics={"atomic_share": 0.5},
         works=None,

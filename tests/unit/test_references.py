@@ -94,6 +94,12 @@ MISTAKES = [
         "unknown metric 'working_bytes' (did you mean 'working_set_bytes'?)",
     ),
     (
+        "trees/restructuring.yaml",
+        "fixes: [algorithm-change]",
+        "fixes: [algoritm-change]",
+        "unknown fix 'algoritm-change' (did you mean 'algorithm-change'?)",
+    ),
+    (
         "metrics.yaml",
         "recipe: nsys-timeline",
         "recipe: nsys-timelin",

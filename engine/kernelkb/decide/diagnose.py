@@ -39,6 +39,10 @@ if TYPE_CHECKING:
         Suppressed,
     )
 
+LEAST_SURE = 0.3
+"""Confidence below which a cause is measured, not acted on (judgement): where no counter tells
+causes apart, by ``python -m benchmarks.zoo reliability``."""
+
 _LEAST_UNDECIDED = 0.69
 """Least factor on a confidence for the causes that missing counters leave open: of all of them, one
 at most comes before what was found. Chosen by ``python -m benchmarks.zoo reliability``."""

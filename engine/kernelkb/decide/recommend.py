@@ -14,6 +14,7 @@ from kernelkb.decide.conditions import (
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.device_facts import describe_next_step
 from kernelkb.decide.diagnose import (
+    LEAST_SURE,
     BottleneckMatch,
     DiagnosisResult,
     GateWalk,
@@ -61,10 +62,6 @@ _MAX_OPEN_CONSIDERED = 100
 
 _MAX_OPEN_LISTED = 10
 """Maximum number of unknown diagnoses in an answer."""
-
-_LEAST_SURE = 0.3
-"""Confidence below which a cause is measured, not acted on (judgement): where no counter tells
-causes apart, by ``python -m benchmarks.zoo reliability``."""
 
 _MANY_UNDECIDED = 3
 """More causes than this left open by missing counters are worth a note."""
@@ -236,7 +233,7 @@ def _list_next_steps(
     first: list[Step] = [Sentence(text) for text in gate.do]
     if verdict == "done":
         return first
-    is_sure = best is not None and best.diagnosis["confidence"] >= _LEAST_SURE
+    is_sure = best is not None and best.diagnosis["confidence"] >= LEAST_SURE
     if verdict == "stop" or best is None or not best.diagnosis["fixes"] or not is_sure:
         return [*first[:1], *([measure] if measure else []), *first[1:]]
     steps = first if gate.comes_first else []

@@ -161,6 +161,7 @@ _REFERENCE_FIELDS: dict[str, dict[str, str]] = {
         "symptoms": "symptom",
         "patterns": "pattern",
         "metrics": "metric",
+        "fixes": "fix",
     },
     "Guard": {"bottlenecks": "bottleneck", "except_": "bottleneck", "fixes": "fix"},
     "ThresholdChange": {"threshold": "threshold", "device": "device"},

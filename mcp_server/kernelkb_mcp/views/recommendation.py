@@ -11,7 +11,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from kernelkb.errors import KbError, NextStep
 from kernelkb.model.answers.next_step import FixEdit, Sentence, ToolCommand
-from kernelkb.render.text.answers import format_step, name_edit, print_answer
+from kernelkb.render.text.answers import format_step, keep_first_line, name_edit, print_answer
 from kernelkb.render.text.reports import (
     format_program_lines,
     format_report_table,
@@ -168,7 +168,7 @@ def _fit_kernel(
     parts = {name: list(items)[: most.get(name)] for name, items in whole.items()}
     if is_brief:
         parts["matches"] = [
-            {**d, "fixes": d["fixes"][:1], "ruled_out": [], "lines": _keep_first_line(d["lines"])}
+            {**d, "fixes": d["fixes"][:1], "ruled_out": [], "lines": keep_first_line(d["lines"])}
             for d in parts["matches"]
         ]
     used = json_size(_assemble_kernel(kernel, parts, whole))
@@ -209,10 +209,6 @@ def _drop_last_fixes(diagnosis: Mapping[str, Any], excess_bytes: int) -> dict[st
     while excess_bytes > 0 and len(fixes) > _MIN_FIXES:
         excess_bytes -= json_size(fixes.pop()) + 1
     return {**diagnosis, "fixes": fixes}
-
-
-def _keep_first_line(answer: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return {**answer, "lines": answer["lines"][:1]} if answer else None
 
 
 def _assemble_kernel(

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from kernelkb.decide.conditions import format_comparison
+from kernelkb.decide.diagnose import LEAST_SURE
 from kernelkb.errors import NextStep
 from kernelkb.model.answers.next_step import (
     CallerEdit,
@@ -192,7 +193,7 @@ def describe_advice(answer: KernelFindings) -> str:
         ask = ", ".join(row["metric"] for row in answer["measure_next"][:3])
         return f"no cause can be named yet; measure {ask}" if ask else "nothing known limits it"
     best = matches[0]
-    if answer["gate"]["verdict"] == "stop":
+    if answer["gate"]["verdict"] == "stop" or best["confidence"] < LEAST_SURE:
         return f"{best['bottleneck']} (confidence {best['confidence']:.2f}), and no change yet"
     fix = best["fixes"][0]["id"] if best["fixes"] else "nothing"
     also = f"; also {', '.join(d['bottleneck'] for d in matches[1:])}" if matches[1:] else ""
@@ -259,10 +260,11 @@ def _format_first_cause(answer: KernelFindings, matches: Sequence[Diagnosis]) ->
     yield f"{first['bottleneck']}, confidence {first['confidence']:.2f}{_format_gain(first)}"
     if because := list(map(_compare_reason, _choose_reasons(first["because"]))):
         yield f"  because {', '.join(because)}"
-    yield from format_source_lines(_keep_first_line(first["lines"]))
+    yield from format_source_lines(keep_first_line(first["lines"]))
     if joint:
         yield f"  with {joint['parts'][1]} {format_speedup(joint['predicted_speedup'])}"
-    if len(chain) > 1 and answer["gate"]["verdict"] != "stop":
+    is_told = answer["gate"]["verdict"] != "stop" and first["confidence"] >= LEAST_SURE
+    if len(chain) > 1 and is_told:
         then = chain[1]
         yield (
             f"  then {then['bottleneck']} binds: {then['fix']}, {then['step_speedup']:.3g}x more"
@@ -293,7 +295,8 @@ def _format_change(fix: Advice) -> Iterator[str]:
     yield f"       {_describe_measured(fix)}; about {fix['cost_min']} min, risk {fix['risk']}"
 
 
-def _keep_first_line(answer: LineAnswer | None) -> LineAnswer | None:
+def keep_first_line(answer: LineAnswer | None) -> LineAnswer | None:
+    """Return the lines of a cause without those after the first."""
     return {**answer, "lines": answer["lines"][:1]} if answer else None
 
 
@@ -429,8 +432,9 @@ def _format_diagnoses(answer: KernelFindings) -> Iterator[str]:
         yield from _format_calibration(diagnosis["learned"])
         yield from (f"     because {_format_reason(r)}" for r in diagnosis["because"])
         yield from (f"     not {r['bottleneck']}: {r['because']}" for r in diagnosis["ruled_out"])
-        yield from _format_fixes(diagnosis["fixes"], is_stopped=is_stopped)
-        if diagnosis["falsifier"] and not is_stopped:
+        is_open = is_stopped or matches[0]["confidence"] < LEAST_SURE
+        yield from _format_fixes(diagnosis["fixes"], is_stopped=is_open)
+        if diagnosis["falsifier"] and not is_open:
             yield f"     revert unless {diagnosis['falsifier']['expect']}"
     if unknown:
         left = answer["open_count"] - len(unknown[:_MAX_UNKNOWN_SHOWN])
