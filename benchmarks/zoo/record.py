@@ -260,6 +260,7 @@ def make_recording(
         after=_make_side(pair.after, timed.baseline_us, after, old.after if old else None),
         report=old.report if old else "",
         launch=old.launch if old else 0,
+        after_launch=old.after_launch if old else None,
     )
 
 

@@ -53,7 +53,9 @@ class PairRecording(Record):
     report: str = ""
     """The compressed binary report, below the folder of reports and the device; empty without."""
     launch: int = 0
-    """Index of the launch of ``before`` in it; that of ``after`` follows."""
+    """Index of the launch of ``before`` in it: the longest one of the variant."""
+    after_launch: int | None = None
+    """Index of that of ``after``; None where it follows."""
 
 
 def read_recordings(file: Path) -> list[PairRecording]:
@@ -79,6 +81,8 @@ def format_recording(recording: PairRecording) -> str:
     """Return one line, with metrics in alphabetical order."""
     fields = recording.model_dump(mode="json")
     tempting = fields.pop("tempting")
+    if fields["after_launch"] in (None, fields["launch"] + 1):
+        del fields["after_launch"]
     for side in ("before", "after"):
         metrics = fields[side]["metrics"]
         fields[side]["metrics"] = {n: float(f"{metrics[n]:.{_DIGITS}g}") for n in sorted(metrics)}

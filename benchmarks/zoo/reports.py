@@ -79,27 +79,56 @@ def profile_pairs(
     report = reports / f"{name}.ncu-rep"
     problem = record_full_report(jobs, kernels, report, timeout_s=_REPORT_TIMEOUT_S)
     launches = [] if problem else _read_launches(report)
-    if problem is None and len(launches) != len(targets):
-        problem = f"{len(launches)} launches of {len(targets)} variants"
+    places = find_longest([t.subject.variant.kernels for _, t in targets], launches)
+    if problem is None and places is None:
+        problem = f"{len(launches)} launches of {len(kernels)} kernels"
         report.unlink()
-    if problem is not None:
+    if problem is not None or places is None:
         show_progress(f"{report.stem}: {problem}")
         return []
     packed = report.with_name(report.name + ".xz")
     packed.write_bytes(lzma.compress(report.read_bytes()))
     report.unlink()
     named = [
-        row.model_copy(update={"report": packed.name, "launch": 2 * index})
-        for index, (_, row) in enumerate(members)
+        row.model_copy(update={"report": packed.name, "launch": before, "after_launch": after})
+        for (_, row), before, after in zip(members, places[::2], places[1::2], strict=True)
     ]
     return [_add_metrics(row, launches) for row in named]
+
+
+def find_longest(
+    kernels: Sequence[Sequence[str]], launches: Sequence[ProfiledLaunch]
+) -> list[int] | None:
+    """Return the index of each variant's longest launch.
+
+    Args:
+        kernels: The kernels of each variant, in the order in which the variants ran; each is
+            launched once.
+        launches: Of all variants, in order.
+
+    Returns:
+        None where the launches are not those of the kernels.
+    """
+    if len(launches) != sum(len(names) for names in kernels):
+        return None
+    found: list[int] = []
+    start = 0
+    for names in kernels:
+        mine = range(start, start + len(names))
+        ran = [launches[index].kernel for index in mine]
+        if not all(any(re.search(rf"\b{name}\b", one) for one in ran) for name in names):
+            return None
+        found.append(max(mine, key=lambda index: launches[index].metrics["profiled_us"]))
+        start += len(names)
+    return found
 
 
 def _add_metrics(row: PairRecording, launches: Sequence[ProfiledLaunch]) -> PairRecording:
     """Return a recording with the metrics of its two launches in its report."""
     sides = {"before": row.before, "after": row.after}
-    for offset, (name, side) in enumerate(sides.items()):
-        launch = launches[row.launch + offset]
+    after = row.launch + 1 if row.after_launch is None else row.after_launch
+    for index, (name, side) in zip((row.launch, after), sides.items(), strict=True):
+        launch = launches[index]
         metrics = {**_keep_own_metrics(side.metrics), **launch.metrics}
         update = {"metrics": metrics, "ncu_rules": _list_rule_estimates(launch)}
         sides[name] = side.model_copy(update=update)
@@ -141,7 +170,7 @@ def record_full_report(
     Starting ncu and the CUDA driver takes seconds, so the jobs share one process.
 
     Args:
-        jobs: C entry points that run without torch, called in this order.
+        jobs: Called in this order.
         kernels: Names of the ``__global__`` functions to profile.
         report: The binary report to write.
         timeout_s: For all jobs together.

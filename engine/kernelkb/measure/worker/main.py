@@ -18,7 +18,13 @@ from typing import Any, NoReturn
 
 from kernelkb.measure.worker import import_quickly
 from kernelkb.measure.worker.shared.failures import UnsupportedHost
-from kernelkb.measure.worker.shared.messages.jobs import BenchJobResult, CheckJobResult, JudgeJob
+from kernelkb.measure.worker.shared.messages.jobs import (
+    BenchJobResult,
+    CheckJobResult,
+    JudgeJob,
+    RepeatResult,
+    RepeatSeveralJob,
+)
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PROFILED_MODES = frozenset({"repeat", "repeat-without-torch", "repeat-several", "known-traffic"})
@@ -40,7 +46,7 @@ def main(job_file: Path) -> None:
         _end_at_once()
 
 
-def _import_mode(mode: str) -> Callable[[Any, Path], object]:
+def _import_mode(mode: str) -> Callable[[Any, Path], Any]:
     """Return the function that does jobs of a mode; imports its module only."""
     if mode == "serve":
         from kernelkb.measure.worker.runner.serve import serve
@@ -53,8 +59,6 @@ def _import_mode(mode: str) -> Callable[[Any, Path], object]:
 
         return repeat_without_torch
     if mode == "repeat-several":
-        from kernelkb.measure.worker.jobs.repeat_without_torch import repeat_several
-
         return repeat_several
     if mode == "known-traffic":
         from kernelkb.measure.worker.jobs.repeat_without_torch import run_known_traffic
@@ -66,7 +70,7 @@ def _import_mode(mode: str) -> Callable[[Any, Path], object]:
         return serve_trials
     from kernelkb.measure.worker.jobs import describe_task, probe, repeat
 
-    modes: dict[str, Callable[[Any, Path], object]] = {
+    modes: dict[str, Callable[[Any, Path], Any]] = {
         "describe": describe_task.describe_task,
         "probe": probe.probe_torch,
         "peaks": probe.measure_peaks,
@@ -107,6 +111,12 @@ def run_judge(job: JudgeJob, folder: Path) -> CheckJobResult | BenchJobResult:
     finally:
         for runner in runners.values():
             runner.close()
+
+
+def repeat_several(job: RepeatSeveralJob, folder: Path) -> RepeatResult:
+    """Call each job's function, in order; torch is imported where a job needs it."""
+    results = [_import_mode(one["mode"])(one, folder) for one in job["jobs"]]
+    return {"call_count": sum(result["call_count"] for result in results)}
 
 
 def _end_at_once() -> NoReturn:

@@ -19,7 +19,6 @@ from kernelkb.measure.worker.shared.messages.jobs import (
     KnownTrafficResult,
     RepeatJob,
     RepeatResult,
-    RepeatSeveralJob,
 )
 from kernelkb.measure.worker.shared.messages.specs import (
     CEntryCode,
@@ -150,15 +149,6 @@ def repeat_without_torch(job: RepeatJob, _folder: Path) -> RepeatResult:
         for address in arrays:
             driver.free(address)
     return {"call_count": job["call_count"] * len(job["cases"])}
-
-
-def repeat_several(job: RepeatSeveralJob, folder: Path) -> RepeatResult:
-    """Call each job's C entry point, in order.
-
-    Raises:
-        RuntimeError: An entry point or the driver returned an error code.
-    """
-    return {"call_count": sum(repeat_without_torch(j, folder)["call_count"] for j in job["jobs"])}
 
 
 def _load_function(code: CEntryCode) -> Any:

@@ -314,7 +314,7 @@ class RepeatResult(TypedDict):
 
 
 class RepeatSeveralJob(TypedDict):
-    """Call several C entry points, one after another, for one run of a profiler."""
+    """Call several functions, one after another, for one run of a profiler."""
 
     mode: Literal["repeat-several"]
     jobs: list[RepeatJob]
