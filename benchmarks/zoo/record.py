@@ -14,6 +14,7 @@ from benchmarks.zoo.pairs import (
     check_pairs,
     prepare_pairs,
 )
+from benchmarks.zoo.races import Race, run_races
 from benchmarks.zoo.recordings import (
     PairRecording,
     VariantRecording,
@@ -22,15 +23,13 @@ from benchmarks.zoo.recordings import (
 )
 from benchmarks.zoo.reports import profile_pairs
 
-from kernelkb.actions.project.bench_target import BenchTarget, get_project_path
+from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.loading.kernels import find_zoo_folders
-from kernelkb.measure.bench.bench import bench
 from kernelkb.measure.machine.environment import lock_device
 from kernelkb.measure.machine.host import find_cuda_tool
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.profile.profile import static_metrics
-from kernelkb.measure.subject import BenchOptions
 from kernelkb.model.kernels.kernel import Pair
 from kernelkb.model.records.measurement import Bench
 
@@ -64,7 +63,7 @@ def record_pairs(
         names: Pairs; none for all.
         measured: Folder of the numbers: a line of ``<device>.jsonl`` for each pair.
         reports: Folder of the binary reports, one for each bottleneck, compressed.
-        stages: ``time`` benches a pair, ``profile`` profiles pairs that were timed.
+        stages: ``time`` benches a pair, ``profile`` profiles it.
         missing: Leave out what has been measured on this GPU.
         budget_s: Seconds of timing for each pair.
         show_progress: Called with one line for each step.
@@ -84,7 +83,9 @@ def record_pairs(
     built = build_pairs([p for p in chosen if _is_wanted(p, wanted)], show_progress)
     with lock_device(machine):
         correct = check_pairs(built, show_progress)
-        done = _time_pairs(_select(correct, wanted, "time"), file, budget_s, show_progress)
+        done = _time_pairs(
+            _select(correct, wanted, "time"), file, budget_s, show_progress, missing=missing
+        )
         done |= _profile_families(_select(correct, wanted, "profile"), file, folder, show_progress)
     write_measured_cases(measured)
     return [row for name, row in _read_rows(file).items() if name in done]
@@ -118,13 +119,15 @@ def list_wanted(
             ``profile``.
     """
 
-    def has_it(row: PairRecording) -> bool:
-        return row.timed_by == "bench" if stage == "time" else bool(row.report)
+    def has_it(row: PairRecording, pair: Pair) -> bool:
+        if stage == "profile":
+            return bool(row.report)
+        return row.timed_by == "bench" and row.tempting.keys() >= set(pair.tempting)
 
     return {
         name
         for name, pair in pairs.items()
-        if not (missing and name in rows and has_it(rows[name]))
+        if not (missing and name in rows and has_it(rows[name], pair))
         and not (stage == "profile" and pair.launch_count > 1)
     }
 
@@ -151,74 +154,89 @@ def _read_rows(file: Path) -> dict[str, PairRecording]:
 
 
 def _time_pairs(
-    pairs: Sequence[BuiltPair], file: Path, budget_s: float, show_progress: ShowProgress
+    pairs: Sequence[BuiltPair],
+    file: Path,
+    budget_s: float,
+    show_progress: ShowProgress,
+    *,
+    missing: bool,
 ) -> set[str]:
-    """Time pairs and write each at once; return the names of those that could be timed."""
+    """Time pairs and write each at once; return the names of those that could be timed.
+
+    The changes come first, then the changes that tempt: those say less when time is short.
+    """
     done = set()
-    rows = _read_rows(file)
-    for one in pairs:
-        row = _time_pair(one, rows.get(one.kernel.id), budget_s, show_progress)
-        if row is not None:
+    for race, timed in run_races(list_races(pairs, _read_rows(file), missing=missing), budget_s):
+        old = _read_rows(file).get(race.pair.kernel.id)
+        row = timed if isinstance(timed, KbError) else _record_race(race, timed, old)
+        if isinstance(row, PairRecording):
             write_recordings(file, [row])
             done.add(row.kernel)
+        show_progress(f"{race.pair.kernel.id}/{race.rival.subject.variant.id}: {_tell(row)}")
     return done
+
+
+def list_races(
+    pairs: Sequence[BuiltPair], rows: Mapping[str, PairRecording], *, missing: bool
+) -> list[Race]:
+    """Return what is to be timed, in order.
+
+    Args:
+        pairs: Compiled ones; the form before each change is the candidate.
+        rows: What has been measured on this GPU, by pair.
+        missing: Leave out what was timed by bench.
+    """
+    old = rows if missing else {}
+    timed = {name for name, row in old.items() if row.timed_by == "bench"}
+    changes = [Race(one, one.after) for one in pairs if one.kernel.id not in timed]
+    tempting = [
+        Race(one, rival)
+        for one in pairs
+        for rival in one.tempting
+        if one.kernel.id not in old or rival.subject.variant.id not in old[one.kernel.id].tempting
+    ]
+    return changes + tempting
+
+
+def _tell(row: PairRecording | KbError | str) -> str:
+    if isinstance(row, PairRecording):
+        gains = "".join(f", {name} {gain:.3g}x" for name, gain in row.tempting.items())
+        return f"{row.before.kernel_us:.1f} -> {row.after.kernel_us:.1f} us{gains}"
+    return str(row)
+
+
+def _record_race(race: Race, timed: Bench, old: PairRecording | None) -> PairRecording | str:
+    """Return the recording of a pair with the times of one race, or why there is none.
+
+    The form before the change is the candidate of the bench, so that its metrics are the bench's.
+    """
+    if race.rival is not race.pair.after:
+        if old is None or timed.speedup is None:
+            return f"{timed.verdict}: {timed.detail}" if old else "the pair was not timed"
+        gains = {**old.tempting, race.rival.subject.variant.id: 1 / timed.speedup}
+        return old.model_copy(update={"tempting": gains})
+    compiled = {name: static_metrics(build) for name, build in race.pair.builds.items()}
+    device = str(race.pair.before.subject.machine.device)
+    row = make_recording(race.pair.pair, timed, compiled, old, device)
+    return row or f"{timed.verdict}: {timed.detail}"
 
 
 def _profile_families(
     pairs: Sequence[BuiltPair], file: Path, reports: Path, show_progress: ShowProgress
 ) -> set[str]:
-    """Profile pairs that were timed, a family at a time; return the names of those that worked."""
+    """Profile pairs, a family at a time; return the names of those that worked."""
     done = set()
     rows = _read_rows(file)
     every = {
         name: folder.parent.name for name, folder in find_zoo_folders(get_project_path()).items()
     }
     for family in dict.fromkeys(one.family for one in pairs):
-        members = [
-            (one, rows[one.kernel.id])
-            for one in pairs
-            if one.family == family and one.kernel.id in rows
-        ]
-        if not members:
-            continue
-        name = name_report(family, (row.kernel for _, row in members), every)
+        members = [(one, rows.get(one.kernel.id)) for one in pairs if one.family == family]
+        name = name_report(family, (one.kernel.id for one, _ in members), every)
         profiled = profile_pairs(members, reports, name, show_progress)
         write_recordings(file, profiled)
         done |= {row.kernel for row in profiled}
     return done
-
-
-def _time_pair(
-    pair: BuiltPair, old: PairRecording | None, budget_s: float, show_progress: ShowProgress
-) -> PairRecording | None:
-    """Return the times of a pair, with the profile that was recorded before.
-
-    The form before the change is the candidate of the bench, so that its metrics are the bench's.
-    """
-    try:
-        timed = _bench_against(pair, pair.after, budget_s)
-        tempting = [(one, _bench_against(pair, one, budget_s)) for one in pair.tempting]
-    except KbError as error:
-        show_progress(f"{pair.kernel.id}: {error}")
-        return None
-    compiled = {name: static_metrics(build) for name, build in pair.builds.items()}
-    device = str(pair.before.subject.machine.device)
-    row = make_recording(pair.pair, timed, compiled, old, device)
-    if row is None:
-        show_progress(f"{pair.kernel.id}: {timed.verdict}: {timed.detail}")
-        return None
-    gains = {one.subject.variant.id: 1 / t.speedup for one, t in tempting if t.speedup}
-    told = ", ".join(f"{name} {gain:.3g}x" for name, gain in gains.items())
-    times = f"{row.before.kernel_us:.1f} -> {row.after.kernel_us:.1f} us"
-    show_progress(f"{row.kernel}: {times}{f'; tempting {told}' if told else ''}")
-    return row.model_copy(update={"tempting": gains})
-
-
-def _bench_against(pair: BuiltPair, rival: BenchTarget, budget_s: float) -> Bench:
-    """Time the form before the change against another one."""
-    against = rival.subject, pair.builds[rival.subject.variant.id]
-    options = BenchOptions(budget_s=budget_s, rival=against, only_rival=True)
-    return bench(pair.before.subject, pair.builds[pair.pair.before], pair.workload, options)
 
 
 def make_recording(
@@ -259,6 +277,7 @@ def make_recording(
         before=_make_side(pair.before, timed.candidate_us, before, old.before if old else None),
         after=_make_side(pair.after, timed.baseline_us, after, old.after if old else None),
         report=old.report if old else "",
+        tempting=old.tempting if old else {},
         launch=old.launch if old else 0,
         after_launch=old.after_launch if old else None,
     )

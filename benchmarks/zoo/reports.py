@@ -7,17 +7,25 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from benchmarks.zoo.measured_cases import write_measured_cases
 from benchmarks.zoo.pairs import BuiltPair, ShowProgress
-from benchmarks.zoo.recordings import PairRecording, read_recordings, write_recordings
+from benchmarks.zoo.recordings import (
+    PairRecording,
+    VariantRecording,
+    read_recordings,
+    write_recordings,
+)
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.errors import BadValueError
+from kernelkb.loading.kernels import evaluate_axis_expression
 from kernelkb.measure.machine.host import find_cuda_tool
+from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job
-from kernelkb.measure.profile.profile import make_repeat_job
+from kernelkb.measure.profile.profile import make_repeat_job, static_metrics
 from kernelkb.measure.worker.shared.messages.jobs import RepeatJob, RepeatSeveralJob
 from kernelkb.profiles.launch import ProfiledLaunch, list_raw_names
 from kernelkb.profiles.report import read_report
@@ -54,7 +62,7 @@ def extract_metrics(measured: Path, reports: Path) -> list[PairRecording]:
 
 
 def profile_pairs(
-    members: Sequence[tuple[BuiltPair, PairRecording]],
+    members: Sequence[tuple[BuiltPair, PairRecording | None]],
     reports: Path,
     name: str,
     show_progress: ShowProgress,
@@ -62,7 +70,8 @@ def profile_pairs(
     """Profile both variants of pairs in one run of ncu, and return the pairs with their metrics.
 
     Args:
-        members: Compiled pairs with their times.
+        members: Compiled pairs with their recordings; one that was not timed gets the profiler's
+            times.
         reports: Folder that gets the report, compressed.
         name: The report's name, without its suffixes.
         show_progress: Called with what went wrong.
@@ -79,27 +88,37 @@ def profile_pairs(
     report = reports / f"{name}.ncu-rep"
     problem = record_full_report(jobs, kernels, report, timeout_s=_REPORT_TIMEOUT_S)
     launches = [] if problem else _read_launches(report)
-    places = find_longest([t.subject.variant.kernels for _, t in targets], launches)
-    if problem is None and places is None:
+    runs = split_launches([t.subject.variant.kernels for _, t in targets], launches)
+    if problem is None and runs is None:
         problem = f"{len(launches)} launches of {len(kernels)} kernels"
         report.unlink()
-    if problem is not None or places is None:
+    if problem is not None or runs is None:
         show_progress(f"{report.stem}: {problem}")
         return []
     packed = report.with_name(report.name + ".xz")
     packed.write_bytes(lzma.compress(report.read_bytes()))
     report.unlink()
-    named = [
-        row.model_copy(update={"report": packed.name, "launch": before, "after_launch": after})
-        for (_, row), before, after in zip(members, places[::2], places[1::2], strict=True)
-    ]
-    return [_add_metrics(row, launches) for row in named]
+    rows = []
+    for (pair, row), before, after in zip(members, runs[::2], runs[1::2], strict=True):
+        own = row or make_untimed(pair, before.total_us, after.total_us)
+        places = {"launch": before.longest, "after_launch": after.longest}
+        rows.append(own.model_copy(update={"report": packed.name, **places}))
+    return [_add_metrics(row, launches) for row in rows]
 
 
-def find_longest(
+class VariantRun(NamedTuple):
+    """The launches of one variant in a report."""
+
+    longest: int
+    """Index of the longest."""
+    total_us: float
+    """Of all of them, as the profiler timed them."""
+
+
+def split_launches(
     kernels: Sequence[Sequence[str]], launches: Sequence[ProfiledLaunch]
-) -> list[int] | None:
-    """Return the index of each variant's longest launch.
+) -> list[VariantRun] | None:
+    """Return which launches are those of each variant.
 
     Args:
         kernels: The kernels of each variant, in the order in which the variants ran; each is
@@ -111,16 +130,46 @@ def find_longest(
     """
     if len(launches) != sum(len(names) for names in kernels):
         return None
-    found: list[int] = []
+    runs: list[VariantRun] = []
     start = 0
     for names in kernels:
         mine = range(start, start + len(names))
+        start = mine.stop
         ran = [launches[index].kernel for index in mine]
         if not all(any(re.search(rf"\b{name}\b", one) for one in ran) for name in names):
             return None
-        found.append(max(mine, key=lambda index: launches[index].metrics["profiled_us"]))
-        start += len(names)
-    return found
+        times = {index: launches[index].metrics["profiled_us"] for index in mine}
+        runs.append(VariantRun(max(mine, key=lambda index: times[index]), sum(times.values())))
+    return runs
+
+
+def make_untimed(pair: BuiltPair, before_us: float, after_us: float) -> PairRecording:
+    """Return the recording of a pair with the times of a profiler.
+
+    Args:
+        pair: Compiled.
+        before_us: Time of the variant before the change.
+        after_us: Of that after it.
+    """
+    sizes, cost = pair.kernel.workloads[pair.workload], pair.kernel.cost
+    work = {"bytes": cost.bytes, "flop_count": cost.flops} if cost else {}
+    common = {f"algorithmic_{n}": evaluate_axis_expression(e, sizes) for n, e in work.items()}
+    driver = query_driver()
+    sides = {}
+    for target, us in ((pair.before, before_us), (pair.after, after_us)):
+        variant = target.subject.variant.id
+        metrics = {"kernel_us": us, **common, **static_metrics(pair.builds[variant])}
+        sides[variant] = VariantRecording(variant=variant, kernel_us=us, metrics=metrics)
+    return PairRecording(
+        kernel=pair.kernel.id,
+        device=str(pair.before.subject.machine.device),
+        driver=driver.version if driver else "",
+        workload=pair.workload,
+        speedup=before_us / after_us,
+        timed_by="profiler",
+        before=sides[pair.pair.before],
+        after=sides[pair.pair.after],
+    )
 
 
 def _add_metrics(row: PairRecording, launches: Sequence[ProfiledLaunch]) -> PairRecording:
@@ -194,7 +243,8 @@ def record_full_report(
         report.write_bytes(blank_foreign_sources(report.read_bytes()))
         return None
     lines = [line for line in run.process.output.splitlines() if line.strip()]
-    return lines[-1] if lines else f"ncu ended with {run.process.returncode}"
+    own = [line for line in lines if not line.startswith("==")]  # others are ncu's
+    return (own or lines or [f"ncu ended with {run.process.returncode}"])[-1]
 
 
 def blank_foreign_sources(report: bytes) -> bytes:

@@ -5,7 +5,8 @@ import torch
 
 def make_edges(targets: int, bounds: int, edges: int, sources: int) -> list[torch.Tensor]:
     """Return edges sorted by target, with the first edge of each target, weights and features."""
-    edge_targets = torch.randint(0, targets, (edges,)).sort().values
+    steps = torch.rand(edges).cumsum(0, dtype=torch.float64)
+    edge_targets = (steps / steps[-1] * (targets - 1)).long()
     offsets = torch.searchsorted(edge_targets, torch.arange(bounds)).int()
     edge_sources = torch.randint(0, sources, (edges,), dtype=torch.int32)
     weights, features = torch.rand(edges), torch.randn(sources, 64)

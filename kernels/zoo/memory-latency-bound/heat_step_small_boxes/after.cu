@@ -11,7 +11,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWidth = 128;
 constexpr int kHeight = 32;
-constexpr int kBoxWidth = kWidth + 4;  // a border of one; rows of boxes have whole 16 bytes
+constexpr int kBoxWidth = kWidth + 8;  // a border of one, in 16 bytes: where boxes start, too
 constexpr int kBoxHeight = kHeight + 2;
 constexpr int kBoxBytes = kBoxWidth * kBoxHeight * 4;
 
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kThreads)
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     arrive_and_expect(loaded, kBoxBytes);
-    copy_box(static_cast<unsigned>(__cvta_generic_to_shared(box)), map, first_x - 1, first_y - 1,
+    copy_box(static_cast<unsigned>(__cvta_generic_to_shared(box)), map, first_x - 4, first_y - 1,
              loaded);
   }
   __syncthreads();
@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int i = threadIdx.x; i < kWidth * kHeight; i += kThreads) {
     const int x = i % kWidth, y = i / kWidth;
-    const float own = box[y + 1][x + 1];
-    const float around = box[y][x + 1] + box[y + 2][x + 1] + box[y + 1][x] + box[y + 1][x + 2];
+    const float own = box[y + 1][x + 4];
+    const float around = box[y][x + 4] + box[y + 2][x + 4] + box[y + 1][x + 3] + box[y + 1][x + 5];
     if (first_x + x < width && first_y + y < height) {
       to[static_cast<std::int64_t>(first_y + y) * width + first_x + x] =
           own + share * (around - 4.0f * own);

@@ -3,29 +3,29 @@
 import torch
 
 SLOTS = 16
+MULTIPLIER = 0x9E3779B1
+INVERSE = pow(MULTIPLIER, -1, 1 << 32)
 
 
 def find_bucket(keys: torch.Tensor, buckets: int) -> torch.Tensor:
     """Return the bucket of each key: the upper bits of a multiplicative hash, mixed."""
-    mixed = (keys.long() * 0x9E3779B1) & 0xFFFFFFFF
+    mixed = (keys.long() * MULTIPLIER) & 0xFFFFFFFF
     return (mixed ^ (mixed >> 15)) & (buckets - 1)
 
 
 def make_table(n: int, buckets: int) -> list[torch.Tensor]:
-    """Return probe keys and a table of unique keys, 11 to a bucket on average, -1 where empty."""
-    domain = 32 * buckets
-    keys = torch.randperm(domain)[: 11 * buckets]
-    bucket, order = find_bucket(keys, buckets).sort(stable=True)
-    first = torch.searchsorted(bucket, torch.arange(buckets))
-    slot = torch.arange(len(keys)) - first[bucket]
-    kept = slot < SLOTS
-    slot_keys = torch.full((buckets, SLOTS), -1, dtype=torch.int32)
-    slot_keys[bucket[kept], slot[kept]] = keys[order][kept].int()
+    """Return probe keys and a table of unique keys, 11 to a bucket on average, -1 where empty.
+
+    A slot's key is the one whose hash has the bucket as its lower bits and random upper bits.
+    """
+    own = torch.arange(SLOTS) * 2048 + torch.randint(0, 2048, (buckets, SLOTS))
+    mixed = torch.arange(buckets)[:, None] + buckets * own
+    keys = ((mixed ^ (mixed >> 15) ^ (mixed >> 30)) * INVERSE & 0xFFFFFFFF).int()
+    used = (torch.rand(buckets, SLOTS) < 11 / SLOTS).sum(1, keepdim=True)
+    keys[torch.arange(SLOTS) >= used] = -1
     slot_rows = torch.randint(0, 1 << 30, (buckets, SLOTS), dtype=torch.int32)
-    probe = keys[torch.randint(0, len(keys), (n,))].int()
-    absent = torch.rand(n) < 0.25
-    probe[absent] = torch.randint(0, domain, (int(absent.sum()),), dtype=torch.int32)
-    return [probe, slot_keys, slot_rows]
+    probe = keys.flatten()[torch.randint(0, buckets * SLOTS, (n,))]
+    return [probe.where(probe != -1, 0), keys, slot_rows]
 
 
 def probe_table(

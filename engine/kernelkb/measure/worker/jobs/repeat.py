@@ -46,17 +46,21 @@ class CaseArguments(NamedTuple):
 
 
 def prepare_case(job: RepeatJob | TorchProfileJob, case_spec: CaseSpec) -> CaseArguments:
-    """Return fresh inputs and poisoned outputs of a case."""
+    """Return fresh inputs and outputs of a case: with their start values, or poisoned."""
     torch.set_grad_enabled(False)
     case = KernelCase(job["target"], job["reference"], case_spec)
     inputs: list[Any] = list(case.make_inputs(random.getrandbits(_SEED_BITS)))
+    starts = {spec["name"]: array for spec, array in zip(case.input_specs, inputs, strict=True)}
+    outputs = []
+    for spec in case.output_specs:
+        if spec["starts_as"]:
+            outputs.append(starts[spec["starts_as"]].clone())
+            continue
+        dtype = getattr(torch, spec["dtype"])
+        outputs.append(torch.empty(tuple(spec["shape"]), dtype=dtype, device=case.device))
+        poison(outputs[-1:])
     for position, value in case.scalars:
         inputs.insert(position, value)
-    outputs = [
-        torch.empty(tuple(spec["shape"]), dtype=getattr(torch, spec["dtype"]), device=case.device)
-        for spec in case.output_specs
-    ]
-    poison(outputs)
     return CaseArguments(inputs, outputs, case_spec["axes"])
 
 
