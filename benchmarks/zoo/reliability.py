@@ -57,8 +57,11 @@ def describe_reliability(measured: Path | None = None) -> Iterator[str]:
         BadValueError: There are no recordings.
     """
     rules, recordings = load_compiled_rules(), read_all_recordings(measured)
-    yield "| counted | pairs | no cause | first | in three | gains told | intervals hold |"
-    yield "|---" * 7 + "|"
+    yield (
+        "| counted | pairs | no cause | first | in three | first change | gains told | "
+        "intervals hold |"
+    )
+    yield "|---" * 8 + "|"
     tables: list[str] = []
     for title, words in SETS.items():
         kept = None if words is None else words.split()
@@ -78,6 +81,7 @@ def _describe_set(title: str, judged: Sequence[Judged]) -> str:
         sum(not one.matches for one in judged),
         sum(one.names_cause(1) for one in judged),
         sum(one.names_cause(3) for one in judged),
+        sum(one.names_change() for one in judged),
         len(told),
         held,
     )
@@ -97,8 +101,10 @@ def _describe_bins(judged: Sequence[Judged]) -> Iterator[str]:
         rows = [one for one in judged if int(min(_first(one) * _BINS, _BINS - 1)) == low]
         if rows:
             right, told = mean(one.names_cause(1) for one in rows), mean(map(_first, rows))
+            change = mean(one.names_change() for one in rows)
             span = f"{low / _BINS:.1f} to {(low + 1) / _BINS:.1f}"
-            yield f"  {span}: {len(rows):3} pairs, told {told:.2f}, right {right:.2f}"
+            shares = f"told {told:.2f}, right {right:.2f}, change {change:.2f}"
+            yield f"  {span}: {len(rows):3} pairs, {shares}"
 
 
 def _first(one: Judged) -> float:

@@ -7,7 +7,7 @@ diagnosis. Nsight Compute's own rules are scored the same way, by their largest 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import exp, log
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from kernelkb.decide.rules import CompiledRules
 from kernelkb.errors import BadValueError
 from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer, PredictedSpeedup
 from kernelkb.model.base import Name, Record, Slug
-from kernelkb.model.kernels.kernel import Pair
+from kernelkb.model.kernels.kernel import Kernel, Pair
 from kernelkb.safety.paths import shipped_folder
 
 _WORST_COUNT = 10
@@ -123,6 +123,10 @@ class Score(Record):
     """Pairs whose change gains nothing or makes the kernel slower."""
     no_gain_advised: tuple[AdviceError, ...]
     """Of those, the ones whose change was the first fix told, with more than 1.2x."""
+    tempting_count: int
+    """Pairs with a variant whose change seems fit and gains nothing."""
+    tempted: tuple[Name, ...]
+    """Of those, the ones where the first fix told is that change."""
     falsifier_count: int
     """Pairs whose correct cause came with a falsifier."""
     falsifiers_held: int
@@ -140,6 +144,7 @@ class Score(Record):
 class Judged(NamedTuple):
     """One pair with the answer for its kernel before the change."""
 
+    kernel: Kernel
     pair: Pair
     recording: PairRecording
     answer: KernelAnswer
@@ -166,10 +171,20 @@ class Judged(NamedTuple):
         with_fix = (d for d in right if any(f["id"] == self.pair.fix for f in d["fixes"]))
         return next(with_fix, right[0] if right else None)
 
-    def names_change(self) -> bool:
-        """Return whether the first fix of the first cause is a right one."""
+    @property
+    def first_fix(self) -> Slug | None:
+        """The first fix of the first cause."""
         fixes = self.matches[0]["fixes"] if self.matches else []
-        return bool(fixes) and fixes[0]["id"] in (self.pair.fix, *self.pair.also_right)
+        return fixes[0]["id"] if fixes else None
+
+    def names_change(self) -> bool:
+        """Return whether the first fix is a right one."""
+        return self.first_fix in (self.pair.fix, *self.pair.also_right)
+
+    def names_tempting(self) -> bool:
+        """Return whether the first fix is only what a variant that tempts has done."""
+        variants = [v for v in self.kernel.variants if v.id in self.pair.tempting]
+        return not self.names_change() and any(self.first_fix in v.applies for v in variants)
 
     def names_cause(self, count: int) -> bool:
         """Return whether a correct cause is among the first ones."""
@@ -194,12 +209,15 @@ def score_advice(measured: Path | None = None, reports: Path | None = None) -> S
     at_roof = [one for one in judged if one.pair.kind == "at-roof"]
     no_gain = [one for one in judged if one.pair.kind == "no-gain"]
     held, with_falsifier = _count_falsifiers(rules, cured)
+    tempted = [one for one in judged if one.pair.tempting]
     return Score(
-        rows=(_score_rows("kb recommend", cured, rules), _score_ncu(cured)),
+        rows=(*_score_sets(cured, rules), _score_ncu(cured)),
         roof_count=len(at_roof),
         roof_alarms=tuple(_find_alarms(at_roof)),
         no_gain_count=len(no_gain),
         no_gain_advised=tuple(_find_bad_advice(no_gain)),
+        tempting_count=len(tempted),
+        tempted=tuple(one.recording.kernel for one in tempted if one.names_tempting()),
         falsifier_count=with_falsifier,
         falsifiers_held=held,
         falsifiers_true_before=sum(_count_true_before(rules, one) for one in judged),
@@ -234,21 +252,33 @@ def judge_pairs(
 
     Args:
         rules: The knowledge.
-        rows: The recordings.
+        rows: The recordings; one that was timed and is still to be profiled is left out.
         kept: Metrics that the answer may rest on; None for all that were recorded.
     """
-    pairs = {name: kernel.pair for name, kernel in list_pairs().items()}
+    kernels = list_pairs()
     for row in rows:
-        pair, metrics = pairs.get(row.kernel), row.before.metrics
+        kernel, metrics = kernels.get(row.kernel), row.before.metrics
         if kept is not None:
             metrics = {name: value for name, value in metrics.items() if name in kept}
-        if pair is not None:
-            yield Judged(pair, row, recommend(rules, metrics, device=row.device))
+        pair = kernel.pair if kernel else None
+        if kernel and pair and (row.report or pair.launch_count > 1):
+            answer = recommend(rules, metrics, device=row.device)
+            yield Judged(kernel, pair, row, answer)
 
 
-def _score_rows(name: str, cured: Sequence[Judged], rules: CompiledRules) -> ScoreRow:
+def _score_sets(cured: Sequence[Judged], rules: CompiledRules) -> Iterator[ScoreRow]:
+    """Yield the score on the pairs that the rules know, and that on those that are held out."""
+    known = [one for one in cured if not one.pair.held_out]
+    yield _score_rows("kb recommend", known, known, rules)
+    if held_out := [one for one in cured if one.pair.held_out]:
+        yield _score_rows("kb recommend, held out", held_out, known, rules)
+
+
+def _score_rows(
+    name: str, cured: Sequence[Judged], fitted: Sequence[Judged], rules: CompiledRules
+) -> ScoreRow:
     errors = [abs(log(one.recording.speedup / one.told["point"])) for one in cured]
-    shares = {level: _share_held(cured, rules, level) for level in (50, 80, 95)}
+    shares = {level: _share_held(cured, fitted, rules, level) for level in (50, 80, 95)}
     return ScoreRow(
         predictor=name,
         pair_count=len(cured),
@@ -264,27 +294,37 @@ def _score_rows(name: str, cured: Sequence[Judged], rules: CompiledRules) -> Sco
     )
 
 
-def _share_held(cured: Sequence[Judged], rules: CompiledRules, level: int) -> float | None:
-    """Return the share of intervals that hold, each as wide as the other operations need.
+def _share_held(
+    cured: Sequence[Judged], fitted: Sequence[Judged], rules: CompiledRules, level: int
+) -> float | None:
+    """Return the share of intervals that hold, each as wide as other operations need.
 
     The width of an answer's interval is divided by the fitted one, so that only the fit is left
     out, not the factors of effects.
+
+    Args:
+        cured: The pairs whose intervals are judged.
+        fitted: Those that the width is fitted to, without those of the same operation.
+        rules: The knowledge.
+        level: Percent of the measured gains that the intervals are to hold.
     """
     width_80 = rules["time_model"]["widths"]["80"]
-    units = [log(one.told["point"] / one.told["low"]) / width_80 for one in cured]
-    errors = [abs(log(one.recording.speedup / one.told["point"])) for one in cured]
+    fits = [(one.pair.operation, *_measure_error(one, width_80)) for one in fitted]
     held = 0
-    for index, one in enumerate(cured):
-        others = sorted(
-            error / unit
-            for error, unit, other in zip(errors, units, cured, strict=True)
-            if other.pair.operation != one.pair.operation and unit > 0
-        )
+    for one in cured:
+        others = sorted(e / u for name, e, u in fits if name != one.pair.operation and u > 0)
         if not others:
             return None
+        error, unit = _measure_error(one, width_80)
         width = others[min(len(others) - 1, round(level / 100 * len(others)))]
-        held += errors[index] <= width * units[index]
+        held += error <= width * unit
     return round(held / len(cured), 3) if cured else None
+
+
+def _measure_error(one: Judged, width_80: float) -> tuple[float, float]:
+    """Return the logarithm of the factor between told and measured gain, and its unit of width."""
+    unit = log(one.told["point"] / one.told["low"]) / width_80
+    return abs(log(one.recording.speedup / one.told["point"])), unit
 
 
 def _score_ncu(cured: Sequence[Judged]) -> ScoreRow:

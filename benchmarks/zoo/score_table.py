@@ -33,6 +33,10 @@ def format_score_lines(score: Score) -> Iterator[str]:
         f"the first advice{_list_errors(score.no_gain_advised)}"
     )
     yield (
+        f"changes that tempt: on {score.tempting_count} kernels, {len(score.tempted)} of them "
+        f"told first{_list_names(score.tempted)}"
+    )
+    yield (
         f"falsifiers: {score.falsifiers_held} of {score.falsifier_count} held after the change, "
         f"{score.falsifiers_true_before} were true before it"
     )
@@ -99,6 +103,10 @@ def _describe_timing(score: Score) -> str:
     return f"measured on {where}{timed}"
 
 
+def _list_names(names: Iterable[str]) -> str:
+    told = ", ".join(names)
+    return f": {told}" if told else ""
+
+
 def _list_errors(errors: Iterable[AdviceError]) -> str:
-    names = ", ".join(f"{e.kernel} {e.told:.3g}x, measured {e.measured:.3g}x" for e in errors)
-    return f": {names}" if names else ""
+    return _list_names(f"{e.kernel} {e.told:.3g}x, measured {e.measured:.3g}x" for e in errors)

@@ -450,19 +450,8 @@ def test_older_reports_count_the_two_kinds_of_atomics_alone():
     assert complete_metrics(program(), counted, None)["cas_share"] == 0.25
 
 
-def test_no_gain_passes_what_the_counters_allow_at_most():
-    kernels = [*recommend_kernels(BINARY), *recommend_kernels(RAW)]
-    told = [
-        (gain, kernel["at_most"])
-        for kernel in kernels
-        if kernel["at_most"] is not None
-        for found in kernel["diagnoses"]
-        if found["verdict"] == "matches" and (gain := found["predicted_speedup"])
-    ]
-
-    assert told
-    for gain, most in told:
-        assert gain["point"] <= gain["high"] <= most
+def test_a_report_alone_bounds_no_gain_since_a_change_may_save_what_was_counted():
+    assert {kernel["at_most"] for kernel in recommend_kernels(BINARY)} == {None}
 
 
 def test_a_debug_build_stops_at_the_gate(monkeypatch):

@@ -80,14 +80,15 @@ def _bound_gains(
 ) -> float | None:
     """Return the speedup at which useful work binds, or what changes that keep it are told to give.
 
-    Measured gains pass the former where the change saves traffic that was taken for useful: so no
-    less than the floor of the algorithm allows, where that is known, and than a reference reaches.
+    It is no less than the floor of the algorithm allows and a reference reaches. Where the work is
+    not known there is no bound: a change may save traffic and arithmetic that counters take for
+    useful, and a tenth of the measured gains did.
     """
-    if predictor.at_most is None:
+    if predictor.at_most is None or "attainable_speedup" not in known:
         return None
     priced = [m.prediction for m in matches if m.prediction is not None]
     kept = [found.speedup for found in priced if not found.lowers_floor]
-    gains = [predictor.at_most, *kept, known.get("attainable_speedup", 0.0)]
+    gains = [predictor.at_most, *kept, known["attainable_speedup"]]
     if 0 < (speedup := known.get("speedup", 0.0)) < 1:
         gains.append(1 / speedup)
     if combined is not None and len(kept) == len(priced):

@@ -281,8 +281,8 @@ class Outlook(TypedDict):
     chain: list[ChainStep]
     """The best fix, then what binds after it, and so on."""
     at_most: float | None
-    """Speedup that no change is expected to pass: of the floor where the work is known, else where
-    the traffic and arithmetic of the counters bind. Null without counters."""
+    """Speedup that no change is expected to pass. Null without counters, and where the bytes and
+    operations that the work needs are not known: then a change may save what was counted."""
     gap: Gap | None
     """Null unless much is left that no fix explains."""
     time: list[TimeShare]

@@ -139,6 +139,9 @@ class Pair(Record):
     """Other changes that an expert would as soon make next."""
     tempting: tuple[Slug, ...] = ()
     """Ids of variants with a change that seems fit and gains nothing."""
+    held_out: bool = False
+    """Whether rules and thresholds are chosen without looking at it: the score of these pairs says
+    what to expect of kernels that nobody has seen."""
     change: str
     """The change in words, with the factor that its author chose."""
     launch_count: int = Field(1, gt=0)

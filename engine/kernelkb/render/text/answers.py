@@ -227,7 +227,7 @@ def format_brief(answer: KernelFindings, steps: Sequence[Step] = ()) -> Iterator
     yield f"{name}{gate['verdict'].upper()} ({gate['id']})"
     yield f"  {gate['because']}"
     yield from _format_headroom(answer["headroom"])
-    yield from _format_at_most(answer)
+    yield from _format_gap(answer)
     yield from _limit([f"  note: {note}" for note in answer["notes"]], _MAX_NOTES)
     yield from _format_first_cause(answer, matches)
     is_asked = any(isinstance(step, Sentence) and step.needs == "numbers" for step in steps)
@@ -307,7 +307,7 @@ def format_findings(answer: KernelFindings) -> Iterator[str]:
     yield f"{name}{gate['verdict'].upper()} ({gate['id']})"
     yield f"  {gate['because']}"
     yield from _format_headroom(answer["headroom"])
-    yield from _format_at_most(answer)
+    yield from _format_gap(answer)
     yield from (f"  note: {note}" for note in answer["notes"])
     yield from _format_diagnoses(answer)
     yield from _format_outlook(answer)
@@ -370,9 +370,7 @@ def _format_headroom(room: Headroom | None) -> Iterator[str]:
         )
 
 
-def _format_at_most(answer: KernelFindings) -> Iterator[str]:
-    if answer["at_most"] is not None and answer["headroom"] is None:
-        yield f"  everything: at most about {answer['at_most']:.3g}x, from the counters alone"
+def _format_gap(answer: KernelFindings) -> Iterator[str]:
     if answer["gap"]:
         yield f"  {answer['gap']['because']}"
 
