@@ -98,7 +98,7 @@ def test_no_gain_passes_what_no_change_is_expected_to_pass():
     assert len(bounded) > 200
     for row, answer in bounded:
         gains = [d["predicted_speedup"] for d in answer["diagnoses"] if d["predicted_speedup"]]
-        assert max((gain["high"] for gain in gains), default=1.0) <= answer["at_most"] * 1.001
+        assert max((gain["point"] for gain in gains), default=1.0) <= answer["at_most"] * 1.001
         if row.timed_by == "bench":
             assert row.speedup <= answer["at_most"] * 1.03, row.kernel
 

@@ -78,7 +78,7 @@ def _bound_gains(
     predictor: Predictor,
     known: Mapping[str, float],
 ) -> float | None:
-    """Return the speedup at which useful work binds, or what changes that keep it are told to give.
+    """Return the speedup at which useful work binds, or what changes are told to give.
 
     It is no less than the floor of the algorithm allows and a reference reaches. Where the work is
     not known there is no bound: a change may save traffic and arithmetic that counters take for
@@ -86,12 +86,11 @@ def _bound_gains(
     """
     if predictor.at_most is None or "attainable_speedup" not in known:
         return None
-    priced = [m.prediction for m in matches if m.prediction is not None]
-    kept = [found.speedup for found in priced if not found.lowers_floor]
-    gains = [predictor.at_most, *kept, known["attainable_speedup"]]
+    told = [m.prediction.speedup for m in matches if m.prediction is not None]
+    gains = [predictor.at_most, *told, known["attainable_speedup"]]
     if 0 < (speedup := known.get("speedup", 0.0)) < 1:
         gains.append(1 / speedup)
-    if combined is not None and len(kept) == len(priced):
+    if combined is not None:
         gains.append(combined["point"])
     return round(max(gains), 3)
 
