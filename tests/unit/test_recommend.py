@@ -566,3 +566,24 @@ def test_a_kernel_that_xla_generated_is_changed_at_its_call(kernel):
 @pytest.mark.parametrize("kernel", ["sort_rows", "fused_add", "loop_fused(float *)", "gemm_dot_5"])
 def test_a_kernel_of_ones_own_is_none_of_xla(kernel):
     assert find_library(program(), kernel) is None
+
+
+@pytest.mark.parametrize(
+    ("kernel", "library"),
+    [
+        ("void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64>>(Params)", "flash"),
+        ("fmha_cutlassF_f16_aligned_64x64_rf_sm80(PyTorchMemEffAttention::Params)", "flash"),
+        ("void gemv2T_kernel_val<int, int, float>(T13, T6)", "cublas"),
+        ("void implicit_convolve_sgemm<float, float, 1024, 5>(int)", "cudnn"),
+        ("flash_fwd(const __half *, float *)", None),
+        ("void flash_fwd_kernel<64, 128>(Params)", None),
+        ("fmha_decode(const float *)", None),
+        ("winograd_forward(const float *)", None),
+        ("implicit_convolve(const float *)", None),
+        ("gemv2T(const float *)", None),
+    ],
+)
+def test_a_name_that_anybody_may_choose_makes_no_kernel_a_library_s(kernel, library):
+    row = find_library(program(), kernel)
+
+    assert (row["id"].split("-")[0] if row else None) == library
