@@ -63,6 +63,8 @@ _INSTANCE_NAME = re.compile(r"[^<]{0,200}<(?:\w+::){0,9}(?P<what>\w{1,200})")
 _TEMPLATE = re.compile(r"<[^<>]*>")
 
 _MAX_NOTES = 2
+_MIN_ADDED = 1.1
+"""Factor between two gains from which the larger one is worth a line."""
 _MAX_REASONS = 3
 _MAX_HYPOTHESES = 6
 """Most hypotheses named in one line of the metrics to measure."""
@@ -261,8 +263,9 @@ def _format_first_cause(answer: KernelFindings, matches: Sequence[Diagnosis]) ->
     if because := list(map(_compare_reason, _choose_reasons(first["because"]))):
         yield f"  because {', '.join(because)}"
     yield from format_source_lines(keep_first_line(first["lines"]))
-    if joint:
-        yield f"  with {joint['parts'][1]} {format_speedup(joint['predicted_speedup'])}"
+    together, alone = joint and joint["predicted_speedup"], first["predicted_speedup"]
+    if joint and together and not (alone and together["point"] < _MIN_ADDED * alone["point"]):
+        yield f"  if {joint['parts'][1]} as well: {format_speedup(together)}"
     is_told = answer["gate"]["verdict"] != "stop" and first["confidence"] >= LEAST_SURE
     if len(chain) > 1 and is_told:
         then = chain[1]

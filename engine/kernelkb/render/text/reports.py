@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kernelkb.model.answers.source_place import LineAnswer
     from kernelkb.model.answers.static_facts import KernelFacts, StaticFact, StaticReport
 
-_HEADER = ("kernel", "time", "share", "cause", "line", "gain", "at most")
+_HEADER = ("kernel", "time", "share", "cause", "line", "gain")
 _MIN_NAME_CHARS = 12
 _MAX_LINE_CHARS = 24
 _GAP = 2
@@ -67,7 +67,6 @@ class _Row(NamedTuple):
     cause: str
     line: str
     gain: str
-    at_most: str
 
 
 def format_report_table(answers: Sequence[KernelAnswer], width: int | None = None) -> Iterator[str]:
@@ -90,7 +89,7 @@ def format_report_table(answers: Sequence[KernelAnswer], width: int | None = Non
 def _build_row(answer: KernelAnswer) -> _Row:
     best = next((d for d in answer["diagnoses"] if d["verdict"] == "matches"), None)
     gain = best["predicted_speedup"] if best else None
-    duration, share, at_most = answer["duration_us"], answer["share"], answer["at_most"]
+    duration, share = answer["duration_us"], answer["share"]
     return _Row(
         kernel=shorten_name(answer["kernel"]),
         time=format_duration(duration) if duration is not None else "-",
@@ -98,7 +97,6 @@ def _build_row(answer: KernelAnswer) -> _Row:
         cause=best["bottleneck"] if best else "-",
         line=_clip_place(name_line(best)) if best else "-",
         gain=f"{gain['point']:.3g}x" if gain else "-",
-        at_most=f"{at_most:.3g}x" if at_most is not None else "-",
     )
 
 
