@@ -16,7 +16,7 @@ from benchmarks.zoo.pairs import list_pairs
 from benchmarks.zoo.recordings import PairRecording, read_recordings
 from benchmarks.zoo.score_lines import LineScore, score_lines
 
-from kernelkb.actions.project.bench_target import get_project_path
+from kernelkb.actions.project.bench_target import get_project_path, measure_language
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.conditions import satisfies
 from kernelkb.decide.derive import complete_metrics
@@ -25,7 +25,7 @@ from kernelkb.decide.rules import CompiledRules
 from kernelkb.errors import BadValueError
 from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer, PredictedSpeedup
 from kernelkb.model.base import Name, Record, Slug
-from kernelkb.model.kernels.kernel import Pair
+from kernelkb.model.kernels.kernel import Kernel, Pair
 from kernelkb.safety.paths import shipped_folder
 
 _WORST_COUNT = 10
@@ -237,13 +237,21 @@ def judge_pairs(
         rows: The recordings.
         kept: Metrics that the answer may rest on; None for all that were recorded.
     """
-    pairs = {name: kernel.pair for name, kernel in list_pairs().items()}
+    kernels = list_pairs()
     for row in rows:
-        pair, metrics = pairs.get(row.kernel), row.before.metrics
+        if (kernel := kernels.get(row.kernel)) is None:
+            continue
+        metrics = {**_measure_language(kernel, row.before.variant), **row.before.metrics}
         if kept is not None:
             metrics = {name: value for name, value in metrics.items() if name in kept}
-        if pair is not None:
-            yield Judged(pair, row, recommend(rules, metrics, device=row.device))
+        if kernel.pair is not None:
+            yield Judged(kernel.pair, row, recommend(rules, metrics, device=row.device))
+
+
+def _measure_language(kernel: Kernel, variant: str) -> dict[str, float]:
+    """Return the metric of a variant's language, which the kernel's folder tells."""
+    found = (measure_language(one) for one in kernel.variants if one.id == variant)
+    return next(found, {})
 
 
 def _score_rows(name: str, cured: Sequence[Judged], rules: CompiledRules) -> ScoreRow:
