@@ -238,20 +238,23 @@ def judge_pairs(
         kept: Metrics that the answer may rest on; None for all that were recorded.
     """
     kernels = list_pairs()
-    for row in rows:
-        if (kernel := kernels.get(row.kernel)) is None:
+    for recorded in rows:
+        if (kernel := kernels.get(recorded.kernel)) is None:
             continue
-        metrics = {**_measure_language(kernel, row.before.variant), **row.before.metrics}
+        row = _add_language(recorded, kernel)
+        metrics = row.before.metrics
         if kept is not None:
             metrics = {name: value for name, value in metrics.items() if name in kept}
         if kernel.pair is not None:
             yield Judged(kernel.pair, row, recommend(rules, metrics, device=row.device))
 
 
-def _measure_language(kernel: Kernel, variant: str) -> dict[str, float]:
-    """Return the metric of a variant's language, which the kernel's folder tells."""
-    found = (measure_language(one) for one in kernel.variants if one.id == variant)
-    return next(found, {})
+def _add_language(row: PairRecording, kernel: Kernel) -> PairRecording:
+    """Return a recording with the metric of the language, which the kernel's folder tells."""
+    own = [measure_language(one) for one in kernel.variants if one.id == row.before.variant]
+    metrics = {name: value for found in own for name, value in found.items()}
+    before = row.before.model_copy(update={"metrics": {**metrics, **row.before.metrics}})
+    return row.model_copy(update={"before": before})
 
 
 def _score_rows(name: str, cured: Sequence[Judged], rules: CompiledRules) -> ScoreRow:
