@@ -16,7 +16,7 @@ from benchmarks.zoo.pairs import list_pairs
 from benchmarks.zoo.recordings import PairRecording, read_recordings
 from benchmarks.zoo.score_lines import LineScore, score_lines
 
-from kernelkb.actions.project.bench_target import get_project_path
+from kernelkb.actions.project.bench_target import get_project_path, measure_language
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.conditions import satisfies
 from kernelkb.decide.derive import complete_metrics
@@ -256,14 +256,24 @@ def judge_pairs(
         kept: Metrics that the answer may rest on; None for all that were recorded.
     """
     kernels = list_pairs()
-    for row in rows:
-        kernel, metrics = kernels.get(row.kernel), row.before.metrics
+    for recorded in rows:
+        kernel = kernels.get(recorded.kernel)
+        pair = kernel.pair if kernel else None
+        if kernel is None or pair is None or not (recorded.report or pair.launch_count > 1):
+            continue
+        row = _add_language(recorded, kernel)
+        metrics = row.before.metrics
         if kept is not None:
             metrics = {name: value for name, value in metrics.items() if name in kept}
-        pair = kernel.pair if kernel else None
-        if kernel and pair and (row.report or pair.launch_count > 1):
-            answer = recommend(rules, metrics, device=row.device)
-            yield Judged(kernel, pair, row, answer)
+        yield Judged(kernel, pair, row, recommend(rules, metrics, device=row.device))
+
+
+def _add_language(row: PairRecording, kernel: Kernel) -> PairRecording:
+    """Return a recording with the metric of the language, which the kernel's folder tells."""
+    own = [measure_language(one) for one in kernel.variants if one.id == row.before.variant]
+    metrics = {name: value for found in own for name, value in found.items()}
+    before = row.before.model_copy(update={"metrics": {**metrics, **row.before.metrics}})
+    return row.model_copy(update={"before": before})
 
 
 def _score_sets(cured: Sequence[Judged], rules: CompiledRules) -> Iterator[ScoreRow]:

@@ -43,6 +43,14 @@ def score():
     return score_advice()
 
 
+def test_a_pair_in_triton_is_judged_as_a_kernel_in_triton():
+    recorded = [row for row in rows() if row.kernel == "query_key_scores_fp32_dot"]
+    (judged,) = judge_pairs(program(), recorded)
+
+    assert judged.matches[0]["bottleneck"] == "tensor-core-unused"
+    assert judged.matches[0]["fixes"][0]["id"] == "triton-input-precision"
+
+
 @pytest.mark.parametrize("page", ["README.md", "docs/time-model.md"])
 def test_the_documents_show_the_table_that_the_score_prints(score, page):
     text = (ROOT / page).read_text()

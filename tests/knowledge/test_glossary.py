@@ -18,9 +18,9 @@ branch break build busiest busy call clock communication compiled conversion cor
 data debug difference distinct division double dynamic elapsed empty exact excess executed factor
 fewest fill filling first flight float fp framework free full function gpu half heavy host ideal
 idle index instruction integer joint launched layout left library limit link loaded long loop loss
-lost matches matrix max mean merge minimum misc next no not one op other output parallel part peer
-per plain practical process product profiled program rate ratio read relieved remainder remote
-repeat required resolved resolving reuse rounds row scaling seconds selected shape short size
+lost matches matrix max mean merge minimum misc narrow next no not one op other output parallel part
+peer per plain practical process product profiled program rate ratio read relieved remainder
+remote repeat required resolved resolving reuse rounds row scaling seconds selected shape short size
 sleeping source specialised starved static step store sync theoretical throttled tightest tiled
 timing to torch unequal unexplained unspilled update use useful value variation walk wide widened
 widening work worst write

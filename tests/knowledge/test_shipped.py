@@ -310,6 +310,10 @@ GUARD_LIMITS = {
         {"warpgroup_utilization": 0.01, "tma_read_bytes": 1e6},
         {"warpgroup_utilization": 0.0, "tma_read_bytes": 1e6},
     ),
+    "bulk-operands-are-the-traffic": (
+        {"warpgroup_utilization": 0.01, "tma_read_bytes": 1e6, "l2_input_utilization": 0.79},
+        {"warpgroup_utilization": 0.01, "tma_read_bytes": 1e6, "l2_input_utilization": 0.8},
+    ),
     "enough-warps": ({"occupancy": 0.6}, {"occupancy": 0.59}),
     "too-short-to-profile": ({"profiled_us": 19.9}, {"profiled_us": 20.0, "kernel_us": 20.0}),
     "issue-saturated": ({"issue_rate": 0.8}, {"issue_rate": 0.79}),
@@ -338,6 +342,16 @@ GUARD_CASES = [(name, *sides) for name, sides in GUARD_LIMITS.items()] + [
         "bulk-operands",
         {"warpgroup_utilization": 0.01, "tma_read_bytes": 1.0},
         {"warpgroup_utilization": 0.01, "tma_read_bytes": 0.0},
+    ),
+    (
+        "bulk-operands-are-the-traffic",
+        {"warpgroup_utilization": 0.01, "tma_read_bytes": 1.0, "l2_input_utilization": 0.5},
+        {"warpgroup_utilization": 0.01, "tma_read_bytes": 0.0, "l2_input_utilization": 0.5},
+    ),
+    (
+        "bulk-operands-are-the-traffic",
+        {"warpgroup_utilization": 0.01, "tma_read_bytes": 1.0, "l2_input_utilization": 0.5},
+        {"warpgroup_utilization": 0.0, "tma_read_bytes": 1.0, "l2_input_utilization": 0.5},
     ),
     ("idle-sms", {"grid_fill": 0.94, "dram_utilization": 0.1}, {"grid_fill": 0.95}),
     ("profile-of-another-run", {"profile_ratio": 0.49}, {"profile_ratio": 0.5}),

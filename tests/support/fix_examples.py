@@ -127,12 +127,37 @@ COMMON = [
         works=True,
     ),
     Example(
+        name="the layout of shared memory is Triton's",
+        fix="pad-smem",
+        metrics={"triton_kernel": 1},
+        works=False,
+    ),
+    Example(
+        name="bulk copies load, and no thread does",
+        fix="vectorize-128b",
+        metrics={"tma_utilization": 0.006, "loads_per_warp": 0.0, "load_lane_bytes": 4.0},
+        works=False,
+    ),
+    Example(
+        name="half-written sectors fill the way into L2, which larger tiles leave",
+        fix="larger-block-tile",
+        metrics={
+            "tensor_utilization": 0.3,
+            "l2_input_utilization": 0.75,
+            "l2_output_utilization": 0.3,
+            "sector_store_useful_bytes": 16.0,
+        },
+        works=False,
+    ),
+    Example(
         name="a polynomial loads hardly anything",
         fix="use-tensor-cores",
         metrics={
             "product_share": 1.0,
             "loads_per_fma": 0.001,
             "half_matrix_share": 0.0,
+            "narrow_product_share": 0.0,
+            "dot_product_share": 0.0,
             "tensor_utilization": 0.0,
         },
         works=False,
@@ -190,6 +215,8 @@ PRODUCT = {
     "tensor_type": 1,
     "over_ridge": 5.0,
     "half_matrix_share": 0.0,
+    "narrow_product_share": 0.0,
+    "dot_product_share": 0.0,
     "product_share": 1.0,
     "loads_per_fma": 0.5,
 }
@@ -201,6 +228,15 @@ STAGED = {
     "barriers_per_load": 0.1,
     "shared_stores_per_warp": 500.0,
     "stall_long_scoreboard": 0.5,
+}
+SCATTERED = {
+    "device.cc": 9.0,
+    "random_access": 0,
+    "stall_drain": 0.05,
+    "stores_per_warp": 64.0,
+    "tensor_utilization": 0.3,
+    "sector_store_useful_bytes": 16.0,
+    "l2_output_utilization": 0.3,
 }
 SPREAD = {"grid_fill": 0.2, "waves": 0.1, "reduction_ratio": 900, "store_rounds": 90}
 SPREAD = {**SPREAD, "loads_per_warp": 500.0, "parallel_loop_left": 1}
@@ -217,11 +253,17 @@ SIDES = (
     ("use-tensor-cores", PRODUCT, "loads_per_fma", 0.02, 0.05),
     ("peel-boundary-tiles", {"useful_lanes_per_instruction": 15, "random_access": 0,
      "barriers_per_load": 0.0, "shared_loads_per_warp": 0.0}, "load_repeat", 1.5, 3.0),
+    ("use-tensor-cores", {**PRODUCT, "product_share": 0.3}, "half_matrix_share", 0.5, 0.6),
+    ("use-tensor-cores", {**PRODUCT, "product_share": 0.3}, "narrow_product_share", 0.4, 0.6),
+    ("use-tensor-cores", {**PRODUCT, "product_share": 0.0}, "dot_product_share", 0.2, 0.3),
     ("l2-prefetch", WAITING, "loads_per_warp", 3.0, 6.0),
     ("register-double-buffer", {"stall_short_scoreboard": 0.5, "warpgroup_utilization": 0,
      "spare_register_count": 100}, "shared_loads_per_warp", 3.0, 6.0),
     ("tma-store", {"device.cc": 9.0, "stall_drain": 0.5, "random_access": 0},
      "stores_per_warp", 3.0, 6.0),
+    ("tma-store", SCATTERED, "l2_input_utilization", 0.59, 0.61),
+    ("overlap-async-copies", {"tma_utilization": 0.001, "async_copy_count": 0,
+     "l2_utilization": 0.3, "stall_long_scoreboard": 0.5}, "tensor_utilization", 0.04, 0.06),
     ("split-k", SPREAD, "loads_per_warp", 12.0, 24.0),
     ("parallelize-outer-dim", SPREAD, "store_rounds", 2.0, 5.0),
     ("cp-async-pipeline", STAGED, "barriers_per_warp", 3.0, 6.0),

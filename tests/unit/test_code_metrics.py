@@ -167,6 +167,51 @@ def test_a_report_states_the_stack_frame_of_its_kernel(tmp_path, cause, size):
     assert max(images.measure_build(name).get("stack_bytes", 0) for name in kernels) == size
 
 
+HALVES = (
+    (2, ".L_x_0: LDS.U16 R8, [R4]", "w0", ()),
+    (2, "LDS.U16 R9, [R5]", "w0", ()),
+    (3, "HADD2.F32 R10, -RZ, R8.H0_H0", "", (0,)),
+    (3, "HADD2.F32 R11, -RZ, R9.H0_H0", "", ()),
+)
+SHIFTED = (
+    (2, ".L_x_0: LDG.E R8, desc[UR4][R4.64]", "w0", ()),
+    (2, "LDG.E.U16 R9, desc[UR4][R6.64]", "w0", ()),
+    (3, "LOP3.LUT R10, R8, 0xffff0000, RZ, 0xc0, !PT", "", (0,)),
+    (3, "IMAD.U32 R11, R9, 0x10000, RZ", "", ()),
+)
+ADD_PRODUCT = (4, "FFMA R2, R10.reuse, R11, R3", "", ())
+FACTORS = {
+    "halves": ((*HALVES, ADD_PRODUCT), 1.0),
+    "bfloat16, widened by a shift and a mask": ((*SHIFTED, ADD_PRODUCT), 1.0),
+    "packed halves": (
+        (
+            (2, ".L_x_0: LDS R8, [R4]", "w0", ()),
+            (2, "LDS R9, [R5]", "w0", ()),
+            (3, "HFMA2.MMA R2, R8, R9.H0_H0, R2", "", (0,)),
+        ),
+        1.0,
+    ),
+    "one of two has a constant factor": (
+        (*HALVES, ADD_PRODUCT, (5, "FFMA R2, R10, c[0x0][0x170], R2", "", ())),
+        0.5,
+    ),
+    "a square": ((*HALVES, (4, "FFMA R2, R10, R10, R2", "", ())), 0.0),
+    "values of 32 bits": ((*HALVES, (4, "FFMA R2, R8, R9, R2", "", (0,))), 0.0),
+    "a computed factor": (
+        (*HALVES, (4, "FMUL R11, R11, R12", "", ()), ADD_PRODUCT),
+        0.0,
+    ),
+    "a register that is cleared": ((*HALVES, (4, "HFMA2.MMA R2, -RZ, RZ, 0, 0", "", ())), 0.0),
+}
+
+
+@pytest.mark.parametrize(("rows", "share"), FACTORS.values(), ids=FACTORS)
+def test_a_product_of_two_loaded_values_of_16_bits_is_one_for_tensor_cores(rows, share):
+    code = make_function(*rows, (3, "@P0 BRA `(.L_x_0)", "", ()), (6, "EXIT", "", ()))
+
+    assert measure_code([code])["narrow_product_share"] == share
+
+
 def test_no_code_has_no_metrics():
     assert measure_code([]) == {}
 

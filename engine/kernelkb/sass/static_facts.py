@@ -34,6 +34,7 @@ from kernelkb.sass.static_instructions import (
     find_uncontracted,
     find_unrolling,
     find_widths,
+    measure_narrow_products,
 )
 
 _FIXED = 4
@@ -333,6 +334,8 @@ def measure_code(functions: Iterable[SassFunction]) -> dict[str, float]:
     opcodes = [code.function.instructions[at].opcode for code in codes for at in code.own]
     reuse = [find_tile_reuse(code) for code in codes]
     told = {"tile_reuse": float(any(reuse))} if any(reuse) or None not in reuse else {}
+    products = [share for code in codes if (share := measure_narrow_products(code)) is not None]
+    told |= {"narrow_product_share": max(products)} if products else {}
     return {
         **told,
         "mma_opcode_count": float(sum(bool(_WARP_MATRIX.fullmatch(name)) for name in opcodes)),

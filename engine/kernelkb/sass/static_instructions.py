@@ -52,6 +52,9 @@ _CONVERSIONS = frozenset(
     {"MOV", "IMAD.MOV", "SEL", "FSEL", "PRMT", "I2F", "I2FP", "F2F", "F2FP", "HADD2.F32"}
 )
 """Between a load and the store of a staged value; arithmetic makes another value of it."""
+_WIDENINGS = _CONVERSIONS | {"IMAD.U32", "IMAD.SHL", "SHL", "SHF", "LOP3", "F2F", "HADD2"}
+"""Between a load and a product: what makes an operand of 8 or 16 bits one of 32, bfloat16 too."""
+_PRODUCT = re.compile(r"\b(?:FFMA|HFMA2)\S* R\d+, -?(R\d+)\S*, -?(R\d+)\S*, -?(?:R\d+|RZ)\S*$")
 _MAX_CONVERSIONS = 4
 _REUSED_RATIO = 1.5
 """Bytes that are read for each byte that is staged, where no loop repeats the reads. A stencil of
@@ -450,3 +453,54 @@ def _find_read_bytes(one: Instruction) -> int:
     if one.opcode == "LDSM":
         return 4 * next((int(m) for m in one.modifiers if m in ("1", "2", "4")), 1)
     return find_width(one)
+
+
+def measure_narrow_products(code: Code) -> float | None:
+    """Return the share of the multiply-adds whose two factors are loaded values of 8 or 16 bits.
+
+    Of those in loops, where there are any. A coefficient of a stencil or of a polynomial is a
+    constant or computed; packed halves need no widening. None: the code does not tell.
+    """
+    if code.dependences is None:
+        return None
+    instructions = code.function.instructions
+    found = [at for at in code.own if _is_multiply_add(instructions[at])]
+    looped = [at for at in found if at in code.depths] or found
+    narrow = sum(_multiplies_narrow_values(code, at) for at in looped)
+    return narrow / len(looped) if looped else 0.0
+
+
+def _multiplies_narrow_values(code: Code, at: int) -> bool:
+    one = code.function.instructions[at]
+    match = _PRODUCT.search(one.text)
+    if match is None:
+        return False
+    left, right = match.groups()
+    packed = one.opcode == "HFMA2"
+    both = [_is_narrow_load(code, at, name, packed=packed) for name in (left, right)]
+    return all(both) and left != right
+
+
+def _is_multiply_add(one: Instruction) -> bool:
+    """Whether it multiplies: compilers clear registers by ``HFMA2.MMA R2, -RZ, RZ, 0, 0``."""
+    return one.opcode in ("FFMA", "HFMA2") and "-RZ, RZ" not in one.text
+
+
+def _is_narrow_load(code: Code, user: int, register: str, *, packed: bool) -> bool:
+    """Return whether a register holds a loaded value, which was widened unless it is packed."""
+    dependences, instructions = code.dependences, code.function.instructions
+    if dependences is None:
+        return False
+    within = dependences.within
+    reached = {at for at in within.get(user, ()) if register in instructions[at].writes}
+    for passed in range(_MAX_CONVERSIONS + 1):
+        loads = {at for at in reached if instructions[at].opcode in _REMOTE_LOADS | _SHARED_LOADS}
+        if loads:
+            return packed or passed > 0
+        widened = {at for at in reached if _is_widening(instructions[at])}
+        reached = {source for at in widened for source in within.get(at, ())}
+    return False
+
+
+def _is_widening(one: Instruction) -> bool:
+    return any(".".join((one.opcode, *one.modifiers[:n])) in _WIDENINGS for n in (0, 1))
