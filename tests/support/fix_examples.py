@@ -245,6 +245,7 @@ REREAD = {
     "random_access": 0,
 }
 ONE_BLOCK_AN_SM = {**SPREAD, "grid_fill": 1.0, "store_rounds": 0.7}
+LOOP = {"block_thread_count": 32}
 INDICES = {"index_share": 0.9, "integer_work": 0}
 SIDES = (
     ("use-tensor-cores", PRODUCT, "product_share", 0.8, 0.95),
@@ -285,6 +286,12 @@ SIDES = (
     ("parallelize-outer-dim", ONE_BLOCK_AN_SM, "stores_per_warp", 1.0, 500.0),
     ("parallelize-outer-dim", {**ONE_BLOCK_AN_SM, "stores_per_warp": 500.0},
      "grid_fill", 0.9, 1.0),
+    ("block-128-256", {**LOOP, "stall_long_scoreboard": 0.8, "theoretical_occupancy": 0.5},
+     "loads_per_warp", 98.0, 36.0),
+    ("block-128-256", {**LOOP, "loads_per_warp": 98.0, "theoretical_occupancy": 0.5},
+     "stall_long_scoreboard", 0.8, 0.4),
+    ("block-128-256", {**LOOP, "loads_per_warp": 98.0, "stall_long_scoreboard": 0.8},
+     "theoretical_occupancy", 0.5, 0.26),
     ("hoist-address-math", INDICES, "access_share", 0.004, 0.008),
     ("strength-reduction", {"integer_division_share": 0.0, "exact_division_share": 0.0,
      "xu_utilization": 0.1}, "heavy_function_share", 0.004, 0.008),
