@@ -118,8 +118,8 @@ def choose_place(places: Sequence[Place]) -> Place | None:
     """
     if not places:
         return None
-    folder = get_folder(places[-1])
-    return next(place for place in places if get_folder(place) == folder)
+    folder = get_folder(places[-1].file)
+    return next(place for place in places if get_folder(place.file) == folder)
 
 
 def rank_lines(counters: SourceCounters, weights: Iterable[_Weight]) -> list[LineShare]:
