@@ -71,6 +71,9 @@ _WARP_MATRIX = re.compile(r"[HIDBQO]MMA|[HIQBO]GMMA|UTC\w*MMA\w*")
 _DOUBLE = frozenset({"DADD", "DMUL", "DFMA", "DSETP", "DMNMX"})
 _INDIRECT = ("pointer-chase", "dependent-loads")
 
+_OTHER_PYTHON = ("_Z", "kernel_cutlass")
+"""Beginnings of the names that Numba and the CuTe DSL give to functions, whose lines are Python's."""
+
 _COMMENT = re.compile(r"//.*|/\*.*?\*/")
 _ARRAY = re.compile(
     r"^(?!.*(?:__shared__|__constant__|extern)).*?\b[\w:>]+\s+(\w+)\s*\[[^\]]*\]", re.MULTILINE
@@ -342,7 +345,19 @@ def measure_code(functions: Iterable[SassFunction]) -> dict[str, float]:
         "dependent_load": float(any(map(_loads_addresses, codes))),
         "spilled_access_share": _measure_spilled_share(codes),
         **measure_integers(codes),
+        **_name_language(codes),
     }
+
+
+def _name_language(codes: Iterable[Code]) -> dict[str, float]:
+    """Return that functions are Triton's: Python told their lines, and no other tool their names."""
+    functions = [code.function for code in codes]
+    is_scripted = all(
+        any(chain and chain[-1].file.endswith(".py") for chain in one.places)
+        and not one.name.startswith(_OTHER_PYTHON)
+        for one in functions
+    )
+    return {"triton_kernel": 1.0} if is_scripted else {}
 
 
 def _measure_spilled_share(codes: Iterable[Code]) -> float:
