@@ -72,7 +72,7 @@ _DOUBLE = frozenset({"DADD", "DMUL", "DFMA", "DSETP", "DMNMX"})
 _INDIRECT = ("pointer-chase", "dependent-loads")
 
 _OTHER_PYTHON = ("_Z", "kernel_cutlass")
-"""Beginnings of the names that Numba and the CuTe DSL give to functions, whose lines are Python's."""
+"""Beginnings of the names of functions of Numba and the CuTe DSL, whose lines are Python's."""
 
 _COMMENT = re.compile(r"//.*|/\*.*?\*/")
 _ARRAY = re.compile(
@@ -350,7 +350,7 @@ def measure_code(functions: Iterable[SassFunction]) -> dict[str, float]:
 
 
 def _name_language(codes: Iterable[Code]) -> dict[str, float]:
-    """Return that functions are Triton's: Python told their lines, and no other tool their names."""
+    """Return that functions are Triton's: their lines are Python's, their names no other tool's."""
     functions = [code.function for code in codes]
     is_scripted = all(
         any(chain and chain[-1].file.endswith(".py") for chain in one.places)
