@@ -1,6 +1,7 @@
 """Metrics of machine code, which no counter tells and no user has to give."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from machine_code import make_function, unpack_report
@@ -12,6 +13,7 @@ from kernelkb.measure.subject import DEFAULT_OPTIONS
 from kernelkb.model.records.measurement import Bench, Build, KernelResources
 from kernelkb.profiles import ncu_rep
 from kernelkb.profiles.machine_code import iter_cubins, list_symbols
+from kernelkb.sass.function import Place
 from kernelkb.sass.static_facts import measure_code
 
 CHASE = (
@@ -344,3 +346,20 @@ def test_shuffles_that_only_add_may_wait_until_the_loop_ends(rows, share):
     code = make_function(name(0, (5, "FMUL R5, R6, R7", "", ())), *rows, BACK, KEEP, END)
 
     assert measure_code([code])["looped_sum_share"] == pytest.approx(share)
+
+
+PYTHON = (Place("/p/attention.py", 12),)
+LANGUAGES = {
+    "Triton": (PYTHON, "count_block", 1.0),
+    "Numba": (PYTHON, "_ZN6cudapy8__main__3addB2v1Ef", None),
+    "the CuTe DSL": (PYTHON, "kernel_cutlass_add_0", None),
+    "CUDA": ((Place("/p/a.cu", 12),), "add", None),
+    "no lines": (0, "count_block", None),
+}
+
+
+@pytest.mark.parametrize(("line", "called", "value"), LANGUAGES.values(), ids=LANGUAGES)
+def test_triton_is_told_by_lines_of_python_and_a_plain_name(line, called, value):
+    code = replace(make_function((line, "FADD R5, R12, R5", "", ()), (line, *END[1:])), name=called)
+
+    assert measure_code([code]).get("triton_kernel") == value
