@@ -482,7 +482,7 @@ def _find_read_bytes(one: Instruction) -> int:
 def measure_integers(codes: Iterable[Code]) -> dict[str, float]:
     """Return what integers and sums of lanes are for; empty where some code cannot be traced."""
     total = 0.0
-    found: Counter[str] = Counter()
+    found: dict[str, float] = defaultdict(float)
     for code in codes:
         if code.producers is None:
             return {}
