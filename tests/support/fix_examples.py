@@ -336,7 +336,17 @@ SIDES = (
      "theoretical_occupancy", 0.5, 0.26),
     ("hoist-address-math", INDICES, "access_share", 0.004, 0.008),
     ("strength-reduction", {"integer_division_share": 0.0, "exact_division_share": 0.0,
-     "xu_utilization": 0.1}, "heavy_function_share", 0.004, 0.008),
+     "xu_utilization": 0.1, "alu_over_fma": 1.0}, "heavy_function_share", 0.004, 0.008),
+    ("strength-reduction", {"integer_division_share": 0.0, "exact_division_share": 0.0,
+     "xu_utilization": 0.1, "heavy_function_share": 0.0, "alu_over_fma": 14.0},
+     "bit_mask_share", 0.09, 0.11),
+    ("precompute-table", {"xu_utilization": 0.0, "heavy_function_share": 0.0, "alu_over_fma": 44.0,
+     "dram_utilization": 0.1}, "single_bit_step_share", 0.1, 0.2),
+    ("hoist-invariants", {"instructions_per_warp": 4741, "alu_over_fma": 18.0, "integer_work": 1.0,
+     "flop_ratio": 0.0, "exact_division_share": 0.0, "minimum_share": 0.0, "bit_mask_share": 0.0,
+     "single_bit_step_share": 0.0}, "integer_ratio", 1.7, 2.6),
+    ("accumulate-in-registers", {"reduction_ratio": 699.0, "barrier_instruction_share": 0.0,
+     "stall_short_scoreboard": 0.49}, "looped_sum_share", 0.09, 0.11),
 )  # fmt: skip
 """Of each threshold that only fixes use: a fix, metrics, the metric that decides, and its value
 without and with the fix."""

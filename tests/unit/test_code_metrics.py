@@ -1,6 +1,7 @@
 """Metrics of machine code, which no counter tells and no user has to give."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from machine_code import make_function, unpack_report
@@ -12,6 +13,7 @@ from kernelkb.measure.subject import DEFAULT_OPTIONS
 from kernelkb.model.records.measurement import Bench, Build, KernelResources
 from kernelkb.profiles import ncu_rep
 from kernelkb.profiles.machine_code import iter_cubins, list_symbols
+from kernelkb.sass.function import Place
 from kernelkb.sass.static_facts import measure_code
 
 CHASE = (
@@ -302,3 +304,107 @@ def test_the_metrics_of_a_bench_hold_what_the_machine_code_shows(chase):
 
     assert timed.metrics["speedup"] == 0.5
     assert timed.metrics["dependent_load"] == 1.0
+
+
+INTEGERS = {
+    "a checksum, of which a step shifts by one bit": (
+        (
+            (4, "LDG.E R4, desc[UR4][R8.64]", "w0", ()),
+            (5, "LOP3.LUT R5, R4, 0x1, RZ, 0xc0, !PT", "", (0,)),
+            (5, "SHF.R.U32.HI R6, RZ, 0x1, R4", "", ()),
+            (5, "LOP3.LUT R7, R6, R5, RZ, 0x3c, !PT", "", ()),
+            (3, "STG.E desc[UR4][R8.64], R7", "", ()),
+            END,
+        ),
+        {"data_integer_share": 3 / 6, "single_bit_step_share": 1 / 6, "bit_mask_share": 0.0},
+    ),
+    "an index that is divided": (
+        (
+            (4, "IMAD.HI.U32 R6, R2, R3, RZ", "", ()),
+            (5, "LEA R8, R6, R10, 0x2", "", ()),
+            (4, "LDG.E R4, desc[UR4][R8.64]", "w0", ()),
+            (5, "FADD R7, R4, 1", "", (0,)),
+            (3, "STG.E desc[UR4][R8.64], R7", "", ()),
+            END,
+        ),
+        {"data_integer_share": 0.0, "single_bit_step_share": 0.0, "bit_mask_share": 0.0},
+    ),
+    "pairs of bits": (
+        (
+            (4, "LDG.E R4, desc[UR4][R8.64]", "w0", ()),
+            (5, "LOP3.LUT R5, R4, 0x33333333, RZ, 0xc0, !PT", "", (0,)),
+            (3, "STG.E desc[UR4][R8.64], R5", "", ()),
+            END,
+        ),
+        {"data_integer_share": 1 / 4, "single_bit_step_share": 0.0, "bit_mask_share": 1 / 4},
+    ),
+    "a value that is stored, and an address as well": (
+        (
+            (4, "IMAD R6, R2, R3, R5", "", ()),
+            (3, "STG.E desc[UR4][R6.64], R6", "", ()),
+            END,
+        ),
+        {"data_integer_share": 0.0, "single_bit_step_share": 0.0, "bit_mask_share": 0.0},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "shares"), INTEGERS.values(), ids=INTEGERS)
+def test_integers_that_are_stored_are_told_from_those_that_find_their_place(rows, shares):
+    found = measure_code([make_function(*rows)])
+
+    assert {name: pytest.approx(value) for name, value in shares.items()}.items() <= found.items()
+
+
+def test_a_loop_counts_ten_times_among_the_integers():
+    found = measure_code(
+        [
+            make_function(
+                name(0, (5, "LOP3.LUT R5, R5, R4, RZ, 0x3c, !PT", "", ())),
+                BACK,
+                (3, "STG.E desc[UR4][R8.64], R5", "", ()),
+                END,
+            )
+        ]
+    )
+
+    assert found["data_integer_share"] == pytest.approx(10 / 22)
+
+
+EXCHANGE = (4, "SHFL.BFLY PT, R12, R5, 0x10, 0x1f", "w1", ())
+SUMS = {
+    "a sum over lanes in each pass": ((EXCHANGE, (5, "FADD R3, R12, R3", "", (1,))), 10 / 42),
+    "a product that the sum is added to": (
+        (EXCHANGE, (5, "FFMA R3, R8, R9, R12", "", (1,))),
+        10 / 42,
+    ),
+    "a sum that scales": ((EXCHANGE, (5, "FFMA R3, R12, R9, R3", "", (1,))), 0.0),
+    "a sum that each pass stores": (
+        (EXCHANGE, (3, "STG.E desc[UR4][R8.64], R12", "", (1,))),
+        0.0,
+    ),
+}
+
+
+@pytest.mark.parametrize(("rows", "share"), SUMS.values(), ids=SUMS)
+def test_shuffles_that_only_add_may_wait_until_the_loop_ends(rows, share):
+    code = make_function(name(0, (5, "FMUL R5, R6, R7", "", ())), *rows, BACK, KEEP, END)
+
+    assert measure_code([code])["looped_sum_share"] == pytest.approx(share)
+
+
+PYTHON = (Place("/p/attention.py", 12),)
+LANGUAGES = {
+    "Triton": (PYTHON, "count_block", 1.0),
+    "Numba": (PYTHON, "_ZN6cudapy8__main__3addB2v1Ef", None),
+    "the CuTe DSL": (PYTHON, "kernel_cutlass_add_0", None),
+    "CUDA": ((Place("/p/a.cu", 12),), "add", None),
+    "no lines": (0, "count_block", None),
+}
+
+
+@pytest.mark.parametrize(("line", "called", "value"), LANGUAGES.values(), ids=LANGUAGES)
+def test_triton_is_told_by_lines_of_python_and_a_plain_name(line, called, value):
+    code = replace(make_function((line, "FADD R5, R12, R5", "", ()), (line, *END[1:])), name=called)
+
+    assert measure_code([code]).get("triton_kernel") == value

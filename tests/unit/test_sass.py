@@ -12,8 +12,10 @@ from machine_code import make_function, unpack_report
 from kernelkb.profiles.machine_code import disassemble, find_disassembler, iter_cubins, list_symbols
 from kernelkb.sass.counters import find_producers
 from kernelkb.sass.function import (
+    Place,
     decode_control,
     fill_called_places,
+    fill_calling_places,
     parse_disassembly,
     parse_instruction,
 )
@@ -232,3 +234,21 @@ def test_a_subroutine_without_lines_has_those_of_its_most_frequent_call():
     filled = fill_called_places(function, {0: 10.0, 1: 90.0})
 
     assert [chain[0].line for chain in filled.places] == [3, 5, 6, 5, 5]
+
+
+def test_a_line_of_a_library_without_its_call_stands_in_the_nearest_line_of_the_kernel_before_it():
+    first, own = (Place("/k/before.py", 9),), (Place("/k/before.py", 27),)
+    library = (Place("/lib/triton/language/standard.py", 293),)
+
+    filled = fill_calling_places([first, library, own, library, (), library])
+
+    assert filled == (first, (*library, *first), own, (*library, *own), (), (*library, *own))
+
+
+def test_lines_with_their_calls_stay_as_they_are():
+    inlined = (Place("/lib/math.h", 3), Place("/k/a.cu", 7))
+
+    assert fill_calling_places([(Place("/k/a.cu", 1),), inlined]) == (
+        (Place("/k/a.cu", 1),),
+        inlined,
+    )

@@ -58,9 +58,10 @@ def build_outlook(
         gap: See ``find_gap``.
     """
     combined = _combine_matches(matches, predictor)
+    is_any_told = any(one.diagnosis["predicted_speedup"] for one in matches)
     return {
         "headroom": _build_headroom(known),
-        "combined_speedup": combined if combined and is_told(combined) else None,
+        "combined_speedup": combined if is_any_told and combined and is_told(combined) else None,
         "joint": find_joint_cure(rules, matches, predictor),
         "chain": build_chain(matches, predictor),
         "at_most": _bound_gains(matches, combined, predictor, known),

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.sass.counters import Producer, find_producers
+from kernelkb.sass.function import get_folder
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import LineEvidenceRow
@@ -117,12 +118,8 @@ def choose_place(places: Sequence[Place]) -> Place | None:
     """
     if not places:
         return None
-    folder = _get_folder(places[-1])
-    return next(place for place in places if _get_folder(place) == folder)
-
-
-def _get_folder(place: Place) -> str:
-    return place.file.replace("\\", "/").rpartition("/")[0]
+    folder = get_folder(places[-1].file)
+    return next(place for place in places if get_folder(place.file) == folder)
 
 
 def rank_lines(counters: SourceCounters, weights: Iterable[_Weight]) -> list[LineShare]:

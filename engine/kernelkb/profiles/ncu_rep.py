@@ -32,7 +32,13 @@ from kernelkb.profiles.machine_code import (
 )
 from kernelkb.profiles.ncu_csv import read_details_page, read_raw_page
 from kernelkb.profiles.reader_process import ReaderProcess, has_reader, read_in_process
-from kernelkb.sass.function import Instruction, Place, SassFunction, parse_instruction
+from kernelkb.sass.function import (
+    Instruction,
+    Place,
+    SassFunction,
+    fill_calling_places,
+    parse_instruction,
+)
 
 _DEBUG_SECTION = b".nv_debug_info_reg_sass"
 """Only ``nvcc -G`` writes it; compilers that keep lines, as Triton does, write others."""
@@ -422,4 +428,4 @@ def _read_text(
         instructions.append(parse_instruction(pc - base, text))
         info = action.source_info(pc)
         places.append((Place(info.file_name(), info.line()),) if info is not None else ())
-    return SassFunction(name, tuple(instructions), tuple(places), labels)
+    return SassFunction(name, tuple(instructions), fill_calling_places(places), labels)

@@ -127,6 +127,24 @@ class Instruction(NamedTuple):
         return "DIV" in self.modifiers or ("U" in self.modifiers and "UP" in self.text)
 
 
+def list_address_registers(one: Instruction) -> frozenset[str]:
+    """Return the registers of an instruction's addresses, with the one that guards it."""
+    inside = (each for each in _list_operands(one) if "[" in each)
+    guard = {one.guard.lstrip("!")} if one.is_conditional else set()
+    return frozenset(name for each in inside for name in _list_registers(each, 1)) | guard
+
+
+def list_operand_registers(one: Instruction, *positions: int) -> frozenset[str]:
+    """Return the registers of operands; the first one, at 0, is the result."""
+    chosen = (each for at, each in enumerate(_list_operands(one)) if at in positions)
+    return frozenset(name for each in chosen for name in _list_registers(each, 1))
+
+
+def _list_operands(one: Instruction) -> list[str]:
+    body = one.text.partition(" ")[2] if one.text.startswith("@") else one.text
+    return _split_operands(body.partition(" ")[2])
+
+
 def parse_instruction(offset: int, text: str, control: Control | None = None) -> Instruction:
     """Parse an instruction.
 
@@ -439,6 +457,30 @@ def fill_called_places(function: SassFunction, executed: Mapping[int, float]) ->
     return replace(function, places=tuple(places))
 
 
+def fill_calling_places(places: Sequence[tuple[Place, ...]]) -> tuple[tuple[Place, ...], ...]:
+    """Return the places, with the line of the kernel around those of a library without it.
+
+    Triton tells only the innermost line: ``tl.sum`` lies in its ``standard.py``. The call is taken
+    to be the nearest line before it in the kernel's own folder, where the first instruction lies.
+    """
+    outer = [chain[-1] for chain in places if chain]
+    folders = {get_folder(place.file) for place in outer}
+    if len(folders) < 2:
+        return tuple(places)
+    own = get_folder(outer[0].file)
+    call, found = outer[0], []
+    for chain in places:
+        is_own = not chain or get_folder(chain[-1].file) == own
+        call = chain[-1] if chain and is_own else call
+        found.append(chain if is_own else (*chain, call))
+    return tuple(found)
+
+
+def get_folder(path: str) -> str:
+    """Return the folder of a path as a compiler wrote it."""
+    return path.replace("\\", "/").rpartition("/")[0]
+
+
 class _Builder:
     """Collects the instructions of one function."""
 
@@ -484,7 +526,8 @@ class _Builder:
         """Return the function."""
         labels = {f"{one.offset:#x}": at for at, one in enumerate(self._instructions)}
         labels |= {k: at for k, at in self._labels.items() if at < len(self._instructions)}
-        return SassFunction(self._name, tuple(self._instructions), tuple(self._places), labels)
+        places = fill_calling_places(self._places)
+        return SassFunction(self._name, tuple(self._instructions), places, labels)
 
 
 def parse_disassembly(text: str) -> list[SassFunction]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +11,13 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kernelkb.model.answers.static_facts import StaticFact, StaticKind, StaticPlace
-from kernelkb.sass.function import Instruction, Place, SassFunction
+from kernelkb.sass.function import (
+    Instruction,
+    Place,
+    SassFunction,
+    get_folder,
+    list_operand_registers,
+)
 
 MAX_TRACED = 6000
 """Instructions of the largest loop or function that is traced: chosen, for the time it takes."""
@@ -29,6 +35,15 @@ _MAX_WAIT = 16
 """Instructions of the longest loop that only waits."""
 
 _GENERAL = re.compile(r"R(\d+)")
+
+_EXCHANGES = frozenset({"SHFL", "REDUX"})
+_SUMS = _EXCHANGES | {
+    "FADD", "DADD", "HADD2", "IADD3", "IADD", "VIADD", "IMAD", "MOV", "SEL", "FSEL", "STS", "LDS",
+    "CS2R",
+}  # fmt: skip
+"""What a sum of lanes, warps and passes consists of."""
+_PRODUCTS_AND_SUMS = frozenset({"FFMA", "DFMA", "HFMA2"})
+_PER_PASS = frozenset({"ST", "STG", "RED", "REDG", "ATOM", "ATOMG", "STL"})
 
 
 class Dependences(NamedTuple):
@@ -248,6 +263,27 @@ class Code:
             return None
         return trace_results(self.function, self.own[0], frozenset(self.own))
 
+    @cached_property
+    def loop_dependences(self) -> dict[int, Dependences]:
+        """The same in one pass of each loop, by its head; without loops too large to trace."""
+        return {
+            loop.head: trace_results(self.function, loop.head, loop.body)
+            for loop in self.loops
+            if len(loop.body) <= MAX_TRACED
+        }
+
+    @cached_property
+    def producers(self) -> Edges | None:
+        """By user, the producers of what it uses, of earlier passes too; None if too large."""
+        if self.dependences is None:
+            return None
+        found: Edges = {}
+        for traced in (self.dependences, *self.loop_dependences.values()):
+            for edges in (traced.within, traced.carried):
+                for user, sources in edges.items():
+                    found.setdefault(user, set()).update(sources)
+        return found
+
     @property
     def targets(self) -> set[int]:
         """Instructions that a jump leads to."""
@@ -328,12 +364,8 @@ def find_place(function: SassFunction, index: int) -> Place | None:
     chain = function.places[index]
     if not chain:
         return None
-    folder = _get_folder(chain[-1].file)
-    return next(place for place in chain if _get_folder(place.file) == folder)
-
-
-def _get_folder(path: str) -> str:
-    return path.replace("\\", "/").rpartition("/")[0]
+    folder = get_folder(chain[-1].file)
+    return next(place for place in chain if get_folder(place.file) == folder)
 
 
 def list_places(function: SassFunction, indices: Iterable[int]) -> list[StaticPlace]:
@@ -369,3 +401,53 @@ def make_fact(
         "notable": notable,
         "places": list_places(code.function, chosen),
     }
+
+
+def list_looped_sums(code: Code) -> list[int]:
+    """Return the shuffles of loops that only add up, whose sums one step after the loop could."""
+    found: list[int] = []
+    for loop in code.loops:
+        if loop.is_main and loop.head in code.loop_dependences:
+            shuffles = _list_shuffles(code, loop)
+            if shuffles and _are_added(code, loop, shuffles):
+                found += shuffles
+    return found
+
+
+def _list_shuffles(code: Code, loop: SassLoop) -> list[int]:
+    """Return the shuffles of a loop; none where each pass stores its own results."""
+    instructions = code.function.instructions
+    if any(instructions[at].opcode in _PER_PASS for at in loop.body):
+        return []
+    return [at for at in sorted(loop.body) if instructions[at].opcode in _EXCHANGES]
+
+
+def _are_added(code: Code, loop: SassLoop, shuffles: list[int]) -> bool:
+    """Return whether all that follows from shuffles is added, through shared memory too."""
+    instructions = code.function.instructions
+    traced = code.loop_dependences[loop.head]
+    users: dict[int, set[int]] = defaultdict(set)
+    for edges in (traced.within, traced.carried):
+        for user, sources in edges.items():
+            for source in sources:
+                users[source].add(user)
+    later = [at for at in loop.body if at > shuffles[0] and instructions[at].opcode == "LDS"]
+    seen: set[int] = set()
+    pending = list(shuffles)
+    while pending:
+        at = pending.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        reached = users[at] | set(later if instructions[at].opcode == "STS" else ())
+        if not all(_is_sum(instructions[at], instructions[user]) for user in reached):
+            return False
+        pending += reached
+    return True
+
+
+def _is_sum(term: Instruction, one: Instruction) -> bool:
+    """Return whether an instruction adds or passes on a term: of a product and sum, the addend."""
+    if one.opcode in _PRODUCTS_AND_SUMS:
+        return not term.writes & list_operand_registers(one, 1, 2)
+    return one.opcode in _SUMS

@@ -11,14 +11,12 @@ from kernelkb.model.answers.static_facts import KernelFacts, StaticFact, StaticK
 from kernelkb.model.entries.fix import CodeCount
 from kernelkb.sass.function import Instruction, SassFunction
 from kernelkb.sass.static_dataflow import (
-    MAX_TRACED,
     Code,
     Dependences,
     SassLoop,
     find_place,
     make_fact,
     survey_function,
-    trace_results,
 )
 from kernelkb.sass.static_instructions import (
     GROUP_MATRIX,
@@ -34,6 +32,7 @@ from kernelkb.sass.static_instructions import (
     find_uncontracted,
     find_unrolling,
     find_widths,
+    measure_integers,
     measure_narrow_products,
 )
 
@@ -73,6 +72,9 @@ _WARP_MATRIX = re.compile(r"[HIDBQO]MMA|[HIQBO]GMMA|UTC\w*MMA\w*")
 _DOUBLE = frozenset({"DADD", "DMUL", "DFMA", "DSETP", "DMNMX"})
 _INDIRECT = ("pointer-chase", "dependent-loads")
 
+_OTHER_PYTHON = ("_Z", "kernel_cutlass")
+"""Beginnings of the names of functions of Numba and the CuTe DSL, whose lines are Python's."""
+
 _COMMENT = re.compile(r"//.*|/\*.*?\*/")
 _ARRAY = re.compile(
     r"^(?!.*(?:__shared__|__constant__|extern)).*?\b[\w:>]+\s+(\w+)\s*\[[^\]]*\]", re.MULTILINE
@@ -104,9 +106,9 @@ def find_chains(code: Code) -> Iterator[StaticFact]:
     """Yield the slowest chain of each loop: a pointer chase, or else arithmetic."""
     told: set[int] = set()
     for loop in code.loops:
-        if len(loop.body) > MAX_TRACED:
+        dependences = code.loop_dependences.get(loop.head)
+        if dependences is None:
             continue
-        dependences = trace_results(code.function, loop.head, loop.body)
         chains = [c for c in _list_chains(code, loop, dependences) if not told & set(c.path)]
         chases = [c for c in chains if _has_load(code, c)]
         plain = [c for c in chains if c not in chases and _is_told(code, c)]
@@ -345,7 +347,20 @@ def measure_code(functions: Iterable[SassFunction]) -> dict[str, float]:
         "fp64_opcode_count": float(sum(name in _DOUBLE for name in opcodes)),
         "dependent_load": float(any(map(_loads_addresses, codes))),
         "spilled_access_share": _measure_spilled_share(codes),
+        **measure_integers(codes),
+        **_name_language(codes),
     }
+
+
+def _name_language(codes: Iterable[Code]) -> dict[str, float]:
+    """Return that functions are Triton's: their lines are Python's, their names no other tool's."""
+    functions = [code.function for code in codes]
+    is_scripted = all(
+        any(chain and chain[-1].file.endswith(".py") for chain in one.places)
+        and not one.name.startswith(_OTHER_PYTHON)
+        for one in functions
+    )
+    return {"triton_kernel": 1.0} if is_scripted else {}
 
 
 def _measure_spilled_share(codes: Iterable[Code]) -> float:

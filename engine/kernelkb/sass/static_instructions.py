@@ -8,8 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from kernelkb.model.answers.static_facts import StaticFact, StaticKind
-from kernelkb.sass.function import Instruction, Place
-from kernelkb.sass.static_dataflow import MAX_TRACED, Code, find_place, make_fact, make_mask
+from kernelkb.sass.function import Instruction, Place, list_address_registers
+from kernelkb.sass.static_dataflow import (
+    MAX_TRACED,
+    Code,
+    Edges,
+    find_place,
+    list_looped_sums,
+    make_fact,
+    make_mask,
+)
 
 _LONG_DIVISION = re.compile(r"__cuda_sm\d+_(div|rem)_[su]64")
 _EXACT = (
@@ -59,6 +67,25 @@ _MAX_CONVERSIONS = 4
 _REUSED_RATIO = 1.5
 """Bytes that are read for each byte that is staged, where no loop repeats the reads. A stencil of
 three points reads 3, a transpose 1; judgement."""
+
+_INTEGERS = frozenset(
+    {"IMAD", "IADD3", "IADD", "VIADD", "LEA", "LOP3", "LOP", "SHF", "SHL", "SHR", "ISETP", "POPC",
+     "FLO", "BREV", "PRMT", "IDP", "IABS", "SEL", "IMNMX", "VIMNMX", "VIMNMX3", "VIADDMNMX", "SGXT",
+     "BMSK"}
+)  # fmt: skip
+"""Operations on integers of each lane, without moves and those of the uniform datapath."""
+_ATOMICS = frozenset({"ATOM", "ATOMG", "ATOMS", "RED", "REDG", "REDS"})
+_KEEPERS = _ATOMICS | {"ST", "STG", "STS"}
+"""Operations whose data operands are results; what lies in local memory comes back."""
+_LOADERS = frozenset(
+    {"LD", "LDG", "LDS", "LDSM", "LDC", "LDCU", "TEX", "TLD", "ATOM", "ATOMG", "ATOMS"}
+)
+_COPIERS = frozenset({"LDGSTS", "LDL", "STL", "UBLKCP", "UTMALDG", "UTMASTG"})
+_LOOP_WEIGHT, _MAX_WEIGHTED_DEPTH = 10.0, 6
+"""A loop is taken to run ten times, as compilers do that know no more."""
+_SINGLE_BIT = re.compile(r"SHF\.[LR]\.[US]32(\.HI)? R\d+, (RZ, 0x1, R\d+|R\d+, 0x1, RZ)\b")
+_BIT_MASKS = re.compile(r"0x(5{8}|3{8}|f?(0f){3,4}|a{8}|c{8})\b")
+"""Every other bit, pair and group of four, as sums of bits and reversals in steps take them."""
 
 
 def find_integer_divisions(code: Code) -> Iterator[StaticFact]:
@@ -504,3 +531,70 @@ def _is_narrow_load(code: Code, user: int, register: str, *, packed: bool) -> bo
 
 def _is_widening(one: Instruction) -> bool:
     return any(".".join((one.opcode, *one.modifiers[:n])) in _WIDENINGS for n in (0, 1))
+
+
+def measure_integers(codes: Iterable[Code]) -> dict[str, float]:
+    """Return what integers and sums of lanes are for; empty where some code cannot be traced."""
+    total = 0.0
+    found: dict[str, float] = defaultdict(float)
+    for code in codes:
+        if code.producers is None:
+            return {}
+        weights = {at: _weigh(code, at) for at in code.own}
+        total += sum(weights.values())
+        groups = {
+            "data_integer_share": (data := _list_data_integers(code, code.producers)),
+            "single_bit_step_share": _list_matching(code, data, _SINGLE_BIT),
+            "bit_mask_share": _list_matching(code, data, _BIT_MASKS),
+            "looped_sum_share": list_looped_sums(code),
+        }
+        for name, chosen in groups.items():
+            found[name] += sum(weights[at] for at in chosen)
+    return {name: value / total for name, value in found.items()} if total else {}
+
+
+def _weigh(code: Code, at: int) -> float:
+    """Return how often an instruction may run, from the loops around it alone."""
+    return float(_LOOP_WEIGHT ** min(code.depths.get(at, 0), _MAX_WEIGHTED_DEPTH))
+
+
+def _list_matching(code: Code, chosen: Iterable[int], pattern: re.Pattern[str]) -> list[int]:
+    return [at for at in chosen if pattern.search(code.function.instructions[at].text)]
+
+
+def _list_data_integers(code: Code, producers: Edges) -> list[int]:
+    """Return the integer operations that feed what is stored, and no address or guard of memory.
+
+    What a load returns was computed elsewhere: it ends the way back.
+    """
+    instructions = code.function.instructions
+    addresses: set[int] = set()
+    data: set[int] = set()
+    for at in code.own:
+        one = instructions[at]
+        if one.opcode not in _KEEPERS | _LOADERS | _COPIERS:
+            continue
+        registers = list_address_registers(one)
+        for source in producers.get(at, ()):
+            if instructions[source].writes & registers:
+                addresses.add(source)
+            elif one.opcode in _KEEPERS:
+                data.add(source)
+    only_data = _go_back(code, producers, data) - _go_back(code, producers, addresses)
+    return [at for at in sorted(only_data) if _is_integer(instructions[at])]
+
+
+def _go_back(code: Code, producers: Edges, ends: Iterable[int]) -> set[int]:
+    seen: set[int] = set()
+    pending = list(ends)
+    while pending:
+        at = pending.pop()
+        if at not in seen:
+            seen.add(at)
+            if code.function.instructions[at].opcode not in _LOADERS:
+                pending += producers.get(at, ())
+    return seen
+
+
+def _is_integer(one: Instruction) -> bool:
+    return one.opcode in _INTEGERS and "MOV" not in one.modifiers
