@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import lzma
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -18,6 +20,7 @@ from benchmarks.zoo.recordings import (
     write_recordings,
 )
 
+from kernelkb.actions.advice.code_location import measure_counted_code
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import evaluate_axis_expression
@@ -28,7 +31,7 @@ from kernelkb.measure.process.worker_jobs import run_job
 from kernelkb.measure.profile.profile import make_repeat_job, static_metrics
 from kernelkb.measure.worker.shared.messages.jobs import RepeatJob, RepeatSeveralJob
 from kernelkb.profiles.launch import ProfiledLaunch, list_raw_names
-from kernelkb.profiles.report import read_report
+from kernelkb.profiles.report import load_source_counters, read_report
 
 _REPORT_TIMEOUT_S = 300.0
 _HEADER_PATH = re.compile(rb"/[\w./+-]*/include/[\w./+-]+\x12")
@@ -48,13 +51,13 @@ def extract_metrics(measured: Path, reports: Path) -> list[PairRecording]:
     renewed: list[PairRecording] = []
     for file in files:
         recordings = read_recordings(file)
-        launches = {
-            name: _read_compressed(reports / file.stem / name)
-            for name in {row.report for row in recordings if row.report}
-        }
-        rows = [
-            _add_metrics(row, launches[row.report]) if row.report else row for row in recordings
-        ]
+        by_report: dict[Path, list[PairRecording]] = defaultdict(list)
+        for row in recordings:
+            if row.report:
+                by_report[reports / file.stem / row.report].append(row)
+        with ProcessPoolExecutor() as pool:
+            found = pool.map(_extract_compressed, by_report.keys(), by_report.values())
+        rows = [row for group in found for row in group]
         write_recordings(file, rows)
         renewed += rows
     write_measured_cases(measured)
@@ -95,6 +98,7 @@ def profile_pairs(
     if problem is not None or runs is None:
         show_progress(f"{report.stem}: {problem}")
         return []
+    codes = _measure_codes(report, (one.longest for one in runs))
     packed = report.with_name(report.name + ".xz")
     packed.write_bytes(lzma.compress(report.read_bytes()))
     report.unlink()
@@ -103,7 +107,7 @@ def profile_pairs(
         own = row or make_untimed(pair, before.total_us, after.total_us)
         places = {"launch": before.longest, "after_launch": after.longest}
         rows.append(own.model_copy(update={"report": packed.name, **places}))
-    return [_add_metrics(row, launches) for row in rows]
+    return [_add_metrics(row, launches, codes) for row in rows]
 
 
 class VariantRun(NamedTuple):
@@ -172,16 +176,28 @@ def make_untimed(pair: BuiltPair, before_us: float, after_us: float) -> PairReco
     )
 
 
-def _add_metrics(row: PairRecording, launches: Sequence[ProfiledLaunch]) -> PairRecording:
-    """Return a recording with the metrics of its two launches in its report."""
+def _add_metrics(
+    row: PairRecording,
+    launches: Sequence[ProfiledLaunch],
+    codes: Mapping[int, Mapping[str, float]],
+) -> PairRecording:
+    """Return a recording with the metrics of its two launches in its report, and of their code."""
     sides = {"before": row.before, "after": row.after}
-    after = row.launch + 1 if row.after_launch is None else row.after_launch
-    for index, (name, side) in zip((row.launch, after), sides.items(), strict=True):
+    for index, (name, side) in zip(_list_launches(row), sides.items(), strict=True):
         launch = launches[index]
-        metrics = {**_keep_own_metrics(side.metrics), **launch.metrics}
+        metrics = {**_keep_own_metrics({**side.metrics, **codes[index]}), **launch.metrics}
         update = {"metrics": metrics, "ncu_rules": _list_rule_estimates(launch)}
         sides[name] = side.model_copy(update=update)
     return row.model_copy(update=sides)
+
+
+def _list_launches(row: PairRecording) -> tuple[int, int]:
+    return row.launch, row.launch + 1 if row.after_launch is None else row.after_launch
+
+
+def _measure_codes(report: Path, launches: Iterable[int]) -> dict[int, dict[str, float]]:
+    """Return the metrics of the machine code of some launches."""
+    return {n: measure_counted_code(load_source_counters(report, n)) for n in launches}
 
 
 def _keep_own_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
@@ -204,11 +220,14 @@ def _read_launches(report: Path) -> list[ProfiledLaunch]:
     return read_report(report, list_raw_names(load_compiled_rules()), find_cuda_tool("ncu"))
 
 
-def _read_compressed(packed: Path) -> list[ProfiledLaunch]:
+def _extract_compressed(packed: Path, rows: Sequence[PairRecording]) -> list[PairRecording]:
+    """Return the recordings of one report with its metrics."""
     with TemporaryDirectory() as folder:
         report = Path(folder) / packed.stem
         report.write_bytes(lzma.decompress(packed.read_bytes()))
-        return _read_launches(report)
+        launches = _read_launches(report)
+        codes = _measure_codes(report, (index for row in rows for index in _list_launches(row)))
+    return [_add_metrics(row, launches, codes) for row in rows]
 
 
 def record_full_report(
