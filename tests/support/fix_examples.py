@@ -257,6 +257,7 @@ ROWS_BY_ATOMICS = {
     "update_write_bytes": 2e7,
     "update_repeat": 30.0,
     "shared_atomic_share": 0.0,
+    "looped_sum_share": 0.0,
 }
 SUMS_BY_ATOMICS = {**ROWS_BY_ATOMICS, "atomic_share": 0.0, "shared_atomic_share": 0.5}
 STRUCTS = {
@@ -346,7 +347,8 @@ SIDES = (
      "flop_ratio": 0.0, "exact_division_share": 0.0, "minimum_share": 0.0, "bit_mask_share": 0.0,
      "single_bit_step_share": 0.0}, "integer_ratio", 1.7, 2.6),
     ("accumulate-in-registers", {"reduction_ratio": 699.0, "barrier_instruction_share": 0.0,
-     "stall_short_scoreboard": 0.49}, "looped_sum_share", 0.09, 0.11),
+     "stall_short_scoreboard": 0.49, "atomic_share": 0.0, "shared_atomic_share": 0.0},
+     "looped_sum_share", 0.09, 0.11),
 )  # fmt: skip
 """Of each threshold that only fixes use: a fix, metrics, the metric that decides, and its value
 without and with the fix."""
