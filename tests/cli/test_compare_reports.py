@@ -24,7 +24,7 @@ def test_two_launches_of_a_report_are_compared_line_by_line(report, capsys):
     assert "diffuse_rows: 602.21 us -> 454.21 us, 1.33x as fast" in text
     assert "gone before.cu:26" in text
     assert "Falsifier of barrier-stall: held, and the time fell, so the diagnosis was right" in text
-    assert "Now binds compute-pipe-bound, as before" in text
+    assert "Now binds l1tex-bandwidth-bound, confidence 1.00, predicted 1.0" in text
 
 
 def test_tables_are_compared_as_json(capsys):

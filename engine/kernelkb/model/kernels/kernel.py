@@ -141,7 +141,7 @@ class Pair(Record):
     """Ids of variants with a change that seems fit and gains nothing."""
     held_out: bool = False
     """Whether rules and thresholds are chosen without looking at it: the score of these pairs says
-    what to expect of kernels that nobody has seen."""
+    what to expect of kernels that are new."""
     change: str
     """The change in words, with the factor that its author chose."""
     launch_count: int = Field(1, gt=0)
