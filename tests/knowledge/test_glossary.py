@@ -19,8 +19,8 @@ cycles data debug difference distinct division double dynamic elapsed empty exac
 factor fewest fill filling first flight float fp framework free full function gpu half heavy host
 ideal idle index instruction integer joint launched layout left library limit link loaded long loop
 looped loss lost mask matches matrix max mean merge minimum misc narrow next no not one op other
-output parallel part peer per plain practical process product profiled program rate ratio read
-relieved remainder remote repeat required resolved resolving reuse rounds row scaling seconds
+output packed parallel part peer per plain practical process product profiled program rate ratio
+read relieved remainder remote repeat required resolved resolving reuse rounds row scaling seconds
 selected shape short single size sleeping source specialised starved static step store sum sync
 theoretical throttled tightest tiled timing to torch unequal unexplained unspilled update use useful
 value variation walk wide widened widening work worst write
