@@ -124,7 +124,7 @@ class Score(Record):
     no_gain_advised: tuple[AdviceError, ...]
     """Of those, the ones whose change was the first fix told, with more than 1.2x."""
     tempting_count: int
-    """Pairs with a variant whose change seems fit and gains nothing."""
+    """Pairs with a variant whose change seems fit and is to gain nothing; not all are timed."""
     tempted: tuple[Name, ...]
     """Of those, the ones where the first fix told is that change."""
     falsifier_count: int
