@@ -15,7 +15,6 @@ from processes import find_processes, read_cmdline, reset_signals
 
 from kernelkb.actions.kernels.measure_variant import (
     bench_built,
-    bench_variant,
     build_prepared,
     check_variant,
 )
@@ -30,18 +29,34 @@ ENDLESS = "for (volatile long n = 0;; n = n + 1) {}"
 START = "import sys; from kernelkb.cli import start; sys.exit(start())"
 
 
+def make_source(text):
+    return f"{HEAD}{CORRECT_BODY}  {text}\n  return 0;\n}}\n"
+
+
 @pytest.fixture
 def kernel(project, monkeypatch):
     """Return what writes the kernel ``broken`` with a last statement; its benches are long."""
     monkeypatch.setenv("KB_BUDGET", "60")
     monkeypatch.setenv("TMPDIR", str(project))
-    source = make_broken_kernel(project, "right") / "naive.cpp"
-    return lambda text: source.write_text(f"{HEAD}{CORRECT_BODY}  {text}\n  return 0;\n}}\n")
+    folder = make_broken_kernel(project, "right")
+    (folder / "vectorized.cpp").write_text(make_source(""))
+    return lambda text: (folder / "naive.cpp").write_text(make_source(text))
+
+
+def bench_beside_its_like(**options):
+    """Bench against the same code without the last statement.
+
+    A bench of what is plainly slower ends after few pairs, a busy machine decides when.
+    """
+    places = [prepare("broken", name, "cpu") for name in ("naive", "vectorized")]
+    own, other = ((place, build_prepared(place)) for place in places)
+    rival = (other[0].subject, other[1])
+    return bench_built(*own, "small", BenchOptions(rival=rival, only_rival=True, **options))
 
 
 def test_a_candidate_that_dies_in_a_bench_has_the_pairs_until_then(kernel):
     kernel(f"{LATE} __builtin_trap();")
-    found = bench_variant("broken", target="cpu")
+    found = bench_beside_its_like()
 
     assert found.verdict == "invalid"
     assert found.pair_count > 0
@@ -60,7 +75,7 @@ def test_a_candidate_that_dies_in_a_check_has_the_workloads_until_then(kernel):
 @pytest.mark.slow
 def test_a_limit_of_time_leaves_the_pairs_until_then(kernel):
     kernel(f"{LATE} {ENDLESS}")
-    found = bench_variant("broken", target="cpu", options=BenchOptions(timeout_s=60))
+    found = bench_beside_its_like(timeout_s=60)
 
     assert found.verdict == "invalid"
     within = re.fullmatch(rf"it did not finish within (\d+) s{AFTER_PAIRS}", found.detail)
