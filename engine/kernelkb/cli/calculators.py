@@ -142,7 +142,7 @@ def run_diagnose(options: Namespace) -> int:
     python setup.py build_ext 2>&1 | kb diagnose -
     """
     from kernelkb.actions.advice.calculators import diagnose_log
-    from kernelkb.render.text.answers import format_diagnosis_lines
+    from kernelkb.render.text.calculators import format_diagnosis_lines
 
     log = read_text_argument(options.log)
     result = diagnose_log(log, options.gpu)

@@ -11,12 +11,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kernelkb.sass.access_patterns import AccessPattern, describe_access, find_access_patterns
 from kernelkb.sass.counters import Producer, find_producers
 from kernelkb.sass.function import get_folder
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import LineEvidenceRow
-    from kernelkb.model.answers.source_place import CodePlace, LineAnswer, SourceLine
+    from kernelkb.model.answers.source_place import (
+        AccessedLine,
+        CodePlace,
+        LineAnswer,
+        SourceLine,
+    )
     from kernelkb.sass.counters import SourceCounters
     from kernelkb.sass.function import Instruction, Place
 
@@ -28,6 +34,8 @@ _FACTOR = re.compile(r"[*]|<<")
 _MAX_CHARS = 60
 
 _MAX_LINES = 3
+_MAX_ACCESSED = 5
+"""Lines of each memory."""
 _MIN_SHARE = 0.1
 _MIN_WITH_LINE = 0.8
 _NO_LINES = "the code was compiled without -lineinfo"
@@ -167,6 +175,7 @@ def _describe_line(counters: SourceCounters, line: LineShare, of: str, total: fl
     return {
         "at": at,
         "access": find_access(at),
+        "pattern": _describe_pattern(counters, largest.cause),
         "share": round(line.value / total, 4),
         "of": of,
         "samples": samples,
@@ -174,6 +183,43 @@ def _describe_line(counters: SourceCounters, line: LineShare, of: str, total: fl
         "called_at": _describe_place(counters, outer, largest.cause) if is_inlined else None,
         "waiting": _describe_waiting(counters, largest.waiting) if producer else None,
         "dependence": producer.dependence if producer else None,
+    }
+
+
+def _describe_pattern(counters: SourceCounters, index: int) -> str | None:
+    """Return how an instruction's lanes access memory; None where nothing is counted of it."""
+    found = [one for one in find_access_patterns(counters) if one.at == index]
+    return "; ".join(map(describe_access, found)) or None
+
+
+def find_accessed_lines(counters: SourceCounters) -> list[AccessedLine]:
+    """Return the lines to which most sectors, and most passes in shared memory, are due.
+
+    Args:
+        counters: Of one launch.
+    """
+    told: list[AccessedLine] = []
+    patterns = list(find_access_patterns(counters))
+    for memory in ("global", "shared"):
+        by_line: dict[Place, list[AccessPattern]] = defaultdict(list)
+        for one in patterns:
+            place = choose_place(counters.function.places[one.at])
+            if place is not None and one.memory == memory:
+                by_line[place].append(one)
+        total = sum(one.total for one in patterns if one.memory == memory)
+        rows = [_describe_accesses(place, group, total) for place, group in by_line.items()]
+        ranked = sorted(rows, key=lambda row: (-row["share"], row["file"], row["line"]))
+        told += [row for row in ranked[:_MAX_ACCESSED] if row["share"] >= _MIN_SHARE]
+    return told
+
+
+def _describe_accesses(place: Place, group: Sequence[AccessPattern], total: float) -> AccessedLine:
+    largest = max(group, key=lambda one: one.total)
+    return {
+        "file": place.file,
+        "line": place.line,
+        "share": round(sum(one.total for one in group) / total, 4),
+        "pattern": describe_access(largest),
     }
 
 

@@ -320,7 +320,7 @@ def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any] | None:
     """
     from kernelkb.actions.advice.calculators import diagnose_log
     from kernelkb.profiles.report import holds_report
-    from kernelkb.render.text.answers import format_diagnosis_lines
+    from kernelkb.render.text.calculators import format_diagnosis_lines
 
     text = _read_log(log)
     found = diagnose_log(text, gpu, apart=True)

@@ -18,7 +18,7 @@ from kernelkb.actions.project.variants import (
 )
 from kernelkb.decide.past_changes import find_similar_cases
 from kernelkb.decide.recommend import list_change
-from kernelkb.decide.source_lines import find_lines
+from kernelkb.decide.source_lines import find_accessed_lines, find_lines
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import (
     KernelFolder,
@@ -308,6 +308,7 @@ def add_source_lines(
         **answer,
         "diagnoses": [located.get(one["bottleneck"], one) for one in answer["diagnoses"]],
         "notes": [*answer["notes"], *counters.notes],
+        "accesses": find_accessed_lines(counters),
         "similar": answer["similar"] or find_similar_cases(answer, rules["cases"], _MAX_SIMILAR),
     }
     if any(one["lines"] and one["lines"]["lines"] for one in located.values()):

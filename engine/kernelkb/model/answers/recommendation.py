@@ -12,7 +12,7 @@ from typing import Literal
 from typing_extensions import TypedDict  # pydantic takes no typing.TypedDict before Python 3.12
 
 from kernelkb.model.answers.next_step import Step
-from kernelkb.model.answers.source_place import ChangePlace, LineAnswer
+from kernelkb.model.answers.source_place import AccessedLine, ChangePlace, LineAnswer
 
 GateVerdict = Literal["stop", "caution", "continue", "done"]
 Level = Literal["L0", "L1", "L2", "L3", "L4"]
@@ -292,6 +292,8 @@ class Outlook(TypedDict):
     change: ChangePlace | None
     """Null where the verdict is stop or done, without a fix, and for kernels that are not in the
     project."""
+    accesses: list[AccessedLine]
+    """Empty without counters by instruction."""
     similar: list[SimilarCase]
     """The nearest measured kernels; empty unless the kernel's history or a report was read."""
 

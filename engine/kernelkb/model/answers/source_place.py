@@ -32,12 +32,27 @@ class SourceLine(TypedDict):
     """The most frequent reason of the samples at the line."""
     access: str | None
     """The array access that the instruction makes, as in the source; null where it has none."""
+    pattern: str | None
+    """How a warp's lanes access memory there, in words."""
     called_at: CodePlace | None
     """The line of the kernel that calls it, where it was inlined from a function."""
     waiting: CodePlace | None
     """The line that waits for it, where the cause is what it waits for."""
     dependence: Literal["result", "operands", "scoreboard"] | None
     """How it depends on it; see ``sass.producers``."""
+
+
+class AccessedLine(TypedDict):
+    """How the lanes of a warp access memory at a line, where many sectors or passes are due to it.
+
+    Of several instructions the one that needs most.
+    """
+
+    file: str
+    line: int
+    share: float
+    """Of the sectors, or of the passes in shared memory, of all lines."""
+    pattern: str
 
 
 class LineAnswer(TypedDict):

@@ -20,7 +20,6 @@ from kernelkb.model.answers.next_step import (
 from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
-    from kernelkb.decide.symptoms import FirstError, LogExtent, SymptomMatch
     from kernelkb.model.answers.next_step import Step
     from kernelkb.model.answers.recommendation import (
         Advice,
@@ -38,7 +37,13 @@ if TYPE_CHECKING:
         Recommendation,
         Suppressed,
     )
-    from kernelkb.model.answers.source_place import ChangePlace, CodePlace, LineAnswer, SourceLine
+    from kernelkb.model.answers.source_place import (
+        AccessedLine,
+        ChangePlace,
+        CodePlace,
+        LineAnswer,
+        SourceLine,
+    )
 
 _MAX_TEXT_CHARS = 96
 _WAITING = {
@@ -157,6 +162,8 @@ def format_source_lines(answer: LineAnswer | None) -> Iterator[str]:
         if line["called_at"]:
             yield from _format_code({**line["called_at"], "instruction": ""})
         yield from _format_code(line["at"])
+        if line["pattern"]:
+            yield f"              {line['pattern']}"
         if line["waiting"] is not None and line["dependence"] is not None:
             waiting, word = line["waiting"], _WAITING[line["dependence"]]
             yield f"         line {waiting['line']} {word}"
@@ -315,6 +322,7 @@ def format_findings(answer: KernelFindings) -> Iterator[str]:
     yield from _format_diagnoses(answer)
     yield from _format_outlook(answer)
     yield from _format_time(answer)
+    yield from _format_accesses(answer["accesses"])
     yield from _format_similar(answer)
     yield from _format_conclusions(answer)
     yield from _format_suppressed(answer["suppressed"])
@@ -443,6 +451,15 @@ def _format_diagnoses(answer: KernelFindings) -> Iterator[str]:
         yield f"Still possible: {', '.join(unknown[:_MAX_UNKNOWN_SHOWN])}{more}"
 
 
+def _format_accesses(rows: Sequence[AccessedLine]) -> Iterator[str]:
+    if rows:
+        yield ""
+        yield "What a warp touches, at the lines with most sectors or passes"
+    for row in rows:
+        where = f"{PurePath(row['file']).name}:{row['line']}"
+        yield f"  {where} ({row['share']:.0%}): {row['pattern']}"
+
+
 def _format_similar(answer: KernelFindings) -> Iterator[str]:
     if answer["similar"]:
         yield ""
@@ -549,52 +566,3 @@ def shorten_name(kernel: str) -> str:
     short = (words[-1].rpartition("::")[2] if words else "") or kernel
     named = _INSTANCE_NAME.match(kernel) if short in _TEMPLATE_KERNELS else None
     return named["what"] if named else short
-
-
-def format_diagnosis_lines(
-    matches: list[SymptomMatch], error: FirstError | None, read: LogExtent, source: str
-) -> Iterator[str]:
-    """Yield the symptoms; where none is an error the first error line; then what was read.
-
-    Args:
-        matches: The symptoms in the log.
-        error: Its first error line.
-        read: How much of it was read.
-        source: The file, or ``stdin``.
-    """
-    yield from format_symptom_lines(matches)
-    if error and not any(row["severity"] == "error" for row in matches):
-        yield f"first error (line {error['line']}): {error['said']}"
-    elif not matches:
-        yield "no line reports an error"
-    yield _format_extent(read, source)
-
-
-def format_symptom_lines(matches: list[SymptomMatch]) -> Iterator[str]:
-    """Yield one block of lines for each symptom, with an empty line in between."""
-    for position, row in enumerate(matches):
-        if position:
-            yield ""
-        times = f", {row['times']} times" if row["times"] > 1 else ""
-        warning = "" if row["severity"] == "error" else "warning, "
-        yield f"{row['symptom']}: {row['title']} ({warning}line {row['line']}{times})"
-        yield f"  said: {row['said']}"
-        yield from (f"  {name}: {value}" for name, value in row["captured"].items())
-        yield f"  cause: {row['cause']}"
-        if row["note"]:
-            yield f"  note: {row['note']}"
-        yield f"  cure: {row['cure']}"
-        yield f"  check: {row['check']}"
-        if row["fixes"]:
-            yield f"  fixes: {', '.join(row['fixes'])}"
-        if row["pattern"]:
-            yield f"  pattern: {row['pattern']}"
-    if not matches:
-        yield "no known symptom; kb show symptoms lists the known ones"
-
-
-def _format_extent(read: LogExtent, source: str) -> str:
-    lines = f"{read['lines']:,} line{'' if read['lines'] == 1 else 's'}"
-    if skipped := read["skipped_characters"]:
-        return f"read {source}: {lines}, without {skipped:,} characters in the middle"
-    return f"read {source}: {lines}"
