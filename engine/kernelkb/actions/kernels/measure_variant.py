@@ -62,6 +62,7 @@ from kernelkb.model.records.measurement import (
     FailureVerdict,
     PracticalPeaks,
     Profile,
+    choose_telling,
     is_wrong,
 )
 from kernelkb.profiles.launch import list_raw_names
@@ -310,7 +311,16 @@ def build_check_bench(
         if steps.has_failed:
             return StepResults(built, checked)
         timed = steps.run("bench", name, lambda: (ahead or start_bench()).run(), summarize_bench)
-    return StepResults(built, checked, timed)
+    return StepResults(built, checked, _add_data(timed, checked))
+
+
+def _add_data(timed: Bench, checked: Check) -> Bench:
+    """Return a bench with what the values of its inputs look like, also as metrics."""
+    metrics = timed.metrics
+    if metrics:
+        told = choose_telling(checked.data)
+        metrics = {**{name: one.metrics[name] for name, one in told.items()}, **metrics}
+    return timed.model_copy(update={"data": checked.data, "metrics": metrics})
 
 
 def _run_check(

@@ -181,7 +181,7 @@ class Recorder:
         function["calls"].append(call)
 
     def _keep_values(self, call: Any, copies: Any, outputs: Sequence[Any]) -> None:
-        from kernelkb.measure.worker.shared.tensor_files import write_tensors
+        from kernelkb.measure.worker.shared.array_values import write_tensors
 
         size = sum(tensor.nbytes for tensor in outputs)
         if copies is None or size > self._job["max_bytes"]:
