@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from textwrap import wrap
 from typing import Any, Literal, NamedTuple
 
 from kernelkb.loading.kernels import dump_kernel_yaml
@@ -11,6 +12,7 @@ from kernelkb.scaffold.observed_callee import ENTRY
 from kernelkb.scaffold.observed_shapes import ArrayPlan, NumberPlan, ObservedPlan, Size
 
 Recipe = Mapping[str, Any]
+_WIDTH = 100
 _CENTRED_SHARE = 0.05
 """A mean that is smaller than this share of the standard deviation is zero."""
 
@@ -176,6 +178,9 @@ def _write_comments(kernel: ObservedKernel) -> str:
     lines = [f"# Observed by kb init in: {kernel.command}", "# Calls of each workload:"]
     for name, call in zip(kernel.plan.workloads, kernel.plan.calls, strict=True):
         lines.append(f"#   {name}: {call['count']}{_describe_launch(call)}")
+        lines += _describe_data(kernel.plan, call)
+    if kernel.reference != "recorded" and any(call.get("data") for call in kernel.plan.calls):
+        lines.append("# What is drawn here may be spread more evenly: kb profile tells its data.")
     if kernel.reference == "variant":
         lines.append(
             "# Assumed: what observed.py computes as it stands is taken as right, unchecked."
@@ -185,6 +190,14 @@ def _write_comments(kernel: ObservedKernel) -> str:
         '# cost: {bytes: "...", flops: "..."}',
     ]
     return "\n".join(lines) + "\n"
+
+
+def _describe_data(plan: ObservedPlan, call: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the values of the inputs were on which the speed may depend, as comments."""
+    names = {row["name"]: own.name for row, own in zip(call["tensors"], plan.tensors, strict=True)}
+    for row in call.get("data", ()):
+        says = f"{names[row['name']]}{row['says'].removeprefix(row['name'])}"
+        yield from wrap(says, _WIDTH, initial_indent="#     ", subsequent_indent="#       ")
 
 
 def _describe_launch(call: Mapping[str, Any]) -> str:

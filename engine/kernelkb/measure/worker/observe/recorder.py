@@ -18,10 +18,12 @@ from kernelkb.measure.worker.observe.names import (
     is_own,
 )
 from kernelkb.measure.worker.shared.messages.observed import (
+    ObservedCall,
     ObservedFunction,
     ObservedProcess,
     ObserveJob,
 )
+from kernelkb.measure.worker.shared.messages.specs import DataSummary
 
 _MAX_SEEN = 4000
 """Distinct names of other operations that are counted."""
@@ -174,6 +176,7 @@ class Recorder:
         names = [f"out_{at}" if len(returned) > 1 else "out" for at in range(len(returned))]
         names += [f"{call['tensors'][at]['name']}_after" for at in changed]
         call["outputs"], call["changed"] = list(map(describe_tensor, names, outputs)), changed
+        call["data"] = _describe_data(call, description.tensors)
         self._keep_values(call, copies, outputs)
         call["count"] = 1
         known = self._signatures[function["name"]]
@@ -211,6 +214,22 @@ class Recorder:
         scratch = path.with_suffix(".tmp")
         scratch.write_text(json.dumps(process), encoding="utf-8")
         scratch.replace(path)
+
+
+def _describe_data(call: ObservedCall, tensors: Sequence[Any]) -> list[DataSummary]:
+    """Describe what a call did not change among its ids, offsets, lengths and masks."""
+    import torch
+
+    from kernelkb.measure.worker.shared.array_values import describe_data, make_place
+
+    named = [(row["name"], tensor) for row, tensor in zip(call["tensors"], tensors, strict=True)]
+    return describe_data(
+        [one for at, one in enumerate(named) if at not in call["changed"]],
+        [
+            make_place(row["name"], row["shape"], getattr(torch, row["dtype"]), is_output=True)
+            for row in call["outputs"]
+        ],
+    )
 
 
 def _copy(tensor: Any) -> Any:

@@ -154,6 +154,7 @@ class _Target(NamedTuple):
     name: str
     row_count: int
     row_bytes: int
+    """0 where each id points into another part of the array: neighbours share no rows."""
     is_output: bool
 
 
@@ -373,7 +374,7 @@ def _describe_ids(
     shares = _measure_shares(counts)
     parts += _name_shares(counts, shares)
     metrics: dict[str, float] = {}
-    for target in targets:
+    for target in (one for one in targets if one.row_bytes):
         metrics |= _measure_target(sample, target, shares)
         if len(sample) == len(flat) >= _WARP and not target.is_output:
             lines = _count_lines(ordered, target.row_bytes)
@@ -420,11 +421,11 @@ def _fit(place: ArrayPlace, ids: torch.Tensor, high: int, *, is_own: bool) -> _T
         if is_pair and (shared or is_own):
             continue
         if end <= len(shape) and high < size <= room * (high + 1):
-            fitting.append((size, end))
+            fitting.append((size, first, end))
     if not fitting:
         return None
-    size, end = min(fitting)
-    row_bytes = math.prod(shape[end:]) * place.item_bytes
+    size, first, end = min(fitting)
+    row_bytes = 0 if first else math.prod(shape[end:]) * place.item_bytes
     return _Target(place.name, size, row_bytes, place.is_output)
 
 
@@ -528,7 +529,7 @@ def _name_neighbours(
     if len(sample) < _WARP:
         return []
     parts = [f"32 neighbours hit {_count_distinct(sample):.3g} different"]
-    gathered = next((target for target in targets if not target.is_output), None)
+    gathered = next((one for one in targets if one.row_bytes and not one.is_output), None)
     if gathered is not None and gathered.row_bytes < _LINE_BYTES:
         lines = _count_lines(sample, gathered.row_bytes)
         ordered = lines / metrics.get("gather_sorting_ratio", 1.0)
