@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from kernelkb.actions.init.init_observed import init_observed
-from kernelkb.actions.kernels.measure_variant import profile_variant
+from kernelkb.actions.kernels.measure_variant import check_variant, profile_variant
 from kernelkb.loading.kernels import load_kernel
+from kernelkb.measure.worker.observe.call_record import describe_values
 from kernelkb.measure.worker.shared.array_values import describe_data, make_place
+from kernelkb.measure.worker.shared.python_files import import_python_file
 
 ROWS = 50_000
 
@@ -213,18 +215,28 @@ extern "C" int gather(const std::int32_t* ids, const float* table, float* y, std
 """
 
 
-def test_a_profile_tells_the_data_of_the_workload_and_has_it_as_metrics(project):
+@pytest.fixture
+def gather(project):
+    """A kernel whose ids follow Zipf's law."""
     folder = project / "kernels" / "gather"
     folder.mkdir(parents=True)
     (folder / "kernel.yaml").write_text(KERNEL)
     (folder / "reference.py").write_text(REFERENCE)
     (folder / "plain.cpp").write_text(SOURCE)
 
+
+def test_a_check_describes_the_data_of_its_last_workload(gather):
+    checked = check_variant("gather", target="cpu")
+
+    assert [one.name for one in checked.data] == ["ids"]
+    assert "ids int32[20,000]" in checked.data[0].says
+    assert "of the 2,000 of table" in checked.data[0].says
+
+
+@pytest.mark.slow
+def test_a_profile_tells_the_data_and_has_it_as_metrics(gather):
     profiled = profile_variant("gather", target="cpu")
 
-    assert [one.name for one in profiled.data] == ["ids"]
-    assert "ids int32[20,000]" in profiled.data[0].says
-    assert "of the 2,000 of table" in profiled.data[0].says
     assert profiled.metrics["gather_line_ratio"] > 8
     assert profiled.data[0].metrics.items() <= profiled.metrics.items()
 
@@ -249,4 +261,19 @@ def test_a_draft_from_a_program_says_what_its_data_was(project):
     init_observed(command, operation="pick")
     text = load_kernel("pick", project).folder.joinpath("kernel.yaml").read_text()
 
+    values = import_python_file(str(project / "kernels" / "pick" / "reference.py")).make_inputs
+    drawn = values(*load_kernel("pick", project).kernel.workloads["observed-1"].values())[0]
+
+    assert int(drawn[0]) == 0
+    assert set(drawn.diff().tolist()) & set(range(700, 1200))
     assert "#     row_start int64[201]: rows of 0 to 900, median 3, longest 4x the mean" in text
+
+
+def test_a_recipe_keeps_how_hot_the_hottest_ids_are():
+    ids = torch.randperm(2000, generator=seeded())[draw_zipf(2**15, 2000, 1.2)]
+    recipe = describe_values(ids)
+    even = describe_values(draw(2**15, 2000))
+    hottest = float(ids.unique(return_counts=True)[1].max()) / len(ids)
+
+    assert (recipe["kind"], even["kind"]) == ("ranked", "integers")
+    assert recipe["below"][0] == pytest.approx(hottest, abs=1e-4)

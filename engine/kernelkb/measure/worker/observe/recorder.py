@@ -177,6 +177,7 @@ class Recorder:
         names += [f"{call['tensors'][at]['name']}_after" for at in changed]
         call["outputs"], call["changed"] = list(map(describe_tensor, names, outputs)), changed
         call["data"] = _describe_data(call, description.tensors)
+        _keep_lengths(call, description.tensors)
         self._keep_values(call, copies, outputs)
         call["count"] = 1
         known = self._signatures[function["name"]]
@@ -230,6 +231,16 @@ def _describe_data(call: ObservedCall, tensors: Sequence[Any]) -> list[DataSumma
             for row in call["outputs"]
         ],
     )
+
+
+def _keep_lengths(call: ObservedCall, tensors: Sequence[Any]) -> None:
+    """Write the lengths of rows into the recipe of each tensor that holds offsets from 0 on."""
+    from kernelkb.measure.worker.observe.call_record import describe_offsets
+
+    names = {row["name"] for row in call["data"] if row["role"] == "offsets"}
+    for row, tensor in zip(call["tensors"], tensors, strict=True):
+        if row["name"] in names and row["recipe"].get("low") == 0 and tensor.dim() == 1:
+            row["recipe"] = describe_offsets(tensor)
 
 
 def _copy(tensor: Any) -> Any:
