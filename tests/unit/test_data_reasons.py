@@ -3,8 +3,9 @@
 from shipped_rules import program
 
 from kernelkb.actions.advice.recommend import complete_answer
+from kernelkb.actions.project.profile_reports import find_data, keep_data
 from kernelkb.decide.recommend import recommend
-from kernelkb.model.records.measurement import InputData, choose_telling
+from kernelkb.model.records.measurement import InputData, Profile, choose_telling
 from kernelkb.render.text.answers import format_brief
 
 UNEQUAL = {
@@ -68,3 +69,17 @@ def test_of_several_inputs_the_most_extreme_is_told():
 
     assert choose_telling((many, few))["warp_update_count"] is few
     assert choose_telling((BATCH, ROWS))["longest_row_ratio"] is ROWS
+
+
+def test_the_data_of_a_recorded_profile_is_found_again(tmp_path):
+    record = "0123456789abcdef0123456789abcdef"
+    known = {"kernel": "spmv", "variant": "plain", "target": "cuda", "workload": "large"}
+    profiled = Profile(**known, tool="ncu", metrics={}, seconds=1.0, data=(ROWS,))
+    keep_data(tmp_path, profiled)
+    keep_data(tmp_path, profiled.model_copy(update={"measurement": record}))
+    damaged = tmp_path / ".kb" / "profiles" / "fedcba987654.data.json"
+    damaged.write_text('[{"name": 3}]')
+
+    assert find_data(tmp_path, record) == (ROWS,)
+    assert find_data(tmp_path, "fedcba9876543210") == ()
+    assert find_data(tmp_path, "0" * 32) == ()

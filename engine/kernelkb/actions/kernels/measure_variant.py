@@ -36,7 +36,11 @@ from kernelkb.actions.project.bench_target import (
     validate_machine,
 )
 from kernelkb.actions.project.hardware import find_architecture_spec
-from kernelkb.actions.project.profile_reports import make_next_counters, name_report_by_record
+from kernelkb.actions.project.profile_reports import (
+    keep_data,
+    make_next_counters,
+    name_report_by_record,
+)
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.symptoms import SymptomMatch, find_failure, find_symptoms
 from kernelkb.errors import BadValueError, EnvironmentGapError, KbError, NextStep
@@ -355,7 +359,9 @@ def run_profile(record: CallRecord, timed: Bench) -> Profile:
         lambda: profile_built(bench_target, built, timed),
         summarize_profile,
     )
-    return name_report_by_record(record_result(record._replace(measured=profiled), profiled))
+    recorded = record_result(record._replace(measured=profiled), profiled)
+    keep_data(bench_target.project, recorded)
+    return name_report_by_record(recorded)
 
 
 def get_or_make_bench(bench_target: BenchTarget, workload: str, results: StepResults) -> Bench:
