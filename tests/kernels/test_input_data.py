@@ -178,6 +178,17 @@ def test_a_large_array_is_sampled_and_that_is_said():
     assert first == describe(values, x=torch.empty(ROWS))
 
 
+def test_of_a_sample_what_sorting_saves_is_computed():
+    ids = draw(2**21, 2**21)
+    groups = (ids.sort().values.view(-1, 32) * 4 // 128).diff(dim=1)
+    lines = 1 + float((groups != 0).sum()) / len(groups)
+    told = describe(ids, x=torch.empty(2**21))["metrics"]
+
+    assert told["gather_sorting_ratio"] == pytest.approx(
+        told["gather_line_ratio"] / lines, rel=0.03
+    )
+
+
 KERNEL = """
 id: gather
 title: rows of a table by ids, times the keep flags

@@ -22,7 +22,7 @@ loaded long longest loop looped loss lost mask matches matrix max mean merge min
 next no not one op other output packed parallel part peer per plain practical process product
 profiled program rate ratio read relieved remainder remote repeat required resolved resolving reuse
 rounds row scaling seconds selected shape short single size sleeping sorting source specialised
-starved static step store sum sync theoretical throttled tightest tile tiled timing to torch unequal
+starved static step store sum sync theoretical throttled tightest tiled timing to torch unequal
 unexplained unspilled update use useful value variation walk wide widened widening work worst write
 """
 """Words that mean here what they mean anywhere. A term of the field goes into the glossary."""

@@ -281,7 +281,7 @@ def _choose_reasons(reasons: Sequence[Reason]) -> list[Reason]:
     """Return the first reasons that say most: not that something is there at all, each once."""
     by_metric = {one["metric"]: one for one in reversed(reasons) if one["limit"]}
     chosen = [one for one in reasons if by_metric.get(one["metric"]) == one]
-    told = [one for one in reasons if "input" in one][:1]
+    told = [one for one in reasons if one.get("input")][:1]
     return [*told, *(one for one in chosen or reasons if one not in told)][:_MAX_REASONS]
 
 
@@ -456,7 +456,7 @@ def _format_similar(answer: KernelFindings) -> Iterator[str]:
 
 
 def _compare_reason(reason: Reason) -> str:
-    of = f"{reason['input']}: " if "input" in reason else ""
+    of = f"{name}: " if (name := reason.get("input")) else ""
     return of + format_comparison(reason["metric"], reason["value"], reason["op"], reason["limit"])
 
 

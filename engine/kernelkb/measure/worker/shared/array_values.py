@@ -62,13 +62,12 @@ _LOWEST_MASK = -1e4
 _FIT, _PAIR_FIT = 2.0, 1.25
 """An array is the one that ids point into if they reach more than 1/2 of its rows; of blocks and
 their slots, as one axis, nearly all."""
+_MIN_LENGTHS = 4
+"""Of fewer values, the sum may be the size of an array by chance."""
 _MAX_CLASSES = 64
 """Different values up to which integers that point into no array may choose a branch."""
-_ZIPF_RANKS = 20
-_ZIPF_COUNT = 10
-"""Least times that a value comes which the fit counts."""
-_ZIPF_FIT = 0.97
-"""Least share of the variance that the line explains."""
+_ZIPF_RANKS, _ZIPF_COUNT, _ZIPF_FIT = 20, 10, 0.97
+"""Least values, how often each comes, and the share of the variance that the line explains."""
 _RUN = 1.5
 """Mean length from which runs are worth a word; also of the ratio within a warp."""
 _PLAIN_INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
@@ -148,7 +147,7 @@ class ArrayPlace(NamedTuple):
     """Of floats, or counts: what ids of one byte are taken to point into."""
 
 
-class _Target(NamedTuple):
+class _PointedRows(NamedTuple):
     """The rows that ids point to."""
 
     name: str
@@ -224,15 +223,12 @@ def _describe_array(name: str, tensor: torch.Tensor, places: Sequence[ArrayPlace
         return _describe_mask(array != 0)
     sizes = {size for place in places if place.name != name for size in place.shape}
     is_named = bool(_OFFSET_NAME.search(name))
-    if span.is_rising and (is_named or (span.low == 0 and 1 < span.high in sizes)):
+    is_span = span.low == 0 and 1 < span.high in sizes
+    if span.is_rising and span.high > span.low and (is_named or is_span):
         return _describe_lengths(_take_steps(flat), span.largest_step, "offsets", len(flat) - 1)
     if span.low >= 0 and (_LENGTH_NAME.search(name) or _are_lengths(flat, span, sizes)):
         return _describe_lengths(_take_sample(flat), span.high, "lengths", len(flat))
     return _describe_ids(name, array, span, places)
-
-
-_MIN_LENGTHS = 4
-"""Of fewer values, the sum may be the size of an array by chance."""
 
 
 def _drop_repeated_axes(tensor: torch.Tensor) -> torch.Tensor:
@@ -301,10 +297,8 @@ def _take_sample(flat: torch.Tensor) -> torch.Tensor:
 
 def _take_steps(flat: torch.Tensor) -> torch.Tensor:
     """Return differences of neighbours, in their order; all of a small array."""
-    parts = [
-        flat[window.start : window.stop + 1].to(torch.int64).diff()
-        for window in _iter_windows(len(flat) - 1)
-    ]
+    windows = _iter_windows(len(flat) - 1)
+    parts = [flat[one.start : one.stop + 1].to(torch.int64).diff() for one in windows]
     return torch.cat(parts).cpu()
 
 
@@ -376,16 +370,17 @@ def _describe_ids(
     metrics: dict[str, float] = {}
     for target in (one for one in targets if one.row_bytes):
         metrics |= _measure_target(sample, target, shares)
-        if len(sample) == len(flat) >= _WARP and not target.is_output:
-            lines = _count_lines(ordered, target.row_bytes)
-            metrics["gather_sorting_ratio"] = _count_lines(sample, target.row_bytes) / lines
+        if len(flat) >= _WARP and not target.is_output:
+            lines, is_whole = _count_lines(sample, target.row_bytes), len(sample) == len(flat)
+            least = _count_lines(ordered, target.row_bytes) if is_whole else 0
+            metrics["gather_sorting_ratio"] = lines / (least or _estimate_sorted(len(flat), target))
     parts += _name_neighbours(sample, targets, metrics)
     return _Words("ids", parts, metrics)
 
 
 def _find_targets(
     name: str, ids: torch.Tensor, high: int, places: Sequence[ArrayPlace]
-) -> list[_Target]:
+) -> list[_PointedRows]:
     """Return the input and the output that ids up to ``high`` fit best; none where none does.
 
     Links within one array point into itself, where they fit no other.
@@ -396,7 +391,7 @@ def _find_targets(
         others = [one for one in others if one.is_table and one.shape[:1] == (high + 1,)]
         own = []
     for candidates in (others, own):
-        found: dict[bool, _Target] = {}
+        found: dict[bool, _PointedRows] = {}
         for place in candidates:
             target = _fit(place, ids, high, is_own=place.name == name)
             known = found.get(place.is_output)
@@ -408,7 +403,7 @@ def _find_targets(
     return []
 
 
-def _fit(place: ArrayPlace, ids: torch.Tensor, high: int, *, is_own: bool) -> _Target | None:
+def _fit(place: ArrayPlace, ids: torch.Tensor, high: int, *, is_own: bool) -> _PointedRows | None:
     """Return the rows of an array, along the axes that ids up to ``high`` fit best.
 
     These are the first axis, the first two as one, or the next after those that both share.
@@ -426,11 +421,11 @@ def _fit(place: ArrayPlace, ids: torch.Tensor, high: int, *, is_own: bool) -> _T
         return None
     size, first, end = min(fitting)
     row_bytes = 0 if first else math.prod(shape[end:]) * place.item_bytes
-    return _Target(place.name, size, row_bytes, place.is_output)
+    return _PointedRows(place.name, size, row_bytes, place.is_output)
 
 
 def _name_counts(
-    values: torch.Tensor, counts: torch.Tensor, span: _Span, targets: Sequence[_Target]
+    values: torch.Tensor, counts: torch.Tensor, span: _Span, targets: Sequence[_PointedRows]
 ) -> list[str]:
     if len(values) == 1:
         return [f"all {int(values[0]):,}"]
@@ -508,8 +503,16 @@ def _count_lines(sample: torch.Tensor, row_bytes: int) -> float:
     return _count_distinct(sample * row_bytes // _LINE_BYTES)
 
 
+def _estimate_sorted(count: int, target: _PointedRows) -> float:
+    """Return the lines that 32 neighbours of ids read, sorted, if all rows came equally often."""
+    each = math.ceil(target.row_bytes / _LINE_BYTES)
+    total = max(1, target.row_count * min(target.row_bytes, _LINE_BYTES) // _LINE_BYTES)
+    read = total * -math.expm1(-count / total)
+    return each * min(_WARP, 1 + _WARP * read / count)
+
+
 def _measure_target(
-    sample: torch.Tensor, target: _Target, shares: Mapping[str, float]
+    sample: torch.Tensor, target: _PointedRows, shares: Mapping[str, float]
 ) -> dict[str, float]:
     """Return the metrics of ids that read rows of an input, or update those of an output."""
     if target.is_output:
@@ -524,7 +527,7 @@ def _measure_target(
 
 
 def _name_neighbours(
-    sample: torch.Tensor, targets: Sequence[_Target], metrics: Mapping[str, float]
+    sample: torch.Tensor, targets: Sequence[_PointedRows], metrics: Mapping[str, float]
 ) -> list[str]:
     if len(sample) < _WARP:
         return []
@@ -590,7 +593,6 @@ def _measure_tiles(matrices: torch.Tensor) -> float:
 
 
 def _share(value: float) -> str:
-    """Return a share in percent."""
     return f"{100 * value:.{2 if value < 0.995 else 3}g} %"
 
 
