@@ -37,7 +37,7 @@ _CONFIDENCE_GAP = 0.05
 """Chance that so many correct calls are drawn although more than the stated share is wrong."""
 
 
-_DATA_WIDTH = 96
+_DATA_WIDTH, _NO_BREAK = 96, "\u00a0"
 _MAX_SHAPE = 480
 """Characters of how outputs are wrong."""
 
@@ -245,8 +245,9 @@ def describe_profile(profile: Profile) -> str:
 
 def format_data_lines(data: Sequence[InputData]) -> list[str]:
     """Return what is said of each input on whose values the speed may depend, under a title."""
-    lines = [line for one in data for line in wrap(one.says, _DATA_WIDTH, subsequent_indent="  ")]
-    return ["data", *(f"  {line}" for line in lines)] if lines else []
+    told = [one.says.replace(" %", f"{_NO_BREAK}%") for one in data]
+    lines = [line for says in told for line in wrap(says, _DATA_WIDTH, subsequent_indent="  ")]
+    return ["data", *(f"  {line.replace(_NO_BREAK, ' ')}" for line in lines)] if lines else []
 
 
 def format_history_lines(measurements: Sequence[Measurement]) -> Iterator[str]:
