@@ -14,7 +14,7 @@ from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.measure.worker.observe.call_record import describe_values
 from kernelkb.measure.worker.observe.names import parse_operation
-from kernelkb.measure.worker.shared.tensor_files import read_tensors, write_tensors
+from kernelkb.measure.worker.shared.array_values import read_tensors, write_tensors
 
 LAYERS = """
 import ctypes

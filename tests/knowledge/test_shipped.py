@@ -334,6 +334,17 @@ GUARD_LIMITS = {
 GUARD_CASES = [(name, *sides) for name, sides in GUARD_LIMITS.items()] + [
     ("idle-sms", {"waves": 0.029, "dram_utilization": 0.1}, {"waves": 0.03}),
     (
+        "neighbours-update-different-rows",
+        {"warp_update_count": 16.1, "lanes_per_update_sector": 16},
+        {"warp_update_count": 16, "lanes_per_update_sector": 16},
+    ),
+    (
+        "one-row-outlasts-the-rest",
+        {"longest_row_share": 0.011, "sm_count": 100},
+        {"longest_row_share": 0.01, "sm_count": 100},
+    ),
+    ("ids-in-good-order", {"gather_sorting_ratio": 1.24}, {"gather_sorting_ratio": 1.25}),
+    (
         "warpgroup-roles",
         {"warpgroup_utilization": 0.01, "tensor_utilization": 0.05},
         {"warpgroup_utilization": 0.01, "tensor_utilization": 0.049},

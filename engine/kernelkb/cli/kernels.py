@@ -27,6 +27,7 @@ from kernelkb.render.text.measurements import (
     describe_build,
     describe_profile,
     format_bench_lines,
+    format_data_lines,
     format_problem_lines,
 )
 from kernelkb.render.text.reports import format_static_report
@@ -409,7 +410,8 @@ def _profile_variant(options: Namespace) -> int:
     else:
         metrics = [f"  {name} = {value:.6g}" for name, value in sorted(result.metrics.items())]
         evidence = [f"  {line}" for line in result.evidence]
-        print_lines([describe_profile(result), *metrics, *evidence])
+        data = format_data_lines(result.data)
+        print_lines([describe_profile(result), *metrics, *evidence, *data])
         print_result(None, result.cure)
     if not options.json:
         print_lines([f"next: {follow}"])

@@ -16,6 +16,7 @@ from kernelkb.model.records.session import Step
 from kernelkb.progress import ProgressEvent, progress_listener
 from kernelkb.record.session_text import describe_falsifier
 from kernelkb.render.text.answers import format_brief, format_next_lines, format_speedup
+from kernelkb.render.text.measurements import format_data_lines
 from kernelkb.units import format_duration
 
 _STATUS_MARKS = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failure": ("NO", "bold red")}
@@ -63,6 +64,7 @@ def print_triage(result: Triage) -> None:
     for seen in result.examined[:1]:
         if seen.profile:
             print_lines(["", "Evidence", *(f"  {line}" for line in seen.profile.evidence)])
+            print_lines(format_data_lines(seen.profile.data))
         if seen.answer:
             print_lines(["", *format_brief(seen.answer)])
     print_lines(["", *_iter_result_lines(result)])

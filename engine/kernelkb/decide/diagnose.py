@@ -207,7 +207,7 @@ def _build_match(
         "verdict": "matches",
         "confidence": round(weight, 3),
         "predicted_speedup": (told := predictor.tell_interval(prediction, widen)),
-        "because": _drop_duplicates(list(find_reasons(row["when"], facts))),
+        "because": _list_reasons(row, facts),
         "ruled_out": _list_ruled_out(row, facts),
         "falsifier": build_falsifier(row, facts, rules["time_model"], predictor.now, prediction),
         "fixes": priced,
@@ -299,6 +299,12 @@ def _find_reason_to_drop(match: BottleneckMatch, library: LibraryRow | None) -> 
         because = "none of its fixes can gain anything here, by their own conditions"
         return {"bottleneck": name, "guard": "no-fix-applies", "because": because, "fix": None}
     return None
+
+
+def _list_reasons(row: BottleneckRow, facts: Facts) -> list[Reason]:
+    """Return what made a bottleneck match, then what of its inputs explains it."""
+    told = [] if row["data"] is None else find_reasons(row["data"], facts)
+    return _drop_duplicates([*find_reasons(row["when"], facts), *told])
 
 
 def _drop_duplicates(reasons: list[Reason]) -> list[Reason]:

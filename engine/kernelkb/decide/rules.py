@@ -171,6 +171,8 @@ class BottleneckRow(TypedDict):
     when: Condition
     hint: Condition | None
     """Speaks for it while ``when`` is unknown."""
+    data: Condition | None
+    """What of the inputs explains a match."""
     unless: list[LookAlikeRow]
     weight: float
     """Confidence of a match, 0 to 1, before unknown look-alikes lower it."""

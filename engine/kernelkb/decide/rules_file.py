@@ -18,7 +18,7 @@ from kernelkb.decide.conditions import (
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
 
-RULES_SCHEMA = 36
+RULES_SCHEMA = 37
 """Version of the file format. Raise it whenever ``kernelkb.decide.rules`` changes: files of other
 versions are ignored."""
 
@@ -48,6 +48,8 @@ def parse_rules(text: str) -> CompiledRules:
         bottleneck["when"] = _parse_condition(bottleneck["when"])
         if bottleneck["hint"] is not None:
             bottleneck["hint"] = _parse_condition(bottleneck["hint"])
+        if bottleneck["data"] is not None:
+            bottleneck["data"] = _parse_condition(bottleneck["data"])
         for look_alike in bottleneck["unless"]:
             look_alike["when"] = _parse_condition(look_alike["when"])
         requirements = bottleneck["requirements"]

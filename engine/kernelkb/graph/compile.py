@@ -301,6 +301,7 @@ def _build_bottleneck_row(
         BottleneckRow,
         when=when,
         hint=hint,
+        data=None if b.data is None else conditions.compile(b.data, source),
         unless=unless,
         weight=getattr(knowledge.calibration.weights, b.evidence),
         hint_weight=knowledge.calibration.weights.hint,

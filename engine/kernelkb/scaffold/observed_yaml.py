@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from textwrap import wrap
 from typing import Any, Literal, NamedTuple
 
 from kernelkb.loading.kernels import dump_kernel_yaml
@@ -11,6 +12,7 @@ from kernelkb.scaffold.observed_callee import ENTRY
 from kernelkb.scaffold.observed_shapes import ArrayPlan, NumberPlan, ObservedPlan, Size
 
 Recipe = Mapping[str, Any]
+_WIDTH = 100
 _CENTRED_SHARE = 0.05
 """A mean that is smaller than this share of the standard deviation is zero."""
 
@@ -43,16 +45,24 @@ def needs_input_function(plan: ObservedPlan) -> bool:
 def draft_input_function(plan: ObservedPlan) -> str:
     """Return Python source of ``make_inputs``, which draws all inputs as they were observed."""
     values = {number.value for number in plan.numbers}
-    sizes = ", ".join(axis for axis in plan.axes if axis not in values)
-    head = f"def make_inputs({sizes}):", '    """Draw inputs distributed as the program\'s."""'
-    lines = [f"    {array.name} = {_draw(array)}" for array in plan.inputs]
+    sizes = [axis for axis in plan.axes if axis not in values]
+    head = (
+        f"def make_inputs({', '.join(sizes)}):",
+        '    """Draw inputs distributed as the program\'s."""',
+    )
+    first = {axis: size for axis, size in plan.workloads["observed-1"].items() if axis in sizes}
+    lines = [f"    {array.name} = {_draw(array, first)}" for array in plan.inputs]
     names = ", ".join(array.name for array in plan.inputs)
     return "\n".join([*head, *lines, f"    return [{names}]"]) + "\n"
 
 
-def _draw(array: ArrayPlan) -> str:
-    """Return an expression that draws an array."""
-    values = _write_values(array.recipe, array.shape)
+def _draw(array: ArrayPlan, sizes: Mapping[str, int]) -> str:
+    """Return an expression that draws an array, given the axes of the most frequent call."""
+    recipe = array.recipe
+    if recipe["kind"] == "offsets":  # they end with the size of what they point into
+        same = [axis for axis, size in sizes.items() if size == recipe["high"]]
+        recipe = {**recipe, "high": same[0] if len(same) == 1 else recipe["high"]}
+    values = _write_values(recipe, array.shape)
     return f"({values}).to(torch.{array.dtype})"
 
 
@@ -69,6 +79,19 @@ def _write_causal(recipe: Recipe, shape: str, sizes: Sequence[Size]) -> str:
 
 def _write_sorted(recipe: Recipe, shape: str, _sizes: Sequence[Size]) -> str:
     return f"torch.randint({recipe['low']}, {recipe['high'] + 1}, {shape}).sort().values"
+
+
+def _write_offsets(recipe: Recipe, _shape: str, sizes: Sequence[Size]) -> str:
+    lengths, counts = recipe["lengths"], [float(count) for count in recipe["counts"]]
+    places = f"torch.multinomial(torch.tensor({counts}), {sizes[0]} - 1, replacement=True)"
+    ends = f"(rows := torch.tensor({lengths})[{places}]).cumsum(0) * {recipe['high']} // rows.sum()"
+    return f"torch.nn.functional.pad({ends}, (1, 0))"
+
+
+def _write_ranked(recipe: Recipe, shape: str, _sizes: Sequence[Size]) -> str:
+    band = f"torch.searchsorted(torch.tensor({recipe['below']}), torch.rand({shape}))"
+    rank = f"(2.0 ** ({band} - 1) * (1 + torch.rand({shape}))).long()"
+    return f"torch.randperm({recipe['high'] + 1})[{rank}.clamp(max={recipe['count'] - 1})]"
 
 
 def _write_sparse(recipe: Recipe, shape: str, sizes: Sequence[Size]) -> str:
@@ -100,6 +123,8 @@ _WRITERS: dict[str, Callable[[Recipe, str, Sequence[Size]], str]] = {
     "arange": lambda r, _shape, sizes: f"torch.arange({r['start']}, {r['start']} + {sizes[0]})",
     "permutation": lambda _r, _shape, sizes: f"torch.randperm({sizes[0]})",
     "sorted": _write_sorted,
+    "offsets": _write_offsets,
+    "ranked": _write_ranked,
     "integers": lambda r, shape, _s: f"torch.randint({r['low']}, {r['high'] + 1}, {shape})",
     "flags": lambda r, shape, _s: f"torch.rand({shape}) < {r['share']}",
     "causal": _write_causal,
@@ -176,6 +201,11 @@ def _write_comments(kernel: ObservedKernel) -> str:
     lines = [f"# Observed by kb init in: {kernel.command}", "# Calls of each workload:"]
     for name, call in zip(kernel.plan.workloads, kernel.plan.calls, strict=True):
         lines.append(f"#   {name}: {call['count']}{_describe_launch(call)}")
+        lines += _describe_data(kernel.plan, call)
+    if kernel.reference != "recorded" and any(call.get("data") for call in kernel.plan.calls):
+        lines.append(
+            "# What is drawn here is like it as far as a recipe tells: kb profile shows its data."
+        )
     if kernel.reference == "variant":
         lines.append(
             "# Assumed: what observed.py computes as it stands is taken as right, unchecked."
@@ -185,6 +215,14 @@ def _write_comments(kernel: ObservedKernel) -> str:
         '# cost: {bytes: "...", flops: "..."}',
     ]
     return "\n".join(lines) + "\n"
+
+
+def _describe_data(plan: ObservedPlan, call: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the values of the inputs were on which the speed may depend, as comments."""
+    names = {row["name"]: own.name for row, own in zip(call["tensors"], plan.tensors, strict=True)}
+    for row in call.get("data", ()):
+        says = f"{names[row['name']]}{row['says'].removeprefix(row['name'])}"
+        yield from wrap(says, _WIDTH, initial_indent="#     ", subsequent_indent="#       ")
 
 
 def _describe_launch(call: Mapping[str, Any]) -> str:

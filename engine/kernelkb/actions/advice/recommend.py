@@ -32,8 +32,14 @@ if TYPE_CHECKING:
     from kernelkb.actions.advice.apply_history import KernelHistory
     from kernelkb.actions.advice.code_location import AnsweredVariant
     from kernelkb.decide.rules import CompiledRules
-    from kernelkb.model.answers.recommendation import KernelAnswer, Recommendation
+    from kernelkb.model.answers.recommendation import (
+        Diagnosis,
+        KernelAnswer,
+        Reason,
+        Recommendation,
+    )
     from kernelkb.model.base import Target
+    from kernelkb.model.records.measurement import InputData
     from kernelkb.sass.counters import SourceCounters
 
 _RAW_NAME = re.compile(r"[a-z0-9]+__\w+")
@@ -54,6 +60,7 @@ def complete_answer(
     subject: AnsweredVariant | None = None,
     measured: Collection[str] = (),
     known_kernels: Collection[str] | None = None,
+    data: Sequence[InputData] = (),
 ) -> KernelAnswer:
     """Return an answer with lines, with the order of what was tried, and with steps to follow.
 
@@ -64,8 +71,9 @@ def complete_answer(
         subject: The variant that was measured; None: none of the project.
         measured: Commands of ``kb`` whose result the answer has seen already.
         known_kernels: Names for which commands that take a kernel by name work; None: for each.
+        data: What its inputs look like; reasons that are from one name it.
     """
-    found = answer
+    found = _name_inputs(answer, data) if data else answer
     if known_kernels is not None:
         found = _keep_working_commands(found, known_kernels, is_known=subject is not None)
     if history is not None:
@@ -84,6 +92,21 @@ def complete_answer(
     # A stop that the history gives names its own way back.
     is_stopped = found["gate"]["verdict"] == "stop" and found["gate"] is answer["gate"]
     return {**found, "next": complete_next_steps(found["next"], place, is_stopped=is_stopped)}
+
+
+def _name_inputs(answer: KernelAnswer, data: Sequence[InputData]) -> KernelAnswer:
+    """Return an answer whose reasons name the input that their value is of."""
+    from kernelkb.model.records.measurement import choose_telling
+
+    telling = choose_telling(data)
+    diagnoses: list[Diagnosis] = []
+    for row in answer["diagnoses"]:
+        because: list[Reason] = [
+            {**one, "input": telling[one["metric"]].name} if one["metric"] in telling else one
+            for one in row["because"]
+        ]
+        diagnoses.append({**row, "because": because})
+    return {**answer, "diagnoses": diagnoses}
 
 
 def _keep_working_commands(

@@ -13,7 +13,7 @@ from kernelkb.actions.advice.code_location import (
 )
 from kernelkb.actions.advice.recommend import complete_answer, parse_given_metrics
 from kernelkb.actions.project.bench_target import get_project_path, measure_language_by_name
-from kernelkb.actions.project.profile_reports import find_report
+from kernelkb.actions.project.profile_reports import find_data, find_report
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.parse_metric import find_device, resolve_device
 from kernelkb.decide.recommend import build_recommendation, recommend
@@ -88,6 +88,7 @@ def _complete(
             subject.kernel, subject.target, subject.variant, subject.workload
         ),
         measured=("build", "bench", "profile") if measurement.kind == "profile" else _BENCHED,
+        data=find_data(project, measurement.id),
     )
     return keep_first_fix(project, complete, history)
 

@@ -36,7 +36,11 @@ from kernelkb.actions.project.bench_target import (
     validate_machine,
 )
 from kernelkb.actions.project.hardware import find_architecture_spec
-from kernelkb.actions.project.profile_reports import make_next_counters, name_report_by_record
+from kernelkb.actions.project.profile_reports import (
+    keep_data,
+    make_next_counters,
+    name_report_by_record,
+)
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.symptoms import SymptomMatch, find_failure, find_symptoms
 from kernelkb.errors import BadValueError, EnvironmentGapError, KbError, NextStep
@@ -62,6 +66,7 @@ from kernelkb.model.records.measurement import (
     FailureVerdict,
     PracticalPeaks,
     Profile,
+    choose_telling,
     is_wrong,
 )
 from kernelkb.profiles.launch import list_raw_names
@@ -310,7 +315,16 @@ def build_check_bench(
         if steps.has_failed:
             return StepResults(built, checked)
         timed = steps.run("bench", name, lambda: (ahead or start_bench()).run(), summarize_bench)
-    return StepResults(built, checked, timed)
+    return StepResults(built, checked, _add_data(timed, checked))
+
+
+def _add_data(timed: Bench, checked: Check) -> Bench:
+    """Return a bench with what the values of its inputs look like, also as metrics."""
+    metrics = timed.metrics
+    if metrics:
+        told = choose_telling(checked.data)
+        metrics = {**{name: one.metrics[name] for name, one in told.items()}, **metrics}
+    return timed.model_copy(update={"data": checked.data, "metrics": metrics})
 
 
 def _run_check(
@@ -345,7 +359,9 @@ def run_profile(record: CallRecord, timed: Bench) -> Profile:
         lambda: profile_built(bench_target, built, timed),
         summarize_profile,
     )
-    return name_report_by_record(record_result(record._replace(measured=profiled), profiled))
+    recorded = record_result(record._replace(measured=profiled), profiled)
+    keep_data(bench_target.project, recorded)
+    return name_report_by_record(recorded)
 
 
 def get_or_make_bench(bench_target: BenchTarget, workload: str, results: StepResults) -> Bench:

@@ -300,6 +300,7 @@ def _decide_on_profile(
         history=history,
         subject=subject,
         measured=_MEASURED,
+        data=profile.data,
     )
     return keep_first_fix(project, answer, history)
 

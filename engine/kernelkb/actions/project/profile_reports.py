@@ -10,16 +10,20 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import TypeAdapter
+
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules import CompiledRules
 from kernelkb.errors import BadValueError
 from kernelkb.measure.machine.cached_facts import read_peak_metrics
 from kernelkb.measure.profile.ncu import NextCounters
-from kernelkb.model.records.measurement import Machine, Profile
+from kernelkb.model.records.measurement import InputData, Machine, Profile
 from kernelkb.profiles.launch import ProfiledLaunch, RawName, list_raw_names, simplify_kernel_name
+from kernelkb.safety.files import keep_file
 
 _ID_DIGITS = 12
+_DATA_ENDING, _DATA = "data.json", TypeAdapter(tuple[InputData, ...])
 
 _FIRST_RECIPES = ("ncu-quick", "ncu-mechanism")
 _LAST_RECIPE = "ncu-source"
@@ -98,8 +102,28 @@ def find_report(project: Path, measurement: str) -> Path | None:
     return file if file.is_file() else None
 
 
-def _file_name(measurement: str) -> str:
-    return f"{measurement[:_ID_DIGITS]}.ncu-rep"
+def _file_name(measurement: str, ending: str = "ncu-rep") -> str:
+    return f"{measurement[:_ID_DIGITS]}.{ending}"
+
+
+def keep_data(project: Path, profiled: Profile) -> None:
+    """Keep what the inputs of a profile look like, under the name of its record, if it has both.
+
+    Nothing is said where that fails: the answer of the profile itself has it.
+    """
+    if not profiled.data or profiled.measurement is None:
+        return
+    file = project / ".kb" / "profiles" / _file_name(profiled.measurement, _DATA_ENDING)
+    keep_file(file, _DATA.dump_json(profiled.data))
+
+
+def find_data(project: Path, measurement: str) -> tuple[InputData, ...]:
+    """Return what the inputs of a recorded profile look like; empty where that is not known."""
+    file = project / ".kb" / "profiles" / _file_name(measurement, _DATA_ENDING)
+    try:
+        return _DATA.validate_json(file.read_bytes())
+    except (OSError, ValueError):  # none, or one of another release
+        return ()
 
 
 def compile_pattern(only: str | None) -> re.Pattern[str]:

@@ -56,7 +56,7 @@ from kernelkb.measure.worker.shared.messages.specs import (
 )
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import ExtraCase, Kernel
-from kernelkb.model.records.measurement import Build, Check, CheckedCase
+from kernelkb.model.records.measurement import Build, Check, CheckedCase, InputData
 
 _SIZES_COUNT = 64
 _REMAINDER_COUNT = 32
@@ -130,6 +130,10 @@ def check(
     report = _run_judge(subject, job, before_start)
     _require_selftest(subject, report)
     fields = _make_check_fields(subject, report, [*job["cases"], *job["hidden_sizes"]])
+    named = [*workloads][-1:]
+    fields["data"] = tuple(
+        InputData(**one) for name in named for one in report.get("data", {}).get(name, ())
+    )
     if fields["status"] == "unloadable" and not subject.variant.is_compiled:
         fields["cure"] = f"import {subject.variant.source} by itself, and see that it loads"
     return Check(**subject.identity_fields, **fields, seconds=time.monotonic() - started)

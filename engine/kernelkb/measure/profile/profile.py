@@ -66,6 +66,7 @@ def profile(
     else:
         fields = _profile_gpu(subject, build, bench, next_counters, report_folder)
     fields["metrics"] = {**bench.metrics, **fields["metrics"]}
+    fields["data"] = bench.data
     seconds = time.monotonic() - started
     return Profile(**subject.identity_fields, workload=bench.workload, **fields, seconds=seconds)
 

@@ -7,7 +7,7 @@ against the schema that pydantic derives from these classes and their docstrings
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic takes no typing.TypedDict before Python 3.12
 
@@ -44,6 +44,8 @@ class Reason(TypedDict):
     op: str
     limit: float
     source: str
+    input: NotRequired[str]
+    """The input of the kernel that the value is of."""
 
 
 class RuledOut(TypedDict):

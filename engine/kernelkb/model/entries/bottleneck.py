@@ -162,6 +162,8 @@ class Bottleneck(Record):
     when: Condition
     hint: Condition | None = None
     """Speaks for it while counters that ``when`` needs are missing: a match of coarse evidence."""
+    data: Condition | None = None
+    """What of the values of its inputs explains it. Decides nothing; what holds is told."""
     unless: tuple[LookAlike, ...] = ()
     symptom_of: tuple[Slug, ...] = ()
     """Bottlenecks that cause what it shows: where one of them matches with a gain, it comes first.

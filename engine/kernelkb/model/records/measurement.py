@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 from pydantic import AwareDatetime, Field
@@ -210,6 +211,33 @@ class Build(Record):
     """What speaks against the author's words for the change."""
 
 
+class InputData(Record):
+    """What the values of an input look like, on which the speed of a kernel may depend."""
+
+    name: str
+    role: Literal["ids", "offsets", "lengths", "mask"]
+    """ids: positions in another array, or classes. offsets: where rows begin. lengths: of rows."""
+    says: str
+    """In one line."""
+    metrics: dict[Name, float] = Field(default_factory=dict)
+
+
+_FEWEST = frozenset({"warp_update_count", "mask_kept_share", "mask_tile_share"})
+"""Metrics of which the smallest of several inputs counts; of the others the largest does."""
+
+
+def choose_telling(data: Sequence[InputData]) -> dict[str, InputData]:
+    """Return for each metric of the inputs the one input that it is told of: the most extreme."""
+    telling: dict[str, InputData] = {}
+    for one in data:
+        for name, value in one.metrics.items():
+            known = telling.get(name)
+            sign = -1 if name in _FEWEST else 1
+            if known is None or sign * value > sign * known.metrics[name]:
+                telling[name] = one
+    return telling
+
+
 class CheckedCase(Record):
     """The check of one workload on fresh random inputs."""
 
@@ -247,6 +275,8 @@ class Check(Record):
     """Hidden inputs that were left out, with the reason, and what memory did not suffice for."""
     sanitized: tuple[str, ...] = ()
     """Tools of compute-sanitizer that finished without a finding."""
+    data: tuple[InputData, ...] = ()
+    """Of the last workload that was named: its ids, offsets, lengths and masks."""
     when: str | None = None
     """What the workloads have in common on which it is wrong; None where that is not known."""
     symptom: Slug | None = None
@@ -319,6 +349,8 @@ class Bench(Record):
     evidence about the candidate, and of ``slower`` only the direction is."""
     resource_use: ResourceUse | None = None
     warnings: tuple[str, ...] = ()
+    data: tuple[InputData, ...] = ()
+    """Its ids, offsets, lengths and masks, as its check drew them."""
     metrics: dict[Name, float] = Field(default_factory=dict)
     samples: tuple[tuple[float, float], ...] = Field(default=(), exclude=True)
     """Microseconds of a call of candidate and baseline, per pair of batches; for the database."""
@@ -347,6 +379,8 @@ class Profile(Record):
     metrics: dict[Name, float]
     evidence: tuple[str, ...] = ()
     """Lines of the tools' own output: compiler report, ptxas, torch profiler."""
+    data: tuple[InputData, ...] = ()
+    """As in ``Bench``."""
     records: tuple[str, ...] = ()
     """Raw CSV pages of Nsight Compute, one per pass; ``kb recommend --profile`` reads them."""
     report: str | None = None

@@ -147,6 +147,8 @@ def _format_bottleneck(
     yield from (b.definition, "", "## When", "", describe_condition(b.when, limits))
     if b.hint is not None:
         yield from ("", f"While that is unknown, a hint: {describe_condition(b.hint, limits)}")
+    if b.data is not None:
+        yield from ("", f"Of its inputs, this explains it: {describe_condition(b.data, limits)}")
     if b.unless:
         yield from ("", "## Look-alikes", "")
         for other in b.unless:

@@ -288,7 +288,8 @@ def _choose_reasons(reasons: Sequence[Reason]) -> list[Reason]:
     """Return the first reasons that say most: not that something is there at all, each once."""
     by_metric = {one["metric"]: one for one in reversed(reasons) if one["limit"]}
     chosen = [one for one in reasons if by_metric.get(one["metric"]) == one]
-    return (chosen or list(reasons))[:_MAX_REASONS]
+    told = [one for one in reasons if one.get("input")][:1]
+    return [*told, *(one for one in chosen or reasons if one not in told)][:_MAX_REASONS]
 
 
 def _format_change(fix: Advice) -> Iterator[str]:
@@ -439,7 +440,9 @@ def _format_diagnoses(answer: KernelFindings) -> Iterator[str]:
         yield f"{number}. {diagnosis['bottleneck']}, {confidence}{_format_gain(diagnosis)}"
         yield from format_source_lines(diagnosis["lines"])
         yield from _format_calibration(diagnosis["learned"])
-        yield from (f"     because {_format_reason(r)}" for r in diagnosis["because"])
+        yield from (
+            f"     because {_compare_reason(r)} ({r['source']})" for r in diagnosis["because"]
+        )
         yield from (f"     not {r['bottleneck']}: {r['because']}" for r in diagnosis["ruled_out"])
         is_open = is_stopped or matches[0]["confidence"] < LEAST_SURE
         yield from _format_fixes(diagnosis["fixes"], is_stopped=is_open)
@@ -469,12 +472,9 @@ def _format_similar(answer: KernelFindings) -> Iterator[str]:
             yield f"  {case['kernel']}, {case['operation']}, {case['device']}: {what}"
 
 
-def _format_reason(reason: Reason) -> str:
-    return f"{_compare_reason(reason)} ({reason['source']})"
-
-
 def _compare_reason(reason: Reason) -> str:
-    return format_comparison(reason["metric"], reason["value"], reason["op"], reason["limit"])
+    of = f"{name}: " if (name := reason.get("input")) else ""
+    return of + format_comparison(reason["metric"], reason["value"], reason["op"], reason["limit"])
 
 
 def _format_fixes(fixes: Sequence[Advice], *, is_stopped: bool) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from textwrap import wrap
 
 from kernelkb.model.kernels.foreign import ProblemResult
 from kernelkb.model.records.history import (
@@ -17,6 +18,7 @@ from kernelkb.model.records.measurement import (
     Build,
     Check,
     Environment,
+    InputData,
     PracticalPeaks,
     Profile,
     ResourceUse,
@@ -35,6 +37,7 @@ _CONFIDENCE_GAP = 0.05
 """Chance that so many correct calls are drawn although more than the stated share is wrong."""
 
 
+_DATA_WIDTH, _NO_BREAK = 96, "\u00a0"
 _MAX_SHAPE = 480
 """Characters of how outputs are wrong."""
 
@@ -238,6 +241,13 @@ def describe_profile(profile: Profile) -> str:
     ]
     text = f"{len(profile.metrics)} metrics by {profile.tool}: {', '.join(shown)}"
     return f"{text}; {_quote_detail(profile.detail)}" if profile.detail else text
+
+
+def format_data_lines(data: Sequence[InputData]) -> list[str]:
+    """Return what is said of each input on whose values the speed may depend, under a title."""
+    told = [one.says.replace(" %", f"{_NO_BREAK}%") for one in data]
+    lines = [line for says in told for line in wrap(says, _DATA_WIDTH, subsequent_indent="  ")]
+    return ["data", *(f"  {line.replace(_NO_BREAK, ' ')}" for line in lines)] if lines else []
 
 
 def format_history_lines(measurements: Sequence[Measurement]) -> Iterator[str]:

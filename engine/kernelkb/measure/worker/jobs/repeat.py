@@ -13,6 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, poison
 from kernelkb.measure.worker.runner.load_candidate import BoundCall, load_code
+from kernelkb.measure.worker.shared.array_values import read_tensors
 from kernelkb.measure.worker.shared.messages.jobs import (
     RepeatJob,
     RepeatResult,
@@ -23,7 +24,6 @@ from kernelkb.measure.worker.shared.messages.jobs import (
 )
 from kernelkb.measure.worker.shared.messages.specs import CaseSpec, Scalar
 from kernelkb.measure.worker.shared.python_files import import_python_file
-from kernelkb.measure.worker.shared.tensor_files import read_tensors
 
 _NVTX_RANGE = "kernelkb"
 """Range around the calls, which ``kernelkb.measure.profile.ncu`` selects."""

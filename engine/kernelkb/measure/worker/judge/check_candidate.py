@@ -25,13 +25,14 @@ from kernelkb.measure.worker.judge.inputs.memory_plan import plan_case_memory
 from kernelkb.measure.worker.judge.procfs import wait_for_start
 from kernelkb.measure.worker.judge.runner_process import RunnerProcess
 from kernelkb.measure.worker.judge.timing.resource_use import blame_for_memory
+from kernelkb.measure.worker.shared.array_values import describe_data, make_place
 from kernelkb.measure.worker.shared.failures import RunnerDied, RunnerError, UnsupportedHost
 from kernelkb.measure.worker.shared.messages.jobs import (
     CaseResult,
     CheckJob,
     CheckReport,
 )
-from kernelkb.measure.worker.shared.messages.specs import CaseSpec, RunnerStatus
+from kernelkb.measure.worker.shared.messages.specs import CaseSpec, DataSummary, RunnerStatus
 
 _DELAY_CYCLES = 400_000_000
 """GPU clock cycles of the kernel in front of the delayed call."""
@@ -102,7 +103,7 @@ class _Checks:
             self.case_name = case_spec["name"]
             _write_progress(folder, self.case_name, len(report["cases"]))
             case = _make_case(job, case_spec)
-            result, *case_selftest = _check_case(job, case, self._candidate, self.hidden)
+            result, *case_selftest = self._check_case(case)
             report["cases"].append(result)
             report["notes"] += [note for note in case.notes if note not in report["notes"]]
             self.accepted |= set(case_selftest[0])
@@ -110,6 +111,34 @@ class _Checks:
         if all(map(is_passing, report["cases"])) and not self.hidden.failures:
             self.case_name = None
             self.hidden.check_other_sizes(_make_case(job, job["cases"][0]))
+
+    def _check_case(self, case: KernelCase) -> tuple[CaseResult, list[str], list[str]]:
+        """Return the result, and the names of accepted and rejected wrong outputs."""
+        rng = random.SystemRandom()  # no candidate can compute what comes next
+        slots, tolerances = case.plan.slot_count, self._job["tolerances"]
+        buffers = CaseBuffers(case, tolerances, slots, rng, flush_bytes=_NO_FLUSH_BYTES)
+        try:
+            timeout_s, runner = self._job["timeout_s"], self._candidate
+            buffers.attach_runner(runner, timeout_s=remaining_s(runner, timeout_s))
+            if case.case_spec["selftest"] and not case.plan.in_pieces:
+                self.report.setdefault("data", {})[case.case_spec["name"]] = _describe(buffers)
+            return _check_repeated_calls(buffers, runner, timeout_s, self.hidden)
+        finally:
+            buffers.close()
+
+
+def _describe(buffers: CaseBuffers) -> list[DataSummary]:
+    """Describe the ids, offsets, lengths and masks of a case, without outputs that have a start."""
+    case = buffers.case
+    started = {spec["starts_as"] for spec in case.output_specs}
+    inputs = zip(case.input_specs, buffers.inputs(0), strict=True)
+    return describe_data(
+        [(spec["name"], array) for spec, array in inputs if spec["name"] not in started],
+        [
+            make_place(spec["name"], spec["shape"], getattr(torch, spec["dtype"]), is_output=True)
+            for spec in case.output_specs
+        ],
+    )
 
 
 def _wait_until_started(candidate: RunnerProcess, folder: Path) -> None:
@@ -134,21 +163,6 @@ def _make_case(job: CheckJob, case_spec: CaseSpec) -> KernelCase:
     plan = plan_case_memory(case_spec, job["free_bytes"], len(job["runners"]))
     reference = case_spec.get("reference", job["reference"])
     return KernelCase(job["target"], reference, case_spec, plan)
-
-
-def _check_case(
-    job: CheckJob, case: KernelCase, candidate: RunnerProcess, hidden: HiddenChecks
-) -> tuple[CaseResult, list[str], list[str]]:
-    """Return the result, and the names of accepted and rejected wrong outputs."""
-    rng = random.SystemRandom()  # no candidate can compute what comes next
-    slot_count = case.plan.slot_count
-    buffers = CaseBuffers(case, job["tolerances"], slot_count, rng, flush_bytes=_NO_FLUSH_BYTES)
-    try:
-        timeout_s = job["timeout_s"]
-        buffers.attach_runner(candidate, timeout_s=remaining_s(candidate, timeout_s))
-        return _check_repeated_calls(buffers, candidate, timeout_s, hidden)
-    finally:
-        buffers.close()
 
 
 def _check_repeated_calls(

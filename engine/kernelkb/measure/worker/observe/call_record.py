@@ -36,6 +36,9 @@ _SUM_TOLERANCE = 1e-2
 _BOUND_SHARE = 0.01
 """Of a range, how far the extremes of many draws may be from its ends."""
 _DIGITS = 4
+_HOT_RATIO, _HOT_COUNT = 4.0, 32
+"""How often the most frequent value comes at least, over the mean and at all: more than chance."""
+_MAX_LENGTHS = 32
 
 Recipe = dict[str, Any]
 
@@ -210,7 +213,8 @@ def describe_values(tensor: torch.Tensor) -> Recipe:
     """Return the recipe of a tensor's values.
 
     Kinds: ``zeros``, ``ones``, ``constant`` (value), ``arange`` (start), ``permutation``,
-    ``sorted`` (low, high, inclusive), ``integers`` (low, high, inclusive), ``flags`` (share),
+    ``sorted`` (low, high, inclusive), ``offsets`` (high, lengths, counts), ``integers`` (low, high,
+    inclusive), ``ranked`` (high, count, below), ``flags`` (share),
     ``causal`` (kept, masked: the values of a lower triangle and of the rest), ``probabilities``
     (rows that sum to 1), ``sparse`` (share, and ``of``: the recipe of the rest), ``uniform`` (low,
     high), ``positive`` (rms) and ``normal`` (mean, std).
@@ -284,7 +288,41 @@ def _describe_integers(array: torch.Tensor) -> Recipe:
             return {"kind": "sorted", "low": low, "high": high}
         if low == 0 and high == len(flat) - 1 and len(flat.unique()) == len(flat):
             return {"kind": "permutation"}
-    return {"kind": "integers", "low": low, "high": high}
+    return (
+        _describe_skew(flat, high) if low >= 0 else {"kind": "integers", "low": low, "high": high}
+    )
+
+
+def _describe_skew(flat: torch.Tensor, high: int) -> Recipe:
+    """Return the recipe of integers from 0 on: by rank, where one comes far more often than most.
+
+    ``below`` are the shares of the 1, 2, 4, 8 ... most frequent ones together.
+    """
+    counts = _take_sample(flat).to(torch.int64).unique(return_counts=True)[1]
+    ordered = counts.sort(descending=True).values.to(torch.float64)
+    if float(ordered[0]) < max(_HOT_COUNT, _HOT_RATIO * float(ordered.mean())):
+        return {"kind": "integers", "low": int(flat.min()), "high": high}
+    shares = (ordered.cumsum(0) / ordered.sum()).tolist()
+    places = [2**at - 1 for at in range(len(shares).bit_length() + 1)]
+    below = [_round(shares[min(place, len(shares) - 1)]) for place in places]
+    return {"kind": "ranked", "high": high, "count": len(shares), "below": below}
+
+
+def describe_offsets(offsets: torch.Tensor) -> Recipe:
+    """Return the recipe of offsets from 0 on: lengths of rows, and how often each comes.
+
+    Of many lengths, those near each other are one: their mean.
+    """
+    lengths = offsets.reshape(-1).to(torch.int64).diff().cpu()
+    values, counts = lengths.unique(return_counts=True)
+    if len(values) > _MAX_LENGTHS:
+        scale = (_MAX_LENGTHS - 1) / math.log1p(int(values[-1]))
+        values = (lengths.to(torch.float64).log1p() * scale).round().to(torch.int64)
+        groups, places, counts = values.unique(return_inverse=True, return_counts=True)
+        sums = torch.zeros(len(groups), dtype=torch.float64)
+        values = (sums.index_add(0, places, lengths.to(torch.float64)) / counts).round()
+    found = {"lengths": [int(value) for value in values], "counts": counts.tolist()}
+    return {"kind": "offsets", "high": int(offsets.reshape(-1)[-1]), **found}
 
 
 def _describe_floats(array: torch.Tensor) -> Recipe:

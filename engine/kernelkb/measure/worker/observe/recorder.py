@@ -18,10 +18,12 @@ from kernelkb.measure.worker.observe.names import (
     is_own,
 )
 from kernelkb.measure.worker.shared.messages.observed import (
+    ObservedCall,
     ObservedFunction,
     ObservedProcess,
     ObserveJob,
 )
+from kernelkb.measure.worker.shared.messages.specs import DataSummary
 
 _MAX_SEEN = 4000
 """Distinct names of other operations that are counted."""
@@ -174,6 +176,8 @@ class Recorder:
         names = [f"out_{at}" if len(returned) > 1 else "out" for at in range(len(returned))]
         names += [f"{call['tensors'][at]['name']}_after" for at in changed]
         call["outputs"], call["changed"] = list(map(describe_tensor, names, outputs)), changed
+        call["data"] = _describe_data(call, description.tensors)
+        _keep_lengths(call, description.tensors)
         self._keep_values(call, copies, outputs)
         call["count"] = 1
         known = self._signatures[function["name"]]
@@ -181,7 +185,7 @@ class Recorder:
         function["calls"].append(call)
 
     def _keep_values(self, call: Any, copies: Any, outputs: Sequence[Any]) -> None:
-        from kernelkb.measure.worker.shared.tensor_files import write_tensors
+        from kernelkb.measure.worker.shared.array_values import write_tensors
 
         size = sum(tensor.nbytes for tensor in outputs)
         if copies is None or size > self._job["max_bytes"]:
@@ -211,6 +215,32 @@ class Recorder:
         scratch = path.with_suffix(".tmp")
         scratch.write_text(json.dumps(process), encoding="utf-8")
         scratch.replace(path)
+
+
+def _describe_data(call: ObservedCall, tensors: Sequence[Any]) -> list[DataSummary]:
+    """Describe what a call did not change among its ids, offsets, lengths and masks."""
+    import torch
+
+    from kernelkb.measure.worker.shared.array_values import describe_data, make_place
+
+    named = [(row["name"], tensor) for row, tensor in zip(call["tensors"], tensors, strict=True)]
+    return describe_data(
+        [one for at, one in enumerate(named) if at not in call["changed"]],
+        [
+            make_place(row["name"], row["shape"], getattr(torch, row["dtype"]), is_output=True)
+            for row in call["outputs"]
+        ],
+    )
+
+
+def _keep_lengths(call: ObservedCall, tensors: Sequence[Any]) -> None:
+    """Write the lengths of rows into the recipe of each tensor that holds offsets from 0 on."""
+    from kernelkb.measure.worker.observe.call_record import describe_offsets
+
+    names = {row["name"] for row in call["data"] if row["role"] == "offsets"}
+    for row, tensor in zip(call["tensors"], tensors, strict=True):
+        if row["name"] in names and row["recipe"].get("low") == 0 and tensor.dim() == 1:
+            row["recipe"] = describe_offsets(tensor)
 
 
 def _copy(tensor: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from kernelkb.measure.worker.shared.array_values import read_tensors
 from kernelkb.measure.worker.shared.messages.specs import (
     CaseSpec,
     CodeReference,
@@ -29,7 +30,6 @@ from kernelkb.measure.worker.shared.python_files import (
     import_from_spec,
     import_python_file,
 )
-from kernelkb.measure.worker.shared.tensor_files import read_tensors
 
 Tensors = list[torch.Tensor]
 

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, NotRequired, TypedDict, final
 from kernelkb.measure.worker.shared.messages.specs import (
     CaseSpec,
     Code,
+    DataSummary,
     HostGap,
     Precision,
     Reference,
@@ -82,6 +83,8 @@ class CheckReport(TypedDict):
     runner_died: RunnerFailure | None
     layers: list[str]
     """Sandbox layers that the kernel of this machine applied."""
+    data: NotRequired[dict[str, list[DataSummary]]]
+    """By named workload: its ids, offsets, lengths and masks, as drawn for its first call."""
 
 
 class JudgeResult(TypedDict, total=False):

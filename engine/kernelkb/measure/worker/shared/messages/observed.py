@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
+
+from kernelkb.measure.worker.shared.messages.specs import DataSummary
 
 
 class ObserveJob(TypedDict):
@@ -73,6 +75,8 @@ class ObservedCall(TypedDict):
     each ``tl.constexpr`` argument, by name."""
     file: str | None
     """With the values: inputs as ``input.0``, outputs as ``output.0``; None: too large."""
+    data: NotRequired[list[DataSummary]]
+    """Of the first of them: what its ids, offsets, lengths and masks look like."""
 
 
 class ObservedFunction(TypedDict):

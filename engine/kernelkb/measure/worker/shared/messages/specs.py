@@ -240,3 +240,18 @@ class HostGap(TypedDict):
     gap: str
     cure: str | None
     """None: what ``kb env`` lists."""
+
+
+DataRole = Literal["ids", "offsets", "lengths", "mask"]
+
+
+class DataSummary(TypedDict):
+    """What the values of an input look like on which the speed of a kernel may depend."""
+
+    name: str
+    role: DataRole
+    """ids: positions in another array, or classes. offsets: where rows begin. lengths: of rows."""
+    says: str
+    """In one line: dtype, shape and what is to be known of the values."""
+    metrics: dict[str, float]
+    """By metric id; those that its role has, and that its values allow."""
