@@ -60,7 +60,7 @@ def recommend(
         BadValueError: A value that its metric cannot have.
     """
     from kernelkb.actions.advice.recommend import recommend_from_metrics
-    from kernelkb.render.text.answers import print_recommendation
+    from kernelkb.render.text.steps import print_recommendation
 
     flags = ("speedup", "bandwidth", "occupancy", "kernel-us")
     pairs = zip(flags, (speedup, bandwidth, occupancy, kernel_us), strict=True)
@@ -94,7 +94,7 @@ def read_report(
         KbError: The file is no report, or no kernel matches.
     """
     from kernelkb.actions.advice.recommend_report import recommend_from_report
-    from kernelkb.render.text.answers import print_recommendation
+    from kernelkb.render.text.steps import print_recommendation
 
     found = recommend_from_report(
         os.fspath(path),

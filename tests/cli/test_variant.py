@@ -18,7 +18,7 @@ from kernelkb.actions.project.variants import list_unchanged_copies
 from kernelkb.cli import main
 from kernelkb.decide.recommend import recommend
 from kernelkb.loading.kernels import load_kernel
-from kernelkb.render.text.answers import print_answer
+from kernelkb.render.text.steps import print_answer
 from kernelkb.safety.paths import shipped_folder
 
 UNCOALESCED = {"sectors_per_load": 32.0, "sector_load_useful_bytes": 4.0, "speedup": 0.8}

@@ -11,12 +11,8 @@ from kernelkb.actions.advice.recommend import complete_answer
 from kernelkb.decide.recommend import recommend
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
-from kernelkb.render.text.answers import (
-    describe_advice,
-    format_answer_lines,
-    format_findings,
-    format_steps,
-)
+from kernelkb.render.text.answers import describe_advice, format_answer_lines, format_findings
+from kernelkb.render.text.steps import format_steps
 
 DATA = Path(__file__).parents[1] / "data" / "ncu"
 LAUNCHES = [

@@ -15,7 +15,8 @@ from kernelkb.model.entries.learned import PRIOR_SHARE, LearnedCatalogue, Learne
 from kernelkb.profiles.launch import list_raw_names
 from kernelkb.profiles.ncu_csv import read_raw_page
 from kernelkb.record.learn import learn_from_sessions
-from kernelkb.render.text.answers import format_answer_lines, print_answer
+from kernelkb.render.text.answers import format_answer_lines
+from kernelkb.render.text.steps import print_answer
 
 UNCALIBRATED = compile_rules(knowledge().model_copy(update={"learned": LearnedCatalogue()}))
 PAGE = Path(__file__).parents[1] / "data" / "ncu" / "row_softmax_full.csv"

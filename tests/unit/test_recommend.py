@@ -14,7 +14,8 @@ from kernelkb.decide.recommend import build_recommendation, find_library, recomm
 from kernelkb.decide.rules_file import format_rules
 from kernelkb.model.answers.next_step import ToolCommand
 from kernelkb.model.answers.recommendation import PrintedRecommendation
-from kernelkb.render.text.answers import format_answer_lines, print_recommendation
+from kernelkb.render.text.answers import format_answer_lines
+from kernelkb.render.text.steps import print_recommendation
 
 ANSWER_KEYS = {
     "kernel", "launch", "device", "gate", "evidence_level", "headroom", "diagnoses", "suppressed",
@@ -58,6 +59,7 @@ def test_the_keys_are_those_of_the_contract():
         "share",
         "similar",
         "time",
+        "timeline",
     }
 
 

@@ -20,7 +20,8 @@ from kernelkb.cli.options import (
     read_text_argument,
 )
 from kernelkb.errors import BadValueError
-from kernelkb.render.text.answers import format_answer_lines, print_recommendation
+from kernelkb.render.text.answers import format_answer_lines
+from kernelkb.render.text.steps import print_recommendation
 from kernelkb.safety.paths import read_kernel_name
 
 if TYPE_CHECKING:

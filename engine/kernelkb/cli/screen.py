@@ -15,8 +15,9 @@ from kernelkb.model.records.measurement import Environment
 from kernelkb.model.records.session import Step
 from kernelkb.progress import ProgressEvent, progress_listener
 from kernelkb.record.session_text import describe_falsifier
-from kernelkb.render.text.answers import format_brief, format_next_lines, format_speedup
+from kernelkb.render.text.answers import format_brief, format_speedup
 from kernelkb.render.text.measurements import format_data_lines
+from kernelkb.render.text.steps import format_next_lines
 from kernelkb.units import format_duration
 
 _STATUS_MARKS = {"ok": ("ok", "green"), "warning": ("!!", "yellow"), "failure": ("NO", "bold red")}

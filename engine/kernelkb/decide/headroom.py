@@ -69,6 +69,7 @@ def build_outlook(
         "time": build_time_shares(rules, predictor),
         "peaks": None if predictor.now is None else _name_peaks(known, measured),
         "change": None,
+        "timeline": None,
         "accesses": [],
         "similar": [],
     }

@@ -9,6 +9,7 @@ from itertools import accumulate, chain, pairwise
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from kernelkb.decide.kernel_phases import Samples
 from kernelkb.decide.rules import CompiledRules
 
 _AUTOTUNER = re.compile(r"stream_executor::.*(?:DelayKernel|RedzoneAllocator|xla_\w*comparison)")
@@ -110,6 +111,8 @@ class ProfiledLaunch(NamedTuple):
     """The line of Python that launched the kernel; empty where no stack was taken."""
     absent: tuple[str, ...] = ()
     """Counters that were asked for and not measured, as mistyped ones are."""
+    samples: Samples | None = None
+    """Counters sampled as it ran; None where the report has none."""
 
 
 class Span(NamedTuple):

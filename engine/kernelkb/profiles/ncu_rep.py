@@ -13,6 +13,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kernelkb.decide.kernel_phases import ACTIVE, BLOCKS, Samples
 from kernelkb.errors import KbError, format_install_command
 from kernelkb.profiles.launch import (
     GPU_ATTRIBUTE,
@@ -70,6 +71,28 @@ _CSV_CURE = (
     "or write a CSV page where ncu is installed: "
     "ncu --import REPORT --csv --page raw --print-units base"
 )
+
+
+_SAMPLED = re.compile(r"(?:pmsampling:|\w+\.Triage\w+\.)(?P<counter>[\w.]+)")
+"""Names of sampled counters: until 2025.3, and since then with the group that samples them."""
+_PEAK = ".avg.pct_of_peak_sustained_elapsed"
+_SERIES = {
+    "sm__cycles_active.avg": ACTIVE,
+    "gr__ctas_launched_realtime.sum": BLOCKS,
+    "gr__ctas_launched_queue_sync.sum": BLOCKS,
+    f"dramc__read_throughput{_PEAK}": "device memory reads",
+    f"dram__read_throughput{_PEAK}": "device memory reads",
+    f"dramc__write_throughput{_PEAK}": "device memory writes",
+    f"dram__write_throughput{_PEAK}": "device memory writes",
+    f"lts__throughput{_PEAK}": "L2",
+    f"l1tex__throughput{_PEAK}": "L1",
+    f"sm__inst_executed_realtime{_PEAK}": "issue slots",
+    f"sm__pipe_tensor_cycles_active_realtime{_PEAK}": "tensor cores",
+    f"sm__pipe_fp64_cycles_active_realtime{_PEAK}": "FP64 pipe",
+    f"sm__inst_executed_pipe_xu_realtime{_PEAK}": "XU pipe",
+}
+"""What each sampled counter is of."""
+_LEAST_TIMES = 8
 
 
 class LoadedReport(NamedTuple):
@@ -173,7 +196,42 @@ def _build_launch(
         tuple(_iter_rules(reader, action)),
         cc=cc,
         gpu=gpu,
+        samples=_read_samples(action),
     )
+
+
+def _read_samples(action: Any) -> Samples | None:
+    """Return the counters that were sampled as a launch ran, of one pass: of equal times.
+
+    The first sample is the mean of all, and has no time.
+    """
+    found: dict[str, Any] = {}
+    for name in action.metric_names():
+        sampled = _SAMPLED.fullmatch(name)
+        series = _SERIES.get(sampled["counter"]) if sampled else None
+        if series is not None and series not in found:
+            found[series] = action.metric_by_name(name)
+    times = found[ACTIVE].correlation_ids() if ACTIVE in found else None
+    if times is None or (count := times.num_instances()) < _LEAST_TIMES:
+        return None
+    ends = (times.as_uint64(1), times.as_uint64(count - 1))
+    return Samples(
+        (ends[1] - ends[0]) / (count - 2) / 1e3,
+        {
+            name: tuple(
+                metric.as_double(at) * (1.0 if name in (ACTIVE, BLOCKS) else 0.01)
+                for at in range(1, count)
+            )
+            for name, metric in found.items()
+            if _has_times(metric, count, ends)
+        },
+    )
+
+
+def _has_times(metric: Any, count: int, ends: tuple[int, int]) -> bool:
+    """Return whether a counter was sampled as often as another, from the same time to the same."""
+    times = metric.correlation_ids() if metric.num_instances() == count else None
+    return times is not None and (times.as_uint64(1), times.as_uint64(count - 1)) == ends
 
 
 def _read_attribute(action: Any, name: str) -> float | None:

@@ -11,12 +11,13 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from kernelkb.errors import KbError, NextStep
 from kernelkb.model.answers.next_step import FixEdit, Sentence, ToolCommand
-from kernelkb.render.text.answers import format_step, keep_first_line, name_edit, print_answer
+from kernelkb.render.text.answers import keep_first_line
 from kernelkb.render.text.reports import (
     format_program_lines,
     format_report_table,
     print_program,
 )
+from kernelkb.render.text.steps import format_step, name_edit, print_answer
 from kernelkb_mcp.views.next_call import format_offered_call
 from kernelkb_mcp.views.paginate import MAX_ANSWER_BYTES, json_size, paginate
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.errors import NextStep
 from kernelkb.model.answers.next_step import FixEdit, Sentence, ToolCommand
-from kernelkb.render.text.answers import format_step
+from kernelkb.render.text.steps import format_step
 from kernelkb.safety.paths import project_root, shipped_folder
 
 if TYPE_CHECKING:

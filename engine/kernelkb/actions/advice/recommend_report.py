@@ -22,6 +22,7 @@ from kernelkb.actions.project.bench_target import measure_language
 from kernelkb.actions.project.hardware import find_reported_gpu
 from kernelkb.actions.project.profile_reports import compile_pattern, match_names
 from kernelkb.actions.project.rules_cache import load_compiled_rules
+from kernelkb.decide.kernel_phases import describe_timeline
 from kernelkb.decide.next_measurement import list_own_commands, strip_kernel_signature
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules import CompiledRules
@@ -292,6 +293,7 @@ def answer_launch(
         **answer,
         "kernel": launch.kernel,
         "launch": number,
+        "timeline": describe_timeline(launch.samples),
         "ncu_rules": [_rule_to_dict(rule) for rule in launch.rules],
         "notes": [*notes, *answer["notes"]],
         "measure_next": [_profile_hottest(row, launch.hottest) for row in answer["measure_next"]],

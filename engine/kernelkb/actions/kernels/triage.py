@@ -66,7 +66,7 @@ from kernelkb.model.records.measurement import Bench, Build, Environment, Profil
 from kernelkb.model.records.session import Decision, SessionEntry
 from kernelkb.record.measurements.compare import find_noise_reason, mark_noisy
 from kernelkb.record.sessions import append_entry
-from kernelkb.render.text.answers import print_answer
+from kernelkb.render.text.steps import print_answer
 
 
 def triage(

@@ -32,8 +32,8 @@ from kernelkb.record.sessions import (
     list_session_ids,
     read_session,
 )
-from kernelkb.render.text.answers import describe_place
 from kernelkb.render.text.attempts import ID_DIGITS, describe_outcome, mark_imported
+from kernelkb.render.text.steps import describe_place
 from kernelkb.units import format_duration
 
 MAX_BYTES = 2000

@@ -164,6 +164,34 @@ class TimeShare(TypedDict):
     share: float
 
 
+class KernelPhase(TypedDict):
+    """A stretch of a kernel in which its resources are used alike."""
+
+    from_us: float
+    to_us: float
+    use: dict[str, float]
+    """Mean share of its peak, 0 to 1, of what is used most, and of what changes between phases."""
+
+
+class KernelTimeline(TypedDict):
+    """The inside of a kernel, in microseconds from its beginning."""
+
+    interval_us: float
+    duration_us: float
+    is_whole: bool
+    """False: the samples end before the kernel does."""
+    ramp_us: float
+    """Until nine tenths of the SMs that it fills have work."""
+    tail_us: float | None
+    """From when fewer than nine tenths of them have; None: not sampled."""
+    lost_us: float | None
+    """Of the tail, what it would be shorter by if all SMs ended together."""
+    last_block_us: float | None
+    """When the last block began; None: not sampled."""
+    phases: list[KernelPhase]
+    """Between ramp and tail."""
+
+
 class ChainStep(TypedDict):
     """One fix after those before it: what then binds, and what it would give."""
 
@@ -294,6 +322,8 @@ class Outlook(TypedDict):
     change: ChangePlace | None
     """Null where the verdict is stop or done, without a fix, and for kernels that are not in the
     project."""
+    timeline: KernelTimeline | None
+    """Null without samples of the kernel as it ran."""
     accesses: list[AccessedLine]
     """Empty without counters by instruction."""
     similar: list[SimilarCase]

@@ -20,7 +20,8 @@ from kernelkb.render.html.charts import (
     place_roofline,
 )
 from kernelkb.render.html.pages import count_bytes, cut_text, fill_template, format_share
-from kernelkb.render.text.answers import describe_line, format_speedup, format_steps
+from kernelkb.render.text.answers import describe_line, format_speedup
+from kernelkb.render.text.steps import format_steps
 from kernelkb.safety.untrusted_text import sanitize_text
 from kernelkb.units import format_duration
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from kernelkb.decide.conditions import format_comparison
 from kernelkb.decide.diagnose import LEAST_SURE
-from kernelkb.errors import NextStep
 from kernelkb.model.answers.next_step import (
-    CallerEdit,
     FixEdit,
-    KeepCondition,
     Sentence,
-    ToolCommand,
 )
+from kernelkb.render.text.steps import format_next_lines, format_step, format_steps
 from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
@@ -27,19 +24,16 @@ if TYPE_CHECKING:
         Headroom,
         KernelAnswer,
         KernelFindings,
+        KernelTimeline,
         LearnedFrom,
         Measure,
         NcuRuleEstimate,
         PredictedSpeedup,
-        PrintedAnswer,
-        PrintedRecommendation,
         Reason,
-        Recommendation,
         Suppressed,
     )
     from kernelkb.model.answers.source_place import (
         AccessedLine,
-        ChangePlace,
         CodePlace,
         LineAnswer,
         SourceLine,
@@ -55,6 +49,8 @@ _WAITING = {
 _MAX_UNKNOWN_SHOWN = 4
 
 _BAR_WIDTH = 20
+_LEAST_TAIL, _LEAST_LOST = 0.05, 0.01
+"""Of a kernel's time that SMs without blocks cost: told in a short answer, and at all."""
 
 _PEAK_SOURCES = {
     "measured": "practical peaks of this GPU",
@@ -73,82 +69,6 @@ _MIN_ADDED = 1.1
 _MAX_REASONS = 3
 _MAX_HYPOTHESES = 6
 """Most hypotheses named in one line of the metrics to measure."""
-
-
-def describe_place(change: ChangePlace) -> str:
-    """Return the file and line of a change, and what is there."""
-    line = f" at line {change['line']}" if change["line"] else ""
-    return f"{change['file']}{line} ({change['because']})"
-
-
-def format_next_lines(change: ChangePlace | None, steps: Sequence[str]) -> Iterator[str]:
-    """Yield where the change is made, then the steps, numbered."""
-    yield from format_change_place(change)
-    if steps:
-        yield ""
-        yield "Next"
-        yield from (f"  {number}. {text}" for number, text in enumerate(steps, 1))
-
-
-def format_change_place(change: ChangePlace | None) -> Iterator[str]:
-    """Yield the place, the variants that exist, and which of them applies the fix already."""
-    if change is None:
-        return
-    others = [name for name in change["variants"] if name != change["variant"]]
-    known = f"; also {', '.join(others)}" if others else ""
-    done = change["applied_by"]
-    which = f"{done} applies {change['fix']}" if done else f"none applies {change['fix']} yet"
-    yield ""
-    yield "Where"
-    yield f"  {describe_place(change)}"
-    yield f"  this is {change['variant']}{known}; {which}"
-
-
-def format_step(step: Step) -> str:
-    """Return a step as a command that can be run as it is, or as a sentence."""
-    if isinstance(step, NextStep):
-        return step.as_shell_words()
-    if isinstance(step, ToolCommand):
-        return step.line
-    if isinstance(step, FixEdit):
-        return _format_edit(step)
-    if isinstance(step, CallerEdit):
-        return f"in the program that calls it, {step.fix}: {step.do}"
-    if isinstance(step, KeepCondition):
-        return f"keep it only if {step.expect}"
-    return step.text
-
-
-def _format_edit(edit: FixEdit) -> str:
-    done = edit.place["applied_by"] if edit.place else None
-    if done is not None:
-        return f"{name_edit(edit)}: the variant {done} applies it already"
-    return f"{name_edit(edit)}: {edit.do}"
-
-
-def name_edit(edit: FixEdit) -> str:
-    """Return the fix, and its file and line where the variant is to be changed there."""
-    if edit.place is None or edit.place["applied_by"] is not None:
-        return f"change one thing, {edit.fix}"
-    return f"change one thing, {edit.fix}, in {describe_place(edit.place)}"
-
-
-def format_steps(steps: Iterable[Step]) -> list[str]:
-    """Return each step in words."""
-    return [format_step(step) for step in steps]
-
-
-def print_answer(answer: KernelAnswer) -> PrintedAnswer:
-    """Return an answer as ``kb recommend --json`` prints it."""
-    return {**answer, "next": format_steps(answer["next"])}
-
-
-def print_recommendation(answer: Recommendation) -> PrintedRecommendation:
-    """Return the answers of one call as ``kb recommend --json`` prints them."""
-    return {
-        "kernels": [print_answer(one) for one in answer["kernels"]],
-        "knowledge": answer["knowledge"],
-    }
 
 
 def format_source_lines(answer: LineAnswer | None) -> Iterator[str]:
@@ -270,6 +190,9 @@ def _format_first_cause(answer: KernelFindings, matches: Sequence[Diagnosis]) ->
     if because := list(map(_compare_reason, _choose_reasons(first["because"]))):
         yield f"  because {', '.join(because)}"
     yield from format_source_lines(keep_first_line(first["lines"]))
+    timeline = answer["timeline"]
+    if timeline and (timeline["lost_us"] or 0.0) >= _LEAST_TAIL * timeline["duration_us"]:
+        yield f"  {_describe_tail(timeline)}"
     together, alone = joint and joint["predicted_speedup"], first["predicted_speedup"]
     if joint and together and not (alone and together["point"] < _MIN_ADDED * alone["point"]):
         yield f"  if {joint['parts'][1]} as well: {format_speedup(together)}"
@@ -323,6 +246,7 @@ def format_findings(answer: KernelFindings) -> Iterator[str]:
     yield from _format_diagnoses(answer)
     yield from _format_outlook(answer)
     yield from _format_time(answer)
+    yield from _format_timeline(answer["timeline"])
     yield from _format_accesses(answer["accesses"])
     yield from _format_similar(answer)
     yield from _format_conclusions(answer)
@@ -375,6 +299,7 @@ def _format_calibration(learned: LearnedFrom | None) -> Iterator[str]:
 def _format_headroom(room: Headroom | None) -> Iterator[str]:
     if room:
         bound = f" by {room['bound']}" if room["bound"] else ""
+        bound += " on its fastest unit" if room["bound"] == "compute" else ""
         floor, measured = format_duration(room["floor_us"]), format_duration(room["measured_us"])
         yield (
             f"  floor {floor}{bound}, measured {measured}: "
@@ -452,6 +377,33 @@ def _format_diagnoses(answer: KernelFindings) -> Iterator[str]:
         left = answer["open_count"] - len(unknown[:_MAX_UNKNOWN_SHOWN])
         more = f" and {left} more" if left else ""
         yield f"Still possible: {', '.join(unknown[:_MAX_UNKNOWN_SHOWN])}{more}"
+
+
+def _format_timeline(timeline: KernelTimeline | None) -> Iterator[str]:
+    if timeline is None:
+        return
+    whole = "" if timeline["is_whole"] else "; the samples end before it"
+    yield ""
+    yield f"Inside the kernel (a sample every {timeline['interval_us']:.3g} us{whole})"
+    for phase in timeline["phases"]:
+        use = ", ".join(f"{name} {share:.0%}" for name, share in phase["use"].items())
+        span = f"{phase['from_us']:.0f} to {phase['to_us']:.0f} us"
+        yield f"  {span}: {use or 'no resource at a tenth of its peak'}"
+    if tail := _describe_tail(timeline):
+        yield f"  {tail}"
+
+
+def _describe_tail(timeline: KernelTimeline) -> str:
+    """Return when SMs fall idle, and what that costs; empty where it is not known, or nothing."""
+    tail, lost, last = timeline["tail_us"], timeline["lost_us"], timeline["last_block_us"]
+    whole = timeline["duration_us"]
+    if tail is None or lost is None or lost < _LEAST_LOST * whole:
+        return ""
+    begun = "" if last is None else f"; the last block starts at {last:.0f} us"
+    return (
+        f"{whole - tail:.0f} to {whole:.0f} us: SMs fall idle one by one, "
+        f"which costs {lost:.0f} us ({lost / whole:.0%}){begun}"
+    )
 
 
 def _format_accesses(rows: Sequence[AccessedLine]) -> Iterator[str]:

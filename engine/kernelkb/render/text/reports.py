@@ -11,9 +11,9 @@ from kernelkb.render.text.answers import (
     describe_line,
     format_source_lines,
     format_speedup,
-    print_answer,
     shorten_name,
 )
+from kernelkb.render.text.steps import print_answer
 from kernelkb.units import format_duration
 
 if TYPE_CHECKING:

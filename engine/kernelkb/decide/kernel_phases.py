@@ -1,0 +1,170 @@
+"""Divides the time inside a kernel into ramp, phases and tail, from counters sampled as it ran.
+
+Nsight Compute samples some counters every one or two microseconds (section PmSampling). The SMs'
+active cycles say when the kernel begins, when all its SMs work and when they run out of blocks; in
+between, a phase ends where what a resource is used for changes for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+from statistics import fmean, pstdev
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from kernelkb.model.answers.recommendation import KernelPhase, KernelTimeline
+
+ACTIVE, BLOCKS = "active", "blocks"
+"""Series besides those of resources: active cycles of an SM, and blocks launched."""
+
+_LEAST_SAMPLES = 8
+"""Of a kernel; in fewer nothing can be told apart."""
+_PLATEAU = 0.9
+"""Place among the sorted samples of the SMs' active cycles that is taken for all SMs at work."""
+_BEGUN = 0.02
+"""Share of the plateau at which a kernel has begun or not yet ended."""
+_FULL = 0.9
+"""Share of the plateau from which on it is no ramp and no tail (chosen)."""
+_LEAST_CHANGE = 0.12
+"""Of the peak of a resource, by which phases differ (chosen: means of a phase vary by 0.01)."""
+_NOISE = 1.5
+"""Standard deviations of the samples by which phases differ as well."""
+_LEAST_PHASE = 0.03
+"""Share of the kernel's time that a phase takes, and ``_LEAST_PHASE_SAMPLES``."""
+_LEAST_PHASE_SAMPLES = 4
+_MOST_PHASES = 6
+_LEAST_USE = 0.1
+"""Of its peak, from which on a resource is named."""
+_MOST_NAMED = 3
+"""Resources of a phase, besides those that change between phases."""
+
+
+class Samples(NamedTuple):
+    """Counters sampled as a launch ran, at equal distances."""
+
+    interval_us: float
+    series: Mapping[str, tuple[float, ...]]
+    """``active`` and ``blocks``, and by resource the share of its peak, 0 to 1."""
+
+
+def describe_timeline(samples: Samples | None) -> KernelTimeline | None:
+    """Return what happens inside a kernel; None without samples, or with too few.
+
+    Args:
+        samples: Of one launch, with some before it begins and after it ends.
+    """
+    active = samples.series.get(ACTIVE, ()) if samples else ()
+    plateau = _find_plateau(active)
+    if samples is None or not plateau:
+        return None
+    shares = [one / plateau for one in active]
+    begun = [at for at, one in enumerate(shares) if one >= _BEGUN]
+    start, end = begun[0], begun[-1] + 1
+    if end - start < _LEAST_SAMPLES:
+        return None
+    full = [at for at in range(start, end) if shares[at] >= _FULL]
+    first, last = full[0], full[-1] + 1
+    step, ends = samples.interval_us, end < len(active)
+    lost = sum(max(0.0, 1 - shares[at]) for at in range(last, end))
+    return {
+        "interval_us": step,
+        "duration_us": round((end - start) * step, 3),
+        "is_whole": ends,
+        "ramp_us": round((first - start) * step, 3),
+        "tail_us": round((end - last) * step, 3) if ends else None,
+        "lost_us": round(lost * step, 3) if ends else None,
+        "last_block_us": _find_last_block(samples, start, end) if ends else None,
+        "phases": _list_phases(samples, start, first, last),
+    }
+
+
+def _find_plateau(active: Sequence[float]) -> float:
+    """Return the active cycles of an interval in which all SMs with blocks work."""
+    busy = sorted(one for one in active if one > _BEGUN * max(active))
+    return busy[int(_PLATEAU * (len(busy) - 1))] if busy else 0.0
+
+
+def _find_last_block(samples: Samples, start: int, end: int) -> float | None:
+    blocks = samples.series.get(BLOCKS, ())
+    launched = [at for at in range(start, min(end, len(blocks))) if blocks[at] > 0]
+    return round((launched[-1] - start) * samples.interval_us, 3) if launched else None
+
+
+def _list_phases(samples: Samples, start: int, first: int, last: int) -> list[KernelPhase]:
+    """Return the phases between ramp and tail."""
+    used = {name: row for name, row in samples.series.items() if name not in (ACTIVE, BLOCKS)}
+    bounds = list(pairwise([first, *_find_cuts(list(used.values()), first, last), last]))
+    means = [{name: fmean(row[begin:end]) for name, row in used.items()} for begin, end in bounds]
+    changing = {
+        name
+        for name in used
+        if max(row[name] for row in means) - min(row[name] for row in means) >= _LEAST_CHANGE
+    }
+    return [
+        {
+            "from_us": round((begin - start) * samples.interval_us, 3),
+            "to_us": round((end - start) * samples.interval_us, 3),
+            "use": _name_used(row, changing),
+        }
+        for (begin, end), row in zip(bounds, means, strict=True)
+    ]
+
+
+def _name_used(means: Mapping[str, float], changing: Collection[str]) -> dict[str, float]:
+    """Return what is used most in a phase, and all that changes between phases."""
+    ranked = sorted(means, key=lambda name: (-means[name], name))
+    most = [name for name in ranked[:_MOST_NAMED] if means[name] >= _LEAST_USE]
+    named = [name for name in ranked if name in most or name in changing]
+    return {name: round(means[name], 4) for name in named}
+
+
+def _find_cuts(rows: Sequence[Sequence[float]], first: int, last: int) -> list[int]:
+    """Return where phases begin, besides the first: the largest change first, up to a number."""
+    least = max(_LEAST_PHASE_SAMPLES, int(_LEAST_PHASE * (last - first)))
+    cuts: list[int] = []
+    while len(cuts) < _MOST_PHASES - 1:
+        bounds = [first, *sorted(cuts), last]
+        found = [
+            best
+            for begin, end in pairwise(bounds)
+            if (best := _find_change(rows, begin, end, least)) is not None
+        ]
+        if not found:
+            break
+        cuts.append(max(found)[1])
+    return sorted(cuts)
+
+
+def _find_change(
+    rows: Sequence[Sequence[float]], begin: int, end: int, least: int
+) -> tuple[float, int] | None:
+    """Return how much better two means explain a stretch than one, and where the second begins.
+
+    None where no resource changes by more than phases differ.
+    """
+    best: tuple[float, int] | None = None
+    totals = [_accumulate(row[begin:end]) for row in rows]
+    length = end - begin
+    for cut in range(least, length - least + 1):
+        gain = 0.0
+        for sums in totals:
+            before, after = sums[cut] / cut, (sums[length] - sums[cut]) / (length - cut)
+            gain += cut * (length - cut) / length * (before - after) ** 2
+        if best is None or gain > best[0]:
+            best = gain, begin + cut
+    if best is None or not any(_differs(row[begin : best[1]], row[best[1] : end]) for row in rows):
+        return None
+    return best
+
+
+def _accumulate(values: Sequence[float]) -> list[float]:
+    sums = [0.0]
+    for value in values:
+        sums.append(sums[-1] + value)
+    return sums
+
+
+def _differs(before: Sequence[float], after: Sequence[float]) -> bool:
+    spread = max(pstdev(before), pstdev(after))
+    return abs(fmean(before) - fmean(after)) >= max(_LEAST_CHANGE, _NOISE * spread)

@@ -1,0 +1,71 @@
+"""The inside of a kernel, from counters sampled as it ran: ramp, phases, tail."""
+
+import pytest
+from machine_code import unpack_report
+
+from kernelkb.actions.advice.recommend_report import recommend_from_report
+from kernelkb.decide.kernel_phases import Samples, describe_timeline
+from kernelkb.render.text.answers import format_answer_lines
+
+QUIET = [0.0] * 20
+
+
+def sample(active, blocks=(), **used):
+    """Return samples of a kernel with some before and after it; each of 1.5 us."""
+    series = {"active": active, "blocks": blocks or [0.0] * len(active), **used}
+    return Samples(1.5, {name: (*QUIET, *values, *QUIET) for name, values in series.items()})
+
+
+def test_ramp_and_tail_are_where_not_all_sms_work():
+    active = [1000, *[3000] * 80, 2400, 1800, 1200, 600]
+    found = describe_timeline(sample(active, blocks=[8.0] * 70 + [0.0] * 15, L2=[0.8] * 85))
+
+    assert (found["duration_us"], found["ramp_us"], found["tail_us"]) == (127.5, 1.5, 6.0)
+    assert found["lost_us"] == pytest.approx(1.5 * (0.2 + 0.4 + 0.6 + 0.8))
+    assert found["last_block_us"] == 69 * 1.5
+    assert found["phases"] == [{"from_us": 1.5, "to_us": 121.5, "use": {"L2": 0.8}}]
+
+
+def test_phases_end_where_a_resource_is_used_otherwise_for_good():
+    reads, tensor = [0.9] * 30 + [0.1] * 60, [0.0] * 30 + [0.7] * 60
+    found = describe_timeline(sample([3000] * 90, reads=reads, tensor=tensor))
+
+    assert found["phases"] == [
+        {"from_us": 0.0, "to_us": 45.0, "use": {"reads": 0.9, "tensor": 0.0}},
+        {"from_us": 45.0, "to_us": 135.0, "use": {"tensor": 0.7, "reads": 0.1}},
+    ]
+
+
+def test_noise_is_no_phase():
+    noisy = [0.5 + 0.2 * (-1) ** (at * at // 3) for at in range(90)]
+
+    assert len(describe_timeline(sample([3000] * 90, L2=noisy))["phases"]) == 1
+
+
+def test_samples_that_end_before_the_kernel_tell_no_tail():
+    whole = sample([3000] * 40, L2=[0.8] * 40)
+    cut = Samples(1.5, {name: values[:50] for name, values in whole.series.items()})
+    found = describe_timeline(cut)
+
+    assert not found["is_whole"]
+    assert (found["tail_us"], found["lost_us"], found["last_block_us"]) == (None, None, None)
+
+
+@pytest.mark.parametrize("active", [[], [0.0] * 50, [3000.0] * 5])
+def test_a_kernel_without_samples_or_with_too_few_has_no_timeline(active):
+    assert describe_timeline(sample(active)) is None
+    assert describe_timeline(None) is None
+
+
+def test_recorded_samples_agree_with_the_duration_and_show_the_tail(tmp_path):
+    path = unpack_report(tmp_path, "h200", "csr_normalize_thread_rows")
+    answers = recommend_from_report(str(path), kernel_pattern="normalize_rows")["kernels"]
+    slow, fast = (one["timeline"] for one in answers)
+
+    for one, timeline in zip(answers, (slow, fast), strict=True):
+        assert timeline["duration_us"] == pytest.approx(one["duration_us"], rel=0.02)
+    assert slow["lost_us"] > 0.05 * slow["duration_us"]  # rows of any length, a thread each
+    assert fast["lost_us"] < 0.02 * fast["duration_us"]  # a warp each
+    assert max(slow["phases"][-1]["use"], key=slow["phases"][-1]["use"].get) == "L2"
+    told = "\n".join(format_answer_lines(answers[0]))
+    assert "SMs fall idle one by one, which costs 30 us (6%)" in told
