@@ -35,8 +35,12 @@ if TYPE_CHECKING:
         ReportComparison,
         SourcePoint,
     )
-    from kernelkb.model.answers.source_place import LineAnswer
-    from kernelkb.model.answers.static_facts import KernelFacts, StaticFact, StaticReport
+    from kernelkb.model.answers.source_place import (
+        KernelFacts,
+        LineAnswer,
+        StaticFact,
+        StaticReport,
+    )
 
 _HEADER = ("kernel", "time", "share", "cause", "line", "gain")
 _MIN_NAME_CHARS = 12
