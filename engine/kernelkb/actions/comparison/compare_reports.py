@@ -8,6 +8,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.actions.advice.recommend_report import answer_launch, iter_plausible_metrics
+from kernelkb.actions.comparison.compare_calls import (
+    NOISE,
+    compare_levels,
+    compare_residency,
+    compare_traces,
+    pair_renamed,
+    total_call,
+)
 from kernelkb.actions.comparison.compare_lines import (
     LaunchSamples,
     compare_samples,
@@ -36,17 +44,20 @@ from kernelkb.measure.machine.host import find_cuda_tool
 from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer, TimeShare
 from kernelkb.model.answers.report_comparison import (
     Amount,
+    CallChange,
     FalsifierCheck,
+    GainVerdict,
     KernelComparison,
     LaunchSide,
     NowBinding,
     PartChange,
+    PredictionCheck,
     ReportComparison,
     TimeVerdict,
 )
 from kernelkb.model.records.history import Attempt, PairwiseComparison
 from kernelkb.profiles.launch import RawName, list_raw_names
-from kernelkb.profiles.report import is_binary_report, read_report
+from kernelkb.profiles.report import is_binary_report, is_timeline, read_report
 from kernelkb.record.attempt_store import AttemptStore, open_attempts
 from kernelkb.record.attempt_tree import AttemptDifference, AttemptNode, build_tree
 from kernelkb.record.measurements.compare import compute_comparison
@@ -54,8 +65,6 @@ from kernelkb.record.measurements.store import open_store
 from kernelkb.sass.counters import SourceCounters
 
 _MAX_PARTS = 5
-_NOISE = 0.03
-"""Share by which durations of one kernel differ from one profile to the next (judgement)."""
 _MIN_MOVE = 0.005
 """Least change of a share that is told."""
 _REST = "other"
@@ -72,7 +81,7 @@ _SAYS: dict[tuple[bool, TimeVerdict | None], str] = {
 }
 
 MAX_KERNELS = 5
-"""Most kernels that are compared at once, those that took the most time before."""
+"""Most kernels that are compared at once, those whose time changed most."""
 _MAX_WITH_SAMPLES = 3
 """Most kernels whose samples are compared: each launch takes a run of the disassembler."""
 _TOO_MANY = f"only the first {_MAX_WITH_SAMPLES} kernels get them; --kernel picks others"
@@ -125,9 +134,9 @@ def judge_time(before_us: float | None, now_us: float | None) -> TimeVerdict | N
     """Return whether the duration changed by more than profiles of one kernel differ."""
     if not before_us or not now_us:
         return None
-    if now_us < before_us * (1 - _NOISE):
+    if now_us < before_us * (1 - NOISE):
         return "fell"
-    return "rose" if now_us > before_us * (1 + _NOISE) else "same"
+    return "rose" if now_us > before_us * (1 + NOISE) else "same"
 
 
 def check_falsifier(
@@ -160,6 +169,35 @@ def check_falsifier(
             "says": lacks if held is None else _SAYS[held, time],
         }
     return None
+
+
+def check_prediction(answer: KernelAnswer, measured: float | None) -> PredictionCheck | None:
+    """Return what the first change was told to give for the old report, and what was got.
+
+    Args:
+        answer: For the old report.
+        measured: Its duration over that of the new one.
+    """
+    for diagnosis in list_matches(answer)[:1]:
+        fix = next(iter(diagnosis["fixes"]), None)
+        told = fix["predicted_speedup"] if fix else None
+        if fix and told and measured:
+            return {
+                "bottleneck": diagnosis["bottleneck"],
+                "fix": fix["id"],
+                "predicted": told,
+                "measured": measured,
+                "verdict": judge_gain(measured, (told["low"], told["high"])),
+            }
+    return None
+
+
+def judge_gain(measured: float, predicted: tuple[float, float]) -> GainVerdict:
+    """Return where a measured gain is, in its predicted interval from low to high."""
+    low, high = predicted
+    if measured < low:
+        return "below"
+    return "above" if measured > high else "inside"
 
 
 def list_matches(answer: KernelAnswer) -> list[Diagnosis]:
@@ -218,7 +256,7 @@ class _Side(NamedTuple):
 def compare_reports(
     before: ReportChoice, now: ReportChoice, kernel_pattern: str | None = None
 ) -> ReportComparison:
-    """Return what changed in each kernel that two reports share.
+    """Return what changed in a call of one or several kernels, and in each that both reports hold.
 
     Args:
         before: The report from before the change.
@@ -226,27 +264,26 @@ def compare_reports(
         kernel_pattern: A regular expression; kernels whose name does not match are left out.
 
     Raises:
-        KbError: A file is no report, or they share no kernel.
+        KbError: A file is no report, or no kernel matches.
         BadValueError: An invalid regular expression, or a launch that a report does not hold.
     """
+    if is_timeline(before.path) and is_timeline(now.path):
+        call = compare_traces(before.path, now.path)
+        return {"call": call, "kernels": [], "only_before": [], "only_now": [], "left_out": 0}
     rules = load_compiled_rules()
     held = {path: _read_launches(rules, path) for path in {before.path, now.path}}
     old, new = (
         _choose_launches(choice, held[choice.path], kernel_pattern) for choice in (before, now)
     )
-    paired = pair_launches(old, new)
-    if not paired.pairs:
-        names = [", ".join(sorted({one.name for one in side})[:8]) for side in (old, new)]
-        raise KbError(
-            f"{before.path} and {now.path} share no kernel: {names[0]} before, {names[1]} now; "
-            f"FILE#0 names the first launch of a report"
-        )
+    paired = pair_renamed(pair_launches(old, new))
+    call = total_call(paired, old, new)
     sides = [
         (_answer_side(rules, before, one), _answer_side(rules, now, other))
-        for one, other in paired.pairs[:MAX_KERNELS]
+        for one, other in _order_by_move(paired.pairs, call)[:MAX_KERNELS]
     ]
     samples = _read_samples([side for pair in sides for side in pair])
     return {
+        "call": call,
         "kernels": [
             _compare_sides(rules, pair, (samples[2 * at], samples[2 * at + 1]))
             for at, pair in enumerate(sides)
@@ -255,6 +292,14 @@ def compare_reports(
         "only_now": [_describe_launch(now, one) for one in paired.only_now],
         "left_out": len(paired.pairs) - len(sides),
     }
+
+
+def _order_by_move(
+    pairs: Sequence[tuple[IndexedLaunch, IndexedLaunch]], call: CallChange
+) -> list[tuple[IndexedLaunch, IndexedLaunch]]:
+    """Return pairs of launches in the order of their kernels, the longest of each kernel first."""
+    places = {name: at for at, row in enumerate(call["kernels"]) for name in row["before"]}
+    return sorted(pairs, key=lambda pair: (places[pair[0].name], -pair[0].duration_us))
 
 
 def _read_launches(rules: CompiledRules, path: Path) -> list[IndexedLaunch]:
@@ -269,12 +314,13 @@ def _choose_launches(
     choice: ReportChoice, launches: list[IndexedLaunch], kernel_pattern: str | None
 ) -> list[IndexedLaunch]:
     if choice.launch is not None:
-        if choice.launch >= len(launches):
+        last = max(choice.launch, *choice.others, 0)
+        if last >= len(launches):
             raise BadValueError(
-                f"{choice.path} holds {len(launches)} launches, so #{choice.launch} is none of "
-                f"them; the last is #{len(launches) - 1}"
+                f"{choice.path} holds {len(launches)} launches, so #{last} is none of them; the "
+                f"last is #{len(launches) - 1}"
             )
-        launches = [launches[choice.launch]]
+        launches = [one for one in launches if choice.holds(one.at)]
     pattern = compile_pattern(kernel_pattern)
     names = match_names(pattern, {one.launch.kernel for one in launches})
     if not names:
@@ -321,6 +367,9 @@ def _compare_sides(
         if counted[0] and counted[1]
         else None,
         "no_samples": next((side.reason for side in samples if side.reason), None),
+        "levels": compare_levels(before.one.launch.metrics, now.one.launch.metrics),
+        "launch": compare_residency(before.known, now.known),
+        "prediction": check_prediction(before.answer, ratio),
         "falsifier": check_falsifier(before.answer, now.known, judge_time(*durations)),
         "binds": describe_binding(rules, before.answer, now.answer, counted[1]),
         "notes": _list_notes(rules, before, now, samples),

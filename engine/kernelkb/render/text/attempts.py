@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kernelkb.render.text.reports import format_report_comparison
+from kernelkb.render.text.comparisons import format_report_comparison
 from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
