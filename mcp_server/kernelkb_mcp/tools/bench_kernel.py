@@ -27,7 +27,10 @@ HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
 
-Against = Annotated[str | None, Field(description="Another variant as a rival.", max_length=60)]
+Against = Annotated[
+    str | None,
+    Field(description="A rival variant; V1,V2: each as a change of variant.", max_length=500),
+]
 Task = Annotated[str | None, Field(description="Path of a KernelBench-like task.")]
 
 
@@ -60,6 +63,8 @@ async def bench_kernel(
         return await run_long_call(ctx, BenchResult, call, judge)
 
     def work() -> BenchResult:
+        if against is not None and ("," in against or "+" in against):
+            return _bench_changes(kernel or "", variant, target, workload, against)
         from kernelkb.actions.kernels.measure_variant import bench_variant
         from kernelkb.measure.subject import BenchOptions
         from kernelkb.render.text.measurements import describe_bench
@@ -70,6 +75,23 @@ async def bench_kernel(
         return BenchResult(summary=describe_bench(bench), bench=bench, next=follow)
 
     return await run_long_call(ctx, BenchResult, call, work)
+
+
+def _bench_changes(
+    kernel: str, variant: str | None, target: TargetChoice, workload: str | None, changes: str
+) -> BenchResult:
+    """Time each of some variants alone against a base; the bench is that of the fastest change."""
+    from kernelkb.actions.kernels.bench_changes import bench_changes
+    from kernelkb.render.text.measurements import format_change_table
+
+    table = bench_changes(kernel, changes, variant, target, workload)
+    ranked = sorted(table.changes, key=lambda one: -(one.ratio or 0.0))
+    best = ranked[0].last_bench
+    if best is not None:
+        best = best.model_copy(update={"warnings": ()})  # the summary has those of all
+    follow = f"read_entry(id='attempts/{table.kernel}')"
+    summary = "\n".join(format_change_table(table))
+    return BenchResult(summary=summary, bench=best, next=(follow,))
 
 
 def _refuse_ignored(values: Mapping[str, Any]) -> None:

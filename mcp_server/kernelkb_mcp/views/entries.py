@@ -129,7 +129,8 @@ def load_comparison_view(name: str) -> EntryView:
 
     Args:
         name: ``A..B``: ids of measurements or their beginnings, or paths of reports, each perhaps
-            with ``#LAUNCH`` or ``#2-5``. ``KERNEL/A..B`` also takes variants (their newest bench) and best.
+            with ``#LAUNCH`` or ``#2-5``. ``KERNEL/A..B`` also takes variants (their newest bench)
+            and best.
 
     Raises:
         KbError: A file is no report.
