@@ -8,10 +8,14 @@ from pydantic import TypeAdapter
 from shipped_rules import program
 
 from kernelkb.actions.comparison import compare_reports as compare_reports_module
-from kernelkb.actions.comparison.compare_lines import LineMatch, compare_samples, match_lines
+from kernelkb.actions.comparison.compare_lines import (
+    LineMatch,
+    compare_budgets,
+    compare_samples,
+    match_lines,
+)
 from kernelkb.actions.comparison.compare_reports import (
     check_falsifier,
-    compare_budgets,
     compare_reports,
     describe_binding,
     judge_time,

@@ -13,9 +13,11 @@ from kernelkb.errors import BadValueError
 from kernelkb.render.text.attempts import (
     build_difference_object,
     build_log_object,
+    build_measured_object,
     build_restored_object,
     format_attempt_difference,
     format_attempt_log,
+    format_measured_difference,
     format_restored,
 )
 from kernelkb.render.text.comparisons import format_report_comparison
@@ -95,7 +97,7 @@ def add_compare_arguments(parser: ArgumentParser) -> None:
 
 
 def run_compare(options: Namespace) -> int:
-    """Print the ratio of two measurements with its interval, or how to get one.
+    """Print the ratio of two measurements with its interval, or how to get one; what differs.
 
     Of two reports of Nsight Compute, or two traces of a program, print what changed: the whole,
     then each kernel. Exits 1 when there is no ratio.
@@ -110,6 +112,7 @@ def run_compare(options: Namespace) -> int:
 
     if reports := choose_reports(options.a, options.b):
         return _compare_reports(*reports, options)
+    from kernelkb.actions.comparison.compare_reports import compare_measured
     from kernelkb.actions.history.measurements import select_and_compare
     from kernelkb.render.text import measurements as text
 
@@ -117,8 +120,10 @@ def run_compare(options: Namespace) -> int:
         options.a, options.b, options.kernel, options.workload, options.device
     )
     comparison = selection.comparison
+    difference = compare_measured(selection.a, selection.b)
     if options.json:
-        print_json(comparison)
+        told = build_measured_object(difference)
+        print_json({**comparison.model_dump(mode="json"), "difference": told})
     else:
         print_lines(
             [
@@ -127,6 +132,7 @@ def run_compare(options: Namespace) -> int:
                 text.describe_comparison(comparison),
                 *text.describe_compared_use(comparison),
                 *([f"  $ {comparison.command}"] if comparison.command else []),
+                *format_measured_difference(difference),
             ]
         )
     return int(comparison.ratio is None)

@@ -179,7 +179,9 @@ def _find_reports(name: str) -> tuple[ReportChoice, ReportChoice] | None:
 
 
 def _compare_measurements(name: str) -> EntryView:
+    from kernelkb.actions.comparison.compare_reports import compare_measured
     from kernelkb.actions.history.measurements import select_and_compare
+    from kernelkb.render.text.attempts import build_measured_object
     from kernelkb.render.text.measurements import describe_choice, describe_comparison
 
     a, _, b = name.partition("..")
@@ -195,7 +197,9 @@ def _compare_measurements(name: str) -> EntryView:
     ]
     summary = "; ".join((describe_comparison(found.comparison), *chosen))
     follow = f"recommend_fix(run={found.b.id[:12]!r})"
-    return EntryView(found.comparison.model_dump(mode="json"), summary, (follow,))
+    difference = build_measured_object(compare_measured(found.a, found.b))
+    content = {**found.comparison.model_dump(mode="json"), "difference": difference}
+    return EntryView(content, summary, (follow,))
 
 
 _ENVIRONMENT = "environment"

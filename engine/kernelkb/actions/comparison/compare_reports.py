@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from kernelkb.actions.advice.apply_history import find_attempt_of
 from kernelkb.actions.advice.recommend_report import answer_launch, iter_plausible_metrics
 from kernelkb.actions.comparison.compare_calls import (
     NOISE,
@@ -18,6 +19,7 @@ from kernelkb.actions.comparison.compare_calls import (
 )
 from kernelkb.actions.comparison.compare_lines import (
     LaunchSamples,
+    compare_budgets,
     compare_samples,
     read_launch_samples,
 )
@@ -35,40 +37,41 @@ from kernelkb.actions.project.profile_reports import (
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.conditions import satisfies
 from kernelkb.decide.derive import complete_metrics
+from kernelkb.decide.parse_metric import find_device
+from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules import CompiledRules
 from kernelkb.decide.source_lines import find_lines
 from kernelkb.decide.time_model import find_held_clock
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.measure.machine.cached_facts import read_peak_metrics
 from kernelkb.measure.machine.host import find_cuda_tool
-from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer, TimeShare
+from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer
 from kernelkb.model.answers.report_comparison import (
-    Amount,
     CallChange,
     FalsifierCheck,
     GainVerdict,
     KernelComparison,
     LaunchSide,
     NowBinding,
-    PartChange,
     PredictionCheck,
     ReportComparison,
     TimeVerdict,
 )
-from kernelkb.model.records.history import Attempt, PairwiseComparison
+from kernelkb.model.records.history import Attempt, Measurement, PairwiseComparison
 from kernelkb.profiles.launch import RawName, list_raw_names
 from kernelkb.profiles.report import is_binary_report, is_timeline, read_report
 from kernelkb.record.attempt_store import AttemptStore, open_attempts
-from kernelkb.record.attempt_tree import AttemptDifference, AttemptNode, build_tree
+from kernelkb.record.attempt_tree import (
+    AdviceCheck,
+    AttemptDifference,
+    AttemptNode,
+    MeasuredDifference,
+    build_tree,
+)
 from kernelkb.record.measurements.compare import compute_comparison
 from kernelkb.record.measurements.store import open_store
 from kernelkb.sass.counters import SourceCounters
 
-_MAX_PARTS = 5
-_MIN_MOVE = 0.005
-"""Least change of a share that is told."""
-_REST = "other"
-"""The part of a time budget that sums those too small to be told."""
 _SAYS: dict[tuple[bool, TimeVerdict | None], str] = {
     (True, "fell"): "held, and the time fell, so the diagnosis was right",
     (True, "same"): "held, but the time is the same: this was not what limited the kernel",
@@ -85,49 +88,15 @@ MAX_KERNELS = 5
 _MAX_WITH_SAMPLES = 3
 """Most kernels whose samples are compared: each launch takes a run of the disassembler."""
 _TOO_MANY = f"only the first {_MAX_WITH_SAMPLES} kernels get them; --kernel picks others"
+_BUILD_FACTS = (
+    "register_count", "spill_store_bytes", "stack_bytes", "static_shared_bytes",
+    "dynamic_shared_bytes",
+)  # fmt: skip
+"""What the compiler says of a build, as records of benches hold it."""
 _MIN_CLOCK_CHANGE = 0.08
 """Least difference of two SM clocks that is told, as a share of the highest clock (judgement)."""
 _INTERVAL = RawName("sampling interval", ("smsp__pcsamp_interval_cycles",), 1.0)
 _NO_SAMPLES_IN_TABLES = "a CSV page holds no samples by instruction; a .ncu-rep file does"
-
-
-def compare_budgets(
-    before: Sequence[TimeShare],
-    now: Sequence[TimeShare],
-    durations_us: tuple[float | None, float | None],
-) -> list[PartChange]:
-    """Return the parts of two time budgets whose share changed most, the largest change first.
-
-    A part below 2 % of the time is not in a budget, and counts as 0 there.
-    """
-    if not before or not now:
-        return []
-    old, new = ({row["part"]: row for row in side} for side in (before, now))
-    names = [name for name in {**old, **new} if name != _REST]
-    changes: list[PartChange] = [
-        {
-            "part": name,
-            "title": (old.get(name) or new[name])["title"],
-            "title_now": (new.get(name) or old[name])["title"],
-            "before": _make_amount(old.get(name), durations_us[0]),
-            "now": _make_amount(new.get(name), durations_us[1]),
-        }
-        for name in names
-    ]
-    moved = [change for change in changes if _measure_change(change) >= _MIN_MOVE]
-    return sorted(moved, key=lambda change: -_measure_change(change))[:_MAX_PARTS]
-
-
-def _make_amount(row: TimeShare | None, duration_us: float | None) -> Amount | None:
-    if row is None:
-        return None
-    us = None if duration_us is None else round(row["share"] * duration_us, 3)
-    return {"share": row["share"], "us": us, "samples": None}
-
-
-def _measure_change(change: PartChange) -> float:
-    shares = [side["share"] if side else 0.0 for side in (change["before"], change["now"])]
-    return abs(shares[1] - shares[0])
 
 
 def judge_time(before_us: float | None, now_us: float | None) -> TimeVerdict | None:
@@ -419,6 +388,46 @@ def _list_notes(
     return [*notes, *dict.fromkeys(counted)]
 
 
+def compare_measured(before: Measurement, after: Measurement) -> MeasuredDifference:
+    """Return what is known to differ between two measurements besides their times.
+
+    Args:
+        before: A bench or profile.
+        after: Another one.
+
+    Raises:
+        DatabaseError: The history cannot be read.
+    """
+    one, other = before.subject, after.subject
+    with open_attempts(get_project_path(), writes=False) as store:
+        states = [find_attempt_of(store, m.subject.kernel, m.id) for m in (before, after)]
+    attempts = None
+    if states[0] and states[1] and states[0] != states[1]:
+        attempts = compare_attempts(states[0], states[1])
+    places = [
+        {"device": side.device, "judge": side.judge, **side.environment} for side in (one, other)
+    ]
+    names = sorted(places[0].keys() | places[1].keys())
+    pairs = {name: (places[0].get(name, ""), places[1].get(name, "")) for name in names}
+    return MeasuredDifference(
+        environment={name: pair for name, pair in pairs.items() if pair[0] != pair[1]},
+        flags=None if one.flags == other.flags else (one.flags, other.flags),
+        files=tuple(
+            name
+            for name in sorted(one.sources.keys() | other.sources.keys())
+            if one.sources.get(name) != other.sources.get(name)
+        ),
+        builds=_pair_changed(
+            _list_build_facts(before.metrics), _list_build_facts(after.metrics), 0.0
+        ),
+        attempts=attempts,
+    )
+
+
+def _list_build_facts(metrics: Mapping[str, float]) -> dict[str, float]:
+    return {name: metrics[name] for name in _BUILD_FACTS if name in metrics}
+
+
 def compare_attempts(a: str, b: str) -> AttemptDifference:
     """Return the source, time, code and metrics of two attempts side by side.
 
@@ -440,24 +449,75 @@ def compare_attempts(a: str, b: str) -> AttemptDifference:
     codes = [_find_last(node, "code") for node in (before, after)]
     counts = [_find_last(node, "counts") or {} for node in (before, after)]
     profiles = _find_profiles(before, after)
+    compared = _compare_benches(project, before, after)
     return AttemptDifference(
         before,
         after,
         source,
         None if one.flags == other.flags else (one.flags, other.flags),
-        _compare_benches(project, before, after),
+        compared,
         None if None in codes else codes[0] == codes[1],
         _pair_changed(counts[0], counts[1], 0.0),
         _compare_profiles(project, profiles),
         _compare_lines(project, profiles),
+        _check_advice(project, before, compared, profiles),
     )
 
 
+def _check_advice(
+    project: Path,
+    before: AttemptNode,
+    compared: PairwiseComparison | None,
+    profiles: tuple[str, str] | None,
+) -> AdviceCheck | None:
+    """Return what the advice for a state promised and what came of it; None without advice."""
+    advised = next((one.advised for one in reversed(before.events) if one.advised), None)
+    if advised is None:
+        return None
+    ratio = compared.ratio if compared else None
+    gain: GainVerdict | None = None
+    if advised.predicted is not None and ratio is not None:
+        gain = judge_gain(ratio, (advised.predicted[0], advised.predicted[2]))
+    rule = _check_rule(project, advised.bottleneck, profiles, ratio) if profiles else None
+    return AdviceCheck(advised, ratio, gain, rule)
+
+
+def _check_rule(
+    project: Path, bottleneck: str, profiles: tuple[str, str], ratio: float | None
+) -> FalsifierCheck | None:
+    """Return whether the falsifier of a cause, told from one profile, holds in another."""
+    rules = load_compiled_rules()
+    with open_store(project, writes=False) as store:
+        old, new = store.get_many(profiles)
+    device = find_device(rules["device_names"], old.subject.device)
+    target, peaks = old.subject.target, read_peak_metrics(device)
+    sides = [
+        {name: value for name, value in one.metrics.items() if name in rules["metrics"]}
+        for one in (old, new)
+    ]
+    told = recommend(rules, sides[0], target=target, device=device, peaks=peaks)
+    named = [one for one in told["diagnoses"] if one["bottleneck"] == bottleneck]
+    known = complete_metrics(rules, {**peaks, **sides[1]}, device)
+    time = judge_time(ratio, 1.0) if ratio else None
+    return check_falsifier({**told, "diagnoses": named}, known, time)
+
+
 def _iter_diff(store: AttemptStore, before: Attempt, after: Attempt) -> Iterator[str]:
-    for name, (old, new) in read_changed_sources(store, before, after).items():
-        yield from difflib.unified_diff(
-            old.splitlines(), new.splitlines(), f"a/{name}", f"b/{name}", lineterm=""
-        )
+    """Yield the lines of a unified diff; a file that is alone on each side became the other."""
+    changed = read_changed_sources(store, before, after)
+    gone = [name for name in changed if name not in after.files]
+    new = [name for name in changed if name not in before.files]
+    if len(gone) == 1 == len(new):
+        texts = changed[gone[0]][0], changed[new[0]][1]
+        yield from _diff_texts(gone[0], new[0], texts)
+    for name, texts in changed.items():
+        if len(gone) != 1 or len(new) != 1 or name not in (*gone, *new):
+            yield from _diff_texts(name, name, texts)
+
+
+def _diff_texts(old: str, new: str, texts: tuple[str, str]) -> Iterator[str]:
+    before, after = (text.splitlines() for text in texts)
+    yield from difflib.unified_diff(before, after, f"a/{old}", f"b/{new}", lineterm="")
 
 
 def _find_last(node: AttemptNode, field: str) -> object:

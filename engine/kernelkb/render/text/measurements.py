@@ -205,7 +205,8 @@ def format_change_table(table: ChangeTable) -> Iterator[str]:
         applies = f"  {' + '.join(one.applies)}" if one.applies else ""
         yield f"  {one.variant:{width}}  {_describe_gain(one)}{applies}"
         if one.detail:
-            yield f"    {_quote_detail(one.detail, _MAX_SHAPE)}"
+            told = one.detail if one.ratio else _quote_detail(one.detail, _MAX_SHAPE)
+            yield f"    {told}"
         if one.cure:
             yield f"    cure: {one.cure}"
     for bundle in table.bundles:
