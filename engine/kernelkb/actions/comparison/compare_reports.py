@@ -568,7 +568,7 @@ def _compare_lines(project: Path, profiles: tuple[str, str] | None) -> ReportCom
     if len(reports) < 2 or reports[0] is None or reports[1] is None:
         return None
     try:
-        return compare_reports(ReportChoice(reports[0], 0), ReportChoice(reports[1], 0))
+        return compare_reports(ReportChoice(reports[0], None), ReportChoice(reports[1], None))
     except KbError:  # without the reader of reports
         return None
 
