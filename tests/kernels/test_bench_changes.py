@@ -180,6 +180,9 @@ def test_rounds_run_backwards_in_turn_so_that_drift_hits_all_alike(kernel, monke
         def __init__(self, name):
             self.row = TimedChange(variant=name, verdict="undecided")
 
+        def list_warnings(self):
+            return []
+
     monkeypatch.setattr(module, "_prepare_change", lambda _a, _b, one, *_: Change(one.id))
     bench_changes("twice", "one,two,both", target="cpu")
 

@@ -59,22 +59,35 @@ async def bench_kernel(
         raise ToolError("name a kernel, or give task and candidate, the paths of two files")
     if task is not None and candidate is not None:
         _refuse_ignored({"variant": variant, **how})
-        judge = partial(bench_foreign_task, task, candidate, target, workload)
-        return await run_long_call(ctx, BenchResult, call, judge)
+        return await run_long_call(
+            ctx, BenchResult, call, partial(bench_foreign_task, task, candidate, target, workload)
+        )
 
     def work() -> BenchResult:
-        if against is not None and ("," in against or "+" in against):
+        if against and {",", "+"} & set(against):
             return _bench_changes(kernel or "", variant, target, workload, against)
-        from kernelkb.actions.kernels.measure_variant import bench_variant
-        from kernelkb.measure.subject import BenchOptions
-        from kernelkb.render.text.measurements import describe_bench
-
-        options = BenchOptions(against=against, change=change, again=again)
-        bench = bench_variant(kernel or "", variant, target, workload, options)
-        follow = _list_next_steps(bench, against, workload)
-        return BenchResult(summary=describe_bench(bench), bench=bench, next=follow)
+        return _bench_variant(kernel or "", variant, target, workload, (against, change, again))
 
     return await run_long_call(ctx, BenchResult, call, work)
+
+
+def _bench_variant(
+    kernel: str,
+    variant: str | None,
+    target: TargetChoice,
+    workload: str | None,
+    how: tuple[str | None, str | None, bool],
+) -> BenchResult:
+    """Time one variant; ``how`` is the rival, what was changed, and whether it is done again."""
+    from kernelkb.actions.kernels.measure_variant import bench_variant
+    from kernelkb.measure.subject import BenchOptions
+    from kernelkb.render.text.measurements import describe_bench
+
+    against, change, again = how
+    options = BenchOptions(against=against, change=change, again=again)
+    bench = bench_variant(kernel, variant, target, workload, options)
+    follow = _list_next_steps(bench, against, workload)
+    return BenchResult(summary=describe_bench(bench), bench=bench, next=follow)
 
 
 def _bench_changes(

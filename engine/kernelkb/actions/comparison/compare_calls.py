@@ -199,7 +199,7 @@ def find_joined(parts: Sequence[str], wholes: Sequence[str]) -> Iterator[tuple[s
 
 
 @dataclass(eq=False)
-class _Row:
+class _KernelRow:
     """All launches of one kernel, or of those that became one."""
 
     before: list[IndexedLaunch] = field(default_factory=list)
@@ -226,28 +226,28 @@ def total_call(
 
 def _build_rows(
     pairing: Pairing, before: Sequence[IndexedLaunch], now: Sequence[IndexedLaunch]
-) -> list[_Row]:
+) -> list[_KernelRow]:
     """Return the kernels of both sides, each with all its launches there."""
-    old: dict[str, _Row] = {}
-    new: dict[str, _Row] = {}
+    old: dict[str, _KernelRow] = {}
+    new: dict[str, _KernelRow] = {}
     for one, other in pairing.pairs:
         found = [old.get(one.launch.kernel), new.get(other.launch.kernel)]
-        row = next((known for known in found if known is not None), None) or _Row()
+        row = next((known for known in found if known is not None), None) or _KernelRow()
         row.fate = "kept" if one.name == other.name else "renamed"
         old[one.launch.kernel] = new[other.launch.kernel] = row
     joined = _join_kernels(_list_names(pairing.only_before), _list_names(pairing.only_now))
     for one in before:
-        row = old.setdefault(one.launch.kernel, joined.get(one.name, _Row(fate="gone")))
+        row = old.setdefault(one.launch.kernel, joined.get(one.name, _KernelRow(fate="gone")))
         row.before.append(one)
     for one in now:
-        row = new.setdefault(one.launch.kernel, joined.get(one.name, _Row(fate="new")))
+        row = new.setdefault(one.launch.kernel, joined.get(one.name, _KernelRow(fate="new")))
         row.now.append(one)
     return list({id(row): row for row in (*old.values(), *new.values())}.values())
 
 
-def _join_kernels(old: Sequence[str], new: Sequence[str]) -> dict[str, _Row]:
+def _join_kernels(old: Sequence[str], new: Sequence[str]) -> dict[str, _KernelRow]:
     """Return one row for the names of each fusion and each split, by these names."""
-    rows: dict[str, _Row] = {}
+    rows: dict[str, _KernelRow] = {}
     found: tuple[tuple[KernelFate, Iterator[tuple[str, list[str]]]], ...] = (
         ("fused", find_joined(old, new)),
         ("split", find_joined(new, old)),
@@ -255,7 +255,7 @@ def _join_kernels(old: Sequence[str], new: Sequence[str]) -> dict[str, _Row]:
     for fate, joined in found:
         for whole, parts in joined:
             if not rows.keys() & {whole, *parts}:
-                rows |= dict.fromkeys((whole, *parts), _Row(fate=fate))
+                rows |= dict.fromkeys((whole, *parts), _KernelRow(fate=fate))
     return rows
 
 

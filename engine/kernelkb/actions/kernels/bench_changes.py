@@ -74,6 +74,9 @@ class _Change:
     def name(self) -> Slug:
         return self.target.subject.variant.id
 
+    def list_warnings(self) -> list[str]:
+        return [note for bench in self.benches for note in bench.warnings]
+
     def fail(self, verdict: FailureVerdict, detail: str | None, cure: str | None) -> None:
         self.failure = TimedChange(variant=self.name, verdict=verdict, detail=detail, cure=cure)
 
@@ -86,61 +89,72 @@ def bench_changes(
     workload: str | None = None,
     options: BenchOptions = DEFAULT_OPTIONS,
 ) -> ChangeTable:
-    """Build, check and time each of some variants against the same base.
-
-    Each becomes a change of the base in the log of attempts.
+    """Build, check and time variants against one base; each is a change of it in the log.
 
     Args:
         kernel: Its name.
-        changes: Ids of variants with commas between. ``a+b`` is the variant that applies what both
-            apply, and ``c=a+b`` says that ``c`` is their bundle.
+        changes: See ``parse_changes``.
         variant: The base; None: the first of the target.
         target: Where they run.
-        workload: The workload to time.
-        options: How; its budget is that of each bench, its change is ignored.
+        workload: Its name.
+        options: How; its budget is that of each bench.
 
     Raises:
-        UnknownNameError: No such kernel, variant or workload.
-        BadValueError: The base cannot be timed, or the text names no change.
-        EnvironmentGapError: The machine lacks something.
+        KbError: A name is unknown, the base cannot be timed, or the machine lacks something.
     """
     started = time.monotonic()
     base = prepare(kernel, variant, target)
-    size = resolve_workload(base.subject.kernel, base.subject.variant.target, workload)
-    named = parse_changes(base.subject.kernel, base.subject.variant, changes)
+    plain = base.subject.variant
+    size = resolve_workload(base.subject.kernel, plain.target, workload)
+    named = parse_changes(base.subject.kernel, plain, changes)
     built = _build_base(base, size, options)
+    measured = _time_rounds(base, built, named, size, options)
+    rows = tuple(_finish_change(base, built, change) for change in measured)
+    return ChangeTable(
+        kernel=kernel,
+        base=plain.id,
+        target=plain.target,
+        workload=size,
+        base_us=_find_base_time(measured),
+        rounds=_ROUNDS,
+        changes=rows,
+        bundles=tuple(split_bundles(rows, named.bundles)),
+        warnings=tuple(dict.fromkeys(note for one in measured for note in one.list_warnings())),
+        seconds=round(time.monotonic() - started, 3),
+    )
+
+
+def _find_base_time(measured: Sequence[_Change]) -> float | None:
+    """Return the median time of the base over all rounds; None where nothing was timed."""
+    benches = [bench for change in measured for bench in change.benches]
+    times = [bench.baseline_us for bench in benches if bench.baseline_us is not None]
+    return statistics.median(times) if times else None
+
+
+def _time_rounds(
+    base: BenchTarget, built: Build, named: _Named, workload: str, options: BenchOptions
+) -> list[_Change]:
+    """Build and check all variants, then time them in rounds, each the other way round."""
     how = options._replace(
         budget_s=options.budget_s or _ROUND_BUDGET_S,
         rival=(base.subject, built),
         only_rival=True,
         against=base.subject.variant.id,
+        change=None,
     )
-    measured = [_prepare_change(base, built, one, size, how) for one in named.variants]
+    measured = [_prepare_change(base, built, one, workload, how) for one in named.variants]
     for number in range(_ROUNDS):
         for change in measured[:: -1 if number % 2 else 1]:
             if change.failure is None:
                 report_progress(f"round {number + 1} of {_ROUNDS}")
-                _time_change(change, size)
-    rows = [_finish_change(base, built, change) for change in measured]
-    benches = [bench for change in measured for bench in change.benches]
-    times = [bench.baseline_us for bench in benches if bench.baseline_us is not None]
-    return ChangeTable(
-        kernel=base.subject.kernel.id,
-        base=base.subject.variant.id,
-        target=base.subject.variant.target,
-        workload=size,
-        base_us=statistics.median(times) if times else None,
-        rounds=_ROUNDS,
-        changes=tuple(rows),
-        bundles=tuple(split_bundles(rows, named.bundles)),
-        warnings=tuple(dict.fromkeys(note for bench in benches for note in bench.warnings)),
-        seconds=round(time.monotonic() - started, 3),
-    )
+                _time_change(change, workload)
+    return measured
 
 
 def parse_changes(kernel: Kernel, base: Variant, text: str) -> _Named:
-    """Return the variants that a text names, and the bundles among them.
+    """Return the variants that a text names, with commas between, and the bundles among them.
 
+    ``a+b`` is the variant that applies what both apply; ``c=a+b`` says that ``c`` is their bundle.
     A variant whose added fixes are those of others that share none is their bundle, too.
 
     Raises:
