@@ -55,6 +55,7 @@ _RESULTS: Mapping[str, ChangeResult] = {
 class _Named(NamedTuple):
     """The variants that a text names, and which of them are bundles of which others."""
 
+    base: Variant
     variants: list[Variant]
     bundles: dict[Slug, tuple[Slug, ...]]
 
@@ -104,16 +105,15 @@ def bench_changes(
     """
     started = time.monotonic()
     base = prepare(kernel, variant, target)
-    plain = base.subject.variant
-    size = resolve_workload(base.subject.kernel, plain.target, workload)
-    named = parse_changes(base.subject.kernel, plain, changes)
+    size = resolve_workload(base.subject.kernel, base.subject.variant.target, workload)
+    named = parse_changes(base.subject.kernel, base.subject.variant, changes)
     built = _build_base(base, size, options)
     measured = _time_rounds(base, built, named, size, options)
     rows = tuple(_finish_change(base, built, change) for change in measured)
     return ChangeTable(
         kernel=kernel,
-        base=plain.id,
-        target=plain.target,
+        base=named.base.id,
+        target=named.base.target,
         workload=size,
         base_us=_find_base_time(measured),
         rounds=_ROUNDS,
@@ -178,7 +178,7 @@ def parse_changes(kernel: Kernel, base: Variant, text: str) -> _Named:
         raise BadValueError(f"--changes {text!r} names {len(chosen)}; name 1 to {_MAX_CHANGES}")
     if base.id in {one.id for one in chosen}:
         raise BadValueError(f"{base.id} is the base; name another with --variant, or leave it out")
-    return _Named(chosen, {**_find_bundles(base, chosen), **bundles})
+    return _Named(base, chosen, {**_find_bundles(base, chosen), **bundles})
 
 
 def _list_added(base: Variant, variant: Variant) -> frozenset[str]:
