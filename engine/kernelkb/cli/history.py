@@ -13,12 +13,14 @@ from kernelkb.errors import BadValueError
 from kernelkb.render.text.attempts import (
     build_difference_object,
     build_log_object,
+    build_measured_object,
     build_restored_object,
     format_attempt_difference,
     format_attempt_log,
+    format_measured_difference,
     format_restored,
 )
-from kernelkb.render.text.reports import format_report_comparison
+from kernelkb.render.text.comparisons import format_report_comparison
 from kernelkb.safety.paths import read_kernel_name
 
 if TYPE_CHECKING:
@@ -80,7 +82,8 @@ def run_best(options: Namespace) -> int:
 def add_compare_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb compare``."""
     selector = (
-        "an id or its beginning, a variant (its newest bench), best, or a report: FILE, FILE#LAUNCH"
+        "an id or its beginning, a variant (its newest bench), best, a trace, or a report: FILE, "
+        "FILE#LAUNCH, FILE#2-5"
     )
     parser.add_argument("a", metavar="A", help=selector)
     parser.add_argument("b", metavar="B", help="the same; a ratio above 1 means that B is faster")
@@ -94,21 +97,22 @@ def add_compare_arguments(parser: ArgumentParser) -> None:
 
 
 def run_compare(options: Namespace) -> int:
-    """Print the ratio of two measurements with its interval, or how to get one.
+    """Print the ratio of two measurements with its interval, or how to get one; what differs.
 
-    Of two reports of Nsight Compute, print what changed in each kernel. Exits 1 when there is no
-    ratio.
+    Of two reports of Nsight Compute, or two traces of a program, print what changed: the whole,
+    then each kernel. Exits 1 when there is no ratio.
 
     kb compare 1f3a9c 77d0e2
     kb compare naive vectorized --kernel row_softmax --workload medium
     kb compare best 77d0e2
     kb compare before.ncu-rep after.ncu-rep --kernel gemm
-    kb compare all.ncu-rep#3 all.ncu-rep#4
+    kb compare all.ncu-rep#0-3 all.ncu-rep#4-7
     """
     from kernelkb.actions.project.profile_reports import choose_reports
 
     if reports := choose_reports(options.a, options.b):
         return _compare_reports(*reports, options)
+    from kernelkb.actions.comparison.compare_reports import compare_measured
     from kernelkb.actions.history.measurements import select_and_compare
     from kernelkb.render.text import measurements as text
 
@@ -116,8 +120,10 @@ def run_compare(options: Namespace) -> int:
         options.a, options.b, options.kernel, options.workload, options.device
     )
     comparison = selection.comparison
+    difference = compare_measured(selection.a, selection.b)
     if options.json:
-        print_json(comparison)
+        told = build_measured_object(difference)
+        print_json({**comparison.model_dump(mode="json"), "difference": told})
     else:
         print_lines(
             [
@@ -126,6 +132,7 @@ def run_compare(options: Namespace) -> int:
                 text.describe_comparison(comparison),
                 *text.describe_compared_use(comparison),
                 *([f"  $ {comparison.command}"] if comparison.command else []),
+                *format_measured_difference(difference),
             ]
         )
     return int(comparison.ratio is None)
@@ -143,7 +150,7 @@ def _compare_reports(before: ReportChoice, now: ReportChoice, options: Namespace
         raise BadValueError("--workload and --device narrow measurements; of reports, use --kernel")
     found = compare_reports(before, now, options.kernel)
     print_record(found, format_report_comparison(found), as_json=options.json)
-    return int(any(kernel["ratio"] is None for kernel in found["kernels"]))
+    return int(found["call"]["ratio"] is None)
 
 
 def add_regress_arguments(parser: ArgumentParser) -> None:

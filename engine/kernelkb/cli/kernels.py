@@ -21,12 +21,13 @@ from kernelkb.cli.output import (
 )
 from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.measure.subject import DEFAULT_OPTIONS, BenchOptions
-from kernelkb.model.records.measurement import Bench, Build
+from kernelkb.model.records.measurement import Bench, Build, is_failure
 from kernelkb.render.text.measurements import (
     describe_bench,
     describe_build,
     describe_profile,
     format_bench_lines,
+    format_change_table,
     format_data_lines,
     format_problem_lines,
 )
@@ -155,6 +156,11 @@ def add_bench_arguments(parser: ArgumentParser) -> None:
         "--against", metavar="VARIANT", help="another variant to time against, besides torch"
     )
     parser.add_argument(
+        "--changes",
+        metavar="V1,V2,...",
+        help="time each of these variants against --variant alone; a+b: what both apply together",
+    )
+    parser.add_argument(
         "--sanitize",
         action="store_true",
         help="run compute-sanitizer, too; cuda-gdb, outside of the sandbox, where it hangs",
@@ -203,6 +209,7 @@ def run_bench(options: Namespace) -> int:
     built and tested by its own commands: exits 1 when it fails, 2 when it only builds here.
 
     kb bench row_softmax --variant vectorized --target cpu --workload medium
+    kb bench gemm --variant naive --target cuda --changes tiled,vectorized,tiled+vectorized
     kb bench --task 23_Softmax.py --candidate mine.py
     """
     from kernelkb.actions.sessions.sessions import step_after_bench
@@ -213,6 +220,8 @@ def run_bench(options: Namespace) -> int:
     _refuse_ignored(options)
     if options.task and is_compute_eval(options.task):
         return _check_problem(options)
+    if options.changes:
+        return _bench_changes(options)
     with interruptible_measurement(_describe_call("bench", options)):
         bench = _bench_task(options) if options.task else _bench_kernel(options)
     lines = format_bench_lines(bench)
@@ -250,9 +259,12 @@ def _refuse_ignored(options: Namespace) -> None:
         raise BadValueError("--precision is for --task; set precision in the kernel.yaml")
     if options.kernel and options.skip_inputs:
         raise BadValueError("--skip-inputs is for --task; write hidden_inputs into kernel.yaml")
-    for name in ("variant", "against", "sanitize", "change", "again"):
+    for name in ("variant", "against", "changes", "sanitize", "change", "again"):
         if options.task and getattr(options, name):
             raise BadValueError(f"--{name} is for a kernel, not for --task; leave it out")
+    for name in ("against", "sanitize", "change"):
+        if options.changes and getattr(options, name):
+            raise BadValueError(f"--{name} is for one variant, not for --changes; leave it out")
 
 
 def _bench_kernel(options: Namespace) -> Bench:
@@ -267,6 +279,25 @@ def _bench_kernel(options: Namespace) -> Bench:
         again=options.again,
     )
     return bench_variant(options.kernel, options.variant, options.target, options.workload, how)
+
+
+def _bench_changes(options: Namespace) -> int:
+    """Print what each change gives alone; 1 where one is wrong or was not timed."""
+    from kernelkb.actions.kernels.bench_changes import bench_changes
+
+    timeout_s = options.timeout or DEFAULT_OPTIONS.timeout_s
+    with interruptible_measurement(_describe_call("bench", options)):
+        table = bench_changes(
+            options.kernel,
+            options.changes,
+            options.variant,
+            options.target,
+            options.workload,
+            BenchOptions(timeout_s=timeout_s, budget_s=options.budget),
+        )
+    lines = [*format_change_table(table), f"next: kb log {table.kernel}"]
+    print_record(table, lines, as_json=options.json)
+    return int(any(is_failure(change.verdict) for change in table.changes))
 
 
 def _bench_task(options: Namespace) -> Bench:

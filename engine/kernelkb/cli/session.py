@@ -192,7 +192,7 @@ def _run_metrics(options: Namespace) -> int:
 
 def _run_review(options: Namespace) -> int:
     """Write a session's review file, or check it; return 1 if it has problems."""
-    from kernelkb.actions.sessions.reviews import (
+    from kernelkb.actions.sessions.learn import (
         get_threshold_values,
         preview_review,
         write_review_template,

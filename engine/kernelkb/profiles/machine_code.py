@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.errors import KbError, format_install_command, format_pip_command
-from kernelkb.model.answers.static_facts import KernelFacts, StaticFact, StaticReport
+from kernelkb.model.answers.source_place import KernelFacts, StaticFact, StaticReport
 from kernelkb.safety.workspace import MAX_REPORT_BYTES, read_bytes
 from kernelkb.sass.function import SassFunction, parse_disassembly
 from kernelkb.sass.static_facts import (

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kernelkb.errors import BadValueError, ForbiddenPathError, KbError, format_install_command
 from kernelkb.profiles.launch import ProfiledLaunch, RawName, read_rule_numbers
@@ -33,14 +33,18 @@ from kernelkb.profiles.reader_process import ReaderProcess, has_reader, read_in_
 from kernelkb.profiles.timeline import (
     GZIP_MAGIC,
     SQLITE_MAGIC,
+    ProgramRun,
     is_trace,
     load_program,
+    load_run,
     parse_program,
 )
 from kernelkb.progress import report_progress
 from kernelkb.safety.workspace import MAX_REPORT_BYTES, open_inside, read_bytes, resolve_inside
 from kernelkb.sass.counters import STALL_PREFIX, SourceCounters
 from kernelkb.sass.function import fill_called_places
+
+_TimelineT = TypeVar("_TimelineT")
 
 _CURE = "give a .ncu-rep file, what ncu printed, or a trace of the program"
 _TIMELINE_TIMEOUT_S, _TIMELINE_BYTES_PER_S = 60.0, 4e6
@@ -95,8 +99,8 @@ def read_report(
     """
     try:
         report_progress(f"reading {path.name}")
-        if _is_timeline(path):
-            return [_read_timeline(path, reader)]
+        if is_timeline(path):
+            return [_read_timeline(path, load_program, reader)]
         data = read_bytes(path, MAX_REPORT_BYTES)
     except ForbiddenPathError:
         raise
@@ -112,20 +116,40 @@ def read_report(
     return read_report_text(data.decode("utf-8-sig", errors="replace"), wanted, name=str(path))
 
 
-def _read_timeline(path: Path, reader: ReaderProcess | None) -> ProfiledLaunch:
-    """Return the program of a file, or of all ranks whose timelines a folder holds."""
+def read_run(path: Path) -> ProgramRun:
+    """Return the launches of a program from its timeline, or from those of all ranks in a folder.
+
+    Raises:
+        KbError: It cannot be read, or holds no kernel.
+    """
+    report_progress(f"reading {path.name}")
+    run = _read_timeline(path, load_run)
+    if run is None:
+        raise KbError(f"{path} holds no kernel; record the activities of the GPU as well")
+    return run
+
+
+def _read_timeline(
+    path: Path, load: Callable[[Sequence[str]], _TimelineT], reader: ReaderProcess | None = None
+) -> _TimelineT:
+    """Return what a function reads of a file, or of all ranks whose timelines a folder holds."""
     files = [path]
     if path.is_dir():
-        files = [one for one in sorted(path.iterdir()) if one.is_file() and _is_timeline(one)]
+        files = [one for one in sorted(path.iterdir()) if one.is_file() and is_timeline(one)]
         if not files:
             raise KbError(f"{path} is a folder without timelines; {_CURE}")
     real = [resolve_inside(one) for one in files]
     size = sum(one.stat().st_size for one in files)
     timeout_s = _TIMELINE_TIMEOUT_S + size / _TIMELINE_BYTES_PER_S
-    return read_in_process(load_program, real, name=str(path), reader=reader, timeout_s=timeout_s)
+    return read_in_process(load, real, name=str(path), reader=reader, timeout_s=timeout_s)
 
 
-def _is_timeline(path: Path) -> bool:
+def is_timeline(path: Path) -> bool:
+    """Return whether a path is a timeline by what it begins with, or a folder, which may hold some.
+
+    Raises:
+        ForbiddenPathError: It lies outside the workspace of a server.
+    """
     if Path(resolve_inside(path)).is_dir():
         return True
     if not path.is_file():  # a pipe gives what it holds once

@@ -108,13 +108,13 @@ class AttemptStore:
         """Add a state with the one that it comes from; of a known one, what its author says now.
 
         Args:
-            draft: The state, without a parent.
+            draft: The state; its parent counts where it is the first of its variant.
             contents: Its files, by path.
             origin: The checkout, as ``identify_checkout`` names it.
         """
         known = self.get_many([draft.id]).get(draft.id)
         if known is None:
-            parent = self._find_parent(draft, contents, origin)
+            parent = self._find_parent(draft, contents, origin) or draft.parent
             self.add([draft.model_copy(update={"parent": parent})], (), contents.values())
         elif draft.said not in (None, known.said):
             note = create_event(

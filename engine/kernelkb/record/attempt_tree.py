@@ -9,8 +9,13 @@ from math import inf
 from typing import Literal, NamedTuple
 
 from kernelkb.errors import NextStep
-from kernelkb.model.answers.report_comparison import ReportComparison
+from kernelkb.model.answers.report_comparison import (
+    FalsifierCheck,
+    GainVerdict,
+    ReportComparison,
+)
 from kernelkb.model.records.history import (
+    AdvisedChange,
     Attempt,
     AttemptEvent,
     AttemptId,
@@ -272,6 +277,18 @@ class AttemptLog(NamedTuple):
     stuck: Stuck | None
 
 
+class AdviceCheck(NamedTuple):
+    """What was advised for a state, beside what came of the next one."""
+
+    advised: AdvisedChange
+    measured: float | None
+    """Speedup of the next state; None where the two cannot be compared."""
+    gain: GainVerdict | None
+    """None where nothing was predicted, or nothing measured."""
+    rule: FalsifierCheck | None
+    """Whether what had to become true did; None unless both states were profiled."""
+
+
 class AttemptDifference(NamedTuple):
     """What differs between two attempts."""
 
@@ -291,6 +308,23 @@ class AttemptDifference(NamedTuple):
     """Metrics of their newest profiles, before and after, where they differ by a tenth."""
     reports: ReportComparison | None
     """What changed by resource, stall and line; None unless both were profiled with counters."""
+    advice: AdviceCheck | None = None
+    """None where nothing was advised for the state before."""
+
+
+class MeasuredDifference(NamedTuple):
+    """What is known to differ between two measurements besides their times."""
+
+    environment: dict[str, tuple[str, str]]
+    """Device, judge, driver, compiler, torch and system, where they differ."""
+    flags: tuple[tuple[str, ...], tuple[str, ...]] | None
+    """Compiler flags of both; None where they are equal."""
+    files: tuple[str, ...]
+    """Files whose content differs, or that only one is made of."""
+    builds: dict[str, tuple[float, float]]
+    """Registers, spills and shared memory, where they differ."""
+    attempts: AttemptDifference | None
+    """Of the states that were measured; None where one is not kept, or they are the same."""
 
 
 class RestoredAttempt(NamedTuple):

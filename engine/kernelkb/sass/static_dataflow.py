@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from kernelkb.model.answers.static_facts import StaticFact, StaticKind, StaticPlace
+from kernelkb.model.answers.source_place import StaticFact, StaticKind, StaticPlace
 from kernelkb.sass.function import (
     Instruction,
     Place,

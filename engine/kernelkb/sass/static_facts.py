@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from kernelkb.model.answers.static_facts import KernelFacts, StaticFact, StaticKind, StaticPlace
+from kernelkb.model.answers.source_place import KernelFacts, StaticFact, StaticKind, StaticPlace
 from kernelkb.model.entries.fix import CodeCount
 from kernelkb.sass.function import Instruction, SassFunction
 from kernelkb.sass.static_dataflow import (

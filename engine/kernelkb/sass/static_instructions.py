@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from kernelkb.model.answers.static_facts import StaticFact, StaticKind
+from kernelkb.model.answers.source_place import StaticFact, StaticKind
 from kernelkb.sass.function import Instruction, Place, list_address_registers
 from kernelkb.sass.static_dataflow import (
     MAX_TRACED,

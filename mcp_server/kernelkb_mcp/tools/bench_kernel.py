@@ -27,7 +27,10 @@ HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
 
-Against = Annotated[str | None, Field(description="Another variant as a rival.", max_length=60)]
+Against = Annotated[
+    str | None,
+    Field(description="A rival variant; V1,V2: each as a change of variant.", max_length=500),
+]
 Task = Annotated[str | None, Field(description="Path of a KernelBench-like task.")]
 
 
@@ -56,20 +59,52 @@ async def bench_kernel(
         raise ToolError("name a kernel, or give task and candidate, the paths of two files")
     if task is not None and candidate is not None:
         _refuse_ignored({"variant": variant, **how})
-        judge = partial(bench_foreign_task, task, candidate, target, workload)
-        return await run_long_call(ctx, BenchResult, call, judge)
+        return await run_long_call(
+            ctx, BenchResult, call, partial(bench_foreign_task, task, candidate, target, workload)
+        )
 
     def work() -> BenchResult:
-        from kernelkb.actions.kernels.measure_variant import bench_variant
-        from kernelkb.measure.subject import BenchOptions
-        from kernelkb.render.text.measurements import describe_bench
-
-        options = BenchOptions(against=against, change=change, again=again)
-        bench = bench_variant(kernel or "", variant, target, workload, options)
-        follow = _list_next_steps(bench, against, workload)
-        return BenchResult(summary=describe_bench(bench), bench=bench, next=follow)
+        if against and {",", "+"} & set(against):
+            return _bench_changes(kernel or "", variant, target, workload, against)
+        return _bench_variant(kernel or "", variant, target, workload, (against, change, again))
 
     return await run_long_call(ctx, BenchResult, call, work)
+
+
+def _bench_variant(
+    kernel: str,
+    variant: str | None,
+    target: TargetChoice,
+    workload: str | None,
+    how: tuple[str | None, str | None, bool],
+) -> BenchResult:
+    """Time one variant; ``how`` is the rival, what was changed, and whether it is done again."""
+    from kernelkb.actions.kernels.measure_variant import bench_variant
+    from kernelkb.measure.subject import BenchOptions
+    from kernelkb.render.text.measurements import describe_bench
+
+    against, change, again = how
+    options = BenchOptions(against=against, change=change, again=again)
+    bench = bench_variant(kernel, variant, target, workload, options)
+    follow = _list_next_steps(bench, against, workload)
+    return BenchResult(summary=describe_bench(bench), bench=bench, next=follow)
+
+
+def _bench_changes(
+    kernel: str, variant: str | None, target: TargetChoice, workload: str | None, changes: str
+) -> BenchResult:
+    """Time each of some variants alone against a base; the bench is that of the fastest change."""
+    from kernelkb.actions.kernels.bench_changes import bench_changes
+    from kernelkb.render.text.measurements import format_change_table
+
+    table = bench_changes(kernel, changes, variant, target, workload)
+    ranked = sorted(table.changes, key=lambda one: -(one.ratio or 0.0))
+    best = ranked[0].last_bench
+    if best is not None:
+        best = best.model_copy(update={"warnings": ()})  # the summary has those of all
+    follow = f"read_entry(id='attempts/{table.kernel}')"
+    summary = "\n".join(format_change_table(table))
+    return BenchResult(summary=summary, bench=best, next=(follow,))
 
 
 def _refuse_ignored(values: Mapping[str, Any]) -> None:

@@ -113,7 +113,7 @@ def _format_difference_call(before: str, after: str) -> str:
 
 
 _MEASUREMENTS = re.compile(r"[\w/-]+\.\.[\w-]+")
-_REPORT = r".+\.(?:ncu-repz?|csv)(?:#\d+)?"
+_REPORT = r".+\.(?:ncu-repz?|csv)(?:#[\d,-]+)?"
 _REPORTS = re.compile(rf"{_REPORT}\.\.{_REPORT}")
 _DOTS = re.compile(r"(?=\.\.)")
 """Each place where the two sides may be cut apart; a path may begin with ``../``."""
@@ -129,15 +129,16 @@ def load_comparison_view(name: str) -> EntryView:
 
     Args:
         name: ``A..B``: ids of measurements or their beginnings, or paths of reports, each perhaps
-            with ``#LAUNCH``. ``KERNEL/A..B`` also takes variants (their newest bench) and best.
+            with ``#LAUNCH`` or ``#2-5``. ``KERNEL/A..B`` also takes variants (their newest bench)
+            and best.
 
     Raises:
-        KbError: A file is no report, or the reports share no kernel.
+        KbError: A file is no report.
         UnknownNameError: There is no such measurement.
         BadValueError: A side selects several measurements, or a report does not exist.
     """
     from kernelkb.actions.comparison.compare_reports import compare_reports
-    from kernelkb.render.text.reports import format_report_comparison
+    from kernelkb.render.text.comparisons import format_report_comparison
 
     reports = _find_reports(name)
     if reports is None:
@@ -178,7 +179,9 @@ def _find_reports(name: str) -> tuple[ReportChoice, ReportChoice] | None:
 
 
 def _compare_measurements(name: str) -> EntryView:
+    from kernelkb.actions.comparison.compare_reports import compare_measured
     from kernelkb.actions.history.measurements import select_and_compare
+    from kernelkb.render.text.attempts import build_measured_object
     from kernelkb.render.text.measurements import describe_choice, describe_comparison
 
     a, _, b = name.partition("..")
@@ -194,7 +197,9 @@ def _compare_measurements(name: str) -> EntryView:
     ]
     summary = "; ".join((describe_comparison(found.comparison), *chosen))
     follow = f"recommend_fix(run={found.b.id[:12]!r})"
-    return EntryView(found.comparison.model_dump(mode="json"), summary, (follow,))
+    difference = build_measured_object(compare_measured(found.a, found.b))
+    content = {**found.comparison.model_dump(mode="json"), "difference": difference}
+    return EntryView(content, summary, (follow,))
 
 
 _ENVIRONMENT = "environment"

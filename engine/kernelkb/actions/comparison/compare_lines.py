@@ -1,4 +1,4 @@
-"""Compares two reports line by line: what each line of source cost before and costs now."""
+"""Compares two reports by part of the time and by line: what each cost before and costs now."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from typing import NamedTuple, TypeVar
 
 from kernelkb.decide.source_lines import choose_place
+from kernelkb.model.answers.recommendation import TimeShare
 from kernelkb.model.answers.report_comparison import (
     Amount,
     LineChange,
@@ -22,6 +23,11 @@ from kernelkb.profiles.report import read_source_counters
 from kernelkb.sass.counters import STALL_PREFIX, SourceCounters
 from kernelkb.sass.function import Place
 
+_MAX_PARTS = 5
+_MIN_MOVE = 0.005
+"""Least change of a share that is told."""
+_REST = "other"
+"""The part of a time budget that sums those too small to be told."""
 _MIN_SIMILARITY = 0.6
 """Least ``SequenceMatcher.ratio`` of a line and the one that took its place (judgement)."""
 _MIN_LETTERS = 4
@@ -36,6 +42,45 @@ _NOTHING_COUNTED = (
     "{path} counts nothing by instruction; ncu --section SourceCounters --import-source yes "
     "records it"
 )
+
+
+def compare_budgets(
+    before: Sequence[TimeShare],
+    now: Sequence[TimeShare],
+    durations_us: tuple[float | None, float | None],
+) -> list[PartChange]:
+    """Return the parts of two time budgets whose share changed most, the largest change first.
+
+    A part below 2 % of the time is not in a budget, and counts as 0 there.
+    """
+    if not before or not now:
+        return []
+    old, new = ({row["part"]: row for row in side} for side in (before, now))
+    names = [name for name in {**old, **new} if name != _REST]
+    changes: list[PartChange] = [
+        {
+            "part": name,
+            "title": (old.get(name) or new[name])["title"],
+            "title_now": (new.get(name) or old[name])["title"],
+            "before": _make_amount(old.get(name), durations_us[0]),
+            "now": _make_amount(new.get(name), durations_us[1]),
+        }
+        for name in names
+    ]
+    moved = [change for change in changes if _measure_change(change) >= _MIN_MOVE]
+    return sorted(moved, key=lambda change: -_measure_change(change))[:_MAX_PARTS]
+
+
+def _make_amount(row: TimeShare | None, duration_us: float | None) -> Amount | None:
+    if row is None:
+        return None
+    us = None if duration_us is None else round(row["share"] * duration_us, 3)
+    return {"share": row["share"], "us": us, "samples": None}
+
+
+def _measure_change(change: PartChange) -> float:
+    shares = [side["share"] if side else 0.0 for side in (change["before"], change["now"])]
+    return abs(shares[1] - shares[0])
 
 
 class LineMatch(NamedTuple):

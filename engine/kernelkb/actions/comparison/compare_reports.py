@@ -7,9 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from kernelkb.actions.advice.apply_history import find_attempt_of
 from kernelkb.actions.advice.recommend_report import answer_launch, iter_plausible_metrics
+from kernelkb.actions.comparison.compare_calls import (
+    NOISE,
+    compare_levels,
+    compare_residency,
+    compare_traces,
+    pair_renamed,
+    total_call,
+)
 from kernelkb.actions.comparison.compare_lines import (
     LaunchSamples,
+    compare_budgets,
     compare_samples,
     read_launch_samples,
 )
@@ -27,39 +37,41 @@ from kernelkb.actions.project.profile_reports import (
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.conditions import satisfies
 from kernelkb.decide.derive import complete_metrics
+from kernelkb.decide.parse_metric import find_device
+from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules import CompiledRules
 from kernelkb.decide.source_lines import find_lines
 from kernelkb.decide.time_model import find_held_clock
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.measure.machine.cached_facts import read_peak_metrics
 from kernelkb.measure.machine.host import find_cuda_tool
-from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer, TimeShare
+from kernelkb.model.answers.recommendation import Diagnosis, KernelAnswer
 from kernelkb.model.answers.report_comparison import (
-    Amount,
+    CallChange,
     FalsifierCheck,
+    GainVerdict,
     KernelComparison,
     LaunchSide,
     NowBinding,
-    PartChange,
+    PredictionCheck,
     ReportComparison,
     TimeVerdict,
 )
-from kernelkb.model.records.history import Attempt, PairwiseComparison
+from kernelkb.model.records.history import Attempt, Measurement, PairwiseComparison
 from kernelkb.profiles.launch import RawName, list_raw_names
-from kernelkb.profiles.report import is_binary_report, read_report
+from kernelkb.profiles.report import is_binary_report, is_timeline, read_report
 from kernelkb.record.attempt_store import AttemptStore, open_attempts
-from kernelkb.record.attempt_tree import AttemptDifference, AttemptNode, build_tree
+from kernelkb.record.attempt_tree import (
+    AdviceCheck,
+    AttemptDifference,
+    AttemptNode,
+    MeasuredDifference,
+    build_tree,
+)
 from kernelkb.record.measurements.compare import compute_comparison
 from kernelkb.record.measurements.store import open_store
 from kernelkb.sass.counters import SourceCounters
 
-_MAX_PARTS = 5
-_NOISE = 0.03
-"""Share by which durations of one kernel differ from one profile to the next (judgement)."""
-_MIN_MOVE = 0.005
-"""Least change of a share that is told."""
-_REST = "other"
-"""The part of a time budget that sums those too small to be told."""
 _SAYS: dict[tuple[bool, TimeVerdict | None], str] = {
     (True, "fell"): "held, and the time fell, so the diagnosis was right",
     (True, "same"): "held, but the time is the same: this was not what limited the kernel",
@@ -72,62 +84,28 @@ _SAYS: dict[tuple[bool, TimeVerdict | None], str] = {
 }
 
 MAX_KERNELS = 5
-"""Most kernels that are compared at once, those that took the most time before."""
+"""Most kernels that are compared at once, those whose time changed most."""
 _MAX_WITH_SAMPLES = 3
 """Most kernels whose samples are compared: each launch takes a run of the disassembler."""
 _TOO_MANY = f"only the first {_MAX_WITH_SAMPLES} kernels get them; --kernel picks others"
+_BUILD_FACTS = (
+    "register_count", "spill_store_bytes", "stack_bytes", "static_shared_bytes",
+    "dynamic_shared_bytes",
+)  # fmt: skip
+"""What the compiler says of a build, as records of benches hold it."""
 _MIN_CLOCK_CHANGE = 0.08
 """Least difference of two SM clocks that is told, as a share of the highest clock (judgement)."""
 _INTERVAL = RawName("sampling interval", ("smsp__pcsamp_interval_cycles",), 1.0)
 _NO_SAMPLES_IN_TABLES = "a CSV page holds no samples by instruction; a .ncu-rep file does"
 
 
-def compare_budgets(
-    before: Sequence[TimeShare],
-    now: Sequence[TimeShare],
-    durations_us: tuple[float | None, float | None],
-) -> list[PartChange]:
-    """Return the parts of two time budgets whose share changed most, the largest change first.
-
-    A part below 2 % of the time is not in a budget, and counts as 0 there.
-    """
-    if not before or not now:
-        return []
-    old, new = ({row["part"]: row for row in side} for side in (before, now))
-    names = [name for name in {**old, **new} if name != _REST]
-    changes: list[PartChange] = [
-        {
-            "part": name,
-            "title": (old.get(name) or new[name])["title"],
-            "title_now": (new.get(name) or old[name])["title"],
-            "before": _make_amount(old.get(name), durations_us[0]),
-            "now": _make_amount(new.get(name), durations_us[1]),
-        }
-        for name in names
-    ]
-    moved = [change for change in changes if _measure_change(change) >= _MIN_MOVE]
-    return sorted(moved, key=lambda change: -_measure_change(change))[:_MAX_PARTS]
-
-
-def _make_amount(row: TimeShare | None, duration_us: float | None) -> Amount | None:
-    if row is None:
-        return None
-    us = None if duration_us is None else round(row["share"] * duration_us, 3)
-    return {"share": row["share"], "us": us, "samples": None}
-
-
-def _measure_change(change: PartChange) -> float:
-    shares = [side["share"] if side else 0.0 for side in (change["before"], change["now"])]
-    return abs(shares[1] - shares[0])
-
-
 def judge_time(before_us: float | None, now_us: float | None) -> TimeVerdict | None:
     """Return whether the duration changed by more than profiles of one kernel differ."""
     if not before_us or not now_us:
         return None
-    if now_us < before_us * (1 - _NOISE):
+    if now_us < before_us * (1 - NOISE):
         return "fell"
-    return "rose" if now_us > before_us * (1 + _NOISE) else "same"
+    return "rose" if now_us > before_us * (1 + NOISE) else "same"
 
 
 def check_falsifier(
@@ -160,6 +138,35 @@ def check_falsifier(
             "says": lacks if held is None else _SAYS[held, time],
         }
     return None
+
+
+def check_prediction(answer: KernelAnswer, measured: float | None) -> PredictionCheck | None:
+    """Return what the first change was told to give for the old report, and what was got.
+
+    Args:
+        answer: For the old report.
+        measured: Its duration over that of the new one.
+    """
+    for diagnosis in list_matches(answer)[:1]:
+        fix = next(iter(diagnosis["fixes"]), None)
+        told = fix["predicted_speedup"] if fix else None
+        if fix and told and measured:
+            return {
+                "bottleneck": diagnosis["bottleneck"],
+                "fix": fix["id"],
+                "predicted": told,
+                "measured": measured,
+                "verdict": judge_gain(measured, (told["low"], told["high"])),
+            }
+    return None
+
+
+def judge_gain(measured: float, predicted: tuple[float, float]) -> GainVerdict:
+    """Return where a measured gain is, in its predicted interval from low to high."""
+    low, high = predicted
+    if measured < low:
+        return "below"
+    return "above" if measured > high else "inside"
 
 
 def list_matches(answer: KernelAnswer) -> list[Diagnosis]:
@@ -218,7 +225,7 @@ class _Side(NamedTuple):
 def compare_reports(
     before: ReportChoice, now: ReportChoice, kernel_pattern: str | None = None
 ) -> ReportComparison:
-    """Return what changed in each kernel that two reports share.
+    """Return what changed in a call of one or several kernels, and in each that both reports hold.
 
     Args:
         before: The report from before the change.
@@ -226,27 +233,26 @@ def compare_reports(
         kernel_pattern: A regular expression; kernels whose name does not match are left out.
 
     Raises:
-        KbError: A file is no report, or they share no kernel.
+        KbError: A file is no report, or no kernel matches.
         BadValueError: An invalid regular expression, or a launch that a report does not hold.
     """
+    if is_timeline(before.path) and is_timeline(now.path):
+        call = compare_traces(before.path, now.path)
+        return {"call": call, "kernels": [], "only_before": [], "only_now": [], "left_out": 0}
     rules = load_compiled_rules()
     held = {path: _read_launches(rules, path) for path in {before.path, now.path}}
     old, new = (
         _choose_launches(choice, held[choice.path], kernel_pattern) for choice in (before, now)
     )
-    paired = pair_launches(old, new)
-    if not paired.pairs:
-        names = [", ".join(sorted({one.name for one in side})[:8]) for side in (old, new)]
-        raise KbError(
-            f"{before.path} and {now.path} share no kernel: {names[0]} before, {names[1]} now; "
-            f"FILE#0 names the first launch of a report"
-        )
+    paired = pair_renamed(pair_launches(old, new))
+    call = total_call(paired, old, new)
     sides = [
         (_answer_side(rules, before, one), _answer_side(rules, now, other))
-        for one, other in paired.pairs[:MAX_KERNELS]
+        for one, other in _order_by_move(paired.pairs, call)[:MAX_KERNELS]
     ]
     samples = _read_samples([side for pair in sides for side in pair])
     return {
+        "call": call,
         "kernels": [
             _compare_sides(rules, pair, (samples[2 * at], samples[2 * at + 1]))
             for at, pair in enumerate(sides)
@@ -255,6 +261,14 @@ def compare_reports(
         "only_now": [_describe_launch(now, one) for one in paired.only_now],
         "left_out": len(paired.pairs) - len(sides),
     }
+
+
+def _order_by_move(
+    pairs: Sequence[tuple[IndexedLaunch, IndexedLaunch]], call: CallChange
+) -> list[tuple[IndexedLaunch, IndexedLaunch]]:
+    """Return pairs of launches in the order of their kernels, the longest of each kernel first."""
+    places = {name: at for at, row in enumerate(call["kernels"]) for name in row["before"]}
+    return sorted(pairs, key=lambda pair: (places[pair[0].name], -pair[0].duration_us))
 
 
 def _read_launches(rules: CompiledRules, path: Path) -> list[IndexedLaunch]:
@@ -269,12 +283,13 @@ def _choose_launches(
     choice: ReportChoice, launches: list[IndexedLaunch], kernel_pattern: str | None
 ) -> list[IndexedLaunch]:
     if choice.launch is not None:
-        if choice.launch >= len(launches):
+        last = max(choice.launch, *choice.others, 0)
+        if last >= len(launches):
             raise BadValueError(
-                f"{choice.path} holds {len(launches)} launches, so #{choice.launch} is none of "
-                f"them; the last is #{len(launches) - 1}"
+                f"{choice.path} holds {len(launches)} launches, so #{last} is none of them; the "
+                f"last is #{len(launches) - 1}"
             )
-        launches = [launches[choice.launch]]
+        launches = [one for one in launches if choice.holds(one.at)]
     pattern = compile_pattern(kernel_pattern)
     names = match_names(pattern, {one.launch.kernel for one in launches})
     if not names:
@@ -321,6 +336,9 @@ def _compare_sides(
         if counted[0] and counted[1]
         else None,
         "no_samples": next((side.reason for side in samples if side.reason), None),
+        "levels": compare_levels(before.one.launch.metrics, now.one.launch.metrics),
+        "launch": compare_residency(before.known, now.known),
+        "prediction": check_prediction(before.answer, ratio),
         "falsifier": check_falsifier(before.answer, now.known, judge_time(*durations)),
         "binds": describe_binding(rules, before.answer, now.answer, counted[1]),
         "notes": _list_notes(rules, before, now, samples),
@@ -370,6 +388,46 @@ def _list_notes(
     return [*notes, *dict.fromkeys(counted)]
 
 
+def compare_measured(before: Measurement, after: Measurement) -> MeasuredDifference:
+    """Return what is known to differ between two measurements besides their times.
+
+    Args:
+        before: A bench or profile.
+        after: Another one.
+
+    Raises:
+        DatabaseError: The history cannot be read.
+    """
+    one, other = before.subject, after.subject
+    with open_attempts(get_project_path(), writes=False) as store:
+        states = [find_attempt_of(store, m.subject.kernel, m.id) for m in (before, after)]
+    attempts = None
+    if states[0] and states[1] and states[0] != states[1]:
+        attempts = compare_attempts(states[0], states[1])
+    places = [
+        {"device": side.device, "judge": side.judge, **side.environment} for side in (one, other)
+    ]
+    names = sorted(places[0].keys() | places[1].keys())
+    pairs = {name: (places[0].get(name, ""), places[1].get(name, "")) for name in names}
+    return MeasuredDifference(
+        environment={name: pair for name, pair in pairs.items() if pair[0] != pair[1]},
+        flags=None if one.flags == other.flags else (one.flags, other.flags),
+        files=tuple(
+            name
+            for name in sorted(one.sources.keys() | other.sources.keys())
+            if one.sources.get(name) != other.sources.get(name)
+        ),
+        builds=_pair_changed(
+            _list_build_facts(before.metrics), _list_build_facts(after.metrics), 0.0
+        ),
+        attempts=attempts,
+    )
+
+
+def _list_build_facts(metrics: Mapping[str, float]) -> dict[str, float]:
+    return {name: metrics[name] for name in _BUILD_FACTS if name in metrics}
+
+
 def compare_attempts(a: str, b: str) -> AttemptDifference:
     """Return the source, time, code and metrics of two attempts side by side.
 
@@ -391,24 +449,75 @@ def compare_attempts(a: str, b: str) -> AttemptDifference:
     codes = [_find_last(node, "code") for node in (before, after)]
     counts = [_find_last(node, "counts") or {} for node in (before, after)]
     profiles = _find_profiles(before, after)
+    compared = _compare_benches(project, before, after)
     return AttemptDifference(
         before,
         after,
         source,
         None if one.flags == other.flags else (one.flags, other.flags),
-        _compare_benches(project, before, after),
+        compared,
         None if None in codes else codes[0] == codes[1],
         _pair_changed(counts[0], counts[1], 0.0),
         _compare_profiles(project, profiles),
         _compare_lines(project, profiles),
+        _check_advice(project, before, compared, profiles),
     )
 
 
+def _check_advice(
+    project: Path,
+    before: AttemptNode,
+    compared: PairwiseComparison | None,
+    profiles: tuple[str, str] | None,
+) -> AdviceCheck | None:
+    """Return what the advice for a state promised and what came of it; None without advice."""
+    advised = next((one.advised for one in reversed(before.events) if one.advised), None)
+    if advised is None:
+        return None
+    ratio = compared.ratio if compared else None
+    gain: GainVerdict | None = None
+    if advised.predicted is not None and ratio is not None:
+        gain = judge_gain(ratio, (advised.predicted[0], advised.predicted[2]))
+    rule = _check_rule(project, advised.bottleneck, profiles, ratio) if profiles else None
+    return AdviceCheck(advised, ratio, gain, rule)
+
+
+def _check_rule(
+    project: Path, bottleneck: str, profiles: tuple[str, str], ratio: float | None
+) -> FalsifierCheck | None:
+    """Return whether the falsifier of a cause, told from one profile, holds in another."""
+    rules = load_compiled_rules()
+    with open_store(project, writes=False) as store:
+        old, new = store.get_many(profiles)
+    device = find_device(rules["device_names"], old.subject.device)
+    target, peaks = old.subject.target, read_peak_metrics(device)
+    sides = [
+        {name: value for name, value in one.metrics.items() if name in rules["metrics"]}
+        for one in (old, new)
+    ]
+    told = recommend(rules, sides[0], target=target, device=device, peaks=peaks)
+    named = [one for one in told["diagnoses"] if one["bottleneck"] == bottleneck]
+    known = complete_metrics(rules, {**peaks, **sides[1]}, device)
+    time = judge_time(ratio, 1.0) if ratio else None
+    return check_falsifier({**told, "diagnoses": named}, known, time)
+
+
 def _iter_diff(store: AttemptStore, before: Attempt, after: Attempt) -> Iterator[str]:
-    for name, (old, new) in read_changed_sources(store, before, after).items():
-        yield from difflib.unified_diff(
-            old.splitlines(), new.splitlines(), f"a/{name}", f"b/{name}", lineterm=""
-        )
+    """Yield the lines of a unified diff; a file that is alone on each side became the other."""
+    changed = read_changed_sources(store, before, after)
+    gone = [name for name in changed if name not in after.files]
+    new = [name for name in changed if name not in before.files]
+    if len(gone) == 1 == len(new):
+        texts = changed[gone[0]][0], changed[new[0]][1]
+        yield from _diff_texts(gone[0], new[0], texts)
+    for name, texts in changed.items():
+        if len(gone) != 1 or len(new) != 1 or name not in (*gone, *new):
+            yield from _diff_texts(name, name, texts)
+
+
+def _diff_texts(old: str, new: str, texts: tuple[str, str]) -> Iterator[str]:
+    before, after = (text.splitlines() for text in texts)
+    yield from difflib.unified_diff(before, after, f"a/{old}", f"b/{new}", lineterm="")
 
 
 def _find_last(node: AttemptNode, field: str) -> object:
@@ -459,7 +568,7 @@ def _compare_lines(project: Path, profiles: tuple[str, str] | None) -> ReportCom
     if len(reports) < 2 or reports[0] is None or reports[1] is None:
         return None
     try:
-        return compare_reports(ReportChoice(reports[0], 0), ReportChoice(reports[1], 0))
+        return compare_reports(ReportChoice(reports[0], None), ReportChoice(reports[1], None))
     except KbError:  # without the reader of reports
         return None
 

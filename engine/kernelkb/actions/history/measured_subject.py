@@ -151,11 +151,17 @@ class KeptState(NamedTuple):
 NOT_KEPT = KeptState(None, None)
 
 
-def keep_state(bench_target: BenchTarget, said: str | None = None) -> KeptState:
+def keep_state(
+    bench_target: BenchTarget, said: str | None = None, base: AttemptId | None = None
+) -> KeptState:
     """Keep the files of a variant as they are now; an equal state is not kept twice.
 
-    One whose source lies outside the project is not kept. ``said`` is what the author says that
-    was changed.
+    One whose source lies outside the project is not kept.
+
+    Args:
+        bench_target: The variant.
+        said: What the author says that was changed.
+        base: The state that it is a change of, where it is the first of its variant.
     """
     contents = read_own_files(bench_target) if may_write() else {}
     if not contents:
@@ -166,7 +172,8 @@ def keep_state(bench_target: BenchTarget, said: str | None = None) -> KeptState:
     try:
         with open_attempts(project) as attempts:
             draft = describe_state(bench_target, contents)
-            draft = draft.model_copy(update={"said": said, "session": find_session(bench_target)})
+            own = {"said": said, "session": find_session(bench_target), "parent": base}
+            draft = draft.model_copy(update=own)
             attempts.keep(draft, contents, identify_checkout(project))
             return KeptState(draft.id, None)
     except (KbError, OSError) as error:

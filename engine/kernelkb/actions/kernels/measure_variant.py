@@ -57,7 +57,7 @@ from kernelkb.measure.machine.host import find_nvcc
 from kernelkb.measure.machine.practical_peaks import measure_practical_peaks
 from kernelkb.measure.profile.profile import profile, static_metrics
 from kernelkb.measure.subject import DEFAULT_OPTIONS, BenchOptions, MeasurementSubject
-from kernelkb.model.answers.static_facts import StaticReport
+from kernelkb.model.answers.source_place import StaticReport
 from kernelkb.model.records.measurement import (
     Bench,
     Build,

@@ -12,7 +12,7 @@ from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.render.documents import guide
 from kernelkb.render.documents.guide import PAGES, Spelling, format_commands_page
 from kernelkb.render.documents.quickref import format_quickref
-from kernelkb.render.html.quickref_sheet import format_quickref_sheet
+from kernelkb.render.html.pages import format_quickref_sheet
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import shipped_folder
 

@@ -36,8 +36,11 @@ json.dump([name for name in names if re.search(pattern, name)], sys.stdout)
 _SEARCH_TIMEOUT_S = 2.0
 """A pattern that backtracks exponentially is stopped; other patterns take milliseconds."""
 
-_CHOICE = re.compile(r"(?P<path>.+?)(?:#(?P<launch>[0-9]{1,9}))?", re.DOTALL)
-_REPORT_NAME = re.compile(r".+\.(ncu-rep|csv)(#[0-9]+)?", re.DOTALL)
+_LAUNCHES = r"[0-9]{1,9}(?:-[0-9]{1,9})?"
+_CHOICE = re.compile(rf"(?P<path>.+?)(?:#(?P<launches>{_LAUNCHES}(?:,{_LAUNCHES})*))?", re.DOTALL)
+_REPORT_NAME = re.compile(r".+\.(ncu-rep|csv)(#[0-9,-]+)?", re.DOTALL)
+_MAX_CHOSEN = 10_000
+"""Launches that a text may name; no report holds more."""
 
 
 def make_next_counters(machine: Machine) -> NextCounters:
@@ -246,10 +249,16 @@ class ReportChoice(NamedTuple):
     path: Path
     launch: int | None
     """Its index, from 0; None for all."""
+    others: tuple[int, ...] = ()
+    """Further ones, of the same call."""
+
+    def holds(self, at: int) -> bool:
+        """Return whether the launch with an index is meant."""
+        return self.launch in (None, at) or at in self.others
 
 
 def choose_reports(before: str, now: str) -> tuple[ReportChoice, ReportChoice] | None:
-    """Return the reports that two texts name, each ``FILE`` or ``FILE#LAUNCH``.
+    """Return the reports that two texts name, each ``FILE`` or ``FILE#LAUNCH``, ``FILE#2-5,7``.
 
     Returns:
         None if one of them is no file; then they name measurements.
@@ -270,9 +279,26 @@ def _parse_choice(text: str) -> ReportChoice | None:
     if _is_file(text):
         return ReportChoice(Path(text), None)
     found = _CHOICE.fullmatch(text)
-    if found is None or found["launch"] is None or not _is_file(found["path"]):
+    if found is None or found["launches"] is None or not _is_file(found["path"]):
         return None
-    return ReportChoice(Path(found["path"]), int(found["launch"]))
+    first, *others = _parse_launches(found["launches"])
+    return ReportChoice(Path(found["path"]), first, tuple(others))
+
+
+def _parse_launches(text: str) -> list[int]:
+    """Return the indices that ``2-5,7`` names.
+
+    Raises:
+        BadValueError: A range runs backwards, or they are too many.
+    """
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        span = range(int(first), int(last or first) + 1)
+        if not span or len(found) + len(span) > _MAX_CHOSEN:
+            raise BadValueError(f"#{text} names no launches; write #3, #2-5 or #2-5,7")
+        found += span
+    return found
 
 
 def _is_file(text: str) -> bool:

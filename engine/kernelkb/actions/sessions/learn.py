@@ -1,18 +1,41 @@
-"""Writes ``learned.yaml`` from the recorded sessions, and undoes the last write."""
+"""What people and sessions teach: ``learned.yaml`` from the sessions, and the reviews of experts.
+
+The file of a review is part of the project's knowledge as soon as it exists: committing it accepts
+the review, deleting it undoes the review.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml
 
+from kernelkb.actions.knowledge.knowledge import find_project_overlay, load_project_knowledge
 from kernelkb.actions.project.bench_target import get_project_path
-from kernelkb.errors import KbError, KnowledgeError, SessionError, UnknownNameError
+from kernelkb.actions.project.rules_cache import load_compiled_rules
+from kernelkb.checks import Complaint, find_broken_cases, lint
+from kernelkb.decide.derive import complete_metrics
+from kernelkb.errors import (
+    KbError,
+    KnowledgeError,
+    Problem,
+    SessionError,
+    UnknownNameError,
+    did_you_mean,
+)
+from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.knowledge import load_knowledge
-from kernelkb.loading.located import read_yaml
+from kernelkb.loading.located import Loc, Marks, locate_problem, read_yaml
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.learned import LearnedCatalogue
+from kernelkb.model.entries.learned import (
+    AcceptedReview,
+    LearnedCatalogue,
+    PatternChange,
+    ReviewPreview,
+)
 from kernelkb.model.records.session import Session
 from kernelkb.record.learn import (
     IsKnown,
@@ -23,12 +46,12 @@ from kernelkb.record.learn import (
     learn_from_sessions,
 )
 from kernelkb.record.sessions import list_session_ids, read_session
+from kernelkb.render.text.sessions import NO_REVIEWER, format_review_template
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import find_unread_knowledge, overlay_folder, shipped_folder
 from kernelkb.safety.storage import describe_write_cure
 
 HEADER = "# Written by kb lab learn from the sessions, which it names; edit those, not this file.\n"
-"""First line of the file."""
 """First line of the file."""
 
 
@@ -186,3 +209,153 @@ def _back_up(path: Path, backup: Path) -> None:
 def _make_write_error(path: Path, error: OSError) -> SessionError:
     cure = describe_write_cure(error, "run in a project that you may write to")
     return SessionError(f"cannot write {path}: {error.strerror}; {cure}")
+
+
+class _ReviewFile(NamedTuple):
+    """A review file that loaded, and where each part of it stands."""
+
+    shown: str
+    review: AcceptedReview
+    marks: Marks
+
+    def locate(self, loc: Loc, message: str) -> Problem:
+        return locate_problem(self.shown, self.marks, loc, message)
+
+
+def write_review_template(name: str = "last") -> tuple[str, Path, bool]:
+    """Write the review file of a session, unless there is one.
+
+    Returns:
+        The session's id, the file, and whether it was written now.
+
+    Raises:
+        UnknownNameError: There is no such session.
+        SessionError: The session cannot be read, or the file cannot be written.
+        KnowledgeError: The knowledge is wrong.
+    """
+    project = get_project_path()
+    session = read_session(name, project / "sessions")
+    path = project / "knowledge" / "reviews" / f"{session.session}.yaml"
+    if path.exists():
+        return session.session, path, False
+    rules = load_compiled_rules()
+    decisions = [
+        (entry, decision, complete_metrics(rules, entry.metrics, entry.device))
+        for entry in session.entries
+        for decision in entry.decisions
+    ]
+    today = datetime.now(UTC).date()
+    text = format_review_template(session, today, decisions, load_project_knowledge())
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, text)
+    except OSError as error:
+        cure = describe_write_cure(error, "run in a project that you may write to")
+        raise SessionError(f"cannot write {path}: {error.strerror}; {cure}") from error
+    return session.session, path, True
+
+
+def preview_review(name: str = "last") -> ReviewPreview:
+    """Return what the review file of a session changes in the knowledge, and its problems.
+
+    Raises:
+        UnknownNameError: There is no such session.
+        SessionError: The session cannot be read.
+        KnowledgeError: The knowledge is wrong even without the file.
+    """
+    project = get_project_path()
+    session = read_session(name, project / "sessions")
+    shown = f"knowledge/reviews/{session.session}.yaml"
+    review, marks, problems = read_yaml(project / shown, AcceptedReview, shown)
+    count = sum(len(entry.decisions) for entry in session.entries)
+    preview = ReviewPreview(session=session.session, file=shown, decisions=count)
+    if review is None or problems:
+        return _with_problems(preview, problems)
+    file = _ReviewFile(shown, review, marks)
+    preview = preview.model_copy(update={"verdicts": review.verdicts, "breaks": review.breaks})
+    try:
+        after = load_project_knowledge()
+    except KnowledgeError as error:
+        _load_without(file)  # raises what is wrong without the file
+        return _with_problems(preview, list(error.problems))
+    complaints = lint(after)
+    problems = [
+        *_find_mismatches(file, session, after),
+        *_find_new_complaints(file, after, complaints),
+    ]
+    changes = tuple(change for change in after.changed if change.session == session.session)
+    update = {"changes": changes, "checks": not complaints}
+    return _with_problems(preview.model_copy(update=update), problems)
+
+
+def get_threshold_values() -> dict[str, float]:
+    """Return the value of each threshold, to print conditions with."""
+    return load_knowledge().threshold_values
+
+
+def _with_problems(preview: ReviewPreview, problems: list[Problem]) -> ReviewPreview:
+    return preview.model_copy(update={"problems": tuple(map(str, sorted(problems)))})
+
+
+def _find_mismatches(
+    file: _ReviewFile, session: Session, knowledge: Knowledge
+) -> Iterator[Problem]:
+    """Yield what is missing in a review file, and what its session does not have."""
+    review = file.review
+    if review.reviewer == NO_REVIEWER:
+        yield file.locate(("reviewer",), "write the name of the reviewer")
+    if not (review.verdicts or review.corrections or review.comment):
+        yield file.locate((), "nothing is filled in; give a verdict or a correction")
+    decisions = {
+        (decision.bottleneck, decision.fix, decision.applied_as)
+        for entry in session.entries
+        for decision in entry.decisions
+    }
+    known = {
+        "bottleneck": {b.id for b in knowledge.bottlenecks},
+        "fix": {fix.id for family in knowledge.families for fix in family.fixes},
+    }
+    for position, verdict in enumerate(review.verdicts):
+        if (verdict.bottleneck, verdict.fix, verdict.applied_as) not in decisions:
+            message = f"the session did not decide {verdict.bottleneck}/{verdict.fix}"
+            variant = f" as {verdict.applied_as}" if verdict.applied_as else ""
+            yield file.locate(("verdicts", position), f"{message}{variant}; copy its line")
+        names = verdict.should_have_been.split("/") if verdict.should_have_been else ()
+        for (kind, ids), name in zip(known.items(), names, strict=False):
+            if name not in ids:
+                message = f"unknown {kind} {name!r}{did_you_mean(name, ids)}"
+                yield file.locate(("verdicts", position, "should_have_been"), message)
+    candidates = {
+        " ".join(text.split()) for entry in session.entries for text in entry.pattern_candidates
+    }
+    for position, change in enumerate(review.corrections):
+        text = change.candidate if isinstance(change, PatternChange) else None
+        if text is not None and " ".join(text.split()) not in candidates:
+            near = did_you_mean(text, candidates)
+            message = f"the session proposes no pattern {text!r}{near}; leave it out if it is new"
+            yield file.locate(("corrections", position, "candidate"), message)
+
+
+def _find_new_complaints(
+    file: _ReviewFile, after: Knowledge, complaints: list[Complaint]
+) -> Iterator[Problem]:
+    """Yield each complaint of ``kb check`` that the file causes, and each needless exception."""
+    breaks = file.review.breaks
+    if not (complaints or breaks):
+        return
+    cases = {case.name: case for case in find_broken_cases(after, compile_rules(after))}
+    names = {(case.entry, case.problem): case.name for case in cases.values()}
+    old = set(lint(_load_without(file))) if complaints else set()
+    for where, text in (complaint for complaint in complaints if complaint not in old):
+        name = names.get((where, text))
+        cure = f"; if that is meant, put {name!r} under breaks" if name else ""
+        yield file.locate(("breaks",), f"{where}: {text}{cure}")
+    for position, name in enumerate(breaks):
+        if name not in cases:
+            near = did_you_mean(name, cases) or "; leave it out"
+            yield file.locate(("breaks", position), f"{name!r} is no case that breaks{near}")
+
+
+def _load_without(file: _ReviewFile) -> Knowledge:
+    relative = f"reviews/{file.review.session}.yaml"
+    return load_knowledge(overlay=find_project_overlay(), without=(relative,))

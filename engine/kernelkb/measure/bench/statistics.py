@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import statistics
 from collections.abc import Sequence
-from math import comb, exp, log
+from math import comb, exp, hypot, log
 from typing import NamedTuple
 
 from kernelkb.measure.worker.shared.messages.jobs import Batch
@@ -109,6 +109,27 @@ def safe_speedup(candidate: Sequence[float], baseline: Sequence[float]) -> Speed
         chance += comb(count, rank) * 0.5**count
     point = exp(statistics.median(map(log, ratios)))
     return Speedup(point, ratios[rank], ratios[-1 - rank])
+
+
+def combine_rounds(rounds: Sequence[Speedup]) -> Speedup:
+    """Return the speedup of several benches of the same two programs.
+
+    That is the geometric mean; so is the interval of theirs, which is widened until it holds the
+    point of each bench: two processes of one program differ by more than the pairs within them.
+    """
+    logs = [tuple(map(log, one)) for one in rounds]
+    point, low, high = (statistics.fmean(column) for column in zip(*logs, strict=True))
+    points = [row[0] for row in logs]
+    return Speedup(exp(point), exp(min(low, *points)), exp(max(high, *points)))
+
+
+def multiply_speedups(speedups: Sequence[Speedup]) -> Speedup:
+    """Return the product of independent speedups; their errors add up in squares."""
+    logs = [tuple(map(log, one)) for one in speedups]
+    point = sum(row[0] for row in logs)
+    below = hypot(*(row[0] - row[1] for row in logs))
+    above = hypot(*(row[2] - row[0] for row in logs))
+    return Speedup(exp(point), exp(point - below), exp(point + above))
 
 
 def decide_verdict(speedup: Speedup) -> TimedVerdict:

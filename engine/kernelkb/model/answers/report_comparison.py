@@ -1,4 +1,4 @@
-"""Defines what two reports of one kernel, before and after a change, say when compared.
+"""Defines what two reports, before and after a change, say when compared.
 
 ``kb compare OLD NEW --json`` prints it. Values ``before`` and ``now`` are those of the two reports.
 """
@@ -15,6 +15,14 @@ from kernelkb.model.answers.source_place import LineAnswer
 LineFate = Literal["same", "changed", "new", "gone"]
 """same: its text is in both sources, maybe elsewhere. changed: a similar line took its place."""
 TimeVerdict = Literal["fell", "same", "rose"]
+KernelFate = Literal["kept", "renamed", "new", "gone", "fused", "split"]
+"""Of a kernel of a call. renamed, fused and split are told by names alone, or where one kernel is
+left on each side."""
+MemoryLevel = Literal["dram-read", "dram-write", "l2", "l1", "shared"]
+"""l2: what the SMs ask of L2. l1: global and local accesses. shared: passes of shared memory, which
+is no count of bytes."""
+GainVerdict = Literal["below", "inside", "above"]
+"""Where a measured gain is, in its predicted interval."""
 
 
 class LaunchSide(TypedDict):
@@ -88,6 +96,35 @@ class SampleChanges(TypedDict):
     """Why no lines are compared, or how they are matched if not by their text."""
 
 
+class LevelChange(TypedDict):
+    """What moved at one level of memory; null where a report lacks its counters."""
+
+    level: MemoryLevel
+    title: str
+    unit: Literal["bytes", "passes"]
+    before: float | None
+    now: float | None
+
+
+class ResidencyChange(TypedDict):
+    """A number of the launch or of what is resident that changed."""
+
+    title: str
+    before: float
+    now: float
+
+
+class PredictionCheck(TypedDict):
+    """What the first change was told to give for the old state, and what was got."""
+
+    bottleneck: str
+    fix: str
+    predicted: PredictedSpeedup
+    measured: float
+    """Time before over time now: of two profiles, or of benches that were timed in pairs."""
+    verdict: GainVerdict
+
+
 class FalsifierCheck(TypedDict):
     """The comparison that had to become true after the change, and whether it did."""
 
@@ -135,17 +172,64 @@ class KernelComparison(TypedDict):
     samples: SampleChanges | None
     no_samples: str | None
     """Why there are no samples to compare."""
+    levels: list[LevelChange]
+    """Those that either report counts, from DRAM to the SM."""
+    launch: list[ResidencyChange]
+    prediction: PredictionCheck | None
+    """Null where the old report names no change with a gain, or a duration is missing. Which change
+    was made is not known: it holds if that one was."""
     falsifier: FalsifierCheck | None
     """Null where no diagnosis of the old report has one."""
     binds: NowBinding
     notes: list[str]
 
 
-class ReportComparison(TypedDict):
-    """All kernels that two reports share."""
+class KernelTotal(TypedDict):
+    """All launches of one kernel of a call; of a fusion or a split, of all that it joins."""
 
+    before: list[str]
+    """Names, without template arguments; empty for a new kernel."""
+    now: list[str]
+    fate: KernelFate
+    launches_before: int
+    launches_now: int
+    before_us: float | None
+    """Null where a launch has no duration."""
+    now_us: float | None
+    is_noise: bool
+    """Whether the change is no larger than profiles of one kernel differ."""
+
+
+class CallChange(TypedDict):
+    """What two reports hold in all: every launch of a call, or of a program."""
+
+    source: Literal["profiles", "traces"]
+    """profiles: of launches one by one, so gaps and overlap are not in it."""
+    before_us: float | None
+    """Sum of all launches; null where one has no duration."""
+    now_us: float | None
+    ratio: float | None
+    launches_before: int
+    launches_now: int
+    span_before_us: float | None
+    """From the first work of the GPU to the last, gaps included; null unless both are traces."""
+    span_now_us: float | None
+    idle_before_us: float | None
+    """Of it, without any work of the GPU."""
+    idle_now_us: float | None
+    levels: list[LevelChange]
+    """Sums over all launches."""
+    kernels: list[KernelTotal]
+    """The largest change of microseconds first."""
+    notes: list[str]
+
+
+class ReportComparison(TypedDict):
+    """What changed between two reports."""
+
+    call: CallChange
     kernels: list[KernelComparison]
-    """The longest before first."""
+    """The largest change of the time of all launches first; empty for traces."""
     only_before: list[LaunchSide]
     only_now: list[LaunchSide]
     left_out: int

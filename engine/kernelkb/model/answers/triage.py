@@ -1,4 +1,4 @@
-"""Defines the result of ``kb triage``: each variant's build, check, bench, profile and fixes."""
+"""Defines the results of ``kb triage``, and of variants that are timed one change at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from typing import Literal
 
 from kernelkb.model.answers.recommendation import PredictedSpeedup, PrintedAnswer
 from kernelkb.model.base import Name, Record, Slug, Target
-from kernelkb.model.records.measurement import Bench, Build, Check, Machine, Profile
+from kernelkb.model.records.measurement import (
+    Bench,
+    Build,
+    Check,
+    FailureVerdict,
+    Machine,
+    Profile,
+)
 from kernelkb.model.records.session import Decision, Step
 
 
@@ -65,3 +72,60 @@ class Triage(Record):
     """Steps in their order: shell commands, to be run as they are, and sentences."""
     seconds: float
     """Wall-clock time of the whole command."""
+
+
+ChangeVerdict = Literal["faster", "slower", "no-difference", "undecided"]
+"""faster, slower: the whole interval is more than 1 % on that side of 1. no-difference: it is
+within 5 % of 1. undecided: it is neither, or something disturbed a bench."""
+
+
+class TimedChange(Record):
+    """One variant, timed against the base as one change."""
+
+    variant: Slug
+    applies: tuple[Slug, ...] = ()
+    """Fixes that it applies and the base does not."""
+    verdict: ChangeVerdict | FailureVerdict
+    ratio: float | None = None
+    """Time of the base over its time: above 1 it is faster."""
+    interval: tuple[float, float] | None = None
+    detail: str | None = None
+    """Why it has no time, or no verdict."""
+    cure: str | None = None
+    attempt: str | None = None
+    """Its state in the log."""
+    last_bench: Bench | None = None
+    """Of its last round, where the baseline is the base; None where it was not timed."""
+    unrecorded: str | None = None
+
+
+class BundleSplit(Record):
+    """What the parts of a bundle give alone, beside what it gives whole; ratios against the base.
+
+    ``only_together`` is what the bundle gives beyond the product of its parts: below 1 they take
+    from each other.
+    """
+
+    variant: Slug
+    parts: tuple[Slug, ...]
+    bundle: tuple[float, float, float]
+    """Point, low, high."""
+    product: tuple[float, float, float]
+    only_together: tuple[float, float, float]
+
+
+class ChangeTable(Record):
+    """Variants that were timed against one base, in rounds, so that drift hits all alike."""
+
+    kernel: Name
+    base: Slug
+    target: Target
+    workload: Slug
+    base_us: float | None
+    """Median over the rounds; None where nothing was timed."""
+    rounds: int
+    changes: tuple[TimedChange, ...]
+    """As they were named."""
+    bundles: tuple[BundleSplit, ...] = ()
+    warnings: tuple[str, ...] = ()
+    seconds: float

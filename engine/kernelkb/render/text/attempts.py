@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from kernelkb.render.text.reports import format_report_comparison
+from kernelkb.render.text.comparisons import format_report_comparison
 from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
     from kernelkb.model.records.history import AttemptId, ChangeOutcome
     from kernelkb.record.attempt_tree import (
+        AdviceCheck,
         AttemptDifference,
         AttemptLog,
         AttemptNode,
         AttemptTree,
+        MeasuredDifference,
         RestoredAttempt,
         Stuck,
     )
@@ -166,6 +169,7 @@ def format_attempt_difference(found: AttemptDifference) -> Iterator[str]:
     """Yield the change of time, of the machine code and the metrics, then that of the source."""
     yield _describe_pair(found)
     yield _describe_time_change(found)
+    yield from _format_advice(found)
     if found.same_code is not None:
         yield f"machine code: {'the same' if found.same_code else 'different'}"
     metrics = {} if found.reports is not None else found.metrics  # those say the same, and where
@@ -182,6 +186,98 @@ def format_attempt_difference(found: AttemptDifference) -> Iterator[str]:
         yield f"... {len(found.source) - _MAX_DIFF} more lines"
     if not found.source:
         yield "source: the same, or not kept here"
+
+
+_GAINS = {"below": "below the interval", "inside": "inside it", "above": "above the interval"}
+_MAX_METRICS = 6
+_MAX_DIFF_CHARS = 96
+_MAX_SHORT_DIFF = 12
+"""Lines of source that a comparison of measurements shows."""
+
+
+def _format_advice(found: AttemptDifference) -> Iterator[str]:
+    """Yield what was advised for the state before, what it gave, and whether its rule held."""
+    check = found.advice
+    if check is None:
+        return
+    told = f"told {check.advised.fix}"
+    if check.advised.predicted is not None:
+        low, point, high = check.advised.predicted
+        told += f" {point:.3g}x [{low:.3g}, {high:.3g}]"
+    if check.measured is not None:
+        told += f", got {check.measured:.3g}x"
+    yield f"{told}: {_GAINS[check.gain]}" if check.gain else told
+    outcome = found.after.outcome
+    if outcome and outcome.fixes and check.advised.fix not in outcome.fixes:
+        yield f"  another change was made: {', '.join(outcome.fixes)}"
+    rule = check.rule
+    if rule is not None and rule["now"] is not None:
+        shown = f"{rule['metric']} {rule['op']} {rule['value']:.4g}"
+        yield f"  keep rule {shown}: {rule['before']:.4g} -> {rule['now']:.4g}, {rule['says']}"
+    elif check.advised.falsifier is not None:
+        yield f"  keep rule {check.advised.falsifier}: not checked, both need kb profile"
+
+
+def format_measured_difference(found: MeasuredDifference) -> Iterator[str]:
+    """Yield in few lines what differs between two measurements besides their times."""
+    attempts = found.attempts
+    if attempts is not None:
+        yield from _format_advice(attempts)
+    for title, pairs in (("environment", found.environment), ("build", found.builds)):
+        if pairs:
+            told = (f"{name} {_show(old)} -> {_show(new)}" for name, (old, new) in pairs.items())
+            yield f"{title}: {', '.join(told)}"
+    if found.flags is not None:
+        yield f"flags: {' '.join(found.flags[0]) or 'none'} -> {' '.join(found.flags[1]) or 'none'}"
+    if attempts is None:
+        if found.files:
+            yield f"source: {', '.join(found.files)} differ; their text is not kept here"
+        return
+    yield from _format_code(attempts)
+    if attempts.reports is not None:
+        yield from format_report_comparison(attempts.reports)
+    elif attempts.metrics:
+        ranked = sorted(attempts.metrics.items(), key=lambda pair: -_measure_move(*pair[1]))
+        moved = [f"{name} {old:.4g} -> {new:.4g}" for name, (old, new) in ranked[:_MAX_METRICS]]
+        yield f"profiles: {', '.join(moved)}"
+    yield from _format_short_diff(attempts)
+
+
+def _show(value: float | str) -> str:
+    return (value or "unknown") if isinstance(value, str) else f"{value:.6g}"
+
+
+def _measure_move(old: float, new: float) -> float:
+    return abs(new - old) / max(abs(old), abs(new))
+
+
+def _format_code(found: AttemptDifference) -> Iterator[str]:
+    if found.same_code:
+        yield "machine code: the same"
+    if found.counts:
+        told = (f"{name} {old:.4g} -> {new:.4g}" for name, (old, new) in found.counts.items())
+        yield f"instructions: {', '.join(told)}"
+
+
+def _format_short_diff(found: AttemptDifference) -> Iterator[str]:
+    """Yield the lines that changed, without those around them."""
+    changed = [
+        line
+        for line in found.source
+        if line.startswith(("+", "-", "@@"))
+        and not line.startswith(("---", "+++ b/"))
+        and line[1:].strip()
+    ]
+    names = [PurePath(line[6:]).name for line in found.source if line.startswith("+++ b/")]
+    if not changed:
+        yield "source: the same, or not kept here"
+        return
+    yield f"source: {', '.join(names)}"
+    yield from (f"  {line[:_MAX_DIFF_CHARS]}" for line in changed[:_MAX_SHORT_DIFF])
+    if len(changed) > _MAX_SHORT_DIFF:
+        before, after = found.before.attempt.id[:ID_DIGITS], found.after.attempt.id[:ID_DIGITS]
+        more = len(changed) - _MAX_SHORT_DIFF
+        yield f"  ... {more} more lines: kb lab diff {before} {after}"
 
 
 def format_restored(restored: RestoredAttempt) -> Iterator[str]:
@@ -253,7 +349,18 @@ def build_difference_object(found: AttemptDifference) -> dict[str, Any]:
         "reports": found.reports,
         "flags": found.flags,
         "source": found.source,
+        "advice": _build_advice_object(found.advice) if found.advice else None,
     }
+
+
+def _build_advice_object(check: AdviceCheck) -> dict[str, Any]:
+    return {**check._asdict(), "advised": check.advised.model_dump(mode="json")}
+
+
+def build_measured_object(found: MeasuredDifference) -> dict[str, Any]:
+    """Return what differs between two measurements as ``kb compare --json`` prints it."""
+    attempts = build_difference_object(found.attempts) if found.attempts else None
+    return {**found._asdict(), "attempts": attempts}
 
 
 def build_restored_object(restored: RestoredAttempt) -> dict[str, Any]:

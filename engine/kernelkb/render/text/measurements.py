@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
+from typing import TYPE_CHECKING
 
 from kernelkb.model.kernels.foreign import ProblemResult
 from kernelkb.model.records.history import (
@@ -29,6 +30,9 @@ from kernelkb.model.records.measurement import (
 )
 from kernelkb.safety.untrusted_text import quote_excerpt
 from kernelkb.units import format_duration, format_size
+
+if TYPE_CHECKING:
+    from kernelkb.model.answers.triage import BundleSplit, ChangeTable, TimedChange
 
 _MEMORY_GROWTH, _MIN_GROWTH_BYTES = 1.1, 2**20
 """Ratio and difference of peak memory from which the regression gate shows it."""
@@ -175,6 +179,58 @@ def describe_bench(bench: Bench) -> str:
         f"{describe_verdict(bench)}"
     )
     return f"{text}: {bench.detail}" if bench.detail else text
+
+
+def describe_change_table(table: ChangeTable) -> str:
+    """Return in one line what each of several changes gave against the base."""
+    told = (f"{one.variant} {_describe_gain(one)}" for one in table.changes)
+    return f"changes of {table.base} on {table.workload}: {'; '.join(told)}"
+
+
+def _describe_gain(change: TimedChange) -> str:
+    words = change.verdict.replace("-", " ")
+    if change.ratio is None or change.interval is None:
+        return words
+    return f"{_format_interval((change.ratio, *change.interval))} {words}"
+
+
+def _format_interval(ratio: tuple[float, float, float]) -> str:
+    point, low, high = ratio
+    return f"{point:.3g}x [{low:.3g}, {high:.3g}]"
+
+
+def format_change_table(table: ChangeTable) -> Iterator[str]:
+    """Yield a row for each change, then what the parts of a bundle explain."""
+    base = f", {format_duration(table.base_us)}" if table.base_us else ""
+    yield f"{table.kernel} on {table.workload}: each change alone against {table.base}{base}"
+    width = max(len(one.variant) for one in table.changes)
+    for one in table.changes:
+        applies = f"  {' + '.join(one.applies)}" if one.applies else ""
+        yield f"  {one.variant:{width}}  {_describe_gain(one)}{applies}"
+        if one.detail:
+            told = one.detail if one.ratio else _quote_detail(one.detail, _MAX_SHAPE)
+            yield f"    {told}"
+        if one.cure:
+            yield f"    cure: {one.cure}"
+    for bundle in table.bundles:
+        yield from _format_bundle(bundle)
+    notes = [one.unrecorded for one in table.changes if one.unrecorded]
+    yield from (f"  not recorded: {note}" for note in dict.fromkeys(notes))
+    yield from (f"  {note}" for note in table.warnings)
+
+
+def _format_bundle(bundle: BundleSplit) -> Iterator[str]:
+    parts = " + ".join(bundle.parts)
+    yield f"{bundle.variant} is {parts}: {_format_interval(bundle.bundle)}"
+    _, low, high = bundle.only_together
+    only = _format_interval(bundle.only_together)
+    if low > 1:
+        told = f"only together they give {only} more"
+    elif high < 1:
+        told = f"together they give less: {only} of that"
+    else:
+        told = f"the parts explain it, {only} is left"
+    yield f"  the parts alone multiply to {_format_interval(bundle.product)}; {told}"
 
 
 def format_bench_lines(bench: Bench) -> list[str]:
