@@ -1,16 +1,18 @@
-"""Parses a metric's value as typed on a command line ("88%", "0.4") to a number in its unit."""
+"""Parses what is typed on a command line: a metric's value ("88%", "0.4"), a change of a launch."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernelkb.errors import BadValueError, UnknownNameError
+from kernelkb.units import parse_byte_count, parse_whole_number
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules, MetricRow
+    from kernelkb.device_math.occupancy import Launch
 
 
 _MIN_LIKELY_PERCENT = 2.0
@@ -33,6 +35,18 @@ _TRUTHS = {"true": "1", "yes": "1", "on": "1", "false": "0", "no": "0", "off": "
 
 HEADLINE_FLAGS = ("speedup", "bandwidth", "occupancy", "kernel-us")
 """The headline flags, without their dashes."""
+
+LAUNCH_CHANGES = (
+    "threads", "grid", "registers", "static_smem", "dynamic_smem", "cluster", "stages", "unroll",
+    "vector",
+)  # fmt: skip
+"""What ``kb recommend --what-if`` changes."""
+_SIZES = ("static_smem", "dynamic_smem")
+_RATIOS = ("stages", "unroll", "vector")
+_MOST = {"threads": 1024, "registers": 255, "cluster": 16, "stages": 64, "unroll": 1024}
+_MOST_GRID = 2**31 - 1
+_WIDEST_ACCESS = 32
+"""Bytes of a lane; 16 before Blackwell."""
 
 
 def find_metric_for_flag(rules: CompiledRules, flag: str, target: str) -> str:
@@ -127,3 +141,125 @@ def find_device(names: Mapping[str, str], name: str) -> str | None:
 def _shorten(name: str) -> str:
     words = re.findall(r"[a-z0-9]+", name)
     return " ".join(word for word in words if word not in _FAMILY_WORDS)
+
+
+class LaunchShape(NamedTuple):
+    """A launch and its grid."""
+
+    launch: Launch
+    grid: int
+    cluster: int
+    """Blocks of a cluster; 1 without clusters."""
+
+
+class ChangedShape(NamedTuple):
+    """A launch after a change."""
+
+    shape: LaunchShape
+    ratios: dict[str, float]
+    """Of ``_RATIOS`` that change: new ÷ old."""
+    changes: list[dict[str, Any]]
+    assumed: list[str]
+
+
+def parse_launch_changes(
+    now: LaunchShape, known: Mapping[str, float], wanted: Mapping[str, str | float]
+) -> ChangedShape:
+    """Return a launch with changes as typed.
+
+    Args:
+        now: The launch.
+        known: Its metrics.
+        wanted: By a name of ``LAUNCH_CHANGES``, the value; ``+`` or ``-`` adds to the present one.
+
+    Raises:
+        UnknownNameError: No such change.
+        BadValueError: A value that a launch cannot have, or one that needs the present one.
+    """
+    for name in wanted:
+        if name not in LAUNCH_CHANGES:
+            raise UnknownNameError("change", name, LAUNCH_CHANGES, "recommend --help")
+    launch = now.launch
+    values: dict[str, int] = {
+        "threads": launch.threads,
+        "grid": now.grid,
+        "registers": launch.registers,
+        "static_smem": launch.static_bytes,
+        "dynamic_smem": launch.dynamic_bytes,
+        "cluster": now.cluster,
+    }
+    then, ratios, changes = dict(values), {}, []
+    for name, text in wanted.items():
+        if name in _RATIOS:
+            old, new = _parse_ratio(name, str(text), known)
+            ratios[name] = new / old
+            changes.append({"name": name, "now": old, "to": new})
+        else:
+            then[name] = _parse_value(name, str(text), values[name])
+            changes.append({"name": name, "now": values[name], "to": then[name]})
+    assumed = list(_complete_change(values, then, wanted, ratios, changes))
+    moved = launch._replace(
+        threads=then["threads"],
+        registers=then["registers"],
+        static_bytes=then["static_smem"],
+        dynamic_bytes=then["dynamic_smem"],
+    )
+    return ChangedShape(LaunchShape(moved, then["grid"], then["cluster"]), ratios, changes, assumed)
+
+
+def _complete_change(
+    values: Mapping[str, int],
+    then: dict[str, int],
+    wanted: Mapping[str, str | float],
+    ratios: Mapping[str, float],
+    changes: list[dict[str, Any]],
+) -> Iterator[str]:
+    """Change what follows from the wanted changes, and yield what is assumed."""
+    if "threads" in wanted and "grid" not in wanted and then["threads"] != values["threads"]:
+        then["grid"] = math.ceil(values["grid"] * values["threads"] / then["threads"])
+        changes.append({"name": "grid", "now": values["grid"], "to": then["grid"]})
+        yield f"as many threads in all, so {then['grid']:,} blocks; grid=N where it differs"
+    if "stages" in ratios and not any(name in wanted for name in _SIZES):
+        ring = "dynamic_smem" if values["dynamic_smem"] else "static_smem"
+        then[ring] = round(values[ring] * ratios["stages"])
+        changes.append({"name": ring, "now": values[ring], "to": then[ring]})
+        yield f"all of {ring} is the ring; {ring}=SIZE where it is not"
+    if "registers" not in wanted and (ratios or then["threads"] != values["threads"]):
+        yield f"still {values['registers']} registers a thread; kb build tells"
+    if ratios.keys() & {"vector", "unroll"} and "grid" not in wanted:
+        yield f"still {then['grid']:,} blocks; grid=N where it differs"
+
+
+def _parse_value(name: str, text: str, now: int) -> int:
+    """Return a value as typed: plain, or added to the present one by a sign."""
+    word = text.strip()
+    sign = {"+": 1, "-": -1}.get(word[:1], 0)
+    bare = word[1:] if sign else word
+    if name in _SIZES:
+        size = parse_byte_count(name, bare)
+        value = now + sign * size if sign else size
+        if value < 0:
+            raise BadValueError(f"{name} is {now:,} B now, so {text} leaves less than none")
+        return value
+    most = _MOST.get(name, _MOST_GRID)
+    number = parse_whole_number(name, bare, 1, most)
+    return parse_whole_number(name, str(now + sign * number), 1, most) if sign else number
+
+
+def _parse_ratio(name: str, text: str, known: Mapping[str, float]) -> tuple[float, float]:
+    """Return the present and the wanted number: ``NOW:THEN``, or the wanted one alone."""
+    first, colon, second = text.partition(":")
+    most = _MOST.get(name, _WIDEST_ACCESS)
+    then = parse_whole_number(name, second if colon else first, 1, most)
+    if colon:
+        return float(parse_whole_number(name, first, 1, most)), float(then)
+    if name == "stages":
+        raise BadValueError(
+            f"how many stages there are now is not in a report; write stages=2:{then}"
+        )
+    if name == "unroll":
+        return 1.0, float(then)
+    now = known.get("lane_bytes", 0.0)
+    if now <= 0:
+        raise BadValueError(f"bytes a lane are not in the report; write vector=4:{then}")
+    return float(now), float(then)

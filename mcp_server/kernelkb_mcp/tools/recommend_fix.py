@@ -21,7 +21,11 @@ from kernelkb_mcp.calls.tool_adapter import (
     run_in_thread,
     run_inline,
 )
-from kernelkb_mcp.views.recommendation import build_recommend_fields, diagnose_log_text
+from kernelkb_mcp.views.recommendation import (
+    build_recommend_fields,
+    build_what_if_fields,
+    diagnose_log_text,
+)
 from kernelkb_mcp.views.results import RecommendResult
 
 if TYPE_CHECKING:
@@ -35,17 +39,17 @@ HINTS = ToolAnnotations(
 
 Number = Annotated[float, Field(strict=True)] | SkipJsonSchema[str] | None
 """Text such as ``40%`` is taken, too; the schema has one type, since clients drop or refuse two."""
-Speedup = Annotated[Number, Field(description="Reference time / ours; above 1 is faster.")]
-Bandwidth = Annotated[Number, Field(description="Share of peak, 0 to 1.")]
-Occupancy = Annotated[Number, Field(description="Achieved occupancy, 0 to 1.")]
-Microseconds = Annotated[Number, Field(description="In microseconds.")]
-Gpu = Annotated[str | None, Field(description="As the driver names it.", max_length=100)]
+Speedup = Annotated[Number, Field(description="Reference time / ours.")]
+Bandwidth = Annotated[Number, Field(description="Of peak, 0 to 1.")]
+Occupancy = Annotated[Number, Field(description="0 to 1.")]
+Microseconds = Annotated[Number, Field(description="Time.")]
+Gpu = Annotated[str | None, Field(description="Driver's name.", max_length=100)]
 Target = Annotated[Literal["cuda", "cpu"], Field(description="Default cuda.")]
 Kernel = Annotated[
     str,
     Field(max_length=500, description="Name; with profile a regex."),
 ]
-Report = Annotated[str | None, Field(description="Report, trace: path, text.")]
+Report = Annotated[str | None, Field(description="Report: path, text.")]
 Run = Annotated[
     str | None,
     Field(max_length=32, description="Id of a measurement."),
@@ -54,9 +58,13 @@ Metrics = Annotated[
     dict[str, float | SkipJsonSchema[str]] | None,
     Field(description="By id or ncu name."),
 ]
+WhatIf = Annotated[
+    dict[str, str | SkipJsonSchema[int]] | None,
+    Field(description="Launch: registers, vector=4:16 ..."),
+]
 Log = Annotated[
     str | None,
-    Field(description="Of a failed build or run: text or path."),
+    Field(description="Of a failure: text, path."),
 ]
 
 Everything = Annotated[bool | SkipJsonSchema[None], Field(description="All of it.")]
@@ -81,6 +89,7 @@ async def recommend_fix(
     profile: Report = None,
     run: Run = None,
     metrics: Metrics = None,
+    what_if: WhatIf = None,
     log: Log = None,
     everything: Everything = None,
 ) -> Annotated[CallToolResult, RecommendResult]:
@@ -99,6 +108,12 @@ async def recommend_fix(
     source = _choose_metric_source(profile, run, target)
     numbers = GivenNumbers(metrics or {}, headlines, gpu, target, kernel)
     config = get_server_config(ctx)
+    if what_if is not None:
+        if profile is None:
+            raise ToolError("what_if needs the launch as it is: give profile=PATH, too")
+        path = profile
+        call = make_tool_call("recommend_fix", profile=path[:_MAX_SHOWN_CHARS])
+        return await run_to_the_end(ctx, call, lambda: _predict_change(path, what_if, numbers))
     if source is None and not kernel:  # takes 0.5 ms; a thread would add half of that
         answer = run_inline(lambda: _recommend_from_numbers(numbers))
     else:  # a report may take seconds, and a kernel's history is in a database
@@ -109,6 +124,18 @@ async def recommend_fix(
         await run_in_thread(lambda: log_recommendation(answer["kernels"][0]))
     named = f"{source[0]}={source[1]!r}" if source else ""
     return _build_result(answer, named, config, everything=bool(everything))
+
+
+def _predict_change(
+    profile: str, changes: Mapping[str, str | int], numbers: GivenNumbers
+) -> CallToolResult:
+    """Return what a change of a profiled launch costs."""
+    from kernelkb.actions.advice.recommend_report import predict_report_change
+
+    found = predict_report_change(
+        profile, changes, kernel_pattern=numbers.kernel, metrics=numbers.metrics, gpu=numbers.gpu
+    )
+    return result_from_fields(build_what_if_fields(found))
 
 
 def _build_result(
