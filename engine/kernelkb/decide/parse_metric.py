@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernelkb.errors import BadValueError, UnknownNameError
@@ -188,46 +188,50 @@ def parse_launch_changes(
         "dynamic_smem": launch.dynamic_bytes,
         "cluster": now.cluster,
     }
-    then, ratios, changes = dict(values), {}, []
-    for name, text in wanted.items():
-        if name in _RATIOS:
-            old, new = _parse_ratio(name, str(text), known)
-            ratios[name] = new / old
-            changes.append({"name": name, "now": old, "to": new})
-        else:
-            then[name] = _parse_value(name, str(text), values[name])
-            changes.append({"name": name, "now": values[name], "to": then[name]})
-    assumed = list(_complete_change(values, then, wanted, ratios, changes))
+    ratios = {
+        name: _parse_ratio(name, str(wanted[name]), known) for name in wanted if name in _RATIOS
+    }
+    typed = {
+        name: _parse_value(name, str(text), values[name])
+        for name, text in wanted.items()
+        if name not in _RATIOS
+    }
+    factors = {name: new / old for name, (old, new) in ratios.items()}
+    follows, assumed = _complete_change(values, typed, factors)
+    then = {**values, **typed, **follows}
+    pairs = {**ratios, **{name: (values[name], then[name]) for name in (*typed, *follows)}}
+    changes = [{"name": name, "now": old, "to": new} for name, (old, new) in pairs.items()]
     moved = launch._replace(
         threads=then["threads"],
         registers=then["registers"],
         static_bytes=then["static_smem"],
         dynamic_bytes=then["dynamic_smem"],
     )
-    return ChangedShape(LaunchShape(moved, then["grid"], then["cluster"]), ratios, changes, assumed)
+    return ChangedShape(
+        LaunchShape(moved, then["grid"], then["cluster"]), factors, changes, assumed
+    )
 
 
 def _complete_change(
-    values: Mapping[str, int],
-    then: dict[str, int],
-    wanted: Mapping[str, str | float],
-    ratios: Mapping[str, float],
-    changes: list[dict[str, Any]],
-) -> Iterator[str]:
-    """Change what follows from the wanted changes, and yield what is assumed."""
-    if "threads" in wanted and "grid" not in wanted and then["threads"] != values["threads"]:
-        then["grid"] = math.ceil(values["grid"] * values["threads"] / then["threads"])
-        changes.append({"name": "grid", "now": values["grid"], "to": then["grid"]})
-        yield f"as many threads in all, so {then['grid']:,} blocks; grid=N where it differs"
-    if "stages" in ratios and not any(name in wanted for name in _SIZES):
+    values: Mapping[str, int], typed: Mapping[str, int], factors: Mapping[str, float]
+) -> tuple[dict[str, int], list[str]]:
+    """Return what follows from the wanted changes, and what is assumed."""
+    follows: dict[str, int] = {}
+    assumed: list[str] = []
+    threads = typed.get("threads", values["threads"])
+    if "grid" not in typed and threads != values["threads"]:
+        grid = math.ceil(values["grid"] * values["threads"] / threads)
+        follows = {"grid": grid}
+        assumed.append(f"as many threads in all, so {grid:,} blocks; grid=N where it differs")
+    if "stages" in factors and not any(name in typed for name in _SIZES):
         ring = "dynamic_smem" if values["dynamic_smem"] else "static_smem"
-        then[ring] = round(values[ring] * ratios["stages"])
-        changes.append({"name": ring, "now": values[ring], "to": then[ring]})
-        yield f"all of {ring} is the ring; {ring}=SIZE where it is not"
-    if "registers" not in wanted and (ratios or then["threads"] != values["threads"]):
-        yield f"still {values['registers']} registers a thread; kb build tells"
-    if ratios.keys() & {"vector", "unroll"} and "grid" not in wanted:
-        yield f"still {then['grid']:,} blocks; grid=N where it differs"
+        follows = {**follows, ring: round(values[ring] * factors["stages"])}
+        assumed.append(f"all of {ring} is the ring; {ring}=SIZE where it is not")
+    if "registers" not in typed and (factors or threads != values["threads"]):
+        assumed.append(f"still {values['registers']} registers a thread; kb build tells")
+    if factors.keys() & {"vector", "unroll"} and "grid" not in typed:
+        assumed.append(f"still {values['grid']:,} blocks; grid=N where it differs")
+    return follows, assumed
 
 
 def _parse_value(name: str, text: str, now: int) -> int:

@@ -56,7 +56,7 @@ Run = Annotated[
 ]
 Metrics = Annotated[
     dict[str, float | SkipJsonSchema[str]] | None,
-    Field(description="By id or ncu name."),
+    Field(description="By id, ncu name."),
 ]
 WhatIf = Annotated[
     dict[str, str | SkipJsonSchema[int]] | None,
