@@ -60,6 +60,16 @@ def add_recommend_arguments(parser: ArgumentParser) -> None:
         default="",
         help="name to use in the answer; with --profile a regular expression that picks kernels",
     )
+    _add_what_if_argument(parser)
+    parser.add_argument(
+        "--all",
+        dest="everything",
+        action="store_true",
+        help="the evidence, the other causes, where the time goes, and kernels like this one, too",
+    )
+
+
+def _add_what_if_argument(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--what-if",
         metavar="NAME=VALUE",
@@ -67,12 +77,6 @@ def add_recommend_arguments(parser: ArgumentParser) -> None:
         default=[],
         help="with --profile, what a launch would cost with threads, grid, registers, static_smem, "
         "dynamic_smem, cluster, stages=2:4, unroll or vector=4:16; +16KiB adds; repeat",
-    )
-    parser.add_argument(
-        "--all",
-        dest="everything",
-        action="store_true",
-        help="the evidence, the other causes, where the time goes, and kernels like this one, too",
     )
 
 
@@ -93,9 +97,8 @@ def run_recommend(options: Namespace) -> int:
     typed, headlines = read_metric_flags(options)
     if options.what_if:
         return _predict_change(options, typed)
-    metrics: Mapping[str, str | float] = typed
-    if options.code is not None:
-        metrics = {**_measure_code(options), **typed}
+    from_code = {} if options.code is None else _measure_code(options)
+    metrics: Mapping[str, str | float] = {**from_code, **typed}
     if (options.arch or read_gpu_facts(options)) and (options.record or options.profile):
         raise BadValueError("a report or a record names its GPU; leave --arch and its numbers out")
     if options.record is not None:
@@ -140,7 +143,7 @@ def _predict_change(options: Namespace, metrics: Mapping[str, str | float]) -> i
         sys.stdout.write(json.dumps(answer, indent=2, allow_nan=False) + "\n")
     else:
         sys.stdout.writelines(f"{line}\n" for line in format_what_if_lines(answer))
-    return int(not answer["possible"])
+    return int(bool(answer["obstacles"]))
 
 
 def print_answers(

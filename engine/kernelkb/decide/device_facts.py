@@ -224,6 +224,8 @@ _OWN_REGISTERS = 2
 _LIKELY_SPILLS = (0.0, 1.0, 2.5)
 """Instructions that spills added ÷ those that access the least used registers: none where the
 compiler finds another order; 0.4 to 2.4 were seen."""
+_USUAL_L1 = 128 * 1024
+"""Bytes of L1 and shared memory of an SM whose architecture is not described."""
 _CODE_UNKNOWN = 3.0
 """Most registers of an instruction that may be spilled, where its code is not known."""
 _TOLD_ERROR = (0.1, 0.3, 0.07)
@@ -238,6 +240,17 @@ class Pressure(NamedTuple):
     """General registers that are live at once, at most."""
     accesses: tuple[float, ...]
     """Of the executed instructions, the share that accesses each register, ascending."""
+
+
+class SmFacts(NamedTuple):
+    """What a change of a launch needs to know of its GPU."""
+
+    limits: Limits
+    sm_count: int
+    l1_bytes: int | None
+    """L1 and shared memory of an SM together; None: unknown."""
+    cycles: dict[str, float]
+    """Latency of a load, by the metric's id."""
 
 
 def predict_launch_change(
@@ -260,64 +273,76 @@ def predict_launch_change(
         UnknownNameError: No such change.
         BadValueError: A value that a launch cannot have, or the report lacks the launch.
     """
-    launch = _build_launch(known)
-    if device is None or launch is None or not _is_shared_memory_known(known):
+    gpu = _find_sm_facts(rules, known, device)
+    now = _read_shape(known, gpu.limits)
+    after = parse_launch_changes(now, known, wanted)
+    before, then = _describe_both(gpu, known, now, after.shape)
+    obstacles, sides = then.occupancy.obstacles, ((now, before), (after, then))
+    return {
+        "device": rules["hardware"]["devices"][device or ""]["title"],
+        "changes": after.changes,
+        "assumed": after.assumed,
+        "before": _residency_to_dict(gpu, now, before),
+        "after": _residency_to_dict(gpu, after.shape, then),
+        "cluster": _describe_cluster(known, now.cluster, after.shape.cluster, gpu.sm_count),
+        "registers": _describe_registers(now, after, known, pressure),
+        "obstacles": list(obstacles),
+        "time": None if obstacles else _predict_time(rules, known, gpu, sides, pressure),
+    }
+
+
+def _describe_both(
+    gpu: SmFacts, known: Mapping[str, float], now: LaunchShape, after: LaunchShape
+) -> tuple[Residency, Residency]:
+    """Return what the launch and the changed one keep on the SMs."""
+    from kernelkb.device_math.occupancy import describe_residency
+
+    fitting = _count(known, "limit_shared_memory_block_count") or None
+    before = describe_residency(gpu.limits, now.launch, now.grid, gpu.sm_count, fitting)
+    then = describe_residency(gpu.limits, after.launch, after.grid, gpu.sm_count)
+    is_same = after.launch == now.launch
+    return before, then._replace(carveout=before.carveout) if is_same else then
+
+
+def _find_sm_facts(rules: CompiledRules, known: Mapping[str, float], device: str | None) -> SmFacts:
+    if device is None or _build_launch(known) is None or not _is_shared_memory_known(known):
         raise BadValueError(
             "the report lacks the launch or its GPU; ncu --set full, or --section LaunchStats, "
             "records block, registers and shared memory"
         )
-    limits, sms = _find_limits(rules, known, device)
-    from kernelkb.device_math.occupancy import count_barriers, describe_residency
-
-    barriers = count_barriers(limits, _count(known, "limit_barriers_block_count"))
-    now = LaunchShape(
-        launch._replace(barriers=barriers),
-        max(1, _count(known, "grid_block_count")),
-        max(1, _count(known, "cluster_block_count")),
-    )
-    after = parse_launch_changes(now, known, wanted)
-    fitting = _count(known, "limit_shared_memory_block_count")
-    before = describe_residency(limits, now.launch, now.grid, sms, fitting or None)
-    then = describe_residency(limits, after.shape.launch, after.shape.grid, sms)
-    if after.shape.launch == now.launch:
-        then = then._replace(carveout=before.carveout)
-    l1 = rules["hardware"]["architectures"][_compute_capability(rules, device)].get("l1_kb")
-    return {
-        "device": rules["hardware"]["devices"][device]["title"],
-        "sm_count": sms,
-        "changes": after.changes,
-        "assumed": after.assumed,
-        "before": _residency_to_dict(limits, now, before, l1),
-        "after": _residency_to_dict(limits, after.shape, then, l1),
-        "cluster": _describe_cluster(known, now.cluster, after.shape.cluster, sms),
-        "registers": _describe_registers(now, after, known, pressure),
-        "possible": not then.occupancy.obstacles,
-        "obstacles": list(then.occupancy.obstacles),
-        "time": _predict_time(rules, known, (now, before), (after, then), pressure, l1, device)
-        if not then.occupancy.obstacles
-        else None,
-    }
-
-
-def _find_limits(
-    rules: CompiledRules, known: Mapping[str, float], device: str
-) -> tuple[Limits, int]:
+    cc = _compute_capability(rules, device)
+    own = rules["hardware"]["architectures"][cc]
     count = _count(known, "sm_count") or int(known.get("device.sm_count", 0))
     if not count:
         raise BadValueError("the report does not tell the GPU's SMs; name it with --gpu")
-    return build_limits(rules["hardware"], _compute_capability(rules, device)), count
+    levels = own.get("latency") or {}
+    cycles = {
+        f"device.{name}_cycles": levels[name] for name in ("l1", "l2", "dram") if levels.get(name)
+    }
+    whole = own.get("l1_kb")
+    return SmFacts(build_limits(rules["hardware"], cc), count, whole and whole * 1024, cycles)
+
+
+def _read_shape(known: Mapping[str, float], limits: Limits) -> LaunchShape:
+    """Return a measured launch, with barriers as far as the driver's limit tells them."""
+    from kernelkb.device_math.occupancy import Launch, count_barriers
+
+    barriers = count_barriers(limits, _count(known, "limit_barriers_block_count"))
+    return LaunchShape(
+        (_build_launch(known) or Launch(1, 1))._replace(barriers=barriers),
+        max(1, _count(known, "grid_block_count")),
+        max(1, _count(known, "cluster_block_count")),
+    )
 
 
 def _count(known: Mapping[str, float], name: str) -> int:
     return round(known.get(name, 0))
 
 
-def _residency_to_dict(
-    limits: Limits, shape: LaunchShape, found: Residency, l1_kb: int | None
-) -> dict[str, Any]:
+def _residency_to_dict(gpu: SmFacts, shape: LaunchShape, found: Residency) -> dict[str, Any]:
     from kernelkb.device_math.occupancy import register_cap
 
-    one, waves = found.occupancy, found.waves
+    one, waves, limits, whole = found.occupancy, found.waves, gpu.limits, gpu.l1_bytes
     low, high = found.carveout
     return {
         "threads": shape.launch.threads,
@@ -336,7 +361,7 @@ def _residency_to_dict(
         "idle_sms": waves.idle_sms if waves else None,
         "shared_bytes": shape.launch.shared_bytes,
         "carveout_bytes": [low, high],
-        "l1_bytes": [l1_kb * 1024 - high, l1_kb * 1024 - low] if l1_kb else None,
+        "l1_bytes": [whole - high, whole - low] if whole else None,
     }
 
 
@@ -356,8 +381,8 @@ def _describe_cluster(known: Mapping[str, float], now: int, then: int, sm_count:
     if held and now > then and now % then == 0:
         return f"clusters of {now} take {share}; of {then} at least as many"
     return (
-        f"blocks of a cluster share a GPC, and GPCs differ between cards: of {sm_count} SMs some "
-        f"may stay idle by {then}; cudaOccupancyMaxActiveClusters tells how many"
+        f"GPCs differ between cards, so that clusters of {then} may leave some of {sm_count} SMs "
+        "idle: cudaOccupancyMaxActiveClusters tells; the time counts none"
     )
 
 
@@ -414,11 +439,9 @@ _NewSide = tuple[ChangedShape, "Residency"]
 def _predict_time(
     rules: CompiledRules,
     known: Mapping[str, float],
-    before: _Side,
-    after: _NewSide,
+    gpu: SmFacts,
+    sides: tuple[_Side, _NewSide],
     pressure: Pressure | None,
-    l1_kb: int | None,
-    device: str,
 ) -> dict[str, Any] | None:
     """Return the time after ÷ the time now with its interval and reason; None: not modelled."""
     from kernelkb.decide.time_model import LaunchMove, build_kernel_time, predict_move
@@ -426,14 +449,10 @@ def _predict_time(
     now = build_kernel_time(rules["time_model"], known)
     if now is None:
         return None
-    own = rules["hardware"]["architectures"][_compute_capability(rules, device)]
-    cycles = own.get("latency") or {}
-    levels = [name for name in ("l1", "l2", "dram") if cycles.get(name)]
-    known = {**known, **{f"device.{name}_cycles": cycles[name] for name in levels}}
-    (shape, held), (changed, kept) = before, after
-    ratios = changed.ratios
-    spills = _find_spilled(shape, changed, known, pressure)
-    left = _find_l1_left(held, kept, l1_kb)
+    known = {**known, **gpu.cycles}
+    (shape, held), (changed, kept) = sides
+    ratios, spills = changed.ratios, _find_spilled(shape, changed, known, pressure)
+    left = _find_l1_left(held, kept, gpu.l1_bytes)
     move = LaunchMove(
         warps=kept.warps / held.warps,
         busy=kept.busy / held.busy,
@@ -441,35 +460,30 @@ def _predict_time(
         unrolled=ratios.get("unroll", 1.0),
         stages=ratios.get("stages", 1.0),
         spilled=spills[1],
-        missed=_find_missed(changed.shape, kept, pressure, l1_kb),
+        missed=_find_missed(changed.shape, kept, pressure, gpu.l1_bytes),
     )
-    likely = predict_move(now, known, move)
-    bounds = [
-        likely,
-        *(predict_move(now, known, move._replace(spilled=one)) for one in (spills[0], spills[2])),
-    ]
-    if left < 1:
-        bounds.append(predict_move(now, known, move._replace(hits=left)))
-    return _tell_time(rules, now, known, move, likely, bounds, left)
+    others = [move._replace(spilled=spills[0]), move._replace(spilled=spills[2])]
+    others += [move._replace(hits=left)] if left < 1 else []
+    bounds = [predict_move(now, known, one) for one in others]
+    return _tell_time(rules, now, known, move, [predict_move(now, known, move), *bounds], left)
 
 
-def _find_l1_left(before: Residency, after: Residency, l1_kb: int | None) -> float:
+def _find_l1_left(before: Residency, after: Residency, whole: int | None) -> float:
     """Return the share of the L1 that is left at least; 1 where it does not shrink for sure."""
-    if not l1_kb or after.carveout[1] <= before.carveout[1]:
+    if not whole or after.carveout[1] <= before.carveout[1]:
         return 1.0
-    whole = l1_kb * 1024
     return max(0.0, (whole - after.carveout[1]) / max(1, whole - before.carveout[1]))
 
 
 def _find_missed(
-    shape: LaunchShape, held: Residency, pressure: Pressure | None, l1_kb: int | None
+    shape: LaunchShape, held: Residency, pressure: Pressure | None, whole: int | None
 ) -> float:
     """Return the share of the values that registers do not hold that L1 does not hold either."""
     if pressure is None:
         return 0.0
     values = max(0, pressure.live + _OWN_REGISTERS - shape.launch.registers)
     needed = 4 * values * held.occupancy.blocks * shape.launch.threads
-    return max(0.0, 1 - ((l1_kb or 128) * 1024 - held.carveout[0]) / max(1, needed))
+    return max(0.0, 1 - ((whole or _USUAL_L1) - held.carveout[0]) / max(1, needed))
 
 
 def _tell_time(
@@ -477,12 +491,11 @@ def _tell_time(
     now: KernelTime,
     known: Mapping[str, float],
     move: LaunchMove,
-    likely: MoveTime,
     bounds: list[MoveTime],
     left: float,
 ) -> dict[str, Any]:
-    """Return the predicted time with an interval that holds 4 of 5 measured ones."""
-    point = likely.time
+    """Return the predicted time, the first, with an interval that holds 4 of 5 measured ones."""
+    point = bounds[0].time
     at_rest, moved, slope = _TOLD_ERROR
     size = abs(log(point))
     width = at_rest + moved * min(1.0, 10 * size) + slope * size
@@ -527,12 +540,12 @@ def _explain(
     idle = 1 - roofs / max(roofs, 1 - split["fill"] - split["launch"])
     fill = min(1.0, now.fill * move.busy)
     return {
-        "warps": f"{idle:.0%} of the time is waiting, which {move.warps:.3g}x the warps hide",
+        "warps": f"{idle:.0%} of the time is waiting, which {move.warps:.2g}x the warps hide",
         "busy": f"SMs have a block for {now.fill:.0%} -> {fill:.0%} of the time",
-        "width": f"{move.width:.3g}x the bytes of an access: {1 / move.width:.3g}x the requests",
-        "unrolled": f"{move.unrolled:.3g}x the loads in flight; waiting for loads is "
+        "width": f"{move.width:.2g}x the bytes of an access, so {1 / move.width:.2g}x the requests",
+        "unrolled": f"{move.unrolled:.2g}x the loads in flight; waiting for loads is "
         f"{now.waits.get('long-scoreboard', 0.0):.0%} of the waits",
-        "stages": f"{move.stages:.3g}x the stages overlap; waiting for loads and barriers is "
+        "stages": f"{move.stages:.2g}x the stages overlap; waiting for loads and barriers is "
         f"{now.waits.get('long-scoreboard', 0.0) + now.waits.get('barrier', 0.0):.0%} of the waits",
         "spilled": "values go through local memory no more"
         if move.spilled < 0

@@ -179,15 +179,7 @@ def parse_launch_changes(
     for name in wanted:
         if name not in LAUNCH_CHANGES:
             raise UnknownNameError("change", name, LAUNCH_CHANGES, "recommend --help")
-    launch = now.launch
-    values: dict[str, int] = {
-        "threads": launch.threads,
-        "grid": now.grid,
-        "registers": launch.registers,
-        "static_smem": launch.static_bytes,
-        "dynamic_smem": launch.dynamic_bytes,
-        "cluster": now.cluster,
-    }
+    values = _list_values(now)
     ratios = {
         name: _parse_ratio(name, str(wanted[name]), known) for name in wanted if name in _RATIOS
     }
@@ -201,7 +193,7 @@ def parse_launch_changes(
     then = {**values, **typed, **follows}
     pairs = {**ratios, **{name: (values[name], then[name]) for name in (*typed, *follows)}}
     changes = [{"name": name, "now": old, "to": new} for name, (old, new) in pairs.items()]
-    moved = launch._replace(
+    moved = now.launch._replace(
         threads=then["threads"],
         registers=then["registers"],
         static_bytes=then["static_smem"],
@@ -210,6 +202,17 @@ def parse_launch_changes(
     return ChangedShape(
         LaunchShape(moved, then["grid"], then["cluster"]), factors, changes, assumed
     )
+
+
+def _list_values(shape: LaunchShape) -> dict[str, int]:
+    return {
+        "threads": shape.launch.threads,
+        "grid": shape.grid,
+        "registers": shape.launch.registers,
+        "static_smem": shape.launch.static_bytes,
+        "dynamic_smem": shape.launch.dynamic_bytes,
+        "cluster": shape.cluster,
+    }
 
 
 def _complete_change(

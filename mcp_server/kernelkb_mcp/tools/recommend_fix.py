@@ -97,8 +97,6 @@ async def recommend_fix(
 
     Give run, profile or numbers as measured; absent ones are unknown, never zero. Or a log.
     """
-    from kernelkb.actions.history.record_result import log_recommendation, should_log_to_session
-
     headlines = _name_headlines(speedup, bandwidth, occupancy, kernel_us)
     if log is not None:
         _refuse_beside_log({**headlines, "profile": profile, "run": run, "metrics": metrics})
@@ -107,35 +105,47 @@ async def recommend_fix(
         profile = log
     source = _choose_metric_source(profile, run, target)
     numbers = GivenNumbers(metrics or {}, headlines, gpu, target, kernel)
-    config = get_server_config(ctx)
     if what_if is not None:
-        if profile is None:
-            raise ToolError("what_if needs the launch as it is: give profile=PATH, too")
-        path = profile
-        call = make_tool_call("recommend_fix", profile=path[:_MAX_SHOWN_CHARS])
-        return await run_to_the_end(ctx, call, lambda: _predict_change(path, what_if, numbers))
+        return await _answer_what_if(ctx, profile, what_if, numbers)
+    config = get_server_config(ctx)
     if source is None and not kernel:  # takes 0.5 ms; a thread would add half of that
         answer = run_inline(lambda: _recommend_from_numbers(numbers))
     else:  # a report may take seconds, and a kernel's history is in a database
         argument, value = source or ("kernel", kernel)
         call = make_tool_call("recommend_fix", **{argument: value[:_MAX_SHOWN_CHARS]})
         answer = await run_to_the_end(ctx, call, lambda: _recommend(profile, run, numbers))
-    if not config.read_only and should_log_to_session():
-        await run_in_thread(lambda: log_recommendation(answer["kernels"][0]))
+    await _log_answer(answer, config)
     named = f"{source[0]}={source[1]!r}" if source else ""
     return _build_result(answer, named, config, everything=bool(everything))
 
 
-def _predict_change(
-    profile: str, changes: Mapping[str, str | int], numbers: GivenNumbers
+async def _log_answer(answer: Recommendation, config: ServerConfig) -> None:
+    from kernelkb.actions.history.record_result import log_recommendation, should_log_to_session
+
+    if not config.read_only and should_log_to_session():
+        await run_in_thread(lambda: log_recommendation(answer["kernels"][0]))
+
+
+async def _answer_what_if(
+    ctx: Context, profile: str | None, changes: Mapping[str, str | int], numbers: GivenNumbers
 ) -> CallToolResult:
     """Return what a change of a profiled launch costs."""
     from kernelkb.actions.advice.recommend_report import predict_report_change
 
-    found = predict_report_change(
-        profile, changes, kernel_pattern=numbers.kernel, metrics=numbers.metrics, gpu=numbers.gpu
-    )
-    return result_from_fields(build_what_if_fields(found))
+    if profile is None:
+        raise ToolError("what_if needs the launch as it is: give profile=PATH, too")
+
+    def predict() -> dict[str, Any]:
+        return predict_report_change(
+            profile,
+            changes,
+            kernel_pattern=numbers.kernel,
+            metrics=numbers.metrics,
+            gpu=numbers.gpu,
+        )
+
+    call = make_tool_call("recommend_fix", profile=profile[:_MAX_SHOWN_CHARS])
+    return result_from_fields(build_what_if_fields(await run_to_the_end(ctx, call, predict)))
 
 
 def _build_result(

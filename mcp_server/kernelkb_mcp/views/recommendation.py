@@ -122,7 +122,7 @@ def build_what_if_fields(answer: Mapping[str, Any]) -> dict[str, Any]:
         "log": None,
         "more": [],
         "next": [],
-        "needs": "the change made, and a report of it" if answer["possible"] else None,
+        "needs": None if answer["obstacles"] else "the change made, and a report of it",
         "knowledge": answer["knowledge"],
     }
 

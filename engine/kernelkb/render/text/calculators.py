@@ -143,7 +143,7 @@ def format_what_if_lines(answer: WhatIfDict) -> Iterator[str]:
     before, after = answer["before"], answer["after"]
     name = simplify_kernel_name(answer["kernel"])[:_MAX_NAME_CHARS]
     yield f"{name} on {answer['device']}: {', '.join(map(_describe_new_value, answer['changes']))}"
-    if not answer["possible"]:
+    if answer["obstacles"]:
         yield from (
             f"  this launch fails: {_describe_obstacle(x, after)}" for x in answer["obstacles"]
         )
@@ -220,9 +220,10 @@ def _format_what_if_time(time: Mapping[str, Any] | None) -> Iterator[str]:
     if time is None:
         yield "  time            not predicted: the report lacks what is busy; ncu --set full"
         return
+    open_ = time["verdict"] != "same" and time["low"] < 1 < time["high"]
     yield (
         f"  time            x{time['factor']:.3g} of now [{time['low']:.3g}, {time['high']:.3g}]: "
-        f"{_VERDICTS[time['verdict']]}"
+        f"{'probably ' if open_ else ''}{_VERDICTS[time['verdict']]}"
     )
     yield f"    because       {time['because']}"
 
