@@ -46,7 +46,7 @@ async def calculate_limits(
     dtype: Annotated[
         str | None, Field(description="Such as tf32; default: the fastest.", max_length=20)
     ] = None,
-    kernel_us: Annotated[Number, Field(description="Time.")] = None,
+    kernel_us: Annotated[Number, Field(description="In microseconds.")] = None,
     facts: Facts = None,
 ) -> Annotated[CallToolResult, LimitsResult]:
     """Calculate occupancy (of threads, registers, smem) or roofline (of bytes, flop).

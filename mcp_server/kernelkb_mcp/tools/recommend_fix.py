@@ -42,17 +42,17 @@ Number = Annotated[float, Field(strict=True)] | SkipJsonSchema[str] | None
 Speedup = Annotated[Number, Field(description="Reference time / ours.")]
 Bandwidth = Annotated[Number, Field(description="Of peak, 0 to 1.")]
 Occupancy = Annotated[Number, Field(description="0 to 1.")]
-Microseconds = Annotated[Number, Field(description="Time.")]
+Microseconds = Annotated[Number, Field(description="In microseconds.")]
 Gpu = Annotated[str | None, Field(description="Driver's name.", max_length=100)]
 Target = Annotated[Literal["cuda", "cpu"], Field(description="Default cuda.")]
 Kernel = Annotated[
     str,
-    Field(max_length=500, description="Name; with profile a regex."),
+    Field(max_length=500, description="Name; of profile, regex."),
 ]
 Report = Annotated[str | None, Field(description="Report: path, text.")]
 Run = Annotated[
     str | None,
-    Field(max_length=32, description="Id of a measurement."),
+    Field(max_length=32, description="Of a measurement."),
 ]
 Metrics = Annotated[
     dict[str, float | SkipJsonSchema[str]] | None,
@@ -60,14 +60,14 @@ Metrics = Annotated[
 ]
 WhatIf = Annotated[
     dict[str, str | SkipJsonSchema[int]] | None,
-    Field(description="Launch: registers, vector=4:16 ..."),
+    Field(description="Launch: registers, vector=4:16"),
 ]
 Log = Annotated[
     str | None,
-    Field(description="Of a failure: text, path."),
+    Field(description="Failure: text, path."),
 ]
 
-Everything = Annotated[bool | SkipJsonSchema[None], Field(description="All of it.")]
+Everything = Annotated[bool | SkipJsonSchema[None], Field(description="All.")]
 
 _MAX_REPORT_CHARS = 400_000
 """Of a report that is given as text."""
