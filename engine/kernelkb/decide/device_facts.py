@@ -449,10 +449,10 @@ def _predict_time(
     from kernelkb.decide.time_model import LaunchMove, build_kernel_time, predict_move
 
     now = build_kernel_time(rules["time_model"], known)
-    if now is None:
+    (shape, held), (changed, kept) = sides
+    if now is None or not held.warps:
         return None
     known = {**known, **gpu.cycles}
-    (shape, held), (changed, kept) = sides
     ratios, spills = changed.ratios, _find_spilled(shape, changed, known, pressure)
     left = _find_l1_left(held, kept, gpu.l1_bytes)
     move = LaunchMove(
