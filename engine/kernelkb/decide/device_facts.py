@@ -514,6 +514,15 @@ def _tell_time(
     }
 
 
+def _find_waiting(now: KernelTime) -> float:
+    """Return the share of the time in which SMs have blocks that the roofs do not explain."""
+    from kernelkb.decide.time_model import split_time
+
+    split = split_time(now)
+    roofs = sum(split[group] for group in now.groups)
+    return 1 - roofs / max(roofs, 1 - split["fill"] - split["launch"])
+
+
 def _explain(
     rules: CompiledRules,
     now: KernelTime,
@@ -523,7 +532,7 @@ def _explain(
     left: float,
 ) -> str:
     """Return which part of the model of the time moved most."""
-    from kernelkb.decide.time_model import LaunchMove, predict_move, split_time, sum_groups
+    from kernelkb.decide.time_model import LaunchMove, predict_move, sum_groups
 
     alone = LaunchMove()
     parts = {
@@ -534,13 +543,12 @@ def _explain(
     groups = sum_groups(now.use, now.groups, now.fill)
     titles = {row["id"]: row["title"] for row in rules["time_model"]["resources"]}
     top = max(now.use, key=lambda one: now.use[one])
+    idle, use = _find_waiting(now), min(1.0, max(groups.values()))
     if words == "same" and parts[name] < _SAME:
-        busiest = f"{titles[top]} takes {min(1.0, max(groups.values())):.0%} of the time and stays"
+        busiest = f"{titles[top]} takes {use:.0%} of the time and stays"
+        busiest = busiest if use > idle else f"{idle:.0%} of the time is waiting, and stays"
         more = f"; at most {1 - left:.0%} of the L1 hits go" if left < 1 else ""
         return f"{busiest}{more}"
-    split = split_time(now)
-    roofs = sum(split[group] for group in now.groups)
-    idle = 1 - roofs / max(roofs, 1 - split["fill"] - split["launch"])
     fill = min(1.0, now.fill * move.busy)
     return {
         "warps": f"{idle:.0%} of the time is waiting, which {move.warps:.2g}x the warps hide",
