@@ -61,11 +61,23 @@ def add_recommend_arguments(parser: ArgumentParser) -> None:
         default="",
         help="name to use in the answer; with --profile a regular expression that picks kernels",
     )
+    _add_what_if_argument(parser)
     parser.add_argument(
         "--all",
         dest="everything",
         action="store_true",
         help="the evidence, the other causes, where the time goes, and kernels like this one, too",
+    )
+
+
+def _add_what_if_argument(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--what-if",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="with --profile, what a launch would cost with threads, grid, registers, static_smem, "
+        "dynamic_smem, cluster, stages=2:4, unroll or vector=4:16; +16KiB adds; repeat",
     )
 
 
@@ -81,11 +93,13 @@ def run_recommend(options: Namespace) -> int:
     kb recommend --run 3f9c2a
     kb recommend --speedup 0.3 --kernel-us 90 --arch 10.3 --sm-count 148 --dram-gbps 8000
     kb recommend --speedup 0.6 --code build/gemm.cubin
+    kb recommend --profile report.ncu-rep --kernel gemm --what-if registers=64 --what-if threads=512
     """
     typed, headlines = read_metric_flags(options)
-    metrics: Mapping[str, str | float] = typed
-    if options.code is not None:
-        metrics = {**_measure_code(options), **typed}
+    if options.what_if:
+        return _predict_change(options, typed)
+    from_code = {} if options.code is None else _measure_code(options)
+    metrics: Mapping[str, str | float] = {**from_code, **typed}
     if (options.arch or read_gpu_facts(options)) and (options.record or options.profile):
         raise BadValueError("a report or a record names its GPU; leave --arch and its numbers out")
     if options.record is not None:
@@ -107,6 +121,30 @@ def run_recommend(options: Namespace) -> int:
     else:
         print_answers(result["kernels"], options.kernel, everything=options.everything)
     return int(any(answer["gate"]["verdict"] == "stop" for answer in result["kernels"]))
+
+
+def _predict_change(options: Namespace, metrics: Mapping[str, str | float]) -> int:
+    """Print what a change of a profiled launch costs; 1 where the launch would fail."""
+    from kernelkb.actions.advice.recommend_report import predict_report_change
+    from kernelkb.render.text.calculators import format_what_if_lines
+
+    if options.profile is None:
+        raise BadValueError("--what-if needs the launch as it is: add --profile REPORT")
+    pairs = [text.partition("=") for text in options.what_if]
+    if bare := next((name for name, equals, _ in pairs if not equals), None):
+        raise BadValueError(f"--what-if {bare} has no value; write {bare}=64")
+    answer = predict_report_change(
+        read_text_argument("-") if options.profile == "-" else options.profile,
+        {name: value for name, _, value in pairs},
+        kernel_pattern=options.kernel,
+        metrics=metrics,
+        gpu=options.gpu,
+    )
+    if options.json:
+        sys.stdout.write(json.dumps(answer, indent=2, allow_nan=False) + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in format_what_if_lines(answer))
+    return int(bool(answer["obstacles"]))
 
 
 def print_answers(

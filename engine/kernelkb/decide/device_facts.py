@@ -1,13 +1,21 @@
-"""Computes the facts of a GPU, and the blocks per SM, occupancy and waves of a launch on it."""
+"""Computes the facts of a GPU, and what a launch has on it, or would have after a change.
+
+That is blocks per SM, occupancy, waves, what is left of L1, and the time of the changed launch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from math import exp, log
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kernelkb.decide.parse_metric import ChangedShape, LaunchShape, parse_launch_changes
+from kernelkb.errors import BadValueError
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules, HardwareTables
-    from kernelkb.device_math.occupancy import Launch, Limits
+    from kernelkb.decide.time_model import KernelTime, LaunchMove, MoveTime
+    from kernelkb.device_math.occupancy import Launch, Limits, Residency
 
 _ACHIEVABLE_SHARES = {"achievable_dram_share": 0.9, "achievable_tensor_share": 0.8}
 """Of a GPU that is described on the command line, as for unmeasured ones in devices.yaml."""
@@ -207,3 +215,350 @@ def _build_launch(known: Mapping[str, float]) -> Launch | None:
 
 def _is_shared_memory_known(known: Mapping[str, float]) -> bool:
     return "static_shared_bytes" in known and "dynamic_shared_bytes" in known
+
+
+_SAME = 0.05
+"""Share by which times differ that a bench does not tell apart."""
+_OWN_REGISTERS = 2
+"""Registers that a thread has besides those that are live at once (of 40 kernels: 2 to 4)."""
+_LIKELY_SPILLS = (0.0, 1.0, 2.5)
+"""Instructions that spills added ÷ those that access the least used registers: none where the
+compiler finds another order; 0.4 to 2.4 were seen."""
+_USUAL_L1 = 128 * 1024
+"""Bytes of L1 and shared memory of an SM whose architecture is not described."""
+_CODE_UNKNOWN = 3.0
+"""Most registers of an instruction that may be spilled, where its code is not known."""
+_TOLD_ERROR = (0.1, 0.3, 0.07)
+"""Of the logarithm of a time, for 4 of 5 measured changes: where nothing moves, what is added from
+a tenth on, and by each unit of the logarithm (162 changes of 81 recorded pairs)."""
+_HURTS_MORE = 0.3
+"""Added upwards where less is in flight: such changes cost more than told rather than less."""
+
+
+class Pressure(NamedTuple):
+    """What a launch's code needs of registers."""
+
+    live: int
+    """General registers that are live at once, at most."""
+    accesses: tuple[float, ...]
+    """Of the executed instructions, the share that accesses each register, ascending."""
+
+
+class SmFacts(NamedTuple):
+    """What a change of a launch needs to know of its GPU."""
+
+    limits: Limits
+    sm_count: int
+    l1_bytes: int | None
+    """L1 and shared memory of an SM together; None: unknown."""
+    cycles: dict[str, float]
+    """Latency of a load, by the metric's id."""
+
+
+def predict_launch_change(
+    rules: CompiledRules,
+    known: Mapping[str, float],
+    device: str | None,
+    wanted: Mapping[str, str | float],
+    pressure: Pressure | None = None,
+) -> dict[str, Any]:
+    """Return what a launch keeps on the SMs, before and after a change, and the predicted time.
+
+    Args:
+        rules: The compiled rules.
+        known: Of the launch, completed by ``complete_metrics``.
+        device: Its GPU.
+        wanted: By a name of ``LAUNCH_CHANGES``, the value as typed; ``+`` or ``-`` adds.
+        pressure: What its code needs of registers; None: the code is not known.
+
+    Raises:
+        UnknownNameError: No such change.
+        BadValueError: A value that a launch cannot have, or the report lacks the launch.
+    """
+    gpu = _find_sm_facts(rules, known, device)
+    now = _read_shape(known, gpu.limits)
+    after = parse_launch_changes(now, known, wanted)
+    before, then = _describe_both(gpu, known, now, after.shape)
+    obstacles, sides = then.occupancy.obstacles, ((now, before), (after, then))
+    return {
+        "device": rules["hardware"]["devices"][device or ""]["title"],
+        "changes": after.changes,
+        "assumed": after.assumed,
+        "before": _residency_to_dict(gpu, now, before),
+        "after": _residency_to_dict(gpu, after.shape, then),
+        "cluster": _describe_cluster(known, now.cluster, after.shape.cluster, gpu.sm_count),
+        "registers": _describe_registers(now, after, known, pressure),
+        "obstacles": list(obstacles),
+        "time": None if obstacles else _predict_time(rules, known, gpu, sides, pressure),
+    }
+
+
+def _describe_both(
+    gpu: SmFacts, known: Mapping[str, float], now: LaunchShape, after: LaunchShape
+) -> tuple[Residency, Residency]:
+    """Return what the launch and the changed one keep on the SMs."""
+    from kernelkb.device_math.occupancy import describe_residency
+
+    fitting = _count(known, "limit_shared_memory_block_count") or None
+    before = describe_residency(gpu.limits, now.launch, now.grid, gpu.sm_count, fitting)
+    then = describe_residency(gpu.limits, after.launch, after.grid, gpu.sm_count)
+    is_same = after.launch == now.launch
+    return before, then._replace(carveout=before.carveout) if is_same else then
+
+
+def _find_sm_facts(rules: CompiledRules, known: Mapping[str, float], device: str | None) -> SmFacts:
+    if device is None or _build_launch(known) is None or not _is_shared_memory_known(known):
+        raise BadValueError(
+            "the report lacks the launch or its GPU; ncu --set full, or --section LaunchStats, "
+            "records block, registers and shared memory"
+        )
+    cc = _compute_capability(rules, device)
+    own = rules["hardware"]["architectures"][cc]
+    count = _count(known, "sm_count") or int(known.get("device.sm_count", 0))
+    if not count:
+        raise BadValueError("the report does not tell the GPU's SMs; name it with --gpu")
+    levels = own.get("latency") or {}
+    cycles = {
+        f"device.{name}_cycles": levels[name] for name in ("l1", "l2", "dram") if levels.get(name)
+    }
+    whole = own.get("l1_kb")
+    return SmFacts(build_limits(rules["hardware"], cc), count, whole and whole * 1024, cycles)
+
+
+def _read_shape(known: Mapping[str, float], limits: Limits) -> LaunchShape:
+    """Return a measured launch, with barriers as far as the driver's limit tells them."""
+    from kernelkb.device_math.occupancy import Launch, count_barriers
+
+    barriers = count_barriers(limits, _count(known, "limit_barriers_block_count"))
+    return LaunchShape(
+        (_build_launch(known) or Launch(1, 1))._replace(barriers=barriers),
+        max(1, _count(known, "grid_block_count")),
+        max(1, _count(known, "cluster_block_count")),
+    )
+
+
+def _count(known: Mapping[str, float], name: str) -> int:
+    return round(known.get(name, 0))
+
+
+def _residency_to_dict(gpu: SmFacts, shape: LaunchShape, found: Residency) -> dict[str, Any]:
+    from kernelkb.device_math.occupancy import register_cap
+
+    one, waves, limits, whole = found.occupancy, found.waves, gpu.limits, gpu.l1_bytes
+    low, high = found.carveout
+    return {
+        "threads": shape.launch.threads,
+        "grid": shape.grid,
+        "registers": shape.launch.registers,
+        "register_cap": register_cap(limits, shape.launch.threads),
+        "shared_limit": limits.shared_opt_in,
+        "blocks_per_sm": one.blocks,
+        "warps_per_sm": one.warps,
+        "warps_max": limits.warps,
+        "limits": one.limits._asdict(),
+        "limited_by": list(one.limiters),
+        "mean_warps_per_sm": round(found.warps, 2),
+        "waves": round(waves.waves, 3) if waves else None,
+        "last_wave_share": round(waves.tail_blocks / waves.slots, 3) if waves else None,
+        "idle_sms": waves.idle_sms if waves else None,
+        "shared_bytes": shape.launch.shared_bytes,
+        "carveout_bytes": [low, high],
+        "l1_bytes": [whole - high, whole - low] if whole else None,
+    }
+
+
+def _describe_cluster(known: Mapping[str, float], now: int, then: int, sm_count: int) -> str | None:
+    """Return what is known of where clusters fit; None without clusters."""
+    if then == now == 1:
+        return None
+    held, blocks = known.get("cluster_limit_count"), _count(known, "tightest_limit_block_count")
+    slots = sm_count * blocks
+    share = f"{held * now:.0f} of {slots} block slots" if held and slots else ""
+    if then == now:
+        return f"clusters of {now} take {share}" if share else None
+    if then == 1:
+        return f"clusters of {now} take {share}; without them all" if share else "no clusters"
+    if then == 2:
+        return "pairs fit every SM"
+    if held and now > then and now % then == 0:
+        return f"clusters of {now} take {share}; of {then} at least as many"
+    return (
+        f"GPCs differ between cards, so that clusters of {then} may leave some of {sm_count} SMs "
+        "idle: cudaOccupancyMaxActiveClusters tells; the time counts none"
+    )
+
+
+def _describe_registers(
+    now: LaunchShape, then: ChangedShape, known: Mapping[str, float], pressure: Pressure | None
+) -> dict[str, Any] | None:
+    """Return whether fewer or more registers hold the code's values; None: as many."""
+    registers, before = then.shape.launch.registers, now.launch.registers
+    if registers == before:
+        return None
+    live = pressure.live if pressure and _keeps_code(now, then) else None
+    _, likely, _ = _find_spilled(now, then, known, pressure)
+    missing = max(0, live + _OWN_REGISTERS - registers) if live is not None else None
+    return {
+        "live": live,
+        "missing": missing,
+        "spills_now": round(known["spill_store_bytes"]) if "spill_store_bytes" in known else None,
+        "local_instruction_share": round(likely, 4) if live is not None else None,
+        "end_spills": likely < 0,
+    }
+
+
+def _keeps_code(now: LaunchShape, then: ChangedShape) -> bool:
+    """Return whether a thread does as much as before, so that the present code tells of it."""
+    count = now.launch.threads * now.grid
+    return not then.ratios and abs(then.shape.launch.threads * then.shape.grid / count - 1) < _SAME
+
+
+def _find_spilled(
+    now: LaunchShape, then: ChangedShape, known: Mapping[str, float], pressure: Pressure | None
+) -> tuple[float, float, float]:
+    """Return the instructions to local memory that come, as a share: least, likely and most.
+
+    Below 0: those of now go.
+    """
+    before, after = now.launch.registers, then.shape.launch.registers
+    spills = known.get("local_instruction_share", 0.0) > _SAME
+    if after > before and spills:
+        return 0.0, -1.0, -1.0
+    if after >= before or not _keeps_code(now, then):
+        return 0.0, 0.0, 0.0
+    if pressure is None:
+        return 0.0, 0.0, _CODE_UNKNOWN * (1 - after / before)
+    missing = max(0, pressure.live + _OWN_REGISTERS - after)
+    least_used = sum(pressure.accesses[:missing])
+    low, likely, high = (least_used * factor for factor in _LIKELY_SPILLS)
+    return low, likely, high
+
+
+_Side = tuple[LaunchShape, "Residency"]
+_NewSide = tuple[ChangedShape, "Residency"]
+
+
+def _predict_time(
+    rules: CompiledRules,
+    known: Mapping[str, float],
+    gpu: SmFacts,
+    sides: tuple[_Side, _NewSide],
+    pressure: Pressure | None,
+) -> dict[str, Any] | None:
+    """Return the time after ÷ the time now with its interval and reason; None: not modelled."""
+    from kernelkb.decide.time_model import LaunchMove, build_kernel_time, predict_move
+
+    now = build_kernel_time(rules["time_model"], known)
+    (shape, held), (changed, kept) = sides
+    if now is None or not held.warps:
+        return None
+    known = {**known, **gpu.cycles}
+    ratios, spills = changed.ratios, _find_spilled(shape, changed, known, pressure)
+    left = _find_l1_left(held, kept, gpu.l1_bytes)
+    move = LaunchMove(
+        warps=kept.warps / held.warps,
+        busy=kept.busy / held.busy,
+        width=ratios.get("vector", 1.0),
+        unrolled=ratios.get("unroll", 1.0),
+        stages=ratios.get("stages", 1.0),
+        spilled=spills[1],
+        missed=_find_missed(changed.shape, kept, pressure, gpu.l1_bytes),
+    )
+    others = [move._replace(spilled=spills[0]), move._replace(spilled=spills[2])]
+    others += [move._replace(hits=left)] if left < 1 else []
+    bounds = [predict_move(now, known, one) for one in others]
+    return _tell_time(rules, now, known, move, [predict_move(now, known, move), *bounds], left)
+
+
+def _find_l1_left(before: Residency, after: Residency, whole: int | None) -> float:
+    """Return the share of the L1 that is left at least; 1 where it does not shrink for sure."""
+    if not whole or after.carveout[1] <= before.carveout[1]:
+        return 1.0
+    return max(0.0, (whole - after.carveout[1]) / max(1, whole - before.carveout[1]))
+
+
+def _find_missed(
+    shape: LaunchShape, held: Residency, pressure: Pressure | None, whole: int | None
+) -> float:
+    """Return the share of the values that registers do not hold that L1 does not hold either."""
+    if pressure is None:
+        return 0.0
+    values = max(0, pressure.live + _OWN_REGISTERS - shape.launch.registers)
+    needed = 4 * values * held.occupancy.blocks * shape.launch.threads
+    return max(0.0, 1 - ((whole or _USUAL_L1) - held.carveout[0]) / max(1, needed))
+
+
+def _tell_time(
+    rules: CompiledRules,
+    now: KernelTime,
+    known: Mapping[str, float],
+    move: LaunchMove,
+    bounds: list[MoveTime],
+    left: float,
+) -> dict[str, Any]:
+    """Return the predicted time, the first, with an interval that holds 4 of 5 measured ones."""
+    point = bounds[0].time
+    at_rest, moved, slope = _TOLD_ERROR
+    size = abs(log(point))
+    width = at_rest + moved * min(1.0, 10 * size) + slope * size
+    less = min(move.warps, move.busy, move.width, move.unrolled, move.stages) < 1 - _SAME
+    low = min(point * exp(-width), *(one.time for one in bounds))
+    high = max(point * exp(width + less * _HURTS_MORE), *(one.time for one in bounds))
+    words = "faster" if point < 1 - _SAME else "slower" if point > 1 + _SAME else "same"
+    return {
+        "factor": round(point, 3),
+        "low": round(low, 3),
+        "high": round(high, 3),
+        "verdict": words,
+        "because": _explain(rules, now, known, move, words, left),
+    }
+
+
+def _find_waiting(now: KernelTime) -> float:
+    """Return the share of the time in which SMs have blocks that the roofs do not explain."""
+    from kernelkb.decide.time_model import split_time
+
+    split = split_time(now)
+    roofs = sum(split[group] for group in now.groups)
+    return 1 - roofs / max(roofs, 1 - split["fill"] - split["launch"])
+
+
+def _explain(
+    rules: CompiledRules,
+    now: KernelTime,
+    known: Mapping[str, float],
+    move: LaunchMove,
+    words: str,
+    left: float,
+) -> str:
+    """Return which part of the model of the time moved most."""
+    from kernelkb.decide.time_model import LaunchMove, predict_move, sum_groups
+
+    alone = LaunchMove()
+    parts = {
+        name: abs(log(predict_move(now, known, alone._replace(**{name: getattr(move, name)})).time))
+        for name in ("warps", "busy", "width", "unrolled", "stages", "spilled")
+    }
+    name = max(parts, key=lambda one: parts[one])
+    groups = sum_groups(now.use, now.groups, now.fill)
+    titles = {row["id"]: row["title"] for row in rules["time_model"]["resources"]}
+    top = max(now.use, key=lambda one: now.use[one])
+    idle, use = _find_waiting(now), min(1.0, max(groups.values()))
+    if words == "same" and parts[name] < _SAME:
+        busiest = f"{titles[top]} takes {use:.0%} of the time and stays"
+        busiest = busiest if use > idle else f"{idle:.0%} of the time is waiting, and stays"
+        more = f"; at most {1 - left:.0%} of the L1 hits go" if left < 1 else ""
+        return f"{busiest}{more}"
+    fill = min(1.0, now.fill * move.busy)
+    return {
+        "warps": f"{idle:.0%} of the time is waiting, which {move.warps:.2g}x the warps hide",
+        "busy": f"SMs have a block for {now.fill:.0%} -> {fill:.0%} of the time",
+        "width": f"{move.width:.2g}x the bytes of an access, so {1 / move.width:.2g}x the requests",
+        "unrolled": f"{move.unrolled:.2g}x the loads in flight; waiting for loads is "
+        f"{now.waits.get('long-scoreboard', 0.0):.0%} of the waits",
+        "stages": f"{move.stages:.2g}x the stages overlap; waiting for loads and barriers is "
+        f"{now.waits.get('long-scoreboard', 0.0) + now.waits.get('barrier', 0.0):.0%} of the waits",
+        "spilled": "values go through local memory no more"
+        if move.spilled < 0
+        else f"{move.spilled:.0%} more instructions, through local memory",
+    }[name]

@@ -1,16 +1,18 @@
-"""Parses a metric's value as typed on a command line ("88%", "0.4") to a number in its unit."""
+"""Parses what is typed on a command line: a metric's value ("88%", "0.4"), a change of a launch."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernelkb.errors import BadValueError, UnknownNameError
+from kernelkb.units import parse_byte_count, parse_whole_number
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules, MetricRow
+    from kernelkb.device_math.occupancy import Launch
 
 
 _MIN_LIKELY_PERCENT = 2.0
@@ -33,6 +35,18 @@ _TRUTHS = {"true": "1", "yes": "1", "on": "1", "false": "0", "no": "0", "off": "
 
 HEADLINE_FLAGS = ("speedup", "bandwidth", "occupancy", "kernel-us")
 """The headline flags, without their dashes."""
+
+LAUNCH_CHANGES = (
+    "threads", "grid", "registers", "static_smem", "dynamic_smem", "cluster", "stages", "unroll",
+    "vector",
+)  # fmt: skip
+"""What ``kb recommend --what-if`` changes."""
+_SIZES = ("static_smem", "dynamic_smem")
+_RATIOS = ("stages", "unroll", "vector")
+_MOST = {"threads": 1024, "registers": 255, "cluster": 16, "stages": 64, "unroll": 1024}
+_MOST_GRID = 2**31 - 1
+_WIDEST_ACCESS = 32
+"""Bytes of a lane; 16 before Blackwell."""
 
 
 def find_metric_for_flag(rules: CompiledRules, flag: str, target: str) -> str:
@@ -127,3 +141,132 @@ def find_device(names: Mapping[str, str], name: str) -> str | None:
 def _shorten(name: str) -> str:
     words = re.findall(r"[a-z0-9]+", name)
     return " ".join(word for word in words if word not in _FAMILY_WORDS)
+
+
+class LaunchShape(NamedTuple):
+    """A launch and its grid."""
+
+    launch: Launch
+    grid: int
+    cluster: int
+    """Blocks of a cluster; 1 without clusters."""
+
+
+class ChangedShape(NamedTuple):
+    """A launch after a change."""
+
+    shape: LaunchShape
+    ratios: dict[str, float]
+    """Of ``_RATIOS`` that change: new ÷ old."""
+    changes: list[dict[str, Any]]
+    assumed: list[str]
+
+
+def parse_launch_changes(
+    now: LaunchShape, known: Mapping[str, float], wanted: Mapping[str, str | float]
+) -> ChangedShape:
+    """Return a launch with changes as typed.
+
+    Args:
+        now: The launch.
+        known: Its metrics.
+        wanted: By a name of ``LAUNCH_CHANGES``, the value; ``+`` or ``-`` adds to the present one.
+
+    Raises:
+        UnknownNameError: No such change.
+        BadValueError: A value that a launch cannot have, or one that needs the present one.
+    """
+    for name in wanted:
+        if name not in LAUNCH_CHANGES:
+            raise UnknownNameError("change", name, LAUNCH_CHANGES, "recommend --help")
+    values = _list_values(now)
+    ratios = {
+        name: _parse_ratio(name, str(wanted[name]), known) for name in wanted if name in _RATIOS
+    }
+    typed = {
+        name: _parse_value(name, str(text), values[name])
+        for name, text in wanted.items()
+        if name not in _RATIOS
+    }
+    factors = {name: new / old for name, (old, new) in ratios.items()}
+    follows, assumed = _complete_change(values, typed, factors)
+    then = {**values, **typed, **follows}
+    pairs = {**ratios, **{name: (values[name], then[name]) for name in (*typed, *follows)}}
+    changes = [{"name": name, "now": old, "to": new} for name, (old, new) in pairs.items()]
+    moved = now.launch._replace(
+        threads=then["threads"],
+        registers=then["registers"],
+        static_bytes=then["static_smem"],
+        dynamic_bytes=then["dynamic_smem"],
+    )
+    return ChangedShape(
+        LaunchShape(moved, then["grid"], then["cluster"]), factors, changes, assumed
+    )
+
+
+def _list_values(shape: LaunchShape) -> dict[str, int]:
+    return {
+        "threads": shape.launch.threads,
+        "grid": shape.grid,
+        "registers": shape.launch.registers,
+        "static_smem": shape.launch.static_bytes,
+        "dynamic_smem": shape.launch.dynamic_bytes,
+        "cluster": shape.cluster,
+    }
+
+
+def _complete_change(
+    values: Mapping[str, int], typed: Mapping[str, int], factors: Mapping[str, float]
+) -> tuple[dict[str, int], list[str]]:
+    """Return what follows from the wanted changes, and what is assumed."""
+    follows: dict[str, int] = {}
+    assumed: list[str] = []
+    threads = typed.get("threads", values["threads"])
+    if "grid" not in typed and threads != values["threads"]:
+        grid = math.ceil(values["grid"] * values["threads"] / threads)
+        follows = {"grid": grid}
+        assumed.append(f"as many threads in all, so {grid:,} blocks; grid=N where it differs")
+    if "stages" in factors and not any(name in typed for name in _SIZES):
+        ring = "dynamic_smem" if values["dynamic_smem"] else "static_smem"
+        follows = {**follows, ring: round(values[ring] * factors["stages"])}
+        assumed.append(f"all of {ring} is the ring; {ring}=SIZE where it is not")
+    if "registers" not in typed and (factors or threads != values["threads"]):
+        assumed.append(f"still {values['registers']} registers a thread; kb build tells")
+    if factors.keys() & {"vector", "unroll"} and "grid" not in typed:
+        assumed.append(f"still {values['grid']:,} blocks; grid=N where it differs")
+    return follows, assumed
+
+
+def _parse_value(name: str, text: str, now: int) -> int:
+    """Return a value as typed: plain, or added to the present one by a sign."""
+    word = text.strip()
+    sign = {"+": 1, "-": -1}.get(word[:1], 0)
+    bare = word[1:] if sign else word
+    if name in _SIZES:
+        size = parse_byte_count(name, bare)
+        value = now + sign * size if sign else size
+        if value < 0:
+            raise BadValueError(f"{name} is {now:,} B now, so {text} leaves less than none")
+        return value
+    most = _MOST.get(name, _MOST_GRID)
+    number = parse_whole_number(name, bare, 1, most)
+    return parse_whole_number(name, str(now + sign * number), 1, most) if sign else number
+
+
+def _parse_ratio(name: str, text: str, known: Mapping[str, float]) -> tuple[float, float]:
+    """Return the present and the wanted number: ``NOW:THEN``, or the wanted one alone."""
+    first, colon, second = text.partition(":")
+    most = _MOST.get(name, _WIDEST_ACCESS)
+    then = parse_whole_number(name, second if colon else first, 1, most)
+    if colon:
+        return float(parse_whole_number(name, first, 1, most)), float(then)
+    if name == "stages":
+        raise BadValueError(
+            f"how many stages there are now is not in a report; write stages=2:{then}"
+        )
+    if name == "unroll":
+        return 1.0, float(then)
+    now = known.get("lane_bytes", 0.0)
+    if now <= 0:
+        raise BadValueError(f"bytes a lane are not in the report; write vector=4:{then}")
+    return float(now), float(then)

@@ -260,3 +260,231 @@ def split_time(now: KernelTime) -> dict[str, float]:
         shares[name] = waiting * share * scale
     shares["unexplained"] = waiting * (1 - known)
     return shares
+
+
+_QUEUES = ("lg-throttle", "mio-throttle", "tex-throttle", "math-pipe", "dispatch", "not-selected")
+"""Reasons to wait that are a queue for a unit: fewer warps wait no longer for it."""
+_LOADS = "long-scoreboard"
+_MEETINGS = ("barrier", "sleeping")
+_GPU_WIDE = "memory"
+_L1_SECTORS = 4.0
+"""Sectors of 32 bytes that 32 lanes of one register fill."""
+_L1_CYCLES, _L2_CYCLES = 40.0, 260.0
+"""Of a load that hits; used where the architecture was not measured (H100: 41 and 263)."""
+
+
+class LaunchMove(NamedTuple):
+    """How another launch of the same work differs from the measured one; factors are new ÷ old."""
+
+    warps: float = 1.0
+    """Mean warps on an SM."""
+    busy: float = 1.0
+    """Share of the time in which a mean SM has a block."""
+    width: float = 1.0
+    """Bytes a lane of a global access."""
+    unrolled: float = 1.0
+    """Independent loads that a warp has in flight."""
+    stages: float = 1.0
+    """Stages of a ring in shared memory, while a stage keeps its size."""
+    spilled: float = 0.0
+    """Warp instructions to local memory that come, as a share of all instructions; below 0: all
+    that there are now go."""
+    missed: float = 0.0
+    """Share of those that come that miss L1, 0 to 1."""
+    hits: float = 1.0
+    """L1 hits that stay."""
+
+
+class MoveTime(NamedTuple):
+    """The predicted time of another launch; shares of the time now."""
+
+    time: float
+    low: float
+    """What it can be at best, where counters cannot tell; at most ``time``."""
+    high: float
+    """At worst; at least ``time``."""
+
+
+def predict_move(now: KernelTime, known: Mapping[str, float], move: LaunchMove) -> MoveTime:
+    """Return the time of the same work by another launch.
+
+    Work on the SMs grows as fewer of them are busy. Waiting that warps hide grows as fewer warps
+    are resident, from a load's latency without load on: what exceeds that is a queue, and stays.
+    By Little's law the time is then at least the warps' own time; roofs may overlap with it or not,
+    so the mean of both is told, and both as bounds.
+
+    Args:
+        now: Where the time goes.
+        known: Measured and derived metrics.
+        move: How the launch differs.
+    """
+    unloaded = find_unloaded_share(known)
+    work, added = _scale_work(now, known, move), _add_spills(now, known, move)
+    waits = _scale_waits(now, known, move, unloaded)
+    latency = _mean_wait(now, waits, move) + _find_spill_wait(now, known, move)
+    kept = _keep_unspilled(now, known, move)
+    for name, factor in kept.items():
+        work[name] = work.get(name, 1.0) * factor
+    fill = min(1.0, max(_MIN_FILL, now.fill * move.busy))
+    moved = now._replace(fill=fill, follows={})
+    overlapped = predict_time(moved, Change(work, added, {}, latency=latency))
+    least = _find_warp_time(now, known, move, unloaded)
+    if least is None or least <= max(1.0, overlapped) or kept:
+        return MoveTime(overlapped, overlapped, overlapped)
+    return MoveTime((overlapped * least) ** 0.5, overlapped, least)
+
+
+def find_unloaded_share(known: Mapping[str, float]) -> float:
+    """Return the share of a load's measured wait that it takes without load, 0 to 1.
+
+    1 where it is not known: then nothing of the wait is a queue.
+    """
+    names = ("stall_long_scoreboard_cycles", "instruction_count", "load_request_count")
+    if any(not known.get(name) for name in names):
+        return 1.0
+    waited, count, loads = (known[name] for name in names)
+    l1, l2 = (min(1.0, max(0.0, known.get(f"{level}_hit_rate", 0.0))) for level in ("l1", "l2"))
+    l1_cycles = known.get("device.l1_cycles", _L1_CYCLES)
+    l2_cycles = known.get("device.l2_cycles", _L2_CYCLES)
+    dram = known.get("device.dram_cycles", 480.0)
+    alone = l1 * l1_cycles + (1 - l1) * (l2 * l2_cycles + (1 - l2) * dram)
+    return min(1.0, alone * loads / (waited * count))
+
+
+def _scale_work(now: KernelTime, known: Mapping[str, float], move: LaunchMove) -> dict[str, float]:
+    """Return the factor on each resource's use, as a share of the time now."""
+    own = [name for group, names in now.groups.items() if group != _GPU_WIDE for name in names]
+    factors = {name: _narrow_work(name, known, move.width) for name in own}
+    if move.hits < 1 and (hit := min(0.99, known.get("l1_hit_rate", 0.0))):
+        more = (1 - hit * move.hits) / (1 - hit)
+        read = known.get("load_sector_count", 0.0) * (1 - hit)
+        share = min(1.0, read / max(1.0, known.get("l2_sector_count", read)))
+        for name in now.groups.get(_GPU_WIDE, []):
+            if name.startswith(("l2", "l1")):
+                factors[name] = 1 + share * (more - 1)
+    return factors
+
+
+def _narrow_work(name: str, known: Mapping[str, float], width: float) -> float:
+    """Return the factor on a resource's work where lanes access more or fewer bytes at once.
+
+    Between the access instructions alone and all that is not arithmetic: the mean of both.
+    """
+    if width == 1:
+        return 1.0
+    if name == "l1-requests":
+        return 1 / width
+    if name == "l1-wavefronts":
+        return _narrow_wavefronts(known, width)
+    floats = known.get({"issue": "fp_issue_share"}.get(name, "fma_float_share"), 0.0)
+    if name not in ("issue", "alu", "fma", "fma-heavy"):
+        return 1.0
+    least = known.get("global_access_count", 0.0) / max(1.0, known.get("instruction_count", 0.0))
+    of_accesses = 1 + (1 / width - 1) * min(1.0, least if name == "issue" else 0.0)
+    floats = 0.0 if name == "alu" else floats
+    of_all = floats + (1 - floats) / width
+    return float((of_accesses * of_all) ** 0.5)
+
+
+def _narrow_wavefronts(known: Mapping[str, float], width: float) -> float:
+    names = ("global_wavefront_count", "global_access_count", "ideal_access_sector_count")
+    if any(name not in known for name in names) or not known.get("lsu_wavefront_count"):
+        return 1.0
+    count, accesses, sectors = (known[name] for name in names)
+    after = max(accesses / width, sectors / _L1_SECTORS)
+    after = min(count, after) if width > 1 else max(count, accesses / width)
+    return 1 - (count - after) / max(known["lsu_wavefront_count"], count)
+
+
+def _scale_waits(
+    now: KernelTime, known: Mapping[str, float], move: LaunchMove, unloaded: float
+) -> dict[str, float]:
+    """Return the factor on the waiting for each reason: above 1 it is hidden less."""
+    factors: dict[str, float] = {}
+    local = known.get("local_sector_share", 0.0) if move.spilled < 0 else 0.0
+    others = _narrow_work("issue", known, move.width)
+    for name in now.waits:
+        factor = (1.0 if name == _LOADS else others) / max(move.warps, _MIN_TIME)
+        if name == _LOADS:
+            factor /= move.width * move.unrolled * move.stages
+            factor = max(1.0, factor * unloaded) if factor > 1 else factor
+        elif name in _MEETINGS:
+            factor /= move.stages
+        elif name in _QUEUES:
+            factor = min(1.0, factor)
+        factors[name] = factor * (1 - local if name in (_LOADS, "lg-throttle") else 1.0)
+    return factors
+
+
+def _mean_wait(now: KernelTime, factors: Mapping[str, float], move: LaunchMove) -> float:
+    known = sum(now.waits.values())
+    other = 1 / max(move.warps, _MIN_TIME)
+    if not known:
+        return other / (move.width * move.unrolled * move.stages)
+    mean = sum(share * factors[name] for name, share in now.waits.items())
+    return mean / known if known > 1 else mean + (1 - known) * other
+
+
+def _find_warp_time(
+    now: KernelTime, known: Mapping[str, float], move: LaunchMove, unloaded: float
+) -> float | None:
+    """Return the time that the warps' own latency takes by Little's law; None: not to be told."""
+    is_worse = min(move.warps, move.width) < 1
+    if not is_worse or move.unrolled != 1 or move.stages != 1 or not now.waits:
+        return None
+    own = {name: share for name, share in now.waits.items() if name not in (*_QUEUES, *_MEETINGS)}
+    others = _narrow_work("issue", known, move.width)
+    alone = {name: share * others for name, share in own.items()}
+    if _LOADS in alone:
+        alone[_LOADS] = own[_LOADS] * unloaded / move.width
+    kept, before = sum(alone.values()), sum(own.values())
+    meet = sum(now.waits.get(name, 0.0) for name in _MEETINGS)
+    kept += meet * (min(1.0, kept / before) if before else 1.0)
+    return now.launch + kept * (1 - now.launch) / max(move.warps, _MIN_TIME)
+
+
+def _add_spills(now: KernelTime, known: Mapping[str, float], move: LaunchMove) -> dict[str, float]:
+    """Return the use that instructions to local memory add."""
+    count = known.get("instruction_count", 0.0) * max(0.0, move.spilled)
+    if not count:
+        return {}
+    totals = {"issue": "instruction_count", "l1-wavefronts": "lsu_wavefront_count"}
+    sectors = count * _L1_SECTORS * move.missed
+    added: dict[str, float] = {}
+    for name, use in now.use.items():
+        if total := known.get(totals.get(name, ""), 0.0):
+            added[name] = use * count / total
+        elif name.startswith("l2-") and name != "l2-atomics":
+            added[name] = use * sectors / max(1.0, known.get("l2_sector_count", 0.0))
+    return added
+
+
+def _find_spill_wait(now: KernelTime, known: Mapping[str, float], move: LaunchMove) -> float:
+    """Return what waiting for spilled values adds, as a factor on the latency."""
+    count = known.get("instruction_count", 0.0) * max(0.0, move.spilled) / 2
+    slots = [known.get(name, 0.0) for name in ("sm_active_warps", "sm_count", "sm_elapsed_cycles")]
+    if not count or not all(slots) or not now.latency:
+        return 0.0
+    cycles = _L1_CYCLES + (_L2_CYCLES - _L1_CYCLES) * move.missed
+    warps, sms, elapsed = slots
+    return count * cycles / (warps * move.warps * sms * elapsed) / now.latency
+
+
+def _keep_unspilled(
+    now: KernelTime, known: Mapping[str, float], move: LaunchMove
+) -> dict[str, float]:
+    """Return the factor on each resource's work where no value goes through local memory now."""
+    if move.spilled >= 0:
+        return {}
+    local = known.get("local_instruction_share", 0.0)
+    l2, l1 = known.get("spill_free_l2_factor", 1.0), known.get("spill_free_wavefront_factor", 1.0)
+    return {
+        name: 1 - local
+        if name == "issue"
+        else l2
+        if name == "dram" or (name.startswith("l2-") and name != "l2-atomics")
+        else l1
+        if name.startswith("l1-")
+        else 1.0
+        for name in now.use
+    }

@@ -505,3 +505,71 @@ def _apply_change(launch: Launch, change: LaunchChange) -> Launch:
             return launch._replace(carveout_bytes=change.to)
         case "barriers":
             return launch._replace(barriers=change.to)
+
+
+class Residency(NamedTuple):
+    """What is on the SMs while a grid runs, and how much of the L1 memory is left as a cache."""
+
+    occupancy: Occupancy
+    waves: Waves | None
+    """None: no block fits."""
+    warps: float
+    """Mean resident warps of an SM, over all SMs and waves."""
+    busy: float
+    """Share of the time in which a mean SM has a block, if all blocks take equally long."""
+    carveout: tuple[int, int]
+    """Smallest and largest shared memory of an SM, in bytes, that the driver may choose."""
+
+
+def describe_residency(
+    limits: Limits, launch: Launch, grid: int, sm_count: int, fitting: int | None = None
+) -> Residency:
+    """Return what a grid of so many blocks keeps on the SMs.
+
+    Args:
+        limits: Limits of the architecture.
+        launch: The launch.
+        grid: Blocks, at least one.
+        sm_count: SMs of the GPU.
+        fitting: Blocks that the measured carve-out holds; None: not measured.
+    """
+    found = occupancy(limits, launch)
+    on_device = waves(grid, found.blocks, sm_count)
+    rounds = on_device.rounds if on_device else 1
+    each = grid / sm_count
+    return Residency(
+        occupancy=found,
+        waves=on_device,
+        warps=each * limits.warps_per_block(launch.threads) / rounds if on_device else 0.0,
+        busy=each / math.ceil(each),
+        carveout=_bound_carveout(limits, found, fitting),
+    )
+
+
+_MOST_CARVEOUT = 132 * 1024
+"""Bytes above which the driver chose no larger carve-out than the blocks need (seen on H100, H200,
+L4 and GA10x: it takes up to twice what they need, and four times their reserve alone)."""
+
+
+def _bound_carveout(limits: Limits, found: Occupancy, fitting: int | None) -> tuple[int, int]:
+    """Return the smallest and largest carve-out that the driver may choose."""
+    each, steps = found.shared.allocated, limits.carveouts
+    needed = min(each * max(1, found.blocks), steps[-1])
+    wanted = needed * 2 if found.shared.asked else each * found.limits.warps * 4
+    low = next(size for size in steps if size >= needed)
+    most = max(low, min(wanted, _MOST_CARVEOUT))
+    high = next((size for size in steps if size >= most), steps[-1])
+    if fitting and each:
+        most_blocks = max(limits.blocks, fitting)
+        told = [size for size in steps if min(size // each, most_blocks) == fitting]
+        likely = [size for size in told if low <= size <= high] or told
+        if likely:
+            return likely[0], likely[-1]
+    return low, high
+
+
+def count_barriers(limits: Limits, blocks: int | None) -> int:
+    """Return the fewest barriers of a block of which an SM holds so many blocks; 0: no limit."""
+    if not blocks or limits.barriers is None or blocks >= limits.blocks:
+        return 0
+    return limits.barriers // (blocks + 1) + 1

@@ -221,6 +221,29 @@ def find_live_registers(function: SassFunction) -> list[int]:
     return live
 
 
+def measure_register_use(
+    function: SassFunction, executed: Mapping[int, float]
+) -> tuple[int, tuple[float, ...]]:
+    """Return how many general registers are live at once, and how often each is accessed.
+
+    Args:
+        function: With its control flow.
+        executed: Times that each instruction ran.
+
+    Returns:
+        The registers; and of all executed instructions the share that reads or writes each,
+        ascending.
+    """
+    counts: Counter[str] = Counter()
+    for index, one in enumerate(function.instructions):
+        for name in {*one.reads, *one.writes}:
+            if _GENERAL.fullmatch(name):
+                counts[name] += executed.get(index, 0.0)  # type: ignore[assignment]  # a float
+    total = sum(executed.values()) or 1.0
+    live = max((mask.bit_count() for mask in find_live_registers(function)), default=0)
+    return live, tuple(sorted(count / total for count in counts.values()))
+
+
 def make_mask(names: Iterable[str]) -> int:
     """Return the general registers among some as bits."""
     mask = 0

@@ -49,7 +49,7 @@ async def bench_kernel(
     """Build and check a variant, and time it against the fastest rival.
 
     The verdict is faster, slower, inconclusive, incorrect or invalid, with a 95 % interval of the
-    speedup over the fastest of torch, torch.compile and baselines. Only correct variants are
+    speedup over torch, torch.compile and baselines. Only correct variants are
     timed; a failure comes with a cure. Takes 10 to 60 s.
     """
     which = {"kernel": kernel, "variant": variant, "target": target, "workload": workload}

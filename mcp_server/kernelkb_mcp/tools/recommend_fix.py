@@ -21,7 +21,11 @@ from kernelkb_mcp.calls.tool_adapter import (
     run_in_thread,
     run_inline,
 )
-from kernelkb_mcp.views.recommendation import build_recommend_fields, diagnose_log_text
+from kernelkb_mcp.views.recommendation import (
+    build_recommend_fields,
+    build_what_if_fields,
+    diagnose_log_text,
+)
 from kernelkb_mcp.views.results import RecommendResult
 
 if TYPE_CHECKING:
@@ -35,31 +39,35 @@ HINTS = ToolAnnotations(
 
 Number = Annotated[float, Field(strict=True)] | SkipJsonSchema[str] | None
 """Text such as ``40%`` is taken, too; the schema has one type, since clients drop or refuse two."""
-Speedup = Annotated[Number, Field(description="Reference time / ours; above 1 is faster.")]
-Bandwidth = Annotated[Number, Field(description="Share of peak, 0 to 1.")]
-Occupancy = Annotated[Number, Field(description="Achieved occupancy, 0 to 1.")]
+Speedup = Annotated[Number, Field(description="Reference time / ours.")]
+Bandwidth = Annotated[Number, Field(description="Of peak, 0 to 1.")]
+Occupancy = Annotated[Number, Field(description="0 to 1.")]
 Microseconds = Annotated[Number, Field(description="In microseconds.")]
-Gpu = Annotated[str | None, Field(description="As the driver names it.", max_length=100)]
+Gpu = Annotated[str | None, Field(description="Driver's name.", max_length=100)]
 Target = Annotated[Literal["cuda", "cpu"], Field(description="Default cuda.")]
 Kernel = Annotated[
     str,
-    Field(max_length=500, description="Name; with profile a regex."),
+    Field(max_length=500, description="Name; of profile, regex."),
 ]
-Report = Annotated[str | None, Field(description="Report, trace: path, text.")]
+Report = Annotated[str | None, Field(description="Report: path, text.")]
 Run = Annotated[
     str | None,
-    Field(max_length=32, description="Id of a measurement."),
+    Field(max_length=32, description="Of a measurement."),
 ]
 Metrics = Annotated[
     dict[str, float | SkipJsonSchema[str]] | None,
-    Field(description="By id or ncu name."),
+    Field(description="By id, ncu name."),
+]
+WhatIf = Annotated[
+    dict[str, str | SkipJsonSchema[int]] | None,
+    Field(description="Launch: registers, vector=4:16"),
 ]
 Log = Annotated[
     str | None,
-    Field(description="Of a failed build or run: text or path."),
+    Field(description="Failure: text, path."),
 ]
 
-Everything = Annotated[bool | SkipJsonSchema[None], Field(description="All of it.")]
+Everything = Annotated[bool | SkipJsonSchema[None], Field(description="All.")]
 
 _MAX_REPORT_CHARS = 400_000
 """Of a report that is given as text."""
@@ -81,6 +89,7 @@ async def recommend_fix(
     profile: Report = None,
     run: Run = None,
     metrics: Metrics = None,
+    what_if: WhatIf = None,
     log: Log = None,
     everything: Everything = None,
 ) -> Annotated[CallToolResult, RecommendResult]:
@@ -88,8 +97,6 @@ async def recommend_fix(
 
     Give run, profile or numbers as measured; absent ones are unknown, never zero. Or a log.
     """
-    from kernelkb.actions.history.record_result import log_recommendation, should_log_to_session
-
     headlines = _name_headlines(speedup, bandwidth, occupancy, kernel_us)
     if log is not None:
         _refuse_beside_log({**headlines, "profile": profile, "run": run, "metrics": metrics})
@@ -98,6 +105,8 @@ async def recommend_fix(
         profile = log
     source = _choose_metric_source(profile, run, target)
     numbers = GivenNumbers(metrics or {}, headlines, gpu, target, kernel)
+    if what_if is not None:
+        return await _answer_what_if(ctx, profile, what_if, numbers)
     config = get_server_config(ctx)
     if source is None and not kernel:  # takes 0.5 ms; a thread would add half of that
         answer = run_inline(lambda: _recommend_from_numbers(numbers))
@@ -105,10 +114,38 @@ async def recommend_fix(
         argument, value = source or ("kernel", kernel)
         call = make_tool_call("recommend_fix", **{argument: value[:_MAX_SHOWN_CHARS]})
         answer = await run_to_the_end(ctx, call, lambda: _recommend(profile, run, numbers))
-    if not config.read_only and should_log_to_session():
-        await run_in_thread(lambda: log_recommendation(answer["kernels"][0]))
+    await _log_answer(answer, config)
     named = f"{source[0]}={source[1]!r}" if source else ""
     return _build_result(answer, named, config, everything=bool(everything))
+
+
+async def _log_answer(answer: Recommendation, config: ServerConfig) -> None:
+    from kernelkb.actions.history.record_result import log_recommendation, should_log_to_session
+
+    if not config.read_only and should_log_to_session():
+        await run_in_thread(lambda: log_recommendation(answer["kernels"][0]))
+
+
+async def _answer_what_if(
+    ctx: Context, profile: str | None, changes: Mapping[str, str | int], numbers: GivenNumbers
+) -> CallToolResult:
+    """Return what a change of a profiled launch costs."""
+    from kernelkb.actions.advice.recommend_report import predict_report_change
+
+    if profile is None:
+        raise ToolError("what_if needs the launch as it is: give profile=PATH, too")
+
+    def predict() -> dict[str, Any]:
+        return predict_report_change(
+            profile,
+            changes,
+            kernel_pattern=numbers.kernel,
+            metrics=numbers.metrics,
+            gpu=numbers.gpu,
+        )
+
+    call = make_tool_call("recommend_fix", profile=profile[:_MAX_SHOWN_CHARS])
+    return result_from_fields(build_what_if_fields(await run_to_the_end(ctx, call, predict)))
 
 
 def _build_result(

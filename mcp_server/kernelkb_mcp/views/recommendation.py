@@ -12,6 +12,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from kernelkb.errors import KbError, NextStep
 from kernelkb.model.answers.next_step import FixEdit, Sentence, ToolCommand
 from kernelkb.render.text.answers import keep_first_line
+from kernelkb.render.text.calculators import format_what_if_lines
 from kernelkb.render.text.reports import (
     format_program_lines,
     format_report_table,
@@ -101,6 +102,28 @@ def build_recommend_fields(
         "more": more,
         "next": _list_next_calls(first, tools),
         "needs": _describe_needs(first),
+        "knowledge": answer["knowledge"],
+    }
+
+
+def build_what_if_fields(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a ``RecommendResult`` for a change of a launch; ``table`` has its lines.
+
+    Args:
+        answer: Of ``kernelkb.actions.advice.recommend_report.predict_report_change``.
+    """
+    lines = list(format_what_if_lines(answer))
+    time = answer["time"]
+    factor = f": {time['factor']:.3g}x its time, {time['verdict']}" if time else ""
+    return {
+        "summary": f"{lines[0]}{factor}",
+        "table": [line.strip() for line in lines[1:]],
+        "kernels": [],
+        "symptoms": [],
+        "log": None,
+        "more": [],
+        "next": [],
+        "needs": None if answer["obstacles"] else "the change made, and a report of it",
         "knowledge": answer["knowledge"],
     }
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kernelkb.actions.advice.code_location import (
     AnsweredVariant,
@@ -22,11 +22,13 @@ from kernelkb.actions.project.bench_target import measure_language
 from kernelkb.actions.project.hardware import find_reported_gpu
 from kernelkb.actions.project.profile_reports import compile_pattern, match_names
 from kernelkb.actions.project.rules_cache import load_compiled_rules
+from kernelkb.decide.derive import complete_metrics
+from kernelkb.decide.device_facts import Pressure, predict_launch_change
 from kernelkb.decide.kernel_phases import describe_timeline
 from kernelkb.decide.next_measurement import list_own_commands, strip_kernel_signature
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules import CompiledRules
-from kernelkb.errors import KbError, NextStep
+from kernelkb.errors import BadValueError, KbError, NextStep
 from kernelkb.measure.machine.cached_facts import read_peak_metrics
 from kernelkb.measure.machine.host import find_cuda_tool
 from kernelkb.measure.process.subprocesses import scratch_folder
@@ -42,6 +44,7 @@ from kernelkb.profiles.report import (
 from kernelkb.profiles.timeline import load_program
 from kernelkb.safety.workspace import resolve_inside
 from kernelkb.sass.counters import SourceCounters
+from kernelkb.sass.static_dataflow import measure_register_use
 
 if TYPE_CHECKING:
     from kernelkb.model.answers.recommendation import (
@@ -156,6 +159,57 @@ def answer_report(
         )
         answers.append(answer)
     return AnsweredReport(build_recommendation(program, answers), launches, indices, counters)
+
+
+def predict_report_change(
+    path: str,
+    changes: Mapping[str, str | float],
+    *,
+    kernel_pattern: str | None = None,
+    metrics: Mapping[str, str | float] | None = None,
+    gpu: str | None = None,
+) -> dict[str, Any]:
+    """Return what changes of the longest kernel's launch would cost or gain, as plain data.
+
+    That is ``kernelkb.decide.device_facts.predict_launch_change``, with kernel and launch.
+
+    Args:
+        path: As of ``recommend_from_report``.
+        changes: By name, the value as typed.
+        kernel_pattern: A regular expression, for another kernel than the longest.
+        metrics: Further values by metric id; they override those of the report.
+        gpu: Any name of the GPU; by default the one in the report.
+
+    Raises:
+        KbError: The file is not a report, or no kernel matches.
+        UnknownNameError: A change, metric or GPU that does not exist.
+        BadValueError: A value that a launch or a metric cannot have, or a report without a launch.
+    """
+    program, name = load_compiled_rules(), compile_pattern(kernel_pattern)
+    given = parse_given_metrics(program, metrics or {}, {}, "cuda", [])
+    with ReaderProcess() as reader:
+        launches = _read_launches(program, path, reader)
+        launch, number, _ = _pick_representatives(launches, name, path)[0]
+        index = next(at for at, one in enumerate(launches) if one is launch)
+        code = read_all_counters(Path(path), [index], reader) if is_binary_report(path) else []
+    if launch.says:
+        raise BadValueError("this is a report of a whole program; profile one kernel with ncu")
+    rules, device, note = find_reported_gpu(program, launch, gpu)
+    sound = dict(iter_plausible_metrics(program, launch, []))
+    known = complete_metrics(rules, {**(read_peak_metrics(device) or {}), **sound, **given}, device)
+    found = predict_launch_change(rules, known, device, changes, _find_pressure(code))
+    notes = [note] if note else []
+    stamp = {"notes": notes, "knowledge": rules["knowledge"]}
+    return {"kernel": launch.kernel, "launch": number, **found, **stamp}
+
+
+def _find_pressure(counted: Sequence[SourceCounters | str]) -> Pressure | None:
+    """Return what the code that was counted needs of registers; None: nothing was counted."""
+    for one in counted:
+        executed = {} if isinstance(one, str) else one.raw.get("inst_executed", {})
+        if executed and not isinstance(one, str):
+            return Pressure(*measure_register_use(one.function, executed))
+    return None
 
 
 def _read_launches(

@@ -1,11 +1,12 @@
-"""Text of the calculators: a kernel's roofline and its occupancy; and of a log's diagnosis."""
+"""Text of the calculators: roofline, occupancy, both after a change; and a log's diagnosis."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kernelkb.units import format_duration
+from kernelkb.profiles.launch import simplify_kernel_name
+from kernelkb.units import format_duration, format_size
 
 if TYPE_CHECKING:
     from kernelkb.decide.symptoms import FirstError, LogExtent, SymptomMatch
@@ -16,6 +17,15 @@ RooflineDict = Mapping[str, Any]
 OccupancyDict = Mapping[str, Any]
 """The result of ``kernelkb.actions.advice.calculators.analyze_occupancy``."""
 
+WhatIfDict = Mapping[str, Any]
+"""The result of ``kernelkb.actions.advice.recommend_report.predict_report_change``."""
+
+_VERDICTS = {
+    "faster": "faster",
+    "slower": "slower",
+    "same": "no difference that can be measured",
+}
+_MAX_NAME_CHARS = 60
 _LIMITER_NAMES = {
     "warps": "warps",
     "registers": "registers",
@@ -129,6 +139,96 @@ def format_occupancy_lines(answer: OccupancyDict) -> Iterator[str]:
     yield from _format_next_step(answer)
     yield from _format_wanted_blocks(answer["wanted"])
     yield from _format_register_steps(answer)
+
+
+def format_what_if_lines(answer: WhatIfDict) -> Iterator[str]:
+    """Yield a launch before and after a change, and the predicted time, a line at a time."""
+    before, after = answer["before"], answer["after"]
+    name = simplify_kernel_name(answer["kernel"])[:_MAX_NAME_CHARS]
+    yield f"{name} on {answer['device']}: {', '.join(map(_describe_new_value, answer['changes']))}"
+    if answer["obstacles"]:
+        yield from (
+            f"  this launch fails: {_describe_obstacle(x, after)}" for x in answer["obstacles"]
+        )
+        return
+    yield from _format_what_if_residency(before, after)
+    if answer["cluster"]:
+        yield f"  clusters        {answer['cluster']}"
+    if answer["registers"]:
+        yield f"  registers       {_describe_pressure(answer['registers'])}"
+    yield from _format_what_if_time(answer["time"])
+    yield from (f"  assumed         {text}" for text in answer["assumed"])
+    yield from (f"  note            {text}" for text in answer["notes"])
+
+
+def _describe_new_value(change: Mapping[str, Any]) -> str:
+    return f"{change['name']} {change['now']:,.6g} -> {change['to']:,.6g}"
+
+
+def _describe_obstacle(name: str, launch: Mapping[str, Any]) -> str:
+    sizes = f"{launch['shared_bytes']:,} B of shared memory a block"
+    return {
+        "registers_block": f"{launch['registers']} registers x {launch['threads']} threads are "
+        f"more than an SM has; at most {launch['register_cap']} a thread",
+        "static_bytes": "so much shared memory cannot be declared; make it dynamic",
+        "shared_bytes": f"{sizes}, of which {launch['shared_limit']:,} are allowed",
+    }.get(name, f"too many {name.replace('_', ' ')}")
+
+
+def _format_what_if_residency(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    for title, key in (("blocks an SM", "blocks_per_sm"), ("warps an SM", "warps_per_sm")):
+        more = f" of {after['warps_max']}" if key == "warps_per_sm" else ""
+        if key == "blocks_per_sm":
+            limits = [
+                " and ".join(_LIMITER_NAMES[n] for n in x["limited_by"]) for x in (before, after)
+            ]
+            more = f", limited by {_join_values(*limits)}"
+        yield f"  {title:15} {_join_values(before[key], after[key])}{more}"
+    waves = [f"{one['waves']:.3g} ({one['last_wave_share']:.0%})" for one in (before, after)]
+    idle = f", {after['idle_sms']} SMs without a block" if after["idle_sms"] else ""
+    yield f"  waves (last)    {_join_values(*waves)}{idle}"
+    shared = [format_size(one["shared_bytes"]) for one in (before, after)]
+    yield f"  shared memory   {_join_values(*shared)} a block"
+    if after["l1_bytes"]:
+        left = [_format_range(*one["l1_bytes"]) for one in (before, after)]
+        open_ = after["l1_bytes"][0] != after["l1_bytes"][1]
+        more = "; the driver chooses" if open_ else ""
+        yield f"  L1 that is left {_join_values(*left)}{more}"
+
+
+def _join_values(before: object, after: object) -> str:
+    return f"{before}" if before == after else f"{before} -> {after}"
+
+
+def _format_range(low: int, high: int) -> str:
+    return format_size(low) if low == high else f"{format_size(low)} to {format_size(high)}"
+
+
+def _describe_pressure(found: Mapping[str, Any]) -> str:
+    if found["end_spills"]:
+        return "its spilled values may find registers; kb build tells what ptxas still spills"
+    if found["live"] is None:
+        return "without its code it is not known whether fewer hold its values; kb build tells"
+    live = f"its code has {found['live']} live at once"
+    if not found["missing"]:
+        return f"{live}, which fit"
+    share = found["local_instruction_share"]
+    return (
+        f"{live}: {found['missing']} spill, about {share:.0%} more instructions, unless ptxas "
+        "finds another order; kb build tells"
+    )
+
+
+def _format_what_if_time(time: Mapping[str, Any] | None) -> Iterator[str]:
+    if time is None:
+        yield "  time            not predicted: the report lacks what is busy; ncu --set full"
+        return
+    open_ = time["verdict"] != "same" and time["low"] < 1 < time["high"]
+    yield (
+        f"  time            x{time['factor']:.3g} of now [{time['low']:.3g}, {time['high']:.3g}]: "
+        f"{'probably ' if open_ else ''}{_VERDICTS[time['verdict']]}"
+    )
+    yield f"    because       {time['because']}"
 
 
 def _describe_verdict(answer: OccupancyDict) -> str:

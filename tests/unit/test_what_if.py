@@ -1,0 +1,252 @@
+"""What a change of a launch costs before it is made, held against recorded launches of both kinds.
+
+A pair of the zoo is two launches of one task: the second one is the first after a change.
+"""
+
+import json
+import math
+from functools import cache
+from pathlib import Path
+
+import pytest
+from machine_code import unpack_report
+from shipped_rules import program
+
+from kernelkb.actions.advice.recommend_report import predict_report_change
+from kernelkb.decide.derive import complete_metrics
+from kernelkb.decide.device_facts import Pressure, predict_launch_change
+from kernelkb.decide.parse_metric import LaunchShape, parse_launch_changes
+from kernelkb.device_math.occupancy import Launch
+from kernelkb.errors import BadValueError, UnknownNameError
+from kernelkb.profiles.launch import list_raw_names
+from kernelkb.profiles.report import read_report
+from kernelkb.render.text.calculators import format_what_if_lines
+
+ROOT = Path(__file__).parents[2]
+FIELDS = {
+    "threads": "block_thread_count",
+    "grid": "grid_block_count",
+    "registers": "register_count",
+    "static_smem": "static_shared_bytes",
+    "dynamic_smem": "dynamic_shared_bytes",
+}
+LIMITS = ("registers", "warps", "blocks")
+NOT_TO_BE_LAUNCHED = "fp8_gemm_one_stage"
+"""Of its first launch Nsight Compute says that no block fits, though it ran."""
+LAUNCHED_OTHERWISE = frozenset(
+    (
+        "softmax_one_program_an_sm",
+        "int4_gemv_column_per_thread",
+        "layernorm_weights_gradient_columns",
+        "column_sums_small_blocks",
+        "weight_gradient_long_k",
+        "decode_int8_cache_program_per_head",
+        "avg_pool_block_per_plane",
+        "batchnorm_planes_looped_batch",
+        "duct_diffusion_marching",
+        "embedding_bag_history",
+        "sensor_polynomial_block_1024",
+        "frame_companding_block_704",
+        "softmax_64_one_warp_blocks",
+        "charge_potential_block_1024",
+        "nbody_forces_wide_blocks",
+        "gemm_140_tiles_one_per_sm",
+        "nearest_codeword_140_blocks",
+        "edit_distance_short_reads",
+        "softmax_eight_rows_staged",
+        "table_lookup_float_copy",
+        "leaky_integrator_readout",
+        "row_sums_block_256",
+        "follow_links_coarsened",
+        "mandelbrot_film_tiles",
+    )
+)
+"""Pairs whose change is threads, blocks, registers or shared memory, and no other access."""
+
+
+@cache
+def recorded_launches():
+    """Return (kernel, side, device, metrics, those of the other side, time ÷ time now)."""
+    found = []
+    for file in sorted((ROOT / "kernels/zoo/measured").glob("*.jsonl")):
+        for line in file.read_text().splitlines():
+            row = json.loads(line)
+            for side, other in (("before", "after"), ("after", "before")):
+                now, then = row[side]["metrics"], row[other]["metrics"]
+                if "waves" in now and "waves" in then:
+                    ratio = row[other]["kernel_us"] / row[side]["kernel_us"]
+                    found.append((row["kernel"], side, row["device"], now, then, ratio))
+    return found
+
+
+def predict(device, metrics, changes, pressure=None):
+    known = complete_metrics(program(), metrics, device)
+    return predict_launch_change(program(), known, device, changes, pressure)
+
+
+def tightest(metrics):
+    names = ("registers", "warps", "blocks", "shared_memory", "barriers")
+    return min(metrics.get(f"limit_{name}_block_count", math.inf) for name in names)
+
+
+def assert_is_as_measured(found, metrics):
+    for name in LIMITS:
+        assert found["limits"][name] == metrics[f"limit_{name}_block_count"]
+    assert found["blocks_per_sm"] == tightest(metrics)
+    assert found["waves"] == pytest.approx(metrics["waves"], rel=1e-3, abs=0.006)
+    share = found["warps_per_sm"] / found["warps_max"]
+    assert share == pytest.approx(metrics["theoretical_occupancy"], abs=1e-4)
+
+
+def test_without_a_change_every_recorded_launch_is_told_as_the_driver_told_it():
+    launches = [one for one in recorded_launches() if one[0] != NOT_TO_BE_LAUNCHED]
+    for _, _, device, metrics, _, _ in launches:
+        found = predict(device, metrics, {})
+
+        assert_is_as_measured(found["before"], metrics)
+        assert found["before"] == found["after"]
+    assert len(launches) > 500
+
+
+def test_with_the_numbers_of_the_other_launch_its_limits_are_told():
+    for kernel, _, device, now, then, _ in recorded_launches():
+        if kernel != NOT_TO_BE_LAUNCHED:
+            changes = {name: str(int(then[field])) for name, field in FIELDS.items()}
+
+            assert_is_as_measured(predict(device, now, changes)["after"], then)
+
+
+def test_launches_of_reports_of_other_programs_are_told_as_the_driver_told_them():
+    seen = 0
+    for file in sorted((ROOT / "tests/data/ncu").rglob("*.csv")):
+        for launch in read_report(file, list_raw_names(program()), None):
+            if {"limit_warps_block_count", "dynamic_shared_bytes", "waves"} <= {*launch.metrics}:
+                assert_is_as_measured(
+                    predict("h100-sxm", launch.metrics, {})["before"], launch.metrics
+                )
+                seen += 1
+    assert seen > 20
+
+
+def test_what_stays_as_it_is_takes_as_long():
+    for _, _, device, metrics, _, _ in recorded_launches():
+        time = predict(device, metrics, {})["time"]
+        if time is not None:
+            assert (time["factor"], time["verdict"]) == (pytest.approx(1, abs=0.002), "same")
+
+
+def classify(ratio):
+    return 0 if abs(math.log(ratio)) < math.log(1.05) else math.copysign(1, ratio - 1)
+
+
+def test_the_direction_of_a_changed_launch_is_right_for_most_pairs_and_for_changes_that_hurt():
+    rows = []
+    for kernel, _, device, now, then, ratio in recorded_launches():
+        if kernel in LAUNCHED_OTHERWISE:
+            changes = {
+                name: str(int(then[field]))
+                for name, field in FIELDS.items()
+                if now[field] != then[field]
+            }
+            time = predict(device, now, changes)["time"]
+            rows.append((kernel, time["factor"], ratio, time["low"] <= ratio <= time["high"]))
+
+    hurt = [row for row in rows if row[2] > 1.05]
+    for some in (rows, hurt):
+        right = sum(classify(told) == classify(measured) for _, told, measured, _ in some)
+        assert right >= 0.85 * len(some)
+    assert not [row for row in rows if classify(row[1]) * classify(row[2]) < 0]
+    assert sum(row[3] for row in rows) >= 0.75 * len(rows)
+    assert (len(rows), len(hurt)) > (40, 20)
+
+
+def recorded(name, side):
+    return next(one[2:4] for one in recorded_launches() if one[:2] == (name, side))
+
+
+def test_registers_below_what_is_live_spill_and_those_above_do_not():
+    device, metrics = recorded("leaky_integrator_readout", "before")
+    live = Pressure(60, tuple(0.02 for _ in range(128)))
+    fits = predict(device, metrics, {"registers": "64"}, live)
+    spills = predict(device, metrics, {"registers": "32"}, live)
+
+    assert (fits["registers"]["missing"], fits["registers"]["local_instruction_share"]) == (0, 0)
+    assert spills["registers"]["missing"] == 30
+    assert spills["registers"]["local_instruction_share"] == pytest.approx(0.6)
+    assert spills["time"]["low"] < fits["time"]["low"] < spills["time"]["high"]
+
+
+def test_without_code_it_is_not_told_whether_fewer_registers_are_enough():
+    device, metrics = recorded("leaky_integrator_readout", "before")
+    found = predict(device, metrics, {"registers": "32"})
+
+    assert found["registers"]["live"] is None
+    assert found["time"]["high"] > 2 * found["time"]["factor"]
+
+
+def test_a_larger_ring_takes_from_l1():
+    device, metrics = recorded("silu_staged_tile", "before")
+    found = predict(device, metrics, {"dynamic_smem": "64KiB"})
+
+    assert found["after"]["blocks_per_sm"] == 3
+    assert max(found["after"]["l1_bytes"]) < min(found["before"]["l1_bytes"])
+
+
+SHAPE = LaunchShape(Launch(256, 64, static_bytes=1024, dynamic_bytes=32768), 1000, 1)
+
+
+def test_values_are_plain_or_added():
+    found = parse_launch_changes(
+        SHAPE, {}, {"dynamic_smem": "+16KiB", "registers": "-8", "grid": "500"}
+    )
+
+    assert found.shape.launch.dynamic_bytes == 49152
+    assert (found.shape.launch.registers, found.shape.grid) == (56, 500)
+    assert found.assumed == []
+
+
+def test_what_follows_is_said():
+    found = parse_launch_changes(SHAPE, {}, {"threads": "512", "stages": "2:3"})
+
+    assert (found.shape.grid, found.shape.launch.dynamic_bytes) == (500, 49152)
+    assert [one["name"] for one in found.changes] == ["stages", "threads", "grid", "dynamic_smem"]
+    assert len(found.assumed) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"stages": "4"}, "write stages=2:4"),
+        ({"vector": "16"}, "write vector=4:16"),
+        ({"threads": "2048"}, "1 to 1024"),
+        ({"dynamic_smem": "-64KiB"}, "leaves less than none"),
+        ({"dynamic_smem": "16KB"}, "1000s or 1024s"),
+    ],
+)
+def test_what_cannot_be_known_is_asked(changes, words):
+    with pytest.raises(BadValueError, match=words):
+        parse_launch_changes(SHAPE, {}, changes)
+
+
+def test_a_mistyped_change_is_named():
+    with pytest.raises(UnknownNameError, match="did you mean 'registers'"):
+        parse_launch_changes(SHAPE, {}, {"register": "64"})
+
+
+def test_a_launch_that_cannot_be_is_said_and_gets_no_time():
+    device, metrics = recorded("leaky_integrator_readout", "before")
+    found = predict(device, metrics, {"threads": "1024"})
+
+    assert (found["obstacles"], found["time"]) == (["registers_block"], None)
+
+
+def test_a_report_tells_live_registers_in_a_dozen_lines(tmp_path):
+    report = unpack_report(tmp_path, "h100-sxm", "occupancy-limited-registers")
+    found = predict_report_change(str(report), {"registers": "32"}, kernel_pattern="integrate")
+    lines = list(format_what_if_lines({**found, "kernel": "integrate_series"}))
+
+    assert found["registers"]["live"] == 89
+    assert found["time"]["verdict"] == "faster"
+    assert lines[0].startswith("integrate_series on H100 SXM")
+    assert lines[1] == "  blocks an SM    4 -> 16, limited by registers -> warps and registers"
+    assert len(lines) <= 12
