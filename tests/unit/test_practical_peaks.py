@@ -96,6 +96,24 @@ def write_compiler(folder, program):
     return compiler
 
 
+def test_bandwidths_are_told_by_mix_working_set_and_width(tmp_path, monkeypatch, own_cache):
+    monkeypatch.setattr(practical_peaks, "find_cuda_tool", lambda _name: None)
+    rates = {
+        "mix_gbps": [[0.0, 2900.0], [0.5, 2800.0], [1.0, 3100.0]],
+        "gather_gbps": [[0.25, 2400.0], [8.0, 700.0]],
+        "narrow_gbps": [[1.0, 900.0], [16.0, 2790.0]],
+    }
+    compiler = write_compiler(tmp_path, f"echo '{json.dumps({**TIMES, **rates})}'")
+    peaks = measure_practical_peaks(make_machine(compiler), list_raw_names(own_cache))
+    lines = "\n".join(format_peaks_lines(peaks))
+
+    assert peaks.gather_gbps == ((0.25, 2400.0), (8.0, 700.0))
+    assert "memory, by share read   0% 2900, 50% 2800, 100% 3100 GB/s" in lines
+    assert "gathers, by size to L2  0.25x 2400, 8x 700 GB/s" in lines
+    assert "copies, bytes a lane    1 900, 16 2790 GB/s" in lines
+    assert "by share read" not in "\n".join(format_peaks_lines(make_peaks()))
+
+
 def test_what_the_program_prints_is_kept(tmp_path, monkeypatch, own_cache):
     monkeypatch.setattr(practical_peaks, "find_cuda_tool", lambda _name: None)
     compiler = write_compiler(tmp_path, f"echo warm; echo '{json.dumps(TIMES)}'")

@@ -63,6 +63,45 @@ __global__ void peaks_read_l2(const float4* __restrict__ from, float* sink, unsi
     if (sum == -1.0f) *sink = sum;
 }
 
+// For each Loads reads a thread makes Stores writes, each of another part of a buffer.
+template <int Loads, int Stores>
+__global__ void peaks_mix(const float4* __restrict__ from, float4* __restrict__ to, size_t count) {
+    const size_t stride = size_t{gridDim.x} * blockDim.x;
+    for (size_t i = size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
+        float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll
+        for (int k = 0; k < Loads; ++k) {
+            const float4 v = __ldcs(from + k * count + i);
+            sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+        }
+#pragma unroll
+        for (int k = 0; k < Stores; ++k) __stcs(to + k * count + i, sum);
+        if (Stores == 0 && sum.x + sum.y + sum.z + sum.w == -1.0f) *to = sum;
+    }
+}
+
+// A lane copies one element of T: narrow ones need more instructions for the same bytes.
+template <typename T>
+__global__ void peaks_copy_narrow(const T* __restrict__ from, T* __restrict__ to, size_t count) {
+    const size_t stride = size_t{gridDim.x} * blockDim.x;
+    for (size_t i = size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride)
+        to[i] = from[i];
+}
+
+// Each lane reads sectors of 32 bytes at random places of a buffer, several at a time.
+__global__ void peaks_gather(const float* __restrict__ from, float* sink, unsigned sectors, int rounds) {
+    unsigned at = (blockIdx.x * blockDim.x + threadIdx.x) * 2654435761u;
+    float sum = 0.0f;
+    for (int round = 0; round < rounds; ++round) {
+#pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            at = at * 1664525u + 1013904223u;
+            sum += __ldcg(from + size_t{__umulhi(at, sectors)} * 8);
+        }
+    }
+    if (sum == -1.0f) *sink = sum;
+}
+
 // One lane follows a chain through a buffer; the other blocks stream through another one.
 __global__ void peaks_chase(const uint32_t* __restrict__ next, int steps, uint32_t* end,
                             const float4* __restrict__ stream, size_t count) {
@@ -237,6 +276,61 @@ double empty_us() {
     return us / kLaunches;
 }
 
+template <int Loads, int Stores>
+void print_mix(const Buffers& b, const char* end) {
+    const size_t count = b.stream_count / std::max(Loads, Stores);
+    const double bytes = double(count) * (Loads + Stores) * sizeof(float4);
+    const double us = shortest_us(
+        [&] { peaks_mix<Loads, Stores><<<b.sm_count * 8, kThreads>>>(b.first, b.second, count); });
+    std::printf("[%.6g, %.6g]%s", double(Loads) / (Loads + Stores), bytes / us / 1e3, end);
+}
+
+// Bandwidth of device memory by the share of its bytes that are read.
+void print_mixes(const Buffers& b) {
+    std::printf(" \"mix_gbps\": [");
+    print_mix<0, 1>(b, ", ");
+    print_mix<1, 4>(b, ", ");
+    print_mix<1, 2>(b, ", ");
+    print_mix<1, 1>(b, ", ");
+    print_mix<2, 1>(b, ", ");
+    print_mix<4, 1>(b, ", ");
+    print_mix<1, 0>(b, "],");
+}
+
+// Bandwidth of gathers, 32 bytes each, by the bytes of the buffer over those of L2.
+void print_gathers(const Buffers& b) {
+    constexpr int kRounds = 64;
+    const int blocks = b.sm_count * 4;
+    const double bytes = double(blocks) * kThreads * kRounds * 8 * 32;
+    const char* before = " \"gather_gbps\": [";
+    for (double share : {0.125, 0.25, 0.5, 1.0, 2.0, 8.0}) {
+        const size_t wanted = std::min(size_t(share * double(b.l2_bytes)), b.stream_count * 16);
+        const unsigned sectors = unsigned(wanted / 32);
+        const double us = shortest_us([&] {
+            peaks_gather<<<blocks, kThreads>>>(reinterpret_cast<float*>(b.first), b.words, sectors, kRounds);
+        });
+        std::printf("%s[%.6g, %.6g]", before, double(wanted) / double(b.l2_bytes), bytes / us / 1e3);
+        before = ", ";
+    }
+    std::printf("],");
+}
+
+template <typename T>
+double narrow_gbps(const Buffers& b) {
+    const size_t bytes = b.stream_count * sizeof(float4) / 4;
+    const auto* from = reinterpret_cast<const T*>(b.first);
+    auto* to = reinterpret_cast<T*>(b.second);
+    const double us = shortest_us(
+        [&] { peaks_copy_narrow<T><<<b.sm_count * 16, 256>>>(from, to, bytes / sizeof(T)); });
+    return 2.0 * double(bytes) / us / 1e3;
+}
+
+void print_narrow(const Buffers& b) {
+    std::printf(" \"narrow_gbps\": [[1, %.6g], [2, %.6g], [4, %.6g], [8, %.6g], [16, %.6g]],",
+                narrow_gbps<uint8_t>(b), narrow_gbps<uint16_t>(b), narrow_gbps<uint32_t>(b),
+                narrow_gbps<uint64_t>(b), narrow_gbps<float4>(b));
+}
+
 void launch_for_counters(const Buffers& b) {
     for (int i = 0; i < 2; ++i) {  // the caller skips the first of each
         peaks_empty<<<1, 32>>>();
@@ -251,6 +345,9 @@ void print_times(const Buffers& b) {
     std::printf("{\"copy_gbps\": %.6g,", copied / shortest_us([&] { launch_copy(b); }) / 1e3);
     std::printf(" \"l2_read_gbps\": %.6g,", l2_gbps(b));
     std::printf(" \"empty_us\": %.6g,", empty_us());
+    print_mixes(b);
+    print_gathers(b);
+    print_narrow(b);
     std::printf(" \"l2_latency_ns\": %.6g,", chase_ns(b, b.l2_bytes / 8, 0));
     const size_t far = std::max(size_t{64} << 20, 4 * b.l2_bytes);
     std::printf(" \"dram_latency_ns\": %.6g,", chase_ns(b, far, 0));

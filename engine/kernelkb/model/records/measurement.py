@@ -148,6 +148,12 @@ class PracticalPeaks(Record):
     """To random words of 8 MiB."""
     cas_rate_random: float = Field(gt=0)
     """Compare-and-swap of 16 bits at random words of 4 MiB."""
+    mix_gbps: tuple[tuple[float, float], ...] = ()
+    """Bandwidth of device memory by the share of the bytes that are read, 0 to 1: rows of both."""
+    gather_gbps: tuple[tuple[float, float], ...] = ()
+    """Of gathers of 32 bytes at random places, by the bytes of the buffer over those of L2."""
+    narrow_gbps: tuple[tuple[float, float], ...] = ()
+    """Of copies, read plus written, by the bytes of a lane: 1 to 16."""
     dram_share: float | None = Field(None, gt=0, le=1)
     """Highest share of the memory peak that a counter shows for the copy; None without ncu."""
     l2_share: float | None = Field(None, gt=0, le=1)

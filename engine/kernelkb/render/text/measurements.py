@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -388,6 +388,9 @@ def format_peaks_lines(peaks: PracticalPeaks) -> Iterator[str]:
     rows = {
         "copy": f"{peaks.copy_gbps:.4g} GB/s{_format_share(peaks.dram_share, 'memory')}",
         "reads of L2": f"{peaks.l2_read_gbps:.4g} GB/s{_format_share(peaks.l2_share, 'L2')}",
+        "memory, by share read": _format_rates(peaks.mix_gbps, lambda share: f"{share:.0%}"),
+        "gathers, by size to L2": _format_rates(peaks.gather_gbps, lambda size: f"{size:.3g}x"),
+        "copies, bytes a lane": _format_rates(peaks.narrow_gbps, lambda size: f"{size:.0f}"),
         "empty kernel": f"{peaks.empty_us:.3g} us{_format_profiled(peaks.profiled_empty_us)}",
         "latency of L2": f"{peaks.l2_latency_ns:.4g} ns",
         "latency of memory": f"{peaks.dram_latency_ns:.4g} ns; "
@@ -397,9 +400,15 @@ def format_peaks_lines(peaks: PracticalPeaks) -> Iterator[str]:
         "atomics, spread": f"{peaks.atomic_rate_random:.3g} per ns",
         "16-bit CAS, spread": f"{peaks.cas_rate_random:.3g} per ns",
     }
-    yield from (f"  {name:22}{text}" for name, text in rows.items())
+    yield from (f"  {name:24}{text}" for name, text in rows.items() if text)
     if peaks.problem:
         yield f"  shares of the peaks stay the catalogue's: {peaks.problem}"
+
+
+def _format_rates(rows: Sequence[tuple[float, float]], name: Callable[[float], str]) -> str:
+    """Return bandwidths with what they are of; empty where none was measured."""
+    told = ", ".join(f"{name(at)} {rate:.4g}" for at, rate in rows)
+    return f"{told} GB/s" if told else ""
 
 
 def _format_share(share: float | None, unit: str) -> str:
