@@ -314,7 +314,7 @@ def _format_gap(answer: KernelFindings) -> Iterator[str]:
 
 def _format_time(answer: KernelFindings) -> Iterator[str]:
     """Yield where the time goes, one bar for each part, and the peaks behind it."""
-    peaks = answer["peaks"]
+    peaks, duration = answer["peaks"], answer["duration_us"]
     if peaks:
         yield ""
         shares = f"memory {100 * peaks['dram']:.3g} %, L2 {100 * peaks['l2']:.3g} % of the peak"
@@ -322,7 +322,8 @@ def _format_time(answer: KernelFindings) -> Iterator[str]:
     for row in answer["time"]:
         filled = round(row["share"] * _BAR_WIDTH)
         bar = "#" * filled + "." * (_BAR_WIDTH - filled)
-        yield f"  {row['title']:32} {bar} {100 * row['share']:5.1f} %"
+        spent = f"  {format_duration(row['share'] * duration):>9}" if duration else ""
+        yield f"  {row['title']:36} {bar} {100 * row['share']:5.1f} %{spent}"
 
 
 def _format_outlook(answer: KernelFindings) -> Iterator[str]:
