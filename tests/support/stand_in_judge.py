@@ -61,6 +61,7 @@ def make_report(job):
         "selftest_rejected": WRONG_OUTPUTS,
         "runner_died": None,
         "layers": LAYERS,
+        "data": {},
     }
 
 

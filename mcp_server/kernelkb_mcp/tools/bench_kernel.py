@@ -29,9 +29,9 @@ HINTS = ToolAnnotations(
 
 Against = Annotated[
     str | None,
-    Field(description="A rival variant; V1,V2: each as a change of variant.", max_length=500),
+    Field(description="A rival; V1,V2: each as a change.", max_length=500),
 ]
-Task = Annotated[str | None, Field(description="Path of a KernelBench-like task.")]
+Task = Annotated[str | None, Field(description="Path; KernelBench-like.")]
 
 
 async def bench_kernel(

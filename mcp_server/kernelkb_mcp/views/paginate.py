@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 MAX_ANSWER_BYTES = 8000
 """Maximum bytes of one answer as compact JSON."""
-_MAX_VALUE_BYTES = 2000
+_MAX_VALUE_BYTES = 4000
 """Maximum bytes of one value; longer ones are sent as text, in pieces."""
 _PIECE_CHARS = 1000
 """Characters of a piece; JSON escapes take at most six bytes each."""

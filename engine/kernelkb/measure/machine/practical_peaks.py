@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from kernelkb.errors import EnvironmentGapError, KbError
 from kernelkb.measure.machine.cached_facts import keep_practical_peaks
@@ -59,15 +60,15 @@ def measure_practical_peaks(machine: Machine, raw_names: Sequence[RawName]) -> P
         times = _parse_times(_run([str(program)], folder / "times.log", _RUN_TIMEOUT_S))
         launches, reason = _count(program, folder, raw_names)
     driver = query_driver()
-    peaks = PracticalPeaks(
-        title=machine.title,
-        device=machine.device,
-        driver=driver.version if driver else "",
-        measured_at=datetime.now(UTC),
+    peaks = PracticalPeaks.model_validate({
+        "title": machine.title,
+        "device": machine.device,
+        "driver": driver.version if driver else "",
+        "measured_at": datetime.now(UTC),
         **times,
         **read_shares(launches),
-        problem=reason,
-    )
+        "problem": reason,
+    })  # fmt: skip
     keep_practical_peaks(peaks.model_dump(mode="json"))
     return peaks
 
@@ -110,7 +111,7 @@ def _run(argv: Sequence[str], log: Path, timeout_s: float) -> str:
     return lines[-1]
 
 
-def _parse_times(line: str) -> dict[str, float]:
+def _parse_times(line: str) -> dict[str, Any]:
     """Return the fields that the program printed.
 
     Raises:
