@@ -45,8 +45,9 @@ def test_noise_is_no_phase():
 def test_samples_that_end_before_the_kernel_tell_no_tail():
     whole = sample([3000] * 40, L2=[0.8] * 40)
     cut = Samples(1.5, {name: values[:50] for name, values in whole.series.items()})
-    found = describe_timeline(cut)
+    found = describe_timeline(cut, duration_us=60.0)
 
+    assert describe_timeline(cut, duration_us=46.0)["is_whole"]  # to a sample: they end with it
     assert not found["is_whole"]
     assert (found["tail_us"], found["lost_us"], found["last_block_us"]) == (None, None, None)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
+from math import inf
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +21,8 @@ ACTIVE, BLOCKS = "active", "blocks"
 
 _LEAST_SAMPLES = 8
 """Of a kernel; in fewer nothing can be told apart."""
+_MOST_MISSING = 1.5
+"""Samples by which the duration may be longer than what was sampled."""
 _PLATEAU = 0.9
 """Place among the sorted samples of the SMs' active cycles that is taken for all SMs at work."""
 _BEGUN = 0.02
@@ -48,11 +51,14 @@ class Samples(NamedTuple):
     """``active`` and ``blocks``, and by resource the share of its peak, 0 to 1."""
 
 
-def describe_timeline(samples: Samples | None) -> KernelTimeline | None:
+def describe_timeline(
+    samples: Samples | None, duration_us: float | None = None
+) -> KernelTimeline | None:
     """Return what happens inside a kernel; None without samples, or with too few.
 
     Args:
         samples: Of one launch, with some before it begins and after it ends.
+        duration_us: Of the launch: samples that end with it, as on a T4, are whole, too.
     """
     active = samples.series.get(ACTIVE, ()) if samples else ()
     plateau = _find_plateau(active)
@@ -65,7 +71,9 @@ def describe_timeline(samples: Samples | None) -> KernelTimeline | None:
         return None
     full = [at for at in range(start, end) if shares[at] >= _FULL]
     first, last = full[0], full[-1] + 1
-    step, ends = samples.interval_us, end < len(active)
+    step = samples.interval_us
+    missing_us = (duration_us or inf) - (end - start) * step
+    ends = end < len(active) or missing_us < _MOST_MISSING * step
     lost = sum(max(0.0, 1 - shares[at]) for at in range(last, end))
     return {
         "interval_us": step,

@@ -347,7 +347,7 @@ def answer_launch(
         **answer,
         "kernel": launch.kernel,
         "launch": number,
-        "timeline": describe_timeline(launch.samples),
+        "timeline": describe_timeline(launch.samples, launch.metrics.get("profiled_us")),
         "ncu_rules": [_rule_to_dict(rule) for rule in launch.rules],
         "notes": [*notes, *answer["notes"]],
         "measure_next": [_profile_hottest(row, launch.hottest) for row in answer["measure_next"]],
