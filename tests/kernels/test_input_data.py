@@ -16,22 +16,22 @@ from kernelkb.measure.worker.shared.python_files import import_python_file
 ROWS = 50_000
 
 
-def seeded():
+def make_generator():
     return torch.Generator().manual_seed(0)
 
 
 def draw(count, rows=ROWS):
-    return torch.randint(0, rows, (count,), generator=seeded())
+    return torch.randint(0, rows, (count,), generator=make_generator())
 
 
 def draw_zipf(count, rows, exponent=1.1):
     shares = torch.arange(1, rows + 1, dtype=torch.float64) ** -exponent
-    return torch.multinomial(shares, count, replacement=True, generator=seeded())
+    return torch.multinomial(shares, count, replacement=True, generator=make_generator())
 
 
 def draw_hub_rows():
     """Return offsets of 10,000 rows of 0 to 7 items, but each 1,000th of 4,096."""
-    lengths = torch.randint(0, 8, (10_000,), generator=seeded())
+    lengths = torch.randint(0, 8, (10_000,), generator=make_generator())
     lengths[::1000] = 4096
     return torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
 
@@ -71,7 +71,7 @@ def test_sorted_ids_gain_nothing_by_sorting():
 
 def test_equal_neighbours_and_consecutive_ones_are_runs():
     equal = describe(draw(4096).repeat_interleave(32), x=torch.empty(ROWS))
-    pages = torch.randperm(1024, generator=seeded())[:, None] * 8 + torch.arange(8)
+    pages = torch.randperm(1024, generator=make_generator())[:, None] * 8 + torch.arange(8)
     rising = describe(pages.view(64, 128), cache=torch.empty(8192, 64))
 
     assert "32 equal ones in a row" in equal["says"]
@@ -126,8 +126,8 @@ def test_a_ragged_batch_is_told_by_its_lengths_with_and_without_a_name():
 
 
 def test_masks_differ_by_the_tiles_they_leave():
-    random = torch.rand(512, 512, generator=seeded()) < 0.25
-    tiles = torch.rand(16, 16, generator=seeded()) < 0.25
+    random = torch.rand(512, 512, generator=make_generator()) < 0.25
+    tiles = torch.rand(16, 16, generator=make_generator()) < 0.25
     blocks = tiles.repeat_interleave(64, 0).repeat_interleave(64, 1)
     causal = torch.zeros(256, 256).masked_fill(torch.ones(256, 256).triu(1) == 1, float("-inf"))
     scattered, blocked = describe(random, "mask"), describe(blocks, "mask")
@@ -141,9 +141,9 @@ def test_masks_differ_by_the_tiles_they_leave():
 
 
 def test_numbers_to_compute_with_are_left_out():
-    weights = torch.randint(-128, 128, (64, 64), dtype=torch.int8, generator=seeded())
-    words = torch.randint(0, 2**31 - 1, (4096,), dtype=torch.int32, generator=seeded())
-    floats = torch.randn(1000, generator=seeded())
+    weights = torch.randint(-128, 128, (64, 64), dtype=torch.int8, generator=make_generator())
+    words = torch.randint(0, 2**31 - 1, (4096,), dtype=torch.int32, generator=make_generator())
+    floats = torch.randn(1000, generator=make_generator())
     nothing = torch.full((100,), float("nan"))
 
     found = describe_data([("a", weights), ("b", words), ("c", floats), ("d", nothing)])
@@ -157,7 +157,7 @@ def test_odd_arrays_are_told_without_an_error():
         "empty": torch.empty(0, dtype=torch.int32),
         "one": torch.tensor([5]),
         "scalar": torch.tensor(3),
-        "turned": torch.randint(0, 9, (64, 32), generator=seeded()).t(),
+        "turned": torch.randint(0, 9, (64, 32), generator=make_generator()).t(),
         "unsigned": torch.arange(100).to(torch.uint16),
         "repeated": wide,
         "absent": torch.full((64,), -1),
@@ -281,7 +281,7 @@ def test_a_draft_from_a_program_says_what_its_data_was(project):
 
 
 def test_a_recipe_keeps_how_hot_the_hottest_ids_are():
-    ids = torch.randperm(2000, generator=seeded())[draw_zipf(2**15, 2000, 1.2)]
+    ids = torch.randperm(2000, generator=make_generator())[draw_zipf(2**15, 2000, 1.2)]
     recipe = describe_values(ids)
     even = describe_values(draw(2**15, 2000))
     hottest = float(ids.unique(return_counts=True)[1].max()) / len(ids)

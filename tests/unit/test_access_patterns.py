@@ -25,6 +25,18 @@ def test_a_planted_access_is_told_as_it_is(name):
     assert describe(count(PLANTED[name])) == PLANTED[name].words
 
 
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("LDG.E.256 R8, [R4]", 32), ("LDG.E.S16 R2, [R4]", 2), ("REDG.E.ADD.F64.RN [R4], R2", 8),
+     ("REDG.E.ADD.F16x2.RN [R4], R2", 4), ("ATOMG.E.ADD.64 PT, R2, [R4], R6", 8)],
+)  # fmt: skip
+def test_the_bytes_of_a_lane_are_those_of_the_instruction(text, size):
+    function = SassFunction("k", (parse_instruction(0, text),), ((),), {})
+    (pattern,) = find_access_patterns(SourceCounters(function, count(PLANTED["row"]).raw, {}))
+
+    assert pattern.lane_bytes == size
+
+
 def test_the_operation_is_named_first():
     (load,) = find_access_patterns(count(Planted("load-4", [stride(4)], "")))
     (bank,) = find_access_patterns(count(Planted("shared-4", [stride(4)], "")))

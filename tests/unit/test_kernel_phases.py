@@ -1,10 +1,13 @@
 """The inside of a kernel, from counters sampled as it ran: ramp, phases, tail."""
 
+from types import SimpleNamespace
+
 import pytest
 from machine_code import unpack_report
 
 from kernelkb.actions.advice.recommend_report import recommend_from_report
 from kernelkb.decide.kernel_phases import Samples, describe_timeline
+from kernelkb.profiles.ncu_rep import _read_samples
 from kernelkb.render.text.answers import format_answer_lines
 
 QUIET = [0.0] * 20
@@ -70,3 +73,47 @@ def test_recorded_samples_agree_with_the_duration_and_show_the_tail(tmp_path):
     assert max(slow["phases"][-1]["use"], key=slow["phases"][-1]["use"].get) == "L2"
     told = "\n".join(format_answer_lines(answers[0]))
     assert "SMs fall idle one by one, which costs 30 us (6%)" in told
+
+
+class Sampled:
+    """A sampled counter as the report's reader has it; its first sample is the mean."""
+
+    def __init__(self, values, times):
+        self.values, self.times = [0.0, *values], [0, *times]
+
+    def num_instances(self):
+        return len(self.values)
+
+    def correlation_ids(self):
+        return self
+
+    def as_double(self, at):
+        return self.values[at]
+
+    def as_uint64(self, at):
+        return self.times[at]
+
+
+def read_samples(times, **values):
+    """Return what is read of a launch with these counters."""
+    metrics = {name: Sampled(row, times) for name, row in values.items()}
+    action = SimpleNamespace(metric_names=lambda: list(metrics), metric_by_name=metrics.get)
+    return _read_samples(action)
+
+
+ACTIVE = "pmsampling:sm__cycles_active.avg"
+READS = "TPC.TriageCompute.dram__read_throughput.avg.pct_of_peak_sustained_elapsed"
+
+
+def test_names_of_both_kinds_are_read_and_a_series_that_is_no_number_is_left_out():
+    times = [1500 * at for at in range(1, 21)]
+    whole = read_samples(times, **{ACTIVE: [3000.0] * 20, READS: [50.0] * 20})
+    damaged = read_samples(times, **{ACTIVE: [3000.0] * 20, READS: [50.0] * 19 + [float("nan")]})
+
+    assert whole.interval_us == 1.5
+    assert whole.series["device memory reads"] == (0.5,) * 20
+    assert list(damaged.series) == ["active"]
+
+
+def test_samples_of_one_time_are_none():
+    assert read_samples([1500] * 20, **{ACTIVE: [3000.0] * 20}) is None

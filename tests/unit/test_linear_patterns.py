@@ -33,7 +33,7 @@ MOST_GROWTH = 3.5
 pattern looks for its next word near the last one, 8 or more where it tries all pairs."""
 
 LEAST_S = 0.02
-"""What takes less is not slow, whatever its growth, and cannot be timed."""
+"""A pattern that ends within this passes: so short a time cannot be compared."""
 
 
 class TooSlowError(Exception):

@@ -160,12 +160,12 @@ def test_the_direction_of_a_changed_launch_is_right_for_most_pairs_and_for_chang
     assert (len(rows), len(hurt)) > (40, 20)
 
 
-def recorded(name, side):
+def load_recorded(name, side):
     return next(one[2:4] for one in recorded_launches() if one[:2] == (name, side))
 
 
 def test_registers_below_what_is_live_spill_and_those_above_do_not():
-    device, metrics = recorded("leaky_integrator_readout", "before")
+    device, metrics = load_recorded("leaky_integrator_readout", "before")
     live = Pressure(60, tuple(0.02 for _ in range(128)))
     fits = predict(device, metrics, {"registers": "64"}, live)
     spills = predict(device, metrics, {"registers": "32"}, live)
@@ -177,7 +177,7 @@ def test_registers_below_what_is_live_spill_and_those_above_do_not():
 
 
 def test_without_code_it_is_not_told_whether_fewer_registers_are_enough():
-    device, metrics = recorded("leaky_integrator_readout", "before")
+    device, metrics = load_recorded("leaky_integrator_readout", "before")
     found = predict(device, metrics, {"registers": "32"})
 
     assert found["registers"]["live"] is None
@@ -185,7 +185,7 @@ def test_without_code_it_is_not_told_whether_fewer_registers_are_enough():
 
 
 def test_a_larger_ring_takes_from_l1():
-    device, metrics = recorded("silu_staged_tile", "before")
+    device, metrics = load_recorded("silu_staged_tile", "before")
     found = predict(device, metrics, {"dynamic_smem": "64KiB"})
 
     assert found["after"]["blocks_per_sm"] == 3
@@ -234,7 +234,7 @@ def test_a_mistyped_change_is_named():
 
 
 def test_a_launch_that_cannot_be_is_said_and_gets_no_time():
-    device, metrics = recorded("leaky_integrator_readout", "before")
+    device, metrics = load_recorded("leaky_integrator_readout", "before")
     found = predict(device, metrics, {"threads": "1024"})
 
     assert (found["obstacles"], found["time"]) == (["registers_block"], None)

@@ -30,11 +30,11 @@ _BEGUN = 0.02
 _FULL = 0.9
 """Share of the plateau from which on it is no ramp and no tail (chosen)."""
 _LEAST_CHANGE = 0.12
-"""Of the peak of a resource, by which phases differ (chosen: means of a phase vary by 0.01)."""
+"""Of the peak of a resource, by which phases differ (chosen)."""
 _NOISE = 1.5
 """Standard deviations of the samples by which phases differ as well."""
 _LEAST_PHASE = 0.03
-"""Share of the kernel's time that a phase takes, and ``_LEAST_PHASE_SAMPLES``."""
+"""Share of the kernel's time that a phase takes, at least."""
 _LEAST_PHASE_SAMPLES = 4
 _MOST_PHASES = 6
 _LEAST_USE = 0.1
@@ -89,7 +89,8 @@ def describe_timeline(
 
 def _find_plateau(active: Sequence[float]) -> float:
     """Return the active cycles of an interval in which all SMs with blocks work."""
-    busy = sorted(one for one in active if one > _BEGUN * max(active))
+    least = _BEGUN * max(active, default=0.0)
+    busy = sorted(one for one in active if one > least)
     return busy[int(_PLATEAU * (len(busy) - 1))] if busy else 0.0
 
 

@@ -188,7 +188,7 @@ def _describe_line(counters: SourceCounters, line: LineShare, of: str, total: fl
 
 def _describe_pattern(counters: SourceCounters, index: int) -> str | None:
     """Return how an instruction's lanes access memory; None where nothing is counted of it."""
-    found = [one for one in find_access_patterns(counters) if one.at == index]
+    found = find_access_patterns(counters, only=index)
     return "; ".join(map(describe_access, found)) or None
 
 

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from hashlib import blake2b
+from math import isfinite
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -215,17 +216,18 @@ def _read_samples(action: Any) -> Samples | None:
     if times is None or (count := times.num_instances()) < _LEAST_TIMES:
         return None
     ends = (times.as_uint64(1), times.as_uint64(count - 1))
-    return Samples(
-        (ends[1] - ends[0]) / (count - 2) / 1e3,
-        {
-            name: tuple(
-                metric.as_double(at) * (1.0 if name in (ACTIVE, BLOCKS) else 0.01)
-                for at in range(1, count)
-            )
-            for name, metric in found.items()
-            if _has_times(metric, count, ends)
-        },
-    )
+    if ends[0] >= ends[1]:
+        return None
+    read = {
+        name: tuple(
+            metric.as_double(at) * (1.0 if name in (ACTIVE, BLOCKS) else 0.01)
+            for at in range(1, count)
+        )
+        for name, metric in found.items()
+        if _has_times(metric, count, ends)
+    }
+    finite = {name: row for name, row in read.items() if all(map(isfinite, row))}
+    return Samples((ends[1] - ends[0]) / (count - 2) / 1e3, finite)
 
 
 def _has_times(metric: Any, count: int, ends: tuple[int, int]) -> bool:

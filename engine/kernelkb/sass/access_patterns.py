@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from kernelkb.sass.counters import SourceCounters
 from kernelkb.sass.function import Instruction
+from kernelkb.sass.static_instructions import find_width
 
 Memory = Literal["global", "shared"]
 
@@ -21,9 +22,9 @@ _LINE_BYTES = 128
 _LINE_SECTORS = 4
 _MATRIX_ROWS = 8
 """Of 16 bytes, which ``LDSM`` and ``STSM`` move in one pass."""
-_BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "F16": 2, "BF16": 2, "64": 8, "F64": 8, "128": 16}
-_DEFAULT_BYTES = 4
-_PACKED_BYTES = {"F16x2": 4, "BF16_V2": 4, "F32x2": 8, "F32x4": 16}
+_BANK_BYTES = 4
+_ATOMIC_BYTES = {"F16": 2, "BF16": 2, "F64": 8, "F32x2": 8, "F32x4": 16}
+"""Of the types that only atomic operations name."""
 _VERBS = {
     "LD": "load", "LDG": "load", "ST": "store", "STG": "store", "LDGSTS": "asynchronous copy",
     "ATOM": "atomic", "ATOMG": "atomic", "RED": "atomic", "REDG": "atomic",
@@ -78,14 +79,21 @@ class AccessPattern(NamedTuple):
         return self.executed * self.units
 
 
-def find_access_patterns(counters: SourceCounters) -> Iterator[AccessPattern]:
+def find_access_patterns(
+    counters: SourceCounters, only: int | None = None
+) -> Iterator[AccessPattern]:
     """Yield the accesses of a launch; asynchronous copies have two, others one.
 
     Those of tensor units, bulk copies and local memory have none: nothing is counted of their
     addresses.
+
+    Args:
+        counters: Of the launch.
+        only: Index of one instruction; None: all.
     """
     executed = counters.raw.get("inst_executed", {})
-    for at, count in sorted(executed.items()):
+    for at in sorted(executed) if only is None else [only]:
+        count = executed.get(at, 0.0)
         instruction = counters.function.instructions[at]
         if count > 0 and instruction.opcode in _VERBS:
             yield from _read_global(counters, at, instruction, count)
@@ -133,10 +141,8 @@ def _count_lanes(counters: SourceCounters, at: int, count: float) -> float:
 
 
 def _find_bytes(one: Instruction) -> int:
-    for modifier in one.modifiers:
-        if modifier in _PACKED_BYTES:
-            return _PACKED_BYTES[modifier]
-    return next((_BYTES[m] for m in one.modifiers if m in _BYTES), _DEFAULT_BYTES)
+    named = (_ATOMIC_BYTES[name] for name in one.modifiers if name in _ATOMIC_BYTES)
+    return next(named, find_width(one))
 
 
 def describe_access(pattern: AccessPattern) -> str:
@@ -244,12 +250,12 @@ def _describe_banks(pattern: AccessPattern, degree: float) -> str:
         if _is_near(degree, _MATRIX_ROWS):
             return "all 8 rows of a matrix in the same banks, as rows a multiple of 128 bytes apart"
         return f"{_number(degree)} of the 8 rows of a matrix in the same banks"
-    if pattern.lane_bytes != _DEFAULT_BYTES or not _is_whole(degree):
+    if pattern.lane_bytes != _BANK_BYTES or not _is_whole(degree):
         return "with bank conflicts"
     if _is_near(degree, pattern.lanes):
         return "all in one bank, as at a distance of 128 bytes"
     told = f"{degree:.0f} in one bank"
-    stride = degree * _DEFAULT_BYTES
+    stride = degree * _BANK_BYTES
     return f"{told}, as at a distance of {stride:.0f} bytes" if degree in (2, 4, 8, 16) else told
 
 

@@ -170,7 +170,7 @@ def describe_data(
 ) -> list[DataSummary]:
     """Describe the inputs that are ids, offsets, lengths or masks; others are left out.
 
-    The same values give the same words. An array of 100 million values takes less than 1 s.
+    The same values give the same words. An array of 100 million values takes about 1 s.
 
     Args:
         inputs: Names and tensors, of any shape, dtype, strides and device.
@@ -182,7 +182,7 @@ def describe_data(
         try:
             with torch.no_grad():
                 words = _describe_array(name, tensor.detach(), places)
-        except (RuntimeError, TypeError, NotImplementedError):  # of a dtype or layout of its own
+        except (RuntimeError, TypeError):  # torch lacks an operation for its dtype or layout
             continue
         if words is not None:
             found.append(_make_summary(name, tensor, words))
