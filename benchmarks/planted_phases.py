@@ -48,7 +48,7 @@ PHASES = [
 TAILS = [
     "264 30000 264 1",
     "264 30000 264 3",
-    "528 15000 66 2",
+    "132 60000 12 2",
     "600 15000 600 1",
     "1100 8000 100 4",
     "140 40000 140 1",
@@ -100,7 +100,9 @@ def compare(
 ) -> tuple[list[float], list[float]]:
     """Return what was told and what is known: ends of phases, or length and cost of the tail."""
     if case.startswith("phases"):
-        told = [one["to_us"] for one in timeline["phases"][:-1]] if timeline else []
+        ends = [one["to_us"] for one in timeline["phases"][:-1]] if timeline else []
+        near = TOLERANCE * times_us[-1]  # of the beginning and the end, where SMs start and stop
+        told = [one for one in ends if near < one < times_us[-1] - near]
         return told, list(times_us[:-1])
     last = times_us[-1]
     known = [last - times_us[int(IDLE_SMS * len(times_us))], fmean(last - one for one in times_us)]

@@ -72,7 +72,7 @@ def test_recorded_samples_agree_with_the_duration_and_show_the_tail(tmp_path):
     assert fast["lost_us"] < 0.02 * fast["duration_us"]  # a warp each
     assert max(slow["phases"][-1]["use"], key=slow["phases"][-1]["use"].get) == "L2"
     told = "\n".join(format_answer_lines(answers[0]))
-    assert "SMs fall idle one by one, which costs 30 us (6%)" in told
+    assert "SMs fall idle one by one, which costs 35 us (7%)" in told
 
 
 class Sampled:
@@ -117,3 +117,23 @@ def test_names_of_both_kinds_are_read_and_a_series_that_is_no_number_is_left_out
 
 def test_samples_of_one_time_are_none():
     assert read_samples([1500] * 20, **{ACTIVE: [3000.0] * 20}) is None
+
+
+def test_a_pause_between_two_like_phases_is_a_phase_of_its_own():
+    reads = [0.37] * 120 + [0.0] * 40 + [0.37] * 120
+    found = describe_timeline(sample([3000] * 280, reads=reads))
+
+    assert [one["to_us"] for one in found["phases"]] == [180.0, 240.0, 420.0]
+
+
+def test_sms_that_reach_the_next_phase_one_by_one_are_no_phase():
+    reads = [0.9] * 100 + [0.4] * 5 + [0.0] * 100
+    found = describe_timeline(sample([3000] * 205, reads=reads))
+
+    assert len(found["phases"]) == 2
+
+
+def test_one_sm_that_works_on_alone_is_the_tail():
+    found = describe_timeline(sample([3000] * 90 + [23] * 90, L2=[0.8] * 90 + [0.01] * 90))
+
+    assert (found["duration_us"], found["tail_us"]) == (270.0, 135.0)

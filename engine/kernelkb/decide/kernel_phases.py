@@ -25,18 +25,23 @@ _MOST_MISSING = 1.5
 """Samples by which the duration may be longer than what was sampled."""
 _PLATEAU = 0.9
 """Place among the sorted samples of the SMs' active cycles that is taken for all SMs at work."""
-_BEGUN = 0.02
-"""Share of the plateau at which a kernel has begun or not yet ended."""
+_BEGUN = 0.003
+"""Share of the plateau at which a kernel has begun or not yet ended: less than one of 132 SMs."""
 _FULL = 0.9
 """Share of the plateau from which on it is no ramp and no tail (chosen)."""
 _LEAST_CHANGE = 0.12
 """Of the peak of a resource, by which phases differ (chosen)."""
 _NOISE = 1.5
 """Standard deviations of the samples by which phases differ as well."""
-_LEAST_PHASE = 0.03
-"""Share of the kernel's time that a phase takes, at least."""
-_LEAST_PHASE_SAMPLES = 4
-_MOST_PHASES = 6
+_LEAST_STRETCH = 0.02
+"""Share of the kernel's time between two changes, at least."""
+_LEAST_SAMPLES_BETWEEN = 4
+_LEAST_PHASE = 0.06
+"""Share of the kernel's time below which a stretch between two phases is the change itself: SMs
+reach it one by one."""
+_MOST_CHANGES = 9
+_WINDOWS = 32
+"""Places at which a stretch that differs from what is before and after it may begin or end."""
 _LEAST_USE = 0.1
 """Of its peak, from which on a resource is named."""
 _MOST_NAMED = 3
@@ -130,9 +135,9 @@ def _name_used(means: Mapping[str, float], changing: Collection[str]) -> dict[st
 
 def _find_cuts(rows: Sequence[Sequence[float]], first: int, last: int) -> list[int]:
     """Return where phases begin, besides the first: the largest change first, up to a number."""
-    least = max(_LEAST_PHASE_SAMPLES, int(_LEAST_PHASE * (last - first)))
+    least = max(_LEAST_SAMPLES_BETWEEN, int(_LEAST_STRETCH * (last - first)))
     cuts: list[int] = []
-    while len(cuts) < _MOST_PHASES - 1:
+    while len(cuts) < _MOST_CHANGES:
         bounds = [first, *sorted(cuts), last]
         found = [
             best
@@ -142,29 +147,74 @@ def _find_cuts(rows: Sequence[Sequence[float]], first: int, last: int) -> list[i
         if not found:
             break
         cuts.append(max(found)[1])
-    return sorted(cuts)
+    bounds = [first, *sorted(cuts), last]
+    for at in range(1, len(bounds) - 1):
+        if exact := _find_change(rows, bounds[at - 1], bounds[at + 1], least):
+            bounds[at] = exact[1]
+    return _join_short(rows, bounds, least)
+
+
+def _join_short(rows: Sequence[Sequence[float]], bounds: list[int], least: int) -> list[int]:
+    """Return the cuts without those around short stretches between two phases.
+
+    What is short at the beginning or end stays: there a kernel starts, or runs out of work.
+    """
+    shortest = _LEAST_PHASE * (bounds[-1] - bounds[0])
+    while len(bounds) > 3:  # an inner stretch
+        lengths = [end - begin for begin, end in pairwise(bounds)]
+        at = min(range(1, len(lengths) - 1), key=lengths.__getitem__)
+        if lengths[at] >= shortest:
+            break
+        outer = bounds[at - 1], bounds[at + 2]
+        joined = _find_change(rows, *outer, least)
+        bounds[at : at + 2] = [joined[1]] if joined else []
+    return bounds[1:-1]
 
 
 def _find_change(
     rows: Sequence[Sequence[float]], begin: int, end: int, least: int
 ) -> tuple[float, int] | None:
-    """Return how much better two means explain a stretch than one, and where the second begins.
+    """Return how much better other means explain a stretch than one, and where the second begins.
 
-    None where no resource changes by more than phases differ.
+    None where no resource changes by more than phases differ. Where the first and last parts are
+    alike, and only what is between them differs, it is where that begins.
     """
-    best: tuple[float, int] | None = None
     totals = [_accumulate(row[begin:end]) for row in rows]
     length = end - begin
-    for cut in range(least, length - least + 1):
-        gain = 0.0
-        for sums in totals:
-            before, after = sums[cut] / cut, (sums[length] - sums[cut]) / (length - cut)
-            gain += cut * (length - cut) / length * (before - after) ** 2
-        if best is None or gain > best[0]:
-            best = gain, begin + cut
-    if best is None or not any(_differs(row[begin : best[1]], row[best[1] : end]) for row in rows):
+    cuts = range(least, length - least + 1)
+    if not cuts:
         return None
-    return best
+    gain, cut = max((_measure_gain(totals, cut, length), cut) for cut in cuts)
+    if any(_differs(row[begin : begin + cut], row[begin + cut : end]) for row in rows):
+        return gain, begin + cut
+    step = max(least, -(-length // _WINDOWS))
+    windows = [
+        (_measure_gain(totals, start, stop), start, stop)
+        for start in range(step, length, step)
+        for stop in range(start + step, length - least, step)
+    ]
+    if not windows:
+        return None
+    gain, start, stop = max(windows)
+    for row in rows:
+        outside = [*row[begin : begin + start], *row[begin + stop : end]]
+        if _differs(row[begin + start : begin + stop], outside):
+            return gain, begin + start
+    return None
+
+
+def _measure_gain(totals: Sequence[Sequence[float]], start: int, stop: int) -> float:
+    """Return the squares that two means save: of what is between two places, and of the rest.
+
+    With ``stop`` at the end, of what is before ``start`` and after it.
+    """
+    length = len(totals[0]) - 1
+    inside, outside = stop - start, length - (stop - start)
+    gain = 0.0
+    for sums in totals:
+        within = sums[stop] - sums[start]
+        gain += (within / inside - (sums[length] - within) / outside) ** 2
+    return gain * inside * outside / length
 
 
 def _accumulate(values: Sequence[float]) -> list[float]:
