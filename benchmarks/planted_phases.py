@@ -3,7 +3,8 @@
     python -m benchmarks.planted_phases        (a GPU machine with nvcc and ncu: about a minute)
 
 Each launch writes the global timer at the end of each phase, or where the work of each SM ends; ncu
-samples counters of the same launch. A boundary is right within 5 % of the kernel's time.
+samples counters of the same launch. A boundary is right within 5 % of the kernel's time; those told
+as near to its beginning or end are left out.
 """
 
 from __future__ import annotations
