@@ -219,17 +219,17 @@ PLANTED = {
     "copy-rows": Planted("copy-16", [rows(16, 1024, 16)],
                          "32 lanes x 16 bytes, in 16 pieces of 32 bytes, 2 lanes each: "
                          "16 sectors in 16 lines; "
-                         "32 lanes x 16 bytes, without bank conflicts: 4 passes"),
+                         "32 lanes x 16 bytes, one for each line: 16 passes"),
     "copy-rows-of-lines": Planted("copy-16", [rows(4, 4096, 16)],
                                   "32 lanes x 16 bytes, in a row: 16 sectors in 4 lines; "
                                   "32 lanes x 16 bytes, without bank conflicts: 4 passes"),
     "copy-own-rows": Planted("copy-16", [stride(512)],
                              "32 lanes x 16 bytes, each in another line of 128 bytes: "
                              "32 sectors in 32 lines, 16 would do; "
-                             "32 lanes x 16 bytes, without bank conflicts: 4 passes"),
+                             "32 lanes x 16 bytes, one for each line: 32 passes"),
     "copy-words": Planted("copy-4", [stride(8)],
                           "32 lanes x 4 bytes, as 8 bytes apart: 8 sectors in 2 lines, 4 would do; "
-                          "32 lanes x 4 bytes, without bank conflicts: 1 pass"),
+                          "32 lanes x 4 bytes, one for each line: 2 passes"),
 }  # fmt: skip
 
 
@@ -240,7 +240,8 @@ def count(planted: Planted) -> SourceCounters:
     if _is_shared(planted):
         raw = _count_banks(planted.warps, size)
     elif planted.access.startswith("copy"):
-        raw |= _count_banks([stride(size)], size)
+        banks = _count_banks([stride(size)] * len(planted.warps), size)
+        raw |= banks | {PASSES: max(banks[PASSES], raw[LINES])}
     function = SassFunction("k", (parse_instruction(0, _TEXTS[planted.access]),), ((),), {})
     raw["inst_executed"] = float(len(planted.warps))
     raw["thread_inst_executed_true"] = float(sum(map(len, planted.warps)))
@@ -252,10 +253,16 @@ def _is_shared(planted: Planted) -> bool:
 
 
 def _count_global(warps: Sequence[Warp], size: int) -> dict[str, float]:
-    """Return sectors of 32 bytes, lines of 128, and sectors of the same bytes side by side."""
+    """Return sectors of 32 bytes, lines of 128, and sectors of the same bytes side by side.
+
+    Lanes that share addresses need no more than they touch.
+    """
     touched = [{(a + at) // 32 for a in warp for at in range(size)} for warp in warps]
     lines = [{sector // 4 for sector in sectors} for sectors in touched]
-    needed = [1 if len(set(warp)) == 1 else -(-len(warp) * size // 32) for warp in warps]
+    needed = [
+        min(len(sectors), -(-len(warp) * size // 32))
+        for warp, sectors in zip(warps, touched, strict=True)
+    ]
     return {
         SECTORS: float(sum(map(len, touched))),
         LINES: float(sum(map(len, lines))),

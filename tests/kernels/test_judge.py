@@ -14,6 +14,7 @@ from kernelkb.measure.worker.judge.inputs.inputs import (
     same_bits,
 )
 from kernelkb.measure.worker.judge.inputs.memory_plan import MemoryPlan
+from kernelkb.measure.worker.judge.inputs.references import draw_seeded
 
 REFERENCE = """\
 import torch
@@ -371,3 +372,18 @@ def test_what_is_not_finite_in_the_reference_is_right_in_a_candidate(rtol, given
     errors.add(torch.tensor([1.0, float(given)]), right)
 
     assert errors.make_comparison()["correct"] is is_right
+
+
+def test_a_draw_that_is_the_first_to_use_cuda_is_seeded_too(monkeypatch):
+    on_device = random.Random()
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", on_device.seed)
+
+    def draw():
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+        return on_device.random(), torch.rand(3).tolist()
+
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    first = draw_seeded(5, draw)
+
+    assert first == draw_seeded(5, draw)
+    assert first != draw_seeded(6, draw)

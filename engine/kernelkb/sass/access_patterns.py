@@ -58,7 +58,7 @@ class AccessPattern(NamedTuple):
     ideal_units: float
     """What the same lanes would need in a row, or without bank conflicts."""
     lines: float
-    """Of 128 bytes; 0 in shared memory."""
+    """Of 128 bytes in global memory that a request touches; 0 where it touches none."""
     is_guarded: bool
     """Whether a predicate decides what lanes take part: the means then hold warps of which none
     does."""
@@ -122,15 +122,19 @@ def _read_global(
 def _read_shared(
     counters: SourceCounters, at: int, instruction: Instruction, count: float
 ) -> Iterator[AccessPattern]:
-    passes, ideal = (
-        counters.raw.get(name, {}).get(at, 0.0) / count
-        for name in ("memory_l1_wavefronts_shared", "memory_l1_wavefronts_shared_ideal")
+    passes, ideal, lines = (
+        values.get(at, 0.0) / count
+        for values in (
+            counters.raw.get("memory_l1_wavefronts_shared", {}),
+            counters.list_least_passes(),
+            counters.list_copied_lines(),
+        )
     )
     lanes = _count_lanes(counters, at, count)
     if passes > 0 and ideal > 0 and lanes:
         width, guarded = _find_bytes(instruction), bool(instruction.guard)
         verb = _SHARED_VERBS[instruction.opcode]
-        yield AccessPattern(at, "shared", verb, count, lanes, width, passes, ideal, 0.0, guarded)
+        yield AccessPattern(at, "shared", verb, count, lanes, width, passes, ideal, lines, guarded)
 
 
 def _count_lanes(counters: SourceCounters, at: int, count: float) -> float:
@@ -238,7 +242,9 @@ def _describe_shared(pattern: AccessPattern) -> str:
     if pattern.verb.endswith("matrices"):
         start = f"each {pattern.verb} in shared memory"
     if pattern.is_good:
-        return f"{start}, without bank conflicts: {passes}"
+        row = pattern.lanes * pattern.lane_bytes / _LINE_BYTES
+        by_line = _is_near(pattern.units, pattern.lines) and pattern.units > max(1.0, row) + _SLACK
+        return f"{start}, {'one for each line' if by_line else 'without bank conflicts'}: {passes}"
     degree = pattern.units / pattern.ideal_units
     return f"{start}, {_describe_banks(pattern, degree)}: {passes}, " + (
         f"{_number(pattern.ideal_units)} would do"

@@ -5,9 +5,12 @@ import torch
 
 def make_codes(m: int, n: int, k: int) -> list[torch.Tensor]:
     """Return codes of e4m3 numbers of both signs, below 2 in magnitude."""
-    shapes = (m, k), (n, k)
-    codes = [torch.randint(0, 64, shape) + 128 * torch.randint(0, 2, shape) for shape in shapes]
-    return [code.to(torch.uint8) for code in codes]
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return [
+        torch.randint(0, 64, shape, dtype=torch.uint8, device=device)
+        + 128 * torch.randint(0, 2, shape, dtype=torch.uint8, device=device)
+        for shape in ((m, k), (n, k))
+    ]
 
 
 def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

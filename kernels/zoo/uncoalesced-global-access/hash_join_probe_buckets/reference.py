@@ -18,13 +18,15 @@ def make_table(n: int, buckets: int) -> list[torch.Tensor]:
 
     A slot's key is the one whose hash has the bucket as its lower bits and random upper bits.
     """
-    own = torch.arange(SLOTS) * 2048 + torch.randint(0, 2048, (buckets, SLOTS))
-    mixed = torch.arange(buckets)[:, None] + buckets * own
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    own = torch.arange(SLOTS, device=device) * 2048
+    own = own + torch.randint(0, 2048, (buckets, SLOTS), device=device)
+    mixed = torch.arange(buckets, device=device)[:, None] + buckets * own
     keys = ((mixed ^ (mixed >> 15) ^ (mixed >> 30)) * INVERSE & 0xFFFFFFFF).int()
-    used = (torch.rand(buckets, SLOTS) < 11 / SLOTS).sum(1, keepdim=True)
-    keys[torch.arange(SLOTS) >= used] = -1
-    slot_rows = torch.randint(0, 1 << 30, (buckets, SLOTS), dtype=torch.int32)
-    probe = keys.flatten()[torch.randint(0, buckets * SLOTS, (n,))]
+    used = (torch.rand(buckets, SLOTS, device=device) < 11 / SLOTS).sum(1, keepdim=True)
+    keys[torch.arange(SLOTS, device=device) >= used] = -1
+    slot_rows = torch.randint(0, 1 << 30, (buckets, SLOTS), dtype=torch.int32, device=device)
+    probe = keys.flatten()[torch.randint(0, buckets * SLOTS, (n,), device=device)]
     return [probe.where(probe != -1, 0), keys, slot_rows]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from kernelkb.measure.worker.judge.inputs.references import seed_all
+from kernelkb.measure.worker.judge.inputs.references import draw_seeded
 from kernelkb.measure.worker.shared.messages.jobs import (
     ArrayDescription,
     CaseDescription,
@@ -67,9 +67,9 @@ def _describe_others(model: Any, job: DescribeJob) -> list[CaseDescription | str
     """Describe the further cases, one after another, so that memory holds one at a time."""
     if job["others"] is None:
         return []
-    seed_all(1)
+    make_cases = import_python_file(job["others"]).get_all_inputs
     with torch.device(job["target"]):
-        cases = import_python_file(job["others"]).get_all_inputs()
+        cases = draw_seeded(1, lambda: list(make_cases()))
         return [_describe_other(model, job["target"], values) for values in cases]
 
 
@@ -87,9 +87,8 @@ def _describe_other(model: Any, target: Target, values: Any) -> CaseDescription 
 
 
 def _draw_inputs(task_module: Any, target: Target, seed: int) -> list[Any]:
-    seed_all(seed)
     with torch.device(target):
-        values = task_module.get_inputs()
+        values = draw_seeded(seed, task_module.get_inputs)
     return [v.to(target) if isinstance(v, torch.Tensor) else v for v in values]
 
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -58,6 +58,7 @@ _INDEXED = (
 _STEPS = ("round", "floor", "ceil", "trunc", "sign", "sgn", "heaviside", "floor_divide", "fmod",
           "remainder", *_COMPARISONS[:7], *_ORDERING)  # fmt: skip
 _Call = Callable[[list[Any], Tensors, list[int]], Tensors]
+_Drawn = TypeVar("_Drawn")
 _BOUNDED = ("relu", "relu6", "clamp", "clamp_min", "clip", "hardtanh", "max_pool1d", "max_pool2d",
             "max_pool3d", "adaptive_max_pool2d")  # fmt: skip
 
@@ -84,18 +85,19 @@ class TorchReference:
     ) -> Tensors:
         """Return inputs that its file makes from a seed of the global generators."""
         module = import_python_file(self._reference["file"])
-        seed_all(seed)
-        if self._reference["kind"] == "module":
-            with device:  # a task that names no device draws its inputs on this one
-                values = module.get_inputs()
-        else:
-            sizes = dict(zip(self._case_spec["axis_names"], self._case_spec["axes"], strict=True))
-            values = getattr(module, str(self._reference["inputs"]))(**sizes)
+        values = draw_seeded(seed, lambda: self._call_maker(module, device))
         tensors = [value for value in values if isinstance(value, torch.Tensor)]
         return [
             _take_rows(value, spec["shape"]).to(device).contiguous()
             for value, spec in zip(tensors, input_specs, strict=True)
         ]
+
+    def _call_maker(self, module: Any, device: torch.device) -> Sequence[Any]:
+        if self._reference["kind"] == "module":
+            with device:  # a task that names no device draws its inputs on this one
+                return list(module.get_inputs())
+        sizes = dict(zip(self._case_spec["axis_names"], self._case_spec["axes"], strict=True))
+        return list(getattr(module, str(self._reference["inputs"]))(**sizes))
 
     def run(
         self,
@@ -130,6 +132,20 @@ class TorchReference:
             module = create_task_model(file, entry, reference["seed"]).to(device)
             self._modules_by_dtype[dtype] = module if dtype is None else module.to(dtype)
         return self._modules_by_dtype[dtype]
+
+
+def draw_seeded(seed: int, draw: Callable[[], _Drawn]) -> _Drawn:
+    """Return what a function draws from the global generators once they are seeded.
+
+    One that is the first to use CUDA draws again: its generator could not be seeded before.
+    """
+    could_seed = torch.cuda.is_initialized()
+    seed_all(seed)
+    drawn = draw()
+    if torch.cuda.is_initialized() != could_seed:
+        seed_all(seed)
+        drawn = draw()
+    return drawn
 
 
 def seed_all(seed: int) -> None:
