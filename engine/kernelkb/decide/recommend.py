@@ -26,7 +26,7 @@ from kernelkb.decide.diagnose import (
     rank_open_bottlenecks,
     walk_gate_tree,
 )
-from kernelkb.decide.headroom import build_outlook, find_gap
+from kernelkb.decide.headroom import build_outlook, describe_finish, find_gap
 from kernelkb.decide.next_measurement import choose_next_measurements
 from kernelkb.decide.predict import Predictor
 from kernelkb.decide.time_model import find_held_clock
@@ -40,7 +40,9 @@ if TYPE_CHECKING:
         Conclusions,
         Diagnosis,
         Expectation,
+        Finish,
         Gap,
+        Gate,
         KernelAnswer,
         LaunchTime,
         Level,
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
 
 PERFORMANCE_GATE = "performance-gate"
 """Id of the tree that every recommendation evaluates first."""
+
+_AT_ROOF = "at-roof"
+"""Its leaf for a kernel that is finished."""
 
 RESTRUCTURING = "restructuring"
 """Id of the tree that names the change of structure where a gap is left."""
@@ -95,6 +100,8 @@ def recommend(
     facts = _compare_metrics(rules, {**(peaks or {}), **metrics}, device)
     gate, predictor = _walk(rules, PERFORMANCE_GATE, facts), Predictor(rules, facts)
     found, matches, open_, gap = _diagnose_and_rank(rules, facts, target, predictor, kernel)
+    finish = describe_finish(rules, facts.values, matches, predictor, gate.gate, device)
+    gate = _end_work(rules, gate, finish)
     wanted = _list_gate_metrics(facts.values, gate)
     ask = choose_next_measurements(rules, matches, open_, facts, kernel, target, wanted)
     return {
@@ -105,6 +112,7 @@ def recommend(
         "evidence_level": (level := evidence_level(rules, metrics)),
         "conclusions": _build_conclusions(rules, f"{target}/{level}", facts.values),
         **build_outlook(rules, matches, predictor, facts.values, peaks or metrics, gap),
+        "finish": finish,
         "diagnoses": _list_diagnoses(matches, open_, facts),
         "open_count": len(found.open_rows),
         "suppressed": found.suppressed,
@@ -117,6 +125,15 @@ def recommend(
 
 def _walk(rules: CompiledRules, tree: str, facts: Facts) -> GateWalk:
     return walk_gate_tree(rules["trees"][tree], facts)
+
+
+def _end_work(rules: CompiledRules, gate: GateWalk, finish: Finish | None) -> GateWalk:
+    """Return the gate, or that of a kernel at its roof where the counters tell that it is."""
+    if finish is None or finish["verdict"] != "stop" or gate.gate["verdict"] == "done":
+        return gate
+    leaf = rules["trees"][PERFORMANCE_GATE]["leaves"][_AT_ROOF]
+    ended: Gate = {"id": _AT_ROOF, "verdict": "done", "because": finish["because"]}
+    return gate._replace(gate=ended, do=tuple(leaf["do"]), comes_first=True, path=())
 
 
 def _compare_metrics(
