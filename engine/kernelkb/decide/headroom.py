@@ -313,7 +313,7 @@ def _explain(matches: list[BottleneckMatch], combined: CombinedSpeedup | None) -
 
 _NEAR = 1.5
 """Time over that at the ceiling up to which a kernel is near its floor."""
-_STOP_GAIN = 1.1
+_STOP_GAIN = 1.15
 """Least gain that is told as worth a change: the smallest that predictions near a floor tell from
 none (``benchmarks/zoo/stop.py``)."""
 _STOP_SHARE = 0.8
@@ -475,7 +475,7 @@ def _judge_finish(
         return "open", f"{1 / reached:.2f}x is left to the ceiling, and no change is told for it"
     if resource != "memory":
         what = "the tensor pipe" if resource == "tensor" else "an empty kernel"
-        return "stop", f"{what} takes {min(1.0, reached):.0%} of the time; no change gains 1.1x"
+        return "stop", f"{what} takes {min(1.0, reached):.0%} of the time"
     if not known.get("algorithmic_bytes"):
         told = "if each byte is read and written once; --metric algorithmic_bytes=N decides"
         return "stop-if", told

@@ -79,6 +79,16 @@ def find_lines(counters: SourceCounters, evidence: Sequence[LineEvidenceRow]) ->
     return _refuse(f"the report counts nothing of {counted} by instruction")
 
 
+def find_waited_line(counters: SourceCounters) -> str | None:
+    """Return the line that warps wait for most, as file:line, with its share; None if unclear."""
+    weights = list(_weigh_producers(counters, "samples"))
+    total, ranked = sum(one.value for one in weights), rank_lines(counters, weights)
+    if not ranked or ranked[0].value < _MIN_SHARE * total:
+        return None
+    file, line = ranked[0].place
+    return f"{file.rpartition('/')[2]}:{line} ({ranked[0].value / total:.0%})"
+
+
 def _refuse(reason: str) -> LineAnswer:
     return {"lines": [], "reason": reason}
 

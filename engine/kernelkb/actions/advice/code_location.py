@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Collection, Sequence
@@ -18,7 +19,7 @@ from kernelkb.actions.project.variants import (
 )
 from kernelkb.decide.past_changes import find_similar_cases
 from kernelkb.decide.recommend import list_change
-from kernelkb.decide.source_lines import find_accessed_lines, find_lines
+from kernelkb.decide.source_lines import find_accessed_lines, find_lines, find_waited_line
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import (
     KernelFolder,
@@ -30,7 +31,7 @@ from kernelkb.model.answers.next_step import CallerEdit, FixEdit, KeepCondition,
 from kernelkb.model.answers.recommendation import Advice, Diagnosis, KernelAnswer
 from kernelkb.model.answers.source_place import ChangePlace
 from kernelkb.model.base import Target
-from kernelkb.model.kernels.kernel import Variant
+from kernelkb.model.kernels.kernel import DTYPE_BYTES, Variant
 from kernelkb.model.records.measurement import Loop
 from kernelkb.profiles.launch import name_function
 from kernelkb.profiles.report import read_source_counters
@@ -53,6 +54,8 @@ no place for them, and a benchmark of one does not show them."""
 _LAUNCH = re.compile(r"<<<")
 
 _MAX_DIAGNOSES = 3
+_SAME_BYTES = 0.02
+"""By which a cost in bytes may differ from the sizes of the arrays (chosen)."""
 _MAX_SIMILAR = 3
 _LEVEL_BELOW_LINES: Level = "L3"
 _LEVEL_OF_LINES: Level = "L4"
@@ -311,6 +314,8 @@ def add_source_lines(
         "accesses": find_accessed_lines(counters),
         "similar": answer["similar"] or find_similar_cases(answer, rules["cases"], _MAX_SIMILAR),
     }
+    if finish := answer["finish"]:
+        with_lines = {**with_lines, "finish": {**finish, "waits_at": find_waited_line(counters)}}
     if any(one["lines"] and one["lines"]["lines"] for one in located.values()):
         return _raise_evidence_level(rules, with_lines)
     return with_lines
@@ -346,6 +351,27 @@ def _describe_change(words: str | None, answer: LineAnswer) -> str | None:
     if words is None or not answer["lines"] or (access is None and _ACCESS in words):
         return None
     return f"line {answer['lines'][0]['at']['line']}: {words.replace(_ACCESS, access or '')}"
+
+
+def tell_arrays(answer: KernelAnswer, subject: AnsweredVariant) -> KernelAnswer:
+    """Return an answer whose verdict near the floor says which array the bytes are of.
+
+    Only where the cost of the workload is the size of its arrays: a kernel may read a part of one.
+    """
+    kernel, finish = subject.folder.kernel, answer["finish"]
+    name = subject.workload or kernel.default_workload.get(subject.variant.target)
+    sizes = kernel.workloads.get(name or "")
+    if finish is None or not finish["needed_bytes"] or sizes is None:
+        return answer
+    arrays = {
+        one.name: float(math.prod(sizes.get(axis, 0) if isinstance(axis, str) else axis
+                                  for axis in one.shape) * DTYPE_BYTES[one.dtype])
+        for one in (*kernel.inputs, *kernel.outputs)
+        if getattr(one, "value", None) is None
+    }  # fmt: skip
+    if not math.isclose(sum(arrays.values()), finish["needed_bytes"], rel_tol=_SAME_BYTES):
+        return answer
+    return {**answer, "finish": {**finish, "arrays": arrays}}
 
 
 def read_first_counters(report: Path | None) -> SourceCounters | str | None:

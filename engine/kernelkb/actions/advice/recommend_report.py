@@ -24,6 +24,7 @@ from kernelkb.actions.project.profile_reports import compile_pattern, match_name
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.device_facts import Pressure, predict_launch_change
+from kernelkb.decide.headroom import add_timeline_to_rest
 from kernelkb.decide.kernel_phases import describe_timeline
 from kernelkb.decide.next_measurement import list_own_commands, strip_kernel_signature
 from kernelkb.decide.recommend import build_recommendation, recommend
@@ -343,11 +344,13 @@ def answer_launch(
     )
     if launch.says:
         answer = _leave_out_kernels(program, answer)
+    timeline = describe_timeline(launch.samples, launch.metrics.get("profiled_us"))
     return {
         **answer,
         "kernel": launch.kernel,
         "launch": number,
-        "timeline": describe_timeline(launch.samples, launch.metrics.get("profiled_us")),
+        "timeline": timeline,
+        "finish": answer["finish"] and add_timeline_to_rest(answer["finish"], timeline),
         "ncu_rules": [_rule_to_dict(rule) for rule in launch.rules],
         "notes": [*notes, *answer["notes"]],
         "measure_next": [_profile_hottest(row, launch.hottest) for row in answer["measure_next"]],

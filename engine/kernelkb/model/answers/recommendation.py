@@ -327,7 +327,7 @@ class Finish(TypedDict):
     moved: dict[str, float]
     """Bytes by level: dram_read, dram_write and l2."""
     ceiling: Ceiling
-    floor_us: float | None
+    floor_us: float
     """Time at the ceiling of what must move, or of all that moved where that is not known."""
     measured_us: float
     rest: list[RestPart]

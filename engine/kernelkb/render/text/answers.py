@@ -14,13 +14,14 @@ from kernelkb.model.answers.next_step import (
     Sentence,
 )
 from kernelkb.render.text.steps import format_next_lines, format_step, format_steps
-from kernelkb.units import format_duration
+from kernelkb.units import format_duration, format_size
 
 if TYPE_CHECKING:
     from kernelkb.model.answers.next_step import Step
     from kernelkb.model.answers.recommendation import (
         Advice,
         Diagnosis,
+        Finish,
         Headroom,
         KernelAnswer,
         KernelFindings,
@@ -62,6 +63,17 @@ _TEMPLATE_KERNELS = ("Kernel", "Kernel2", "device_kernel")
 """Functions of CUTLASS that run what their template argument names."""
 _INSTANCE_NAME = re.compile(r"[^<]{0,200}<(?:\w+::){0,9}(?P<what>\w{1,200})")
 _TEMPLATE = re.compile(r"<[^<>]*>")
+
+_LEVELS = (("dram_read", "DRAM read"), ("dram_write", "written"), ("l2", "L2"))
+_CEILINGS = {"tensor": "tensor pipe", "launch": "time of an empty kernel"}
+_FINISHES = {
+    "stop": "finished: stop",
+    "stop-if": "finished: stop",
+    "change": "not finished",
+    "open": "not known to be finished",
+}
+_MAX_REST = 3
+"""Parts of the rest, and arrays, that are named."""
 
 _MAX_NOTES = 2
 _MIN_ADDED = 1.1
@@ -155,7 +167,7 @@ def format_brief(answer: KernelFindings, steps: Sequence[Step] = ()) -> Iterator
     name = f"{shorten_name(answer['kernel'])}: " if answer["kernel"] else ""
     yield f"{name}{gate['verdict'].upper()} ({gate['id']})"
     yield f"  {gate['because']}"
-    yield from _format_headroom(answer["headroom"])
+    yield from format_finish(answer["finish"]) or _format_headroom(answer["headroom"])
     yield from _format_gap(answer)
     yield from _limit([f"  note: {note}" for note in answer["notes"]], _MAX_NOTES)
     yield from _format_first_cause(answer, matches)
@@ -240,7 +252,7 @@ def format_findings(answer: KernelFindings) -> Iterator[str]:
     name = f"{answer['kernel']}: " if answer["kernel"] else ""
     yield f"{name}{gate['verdict'].upper()} ({gate['id']})"
     yield f"  {gate['because']}"
-    yield from _format_headroom(answer["headroom"])
+    yield from format_finish(answer["finish"]) or _format_headroom(answer["headroom"])
     yield from _format_gap(answer)
     yield from (f"  note: {note}" for note in answer["notes"])
     yield from _format_diagnoses(answer)
@@ -305,6 +317,42 @@ def _format_headroom(room: Headroom | None) -> Iterator[str]:
             f"  floor {floor}{bound}, measured {measured}: "
             f"at most {room['attainable_speedup']:.3g}x faster"
         )
+
+
+def format_finish(finish: Finish | None) -> list[str]:
+    """Return at most four lines on a kernel near its floor: bytes, ceiling, rest and verdict."""
+    if finish is None:
+        return []
+    ceiling, moved = finish["ceiling"], finish["moved"]
+    what = "{rate:,.0f} GB/s at {read_share:.0%} reads".format(**ceiling) if (
+        ceiling["resource"] == "memory"
+    ) else f"the {_CEILINGS[ceiling['resource']]}"  # fmt: skip
+    lines = []
+    if ceiling["resource"] == "memory":
+        parts = (f"{name} {_tell_size(moved[key])}" for key, name in _LEVELS if key in moved)
+        lines = [f"must move {_describe_needed(finish)}; moved: {', '.join(parts)}"]
+    lines.append(f"reached {ceiling['reached']:.0%} of {what}")
+    if ceiling["source"] != "assumed" or ceiling["resource"] == "memory":
+        lines[-1] += f" ({ceiling['says']})"
+    told = f"{format_duration(finish['measured_us'])}, floor {format_duration(finish['floor_us'])}"
+    rest = [f"{row['what']} {format_duration(row['us'])}" for row in finish["rest"][:_MAX_REST]]
+    told += f"; the rest: {', '.join(rest)}" if rest else ""
+    lines.append(told + (f"; waits for {at}" if (at := finish["waits_at"]) else ""))
+    word = _FINISHES[finish["verdict"]]
+    return [*(f"  {line}" for line in lines), f"  {word}: {finish['because']}"]
+
+
+def _describe_needed(finish: Finish) -> str:
+    """Return the bytes that must move, and those of the largest arrays."""
+    if finish["needed_bytes"] is None:
+        return "an unknown number of bytes"
+    ranked = sorted(finish["arrays"].items(), key=lambda one: -one[1])[:_MAX_REST]
+    arrays = ", ".join(f"{name} {_tell_size(size)}" for name, size in ranked)
+    return _tell_size(finish["needed_bytes"]) + (f" ({arrays})" if arrays else "")
+
+
+def _tell_size(size: float) -> str:
+    return format_size(round(size))
 
 
 def _format_gap(answer: KernelFindings) -> Iterator[str]:
