@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kernelkb.decide.diagnose import BottleneckMatch, GateWalk
     from kernelkb.decide.predict import Prediction, Predictor
     from kernelkb.decide.rules import CompiledRules
+    from kernelkb.decide.time_model import KernelTime
     from kernelkb.model.answers.recommendation import (
         Ceiling,
         ChainStep,
@@ -42,6 +43,19 @@ _HIDDEN_FACTOR = 1.25
 _MAX_PAIRED = 8
 """Causes among which pairs are looked for, the best first."""
 _GROUP_TITLES = {"memory": "memory", "l1": "L1", "compute": "computation"}
+_UNITS = {
+    "memory": "L2 and device memory",
+    "l1": "L1 of the SMs",
+    "compute": "pipes of the SMs",
+    "launch": "the launch",
+    "fill": "SMs",
+    "unexplained": "",
+}
+"""Where the time of a part is spent; of a reason to wait, in the warps."""
+_UNNAMED = "l2-other"
+"""The busiest part of L2, which may be one without a counter of its own."""
+_SAME_USE = 0.85
+"""Share of its use from which a resource with a counter names the part (chosen)."""
 _OTHER_TITLES = {"launch": "launch", "fill": "SMs without work", "unexplained": "unexplained"}
 
 
@@ -52,6 +66,7 @@ def build_outlook(
     known: Mapping[str, float],
     measured: Mapping[str, float],
     gap: Gap | None,
+    finish: Finish | None,
 ) -> Outlook:
     """Return all of it: what all fixes give, in which order, and what is left.
 
@@ -62,12 +77,13 @@ def build_outlook(
         known: Measured and derived metrics.
         measured: The measured ones; a value that is not finite was not measured.
         gap: See ``find_gap``.
+        finish: See ``describe_finish``.
     """
     combined = _combine_matches(matches, predictor)
     is_any_told = any(one.diagnosis["predicted_speedup"] for one in matches)
     return {
         "headroom": _build_headroom(known),
-        "finish": None,
+        "finish": finish,
         "combined_speedup": combined if is_any_told and combined and is_told(combined) else None,
         "joint": find_joint_cure(rules, matches, predictor),
         "chain": build_chain(matches, predictor),
@@ -126,18 +142,32 @@ def build_time_shares(rules: CompiledRules, predictor: Predictor) -> list[TimeSh
     other = 0.0
     for name, share in split_time(now).items():
         if name in now.groups:
-            busiest = max(now.groups[name], key=lambda resource: now.use[resource])
+            busiest = _name_busiest(now, name)
             title = f"{_GROUP_TITLES.get(name, name)}: {titles[busiest]}"
         else:
             title = _OTHER_TITLES.get(name, f"waiting: {name}")
         if share < _MIN_SHARE and name != "unexplained":
             other += share
         elif share > 0:
-            rows.append({"part": name, "title": title, "share": round(share, 4)})
+            unit = _UNITS.get(name, "warps")
+            part, line = round(share, 4), None
+            rows.append({"part": name, "title": title, "share": part, "unit": unit, "line": line})
     rows.sort(key=lambda row: -row["share"])
     if other > 0:
-        rows.append({"part": "other", "title": "other", "share": round(other, 4)})
+        part, line = round(other, 4), None
+        rows.append({"part": "other", "title": "other", "share": part, "unit": "", "line": line})
     return rows
+
+
+def _name_busiest(now: KernelTime, group: str) -> str:
+    """Return the resource that a group's time is named by: one with a counter, if it comes near."""
+    use = now.use
+    busiest = max(now.groups[group], key=lambda name: use[name])
+    if busiest != _UNNAMED:
+        return busiest
+    named = [name for name in now.groups[group] if name != _UNNAMED]
+    nearest = max(named, key=lambda name: use[name], default=busiest)
+    return nearest if use[nearest] >= _SAME_USE * use[busiest] else busiest
 
 
 def build_chain(matches: list[BottleneckMatch], predictor: Predictor) -> list[ChainStep]:
@@ -360,22 +390,27 @@ def describe_finish(
     verdict, because = _judge_finish(known, matches, ceiling, us / floor_us)
     if gate["verdict"] == "done" and verdict == "open":
         verdict, because = "stop", gate["because"]
-    levels = {"dram_read": "dram_read_bytes", "dram_write": "dram_write_bytes"}
-    moved = {level: known[name] for level, name in levels.items() if name in known}
-    if "l2_sector_count" in known:
-        moved["l2"] = known["l2_sector_count"] * 32
     return {
         "verdict": verdict,
         "because": because,
         "needed_bytes": needed,
         "arrays": {},
-        "moved": moved,
+        "moved": _count_moved(known),
         "ceiling": ceiling,
         "floor_us": round(floor_us, 3),
         "measured_us": us,
-        "rest": _list_rest(rules, known, predictor, us, floor_us, ceiling),
+        "rest": _list_rest(rules, predictor, us, floor_us, ceiling),
         "waits_at": None,
     }
+
+
+def _count_moved(known: Mapping[str, float]) -> dict[str, float]:
+    """Return the bytes that moved at each level that was counted."""
+    levels = {"dram_read": "dram_read_bytes", "dram_write": "dram_write_bytes"}
+    moved = {level: known[name] for level, name in levels.items() if name in known}
+    if "l2_sector_count" in known:
+        moved["l2"] = known["l2_sector_count"] * 32
+    return moved
 
 
 def _find_ceiling(
@@ -407,7 +442,7 @@ def _find_memory_ceiling(
     if rate is None and "device.dram_gbps" in known:
         part = known["device.achievable_dram_share"]
         rate = known["device.dram_gbps"] * part
-        source = "assumed", f"assumed: {part:.0%} of the data sheet; kb env --measure tells"
+        source = "assumed", f"assumed: {part:.0%} of the data sheet"
     if rate is None:
         return None
     return _make_ceiling("memory", rate, (read + written) / us / 1e3 / rate, share, source)
@@ -418,9 +453,8 @@ _Source = tuple[Literal["measured", "shipped", "assumed"], str]
 
 def _name_source(shipped: Mapping[str, Any] | None, *, is_own: bool) -> _Source:
     if is_own or not shipped:
-        return "measured", "kb env --measure on this GPU"
-    where = f"{shipped['gpu']}, driver {shipped['driver']}, {shipped['measured_on']}"
-    return "shipped", f"kb env --measure on {where}"
+        return "measured", "kb env --measure here"
+    return "shipped", f"kb env --measure, {shipped['gpu']}, {shipped['measured_on']}"
 
 
 def _make_ceiling(
@@ -477,8 +511,7 @@ def _judge_finish(
         what = "the tensor pipe" if resource == "tensor" else "an empty kernel"
         return "stop", f"{what} takes {min(1.0, reached):.0%} of the time"
     if not known.get("algorithmic_bytes"):
-        told = "if each byte is read and written once; --metric algorithmic_bytes=N decides"
-        return "stop-if", told
+        return "stop-if", "if all of that must move; --metric algorithmic_bytes=N decides"
     if ratio > _STOP_FLOOR:
         return "open", f"it moves {ratio * reached:.2f}x the bytes that must move; no cause is told"
     return "stop", f"{max(1.0, ratio):.2f}x its floor, and no change gains {_STOP_GAIN:g}x"
@@ -486,7 +519,6 @@ def _judge_finish(
 
 def _list_rest(
     rules: CompiledRules,
-    known: Mapping[str, float],
     predictor: Predictor,
     us: float,
     floor_us: float,
@@ -498,29 +530,43 @@ def _list_rest(
         return []
     parts: dict[str, float] = {}
     if ceiling["resource"] == "memory":
-        parts["bytes beyond those that must move"] = us * min(1.0, ceiling["reached"]) - floor_us
+        more = us * min(1.0, ceiling["reached"]) - floor_us
+        parts["bytes beyond those that must move"] = max(0.0, more)
     if ceiling["resource"] != "launch":
         parts["launch"] = now.launch * us
-    left = us - floor_us - sum(max(0.0, part) for part in parts.values())
+    left = us - floor_us - sum(parts.values())
     rows = build_time_shares(rules, predictor)
-    others = {row["title"]: row["share"] for row in rows if row["part"] not in _IN_FLOOR}
+    done = {"launch", "compute" if ceiling["resource"] == "tensor" else "memory"}
+    others = {row["title"]: row["share"] for row in rows if row["part"] not in done}
     total = sum(others.values())
     for title, share in others.items():
         parts[title] = parts.get(title, 0.0) + max(0.0, left) * share / total
-    kept = {what: part for what, part in parts.items() if part >= _LEAST_PART * us}
-    ranked = sorted(kept.items(), key=lambda one: (-one[1], one[0]))[:_MOST_PARTS]
-    return [{"what": what, "us": round(part, 3)} for what, part in ranked]
-
-
-_IN_FLOOR = ("memory", "launch")
+    return _rank_rest(_shrink(parts, us - floor_us), us)
 
 
 def add_timeline_to_rest(finish: Finish, timeline: KernelTimeline | None) -> Finish:
-    """Return the verdict with the sampled ramp and tail in place of the model's idle SMs."""
+    """Return the verdict with the sampled ramp and tail in place of the model's idle SMs.
+
+    Together they are no more than the time above the floor: memory may be busy while SMs are idle.
+    """
     if timeline is None:
         return finish
-    rows = [row for row in finish["rest"] if row["what"] != _OTHER_TITLES["fill"]]
+    left = max(0.0, finish["measured_us"] - finish["floor_us"])
     sampled = {"ramp": timeline["ramp_us"], "tail": timeline["lost_us"] or 0.0}
-    least = _LEAST_PART * finish["measured_us"]
-    rows += [{"what": what, "us": part} for what, part in sampled.items() if part >= least]
-    return {**finish, "rest": sorted(rows, key=lambda row: (-row["us"], row["what"]))}
+    model = {row["what"]: row["us"] for row in finish["rest"]}
+    model.pop(_OTHER_TITLES["fill"], None)
+    sampled = _shrink(sampled, left)
+    parts = {**sampled, **_shrink(model, left - sum(sampled.values()))}
+    return {**finish, "rest": _rank_rest(parts, finish["measured_us"])}
+
+
+def _shrink(parts: Mapping[str, float], total: float) -> dict[str, float]:
+    """Return parts that sum to no more than a total."""
+    factor = min(1.0, max(0.0, total) / (sum(parts.values()) or 1.0))
+    return {what: part * factor for what, part in parts.items()}
+
+
+def _rank_rest(parts: Mapping[str, float], us: float) -> list[RestPart]:
+    kept = {what: part for what, part in parts.items() if part >= _LEAST_PART * us}
+    ranked = sorted(kept.items(), key=lambda one: (-one[1], one[0]))[:_MOST_PARTS]
+    return [{"what": what, "us": round(part, 3)} for what, part in ranked]

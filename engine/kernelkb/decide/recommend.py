@@ -98,10 +98,9 @@ def recommend(
         peaks: Measured on the GPU, by metric id; no evidence about the kernel.
     """
     facts = _compare_metrics(rules, {**(peaks or {}), **metrics}, device)
-    gate, predictor = _walk(rules, PERFORMANCE_GATE, facts), Predictor(rules, facts)
+    predictor = Predictor(rules, facts)
     found, matches, open_, gap = _diagnose_and_rank(rules, facts, target, predictor, kernel)
-    finish = describe_finish(rules, facts.values, matches, predictor, gate.gate, device)
-    gate = _end_work(rules, gate, finish)
+    gate, finish = _judge_work(rules, facts, matches, predictor, device)
     wanted = _list_gate_metrics(facts.values, gate)
     ask = choose_next_measurements(rules, matches, open_, facts, kernel, target, wanted)
     return {
@@ -111,8 +110,7 @@ def recommend(
         "gate": gate.gate,
         "evidence_level": (level := evidence_level(rules, metrics)),
         "conclusions": _build_conclusions(rules, f"{target}/{level}", facts.values),
-        **build_outlook(rules, matches, predictor, facts.values, peaks or metrics, gap),
-        "finish": finish,
+        **build_outlook(rules, matches, predictor, facts.values, peaks or metrics, gap, finish),
         "diagnoses": _list_diagnoses(matches, open_, facts),
         "open_count": len(found.open_rows),
         "suppressed": found.suppressed,
@@ -127,13 +125,22 @@ def _walk(rules: CompiledRules, tree: str, facts: Facts) -> GateWalk:
     return walk_gate_tree(rules["trees"][tree], facts)
 
 
-def _end_work(rules: CompiledRules, gate: GateWalk, finish: Finish | None) -> GateWalk:
-    """Return the gate, or that of a kernel at its roof where the counters tell that it is."""
+def _judge_work(
+    rules: CompiledRules,
+    facts: Facts,
+    matches: list[BottleneckMatch],
+    predictor: Predictor,
+    device: str | None,
+) -> tuple[GateWalk, Finish | None]:
+    """Return the gate, that of a kernel at its roof where counters tell so, and why they do."""
+    gate = _walk(rules, PERFORMANCE_GATE, facts)
+    finish = describe_finish(rules, facts.values, matches, predictor, gate.gate, device)
     if finish is None or finish["verdict"] != "stop" or gate.gate["verdict"] == "done":
-        return gate
+        return gate, finish
     leaf = rules["trees"][PERFORMANCE_GATE]["leaves"][_AT_ROOF]
     ended: Gate = {"id": _AT_ROOF, "verdict": "done", "because": finish["because"]}
-    return gate._replace(gate=ended, do=tuple(leaf["do"]), comes_first=True, path=())
+    do = tuple(leaf["do"])
+    return gate._replace(gate=ended, do=do, comes_first=True, path=()), finish
 
 
 def _compare_metrics(

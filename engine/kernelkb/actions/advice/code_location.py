@@ -19,7 +19,7 @@ from kernelkb.actions.project.variants import (
 )
 from kernelkb.decide.past_changes import find_similar_cases
 from kernelkb.decide.recommend import list_change
-from kernelkb.decide.source_lines import find_accessed_lines, find_lines, find_waited_line
+from kernelkb.decide.source_lines import find_accessed_lines, find_heaviest_line, find_lines
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import (
     KernelFolder,
@@ -41,7 +41,14 @@ from kernelkb.sass.static_facts import measure_code
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
-    from kernelkb.model.answers.recommendation import Advice, Diagnosis, KernelAnswer, Level
+    from kernelkb.model.answers.recommendation import (
+        Advice,
+        Diagnosis,
+        Finish,
+        KernelAnswer,
+        Level,
+        TimeShare,
+    )
     from kernelkb.model.answers.source_place import LineAnswer
     from kernelkb.profiles.reader_process import ReaderProcess
     from kernelkb.sass.counters import SourceCounters
@@ -88,10 +95,13 @@ class CodeLine(NamedTuple):
 def locate_edit(answer: KernelAnswer, subject: AnsweredVariant) -> KernelAnswer:
     """Return an answer with ``change``, and with its edit at that place among the next steps.
 
+    Near its floor, it says which array the bytes are of.
+
     Args:
         answer: About the variant.
         subject: The variant.
     """
+    answer = _tell_arrays(answer, subject)
     is_changed = any(isinstance(one, FixEdit) for one in answer["next"])
     if answer["gate"]["verdict"] in ("stop", "done") or not is_changed:
         return answer
@@ -312,13 +322,25 @@ def add_source_lines(
         "diagnoses": [located.get(one["bottleneck"], one) for one in answer["diagnoses"]],
         "notes": [*answer["notes"], *counters.notes],
         "accesses": find_accessed_lines(counters),
+        "time": _locate_largest_part(answer["time"], counters),
+        "finish": _locate_waits(answer["finish"], counters),
         "similar": answer["similar"] or find_similar_cases(answer, rules["cases"], _MAX_SIMILAR),
     }
-    if finish := answer["finish"]:
-        with_lines = {**with_lines, "finish": {**finish, "waits_at": find_waited_line(counters)}}
     if any(one["lines"] and one["lines"]["lines"] for one in located.values()):
         return _raise_evidence_level(rules, with_lines)
     return with_lines
+
+
+def _locate_largest_part(time: Sequence[TimeShare], counters: SourceCounters) -> list[TimeShare]:
+    """Return the parts of the time, the largest with the line that it is due to."""
+    return [
+        {**one, "line": find_heaviest_line(counters, one["part"])} if not number else one
+        for number, one in enumerate(time)
+    ]
+
+
+def _locate_waits(finish: Finish | None, counters: SourceCounters) -> Finish | None:
+    return finish and {**finish, "waits_at": find_heaviest_line(counters, "waits")}
 
 
 def _locate_diagnosis(
@@ -353,7 +375,7 @@ def _describe_change(words: str | None, answer: LineAnswer) -> str | None:
     return f"line {answer['lines'][0]['at']['line']}: {words.replace(_ACCESS, access or '')}"
 
 
-def tell_arrays(answer: KernelAnswer, subject: AnsweredVariant) -> KernelAnswer:
+def _tell_arrays(answer: KernelAnswer, subject: AnsweredVariant) -> KernelAnswer:
     """Return an answer whose verdict near the floor says which array the bytes are of.
 
     Only where the cost of the workload is the size of its arrays: a kernel may read a part of one.

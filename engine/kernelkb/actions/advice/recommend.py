@@ -86,10 +86,9 @@ def complete_answer(
         found = add_source_lines(load_compiled_rules(), found, counters)
     place = MeasuredPlace({}, measured)
     if subject is not None:
-        from kernelkb.actions.advice.code_location import locate_edit, name_measured, tell_arrays
+        from kernelkb.actions.advice.code_location import locate_edit, name_measured
 
-        found = tell_arrays(locate_edit(found, subject), subject)
-        place = name_measured(subject, measured)
+        found, place = locate_edit(found, subject), name_measured(subject, measured)
     # A stop that the history gives names its own way back.
     is_stopped = found["gate"]["verdict"] == "stop" and found["gate"] is answer["gate"]
     return {**found, "next": complete_next_steps(found["next"], place, is_stopped=is_stopped)}

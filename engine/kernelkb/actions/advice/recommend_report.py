@@ -344,17 +344,20 @@ def answer_launch(
     )
     if launch.says:
         answer = _leave_out_kernels(program, answer)
-    timeline = describe_timeline(launch.samples, launch.metrics.get("profiled_us"))
     return {
-        **answer,
+        **_add_timeline(answer, launch),
         "kernel": launch.kernel,
         "launch": number,
-        "timeline": timeline,
-        "finish": answer["finish"] and add_timeline_to_rest(answer["finish"], timeline),
         "ncu_rules": [_rule_to_dict(rule) for rule in launch.rules],
         "notes": [*notes, *answer["notes"]],
         "measure_next": [_profile_hottest(row, launch.hottest) for row in answer["measure_next"]],
     }
+
+
+def _add_timeline(answer: KernelAnswer, launch: ProfiledLaunch) -> KernelAnswer:
+    timeline = describe_timeline(launch.samples, launch.metrics.get("profiled_us"))
+    finish = answer["finish"] and add_timeline_to_rest(answer["finish"], timeline)
+    return {**answer, "timeline": timeline, "finish": finish}
 
 
 def _leave_out_kernels(program: CompiledRules, answer: KernelAnswer) -> KernelAnswer:

@@ -162,6 +162,11 @@ class TimeShare(TypedDict):
     """launch, fill, a group of resources, a reason to wait, unexplained, or other."""
     title: str
     share: float
+    unit: str
+    """Where it is spent; empty for what is unexplained or other."""
+    line: str | None
+    """Of the largest part, the line with most of its sectors, passes, instructions or samples;
+    null without counters by instruction."""
 
 
 class KernelPhase(TypedDict):

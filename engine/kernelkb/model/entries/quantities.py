@@ -330,8 +330,9 @@ class CommonLimits(Record):
 
 
 class Ceilings(Record):
-    """What one GPU of a product reached in ``kb env --measure``; its fields are those of
-    ``kernelkb.model.records.measurement.PracticalPeaks``. One of the reader's own outranks it.
+    """What one GPU of a product reached in ``kb env --measure``; a GPU measured here outranks it.
+
+    The fields are those of ``kernelkb.model.records.measurement.PracticalPeaks``.
     """
 
     gpu: str

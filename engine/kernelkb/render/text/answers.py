@@ -68,7 +68,7 @@ _LEVELS = (("dram_read", "DRAM read"), ("dram_write", "written"), ("l2", "L2"))
 _CEILINGS = {"tensor": "tensor pipe", "launch": "time of an empty kernel"}
 _FINISHES = {
     "stop": "finished: stop",
-    "stop-if": "finished: stop",
+    "stop-if": "finished, stop",
     "change": "not finished",
     "open": "not known to be finished",
 }
@@ -335,11 +335,14 @@ def format_finish(finish: Finish | None) -> list[str]:
     if ceiling["source"] != "assumed" or ceiling["resource"] == "memory":
         lines[-1] += f" ({ceiling['says']})"
     told = f"{format_duration(finish['measured_us'])}, floor {format_duration(finish['floor_us'])}"
-    rest = [f"{row['what']} {format_duration(row['us'])}" for row in finish["rest"][:_MAX_REST]]
+    waits = finish["waits_at"]
+    shown = finish["rest"][: _MAX_REST - bool(waits)]
+    rest = [f"{row['what'].removeprefix('waiting: ')} {row['us']:.2g} us" for row in shown]
     told += f"; the rest: {', '.join(rest)}" if rest else ""
-    lines.append(told + (f"; waits for {at}" if (at := finish["waits_at"]) else ""))
+    lines.append(told + (f"; waits: {waits}" if waits else ""))
     word = _FINISHES[finish["verdict"]]
-    return [*(f"  {line}" for line in lines), f"  {word}: {finish['because']}"]
+    mark = " " if finish["verdict"] == "stop-if" else ": "
+    return [*(f"  {line}" for line in lines), f"  {word}{mark}{finish['because']}"]
 
 
 def _describe_needed(finish: Finish) -> str:
@@ -371,7 +374,8 @@ def _format_time(answer: KernelFindings) -> Iterator[str]:
         filled = round(row["share"] * _BAR_WIDTH)
         bar = "#" * filled + "." * (_BAR_WIDTH - filled)
         spent = f"  {format_duration(row['share'] * duration):>9}" if duration else ""
-        yield f"  {row['title']:36} {bar} {100 * row['share']:5.1f} %{spent}"
+        at = f"  {row['line']}" if row["line"] else ""
+        yield f"  {row['title']:36} {bar} {100 * row['share']:5.1f} %{spent}{at}"
 
 
 def _format_outlook(answer: KernelFindings) -> Iterator[str]:
@@ -507,7 +511,8 @@ def _describe_largest_part(answer: KernelFindings) -> str:
     if not parts:
         return ""
     largest = max(parts, key=lambda part: part["share"])
-    return f"; the largest part of the time is {largest['title']}, {largest['share']:.0%}"
+    at = f" at {largest['line']}" if largest["line"] else ""
+    return f"; the largest part of the time is {largest['title']}{at}, {largest['share']:.0%}"
 
 
 def _describe_measured(fix: Advice) -> str:
