@@ -380,9 +380,8 @@ def describe_finish(
         device: Id of the GPU; None if unknown.
     """
     us = known.get("profiled_us") or 0.0
-    if predictor.now is None or us <= 0 or gate["verdict"] == "stop":
-        return None
-    ceiling = _find_ceiling(rules, known, us, device)
+    is_asked = predictor.now is not None and us > 0 and gate["verdict"] != "stop"
+    ceiling = _find_ceiling(rules, known, us, device) if is_asked else None
     if ceiling is None or ceiling["reached"] * _NEAR < 1:
         return None
     floor_us, needed = _find_floor(known, ceiling, us), known.get("algorithmic_bytes")

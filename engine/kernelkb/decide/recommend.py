@@ -97,8 +97,7 @@ def recommend(
         kernel: Its name, for the answer and the commands in it; may be empty.
         peaks: Measured on the GPU, by metric id; no evidence about the kernel.
     """
-    facts = _compare_metrics(rules, {**(peaks or {}), **metrics}, device)
-    predictor = Predictor(rules, facts)
+    predictor = Predictor(rules, facts := _compare_metrics(rules, metrics, peaks, device))
     found, matches, open_, gap = _diagnose_and_rank(rules, facts, target, predictor, kernel)
     gate, finish = _judge_work(rules, facts, matches, predictor, device)
     wanted = _list_gate_metrics(facts.values, gate)
@@ -144,10 +143,14 @@ def _judge_work(
 
 
 def _compare_metrics(
-    rules: CompiledRules, measured: Mapping[str, float], device: str | None
+    rules: CompiledRules,
+    measured: Mapping[str, float],
+    peaks: Mapping[str, float] | None,
+    device: str | None,
 ) -> Facts:
     """Return measured and derived metrics, with the outcome of every comparison."""
-    return evaluate_comparisons(rules["comparisons"], complete_metrics(rules, measured, device))
+    known = complete_metrics(rules, {**(peaks or {}), **measured}, device)
+    return evaluate_comparisons(rules["comparisons"], known)
 
 
 def find_library(rules: CompiledRules, kernel: str) -> LibraryRow | None:
