@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 RoofName = Literal["memory", "compute", "launch"]
 
-MIX_RATE = "memory_gbps@"
-"""Before the share that is read, the name of a bandwidth that this machine was measured to have."""
+MIX_SHARE, MIX_RATE = "memory_read_share@", "memory_gbps@"
+"""Before a number from 0 on: the share read, and the bandwidth that this machine has at it."""
 
 MIN_MEMORY_CACHE_RATIO = 2.0
 """Least working set ÷ last-level cache at which memory, not the cache, determines the time."""
@@ -88,8 +88,7 @@ def interpolate_rate(rows: Iterable[Iterable[float]], at: float) -> float | None
 
 def list_own_rates(known: Mapping[str, float]) -> list[tuple[float, float]]:
     """Return share read and bandwidth in GB/s of each mix that was measured on this machine."""
-    return [
-        (float(name.removeprefix(MIX_RATE)), rate)
-        for name, rate in known.items()
-        if name.startswith(MIX_RATE)
-    ]
+    rows: list[tuple[float, float]] = []
+    while (rate := known.get(f"{MIX_RATE}{len(rows)}")) is not None:
+        rows.append((known[f"{MIX_SHARE}{len(rows)}"], rate))
+    return rows

@@ -72,8 +72,7 @@ _FINISHES = {
     "change": "not finished",
     "open": "not known to be finished",
 }
-_MAX_REST = 3
-"""Parts of the rest, and arrays, that are named."""
+_LINE_WIDTH = 100
 
 _MAX_NOTES = 2
 _MIN_ADDED = 1.1
@@ -323,35 +322,47 @@ def format_finish(finish: Finish | None) -> list[str]:
     """Return at most four lines on a kernel near its floor: bytes, ceiling, rest and verdict."""
     if finish is None:
         return []
-    ceiling, moved = finish["ceiling"], finish["moved"]
-    what = "{rate:,.0f} GB/s at {read_share:.0%} reads".format(**ceiling) if (
-        ceiling["resource"] == "memory"
-    ) else f"the {_CEILINGS[ceiling['resource']]}"  # fmt: skip
-    lines = []
+    ceiling, lines = finish["ceiling"], []
+    what = f"the {_CEILINGS.get(ceiling['resource'], '')}"
     if ceiling["resource"] == "memory":
-        parts = (f"{name} {_tell_size(moved[key])}" for key, name in _LEVELS if key in moved)
-        lines = [f"must move {_describe_needed(finish)}; moved: {', '.join(parts)}"]
-    lines.append(f"reached {ceiling['reached']:.0%} of {what}")
-    if ceiling["source"] != "assumed" or ceiling["resource"] == "memory":
-        lines[-1] += f" ({ceiling['says']})"
-    told = f"{format_duration(finish['measured_us'])}, floor {format_duration(finish['floor_us'])}"
-    waits = finish["waits_at"]
-    shown = finish["rest"][: _MAX_REST - bool(waits)]
-    rest = [f"{row['what'].removeprefix('waiting: ')} {row['us']:.2g} us" for row in shown]
-    told += f"; the rest: {', '.join(rest)}" if rest else ""
-    lines.append(told + (f"; waits: {waits}" if waits else ""))
-    word = _FINISHES[finish["verdict"]]
+        lines.append(_describe_bytes(finish))
+        what = f"{ceiling['rate']:,.0f} GB/s at {ceiling['read_share']:.0%} reads"
+    of = "" if ceiling["resource"] == "tensor" else f" ({ceiling['says']})"
+    lines.append(f"  reached {ceiling['reached']:.0%} of {what}{of}")
+    told = (
+        f"  {format_duration(finish['measured_us'])}, floor {format_duration(finish['floor_us'])}"
+    )
+    waits = f"; waits: {finish['waits_at']}" if finish["waits_at"] else ""
+    parts = [
+        f"{row['what'].removeprefix('waiting: ')} {row['us']:.2g} us" for row in finish["rest"]
+    ]
+    told += _list_fitting("; the rest: ", parts, _LINE_WIDTH - len(told + waits)) + waits
     mark = " " if finish["verdict"] == "stop-if" else ": "
-    return [*(f"  {line}" for line in lines), f"  {word}{mark}{finish['because']}"]
+    return [*lines, told, f"  {_FINISHES[finish['verdict']]}{mark}{finish['because']}"]
 
 
-def _describe_needed(finish: Finish) -> str:
-    """Return the bytes that must move, and those of the largest arrays."""
-    if finish["needed_bytes"] is None:
-        return "an unknown number of bytes"
-    ranked = sorted(finish["arrays"].items(), key=lambda one: -one[1])[:_MAX_REST]
-    arrays = ", ".join(f"{name} {_tell_size(size)}" for name, size in ranked)
-    return _tell_size(finish["needed_bytes"]) + (f" ({arrays})" if arrays else "")
+def _describe_bytes(finish: Finish) -> str:
+    """Return the bytes that must move, of which arrays as far as they fit, and those that moved."""
+    needed, moved = finish["needed_bytes"], finish["moved"]
+    known = "an unknown number of bytes" if needed is None else _tell_size(needed)
+    levels = ", ".join(f"{name} {_tell_size(moved[key])}" for key, name in _LEVELS if key in moved)
+    end = f"; moved: {levels}"
+    ranked = sorted(finish["arrays"].items(), key=lambda one: -one[1])
+    arrays = [f"{name} {_tell_size(size)}" for name, size in ranked]
+    room = _LINE_WIDTH - len(f"  must move {known}{end}") - 1
+    told = _list_fitting(" (", arrays, room)
+    return f"  must move {known}{told}{')' if told else ''}{end}"
+
+
+def _list_fitting(start: str, parts: Sequence[str], width: int) -> str:
+    """Return the first parts, behind the start, that a width holds; empty if it holds none."""
+    told = ""
+    for part in parts:
+        longer = f"{told}, {part}" if told else f"{start}{part}"
+        if len(longer) > width:
+            break
+        told = longer
+    return told
 
 
 def _tell_size(size: float) -> str:
