@@ -421,10 +421,10 @@ def _find_ceiling(
     if (tensor := known.get("tensor_utilization")) is not None:
         says = "its counter's own peak"
         found.append(_make_ceiling("tensor", 1.0, tensor, None, ("assumed", says)))
-    own = known.get("profiled_empty_us")
-    empty = own or (shipped or {}).get("profiled_empty_us")
+    is_own = bool(list_own_rates(known))  # without an own measurement the metric is assumed
+    empty = (known if is_own else shipped or {}).get("profiled_empty_us")
     if empty:
-        source = _name_source(shipped, is_own=own is not None)
+        source = _name_source(shipped, is_own=is_own)
         found.append(_make_ceiling("launch", 1.0, empty / us, None, source))
     return max((one for one in found if one), key=lambda one: one["reached"], default=None)
 

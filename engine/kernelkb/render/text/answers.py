@@ -329,13 +329,11 @@ def format_finish(finish: Finish | None) -> list[str]:
         what = f"{ceiling['rate']:,.0f} GB/s at {ceiling['read_share']:.0%} reads"
     of = "" if ceiling["resource"] == "tensor" else f" ({ceiling['says']})"
     lines.append(f"  reached {ceiling['reached']:.0%} of {what}{of}")
-    told = (
-        f"  {format_duration(finish['measured_us'])}, floor {format_duration(finish['floor_us'])}"
-    )
+    times = format_duration(finish["measured_us"]), format_duration(finish["floor_us"])
+    told = f"  {times[0]}, floor {times[1]}"
     waits = f"; waits: {finish['waits_at']}" if finish["waits_at"] else ""
-    parts = [
-        f"{row['what'].removeprefix('waiting: ')} {row['us']:.2g} us" for row in finish["rest"]
-    ]
+    rest = finish["rest"]
+    parts = [f"{row['what'].removeprefix('waiting: ')} {row['us']:.2g} us" for row in rest]
     told += _list_fitting("; the rest: ", parts, _LINE_WIDTH - len(told + waits)) + waits
     mark = " " if finish["verdict"] == "stop-if" else ": "
     return [*lines, told, f"  {_FINISHES[finish['verdict']]}{mark}{finish['because']}"]
