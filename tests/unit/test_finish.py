@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shipped_rules import program
 
+from kernelkb.actions.advice.code_location import find_answered_variant
 from kernelkb.actions.advice.recommend import complete_answer
 from kernelkb.decide.headroom import add_timeline_to_rest
 from kernelkb.decide.recommend import recommend
@@ -141,7 +142,13 @@ def test_what_heads_a_split_has_a_name_and_a_unit_or_is_called_unexplained(devic
             assert "other parts" not in head["title"]
 
 
-def test_without_a_subject_no_array_is_named():
-    answer = complete_answer(answer_for("add_rmsnorm_two_sweeps"))
+def test_the_bytes_are_told_by_array_where_the_cost_is_the_size_of_the_arrays():
+    subject = find_answered_variant("row_softmax", "cuda")
+    answer = answer_for("add_rmsnorm_two_sweeps", algorithmic_bytes=8.0 * 16384 * 8192)
+    other = answer_for("add_rmsnorm_two_sweeps", algorithmic_bytes=2.0**29)
+    finish = complete_answer(answer, subject=subject)["finish"]
 
-    assert answer["finish"]["arrays"] == {}
+    assert sorted(finish["arrays"].values()) == [4 * 16384 * 8192] * 2
+    assert "1.00 GiB (" in format_finish(finish)[0]
+    assert complete_answer(other, subject=subject)["finish"]["arrays"] == {}
+    assert complete_answer(answer)["finish"]["arrays"] == {}
