@@ -144,11 +144,13 @@ def test_what_heads_a_split_has_a_name_and_a_unit_or_is_called_unexplained(devic
 
 def test_the_bytes_are_told_by_array_where_the_cost_is_the_size_of_the_arrays():
     subject = find_answered_variant("row_softmax", "cuda")
-    answer = answer_for("add_rmsnorm_two_sweeps", algorithmic_bytes=8.0 * 16384 * 8192)
-    other = answer_for("add_rmsnorm_two_sweeps", algorithmic_bytes=2.0**29)
+    longer = {"dram_read_bytes": 2.0**29, "dram_write_bytes": 2.0**29}
+    longer |= {"profiled_us": 280.0, "kernel_us": 280.0}
+    answer = answer_for("add_rmsnorm_two_sweeps", algorithmic_bytes=2.0**30, **longer)
+    other = answer_for("add_rmsnorm_two_sweeps")
     finish = complete_answer(answer, subject=subject)["finish"]
 
     assert sorted(finish["arrays"].values()) == [4 * 16384 * 8192] * 2
-    assert "1.00 GiB (" in format_finish(finish)[0]
+    assert "1 GiB (x 512 MiB, y 512 MiB)" in format_finish(finish)[0]
     assert complete_answer(other, subject=subject)["finish"]["arrays"] == {}
     assert complete_answer(answer)["finish"]["arrays"] == {}
