@@ -10,6 +10,7 @@ verbs::
     python -m benchmarks.zoo extract
     python -m benchmarks.zoo score --reports tests/data/zoo
     python -m benchmarks.zoo reliability
+    python -m benchmarks.zoo stop
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from benchmarks.zoo.reliability import describe_reliability
 from benchmarks.zoo.reports import extract_metrics
 from benchmarks.zoo.score import score_advice
 from benchmarks.zoo.score_table import format_score_lines
+from benchmarks.zoo.stop import format_stop_lines
 
 from kernelkb.cli.options import parse_seconds
 from kernelkb.cli.output import (
@@ -75,6 +77,8 @@ def build_parser() -> argparse.ArgumentParser:
     table = verbs.add_parser("reliability", help="how far a confidence can be trusted")
     table.add_argument("--measured", metavar="FOLDER", type=Path, help="default: kernels/zoo")
     table.set_defaults(run=run_reliability)
+    stop = verbs.add_parser("stop", help="how often a stop near the floor is right")
+    stop.set_defaults(run=run_stop)
     for one in (listing, record, extract, score):
         one.add_argument("--json", action="store_true", help="print JSON")
     return parser
@@ -117,6 +121,12 @@ def run_score(options: argparse.Namespace) -> int:
 def run_reliability(options: argparse.Namespace) -> int:
     """Print how often the first cause was right, by confidence and by what was counted."""
     print_lines(describe_reliability(options.measured))
+    return 0
+
+
+def run_stop(_: argparse.Namespace) -> int:
+    """Print how often a stop was wrong, and how often it was not told where it was due."""
+    print_lines(format_stop_lines())
     return 0
 
 

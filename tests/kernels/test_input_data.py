@@ -151,6 +151,25 @@ def test_numbers_to_compute_with_are_left_out():
     assert found == []
 
 
+def test_quantised_numbers_are_no_ids_of_their_scales():
+    codes = torch.randint(0, 128, (128, 512), dtype=torch.int8, generator=make_generator())
+    wide = torch.randint(0, 256, (64, 256), dtype=torch.uint8, generator=make_generator())
+    codes[0, 0], wide[0, 0] = 127, 255
+    flat, sums = codes.reshape(-1), make_place("sums", (4, 128), torch.float32, is_output=True)
+    scales, gains = torch.ones(128), torch.ones(256)
+
+    assert describe_data([("codes", codes), ("scales", scales)]) == []
+    assert describe_data([("wide", wide), ("gains", gains)]) == []
+    assert describe_data([("flat", flat), ("scales", scales)], [sums]) == []
+
+
+def test_codes_of_a_table_are_ids_of_it():
+    codes = torch.randint(0, 16, (64, 512), dtype=torch.uint8, generator=make_generator())
+    (told,) = describe_data([("codes", codes), ("table", torch.ones(16))])
+
+    assert "of the 16 of table" in told["says"]
+
+
 def test_odd_arrays_are_told_without_an_error():
     wide = torch.ones(64, 64, dtype=torch.bool).tril().expand(1000, 64, 64)
     arrays = {

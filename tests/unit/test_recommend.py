@@ -50,6 +50,7 @@ def test_the_keys_are_those_of_the_contract():
         "combined_speedup",
         "conclusions",
         "duration_us",
+        "finish",
         "gap",
         "joint",
         "ncu_rules",

@@ -11,7 +11,7 @@ from kernelkb.measure.bench.bench import (
 )
 from kernelkb.measure.machine.nvidia_driver import GpuSample
 from kernelkb.measure.worker.judge.timing import resource_use
-from kernelkb.model.records.measurement import Bench, ResourceUse
+from kernelkb.model.records.measurement import Bench, InputData, ResourceUse
 from kernelkb.render.text.measurements import format_bench_lines
 from kernelkb.units import format_size
 
@@ -177,6 +177,19 @@ def test_a_bench_shows_on_which_hidden_inputs_a_call_of_the_timed_process_was_ri
     assert format_bench_lines(timed)[1:] == [
         "  between timed calls correct on 2 hidden inputs: negated inputs; inputs with NaN"
     ]
+
+
+def test_a_bench_tells_the_inputs_whose_values_matter_in_one_short_line_each():
+    says = "rows int64[100]: " + "; ".join(["rows of 0 to 4,096, median 4"] * 9)
+    data = (InputData(name="rows", role="offsets", says=says),)
+    timed = Bench(
+        kernel="k", variant="v", target="cpu", workload="w", verdict="faster", data=data, seconds=6
+    )
+    (line,) = format_bench_lines(timed)[1:]
+
+    assert line.startswith("  data rows int64[100]: rows of 0 to 4,096")
+    assert line.endswith(" …")
+    assert len(line) <= 100
 
 
 @given(st.integers(0, 2**50))

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf, isfinite, nan
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kernelkb.decide.derive import binding_roof
 from kernelkb.decide.predict import is_told
 from kernelkb.decide.time_model import split_time
+from kernelkb.device_math.roofline import interpolate_rate, list_own_rates
 
 if TYPE_CHECKING:
     from kernelkb.decide.diagnose import BottleneckMatch, GateWalk
     from kernelkb.decide.predict import Prediction, Predictor
     from kernelkb.decide.rules import CompiledRules
+    from kernelkb.decide.time_model import KernelTime
     from kernelkb.model.answers.recommendation import (
+        Ceiling,
         ChainStep,
         CombinedSpeedup,
+        Finish,
         Gap,
+        Gate,
         Headroom,
         JointCure,
+        KernelTimeline,
         Outlook,
         PracticalShares,
+        RestPart,
         TimeShare,
     )
 
@@ -36,6 +43,19 @@ _HIDDEN_FACTOR = 1.25
 _MAX_PAIRED = 8
 """Causes among which pairs are looked for, the best first."""
 _GROUP_TITLES = {"memory": "memory", "l1": "L1", "compute": "computation"}
+_UNITS = {
+    "memory": "L2 and device memory",
+    "l1": "L1 of the SMs",
+    "compute": "pipes of the SMs",
+    "launch": "the launch",
+    "fill": "SMs",
+    "unexplained": "",
+}
+"""Where the time of a part is spent; of a reason to wait, in the warps."""
+_UNNAMED = "l2-other"
+"""The busiest part of L2, which may be one without a counter of its own."""
+_SAME_USE = 0.85
+"""Share of its use from which a resource with a counter names the part (chosen)."""
 _OTHER_TITLES = {"launch": "launch", "fill": "SMs without work", "unexplained": "unexplained"}
 
 
@@ -46,6 +66,7 @@ def build_outlook(
     known: Mapping[str, float],
     measured: Mapping[str, float],
     gap: Gap | None,
+    finish: Finish | None,
 ) -> Outlook:
     """Return all of it: what all fixes give, in which order, and what is left.
 
@@ -56,11 +77,13 @@ def build_outlook(
         known: Measured and derived metrics.
         measured: The measured ones; a value that is not finite was not measured.
         gap: See ``find_gap``.
+        finish: See ``describe_finish``.
     """
     combined = _combine_matches(matches, predictor)
     is_any_told = any(one.diagnosis["predicted_speedup"] for one in matches)
     return {
         "headroom": _build_headroom(known),
+        "finish": finish,
         "combined_speedup": combined if is_any_told and combined and is_told(combined) else None,
         "joint": find_joint_cure(rules, matches, predictor),
         "chain": build_chain(matches, predictor),
@@ -119,18 +142,32 @@ def build_time_shares(rules: CompiledRules, predictor: Predictor) -> list[TimeSh
     other = 0.0
     for name, share in split_time(now).items():
         if name in now.groups:
-            busiest = max(now.groups[name], key=lambda resource: now.use[resource])
+            busiest = _name_busiest(now, name)
             title = f"{_GROUP_TITLES.get(name, name)}: {titles[busiest]}"
         else:
             title = _OTHER_TITLES.get(name, f"waiting: {name}")
         if share < _MIN_SHARE and name != "unexplained":
             other += share
         elif share > 0:
-            rows.append({"part": name, "title": title, "share": round(share, 4)})
+            unit = _UNITS.get(name, "warps")
+            part, line = round(share, 4), None
+            rows.append({"part": name, "title": title, "share": part, "unit": unit, "line": line})
     rows.sort(key=lambda row: -row["share"])
     if other > 0:
-        rows.append({"part": "other", "title": "other", "share": round(other, 4)})
+        part, line = round(other, 4), None
+        rows.append({"part": "other", "title": "other", "share": part, "unit": "", "line": line})
     return rows
+
+
+def _name_busiest(now: KernelTime, group: str) -> str:
+    """Return the resource that a group's time is named by: one with a counter, if it comes near."""
+    use = now.use
+    busiest = max(now.groups[group], key=lambda name: use[name])
+    if busiest != _UNNAMED:
+        return busiest
+    named = [name for name in now.groups[group] if name != _UNNAMED]
+    nearest = max(named, key=lambda name: use[name], default=busiest)
+    return nearest if use[nearest] >= _SAME_USE * use[busiest] else busiest
 
 
 def build_chain(matches: list[BottleneckMatch], predictor: Predictor) -> list[ChainStep]:
@@ -302,3 +339,233 @@ def _explain(matches: list[BottleneckMatch], combined: CombinedSpeedup | None) -
     """Return the predicted speedup of all fixes together, at least 1."""
     single = [m.prediction.speedup for m in matches if m.prediction is not None]
     return max(1.0, combined["point"] if combined else 1.0, *single)
+
+
+_NEAR = 1.5
+"""Time over that at the ceiling up to which a kernel is near its floor."""
+_STOP_GAIN = 1.15
+"""Least gain that is told as worth a change: the smallest that predictions near a floor tell from
+none (``benchmarks/zoo/stop.py``)."""
+_STOP_SHARE = 0.8
+"""Share of the ceiling of memory from which a kernel may be finished (fitted there)."""
+_STOP_FLOOR = 1.25
+"""Time over that of the bytes that must move up to which it may be (fitted there)."""
+_STOP_TENSOR = 0.9
+"""The same share of the tensor pipe (chosen: there are few such kernels)."""
+_STOP_LAUNCH = 0.87
+"""Share of the time that an empty kernel takes, from which nothing can gain 1.15x."""
+_PARITY = 0.95
+"""Speedup over the reference below which another kernel shows that this one is not finished."""
+_LEAST_PART = 0.005
+"""Share of the time from which a part of the rest is told."""
+_MOST_PARTS = 4
+
+
+def describe_finish(
+    rules: CompiledRules,
+    known: Mapping[str, float],
+    matches: list[BottleneckMatch],
+    predictor: Predictor,
+    gate: Gate,
+    device: str | None,
+) -> Finish | None:
+    """Return whether a kernel near its floor is finished; None for others, and without a profile.
+
+    Args:
+        rules: The compiled rules, with the ceilings that are shipped.
+        known: Measured and derived metrics, and bandwidths that were measured on this machine.
+        matches: The causes, ranked.
+        predictor: Of the launch.
+        gate: Its verdict; a stop for a wrong result, or a ratio, comes first.
+        device: Id of the GPU; None if unknown.
+    """
+    us = known.get("profiled_us") or 0.0
+    is_asked = predictor.now is not None and us > 0 and gate["verdict"] != "stop"
+    ceiling = _find_ceiling(rules, known, us, device) if is_asked else None
+    if ceiling is None or ceiling["reached"] * _NEAR < 1:
+        return None
+    floor_us, needed = _find_floor(known, ceiling, us), known.get("algorithmic_bytes")
+    needed = needed if ceiling["resource"] == "memory" else None
+    verdict, because = _judge_finish(known, matches, ceiling, us / floor_us)
+    if gate["verdict"] == "done" and verdict == "open":
+        verdict, because = "stop", gate["because"]
+    return {
+        "verdict": verdict,
+        "because": because,
+        "needed_bytes": needed,
+        "arrays": {},
+        "moved": _count_moved(known),
+        "ceiling": ceiling,
+        "floor_us": round(floor_us, 3),
+        "measured_us": us,
+        "rest": _list_rest(rules, predictor, us, floor_us, ceiling),
+        "waits_at": None,
+    }
+
+
+def _count_moved(known: Mapping[str, float]) -> dict[str, float]:
+    """Return the bytes that moved at each level that was counted."""
+    levels = {"dram_read": "dram_read_bytes", "dram_write": "dram_write_bytes"}
+    moved = {level: known[name] for level, name in levels.items() if name in known}
+    if "l2_sector_count" in known:
+        moved["l2"] = known["l2_sector_count"] * 32
+    return moved
+
+
+def _find_ceiling(
+    rules: CompiledRules, known: Mapping[str, float], us: float, device: str | None
+) -> Ceiling | None:
+    """Return the ceiling that the kernel comes closest to, of those that may end the work."""
+    shipped = rules["hardware"]["devices"].get(device or "", {}).get("ceilings")
+    found = [_find_memory_ceiling(known, us, shipped)]
+    if (tensor := known.get("tensor_utilization")) is not None:
+        says = "its counter's own peak"
+        found.append(_make_ceiling("tensor", 1.0, tensor, None, ("assumed", says)))
+    is_own = bool(list_own_rates(known))  # without an own measurement the metric is assumed
+    empty = (known if is_own else shipped or {}).get("profiled_empty_us")
+    if empty:
+        source = _name_source(shipped, is_own=is_own)
+        found.append(_make_ceiling("launch", 1.0, empty / us, None, source))
+    return max((one for one in found if one), key=lambda one: one["reached"], default=None)
+
+
+def _find_memory_ceiling(
+    known: Mapping[str, float], us: float, shipped: Mapping[str, Any] | None
+) -> Ceiling | None:
+    read, written = known.get("dram_read_bytes"), known.get("dram_write_bytes")
+    if read is None or written is None or read + written <= 0:
+        return None
+    share, own = read / (read + written), list_own_rates(known)
+    rate = interpolate_rate(own or (shipped or {}).get("mix_gbps", ()), share)
+    source = _name_source(shipped, is_own=bool(own))
+    if rate is None and "device.dram_gbps" in known:
+        part = known["device.achievable_dram_share"]
+        rate = known["device.dram_gbps"] * part
+        source = "assumed", f"assumed: {part:.0%} of the data sheet"
+    if rate is None:
+        return None
+    return _make_ceiling("memory", rate, (read + written) / us / 1e3 / rate, share, source)
+
+
+_Source = tuple[Literal["measured", "shipped", "assumed"], str]
+
+
+def _name_source(shipped: Mapping[str, Any] | None, *, is_own: bool) -> _Source:
+    if is_own or not shipped:
+        return "measured", "kb env --measure here"
+    return "shipped", f"kb env --measure, {shipped['gpu']}, {shipped['measured_on']}"
+
+
+def _make_ceiling(
+    resource: Literal["memory", "tensor", "launch"],
+    rate: float,
+    reached: float,
+    read_share: float | None,
+    source: _Source,
+) -> Ceiling:
+    return {
+        "resource": resource,
+        "rate": round(rate, 1),
+        "reached": round(reached, 4),
+        "read_share": None if read_share is None else round(read_share, 4),
+        "source": source[0],
+        "says": source[1],
+    }
+
+
+def _find_floor(known: Mapping[str, float], ceiling: Ceiling, us: float) -> float:
+    """Return the time in us that the work takes at the ceiling."""
+    needed = known.get("algorithmic_bytes")
+    if ceiling["resource"] == "memory" and needed:
+        return needed / ceiling["rate"] / 1e3
+    return us * min(1.0, ceiling["reached"])
+
+
+def _judge_finish(
+    known: Mapping[str, float],
+    matches: list[BottleneckMatch],
+    ceiling: Ceiling,
+    ratio: float,
+) -> tuple[Literal["stop", "stop-if", "change", "open"], str]:
+    """Return the verdict on a kernel near a ceiling, with its reason.
+
+    Args:
+        known: Measured and derived metrics.
+        matches: The causes, ranked.
+        ceiling: The one that it is near.
+        ratio: Time over that at the ceiling of what must be done.
+    """
+    resource, reached = ceiling["resource"], ceiling["reached"]
+    for one in matches:
+        gain = one.diagnosis["predicted_speedup"]
+        if gain and gain["point"] >= _STOP_GAIN and one.diagnosis["fixes"]:
+            fix = one.diagnosis["fixes"][0]["id"]
+            return "change", f"{fix}, {gain['point']:.3g}x [{gain['low']:.3g}, {gain['high']:.3g}]"
+    if 0 < known.get("speedup", 1.0) < _PARITY:
+        return "open", "its reference is faster, so it is not finished; no change is told"
+    least = {"memory": _STOP_SHARE, "tensor": _STOP_TENSOR, "launch": _STOP_LAUNCH}[resource]
+    if reached < least:
+        return "open", f"{1 / reached:.2f}x is left to the ceiling, and no change is told for it"
+    if resource != "memory":
+        what = "the tensor pipe" if resource == "tensor" else "an empty kernel"
+        return "stop", f"{what} takes {min(1.0, reached):.0%} of the time"
+    if not known.get("algorithmic_bytes"):
+        return "stop-if", "if all of that must move; --metric algorithmic_bytes=N decides"
+    if ratio > _STOP_FLOOR:
+        return "open", f"it moves {ratio * reached:.2f}x the bytes that must move; no cause is told"
+    return "stop", f"{max(1.0, ratio):.2f}x its floor, and no change gains {_STOP_GAIN:g}x"
+
+
+def _list_rest(
+    rules: CompiledRules,
+    predictor: Predictor,
+    us: float,
+    floor_us: float,
+    ceiling: Ceiling,
+) -> list[RestPart]:
+    """Return what the time above the floor consists of; the model splits what is not counted."""
+    now = predictor.now
+    if now is None or us <= floor_us:
+        return []
+    parts: dict[str, float] = {}
+    if ceiling["resource"] == "memory":
+        more = us * min(1.0, ceiling["reached"]) - floor_us
+        parts["bytes beyond those that must move"] = max(0.0, more)
+    if ceiling["resource"] != "launch":
+        parts["launch"] = now.launch * us
+    left = us - floor_us - sum(parts.values())
+    rows = build_time_shares(rules, predictor)
+    done = {"launch", "compute" if ceiling["resource"] == "tensor" else "memory"}
+    others = {row["title"]: row["share"] for row in rows if row["part"] not in done}
+    total = sum(others.values())
+    for title, share in others.items():
+        parts[title] = parts.get(title, 0.0) + max(0.0, left) * share / total
+    return _rank_rest(_shrink(parts, us - floor_us), us)
+
+
+def add_timeline_to_rest(finish: Finish, timeline: KernelTimeline | None) -> Finish:
+    """Return the verdict with the sampled ramp and tail in place of the model's idle SMs.
+
+    Together they are no more than the time above the floor: memory may be busy while SMs are idle.
+    """
+    if timeline is None:
+        return finish
+    left = max(0.0, finish["measured_us"] - finish["floor_us"])
+    sampled = {"ramp": timeline["ramp_us"], "tail": timeline["lost_us"] or 0.0}
+    model = {row["what"]: row["us"] for row in finish["rest"]}
+    model.pop(_OTHER_TITLES["fill"], None)
+    sampled = _shrink(sampled, left)
+    parts = {**sampled, **_shrink(model, left - sum(sampled.values()))}
+    return {**finish, "rest": _rank_rest(parts, finish["measured_us"])}
+
+
+def _shrink(parts: Mapping[str, float], total: float) -> dict[str, float]:
+    """Return parts that sum to no more than a total."""
+    factor = min(1.0, max(0.0, total) / (sum(parts.values()) or 1.0))
+    return {what: part * factor for what, part in parts.items()}
+
+
+def _rank_rest(parts: Mapping[str, float], us: float) -> list[RestPart]:
+    kept = {what: part for what, part in parts.items() if part >= _LEAST_PART * us}
+    ranked = sorted(kept.items(), key=lambda one: (-one[1], one[0]))[:_MOST_PARTS]
+    return [{"what": what, "us": round(part, 3)} for what, part in ranked]

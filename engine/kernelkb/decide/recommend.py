@@ -26,7 +26,7 @@ from kernelkb.decide.diagnose import (
     rank_open_bottlenecks,
     walk_gate_tree,
 )
-from kernelkb.decide.headroom import build_outlook, find_gap
+from kernelkb.decide.headroom import build_outlook, describe_finish, find_gap
 from kernelkb.decide.next_measurement import choose_next_measurements
 from kernelkb.decide.predict import Predictor
 from kernelkb.decide.time_model import find_held_clock
@@ -40,7 +40,9 @@ if TYPE_CHECKING:
         Conclusions,
         Diagnosis,
         Expectation,
+        Finish,
         Gap,
+        Gate,
         KernelAnswer,
         LaunchTime,
         Level,
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
 
 PERFORMANCE_GATE = "performance-gate"
 """Id of the tree that every recommendation evaluates first."""
+
+_AT_ROOF = "at-roof"
+"""Its leaf for a kernel that is finished."""
 
 RESTRUCTURING = "restructuring"
 """Id of the tree that names the change of structure where a gap is left."""
@@ -92,9 +97,9 @@ def recommend(
         kernel: Its name, for the answer and the commands in it; may be empty.
         peaks: Measured on the GPU, by metric id; no evidence about the kernel.
     """
-    facts = _compare_metrics(rules, {**(peaks or {}), **metrics}, device)
-    gate, predictor = _walk(rules, PERFORMANCE_GATE, facts), Predictor(rules, facts)
+    predictor = Predictor(rules, facts := _compare_metrics(rules, metrics, peaks, device))
     found, matches, open_, gap = _diagnose_and_rank(rules, facts, target, predictor, kernel)
+    gate, finish = _judge_work(rules, facts, matches, predictor, device)
     wanted = _list_gate_metrics(facts.values, gate)
     ask = choose_next_measurements(rules, matches, open_, facts, kernel, target, wanted)
     return {
@@ -104,7 +109,7 @@ def recommend(
         "gate": gate.gate,
         "evidence_level": (level := evidence_level(rules, metrics)),
         "conclusions": _build_conclusions(rules, f"{target}/{level}", facts.values),
-        **build_outlook(rules, matches, predictor, facts.values, peaks or metrics, gap),
+        **build_outlook(rules, matches, predictor, facts.values, peaks or metrics, gap, finish),
         "diagnoses": _list_diagnoses(matches, open_, facts),
         "open_count": len(found.open_rows),
         "suppressed": found.suppressed,
@@ -119,11 +124,33 @@ def _walk(rules: CompiledRules, tree: str, facts: Facts) -> GateWalk:
     return walk_gate_tree(rules["trees"][tree], facts)
 
 
+def _judge_work(
+    rules: CompiledRules,
+    facts: Facts,
+    matches: list[BottleneckMatch],
+    predictor: Predictor,
+    device: str | None,
+) -> tuple[GateWalk, Finish | None]:
+    """Return the gate, that of a kernel at its roof where counters tell so, and why they do."""
+    gate = _walk(rules, PERFORMANCE_GATE, facts)
+    finish = describe_finish(rules, facts.values, matches, predictor, gate.gate, device)
+    if finish is None or finish["verdict"] != "stop" or gate.gate["verdict"] == "done":
+        return gate, finish
+    leaf = rules["trees"][PERFORMANCE_GATE]["leaves"][_AT_ROOF]
+    ended: Gate = {"id": _AT_ROOF, "verdict": "done", "because": finish["because"]}
+    do = tuple(leaf["do"])
+    return gate._replace(gate=ended, do=do, comes_first=True, path=()), finish
+
+
 def _compare_metrics(
-    rules: CompiledRules, measured: Mapping[str, float], device: str | None
+    rules: CompiledRules,
+    measured: Mapping[str, float],
+    peaks: Mapping[str, float] | None,
+    device: str | None,
 ) -> Facts:
     """Return measured and derived metrics, with the outcome of every comparison."""
-    return evaluate_comparisons(rules["comparisons"], complete_metrics(rules, measured, device))
+    known = complete_metrics(rules, {**(peaks or {}), **measured}, device)
+    return evaluate_comparisons(rules["comparisons"], known)
 
 
 def find_library(rules: CompiledRules, kernel: str) -> LibraryRow | None:

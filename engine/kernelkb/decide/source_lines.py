@@ -39,6 +39,9 @@ _MAX_ACCESSED = 5
 _MIN_SHARE = 0.1
 _MIN_WITH_LINE = 0.8
 _NO_LINES = "the code was compiled without -lineinfo"
+_COUNTED_BY = {"memory": "sectors", "l1": "l1-passes", "compute": "executed"}
+"""By part of the time, what counts for it at an instruction; for waits the samples do."""
+_IN_NO_LINE = ("launch", "fill", "unexplained", "other")
 _NOT_WAITING = ("stall:selected", "stall:not_selected")
 """Samples of warps that issue, or could."""
 
@@ -77,6 +80,30 @@ def find_lines(counters: SourceCounters, evidence: Sequence[LineEvidenceRow]) ->
         return _refuse("which of its instructions do that cannot be told: see the note on the code")
     counted = " or ".join(dict.fromkeys(one["of"] for one in evidence))
     return _refuse(f"the report counts nothing of {counted} by instruction")
+
+
+def find_heaviest_line(counters: SourceCounters, part: str) -> str | None:
+    """Return the line that most of a part of the time is due to, as file:line, with its share.
+
+    Args:
+        counters: Of the launch.
+        part: Of ``kernelkb.model.answers.recommendation.TimeShare``.
+
+    Returns:
+        None for a part that lies in no line, and where none holds a tenth.
+    """
+    if part in _IN_NO_LINE:
+        return None
+    if part in _COUNTED_BY:
+        counts = counters.get_counts(_COUNTED_BY[part]).items()
+        weights = [_Weight(at, at, value, None) for at, value in counts]
+    else:
+        weights = list(_weigh_producers(counters, "samples"))
+    total, ranked = sum(one.value for one in weights), rank_lines(counters, weights)
+    if not ranked or ranked[0].value < _MIN_SHARE * total:
+        return None
+    file, line = ranked[0].place
+    return f"{file.rpartition('/')[2]}:{line} ({ranked[0].value / total:.0%})"
 
 
 def _refuse(reason: str) -> LineAnswer:

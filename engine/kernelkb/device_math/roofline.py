@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 RoofName = Literal["memory", "compute", "launch"]
+
+MIX_SHARE, MIX_RATE = "memory_read_share@", "memory_gbps@"
+"""Before a number from 0 on: the share read, and the bandwidth that this machine has at it."""
 
 MIN_MEMORY_CACHE_RATIO = 2.0
 """Least working set ÷ last-level cache at which memory, not the cache, determines the time."""
@@ -63,3 +68,27 @@ def comes_from_memory(cache_ratio: float | None) -> bool:
         cache_ratio: Working set ÷ last-level cache; None, unknown, returns True.
     """
     return cache_ratio is None or cache_ratio >= MIN_MEMORY_CACHE_RATIO
+
+
+def interpolate_rate(rows: Iterable[Iterable[float]], at: float) -> float | None:
+    """Return the rate between the two measured places around one; None without rows.
+
+    Args:
+        rows: Place and rate of each measurement, in any order; outside, the nearest rate holds.
+        at: The place.
+    """
+    known = sorted((float(place), float(rate)) for place, rate in rows)
+    if not known:
+        return None
+    for (low, before), (high, after) in pairwise(known):
+        if low <= at <= high:
+            return before + (after - before) * (at - low) / (high - low) if high > low else after
+    return known[0][1] if at < known[0][0] else known[-1][1]
+
+
+def list_own_rates(known: Mapping[str, float]) -> list[tuple[float, float]]:
+    """Return share read and bandwidth in GB/s of each mix that was measured on this machine."""
+    rows: list[tuple[float, float]] = []
+    while (rate := known.get(f"{MIX_RATE}{len(rows)}")) is not None:
+        rows.append((known[f"{MIX_SHARE}{len(rows)}"], rate))
+    return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Collection, Sequence
@@ -18,7 +19,7 @@ from kernelkb.actions.project.variants import (
 )
 from kernelkb.decide.past_changes import find_similar_cases
 from kernelkb.decide.recommend import list_change
-from kernelkb.decide.source_lines import find_accessed_lines, find_lines
+from kernelkb.decide.source_lines import find_accessed_lines, find_heaviest_line, find_lines
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import (
     KernelFolder,
@@ -30,7 +31,7 @@ from kernelkb.model.answers.next_step import CallerEdit, FixEdit, KeepCondition,
 from kernelkb.model.answers.recommendation import Advice, Diagnosis, KernelAnswer
 from kernelkb.model.answers.source_place import ChangePlace
 from kernelkb.model.base import Target
-from kernelkb.model.kernels.kernel import Variant
+from kernelkb.model.kernels.kernel import DTYPE_BYTES, Variant
 from kernelkb.model.records.measurement import Loop
 from kernelkb.profiles.launch import name_function
 from kernelkb.profiles.report import read_source_counters
@@ -40,7 +41,14 @@ from kernelkb.sass.static_facts import measure_code
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
-    from kernelkb.model.answers.recommendation import Advice, Diagnosis, KernelAnswer, Level
+    from kernelkb.model.answers.recommendation import (
+        Advice,
+        Diagnosis,
+        Finish,
+        KernelAnswer,
+        Level,
+        TimeShare,
+    )
     from kernelkb.model.answers.source_place import LineAnswer
     from kernelkb.profiles.reader_process import ReaderProcess
     from kernelkb.sass.counters import SourceCounters
@@ -53,6 +61,8 @@ no place for them, and a benchmark of one does not show them."""
 _LAUNCH = re.compile(r"<<<")
 
 _MAX_DIAGNOSES = 3
+_SAME_BYTES = 0.02
+"""By which a cost in bytes may differ from the sizes of the arrays (chosen)."""
 _MAX_SIMILAR = 3
 _LEVEL_BELOW_LINES: Level = "L3"
 _LEVEL_OF_LINES: Level = "L4"
@@ -85,10 +95,13 @@ class CodeLine(NamedTuple):
 def locate_edit(answer: KernelAnswer, subject: AnsweredVariant) -> KernelAnswer:
     """Return an answer with ``change``, and with its edit at that place among the next steps.
 
+    Near its floor, it says which array the bytes are of.
+
     Args:
         answer: About the variant.
         subject: The variant.
     """
+    answer = _tell_arrays(answer, subject)
     is_changed = any(isinstance(one, FixEdit) for one in answer["next"])
     if answer["gate"]["verdict"] in ("stop", "done") or not is_changed:
         return answer
@@ -309,11 +322,25 @@ def add_source_lines(
         "diagnoses": [located.get(one["bottleneck"], one) for one in answer["diagnoses"]],
         "notes": [*answer["notes"], *counters.notes],
         "accesses": find_accessed_lines(counters),
+        "time": _locate_largest_part(answer["time"], counters),
+        "finish": _locate_waits(answer["finish"], counters),
         "similar": answer["similar"] or find_similar_cases(answer, rules["cases"], _MAX_SIMILAR),
     }
     if any(one["lines"] and one["lines"]["lines"] for one in located.values()):
         return _raise_evidence_level(rules, with_lines)
     return with_lines
+
+
+def _locate_largest_part(time: Sequence[TimeShare], counters: SourceCounters) -> list[TimeShare]:
+    """Return the parts of the time, the largest with the line that it is due to."""
+    return [
+        {**one, "line": find_heaviest_line(counters, one["part"])} if not number else one
+        for number, one in enumerate(time)
+    ]
+
+
+def _locate_waits(finish: Finish | None, counters: SourceCounters) -> Finish | None:
+    return finish and {**finish, "waits_at": find_heaviest_line(counters, "waits")}
 
 
 def _locate_diagnosis(
@@ -346,6 +373,27 @@ def _describe_change(words: str | None, answer: LineAnswer) -> str | None:
     if words is None or not answer["lines"] or (access is None and _ACCESS in words):
         return None
     return f"line {answer['lines'][0]['at']['line']}: {words.replace(_ACCESS, access or '')}"
+
+
+def _tell_arrays(answer: KernelAnswer, subject: AnsweredVariant) -> KernelAnswer:
+    """Return an answer whose verdict near the floor says which array the bytes are of.
+
+    Only where the cost of the workload is the size of its arrays: a kernel may read a part of one.
+    """
+    kernel, finish = subject.folder.kernel, answer["finish"]
+    name = subject.workload or kernel.default_workload.get(subject.variant.target)
+    sizes = kernel.workloads.get(name or "")
+    if finish is None or not finish["needed_bytes"] or sizes is None:
+        return answer
+    arrays = {
+        one.name: float(math.prod(sizes.get(axis, 0) if isinstance(axis, str) else axis
+                                  for axis in one.shape) * DTYPE_BYTES[one.dtype])
+        for one in (*kernel.inputs, *kernel.outputs)
+        if getattr(one, "value", None) is None
+    }  # fmt: skip
+    if not math.isclose(sum(arrays.values()), finish["needed_bytes"], rel_tol=_SAME_BYTES):
+        return answer
+    return {**answer, "finish": {**finish, "arrays": arrays}}
 
 
 def read_first_counters(report: Path | None) -> SourceCounters | str | None:

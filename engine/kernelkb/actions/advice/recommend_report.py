@@ -24,6 +24,7 @@ from kernelkb.actions.project.profile_reports import compile_pattern, match_name
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.device_facts import Pressure, predict_launch_change
+from kernelkb.decide.headroom import add_timeline_to_rest
 from kernelkb.decide.kernel_phases import describe_timeline
 from kernelkb.decide.next_measurement import list_own_commands, strip_kernel_signature
 from kernelkb.decide.recommend import build_recommendation, recommend
@@ -344,14 +345,19 @@ def answer_launch(
     if launch.says:
         answer = _leave_out_kernels(program, answer)
     return {
-        **answer,
+        **_add_timeline(answer, launch),
         "kernel": launch.kernel,
         "launch": number,
-        "timeline": describe_timeline(launch.samples, launch.metrics.get("profiled_us")),
         "ncu_rules": [_rule_to_dict(rule) for rule in launch.rules],
         "notes": [*notes, *answer["notes"]],
         "measure_next": [_profile_hottest(row, launch.hottest) for row in answer["measure_next"]],
     }
+
+
+def _add_timeline(answer: KernelAnswer, launch: ProfiledLaunch) -> KernelAnswer:
+    timeline = describe_timeline(launch.samples, launch.metrics.get("profiled_us"))
+    finish = answer["finish"] and add_timeline_to_rest(answer["finish"], timeline)
+    return {**answer, "timeline": timeline, "finish": finish}
 
 
 def _leave_out_kernels(program: CompiledRules, answer: KernelAnswer) -> KernelAnswer:

@@ -162,6 +162,11 @@ class TimeShare(TypedDict):
     """launch, fill, a group of resources, a reason to wait, unexplained, or other."""
     title: str
     share: float
+    unit: str
+    """Where it is spent; empty for what is unexplained or other."""
+    line: str | None
+    """Of the largest part, the line with most of its sectors, passes, instructions or samples;
+    null without counters by instruction."""
 
 
 class KernelPhase(TypedDict):
@@ -288,6 +293,54 @@ class NcuRuleEstimate(TypedDict):
     """1 / (1 - removes). Null for a local one, which needs a weight that the rule does not give."""
 
 
+class Ceiling(TypedDict):
+    """The most that the GPU gives of what a kernel uses most, for the same mix of reads and writes.
+
+    A rate of memory is in GB/s; of tensor cores and the launch it is 1, all of the time.
+    """
+
+    resource: Literal["memory", "tensor", "launch"]
+    rate: float
+    reached: float
+    """Share of it that the kernel reached; counters vary, so it may pass 1."""
+    read_share: float | None
+    """Of the bytes of memory, those that are read; null for other resources."""
+    source: Literal["measured", "shipped", "assumed"]
+    """measured: by ``kb env --measure`` here. assumed: a share of the data sheet."""
+    says: str
+    """On which GPU and when it was measured, or what is assumed."""
+
+
+class RestPart(TypedDict):
+    """A part of the time that a kernel takes above its floor."""
+
+    what: str
+    us: float
+    """By the model of the time, besides those of the timeline."""
+
+
+class Finish(TypedDict):
+    """Whether a kernel near its floor is finished, and what the rest of its time is."""
+
+    verdict: Literal["stop", "stop-if", "change", "open"]
+    """stop-if: which bytes must move is not known. open: no change is told, nor that none is."""
+    because: str
+    needed_bytes: float | None
+    """That any kernel of this work moves through memory; null: not known."""
+    arrays: dict[str, float]
+    """Bytes of each array, for a kernel of the project; else empty."""
+    moved: dict[str, float]
+    """Bytes by level: dram_read, dram_write and l2."""
+    ceiling: Ceiling
+    floor_us: float
+    """Time at the ceiling of what must move, or of all that moved where that is not known."""
+    measured_us: float
+    rest: list[RestPart]
+    """The time above the floor, the largest part first."""
+    waits_at: str | None
+    """The line that warps wait for most; null without samples by instruction."""
+
+
 class SimilarCase(TypedDict):
     """A measured kernel with the same causes and a time budget like this one."""
 
@@ -304,6 +357,8 @@ class Outlook(TypedDict):
     """What lies beyond the first fix."""
 
     headroom: Headroom | None
+    finish: Finish | None
+    """Null without a profile, and for a kernel that takes over 1.5 times its floor."""
     combined_speedup: CombinedSpeedup | None
     """Null unless the changes of at least two diagnoses have a predicted gain."""
     joint: JointCure | None

@@ -329,6 +329,34 @@ class CommonLimits(Record):
     sources: tuple[Slug, ...] = Field(min_length=1)
 
 
+class Ceilings(Record):
+    """What one GPU of a product reached in ``kb env --measure``; a GPU measured here outranks it.
+
+    The fields are those of ``kernelkb.model.records.measurement.PracticalPeaks``.
+    """
+
+    gpu: str
+    """Its name, as the driver reports it."""
+    driver: str
+    measured_on: str = Field(pattern=r"^\d{4}-\d\d-\d\d$")
+    copy_gbps: float = Field(gt=0)
+    l2_read_gbps: float = Field(gt=0)
+    empty_us: float = Field(gt=0)
+    profiled_empty_us: float = Field(gt=0)
+    l2_latency_ns: float = Field(gt=0)
+    dram_latency_ns: float = Field(gt=0)
+    dram_loaded_latency_ns: float = Field(gt=0)
+    atomic_rate_address: float = Field(gt=0)
+    atomic_rate_sector: float = Field(gt=0)
+    atomic_rate_random: float = Field(gt=0)
+    cas_rate_random: float = Field(gt=0)
+    mix_gbps: tuple[tuple[float, float], ...] = Field(min_length=2)
+    gather_gbps: tuple[tuple[float, float], ...] = Field(min_length=2)
+    narrow_gbps: tuple[tuple[float, float], ...] = Field(min_length=2)
+    dram_share: float = Field(gt=0, le=1)
+    l2_share: float = Field(gt=0, le=1)
+
+
 class Device(Record):
     """One GPU product. Peaks are from the data sheet; a machine's measured peaks replace them."""
 
@@ -354,6 +382,8 @@ class Device(Record):
     fp8_tensor_tflops: float | None = None
     fp4_tensor_tflops: float | None = None
     fp64_tflops: float | None = None
+    ceilings: Ceilings | None = None
+    """None: not measured; a share of the data sheet is assumed, and answers say so."""
     sources: tuple[Slug, ...] = Field(min_length=1)
 
 

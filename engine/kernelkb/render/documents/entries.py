@@ -256,9 +256,13 @@ def _format_tree(tree: Tree, limits: ThresholdValues) -> Iterator[str]:
 def _format_device(device: Device) -> Iterator[str]:
     yield from (f"# {device.title}", "", "| fact | value |", "|---|---|")
     for name, value in device:
-        if name not in ("title", "sources") and value is not None:
+        if name not in ("title", "sources", "ceilings") and value is not None:
             shown = ", ".join(value) if isinstance(value, tuple) else value
             yield f"| {name} | {shown} |"
+    for name, value in device.ceilings or ():
+        rows = isinstance(value, tuple)
+        shown = ", ".join(f"{at:g}: {rate:g}" for at, rate in value) if rows else value
+        yield f"| reached, {name} | {shown} |"
 
 
 def _format_sources(names: Iterable[str], knowledge: Knowledge) -> Iterator[str]:

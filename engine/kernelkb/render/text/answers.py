@@ -14,13 +14,14 @@ from kernelkb.model.answers.next_step import (
     Sentence,
 )
 from kernelkb.render.text.steps import format_next_lines, format_step, format_steps
-from kernelkb.units import format_duration
+from kernelkb.units import format_duration, format_size
 
 if TYPE_CHECKING:
     from kernelkb.model.answers.next_step import Step
     from kernelkb.model.answers.recommendation import (
         Advice,
         Diagnosis,
+        Finish,
         Headroom,
         KernelAnswer,
         KernelFindings,
@@ -62,6 +63,16 @@ _TEMPLATE_KERNELS = ("Kernel", "Kernel2", "device_kernel")
 """Functions of CUTLASS that run what their template argument names."""
 _INSTANCE_NAME = re.compile(r"[^<]{0,200}<(?:\w+::){0,9}(?P<what>\w{1,200})")
 _TEMPLATE = re.compile(r"<[^<>]*>")
+
+_LEVELS = (("dram_read", "DRAM read"), ("dram_write", "written"), ("l2", "L2"))
+_CEILINGS = {"tensor": "tensor pipe", "launch": "time of an empty kernel"}
+_FINISHES = {
+    "stop": "finished: stop",
+    "stop-if": "finished, stop",
+    "change": "not finished",
+    "open": "not known to be finished",
+}
+_LINE_WIDTH = 100
 
 _MAX_NOTES = 2
 _MIN_ADDED = 1.1
@@ -155,7 +166,7 @@ def format_brief(answer: KernelFindings, steps: Sequence[Step] = ()) -> Iterator
     name = f"{shorten_name(answer['kernel'])}: " if answer["kernel"] else ""
     yield f"{name}{gate['verdict'].upper()} ({gate['id']})"
     yield f"  {gate['because']}"
-    yield from _format_headroom(answer["headroom"])
+    yield from format_finish(answer["finish"]) or _format_headroom(answer["headroom"])
     yield from _format_gap(answer)
     yield from _limit([f"  note: {note}" for note in answer["notes"]], _MAX_NOTES)
     yield from _format_first_cause(answer, matches)
@@ -240,7 +251,7 @@ def format_findings(answer: KernelFindings) -> Iterator[str]:
     name = f"{answer['kernel']}: " if answer["kernel"] else ""
     yield f"{name}{gate['verdict'].upper()} ({gate['id']})"
     yield f"  {gate['because']}"
-    yield from _format_headroom(answer["headroom"])
+    yield from format_finish(answer["finish"]) or _format_headroom(answer["headroom"])
     yield from _format_gap(answer)
     yield from (f"  note: {note}" for note in answer["notes"])
     yield from _format_diagnoses(answer)
@@ -307,6 +318,55 @@ def _format_headroom(room: Headroom | None) -> Iterator[str]:
         )
 
 
+def format_finish(finish: Finish | None) -> list[str]:
+    """Return at most four lines on a kernel near its floor: bytes, ceiling, rest and verdict."""
+    if finish is None:
+        return []
+    ceiling, lines = finish["ceiling"], []
+    what = f"the {_CEILINGS.get(ceiling['resource'], '')}"
+    if ceiling["resource"] == "memory":
+        lines.append(_describe_bytes(finish))
+        what = f"{ceiling['rate']:,.0f} GB/s at {ceiling['read_share']:.0%} reads"
+    of = "" if ceiling["resource"] == "tensor" else f" ({ceiling['says']})"
+    lines.append(f"  reached {ceiling['reached']:.0%} of {what}{of}")
+    times = format_duration(finish["measured_us"]), format_duration(finish["floor_us"])
+    told = f"  {times[0]}, floor {times[1]}"
+    waits = f"; waits: {finish['waits_at']}" if finish["waits_at"] else ""
+    rest = finish["rest"]
+    parts = [f"{row['what'].removeprefix('waiting: ')} {row['us']:.2g} us" for row in rest]
+    told += _list_fitting("; the rest: ", parts, _LINE_WIDTH - len(told + waits)) + waits
+    mark = " " if finish["verdict"] == "stop-if" else ": "
+    return [*lines, told, f"  {_FINISHES[finish['verdict']]}{mark}{finish['because']}"]
+
+
+def _describe_bytes(finish: Finish) -> str:
+    """Return the bytes that must move, of which arrays as far as they fit, and those that moved."""
+    needed, moved = finish["needed_bytes"], finish["moved"]
+    known = "an unknown number of bytes" if needed is None else _tell_size(needed)
+    levels = ", ".join(f"{name} {_tell_size(moved[key])}" for key, name in _LEVELS if key in moved)
+    end = f"; moved: {levels}"
+    ranked = sorted(finish["arrays"].items(), key=lambda one: -one[1])
+    arrays = [f"{name} {_tell_size(size)}" for name, size in ranked]
+    room = _LINE_WIDTH - len(f"  must move {known}{end}") - 1
+    told = _list_fitting(" (", arrays, room)
+    return f"  must move {known}{told}{')' if told else ''}{end}"
+
+
+def _list_fitting(start: str, parts: Sequence[str], width: int) -> str:
+    """Return the first parts, behind the start, that a width holds; empty if it holds none."""
+    told = ""
+    for part in parts:
+        longer = f"{told}, {part}" if told else f"{start}{part}"
+        if len(longer) > width:
+            break
+        told = longer
+    return told
+
+
+def _tell_size(size: float) -> str:
+    return format_size(round(size))
+
+
 def _format_gap(answer: KernelFindings) -> Iterator[str]:
     if answer["gap"]:
         yield f"  {answer['gap']['because']}"
@@ -323,7 +383,8 @@ def _format_time(answer: KernelFindings) -> Iterator[str]:
         filled = round(row["share"] * _BAR_WIDTH)
         bar = "#" * filled + "." * (_BAR_WIDTH - filled)
         spent = f"  {format_duration(row['share'] * duration):>9}" if duration else ""
-        yield f"  {row['title']:36} {bar} {100 * row['share']:5.1f} %{spent}"
+        at = f"  {row['line']}" if row["line"] else ""
+        yield f"  {row['title']:36} {bar} {100 * row['share']:5.1f} %{spent}{at}"
 
 
 def _format_outlook(answer: KernelFindings) -> Iterator[str]:
@@ -459,7 +520,8 @@ def _describe_largest_part(answer: KernelFindings) -> str:
     if not parts:
         return ""
     largest = max(parts, key=lambda part: part["share"])
-    return f"; the largest part of the time is {largest['title']}, {largest['share']:.0%}"
+    at = f" at {largest['line']}" if largest["line"] else ""
+    return f"; the largest part of the time is {largest['title']}{at}, {largest['share']:.0%}"
 
 
 def _describe_measured(fix: Advice) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from textwrap import wrap
+from textwrap import shorten, wrap
 from typing import TYPE_CHECKING
 
 from kernelkb.model.kernels.foreign import ProblemResult
@@ -250,6 +250,9 @@ def format_bench_lines(bench: Bench) -> list[str]:
     if bench.hidden_inputs:
         count, words = len(bench.hidden_inputs), "; ".join(bench.hidden_inputs)
         lines.append(f"  between timed calls correct on {count} hidden inputs: {words}")
+    lines += [
+        f"  data {shorten(one.says, _DATA_WIDTH - 7, placeholder=' …')}" for one in bench.data
+    ]
     for rival in bench.rivals:
         took = rival.graph_us if bench.timing == "graph" else rival.eager_us
         lines.append(

@@ -90,16 +90,14 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
     arrays = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     offset = 0
     for name, array in arrays.items():
-        end = offset + array.nbytes
         entry = {"dtype": _NAMES[array.dtype], "shape": list(array.shape)}
-        header[name] = {**entry, "data_offsets": [offset, end]}
-        offset = end
+        header[name] = {**entry, "data_offsets": [offset, offset + array.nbytes]}
+        offset += array.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
     scratch = path.with_suffix(".tmp")
     with scratch.open("wb") as file:
-        file.write(len(text).to_bytes(_LENGTH_BYTES, "little"))
-        file.write(text)
+        file.write(len(text).to_bytes(_LENGTH_BYTES, "little") + text)
         for array in arrays.values():
             file.write(ctypes.string_at(array.data_ptr(), array.nbytes) if array.nbytes else b"")
     scratch.replace(path)
@@ -387,9 +385,11 @@ def _find_targets(
     """
     others = [place for place in places if place.name != name]
     own = [place for place in places if place.name == name]
-    if ids.element_size() == 1:  # as likely numbers as ids: a whole table of floats has to fit
-        others = [one for one in others if one.is_table and one.shape[:1] == (high + 1,)]
-        own = []
+    if ids.element_size() == 1:  # as likely numbers as ids: a whole table, no axis, has to fit
+        size = high + 1
+        sized = [one for one in others if size in one.shape and size not in ids.shape]
+        tables = [one for one in sized if one.is_table and one.shape[0] == size]
+        others, own = [one for one in tables if one.is_output or len(sized) == 1], []
     for candidates in (others, own):
         found: dict[bool, _PointedRows] = {}
         for place in candidates:

@@ -1,0 +1,39 @@
+"""A stop near the floor is right: the bars, on all recordings and walks."""
+
+from functools import cache
+
+import pytest
+from benchmarks.zoo.stop import cross_validate, list_launches, score_stops
+from shipped_rules import program
+
+WRONG_STOPS, WRONG_GO_ONS = 0.05, 0.2
+
+
+@cache
+def launches(with_cost):
+    return list(list_launches(program(), with_cost=with_cost))
+
+
+@pytest.mark.parametrize("with_cost", [True, False])
+def test_stops_and_go_ons_are_right(with_cost):
+    score = score_stops(launches(with_cost))
+    wrong = len(score.wrong_stops) + len(score.wrong_conditional)
+
+    assert score.late >= 380
+    assert score.due >= 75
+    assert score.wrong_stops == ()
+    assert wrong <= WRONG_STOPS * score.late
+    assert len(score.wrong_go_ons) <= WRONG_GO_ONS * score.due
+
+
+@pytest.mark.parametrize("with_cost", [True, False])
+def test_they_are_right_with_limits_that_do_not_know_the_kind(with_cost):
+    rows = launches(with_cost)
+    stops, go_ons = cross_validate(rows)
+
+    assert stops <= WRONG_STOPS * sum(one.is_late for one in rows)
+    assert go_ons <= WRONG_GO_ONS * sum(one.is_due for one in rows)
+
+
+def test_with_the_cost_no_stop_needs_a_condition():
+    assert score_stops(launches(True)).wrong_conditional == ()
