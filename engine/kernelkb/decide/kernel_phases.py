@@ -8,9 +8,9 @@ between, a phase ends where what a resource is used for changes for good.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import pairwise
-from math import inf
-from statistics import fmean, pstdev
+from itertools import accumulate, pairwise
+from math import dist, fsum, hypot, inf, sqrt
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -133,28 +133,81 @@ def _name_used(means: Mapping[str, float], changing: Collection[str]) -> dict[st
     return {name: round(means[name], 4) for name in named}
 
 
+class _Changes:
+    """Finds the largest change in stretches of some series, each stretch once."""
+
+    def __init__(self, rows: Sequence[Sequence[float]], least: int) -> None:
+        self._rows, self._least = rows, least
+        self._found: dict[tuple[int, int], tuple[float, int] | None] = {}
+
+    def find(self, begin: int, end: int) -> tuple[float, int] | None:
+        """Return how much better other means explain a stretch than one, and where they begin.
+
+        None where no resource changes by more than phases differ. Where the first and last parts
+        are alike, and only what is between them differs, it is where that begins.
+        """
+        if (begin, end) not in self._found:
+            self._found[begin, end] = self._search(begin, end)
+        return self._found[begin, end]
+
+    def _search(self, begin: int, end: int) -> tuple[float, int] | None:
+        length, least = end - begin, self._least
+        if length < 2 * least:
+            return None
+        rows = [row[begin:end] for row in self._rows]
+        offsets = list(zip(*map(_sum_offsets, rows), strict=True))
+        gain, cut = max(
+            (length * hypot(*offsets[cut]) ** 2 / (cut * (length - cut)), cut)
+            for cut in range(least, length - least + 1)
+        )
+        if any(_differs(row[:cut], row[cut:]) for row in rows):
+            return gain, begin + cut
+        window = self._find_window(offsets)
+        if window is None:
+            return None
+        gain, start, stop = window
+        if any(_differs(row[start:stop], row[:start] + row[stop:]) for row in rows):
+            return gain, begin + start
+        return None
+
+    def _find_window(self, offsets: Sequence[tuple[float, ...]]) -> tuple[float, int, int] | None:
+        """Return the gain, start and end of what differs most from what is around it."""
+        length = len(offsets) - 1
+        step = max(self._least, -(-length // _WINDOWS))
+        return max(
+            (
+                (
+                    length
+                    * dist(offsets[start], offsets[stop]) ** 2
+                    / ((stop - start) * (length - stop + start)),
+                    start,
+                    stop,
+                )
+                for start in range(step, length, step)
+                for stop in range(start + step, length - self._least, step)
+            ),
+            default=None,
+        )
+
+
 def _find_cuts(rows: Sequence[Sequence[float]], first: int, last: int) -> list[int]:
     """Return where phases begin, besides the first: the largest change first, up to a number."""
-    least = max(_LEAST_SAMPLES_BETWEEN, int(_LEAST_STRETCH * (last - first)))
+    changes = _Changes(rows, max(_LEAST_SAMPLES_BETWEEN, int(_LEAST_STRETCH * (last - first))))
     cuts: list[int] = []
     while len(cuts) < _MOST_CHANGES:
         bounds = [first, *sorted(cuts), last]
-        found = [
-            best
-            for begin, end in pairwise(bounds)
-            if (best := _find_change(rows, begin, end, least)) is not None
-        ]
+        found = [best for one in pairwise(bounds) if (best := changes.find(*one)) is not None]
         if not found:
             break
         cuts.append(max(found)[1])
     bounds = [first, *sorted(cuts), last]
     for at in range(1, len(bounds) - 1):
-        if exact := _find_change(rows, bounds[at - 1], bounds[at + 1], least):
+        if exact := changes.find(bounds[at - 1], bounds[at + 1]):
             bounds[at] = exact[1]
-    return _join_short(rows, bounds, least)
+    return _join_short(changes, bounds)
 
 
-def _join_short(rows: Sequence[Sequence[float]], bounds: list[int], least: int) -> list[int]:
+def _join_short(changes: _Changes, bounds: list[int]) -> list[int]:
     """Return the cuts without those around short stretches between two phases.
 
     What is short at the beginning or end stays: there a kernel starts, or runs out of work.
@@ -165,65 +218,25 @@ def _join_short(rows: Sequence[Sequence[float]], bounds: list[int], least: int) 
         at = min(range(1, len(lengths) - 1), key=lengths.__getitem__)
         if lengths[at] >= shortest:
             break
-        outer = bounds[at - 1], bounds[at + 2]
-        joined = _find_change(rows, *outer, least)
+        joined = changes.find(bounds[at - 1], bounds[at + 2])
         bounds[at : at + 2] = [joined[1]] if joined else []
     return bounds[1:-1]
 
 
-def _find_change(
-    rows: Sequence[Sequence[float]], begin: int, end: int, least: int
-) -> tuple[float, int] | None:
-    """Return how much better other means explain a stretch than one, and where the second begins.
-
-    None where no resource changes by more than phases differ. Where the first and last parts are
-    alike, and only what is between them differs, it is where that begins.
-    """
-    totals = [_accumulate(row[begin:end]) for row in rows]
-    length = end - begin
-    cuts = range(least, length - least + 1)
-    if not cuts:
-        return None
-    gain, cut = max((_measure_gain(totals, cut, length), cut) for cut in cuts)
-    if any(_differs(row[begin : begin + cut], row[begin + cut : end]) for row in rows):
-        return gain, begin + cut
-    step = max(least, -(-length // _WINDOWS))
-    windows = [
-        (_measure_gain(totals, start, stop), start, stop)
-        for start in range(step, length, step)
-        for stop in range(start + step, length - least, step)
-    ]
-    if not windows:
-        return None
-    gain, start, stop = max(windows)
-    for row in rows:
-        outside = [*row[begin : begin + start], *row[begin + stop : end]]
-        if _differs(row[begin + start : begin + stop], outside):
-            return gain, begin + start
-    return None
-
-
-def _measure_gain(totals: Sequence[Sequence[float]], start: int, stop: int) -> float:
-    """Return the squares that two means save: of what is between two places, and of the rest.
-
-    With ``stop`` at the end, of what is before ``start`` and after it.
-    """
-    length = len(totals[0]) - 1
-    inside, outside = stop - start, length - (stop - start)
-    gain = 0.0
-    for sums in totals:
-        within = sums[stop] - sums[start]
-        gain += (within / inside - (sums[length] - within) / outside) ** 2
-    return gain * inside * outside / length
-
-
-def _accumulate(values: Sequence[float]) -> list[float]:
-    sums = [0.0]
-    for value in values:
-        sums.append(sums[-1] + value)
-    return sums
+def _sum_offsets(values: Sequence[float]) -> list[float]:
+    """Return how far the sum of the first values, for each number of them, is off their mean's."""
+    mean = fmean(values)
+    return list(accumulate((value - mean for value in values), initial=0.0))
 
 
 def _differs(before: Sequence[float], after: Sequence[float]) -> bool:
-    spread = max(pstdev(before), pstdev(after))
-    return abs(fmean(before) - fmean(after)) >= max(_LEAST_CHANGE, _NOISE * spread)
+    means = fmean(before), fmean(after)
+    change = abs(means[0] - means[1])
+    if change < _LEAST_CHANGE:
+        return False
+    return change >= _NOISE * max(map(_measure_spread, (before, after), means))
+
+
+def _measure_spread(values: Sequence[float], mean: float) -> float:
+    """Return the standard deviation of all values; ``statistics.pstdev`` takes 10 times as long."""
+    return sqrt(fsum((value - mean) ** 2 for value in values) / len(values))
