@@ -166,7 +166,7 @@ class _Changes:
         if window is None:
             return None
         gain, start, stop = window
-        if any(_differs(row[start:stop], row[:start] + row[stop:]) for row in rows):
+        if any(_differs(row[start:stop], [*row[:start], *row[stop:]]) for row in rows):
             return gain, begin + start
         return None
 

@@ -197,13 +197,13 @@ def predict_report_change(
     rules, device, note = find_reported_gpu(program, launch, gpu)
     sound = dict(iter_plausible_metrics(program, launch, []))
     known = complete_metrics(rules, {**(read_peak_metrics(device) or {}), **sound, **given}, device)
-    found = predict_launch_change(rules, known, device, changes, _find_pressure(code))
+    found = predict_launch_change(rules, known, device, changes, find_pressure(code))
     notes = [note] if note else []
     stamp = {"notes": notes, "knowledge": rules["knowledge"]}
     return {"kernel": launch.kernel, "launch": number, **found, **stamp}
 
 
-def _find_pressure(counted: Sequence[SourceCounters | str]) -> Pressure | None:
+def find_pressure(counted: Sequence[SourceCounters | str]) -> Pressure | None:
     """Return what the code that was counted needs of registers; None: nothing was counted."""
     for one in counted:
         executed = {} if isinstance(one, str) else one.raw.get("inst_executed", {})
