@@ -1,17 +1,23 @@
-"""Divides the time inside a kernel into ramp, phases and tail, from counters sampled as it ran.
+"""Divides the time inside a kernel, and between the kernels of a call.
+
+Inside it are ramp, phases and tail, from counters sampled as it ran.
 
 Nsight Compute samples some counters every one or two microseconds (section PmSampling). The SMs'
 active cycles say when the kernel begins, when all its SMs work and when they run out of blocks; in
-between, a phase ends where what a resource is used for changes for good.
+between, a phase ends where what a resource is used for changes for good. Between kernels are gaps,
+and what one leaves in L2 for the next, which a profiler that empties the caches does not show.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate, pairwise
 from math import dist, fsum, hypot, inf, sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
+
+from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
     from kernelkb.model.answers.recommendation import KernelPhase, KernelTimeline
@@ -46,6 +52,16 @@ _LEAST_USE = 0.1
 """Of its peak, from which on a resource is named."""
 _MOST_NAMED = 3
 """Resources of a phase, besides those that change between phases."""
+
+
+_QUEUED_US = 5.0
+"""Gap from which on the next launch came late, as the host was busy or waited (chosen)."""
+_GRAPH_GAP_US = (0.35, 1.5)
+"""Left between two kernels of a graph: empty ones follow every 1.3 us and take 0.95 (H100); 1.5 is
+chosen."""
+_LEAST_GAPS = 3
+_LEAST_KEPT = 0.05
+"""Share of a kernel's time from which on it is told what L2 could keep for it."""
 
 
 class Samples(NamedTuple):
@@ -240,3 +256,106 @@ def _differs(before: Sequence[float], after: Sequence[float]) -> bool:
 def _measure_spread(values: Sequence[float], mean: float) -> float:
     """Return the standard deviation of all values; ``statistics.pstdev`` takes 10 times as long."""
     return sqrt(fsum((value - mean) ** 2 for value in values) / len(values))
+
+
+class CallGaps(NamedTuple):
+    """What lies between the kernels and copies of a GPU; all times are microseconds."""
+
+    works: int
+    """Kernels and copies."""
+    overlap_us: float
+    """Summed time in which they run beside others."""
+    short: tuple[int, float]
+    """Gaps before work that was queued: how many, and their sum."""
+    late: tuple[int, float]
+    """Longer ones."""
+    graph_us: tuple[float, float]
+    """What a graph of all saves: without the gaps in which the host waited, and with them."""
+    dependent_us: float
+    """What programmatic dependent launches save at most, besides what a kernel does before it
+    reads."""
+
+
+def measure_gaps(
+    works: Sequence[tuple[float, float]],
+    idle: Sequence[tuple[float, float]],
+    waits: Sequence[tuple[float, float]],
+) -> CallGaps | None:
+    """Return what lies between the work of a GPU; None with fewer than three gaps.
+
+    Args:
+        works: Start and end of each kernel and copy.
+        idle: When none of them ran between the first and the last.
+        waits: When the host waited in a call that blocks; none overlap.
+    """
+    if len(idle) < _LEAST_GAPS:
+        return None
+    lengths = [end - start for start, end in idle]
+    span = max(end for _, end in works) - min(start for start, _ in works)
+    short = [one for one in lengths if one <= _QUEUED_US]
+    late = [one for one in lengths if one > _QUEUED_US]
+    least, most = _GRAPH_GAP_US
+    free = [end - start for start, end in idle if not _is_within(start, end, waits)]
+    return CallGaps(
+        works=len(works),
+        overlap_us=max(0.0, sum(end - start for start, end in works) - (span - sum(lengths))),
+        short=(len(short), sum(short)),
+        late=(len(late), sum(late)),
+        graph_us=(
+            sum(max(0.0, one - most) for one in free),
+            sum(max(0.0, one - least) for one in lengths),
+        ),
+        dependent_us=sum(short),
+    )
+
+
+def word_gaps(gaps: CallGaps) -> str:
+    """Return what lies between kernels, and what a graph and dependent launches give."""
+    (short, short_us), (late, late_us) = gaps.short, gaps.late
+    less, most, dependent = map(format_duration, (*gaps.graph_us, gaps.dependent_us))
+    beside = f", {format_duration(gaps.overlap_us)} run beside others" if gaps.overlap_us else ""
+    return (
+        f"between {gaps.works:,} kernels and copies{beside}: {short:,} gaps up to {_QUEUED_US:g} "
+        f"us, {format_duration(short_us)}, and {late:,} longer, {format_duration(late_us)}; one "
+        f"graph of all would save {less} to {most}, programmatic dependent launches (sm_90 on) up "
+        f"to {dependent}"
+    )
+
+
+def _is_within(start: float, end: float, waits: Sequence[tuple[float, float]]) -> bool:
+    """Return whether most of a gap lies in a wait; waits are in their order."""
+    at = bisect_right(waits, ((start + end) / 2, inf)) - 1
+    return at >= 0 and waits[at][1] >= (start + end) / 2
+
+
+class KeptBytes(NamedTuple):
+    """What a kernel leaves in L2 for the next one, at most."""
+
+    read_bytes: float
+    """Of what the next one reads from DRAM."""
+    dirty_bytes: float
+    """Written and not yet in DRAM: they are written back while the next one runs."""
+    saved_us: float | None
+    """By which the next one is faster than measured, at most."""
+
+
+def find_kept_bytes(
+    before: Mapping[str, float], now: Mapping[str, float], gpu: Mapping[str, float]
+) -> KeptBytes | None:
+    """Return what L2 could keep between two kernels; None where it is little or not known.
+
+    Args:
+        before: Metrics of a kernel whose caches the profiler emptied.
+        now: Of the next one.
+        gpu: Facts of the GPU, by ``device.<fact>``.
+    """
+    sectors, read = before.get("plain_write_sector_count"), now.get("dram_read_bytes")
+    room = gpu.get("device.l2_bytes")
+    if not sectors or not read or not room:
+        return None
+    written = min(room, 32 * sectors)
+    kept, dirty = min(written, read), max(0.0, written - before.get("dram_write_bytes", written))
+    rate, lasts = gpu.get("device.dram_bytes_us"), now.get("profiled_us")
+    if rate and lasts and max(kept, dirty) / rate < _LEAST_KEPT * lasts:
+        return None
+    return KeptBytes(kept, dirty, min(lasts or inf, kept / rate) if rate else None)

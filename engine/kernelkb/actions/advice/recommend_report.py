@@ -24,7 +24,7 @@ from kernelkb.actions.project.profile_reports import compile_pattern, match_name
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.device_facts import Pressure, predict_launch_change
-from kernelkb.decide.kernel_phases import describe_timeline
+from kernelkb.decide.kernel_phases import describe_timeline, find_kept_bytes
 from kernelkb.decide.next_measurement import list_own_commands, strip_kernel_signature
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules import CompiledRules
@@ -45,6 +45,7 @@ from kernelkb.profiles.timeline import load_program
 from kernelkb.safety.workspace import resolve_inside
 from kernelkb.sass.counters import SourceCounters
 from kernelkb.sass.static_dataflow import measure_register_use
+from kernelkb.units import format_duration, format_size
 
 if TYPE_CHECKING:
     from kernelkb.model.answers.recommendation import (
@@ -153,12 +154,38 @@ def answer_report(
         known = _measure_subject(subject, one.launch.kernel, named)
         known |= {**measure_counted_code(code), **(given or {})}
         answer = _answer_representative(program, one, known, gpu, total_us)
+        flushed = _describe_flush(program, launches, positions[id(one.launch)], gpu)
+        answer = {**answer, "notes": [*answer["notes"], *flushed]}
         names = None if one.launch.says else named
         answer = complete_answer(
             answer, counters=code, subject=subject, measured=_MEASURED, known_kernels=names
         )
         answers.append(answer)
     return AnsweredReport(build_recommendation(program, answers), launches, indices, counters)
+
+
+def _describe_flush(
+    program: CompiledRules, launches: Sequence[ProfiledLaunch], at: int, gpu: str | None
+) -> Iterator[str]:
+    """Yield what the kernel before leaves in L2, which a profiler's flush takes away."""
+    if not at or launches[at].says or launches[at - 1].kernel == launches[at].kernel:
+        return
+    before, now = launches[at - 1], launches[at]
+    rules, device, _ = find_reported_gpu(program, now, gpu)
+    facts = rules["devices"].get(device, {}) if device else {}
+    kept = find_kept_bytes(
+        before.metrics, now.metrics, {f"device.{name}": value for name, value in facts.items()}
+    )
+    if kept is None:
+        return
+    name = strip_kernel_signature(before.kernel)[:60]
+    saved = "" if kept.saved_us is None else f", at most {format_duration(kept.saved_us)} less"
+    dirty = f"; up to {format_size(round(kept.dirty_bytes))} that it wrote leave L2 meanwhile"
+    yield (
+        f"under ncu's flush: up to {format_size(round(kept.read_bytes))} of "
+        f"{format_size(round(now.metrics['dram_read_bytes']))} read from DRAM can be in L2, from "
+        f"{name} before it{saved}{dirty if kept.dirty_bytes else ''}"
+    )
 
 
 def predict_report_change(
