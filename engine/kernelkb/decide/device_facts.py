@@ -453,6 +453,7 @@ def _predict_time(
         missed=_find_missed(after, kept, pressure, gpu.l1_bytes),
         threads=blocks * after.launch.threads / shape.launch.threads,
         blocks=blocks,
+        lane_bytes=_find_new(changed, "vector", 4.0),
         in_flight=_find_new(changed, "unroll", 1.0),
         ring=_describe_ring(changed, min(kept.occupancy.blocks, after.grid / gpu.sm_count)),
     )
@@ -554,7 +555,13 @@ def _explain(
     from kernelkb.decide.time_model import LaunchMove, predict_move, sum_groups
 
     alone = LaunchMove()
-    names = [("warps",), ("busy",), ("width", "threads"), ("unrolled", "in_flight"), ("ring",)]
+    names = [
+        ("warps",),
+        ("busy",),
+        ("width", "threads", "lane_bytes"),
+        ("unrolled", "in_flight"),
+        ("ring",),
+    ]
     parts = {
         group[0]: abs(log(predict_move(now, known, _take_part(alone, move, group)).time))
         for group in [*names, ("spilled", "missed"), ("blocks",)]

@@ -26,10 +26,8 @@ _MIN_FILL = 0.001
 MIN_TIME = 0.001
 """Smallest share of the time that a change leaves; 0 would be a kernel without duration."""
 _USUAL_CLOCK = 0.85
-"""Share of the highest clock at which a kernel usually runs: tensor cores lower it to 0.87.
-
-Below, the profiler held the clock (``--clock-control base``: 0.80 on an H100).
-"""
+"""Share of the highest clock at which a kernel usually runs: tensor cores lower it to 0.87. Below,
+the profiler held the clock (``--clock-control base``: 0.80 on an H100)."""
 _MIN_CLOCK = 0.25
 """Smallest share of the highest clock that is believed; a T4 is held at 0.37, a T400 at 0.29."""
 _GPU_WIDE = ("memory", "blocks")
@@ -236,6 +234,8 @@ _SPILL_STORES = 0.5
 """Share of the instructions to local memory that store; L1 passes all of those on to L2."""
 _LOADED = 1.5
 """Latency of a load from memory that is in use ÷ that without load (chosen)."""
+_REQUEST_SHARES = {"l2-tags": 1.0, "l2-input": 0.5, "l2-other": 0.5, "l1-output": 0.5}
+"""Share of a resource's work that follows requests, not sectors (11 pairs of wider accesses)."""
 _L1_SECTORS = 4.0
 """Sectors of 32 bytes that 32 lanes of one register fill."""
 _L1_CYCLES, _L2_CYCLES = 40.0, 260.0
@@ -272,6 +272,8 @@ class LaunchMove(NamedTuple):
     """Share of those that come that miss L1, 0 to 1."""
     hits: float = 1.0
     """L1 hits that stay."""
+    lane_bytes: float = 4.0
+    """Bytes of an access of a lane after the change, where ``width`` is not 1."""
     apart: bool = False
     """Lanes of narrower accesses are as far apart as before, and leave gaps between them."""
     threads: float = 1.0
@@ -299,8 +301,8 @@ def predict_move(now: KernelTime, known: Mapping[str, float], move: LaunchMove) 
 
     Work on the SMs grows as fewer of them are busy. Waiting that warps hide grows as fewer warps
     are resident, from a load's latency without load on: what exceeds that is a queue, and stays.
-    By Little's law the time is then at least the warps' own time; roofs may overlap with it or not,
-    so the mean of both is told, and both as bounds. Blocks begin one after another.
+    By Little's law the time is at least the warps' own time; roofs may overlap with it or not, so
+    the mean of both is told, and both as bounds. Blocks begin one after another.
 
     Args:
         now: Where the time goes.
@@ -319,7 +321,11 @@ def predict_move(now: KernelTime, known: Mapping[str, float], move: LaunchMove) 
     overlapped = predict_time(moved, Change(work, added, {}, latency=latency))
     ring = max(overlapped, _find_ring_time(now, known, move) or 0.0)
     least = _find_warp_time(now, known, move, unloaded)
-    if least is None or least <= max(1.0, ring):
+    if least is None:
+        return MoveTime(ring, overlapped, ring)
+    if move.width < 1 < move.threads:  # more warps begin and end, which no queue hides
+        least = predict_time(moved._replace(latency=least), Change(work, added, {}))
+    if least <= max(1.0, ring):
         return MoveTime(ring, overlapped, ring)
     return MoveTime((ring * least) ** 0.5, overlapped, least)
 
@@ -371,10 +377,21 @@ def _scale_work(now: KernelTime, known: Mapping[str, float], move: LaunchMove) -
         read = known.get("load_sector_count", 0.0) * (1 - hit)
         share = min(1.0, read / max(1.0, known.get("l2_sector_count", read)))
         more *= 1 + share * ((1 - hit * move.hits) / (1 - hit) - 1)
+    requests = _fill_requests(known, move)
     for name in now.groups.get("memory", []):
         if name.startswith(("l2", "l1")):
-            factors[name] = more
+            factors[name] = more * (1 + _REQUEST_SHARES.get(name, 0.0) * (requests - 1))
     return factors
+
+
+def _fill_requests(known: Mapping[str, float], move: LaunchMove) -> float:
+    """Return the factor on the requests for the same sectors, of which one has up to four."""
+    count, sectors = (known.get(f"l2_{name}_count", 0.0) for name in ("request", "sector"))
+    if move.width == 1 or not count:
+        return 1.0
+    now = min(_L1_SECTORS, max(1.0, sectors / count))
+    wider = min(_L1_SECTORS, now * move.width)
+    return now / (wider if move.width > 1 else min(now, max(1.0, move.lane_bytes)))
 
 
 def _fill_sectors(known: Mapping[str, float], move: LaunchMove) -> float:
@@ -489,11 +506,9 @@ def _find_exposed(now: KernelTime, move: LaunchMove) -> float:
     ring = move.ring
     if ring is None or ring.stages <= ring.before:
         return 1.0
-    known = max(1.0, sum(now.waits.values()))
-    waits = sum(now.waits.get(name, 0.0) for name in (_LOADS, *_MEETINGS)) / known
-    if waits <= 0:
-        return 1.0
-    return max(0.0, 1 - (ring.stages - ring.before) * (1 - waits) / waits)
+    waits = sum(now.waits.get(name, 0.0) for name in (_LOADS, *_MEETINGS))
+    waits /= max(1.0, sum(now.waits.values()))
+    return max(0.0, 1 - (ring.stages - ring.before) * (1 / waits - 1)) if waits > 0 else 1.0
 
 
 def _find_ring_time(now: KernelTime, known: Mapping[str, float], move: LaunchMove) -> float | None:
@@ -502,12 +517,12 @@ def _find_ring_time(now: KernelTime, known: Mapping[str, float], move: LaunchMov
     Those are the work with the other stages, and that of other blocks.
     """
     ring = move.ring
-    names = ("l2_sector_count", "sm_count", "sm_elapsed_cycles")
     if ring is None or ring.stages >= ring.before or ring.stage_bytes <= 0:
         return None
-    if any(not known.get(name) for name in names):
+    names = ("l2_sector_count", "sm_count", "sm_elapsed_cycles")
+    sectors, count, cycles = (known.get(name, 0.0) for name in names)
+    if not sectors or not count or not cycles:
         return None
-    sectors, count, cycles = (known[name] for name in names)
     rounds = sectors * 32 / count / ring.stage_bytes / ring.blocks
     waits = dict.fromkeys((_LOADS, *_MEETINGS), 0.0)
     memory = dict.fromkeys(now.groups["memory"], 0.0)
@@ -579,15 +594,7 @@ def _keep_unspilled(
     """Return the factor on each resource's work where no value goes through local memory now."""
     if move.spilled >= 0:
         return {}
-    local = known.get("local_instruction_share", 0.0)
     l2, l1 = known.get("spill_free_l2_factor", 1.0), known.get("spill_free_wavefront_factor", 1.0)
-    return {
-        name: 1 - local
-        if name == "issue"
-        else l2
-        if name == "dram" or (name.startswith("l2-") and name != "l2-atomics")
-        else l1
-        if name.startswith("l1-")
-        else 1.0
-        for name in now.use
-    }
+    issue = 1 - known.get("local_instruction_share", 0.0)
+    known_names, levels = {"issue": issue, "dram": l2, "l2-atomics": 1.0}, {"l2-": l2, "l1-": l1}
+    return {name: known_names.get(name, levels.get(name[:3], 1.0)) for name in now.use}
