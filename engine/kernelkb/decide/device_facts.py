@@ -534,6 +534,13 @@ def _find_waiting(now: KernelTime) -> float:
     return 1 - roofs / max(roofs, 1 - split["fill"] - split["launch"])
 
 
+_PARTS = (
+    ("warps",), ("busy",), ("width", "threads", "lane_bytes"), ("unrolled", "in_flight"), ("ring",),
+    ("spilled", "missed"), ("blocks",),
+)  # fmt: skip
+"""What of a move belongs together."""
+
+
 def _count_others(ring: RingAfter | None) -> str:
     count = ring.stages - 1 if ring else 0
     return "no other is" if count < 1 else "1 other is" if count == 1 else f"{count:g} others are"
@@ -555,16 +562,9 @@ def _explain(
     from kernelkb.decide.time_model import LaunchMove, predict_move, sum_groups
 
     alone = LaunchMove()
-    names = [
-        ("warps",),
-        ("busy",),
-        ("width", "threads", "lane_bytes"),
-        ("unrolled", "in_flight"),
-        ("ring",),
-    ]
     parts = {
         group[0]: abs(log(predict_move(now, known, _take_part(alone, move, group)).time))
-        for group in [*names, ("spilled", "missed"), ("blocks",)]
+        for group in _PARTS
     }
     name = max(parts, key=lambda one: parts[one])
     groups = sum_groups(now.use, now.groups, now.fill)
@@ -576,16 +576,21 @@ def _explain(
         busiest = busiest if use > idle else f"{idle:.0%} of the time is waiting, and stays"
         more = f"; at most {1 - left:.0%} of the L1 hits go" if left < 1 else ""
         return f"{busiest}{more}"
+    return _word_part(name, now, move, idle)
+
+
+def _word_part(name: str, now: KernelTime, move: LaunchMove, idle: float) -> str:
     fill = min(1.0, now.fill * move.busy)
+    loads, barrier = (now.waits.get(wait, 0.0) for wait in ("long-scoreboard", "barrier"))
     return {
         "warps": f"{idle:.0%} of the time is waiting, which {move.warps:.2g}x the warps hide",
         "busy": f"SMs have a block for {now.fill:.0%} -> {fill:.0%} of the time",
         "width": f"{move.width:.2g}x the bytes of an access, so {1 / move.width:.2g}x the requests",
         "unrolled": f"{move.unrolled:.2g}x the loads in flight; waiting for loads is "
-        f"{now.waits.get('long-scoreboard', 0.0):.0%} of the waits",
+        f"{loads:.0%} of the waits",
         "ring": f"a tile arrives while {_count_others(move.ring)} "
         "worked on; waiting for loads and barriers is "
-        f"{now.waits.get('long-scoreboard', 0.0) + now.waits.get('barrier', 0.0):.0%} of the waits",
+        f"{loads + barrier:.0%} of the waits",
         "blocks": f"{move.blocks:.2g}x the blocks begin one after another",
         "spilled": "values go through local memory no more"
         if move.spilled < 0

@@ -261,8 +261,6 @@ def _measure_spread(values: Sequence[float], mean: float) -> float:
 class CallGaps(NamedTuple):
     """What lies between the kernels and copies of a GPU; all times are microseconds."""
 
-    works: int
-    """Kernels and copies."""
     overlap_us: float
     """Summed time in which they run beside others."""
     short: tuple[int, float]
@@ -297,7 +295,6 @@ def measure_gaps(
     least, most = _GRAPH_GAP_US
     free = [end - start for start, end in idle if not _is_within(start, end, waits)]
     return CallGaps(
-        works=len(works),
         overlap_us=max(0.0, sum(end - start for start, end in works) - (span - sum(lengths))),
         short=(len(short), sum(short)),
         late=(len(late), sum(late)),
@@ -313,12 +310,11 @@ def word_gaps(gaps: CallGaps) -> str:
     """Return what lies between kernels, and what a graph and dependent launches give."""
     (short, short_us), (late, late_us) = gaps.short, gaps.late
     less, most, dependent = map(format_duration, (*gaps.graph_us, gaps.dependent_us))
-    beside = f", {format_duration(gaps.overlap_us)} run beside others" if gaps.overlap_us else ""
+    beside = f"; {format_duration(gaps.overlap_us)} overlap" if gaps.overlap_us else ""
     return (
-        f"between {gaps.works:,} kernels and copies{beside}: {short:,} gaps up to {_QUEUED_US:g} "
-        f"us, {format_duration(short_us)}, and {late:,} longer, {format_duration(late_us)}; one "
-        f"graph of all would save {less} to {most}, programmatic dependent launches (sm_90 on) up "
-        f"to {dependent}"
+        f"gaps: {short:,} up to {_QUEUED_US:g} us, {format_duration(short_us)}, {late:,} longer, "
+        f"{format_duration(late_us)}; a graph saves {less} to {most}, programmatic dependent "
+        f"launches up to {dependent}{beside}"
     )
 
 

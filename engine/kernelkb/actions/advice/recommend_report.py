@@ -154,14 +154,26 @@ def answer_report(
         known = _measure_subject(subject, one.launch.kernel, named)
         known |= {**measure_counted_code(code), **(given or {})}
         answer = _answer_representative(program, one, known, gpu, total_us)
-        flushed = _describe_flush(program, launches, positions[id(one.launch)], gpu)
-        answer = {**answer, "notes": [*answer["notes"], *flushed]}
+        answer = _note_flush(answer, program, launches, positions[id(one.launch)], gpu)
         names = None if one.launch.says else named
-        answer = complete_answer(
-            answer, counters=code, subject=subject, measured=_MEASURED, known_kernels=names
+        answers.append(
+            complete_answer(
+                answer, counters=code, subject=subject, measured=_MEASURED, known_kernels=names
+            )
         )
-        answers.append(answer)
     return AnsweredReport(build_recommendation(program, answers), launches, indices, counters)
+
+
+def _note_flush(
+    answer: KernelAnswer,
+    program: CompiledRules,
+    launches: Sequence[ProfiledLaunch],
+    at: int,
+    gpu: str | None,
+) -> KernelAnswer:
+    """Return the answer for a launch with a note on what the one before it leaves in L2."""
+    notes = _describe_flush(program, launches, at, gpu)
+    return {**answer, "notes": [*answer["notes"], *notes]}
 
 
 def _describe_flush(
