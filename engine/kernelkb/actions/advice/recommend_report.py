@@ -156,11 +156,10 @@ def answer_report(
         answer = _answer_representative(program, one, known, gpu, total_us)
         answer = _note_flush(answer, program, launches, positions[id(one.launch)], gpu)
         names = None if one.launch.says else named
-        answers.append(
-            complete_answer(
-                answer, counters=code, subject=subject, measured=_MEASURED, known_kernels=names
-            )
+        answer = complete_answer(
+            answer, counters=code, subject=subject, measured=_MEASURED, known_kernels=names
         )
+        answers.append(answer)
     return AnsweredReport(build_recommendation(program, answers), launches, indices, counters)
 
 
