@@ -151,9 +151,8 @@ def answer_report(
     total_us, named = sum(_sum_durations(launches).values()), list_project_kernels()
     answers: list[KernelAnswer] = []
     for one, code, subject in zip_longest(chosen, counters, subjects):
-        known = _measure_subject(subject, one.launch.kernel, named)
-        known |= {**measure_counted_code(code), **(given or {})}
-        answer = _answer_representative(program, one, known, gpu, total_us)
+        known = _measure_subject(subject, one.launch.kernel, named) | measure_counted_code(code)
+        answer = _answer_representative(program, one, {**known, **(given or {})}, gpu, total_us)
         answer = _note_flush(answer, program, launches, positions[id(one.launch)], gpu)
         names = None if one.launch.says else named
         answer = complete_answer(
