@@ -199,7 +199,7 @@ def test_clusters_take_the_slots_that_groups_of_sms_have_for_them():
     assert counts == [132, 66, 32, 16, 8]
     device, metrics = load_recorded("leaky_integrator_readout", "before")
     found = predict(device, metrics, {"cluster": "16"})
-    assert "if this card has groups of 16 and 18 SMs as usual" in found["cluster"]
+    assert "block slots, if GPCs have 16 and 18 SMs: likely" in found["cluster"]
     assert found["time"]["factor"] >= 1
 
 

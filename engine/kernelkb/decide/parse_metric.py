@@ -300,14 +300,11 @@ def describe_clusters(
     usual = _count_usual_clusters(then.cluster, sm_count, blocks)
     if usual is None:
         return (
-            f"which SMs form a group is not known here, so clusters of {then.cluster} may leave "
-            f"some of {sm_count} SMs idle: cudaOccupancyMaxActiveClusters tells; the time counts "
-            "none"
+            f"GPCs of {sm_count} SMs are not known here; the time counts no idle SMs for clusters"
         )
     return (
-        f"{usual} clusters of {then.cluster} at a time, in {usual * then.cluster} of {slots} block "
-        "slots, if this card has groups of 16 and 18 SMs as usual: cudaOccupancyMaxActiveClusters "
-        "tells"
+        f"{usual} at a time, {usual * then.cluster} of {slots} block slots, if GPCs have 16 and 18 "
+        "SMs: likely"
     )
 
 
