@@ -6,7 +6,12 @@ import pytest
 from machine_code import unpack_report
 
 from kernelkb.actions.advice.recommend_report import recommend_from_report
-from kernelkb.decide.kernel_phases import Samples, describe_timeline
+from kernelkb.decide.kernel_phases import (
+    Samples,
+    describe_timeline,
+    find_kept_bytes,
+    measure_gaps,
+)
 from kernelkb.profiles.ncu_rep import _read_samples
 from kernelkb.render.text.answers import format_answer_lines
 
@@ -137,3 +142,43 @@ def test_one_sm_that_works_on_alone_is_the_tail():
     found = describe_timeline(sample([3000] * 90 + [23] * 90, L2=[0.8] * 90 + [0.01] * 90))
 
     assert (found["duration_us"], found["tail_us"]) == (270.0, 135.0)
+
+
+def test_short_and_long_gaps_are_told_apart_and_a_wait_of_the_host_is_no_gain_for_sure():
+    works = [(0, 10), (11, 20), (22, 30), (90, 100), (130, 140), (135, 150)]
+    idle = [(10, 11), (20, 22), (30, 90), (100, 130)]
+    found = measure_gaps(works, idle, [(25, 95)])
+
+    assert found.overlap_us == 5
+    assert (found.short, found.late) == ((2, 3), (2, 90))
+    assert found.graph_us == pytest.approx((0.5 + 28.5, 0.65 + 1.65 + 59.65 + 29.65))
+    assert found.dependent_us == 3
+
+
+def test_two_gaps_are_too_few_to_say_what_a_call_is_like():
+    assert measure_gaps([(0, 1), (2, 3), (4, 5)], [(1, 2), (3, 4)], []) is None
+
+
+GPU = {"device.l2_bytes": 50e6, "device.dram_bytes_us": 3e6}
+
+
+def test_what_a_kernel_wrote_can_be_in_l2_for_the_next_up_to_its_size():
+    before = {"plain_write_sector_count": 1e6, "dram_write_bytes": 12e6}
+    found = find_kept_bytes(before, {"dram_read_bytes": 64e6, "profiled_us": 40}, GPU)
+
+    assert (found.read_bytes, found.dirty_bytes) == (32e6, 20e6)
+    assert found.saved_us == pytest.approx(32 / 3)
+    large = {"plain_write_sector_count": 1e8}
+    assert find_kept_bytes(large, {"dram_read_bytes": 64e6}, GPU).read_bytes == 50e6
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        ({}, {"dram_read_bytes": 1e6}),
+        ({"plain_write_sector_count": 1e6}, {}),
+        ({"plain_write_sector_count": 100}, {"dram_read_bytes": 64e6, "profiled_us": 40}),
+    ],
+)
+def test_what_is_not_counted_or_is_little_is_not_told(before, now):
+    assert find_kept_bytes(before, now, GPU) is None

@@ -7,10 +7,12 @@ import random
 import sqlite3
 import threading
 from io import StringIO
+from pathlib import Path
 
 import pytest
+from shipped_rules import program
 
-from kernelkb.actions.advice.recommend_report import recommend_from_report
+from kernelkb.actions.advice.recommend_report import _describe_flush, recommend_from_report
 from kernelkb.cli import main
 from kernelkb.errors import KbError
 from kernelkb.profiles import timeline
@@ -643,3 +645,34 @@ def test_a_thread_that_waits_in_its_system_runs_no_code(tmp_path):
 
     assert shares[0] > 0.8
     assert shares[1] == 0.0
+
+
+def test_a_call_of_short_kernels_says_what_lies_between_them_and_what_a_graph_gives(tmp_path):
+    times = [(100 + 6 * at, 4) for at in range(20)] + [(300, 50)]
+    events = [
+        {"ph": "X", "cat": "kernel", "name": f"k{at % 3}", "ts": start, "dur": length, "pid": GPU}
+        for at, (start, length) in enumerate(times)
+    ]
+    text = "\n".join(load(tmp_path, make_trace(events)).says)
+
+    assert "gaps: 19 up to 5 us, 38.00 us, 1 longer, 82.00 us; a graph saves 90.00 us to" in text
+    assert "113.00 us, programmatic dependent launches up to 38.00 us" in text
+
+
+def load_recorded(kernel):
+    """Return a launch of a pair of the zoo, as its report has it."""
+    file = Path(__file__).parents[2] / "kernels/zoo/measured/h100-sxm.jsonl"
+    rows = map(json.loads, file.read_text("utf-8").splitlines())
+    side = next(row["after"] for row in rows if row["kernel"] == kernel)
+    metrics = {**side["metrics"], "profiled_us": side["kernel_us"]}
+    return ProfiledLaunch(kernel, metrics, "NVIDIA H100 80GB HBM3")
+
+
+def test_a_kernel_after_another_is_told_what_the_flush_between_them_takes_away():
+    launches = [load_recorded(name) for name in ("silu_mul_bf16", "layer_scale_residual_half")]
+    (note,) = _describe_flush(program(), launches, 1, None)
+
+    assert note.startswith("under ncu's flush: up to 50 MiB of 128 MiB read from DRAM can be in L2")
+    assert "from silu_mul_bf16 before it, at most 17." in note
+    assert list(_describe_flush(program(), launches, 0, None)) == []
+    assert list(_describe_flush(program(), [launches[0]] * 2, 1, None)) == []

@@ -9,12 +9,18 @@ from collections.abc import Iterator, Mapping
 from math import exp, log
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kernelkb.decide.parse_metric import ChangedShape, LaunchShape, parse_launch_changes
+from kernelkb.decide.parse_metric import (
+    ChangedShape,
+    LaunchShape,
+    describe_clusters,
+    find_cluster_share,
+    parse_launch_changes,
+)
 from kernelkb.errors import BadValueError
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules, HardwareTables
-    from kernelkb.decide.time_model import KernelTime, LaunchMove, MoveTime
+    from kernelkb.decide.time_model import KernelTime, LaunchMove, MoveTime, RingAfter
     from kernelkb.device_math.occupancy import Launch, Limits, Residency
 
 _ACHIEVABLE_SHARES = {"achievable_dram_share": 0.9, "achievable_tensor_share": 0.8}
@@ -226,8 +232,8 @@ _LIKELY_SPILLS = (0.0, 1.0, 2.5)
 compiler finds another order; 0.4 to 2.4 were seen."""
 _USUAL_L1 = 128 * 1024
 """Bytes of L1 and shared memory of an SM whose architecture is not described."""
-_CODE_UNKNOWN = 3.0
-"""Most registers of an instruction that may be spilled, where its code is not known."""
+_CODE_UNKNOWN = (0.0, 0.5, 1.5)
+"""The same ÷ the share of the registers that go, where the code is not known; 0.2 to 1.5 seen."""
 _TOLD_ERROR = (0.1, 0.3, 0.07)
 """Of the logarithm of a time, for 4 of 5 measured changes: where nothing moves, what is added from
 a tenth on, and by each unit of the logarithm (162 changes of 81 recorded pairs)."""
@@ -286,7 +292,7 @@ def predict_launch_change(
         "assumed": after.assumed,
         "before": _residency_to_dict(gpu, now, before),
         "after": _residency_to_dict(gpu, after.shape, then),
-        "cluster": _describe_cluster(known, now.cluster, after.shape.cluster, gpu.sm_count),
+        "cluster": describe_clusters(known, now, after.shape, gpu.sm_count, then.occupancy.blocks),
         "registers": _describe_registers(now, after, known, pressure),
         "obstacles": list(obstacles),
         "time": None if obstacles else _predict_time(rules, known, gpu, sides, pressure),
@@ -367,27 +373,6 @@ def _residency_to_dict(gpu: SmFacts, shape: LaunchShape, found: Residency) -> di
     }
 
 
-def _describe_cluster(known: Mapping[str, float], now: int, then: int, sm_count: int) -> str | None:
-    """Return what is known of where clusters fit; None without clusters."""
-    if then == now == 1:
-        return None
-    held, blocks = known.get("cluster_limit_count"), _count(known, "tightest_limit_block_count")
-    slots = sm_count * blocks
-    share = f"{held * now:.0f} of {slots} block slots" if held and slots else ""
-    if then == now:
-        return f"clusters of {now} take {share}" if share else None
-    if then == 1:
-        return f"clusters of {now} take {share}; without them all" if share else "no clusters"
-    if then == 2:
-        return "pairs fit every SM"
-    if held and now > then and now % then == 0:
-        return f"clusters of {now} take {share}; of {then} at least as many"
-    return (
-        f"GPCs differ between cards, so that clusters of {then} may leave some of {sm_count} SMs "
-        "idle: cudaOccupancyMaxActiveClusters tells; the time counts none"
-    )
-
-
 def _describe_registers(
     now: LaunchShape, then: ChangedShape, known: Mapping[str, float], pressure: Pressure | None
 ) -> dict[str, Any] | None:
@@ -427,7 +412,8 @@ def _find_spilled(
     if after >= before or not _keeps_code(now, then):
         return 0.0, 0.0, 0.0
     if pressure is None:
-        return 0.0, 0.0, _CODE_UNKNOWN * (1 - after / before)
+        low, likely, high = (factor * (1 - after / before) for factor in _CODE_UNKNOWN)
+        return low, likely, high
     missing = max(0, pressure.live + _OWN_REGISTERS - after)
     least_used = sum(pressure.accesses[:missing])
     low, likely, high = (least_used * factor for factor in _LIKELY_SPILLS)
@@ -455,19 +441,43 @@ def _predict_time(
     known = {**known, **gpu.cycles}
     ratios, spills = changed.ratios, _find_spilled(shape, changed, known, pressure)
     left = _find_l1_left(held, kept, gpu.l1_bytes)
+    after = changed.shape
+    blocks = after.grid / shape.grid
+    clustered = find_cluster_share(known, shape, after, gpu.sm_count, kept.occupancy.blocks)
     move = LaunchMove(
-        warps=kept.warps / held.warps,
-        busy=kept.busy / held.busy,
+        warps=kept.warps / held.warps * clustered,
+        busy=kept.busy / held.busy * clustered,
         width=ratios.get("vector", 1.0),
         unrolled=ratios.get("unroll", 1.0),
-        stages=ratios.get("stages", 1.0),
         spilled=spills[1],
-        missed=_find_missed(changed.shape, kept, pressure, gpu.l1_bytes),
+        missed=_find_missed(after, kept, pressure, gpu.l1_bytes),
+        threads=blocks * after.launch.threads / shape.launch.threads,
+        blocks=blocks,
+        lane_bytes=_find_new(changed, "vector", 4.0),
+        in_flight=_find_new(changed, "unroll", 1.0),
+        ring=_describe_ring(changed, min(kept.occupancy.blocks, after.grid / gpu.sm_count)),
     )
     others = [move._replace(spilled=spills[0]), move._replace(spilled=spills[2])]
     others += [move._replace(hits=left)] if left < 1 else []
+    others += [move._replace(apart=True)] if move.width < 1 else []
     bounds = [predict_move(now, known, one) for one in others]
     return _tell_time(rules, now, known, move, [predict_move(now, known, move), *bounds], left)
+
+
+def _find_new(changed: ChangedShape, name: str, default: float) -> float:
+    return next((float(one["to"]) for one in changed.changes if one["name"] == name), default)
+
+
+def _describe_ring(changed: ChangedShape, blocks: float) -> RingAfter | None:
+    """Return the ring of a launch whose stages change; None: no such change."""
+    from kernelkb.decide.time_model import RingAfter
+
+    ratio = changed.ratios.get("stages", 1.0)
+    if ratio == 1:
+        return None
+    then, launch = _find_new(changed, "stages", 1.0), changed.shape.launch
+    size = launch.dynamic_bytes or launch.static_bytes
+    return RingAfter(then / ratio, then, size / then, max(1.0, blocks))
 
 
 def _find_l1_left(before: Residency, after: Residency, whole: int | None) -> float:
@@ -499,10 +509,11 @@ def _tell_time(
     """Return the predicted time, the first, with an interval that holds 4 of 5 measured ones."""
     point = bounds[0].time
     at_rest, moved, slope = _TOLD_ERROR
-    size = abs(log(point))
+    size, ring = abs(log(point)), move.ring
+    has_less = ring is not None and ring.stages < ring.before
     width = at_rest + moved * min(1.0, 10 * size) + slope * size
-    less = min(move.warps, move.busy, move.width, move.unrolled, move.stages) < 1 - _SAME
-    low = min(point * exp(-width), *(one.time for one in bounds))
+    less = min(move.warps, move.busy, move.width, move.unrolled) < 1 - _SAME or has_less
+    low = min(exp(-width) * min(point, bounds[1].time), *(one.time for one in bounds))
     high = max(point * exp(width + less * _HURTS_MORE), *(one.time for one in bounds))
     words = "faster" if point < 1 - _SAME else "slower" if point > 1 + _SAME else "same"
     return {
@@ -523,6 +534,22 @@ def _find_waiting(now: KernelTime) -> float:
     return 1 - roofs / max(roofs, 1 - split["fill"] - split["launch"])
 
 
+_PARTS = (
+    ("warps",), ("busy",), ("width", "threads", "lane_bytes"), ("unrolled", "in_flight"), ("ring",),
+    ("spilled", "missed"), ("blocks",),
+)  # fmt: skip
+"""What of a move belongs together."""
+
+
+def _count_others(ring: RingAfter | None) -> str:
+    count = ring.stages - 1 if ring else 0
+    return "no other is" if count < 1 else "1 other is" if count == 1 else f"{count:g} others are"
+
+
+def _take_part(alone: LaunchMove, move: LaunchMove, names: tuple[str, ...]) -> LaunchMove:
+    return alone._replace(**{name: getattr(move, name) for name in names})
+
+
 def _explain(
     rules: CompiledRules,
     now: KernelTime,
@@ -536,8 +563,8 @@ def _explain(
 
     alone = LaunchMove()
     parts = {
-        name: abs(log(predict_move(now, known, alone._replace(**{name: getattr(move, name)})).time))
-        for name in ("warps", "busy", "width", "unrolled", "stages", "spilled")
+        group[0]: abs(log(predict_move(now, known, _take_part(alone, move, group)).time))
+        for group in _PARTS
     }
     name = max(parts, key=lambda one: parts[one])
     groups = sum_groups(now.use, now.groups, now.fill)
@@ -549,15 +576,22 @@ def _explain(
         busiest = busiest if use > idle else f"{idle:.0%} of the time is waiting, and stays"
         more = f"; at most {1 - left:.0%} of the L1 hits go" if left < 1 else ""
         return f"{busiest}{more}"
+    return _word_part(name, now, move, idle)
+
+
+def _word_part(name: str, now: KernelTime, move: LaunchMove, idle: float) -> str:
     fill = min(1.0, now.fill * move.busy)
+    loads, barrier = (now.waits.get(wait, 0.0) for wait in ("long-scoreboard", "barrier"))
     return {
         "warps": f"{idle:.0%} of the time is waiting, which {move.warps:.2g}x the warps hide",
         "busy": f"SMs have a block for {now.fill:.0%} -> {fill:.0%} of the time",
         "width": f"{move.width:.2g}x the bytes of an access, so {1 / move.width:.2g}x the requests",
         "unrolled": f"{move.unrolled:.2g}x the loads in flight; waiting for loads is "
-        f"{now.waits.get('long-scoreboard', 0.0):.0%} of the waits",
-        "stages": f"{move.stages:.2g}x the stages overlap; waiting for loads and barriers is "
-        f"{now.waits.get('long-scoreboard', 0.0) + now.waits.get('barrier', 0.0):.0%} of the waits",
+        f"{loads:.0%} of the waits",
+        "ring": f"a tile arrives while {_count_others(move.ring)} "
+        "worked on; waiting for loads and barriers is "
+        f"{loads + barrier:.0%} of the waits",
+        "blocks": f"{move.blocks:.2g}x the blocks begin one after another",
         "spilled": "values go through local memory no more"
         if move.spilled < 0
         else f"{move.spilled:.0%} more instructions, through local memory",

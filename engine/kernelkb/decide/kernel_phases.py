@@ -1,17 +1,23 @@
-"""Divides the time inside a kernel into ramp, phases and tail, from counters sampled as it ran.
+"""Divides the time inside a kernel, and between the kernels of a call.
+
+Inside it are ramp, phases and tail, from counters sampled as it ran.
 
 Nsight Compute samples some counters every one or two microseconds (section PmSampling). The SMs'
 active cycles say when the kernel begins, when all its SMs work and when they run out of blocks; in
-between, a phase ends where what a resource is used for changes for good.
+between, a phase ends where what a resource is used for changes for good. Between kernels are gaps,
+and what one leaves in L2 for the next, which a profiler that empties the caches does not show.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
-from itertools import pairwise
-from math import inf
-from statistics import fmean, pstdev
+from itertools import accumulate, pairwise
+from math import dist, fsum, hypot, inf, sqrt
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
+
+from kernelkb.units import format_duration
 
 if TYPE_CHECKING:
     from kernelkb.model.answers.recommendation import KernelPhase, KernelTimeline
@@ -46,6 +52,16 @@ _LEAST_USE = 0.1
 """Of its peak, from which on a resource is named."""
 _MOST_NAMED = 3
 """Resources of a phase, besides those that change between phases."""
+
+
+_QUEUED_US = 5.0
+"""Gap from which on the next launch came late, as the host was busy or waited (chosen)."""
+_GRAPH_GAP_US = (0.35, 1.5)
+"""Left between two kernels of a graph: empty ones follow every 1.3 us and take 0.95 (H100); 1.5 is
+chosen."""
+_LEAST_GAPS = 3
+_LEAST_KEPT = 0.05
+"""Share of a kernel's time from which on it is told what L2 could keep for it."""
 
 
 class Samples(NamedTuple):
@@ -133,28 +149,81 @@ def _name_used(means: Mapping[str, float], changing: Collection[str]) -> dict[st
     return {name: round(means[name], 4) for name in named}
 
 
+class _Changes:
+    """Finds the largest change in stretches of some series, each stretch once."""
+
+    def __init__(self, rows: Sequence[Sequence[float]], least: int) -> None:
+        self._rows, self._least = rows, least
+        self._found: dict[tuple[int, int], tuple[float, int] | None] = {}
+
+    def find(self, begin: int, end: int) -> tuple[float, int] | None:
+        """Return how much better other means explain a stretch than one, and where they begin.
+
+        None where no resource changes by more than phases differ. Where the first and last parts
+        are alike, and only what is between them differs, it is where that begins.
+        """
+        if (begin, end) not in self._found:
+            self._found[begin, end] = self._search(begin, end)
+        return self._found[begin, end]
+
+    def _search(self, begin: int, end: int) -> tuple[float, int] | None:
+        length, least = end - begin, self._least
+        if length < 2 * least:
+            return None
+        rows = [row[begin:end] for row in self._rows]
+        offsets = list(zip(*map(_sum_offsets, rows), strict=True))
+        gain, cut = max(
+            (length * hypot(*offsets[cut]) ** 2 / (cut * (length - cut)), cut)
+            for cut in range(least, length - least + 1)
+        )
+        if any(_differs(row[:cut], row[cut:]) for row in rows):
+            return gain, begin + cut
+        window = self._find_window(offsets)
+        if window is None:
+            return None
+        gain, start, stop = window
+        if any(_differs(row[start:stop], [*row[:start], *row[stop:]]) for row in rows):
+            return gain, begin + start
+        return None
+
+    def _find_window(self, offsets: Sequence[tuple[float, ...]]) -> tuple[float, int, int] | None:
+        """Return the gain, start and end of what differs most from what is around it."""
+        length = len(offsets) - 1
+        step = max(self._least, -(-length // _WINDOWS))
+        return max(
+            (
+                (
+                    length
+                    * dist(offsets[start], offsets[stop]) ** 2
+                    / ((stop - start) * (length - stop + start)),
+                    start,
+                    stop,
+                )
+                for start in range(step, length, step)
+                for stop in range(start + step, length - self._least, step)
+            ),
+            default=None,
+        )
+
+
 def _find_cuts(rows: Sequence[Sequence[float]], first: int, last: int) -> list[int]:
     """Return where phases begin, besides the first: the largest change first, up to a number."""
-    least = max(_LEAST_SAMPLES_BETWEEN, int(_LEAST_STRETCH * (last - first)))
+    changes = _Changes(rows, max(_LEAST_SAMPLES_BETWEEN, int(_LEAST_STRETCH * (last - first))))
     cuts: list[int] = []
     while len(cuts) < _MOST_CHANGES:
         bounds = [first, *sorted(cuts), last]
-        found = [
-            best
-            for begin, end in pairwise(bounds)
-            if (best := _find_change(rows, begin, end, least)) is not None
-        ]
+        found = [best for one in pairwise(bounds) if (best := changes.find(*one)) is not None]
         if not found:
             break
         cuts.append(max(found)[1])
     bounds = [first, *sorted(cuts), last]
     for at in range(1, len(bounds) - 1):
-        if exact := _find_change(rows, bounds[at - 1], bounds[at + 1], least):
+        if exact := changes.find(bounds[at - 1], bounds[at + 1]):
             bounds[at] = exact[1]
-    return _join_short(rows, bounds, least)
+    return _join_short(changes, bounds)
 
 
-def _join_short(rows: Sequence[Sequence[float]], bounds: list[int], least: int) -> list[int]:
+def _join_short(changes: _Changes, bounds: list[int]) -> list[int]:
     """Return the cuts without those around short stretches between two phases.
 
     What is short at the beginning or end stays: there a kernel starts, or runs out of work.
@@ -165,65 +234,124 @@ def _join_short(rows: Sequence[Sequence[float]], bounds: list[int], least: int) 
         at = min(range(1, len(lengths) - 1), key=lengths.__getitem__)
         if lengths[at] >= shortest:
             break
-        outer = bounds[at - 1], bounds[at + 2]
-        joined = _find_change(rows, *outer, least)
+        joined = changes.find(bounds[at - 1], bounds[at + 2])
         bounds[at : at + 2] = [joined[1]] if joined else []
     return bounds[1:-1]
 
 
-def _find_change(
-    rows: Sequence[Sequence[float]], begin: int, end: int, least: int
-) -> tuple[float, int] | None:
-    """Return how much better other means explain a stretch than one, and where the second begins.
-
-    None where no resource changes by more than phases differ. Where the first and last parts are
-    alike, and only what is between them differs, it is where that begins.
-    """
-    totals = [_accumulate(row[begin:end]) for row in rows]
-    length = end - begin
-    cuts = range(least, length - least + 1)
-    if not cuts:
-        return None
-    gain, cut = max((_measure_gain(totals, cut, length), cut) for cut in cuts)
-    if any(_differs(row[begin : begin + cut], row[begin + cut : end]) for row in rows):
-        return gain, begin + cut
-    step = max(least, -(-length // _WINDOWS))
-    windows = [
-        (_measure_gain(totals, start, stop), start, stop)
-        for start in range(step, length, step)
-        for stop in range(start + step, length - least, step)
-    ]
-    if not windows:
-        return None
-    gain, start, stop = max(windows)
-    for row in rows:
-        outside = [*row[begin : begin + start], *row[begin + stop : end]]
-        if _differs(row[begin + start : begin + stop], outside):
-            return gain, begin + start
-    return None
-
-
-def _measure_gain(totals: Sequence[Sequence[float]], start: int, stop: int) -> float:
-    """Return the squares that two means save: of what is between two places, and of the rest.
-
-    With ``stop`` at the end, of what is before ``start`` and after it.
-    """
-    length = len(totals[0]) - 1
-    inside, outside = stop - start, length - (stop - start)
-    gain = 0.0
-    for sums in totals:
-        within = sums[stop] - sums[start]
-        gain += (within / inside - (sums[length] - within) / outside) ** 2
-    return gain * inside * outside / length
-
-
-def _accumulate(values: Sequence[float]) -> list[float]:
-    sums = [0.0]
-    for value in values:
-        sums.append(sums[-1] + value)
-    return sums
+def _sum_offsets(values: Sequence[float]) -> list[float]:
+    """Return how far the sum of the first values, for each number of them, is off their mean's."""
+    mean = fmean(values)
+    return list(accumulate((value - mean for value in values), initial=0.0))
 
 
 def _differs(before: Sequence[float], after: Sequence[float]) -> bool:
-    spread = max(pstdev(before), pstdev(after))
-    return abs(fmean(before) - fmean(after)) >= max(_LEAST_CHANGE, _NOISE * spread)
+    means = fmean(before), fmean(after)
+    change = abs(means[0] - means[1])
+    if change < _LEAST_CHANGE:
+        return False
+    return change >= _NOISE * max(map(_measure_spread, (before, after), means))
+
+
+def _measure_spread(values: Sequence[float], mean: float) -> float:
+    """Return the standard deviation of all values; ``statistics.pstdev`` takes 10 times as long."""
+    return sqrt(fsum((value - mean) ** 2 for value in values) / len(values))
+
+
+class CallGaps(NamedTuple):
+    """What lies between the kernels and copies of a GPU; all times are microseconds."""
+
+    overlap_us: float
+    """Summed time in which they run beside others."""
+    short: tuple[int, float]
+    """Gaps before work that was queued: how many, and their sum."""
+    late: tuple[int, float]
+    """Longer ones."""
+    graph_us: tuple[float, float]
+    """What a graph of all saves: without the gaps in which the host waited, and with them."""
+    dependent_us: float
+    """What programmatic dependent launches save at most, besides what a kernel does before it
+    reads."""
+
+
+def measure_gaps(
+    works: Sequence[tuple[float, float]],
+    idle: Sequence[tuple[float, float]],
+    waits: Sequence[tuple[float, float]],
+) -> CallGaps | None:
+    """Return what lies between the work of a GPU; None with fewer than three gaps.
+
+    Args:
+        works: Start and end of each kernel and copy.
+        idle: When none of them ran between the first and the last.
+        waits: When the host waited in a call that blocks; none overlap.
+    """
+    if len(idle) < _LEAST_GAPS:
+        return None
+    lengths = [end - start for start, end in idle]
+    span = max(end for _, end in works) - min(start for start, _ in works)
+    short = [one for one in lengths if one <= _QUEUED_US]
+    late = [one for one in lengths if one > _QUEUED_US]
+    least, most = _GRAPH_GAP_US
+    free = [end - start for start, end in idle if not _is_within(start, end, waits)]
+    return CallGaps(
+        overlap_us=max(0.0, sum(end - start for start, end in works) - (span - sum(lengths))),
+        short=(len(short), sum(short)),
+        late=(len(late), sum(late)),
+        graph_us=(
+            sum(max(0.0, one - most) for one in free),
+            sum(max(0.0, one - least) for one in lengths),
+        ),
+        dependent_us=sum(short),
+    )
+
+
+def word_gaps(gaps: CallGaps) -> str:
+    """Return what lies between kernels, and what a graph and dependent launches give."""
+    (short, short_us), (late, late_us) = gaps.short, gaps.late
+    less, most, dependent = map(format_duration, (*gaps.graph_us, gaps.dependent_us))
+    beside = f"; {format_duration(gaps.overlap_us)} overlap" if gaps.overlap_us else ""
+    return (
+        f"gaps: {short:,} up to {_QUEUED_US:g} us, {format_duration(short_us)}, {late:,} longer, "
+        f"{format_duration(late_us)}; a graph saves {less} to {most}, programmatic dependent "
+        f"launches up to {dependent}{beside}"
+    )
+
+
+def _is_within(start: float, end: float, waits: Sequence[tuple[float, float]]) -> bool:
+    """Return whether most of a gap lies in a wait; waits are in their order."""
+    at = bisect_right(waits, ((start + end) / 2, inf)) - 1
+    return at >= 0 and waits[at][1] >= (start + end) / 2
+
+
+class KeptBytes(NamedTuple):
+    """What a kernel leaves in L2 for the next one, at most."""
+
+    read_bytes: float
+    """Of what the next one reads from DRAM."""
+    dirty_bytes: float
+    """Written and not yet in DRAM: they are written back while the next one runs."""
+    saved_us: float | None
+    """By which the next one is faster than measured, at most."""
+
+
+def find_kept_bytes(
+    before: Mapping[str, float], now: Mapping[str, float], gpu: Mapping[str, float]
+) -> KeptBytes | None:
+    """Return what L2 could keep between two kernels; None where it is little or not known.
+
+    Args:
+        before: Metrics of a kernel whose caches the profiler emptied.
+        now: Of the next one.
+        gpu: Facts of the GPU, by ``device.<fact>``.
+    """
+    sectors, read = before.get("plain_write_sector_count"), now.get("dram_read_bytes")
+    room = gpu.get("device.l2_bytes")
+    if not sectors or not read or not room:
+        return None
+    written = min(room, 32 * sectors)
+    kept, dirty = min(written, read), max(0.0, written - before.get("dram_write_bytes", written))
+    rate, lasts = gpu.get("device.dram_bytes_us"), now.get("profiled_us")
+    if rate and lasts and max(kept, dirty) / rate < _LEAST_KEPT * lasts:
+        return None
+    return KeptBytes(kept, dirty, min(lasts or inf, kept / rate) if rate else None)

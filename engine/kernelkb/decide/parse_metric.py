@@ -270,3 +270,62 @@ def _parse_ratio(name: str, text: str, known: Mapping[str, float]) -> tuple[floa
     if now <= 0:
         raise BadValueError(f"bytes a lane are not in the report; write vector=4:{then}")
     return float(now), float(then)
+
+
+_USUAL_GROUPS = {132: {16: 6, 18: 2}}
+"""By the SMs of a GPU, the groups (GPCs) of 16 and 18 SMs that give them, of an H100 or H200 in the
+SXM form: NVIDIA does not say which of them a card has, so a card may differ."""
+
+
+def describe_clusters(
+    known: Mapping[str, float], now: LaunchShape, then: LaunchShape, sm_count: int, blocks: int
+) -> str | None:
+    """Return what is known of where clusters fit; None without clusters.
+
+    Args:
+        known: Metrics of the launch.
+        now: The launch.
+        then: The changed one.
+        sm_count: SMs of the GPU.
+        blocks: Of the changed launch that fit on an SM.
+    """
+    if then.cluster == now.cluster == 1:
+        return None
+    held, slots = known.get("cluster_limit_count"), sm_count * blocks
+    share = f"clusters of {now.cluster} take {held * now.cluster:.0f} block slots" if held else ""
+    if then.cluster == now.cluster and then.launch == now.launch:
+        return share or None
+    if then.cluster == 1:
+        return f"{share}; without them all {slots}" if share else "no clusters"
+    usual = _count_usual_clusters(then.cluster, sm_count, blocks)
+    if usual is None:
+        return (
+            f"GPCs of {sm_count} SMs are not known here; the time counts no idle SMs for clusters"
+        )
+    return (
+        f"{usual} at a time, {usual * then.cluster} of {slots} block slots, if GPCs have 16 and 18 "
+        "SMs: likely"
+    )
+
+
+def find_cluster_share(
+    known: Mapping[str, float], now: LaunchShape, then: LaunchShape, sm_count: int, blocks: int
+) -> float:
+    """Return the share of block slots that clusters can take, after ÷ before; 1 if not known.
+
+    Args are those of ``describe_clusters``.
+    """
+    if then.cluster == now.cluster or not blocks:
+        return 1.0
+    held, slots = known.get("cluster_limit_count"), known.get("tightest_limit_block_count")
+    before = held * now.cluster / (slots * sm_count) if held and slots and now.cluster > 1 else 1.0
+    usual = _count_usual_clusters(then.cluster, sm_count, blocks)
+    after = 1.0 if usual is None else usual * then.cluster / (sm_count * blocks)
+    return min(1.0, after) / min(1.0, before) or 1.0
+
+
+def _count_usual_clusters(size: int, sm_count: int, blocks: int) -> int | None:
+    from kernelkb.device_math.occupancy import count_clusters
+
+    groups = _USUAL_GROUPS.get(sm_count)
+    return count_clusters(groups, blocks, size) if groups else None

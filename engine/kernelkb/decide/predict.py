@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from kernelkb.decide.conditions import Facts, find_reasons, judge_condition, satisfies
 from kernelkb.decide.derive import evaluate_formula
 from kernelkb.decide.time_model import (
+    MIN_TIME,
     Change,
     KernelTime,
     build_kernel_time,
-    combine_changes,
+    combine_roofs,
     compute_latency_factor,
-    estimate_headroom,
     predict_time,
 )
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     )
     from kernelkb.model.answers.recommendation import Expectation, PredictedSpeedup, Reason
 
+_USEFUL = ("useful_dram_utilization", "dram_practical_share", "useful_issue_utilization")
+_ISSUE_PEAK = 0.95
 _COVERAGE = "80"
 """Percent of the measured gains that an interval is to hold."""
 _MISSING_ERROR = 5.0
@@ -351,3 +353,40 @@ def _predict_metric(
             left = max(compute_latency_factor(now, change), 1e-6)
             return min(value, value * change.waits[name] / left)
     return None
+
+
+def estimate_headroom(now: KernelTime, known: Mapping[str, float]) -> float | None:
+    """Return the speedup at which useful traffic and arithmetic bind; None if unknown.
+
+    They then take their time at practical peaks: a bound for kernels that keep their algorithm.
+    """
+    if any(name not in known for name in _USEFUL):
+        return None
+    dram, peak, issue = (known[name] for name in _USEFUL)
+    if peak <= 0:
+        return None
+    roofs = combine_roofs({"memory": dram / peak, "compute": issue / _ISSUE_PEAK})
+    return max(1.0, 1 / max(now.launch + roofs, MIN_TIME))
+
+
+def combine_changes(changes: Iterable[Change]) -> Change:
+    """Return one change that does what several do."""
+    parts = list(changes)
+    fills = [part.fill for part in parts if part.fill is not None]
+    warps = [part.warps for part in parts if part.warps is not None]
+    return Change(
+        work=_multiply([part.work for part in parts]),
+        added={
+            name: sum(part.added.get(name, 0.0) for part in parts)
+            for name in {name for part in parts for name in part.added}
+        },
+        waits=_multiply([part.waits for part in parts]),
+        latency=prod(part.latency for part in parts),
+        fill=max(fills) if fills else None,
+        warps=max(warps) if warps else None,
+    )
+
+
+def _multiply(factors: list[dict[str, float]]) -> dict[str, float]:
+    names = {name for each in factors for name in each}
+    return {name: prod(each.get(name, 1.0) for each in factors) for name in names}

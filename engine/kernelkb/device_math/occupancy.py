@@ -9,6 +9,7 @@ registers. So a block of 9 warps has the same limit as one of 12: three per part
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 Limiter = Literal["warps", "registers", "shared_memory", "blocks", "barriers"]
@@ -573,3 +574,14 @@ def count_barriers(limits: Limits, blocks: int | None) -> int:
     if not blocks or limits.barriers is None or blocks >= limits.blocks:
         return 0
     return limits.barriers // (blocks + 1) + 1
+
+
+def count_clusters(groups: Mapping[int, int], blocks: int, size: int) -> int:
+    """Return how many clusters of ``size`` blocks are on a GPU: the SMs of one are in one group.
+
+    Args:
+        groups: By their number of SMs, how many groups (GPCs) there are.
+        blocks: That fit on an SM.
+        size: Blocks of a cluster.
+    """
+    return sum(count * (sms * blocks // size) for sms, count in groups.items())

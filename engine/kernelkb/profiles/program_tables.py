@@ -20,6 +20,7 @@ from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from kernelkb.decide.kernel_phases import CallGaps, word_gaps
 from kernelkb.profiles.launch import ProfiledLaunch, Span, base_scale, parse_cell_number
 from kernelkb.profiles.ncu_csv import iterate_lines
 from kernelkb.units import format_duration
@@ -485,14 +486,16 @@ class GpuTime(NamedTuple):
     shares: dict[str, float]
     work_us: float
     """In which it computes."""
+    gaps: CallGaps | None = None
+    """What lies between its kernels; None where they are few."""
 
 
 Rank = tuple[str, list[GpuTime], ProfiledLaunch]
 """The name of one, its GPUs, and its program."""
 
 
-def describe_gpu(gpu: GpuTime) -> str:
-    """Return a sentence on where the time of a GPU goes."""
+def describe_gpu(gpu: GpuTime) -> Iterator[str]:
+    """Yield where the time of a GPU goes, then what lies between its kernels."""
     shares = gpu.shares
     words = {
         "idle": shares["gpu_idle_share"],
@@ -500,7 +503,9 @@ def describe_gpu(gpu: GpuTime) -> str:
         "only communication": shares["communication_exposed_share"],
     }
     parts = ", ".join(f"{share:.0%} {word}" for word, share in words.items())
-    return f"GPU {gpu.name}: {format_duration(gpu.us)} from its first work to its last, {parts}"
+    yield f"GPU {gpu.name}: {format_duration(gpu.us)} from its first work to its last, {parts}"
+    if gpu.gaps:
+        yield word_gaps(gpu.gaps)
 
 
 def _share_waits(ranks: Sequence[Rank]) -> dict[str, float]:
@@ -536,7 +541,7 @@ def compare_ranks(ranks: Sequence[Rank]) -> ProfiledLaunch:
         key: statistics.fmean(one.metrics[key] for one in programs.values() if key in one.metrics)
         for key in chosen.metrics
     }
-    says = [f"{name}: {gpu}" for name, gpus, _ in ranks for gpu in map(describe_gpu, gpus)]
+    says = [f"{name}: {gpu}" for name, gpus, _ in ranks for gpu in chain(*map(describe_gpu, gpus))]
     more = [f"and {len(says) - _MAX_RANKS} more"] if len(says) > _MAX_RANKS else []
     ratio = work_us[longest] / statistics.fmean(work_us.values())
     if awaited is not None:

@@ -25,6 +25,7 @@ from urllib.parse import quote
 
 from pydantic_core import from_json
 
+from kernelkb.decide.kernel_phases import measure_gaps
 from kernelkb.errors import KbError
 from kernelkb.profiles.launch import (
     ProfiledLaunch,
@@ -440,7 +441,7 @@ def describe_timeline(timeline: Timeline, name: str) -> tuple[list[GpuTime], Pro
     program = describe_program(tables)._replace(metrics={})
     host = _find_host(timeline)
     says = (
-        *(*timeline.notes, *map(describe_gpu, gpus)),
+        *chain(timeline.notes, *map(describe_gpu, gpus)),
         *(_describe_idle(host, gpus) if host else ()),
         *program.says,
         *describe_steps(steps),
@@ -482,15 +483,16 @@ def _measure_gpu(timeline: Timeline, gpu: object) -> GpuTime:
     computing = [one for one in kernels if not _is_communication(one.name)]
     exchanged = [one for one in copies if _HOST_COPY.search(one.name)]
     others = [one for one in copies if not _HOST_COPY.search(one.name)]
-    blocking = [one for one in _chain(timeline.calls) if _is_blocking(one.name)]
+    blocking = merge(one for one in _chain(timeline.calls) if _is_blocking(one.name))
     alone = subtract(merge(talking), merge([*computing, *others]))
     shares = {
         "gpu_idle_share": measure(idle) / us,
         "copy_exposed_share": measure(subtract(merge(exchanged), merge([*kernels, *others]))) / us,
         "communication_exposed_share": measure(alone) / us,
-        "sync_idle_share": measure(intersect(idle, merge(blocking))) / max(measure(idle), 1e-3),
+        "sync_idle_share": measure(intersect(idle, blocking)) / max(measure(idle), 1e-3),
     }
-    return GpuTime(str(gpu), us, idle, shares, measure(merge(computing)))
+    gaps = measure_gaps([one[:2] for one in (*kernels, *copies)], idle, blocking)
+    return GpuTime(str(gpu), us, idle, shares, measure(merge(computing)), gaps)
 
 
 def _chain(side: Mapping[Any, list[Span]]) -> Iterator[Span]:

@@ -25,7 +25,7 @@ from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.device_facts import Pressure, predict_launch_change
 from kernelkb.decide.headroom import add_timeline_to_rest
-from kernelkb.decide.kernel_phases import describe_timeline
+from kernelkb.decide.kernel_phases import describe_timeline, find_kept_bytes
 from kernelkb.decide.next_measurement import list_own_commands, strip_kernel_signature
 from kernelkb.decide.recommend import build_recommendation, recommend
 from kernelkb.decide.rules import CompiledRules
@@ -46,6 +46,7 @@ from kernelkb.profiles.timeline import load_program
 from kernelkb.safety.workspace import resolve_inside
 from kernelkb.sass.counters import SourceCounters
 from kernelkb.sass.static_dataflow import measure_register_use
+from kernelkb.units import format_duration, format_size
 
 if TYPE_CHECKING:
     from kernelkb.model.answers.recommendation import (
@@ -151,15 +152,51 @@ def answer_report(
     total_us, named = sum(_sum_durations(launches).values()), list_project_kernels()
     answers: list[KernelAnswer] = []
     for one, code, subject in zip_longest(chosen, counters, subjects):
-        known = _measure_subject(subject, one.launch.kernel, named)
-        known |= {**measure_counted_code(code), **(given or {})}
-        answer = _answer_representative(program, one, known, gpu, total_us)
+        known = _measure_subject(subject, one.launch.kernel, named) | measure_counted_code(code)
+        answer = _answer_representative(program, one, {**known, **(given or {})}, gpu, total_us)
+        answer = _note_flush(answer, program, launches, positions[id(one.launch)], gpu)
         names = None if one.launch.says else named
         answer = complete_answer(
             answer, counters=code, subject=subject, measured=_MEASURED, known_kernels=names
         )
         answers.append(answer)
     return AnsweredReport(build_recommendation(program, answers), launches, indices, counters)
+
+
+def _note_flush(
+    answer: KernelAnswer,
+    program: CompiledRules,
+    launches: Sequence[ProfiledLaunch],
+    at: int,
+    gpu: str | None,
+) -> KernelAnswer:
+    """Return the answer for a launch with a note on what the one before it leaves in L2."""
+    notes = _describe_flush(program, launches, at, gpu)
+    return {**answer, "notes": [*answer["notes"], *notes]}
+
+
+def _describe_flush(
+    program: CompiledRules, launches: Sequence[ProfiledLaunch], at: int, gpu: str | None
+) -> Iterator[str]:
+    """Yield what the kernel before leaves in L2, which a profiler's flush takes away."""
+    if not at or launches[at].says or launches[at - 1].kernel == launches[at].kernel:
+        return
+    before, now = launches[at - 1], launches[at]
+    rules, device, _ = find_reported_gpu(program, now, gpu)
+    facts = rules["devices"].get(device, {}) if device else {}
+    kept = find_kept_bytes(
+        before.metrics, now.metrics, {f"device.{name}": value for name, value in facts.items()}
+    )
+    if kept is None:
+        return
+    name = strip_kernel_signature(before.kernel)[:60]
+    saved = "" if kept.saved_us is None else f", at most {format_duration(kept.saved_us)} less"
+    dirty = f"; up to {format_size(round(kept.dirty_bytes))} that it wrote leave L2 meanwhile"
+    yield (
+        f"under ncu's flush: up to {format_size(round(kept.read_bytes))} of "
+        f"{format_size(round(now.metrics['dram_read_bytes']))} read from DRAM can be in L2, from "
+        f"{name} before it{saved}{dirty if kept.dirty_bytes else ''}"
+    )
 
 
 def predict_report_change(
@@ -198,13 +235,13 @@ def predict_report_change(
     rules, device, note = find_reported_gpu(program, launch, gpu)
     sound = dict(iter_plausible_metrics(program, launch, []))
     known = complete_metrics(rules, {**(read_peak_metrics(device) or {}), **sound, **given}, device)
-    found = predict_launch_change(rules, known, device, changes, _find_pressure(code))
+    found = predict_launch_change(rules, known, device, changes, find_pressure(code))
     notes = [note] if note else []
     stamp = {"notes": notes, "knowledge": rules["knowledge"]}
     return {"kernel": launch.kernel, "launch": number, **found, **stamp}
 
 
-def _find_pressure(counted: Sequence[SourceCounters | str]) -> Pressure | None:
+def find_pressure(counted: Sequence[SourceCounters | str]) -> Pressure | None:
     """Return what the code that was counted needs of registers; None: nothing was counted."""
     for one in counted:
         executed = {} if isinstance(one, str) else one.raw.get("inst_executed", {})
