@@ -17,7 +17,7 @@ from shipped_rules import program
 from kernelkb.actions.advice.recommend_report import predict_report_change
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.device_facts import Pressure, predict_launch_change
-from kernelkb.decide.parse_metric import LaunchShape, parse_launch_changes
+from kernelkb.decide.parse_metric import KNOWN_GROUPS, LaunchShape, parse_launch_changes
 from kernelkb.device_math.occupancy import Launch, count_clusters
 from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.profiles.launch import list_raw_names
@@ -192,14 +192,21 @@ def test_registers_above_what_is_spilled_cost_warps():
     assert (time["verdict"], time["low"] < 1.56 < time["high"]) == ("slower", True)
 
 
-def test_clusters_take_the_slots_that_groups_of_sms_have_for_them():
-    groups = {16: 6, 18: 2}
-    counts = [count_clusters(groups, 1, size) for size in (1, 2, 4, 8, 16)]
+@pytest.mark.parametrize(
+    ("blocks", "counts"),
+    [(16, {1: 1056, 2: 528, 3: 327, 5: 193, 7: 139, 8: 124, 9: 102, 12: 74, 13: 67, 16: 58}),
+     (7, {3: 287, 4: 216, 6: 141, 8: 107, 9: 88, 11: 72, 15: 51, 16: 49})],
+)  # fmt: skip
+def test_clusters_are_as_many_as_the_driver_of_an_h200_says(blocks, counts):
+    groups, _even = KNOWN_GROUPS[132]
 
-    assert counts == [132, 66, 32, 16, 8]
+    assert {size: count_clusters(groups, blocks, size) for size in counts} == counts
+
+
+def test_clusters_take_the_slots_that_groups_of_sms_have_for_them():
     device, metrics = load_recorded("leaky_integrator_readout", "before")
     found = predict(device, metrics, {"cluster": "16"})
-    assert "block slots, if GPCs have 16 and 18 SMs: likely" in found["cluster"]
+    assert "block slots; cards differ" in found["cluster"]
     assert found["time"]["factor"] >= 1
 
 

@@ -272,9 +272,11 @@ def _parse_ratio(name: str, text: str, known: Mapping[str, float]) -> tuple[floa
     return float(now), float(then)
 
 
-_USUAL_GROUPS = {132: {16: 6, 18: 2}}
-"""By the SMs of a GPU, the groups (GPCs) of 16 and 18 SMs that give them, of an H100 or H200 in the
-SXM form: NVIDIA does not say which of them a card has, so a card may differ."""
+KNOWN_GROUPS: dict[int, tuple[dict[int, int], ...]] = {
+    132: ({16: 5, 18: 2, 8: 1, 2: 4}, {16: 6, 18: 2})
+}
+"""By the SMs of a GPU, how they may be grouped (GPCs and parts of them): as the driver's counts of
+clusters show it for one H200, and without SMs apart. Cards of one kind differ."""
 
 
 def describe_clusters(
@@ -297,14 +299,16 @@ def describe_clusters(
         return share or None
     if then.cluster == 1:
         return f"{share}; without them all {slots}" if share else "no clusters"
-    usual = _count_usual_clusters(then.cluster, sm_count, blocks)
-    if usual is None:
+    counts = _count_known_clusters(then.cluster, sm_count, blocks)
+    if not counts:
         return (
             f"GPCs of {sm_count} SMs are not known here; the time counts no idle SMs for clusters"
         )
+    least, most = counts[0], counts[-1]
+    told = f"{least}" if least == most else f"{least} to {most}"
     return (
-        f"{usual} at a time, {usual * then.cluster} of {slots} block slots, if GPCs have 16 and 18 "
-        "SMs: likely"
+        f"{told} at a time, {least * then.cluster} or more of {slots} block slots; cards differ, "
+        "cudaOccupancyMaxActiveClusters tells"
     )
 
 
@@ -319,13 +323,14 @@ def find_cluster_share(
         return 1.0
     held, slots = known.get("cluster_limit_count"), known.get("tightest_limit_block_count")
     before = held * now.cluster / (slots * sm_count) if held and slots and now.cluster > 1 else 1.0
-    usual = _count_usual_clusters(then.cluster, sm_count, blocks)
-    after = 1.0 if usual is None else usual * then.cluster / (sm_count * blocks)
+    counts = _count_known_clusters(then.cluster, sm_count, blocks)
+    after = counts[0] * then.cluster / (sm_count * blocks) if counts else 1.0
     return min(1.0, after) / min(1.0, before) or 1.0
 
 
-def _count_usual_clusters(size: int, sm_count: int, blocks: int) -> int | None:
+def _count_known_clusters(size: int, sm_count: int, blocks: int) -> list[int]:
+    """Return the clusters that each known grouping holds, the fewest first."""
     from kernelkb.device_math.occupancy import count_clusters
 
-    groups = _USUAL_GROUPS.get(sm_count)
-    return count_clusters(groups, blocks, size) if groups else None
+    known = KNOWN_GROUPS.get(sm_count, ())
+    return sorted(count_clusters(groups, blocks, size) for groups in known)

@@ -547,6 +547,7 @@ def describe_residency(
     )
 
 
+_MOST_CLUSTERED_BLOCKS = 8
 _MOST_CARVEOUT = 132 * 1024
 """Bytes above which the driver chose no larger carve-out than the blocks need (seen on H100, H200,
 L4 and GA10x: it takes up to twice what they need, and four times their reserve alone)."""
@@ -579,9 +580,13 @@ def count_barriers(limits: Limits, blocks: int | None) -> int:
 def count_clusters(groups: Mapping[int, int], blocks: int, size: int) -> int:
     """Return how many clusters of ``size`` blocks are on a GPU: the SMs of one are in one group.
 
+    As the driver of an H200 counts them for 16,256 launches (``benchmarks/what_if.py``): a group
+    has at least as many SMs as a cluster has blocks, and an SM holds eight blocks at most.
+
     Args:
         groups: By their number of SMs, how many groups (GPCs) there are.
         blocks: That fit on an SM.
         size: Blocks of a cluster.
     """
-    return sum(count * (sms * blocks // size) for sms, count in groups.items())
+    held = min(blocks, _MOST_CLUSTERED_BLOCKS)
+    return sum(count * (sms * held // size) for sms, count in groups.items() if sms >= size)
