@@ -156,7 +156,7 @@ def run_diagnose(options: Namespace) -> int:
     else:
         source = "stdin" if options.log == "-" else options.log
         lines = format_diagnosis_lines(
-            result["symptoms"], result["first_error"], result["read"], source
+            result["symptoms"], result["first_error"], result["read"], source, result["perhaps"]
         )
         sys.stdout.writelines(f"{line}\n" for line in lines)
     return int(bool(result["symptoms"]))

@@ -354,7 +354,9 @@ def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any] | None:
     room = MAX_ANSWER_BYTES - _LOG_RESERVED_BYTES - json_size(found["knowledge"])
     shown = paginate(symptoms, 0, room).value
     left = len(symptoms) - len(shown)
-    lines = format_diagnosis_lines(found["symptoms"], found["first_error"], found["read"], "log")
+    lines = format_diagnosis_lines(
+        found["symptoms"], found["first_error"], found["read"], "log", found["perhaps"]
+    )
     first = "; ".join(list(lines)[: 1 if symptoms else None]).replace(*_LIST_OF_SYMPTOMS)
     return {
         "summary": f"{first}; cure: {symptoms[0]['cure']}" if symptoms else first,
@@ -363,7 +365,8 @@ def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any] | None:
         "symptoms": shown,
         "log": {"first_error": found["first_error"], "read": found["read"]},
         "more": [f"{left} of {len(symptoms)} symptoms further on in the log"] if left else [],
-        "next": _list_calls_after_log(symptoms),
+        "next": _list_calls_after_log(symptoms)
+        or [f"read_entry(id={entry['id']!r})" for entry in found["perhaps"]],
         "needs": None if symptoms else _WORDS_NEEDED,
         "knowledge": found["knowledge"],
     }

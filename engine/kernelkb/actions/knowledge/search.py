@@ -26,7 +26,9 @@ from kernelkb.loading.digest import compute_cache_key
 from kernelkb.safety.paths import cache_folder, overlay_folder, shipped_folder
 
 
-def find_entries(query: str, *, kind: str | None = None, limit: int = 10) -> list[Hit]:
+def find_entries(
+    query: str, *, kind: str | None = None, limit: int = 10, field_only: bool = False
+) -> list[Hit]:
     """Return the entries that answer a question, the best first; none if nothing fits.
 
     See ``kernelkb.graph.search.search``.
@@ -35,7 +37,8 @@ def find_entries(query: str, *, kind: str | None = None, limit: int = 10) -> lis
         KnowledgeError: The knowledge is wrong (it is only read when no file holds its index).
     """
     content = compute_cache_key(shipped_folder("knowledge"), overlay_folder())
-    return search(_load_index(content), query, kind=kind, max_count=limit)
+    index = _load_index(content)
+    return search(index, query, kind=kind, max_count=limit, field_only=field_only)
 
 
 @lru_cache(maxsize=2)
