@@ -147,9 +147,8 @@ def _drop_general_hits(hits: list[_SymptomHit]) -> Iterator[_SymptomHit]:
     """Yield the hits without those that say less than another error does."""
     named = [hit.order[1] for hit in hits if hit.row["severity"] == "error" and hit.is_specific]
     for hit in hits:
-        if hit.is_specific or not named:
-            yield hit
-        elif hit.row["kind"] in _COMPILERS and hit.order[1] < min(named):
+        is_first = hit.row["kind"] in _COMPILERS and hit.order[1] < min(named, default=0)
+        if hit.is_specific or not named or is_first:
             yield hit
 
 
@@ -318,7 +317,8 @@ def _build_patterns(known: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
             r"(?! (?:when|on|in)\b)",
             # The exit status of nvcc, a line number and a version are no codes.
             r"(?<![/\w])(?i:cuda)\w*[^\n]{0,40}?\b(?i:errors?|failure|failed|fail)\b"
-            rf"(?:(?!exit)[^\n\d]){{0,24}}?(?<![:./\w-])(?<!line )\(?(?P<error>{numbers})\b{end}",
+            r"(?:(?!exit|version)[^\n\d]){0,24}?(?<![:./\w-])(?<!line )\(?"
+            rf"(?P<error>{numbers})\b{end}",
             r"\b(?!cu(?:BLAS|DNN|FFT|SPARSE|SOLVER|RAND|TENSOR))cu(?:da)?[A-Z]\w+(?:\(\w*\))?"
             r"(?::| failed| returned| error|)(?: with)?(?: error| code| status)*[ =:(]{1,3}"
             rf"(?P<error>{numbers})\b{end}",

@@ -291,8 +291,8 @@ def _index_and_check(
                 marks[(*loc, position)] = item.start_mark
                 visit(item, (*loc, position))
         elif isinstance(node, yaml.ScalarNode) and not node.style:
-            if text := _find_scalar_mistake(node, loc, lines):
-                mistakes.append((node.start_mark, loc, text))
+            text = _find_scalar_mistake(node, loc, lines)
+            mistakes.extend([(node.start_mark, loc, text)] if text else ())
 
     visit(node, loc)
     return mistakes
@@ -308,8 +308,8 @@ def _find_scalar_mistake(node: yaml.ScalarNode, loc: Loc, lines: list[str]) -> s
 def _find_cut_text(node: yaml.ScalarNode, lines: list[str]) -> str | None:
     """Return a message for a text that a word such as ``#pragma`` ends; None if none does."""
     end = node.end_mark
-    rest = lines[end.line][end.column :] if end.line < len(lines) else ""
-    word = _CUT.match(rest) if node.tag.endswith(":str") else None
+    is_text = node.tag.endswith(":str") and end.line < len(lines)
+    word = _CUT.match(lines[end.line], end.column) if is_text else None
     return f"the text ends before {word[1]}, which begins a comment; quote it" if word else None
 
 

@@ -343,6 +343,7 @@ def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any] | None:
         UnknownNameError: No such GPU.
     """
     from kernelkb.actions.advice.calculators import diagnose_log
+    from kernelkb.actions.knowledge.search import find_possible_entries
     from kernelkb.profiles.report import holds_report
     from kernelkb.render.text.calculators import format_diagnosis_lines
 
@@ -354,8 +355,9 @@ def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any] | None:
     room = MAX_ANSWER_BYTES - _LOG_RESERVED_BYTES - json_size(found["knowledge"])
     shown = paginate(symptoms, 0, room).value
     left = len(symptoms) - len(shown)
+    perhaps = find_possible_entries(found["symptoms"], found["first_error"])
     lines = format_diagnosis_lines(
-        found["symptoms"], found["first_error"], found["read"], "log", found["perhaps"]
+        found["symptoms"], found["first_error"], found["read"], "log", perhaps
     )
     first = "; ".join(list(lines)[: 1 if symptoms else None]).replace(*_LIST_OF_SYMPTOMS)
     return {
@@ -366,7 +368,7 @@ def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any] | None:
         "log": {"first_error": found["first_error"], "read": found["read"]},
         "more": [f"{left} of {len(symptoms)} symptoms further on in the log"] if left else [],
         "next": _list_calls_after_log(symptoms)
-        or [f"read_entry(id={entry['id']!r})" for entry in found["perhaps"]],
+        or [f"read_entry(id={entry['id']!r})" for entry in perhaps],
         "needs": None if symptoms else _WORDS_NEEDED,
         "knowledge": found["knowledge"],
     }

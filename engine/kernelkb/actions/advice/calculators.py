@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
@@ -14,7 +12,6 @@ from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.decide.symptoms import (
     FirstError,
     LogExtent,
-    PossibleEntry,
     SymptomMatch,
     read_log,
 )
@@ -70,15 +67,6 @@ _OPTIONAL_PIPES = frozenset({"fp4_tensor_tflops"})
 
 _FIRST_BF16_MAJOR = 8
 """Major compute capability of the first tensor cores that take bf16."""
-
-_MAX_POSSIBLE = 3
-"""Entries offered for an error that no symptom names."""
-_ADVISING_KINDS = frozenset({"symptom", "fix", "bottleneck", "pattern"})
-_NO_SUBJECT = re.compile(
-    r"\S*[/\\]\S*|\b0x[0-9a-fA-F]+\b|\b\d[\d.:,]*\b|\b(?:\w+\.)*\w+\.(?:py|cu|cuh|cpp|h|c)\b:?"
-    r"|\b(?:error|fatal|warning|Runtime\w*Error|Value\w*Error|Type\w*Error)\b:?"
-)
-"""Paths, numbers and the word error itself, which say nothing of the subject."""
 
 _MAX_END_CHARS = 500_000
 """Characters read from each end of a longer log; compilers repeat the same errors in between."""
@@ -406,8 +394,6 @@ class LogDiagnosis(TypedDict):
 
     symptoms: list[SymptomMatch]
     first_error: FirstError | None
-    perhaps: list[PossibleEntry]
-    """Entries that share words with the first error where no symptom names it; no cure."""
     read: LogExtent
     knowledge: KnowledgeStamp
 
@@ -440,21 +426,6 @@ def diagnose_log(log: str, gpu: str | None = None, *, apart: bool = False) -> Lo
     return {
         "symptoms": found[0],
         "first_error": found[1],
-        "perhaps": list(_find_possible_entries(*found)),
         "read": {"lines": len(read.splitlines()), "skipped_characters": skipped},
         "knowledge": program["knowledge"],
     }
-
-
-def _find_possible_entries(
-    symptoms: list[SymptomMatch], error: FirstError | None
-) -> Iterator[PossibleEntry]:
-    """Yield what the whole knowledge has for the words of an error without a symptom."""
-    if error is None or any(row["severity"] == "error" for row in symptoms):
-        return
-    from kernelkb.actions.knowledge.search import find_entries  # opens an index
-
-    words = _NO_SUBJECT.sub(" ", error["said"])
-    found = find_entries(words, limit=12, field_only=True)
-    for hit in islice((h for h in found if h.kind in _ADVISING_KINDS), _MAX_POSSIBLE):
-        yield {"kind": hit.kind, "id": hit.id, "title": hit.title}

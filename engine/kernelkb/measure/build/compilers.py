@@ -193,7 +193,8 @@ _ERROR = re.compile(
     r"(?:fatal |catastrophic )?[Ee]rror\s*(?:#[\w-]+)?: (?P<text>.+)$"
 )
 _ANY_ERROR = re.compile(
-    r"(?:^|: )(?:[Ff]atal )?[Ee]rror\s*: .+|undefined reference.+|(?:ptxas|nvlink|nvcc) +(?:fatal|error).+"
+    r"(?:^|: )(?:[Ff]atal )?[Ee]rror\s*: .+|undefined reference.+"
+    r"|(?:ptxas|nvlink|nvcc) +(?:fatal|error).+"
     r"|(?:^|[/\w-])ld(?:\.\w+)?: (?!warning|.*: in function |.*skipping incompatible ).+"
 )
 _RESULT_OF_AN_ERROR = re.compile(r"collect2: |ninja: |make(?:\[\d+\])?: \*\*\*|final link failed")
