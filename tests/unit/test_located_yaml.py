@@ -254,14 +254,14 @@ def test_lists_that_nest_in_one_line_are_refused(tmp_path, marks):
 
 @pytest.mark.parametrize("comment", ["#pragma unroll", "#ifdef A", "#1"])
 def test_a_text_that_a_comment_cuts_is_a_problem(comment):
-    text = GOOD.replace("\n", f"\nwords: a macro inside {comment}\n", 1)
+    text = f"words: a macro inside {comment}\n{GOOD}"
     _, _, problems = parse_yaml(text, ThresholdCatalogue, "x.md")
 
     assert any(f"ends before {comment.split()[0]}, which begins" in p.message for p in problems)
 
 
 def test_a_remark_behind_a_text_is_none():
-    text = GOOD.replace("\n", "\nwords: a macro  # of the project\n", 1)
+    text = f"words: a macro  # of the project\n{GOOD}"
     _, _, problems = parse_yaml(text, ThresholdCatalogue, "x.md")
 
     assert not any("begins a comment" in p.message for p in problems)

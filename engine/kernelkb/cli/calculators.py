@@ -135,7 +135,8 @@ def run_diagnose(options: Namespace) -> int:
     """Name the known failures in the log of a build, a load or a run, each with its cure.
 
     The first cause comes first, warnings come last. Without a known failure it prints the first
-    error line and how much was read; of a profile that ncu printed, what kb recommend says of it.
+    error line, entries that share its words (perhaps) and how much was read; of a profile that ncu
+    printed, what kb recommend says of it.
     Exits 1 when the log shows a known failure or warning.
 
     kb diagnose build.log
