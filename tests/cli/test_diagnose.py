@@ -57,6 +57,24 @@ def test_an_unknown_error_shows_its_line_and_what_was_read(tmp_path, capsys):
     assert f"read {file}: 3 lines" in out
 
 
+def test_entries_that_share_words_with_an_unknown_error_are_no_cure(monkeypatch, capsys):
+    said = b"ValueError: TMA descriptor swizzle of the shared memory box is unsupported\n"
+    monkeypatch.setattr("sys.stdin", Stdin(said))
+
+    assert main(["diagnose"]) == 0
+    out = capsys.readouterr().out
+    assert "perhaps tma-swizzle: " in out
+    assert "cure:" not in out
+
+
+@pytest.mark.parametrize("said", [b"KeyError: 'lm_head.weight'\n", b"error: row 7 is empty\n"])
+def test_an_error_of_another_field_suggests_nothing(said, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", Stdin(said))
+
+    assert main(["diagnose"]) == 0
+    assert "perhaps" not in capsys.readouterr().out
+
+
 def test_the_middle_of_a_long_log_is_left_out_and_the_answer_says_so(tmp_path, capsys):
     file = tmp_path / "long.log"
     file.write_bytes(b"compiling\n" * 120_000 + LOG)

@@ -102,14 +102,36 @@ def test_a_compiler_error_is_a_result_with_its_place(project):
 
     assert (found.status, found.library) == ("failed", None)
     assert found.error.startswith("naive.cpp:7:")
-    assert found.cure == "fix naive.cpp and build again"
+    assert found.cure.startswith("cpp-syntax-error: ")
+    assert found.cure.endswith(f"; the whole log: {found.directory}.log")
 
 
-def test_a_failed_build_leaves_nothing_behind(project):
+def test_a_failed_build_leaves_its_whole_log_and_nothing_else(project):
     make_broken_kernel(project, "does-not-compile")
-    build_variant("broken", target="cpu")
+    found = build_variant("broken", target="cpu")
+    (log,) = (project / ".kb" / "build" / "broken").iterdir()
 
-    assert list((project / ".kb" / "build" / "broken").iterdir()) == []
+    assert str(log) == f"{found.directory}.log"
+    assert "naive.cpp:7:" in log.read_text()
+
+
+def test_a_build_names_the_standard_that_the_code_needs(project):
+    folder = make_broken_kernel(project, "right")
+    source = folder / "naive.cpp"
+    source.write_text("#include <version>\nstd::span<float> rows;\n" + source.read_text())
+    found = build_variant("broken", target="cpu")
+
+    assert found.cure.startswith("cpp20-needed: Set `-std=c++20`")
+
+
+def test_a_failed_link_shows_what_the_linker_said_first(project):
+    folder = make_broken_kernel(project, "right")
+    text = (folder / "kernel.yaml").read_text()
+    (folder / "kernel.yaml").write_text(text.replace("flags: []", "flags: [-lnot_there]"))
+    found = build_variant("broken", target="cpu")
+
+    assert "cannot find -lnot_there" in found.error
+    assert found.cure.startswith("linker-library-missing: ")
 
 
 def test_only_the_git_ignored_build_folder_is_written(project):

@@ -73,4 +73,4 @@ def test_a_general_name_is_told_only_without_a_better_one():
     better = "ptxas fatal   : Unresolved extern function '_Z1ff'\n"
 
     assert list_symptoms(general) == ["identifier-undefined"]
-    assert list_symptoms(general + better) == ["device-code-in-another-file"]
+    assert list_symptoms(better + general) == ["device-code-in-another-file"]

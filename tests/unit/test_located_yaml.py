@@ -250,3 +250,18 @@ def test_lists_that_nest_in_one_line_are_refused(tmp_path, marks):
     (found,) = list_complaints(tmp_path, "a:\n  " + marks * 200_000)
 
     assert "nested deeper than 100 levels" in found
+
+
+@pytest.mark.parametrize("comment", ["#pragma unroll", "#ifdef A", "#1"])
+def test_a_text_that_a_comment_cuts_is_a_problem(comment):
+    text = f"words: a macro inside {comment}\n{GOOD}"
+    _, _, problems = parse_yaml(text, ThresholdCatalogue, "x.md")
+
+    assert any(f"ends before {comment.split()[0]}, which begins" in p.message for p in problems)
+
+
+def test_a_remark_behind_a_text_is_none():
+    text = f"words: a macro  # of the project\n{GOOD}"
+    _, _, problems = parse_yaml(text, ThresholdCatalogue, "x.md")
+
+    assert not any("begins a comment" in p.message for p in problems)

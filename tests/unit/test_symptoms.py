@@ -107,6 +107,25 @@ def test_a_consequence_is_not_reported_beside_its_cause():
     assert list_symptoms(log.splitlines()[1]) == ["nccl-peer-failed"]
 
 
+def test_a_compilers_error_stands_before_what_it_brought_about():
+    log = 'jit(3): error: expected a ";"\nCUDA error: no kernel image is available\n'
+    turned = "\n".join(reversed(log.splitlines()))
+
+    assert list_symptoms(log) == ["cpp-syntax-error", "no-kernel-image"]
+    assert list_symptoms(turned) == ["no-kernel-image"]
+    assert find_failure(program(), log) is None
+
+
+def test_what_nccl_says_itself_outranks_what_an_error_of_cuda_could_be():
+    log = (
+        "NCCL error: unhandled cuda error, NCCL version 2.27.5\n"
+        "transport/nvls.cc:254 NCCL WARN Cuda failure 401 'the operation cannot be performed'\n"
+    )
+
+    assert list_symptoms(log) == ["nccl-nvls-failed"]
+    assert list_symptoms(log.splitlines()[0]) == ["nccl-cuda-error"]
+
+
 def test_repetitions_are_counted_not_repeated():
     row = find_single_symptom("misaligned address\n" * 40)
 

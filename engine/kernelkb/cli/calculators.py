@@ -135,28 +135,31 @@ def run_diagnose(options: Namespace) -> int:
     """Name the known failures in the log of a build, a load or a run, each with its cure.
 
     The first cause comes first, warnings come last. Without a known failure it prints the first
-    error line and how much was read; of a profile that ncu printed, what kb recommend says of it.
+    error line, entries that share its words (perhaps) and how much was read; of a profile that ncu
+    printed, what kb recommend says of it.
     Exits 1 when the log shows a known failure or warning.
 
     kb diagnose build.log
     python setup.py build_ext 2>&1 | kb diagnose -
     """
     from kernelkb.actions.advice.calculators import diagnose_log
+    from kernelkb.actions.knowledge.search import find_possible_entries
     from kernelkb.render.text.calculators import format_diagnosis_lines
 
     log = read_text_argument(options.log)
     result = diagnose_log(log, options.gpu)
+    perhaps = find_possible_entries(result["symptoms"], result["first_error"])
     if not result["symptoms"] and not options.json:
         from kernelkb.profiles.report import holds_report  # of a log, a failure is looked for first
 
         if holds_report(log):
             return _answer_report(log, options.gpu)
     if options.json:
-        sys.stdout.write(json.dumps(result, indent=2) + "\n")
+        sys.stdout.write(json.dumps({**result, "perhaps": perhaps}, indent=2) + "\n")
     else:
         source = "stdin" if options.log == "-" else options.log
         lines = format_diagnosis_lines(
-            result["symptoms"], result["first_error"], result["read"], source
+            result["symptoms"], result["first_error"], result["read"], source, perhaps
         )
         sys.stdout.writelines(f"{line}\n" for line in lines)
     return int(bool(result["symptoms"]))

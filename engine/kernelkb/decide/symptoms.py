@@ -43,6 +43,9 @@ _CONSEQUENCE = re.compile(
 )
 """Lines that only report that something else failed."""
 
+_COMPILERS = frozenset({"nvcc", "build"})
+"""Kinds of symptoms whose general ones are errors of a compiler in the text of a program."""
+
 _DISTINCT_WORDS = 4
 """Words from which a text of cudaGetErrorString is taken without a word about CUDA before it."""
 
@@ -96,6 +99,11 @@ class _SymptomHit(NamedTuple):
     """The first match of each line, by its number."""
 
     @property
+    def is_specific(self) -> bool:
+        """Whether it names more than a family of errors."""
+        return not self.row["fallback"]
+
+    @property
     def order(self) -> tuple[bool, int, int]:
         """Errors before warnings, then by place; of two at one place the longer match first."""
         line, match = next(iter(self.matches.items()))
@@ -109,7 +117,8 @@ def find_symptoms(
 
     A line that a more specific symptom explains (``unless``) does not count for the general one,
     and a symptom that another one brings about (``consequence_of``) is not reported beside it.
-    What only names a family of errors (``fallback``) is reported where no other error is found.
+    What only names a family of errors (``fallback``) is reported where no other error is found;
+    a compiler's own error also before errors on later lines, which it may have brought about.
 
     Args:
         rules: The compiled rules.
@@ -129,20 +138,30 @@ def find_symptoms(
         matches = {n: match for n, match in found[row["id"]].items() if n not in explained}
         if matches:
             hits.append(_SymptomHit(row, matches))
-    if any(hit.row["severity"] == "error" and not hit.row["fallback"] for hit in hits):
-        hits = [hit for hit in hits if not hit.row["fallback"]]
+    hits = list(_drop_general_hits(hits))
     hits.sort(key=lambda hit: hit.order)
     return [_describe_hit(rules, hit, text, arch) for hit in hits]
+
+
+def _drop_general_hits(hits: list[_SymptomHit]) -> Iterator[_SymptomHit]:
+    """Yield the hits without those that say less than another error does."""
+    named = [hit.order[1] for hit in hits if hit.row["severity"] == "error" and hit.is_specific]
+    for hit in hits:
+        is_first = hit.row["kind"] in _COMPILERS and hit.order[1] < min(named, default=0)
+        if hit.is_specific or not named or is_first:
+            yield hit
 
 
 def find_failure(rules: CompiledRules, log: str) -> SymptomMatch | None:
     """Return the symptom that explains why a log's command failed; None without one.
 
-    What only names a family of errors explains no more than the compiler's own words.
+    What only names a family of errors explains no more than the compiler's own words; nor does a
+    later error, which it may have brought about.
     """
     general = {row["id"] for row in rules["symptoms"] if row["fallback"]}
-    found = (row for row in find_symptoms(rules, log) if row["symptom"] not in general)
-    return next((row for row in found if row["severity"] == "error"), None)
+    errors = (row for row in find_symptoms(rules, log) if row["severity"] == "error")
+    first = next(errors, None)
+    return None if first is None or first["symptom"] in general else first
 
 
 @cache
@@ -298,7 +317,8 @@ def _build_patterns(known: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
             r"(?! (?:when|on|in)\b)",
             # The exit status of nvcc, a line number and a version are no codes.
             r"(?<![/\w])(?i:cuda)\w*[^\n]{0,40}?\b(?i:errors?|failure|failed|fail)\b"
-            rf"(?:(?!exit)[^\n\d]){{0,24}}?(?<![:./\w-])(?<!line )\(?(?P<error>{numbers})\b{end}",
+            r"(?:(?!exit|version)[^\n\d]){0,24}?(?<![:./\w-])(?<!line )\(?"
+            rf"(?P<error>{numbers})\b{end}",
             r"\b(?!cu(?:BLAS|DNN|FFT|SPARSE|SOLVER|RAND|TENSOR))cu(?:da)?[A-Z]\w+(?:\(\w*\))?"
             r"(?::| failed| returned| error|)(?: with)?(?: error| code| status)*[ =:(]{1,3}"
             rf"(?P<error>{numbers})\b{end}",
@@ -358,6 +378,14 @@ class FirstError(TypedDict):
     line: int
     """Its number in what was read, from 1."""
     said: str
+
+
+class PossibleEntry(TypedDict):
+    """An entry that shares words with an error that no symptom names."""
+
+    kind: str
+    id: str
+    title: str
 
 
 class LogExtent(TypedDict):

@@ -100,6 +100,10 @@ _KIND_WEIGHTS = {
 }
 """Factor on the score of an entry, by kind: causes and cures before limits (judgement, tuned)."""
 SEARCH_KINDS = tuple(_KIND_WEIGHTS)
+_WINDOW = 4
+"""Neighbouring words of a long question that are looked for by themselves (tuned)."""
+_WINDOW_SHARE = 0.6
+"""Share of the score of the best such part that counts beside that of the whole (tuned)."""
 _NAMED_FACTOR = 1.5
 """Factor on the score of an entry whose id a question spells out."""
 _PHRASE_SHARE = 0.5
@@ -163,7 +167,12 @@ class _Term(NamedTuple):
 
 
 def search(
-    index: SearchIndex, query: str, *, kind: str | None = None, max_count: int = 10
+    index: SearchIndex,
+    query: str,
+    *,
+    kind: str | None = None,
+    max_count: int = 10,
+    field_only: bool = False,
 ) -> list[Hit]:
     """Return the entries that answer a question, the best first; none if nothing fits.
 
@@ -172,10 +181,17 @@ def search(
         query: A question, ids, words of a message, or names of Nsight Compute's counters.
         kind: Return only entries of this kind; None: of all kinds.
         max_count: Maximum number of hits.
+        field_only: Return none for what holds no word of this field.
     """
     raw_scores, text = score_counters(index, _TAGS.sub("", query))
     words = list(_iter_subject_words(index, text))
-    scores = _score_words(index, words, is_code=bool(CODE_NAME.search(text)))
+    terms = [_find_term(index, word) for word in words]
+    is_field = bool(CODE_NAME.search(text)) or any(term.is_field for term in terms)
+    if field_only and not is_field:
+        return []
+    scores = _score_words(index, terms, is_field=is_field)
+    if is_field and not any(term.is_outside for term in terms):
+        _add_windows(index, terms, scores)
     for position, score in raw_scores.items():
         scores[position] = max(scores.get(position, 0.0), score)
     hits = [
@@ -186,11 +202,27 @@ def search(
     return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:max_count]
 
 
-def _score_words(index: SearchIndex, words: list[str], *, is_code: bool) -> dict[int, float]:
+def _add_windows(index: SearchIndex, terms: list[_Term], scores: dict[int, float]) -> None:
+    """Raise the scores of documents that a part of a long question is about.
+
+    A title tells much besides: the model, the project, what was tried.
+    """
+    known = [term for term in terms if term.scores and term.share > _GENERAL_SHARE]
+    if len(known) <= _WINDOW:
+        return
+    best: dict[int, float] = {}
+    for start in range(len(known) - _WINDOW + 1):
+        part = _score_words(index, known[start : start + _WINDOW], is_field=True)
+        for position, score in part.items():
+            best[position] = max(best.get(position, 0.0), score)
+    for position, score in best.items():
+        scores[position] = scores.get(position, 0.0) + _WINDOW_SHARE * score
+
+
+def _score_words(index: SearchIndex, terms: list[_Term], *, is_field: bool) -> dict[int, float]:
     """Return the score of each document that holds enough of what the words are about."""
+    words = [term.word for term in terms]
     phrases = _score_phrases(index, words)
-    terms = [_find_term(index, word) for word in words]
-    is_field = is_code or any(term.is_field for term in terms)
     sign = "field word" if is_field else "phrase" if phrases else "no sign"
     terms = [_weigh_term(term, sign) for term in terms]
     subject = sum(term.weight for term in terms)

@@ -112,6 +112,8 @@ _NESTED_MARKS = re.compile(rf"(?:[-?:][ \t]+){{{_MAX_DEPTH}}}")
 """Nesting levels; no record comes near, and deep nesting overflows the YAML parser's stack."""
 _MAX_DIGITS = 100
 """Digits of a whole number; Python refuses to read more than 4300."""
+_CUT = re.compile(r"\s*(?<=\s)(#[^\s#]\S*)")
+"""A comment without a space behind its sign."""
 _BARE_PERCENT = re.compile(r"^[-+]?\d+(\.\d+)?\s*%$")
 
 
@@ -203,7 +205,7 @@ def _validate_text(
         node = yaml.compose(text, Loader=yaml.CSafeLoader)
         problems = [
             make_problem(shown, mark, where, message)
-            for mark, where, message in _index_and_check(node, (), marks)
+            for mark, where, message in _index_and_check(node, (), marks, text.split("\n"))
         ]
         problems += [
             locate_problem(
@@ -258,7 +260,7 @@ def _construct_document(node: yaml.Node | None) -> Any:
 
 
 def _index_and_check(
-    node: yaml.Node | None, loc: Loc, marks: Marks
+    node: yaml.Node | None, loc: Loc, marks: Marks, lines: list[str]
 ) -> list[tuple[yaml.Mark, Loc, str]]:
     """Fill ``marks`` with every value's position; list duplicate keys, aliases, misread scalars."""
     mistakes: list[tuple[yaml.Mark, Loc, str]] = []
@@ -289,13 +291,26 @@ def _index_and_check(
                 marks[(*loc, position)] = item.start_mark
                 visit(item, (*loc, position))
         elif isinstance(node, yaml.ScalarNode) and not node.style:
-            tag = node.tag.rpartition(":")[2]
-            text = _find_misread_scalar(node.value, tag) or _find_misplaced_boolean(loc, tag)
-            if text:
-                mistakes.append((node.start_mark, loc, text))
+            text = _find_scalar_mistake(node, loc, lines)
+            mistakes.extend([(node.start_mark, loc, text)] if text else ())
 
     visit(node, loc)
     return mistakes
+
+
+def _find_scalar_mistake(node: yaml.ScalarNode, loc: Loc, lines: list[str]) -> str | None:
+    """Return a message for a plain scalar that says something else than it seems to say."""
+    tag = node.tag.rpartition(":")[2]
+    misread = _find_misread_scalar(node.value, tag) or _find_misplaced_boolean(loc, tag)
+    return misread or _find_cut_text(node, lines)
+
+
+def _find_cut_text(node: yaml.ScalarNode, lines: list[str]) -> str | None:
+    """Return a message for a text that a word such as ``#pragma`` ends; None if none does."""
+    end = node.end_mark
+    is_text = node.tag.endswith(":str") and end.line < len(lines)
+    word = _CUT.match(lines[end.line], end.column) if is_text else None
+    return f"the text ends before {word[1]}, which begins a comment; quote it" if word else None
 
 
 def _find_misplaced_boolean(loc: Loc, read_as: str) -> str | None:

@@ -23,6 +23,7 @@ from kernelkb_mcp.views.next_call import format_offered_call
 from kernelkb_mcp.views.paginate import MAX_ANSWER_BYTES, json_size, paginate
 
 if TYPE_CHECKING:
+    from kernelkb.decide.symptoms import PossibleEntry
     from kernelkb.model.answers.next_step import Step
     from kernelkb.model.answers.recommendation import (
         KernelAnswer,
@@ -343,6 +344,7 @@ def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any] | None:
         UnknownNameError: No such GPU.
     """
     from kernelkb.actions.advice.calculators import diagnose_log
+    from kernelkb.actions.knowledge.search import find_possible_entries
     from kernelkb.profiles.report import holds_report
     from kernelkb.render.text.calculators import format_diagnosis_lines
 
@@ -354,7 +356,9 @@ def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any] | None:
     room = MAX_ANSWER_BYTES - _LOG_RESERVED_BYTES - json_size(found["knowledge"])
     shown = paginate(symptoms, 0, room).value
     left = len(symptoms) - len(shown)
-    lines = format_diagnosis_lines(found["symptoms"], found["first_error"], found["read"], "log")
+    perhaps = find_possible_entries(found["symptoms"], found["first_error"])
+    said = found["first_error"], found["read"], "log", perhaps
+    lines = format_diagnosis_lines(found["symptoms"], *said)
     first = "; ".join(list(lines)[: 1 if symptoms else None]).replace(*_LIST_OF_SYMPTOMS)
     return {
         "summary": f"{first}; cure: {symptoms[0]['cure']}" if symptoms else first,
@@ -363,15 +367,17 @@ def diagnose_log_text(log: str, gpu: str | None) -> dict[str, Any] | None:
         "symptoms": shown,
         "log": {"first_error": found["first_error"], "read": found["read"]},
         "more": [f"{left} of {len(symptoms)} symptoms further on in the log"] if left else [],
-        "next": _list_calls_after_log(symptoms),
+        "next": _list_calls_after_log(symptoms, perhaps),
         "needs": None if symptoms else _WORDS_NEEDED,
         "knowledge": found["knowledge"],
     }
 
 
-def _list_calls_after_log(symptoms: list[dict[str, Any]]) -> list[str]:
+def _list_calls_after_log(
+    symptoms: list[dict[str, Any]], perhaps: list[PossibleEntry]
+) -> list[str]:
     if not symptoms:
-        return []
+        return [f"read_entry(id={entry['id']!r})" for entry in perhaps]
     entries = [symptoms[0]["symptom"], *symptoms[0]["fixes"][:1]]
     return [f"read_entry(id={entry!r})" for entry in entries]
 

@@ -172,8 +172,15 @@ def init_project(
         kept=tuple(done.existing),
         warnings=(*warnings, *_list_shadow_warnings(source), *done.warnings),
         to_fill=marks,
-        next=f"fill in the marks, then {step}" if marks else step,
+        next=f"fill in the marks{_name_recording(source)}, then {step}" if marks else step,
     )
+
+
+def _name_recording(source: KernelSource) -> str:
+    """Return the command that answers the marks by a run, where Python calls the kernel."""
+    if source.path.suffix != ".py":
+        return ""
+    return ', or record a run: kb init --from "python PROGRAM" --op FUNCTION'
 
 
 def _name_step(name: str, files: Mapping[str, str]) -> str:

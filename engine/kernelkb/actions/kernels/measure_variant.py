@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -46,7 +46,7 @@ from kernelkb.decide.symptoms import SymptomMatch, find_failure, find_symptoms
 from kernelkb.errors import BadValueError, EnvironmentGapError, KbError, NextStep
 from kernelkb.loading.kernels import load_kernel, select_variant
 from kernelkb.measure.bench import bench
-from kernelkb.measure.build.build import build, build_all
+from kernelkb.measure.build.build import build, build_all, locate_failed_log
 from kernelkb.measure.build.folders import LOG_NAME, find_machine_code
 from kernelkb.measure.check import check
 from kernelkb.measure.check.sanitize import sanitize
@@ -74,6 +74,8 @@ from kernelkb.profiles.machine_code import analyse
 from kernelkb.progress import OperationCancelled, report_progress
 
 _NOT_COMPILED = "it is compiled when it is called; kb bench does that, and kb build then reads it"
+_MAX_LOG_CHARS = 200_000
+"""Characters of a failed build's output that are searched for its cause."""
 
 
 def build_variant(
@@ -181,11 +183,20 @@ def build_prepared(bench_target: BenchTarget, options: BenchOptions = DEFAULT_OP
 
 
 def _add_cure(built: Build) -> Build:
-    first = find_failure(load_compiled_rules(), built.error) if built.error else None
-    if first is None:
+    """Return a failed build with the cure of its log's first error, and where the log is kept."""
+    if built.error is None:
         return built
-    cure = " ".join(part for part in (first["note"], first["cure"]) if part)
-    return built.model_copy(update={"cure": f"{first['symptom']}: {cure}"})
+    kept, log = locate_failed_log(built.directory), ""
+    with suppress(OSError):
+        log = kept.read_text(encoding="utf-8", errors="replace")[:_MAX_LOG_CHARS]
+    found = find_symptoms(load_compiled_rules(), f"{built.error}\n{log}")
+    first = next((row for row in found if row["severity"] == "error"), None)
+    cure = built.cure or ""
+    if first is not None:
+        parts = filter(None, (first["note"], first["cure"]))
+        cure = f"{first['symptom']}: {' '.join(parts)}"
+    where = f"; the whole log: {kept}" if log else ""
+    return built.model_copy(update={"cure": f"{cure}{where}"})
 
 
 class StepResults(NamedTuple):

@@ -6,13 +6,16 @@ build it takes seconds, which a search must not.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from zlib import crc32
 
 from kernelkb import __version__
 from kernelkb.commands import COMMANDS, spell_command
+from kernelkb.decide.symptoms import FirstError, PossibleEntry, SymptomMatch
 from kernelkb.graph.search import (
     INDEX_SCHEMA,
     Hit,
@@ -25,8 +28,19 @@ from kernelkb.graph.search import (
 from kernelkb.loading.digest import compute_cache_key
 from kernelkb.safety.paths import cache_folder, overlay_folder, shipped_folder
 
+_MAX_POSSIBLE = 3
+"""Entries offered for an error that no symptom names."""
+_ADVISING_KINDS = frozenset({"symptom", "fix", "bottleneck", "pattern"})
+_NO_SUBJECT = re.compile(
+    r"\S*[/\\]\S*|\b0x[0-9a-fA-F]+\b|\b\d[\d.:,]*\b|\b(?:\w+\.)*\w+\.(?:py|cu|cuh|cpp|h|c)\b:?"
+    r"|\b(?:error|fatal|warning|Runtime\w*Error|Value\w*Error|Type\w*Error)\b:?"
+)
+"""Paths, numbers and the word error itself, which say nothing of the subject."""
 
-def find_entries(query: str, *, kind: str | None = None, limit: int = 10) -> list[Hit]:
+
+def find_entries(
+    query: str, *, kind: str | None = None, limit: int = 10, field_only: bool = False
+) -> list[Hit]:
     """Return the entries that answer a question, the best first; none if nothing fits.
 
     See ``kernelkb.graph.search.search``.
@@ -35,7 +49,27 @@ def find_entries(query: str, *, kind: str | None = None, limit: int = 10) -> lis
         KnowledgeError: The knowledge is wrong (it is only read when no file holds its index).
     """
     content = compute_cache_key(shipped_folder("knowledge"), overlay_folder())
-    return search(_load_index(content), query, kind=kind, max_count=limit)
+    index = _load_index(content)
+    return search(index, query, kind=kind, max_count=limit, field_only=field_only)
+
+
+def find_possible_entries(
+    symptoms: list[SymptomMatch], error: FirstError | None
+) -> list[PossibleEntry]:
+    """Return the entries that share words with an error that no symptom names; they are no cure.
+
+    Args:
+        symptoms: What was found in a log.
+        error: Its first error line.
+
+    Raises:
+        KnowledgeError: The knowledge is wrong.
+    """
+    if error is None or any(row["severity"] == "error" for row in symptoms):
+        return []
+    found = find_entries(_NO_SUBJECT.sub(" ", error["said"]), limit=12, field_only=True)
+    hits = islice((hit for hit in found if hit.kind in _ADVISING_KINDS), _MAX_POSSIBLE)
+    return [{"kind": hit.kind, "id": hit.id, "title": hit.title} for hit in hits]
 
 
 @lru_cache(maxsize=2)

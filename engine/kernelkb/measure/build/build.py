@@ -40,6 +40,7 @@ from kernelkb.measure.subject import MeasurementSubject
 from kernelkb.model.kernels.kernel import Variant
 from kernelkb.model.records.measurement import Build, KernelResources, Loop
 from kernelkb.safety.compiler_flags import find_disallowed_flag
+from kernelkb.safety.files import keep_file
 from kernelkb.safety.storage import require_space
 from kernelkb.safety.untrusted_text import to_one_line
 from kernelkb.safety.workspace import read_bytes
@@ -225,6 +226,8 @@ def _make_build_result(
     variant = plan.subject.variant
     fields: dict[str, Any] = {"status": "cached" if cached else "built", "module": plan.module}
     if error_output is not None:
+        kept = locate_failed_log(plan.output_folder)
+        keep_file(kept, error_output.encode())
         cure = f"fix {variant.source} and build again"
         fields = {
             "status": "failed",
@@ -245,6 +248,11 @@ def _make_build_result(
         directory=str(plan.output_folder),
         command=plan.command,
     )
+
+
+def locate_failed_log(directory: Path | str) -> Path:
+    """Return where the whole output of a build that failed is kept, beside its folder."""
+    return Path(f"{directory}.log")
 
 
 def _compile_missing(

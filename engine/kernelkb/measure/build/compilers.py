@@ -193,8 +193,12 @@ _ERROR = re.compile(
     r"(?:fatal |catastrophic )?[Ee]rror\s*(?:#[\w-]+)?: (?P<text>.+)$"
 )
 _ANY_ERROR = re.compile(
-    r"(?:^|: )(?:[Ff]atal )?[Ee]rror\s*: .+|undefined reference.+|ptxas (?:fatal|error).+"
+    r"(?:^|: )(?:[Ff]atal )?[Ee]rror\s*: .+|undefined reference.+"
+    r"|(?:ptxas|nvlink|nvcc) +(?:fatal|error).+"
+    r"|(?:^|[/\w-])ld(?:\.\w+)?: (?!warning|.*: in function |.*skipping incompatible ).+"
 )
+_RESULT_OF_AN_ERROR = re.compile(r"collect2: |ninja: |make(?:\[\d+\])?: \*\*\*|final link failed")
+"""Lines of a tool whose part failed, which said why before."""
 _GCC_LINE = re.compile(
     r"^(?P<file>.+?):(?P<line>\d+):\d+: +(?P<kind>missed|optimized): +(?P<text>.+)$"
 )
@@ -222,9 +226,10 @@ def find_first_error(output: str) -> str:
             place = re.sub(r"\((\d+)\)", r":\1", error["place"])
             return f"{Path(place).name}: {error['text']}"
     for line in output.splitlines():
-        if _ANY_ERROR.search(line):
+        if _ANY_ERROR.search(line) and not _RESULT_OF_AN_ERROR.search(line):
             return line.strip()
     lines = [line for line in output.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("ninja: ")] or lines
     return lines[-1].strip() if lines else "the compiler failed and printed nothing"
 
 

@@ -296,7 +296,7 @@ class SymptomFamily(Record):
     family: Literal[
         "build", "setup", "nvcc", "ptxas", "link", "torch-extension", "triton", "driver", "runtime",
         "libraries", "nccl", "profilers", "dynamo", "correctness",
-        "error-shape", "changed-steps", "hangs",
+        "error-shape", "changed-steps", "hangs", "kernel-languages", "windows",
     ]  # fmt: skip
     """The tool that writes the messages: ``build`` a project's own, the last three our own."""
     symptoms: tuple[Symptom, ...] = Field(min_length=1)

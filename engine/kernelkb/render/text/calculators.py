@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kernelkb.profiles.launch import simplify_kernel_name
 from kernelkb.units import format_duration, format_size
 
 if TYPE_CHECKING:
-    from kernelkb.decide.symptoms import FirstError, LogExtent, SymptomMatch
+    from kernelkb.decide.symptoms import FirstError, LogExtent, PossibleEntry, SymptomMatch
 
 RooflineDict = Mapping[str, Any]
 """The result of ``kernelkb.actions.advice.calculators.analyze_roofline``."""
@@ -371,7 +371,11 @@ def _pluralize(word: str, count: int) -> str:
 
 
 def format_diagnosis_lines(
-    matches: list[SymptomMatch], error: FirstError | None, read: LogExtent, source: str
+    matches: list[SymptomMatch],
+    error: FirstError | None,
+    read: LogExtent,
+    source: str,
+    perhaps: Sequence[PossibleEntry] = (),
 ) -> Iterator[str]:
     """Yield the symptoms; where none is an error the first error line; then what was read.
 
@@ -380,12 +384,15 @@ def format_diagnosis_lines(
         error: Its first error line.
         read: How much of it was read.
         source: The file, or ``stdin``.
+        perhaps: Entries that share words with the error line.
     """
     yield from format_symptom_lines(matches)
     if error and not any(row["severity"] == "error" for row in matches):
         yield f"first error (line {error['line']}): {error['said']}"
     elif not matches:
         yield "no line reports an error"
+    for entry in perhaps:
+        yield f"perhaps {entry['id']}: {entry['title']} (by its words only; kb show {entry['id']})"
     yield _format_extent(read, source)
 
 
