@@ -29,6 +29,7 @@ from kernelkb.actions.advice.recommend_report import find_pressure
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.device_facts import Pressure, build_limits, predict_launch_change
+from kernelkb.decide.parse_metric import KNOWN_GROUPS
 from kernelkb.device_math.occupancy import Launch, count_clusters, occupancy
 
 RECORDED = Path(__file__).parent.parent / "kernels/zoo/measured"

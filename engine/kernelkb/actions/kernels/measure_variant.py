@@ -183,16 +183,21 @@ def build_prepared(bench_target: BenchTarget, options: BenchOptions = DEFAULT_OP
 
 
 def _add_cure(built: Build) -> Build:
-    """Return a failed build with the cure of its log's first error, and where the log is kept."""
+    """Return a failed build with the cure of its log's first error, and where the log is kept.
+
+    What a general symptom says of any code is no cure beside the one that names the file.
+    """
     if built.error is None:
         return built
     kept, log = locate_failed_log(built.directory), ""
     with suppress(OSError):
         log = kept.read_text(encoding="utf-8", errors="replace")[:_MAX_LOG_CHARS]
-    found = find_symptoms(load_compiled_rules(), f"{built.error}\n{log}")
+    rules = load_compiled_rules()
+    found = find_symptoms(rules, f"{built.error}\n{log}")
     first = next((row for row in found if row["severity"] == "error"), None)
+    general = {row["id"] for row in rules["symptoms"] if row["fallback"]}
     cure = built.cure or ""
-    if first is not None:
+    if first is not None and not (cure and first["symptom"] in general):
         parts = filter(None, (first["note"], first["cure"]))
         cure = f"{first['symptom']}: {' '.join(parts)}"
     where = f"; the whole log: {kept}" if log else ""
