@@ -7,6 +7,7 @@ from kernelkb.actions.advice.next_steps import TAKE_IN
 from kernelkb.actions.advice.recommend_report import recommend_from_report
 from kernelkb.cli import main
 from kernelkb.cli.terminal import print_styled_lines
+from kernelkb.decide.next_measurement import strip_kernel_signature
 from kernelkb.errors import NextStep
 from kernelkb.render.text.reports import format_report_table, shorten_name
 
@@ -106,3 +107,8 @@ def test_long_lines_go_on_below_where_they_began(monkeypatch, capsys):
     assert first.startswith("     because word")
     assert all(line.startswith("       word") and len(line) <= 60 for line in rest)
     assert last == "short"
+
+
+def test_a_kernel_without_a_name_space_has_a_name_in_commands():
+    for spelled in ("<unnamed>::scale(float *)", "void (anonymous namespace)::scale<int>(int)"):
+        assert strip_kernel_signature(spelled) == "scale"

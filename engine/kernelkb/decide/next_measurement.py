@@ -307,7 +307,13 @@ def _make_step(recipe: RecipeRow, kernel: str, target: str) -> Step:
     return ToolCommand(_name_kernel(recipe, kernel, target), verb)
 
 
+_UNNAMED = ("<unnamed>::", "(anonymous namespace)::")
+"""How tools spell a name space without a name."""
+
+
 def strip_kernel_signature(kernel: str) -> str:
     """Return a kernel's name without return type, arguments and name space, for a command."""
+    for unnamed in _UNNAMED:
+        kernel = kernel.replace(unnamed, "")
     words = kernel.partition("<")[0].partition("(")[0].split()
     return words[-1].rpartition("::")[2] if words else ""

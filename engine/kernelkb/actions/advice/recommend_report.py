@@ -189,13 +189,13 @@ def _describe_flush(
     )
     if kept is None:
         return
-    name = strip_kernel_signature(before.kernel)[:60]
-    saved = "" if kept.saved_us is None else f", at most {format_duration(kept.saved_us)} less"
-    dirty = f"; up to {format_size(round(kept.dirty_bytes))} that it wrote leave L2 meanwhile"
+    name = strip_kernel_signature(before.kernel)[:40]
+    saved = "" if kept.saved_us is None else f", up to {format_duration(kept.saved_us)} less"
+    dirty = f"; {format_size(round(kept.dirty_bytes))} that it wrote leave L2 meanwhile"
     yield (
-        f"under ncu's flush: up to {format_size(round(kept.read_bytes))} of "
-        f"{format_size(round(now.metrics['dram_read_bytes']))} read from DRAM can be in L2, from "
-        f"{name} before it{saved}{dirty if kept.dirty_bytes else ''}"
+        f"ncu empties L2: {format_size(round(kept.read_bytes))} of "
+        f"{format_size(round(now.metrics['dram_read_bytes']))} read may be in it after {name}"
+        f"{saved}{dirty if kept.dirty_bytes else ''}"
     )
 
 

@@ -520,8 +520,8 @@ def _describe_largest_part(answer: KernelFindings) -> str:
     if not parts:
         return ""
     largest = max(parts, key=lambda part: part["share"])
-    at = f" at {largest['line']}" if largest["line"] else ""
-    return f"; the largest part of the time is {largest['title']}{at}, {largest['share']:.0%}"
+    at = f", above all at {largest['line']}" if largest["line"] else ""
+    return f"; the largest part of the time is {largest['title']}, {largest['share']:.0%}{at}"
 
 
 def _describe_measured(fix: Advice) -> str:
