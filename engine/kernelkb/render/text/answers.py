@@ -69,7 +69,6 @@ _CEILINGS = {"tensor": "tensor pipe", "launch": "time of an empty kernel"}
 _FINISHES = {
     "stop": "finished: stop",
     "stop-if": "finished, stop",
-    "change": "not finished",
     "open": "not known to be finished",
 }
 _LINE_WIDTH = 100
@@ -335,6 +334,8 @@ def format_finish(finish: Finish | None) -> list[str]:
     rest = finish["rest"]
     parts = [f"{row['what'].removeprefix('waiting: ')} {row['us']:.2g} us" for row in rest]
     told += _list_fitting("; the rest: ", parts, _LINE_WIDTH - len(told + waits)) + waits
+    if finish["verdict"] == "change":  # it is told below
+        return [*lines, told]
     mark = " " if finish["verdict"] == "stop-if" else ": "
     return [*lines, told, f"  {_FINISHES[finish['verdict']]}{mark}{finish['because']}"]
 
