@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shipped_rules import program
 
+from kernelkb.decide.predict import combine_changes
 from kernelkb.decide.time_model import (
     NO_CHANGE,
     Change,
     KernelTime,
     build_kernel_time,
-    combine_changes,
     combine_roofs,
     find_held_clock,
     predict_time,

@@ -308,14 +308,15 @@ def measure_gaps(
 
 def word_gaps(gaps: CallGaps) -> str:
     """Return what lies between kernels, and what a graph and dependent launches give."""
-    (short, short_us), (late, late_us) = gaps.short, gaps.late
-    less, most, dependent = map(format_duration, (*gaps.graph_us, gaps.dependent_us))
-    beside = f"; {format_duration(gaps.overlap_us)} overlap" if gaps.overlap_us else ""
-    return (
-        f"gaps: {short:,} up to {_QUEUED_US:g} us, {format_duration(short_us)}, {late:,} longer, "
-        f"{format_duration(late_us)}; a graph saves {less} to {most}, programmatic dependent "
-        f"launches up to {dependent}{beside}"
-    )
+    kinds = (gaps.short, f"up to {_QUEUED_US:g} us"), (gaps.late, f"above {_QUEUED_US:g} us")
+    told = [f"{n:,} {size}, {format_duration(us)}" for (n, us), size in kinds if n]
+    less, most = map(format_duration, gaps.graph_us)
+    told.append(f"a graph saves {less}" + (f" to {most}" if most != less else ""))
+    if gaps.dependent_us:
+        told.append(f"programmatic dependent launches up to {format_duration(gaps.dependent_us)}")
+    if gaps.overlap_us:
+        told.append(f"{format_duration(gaps.overlap_us)} overlap")
+    return f"gaps: {'; '.join(told)}"
 
 
 def _is_within(start: float, end: float, waits: Sequence[tuple[float, float]]) -> bool:

@@ -192,14 +192,9 @@ def _add_cure(built: Build) -> Build:
     kept, log = locate_failed_log(built.directory), ""
     with suppress(OSError):
         log = kept.read_text(encoding="utf-8", errors="replace")[:_MAX_LOG_CHARS]
-    rules = load_compiled_rules()
-    found = find_symptoms(rules, f"{built.error}\n{log}")
-    first = next((row for row in found if row["severity"] == "error"), None)
-    general = {row["id"] for row in rules["symptoms"] if row["fallback"]}
-    cure = built.cure or ""
-    if first is not None and not (cure and first["symptom"] in general):
-        parts = filter(None, (first["note"], first["cure"]))
-        cure = f"{first['symptom']}: {' '.join(parts)}"
+    found, cure = find_failure(load_compiled_rules(), f"{built.error}\n{log}"), built.cure or ""
+    if found is not None:
+        cure = f"{found['symptom']}: {' '.join(filter(None, (found['note'], found['cure'])))}"
     where = f"; the whole log: {kept}" if log else ""
     return built.model_copy(update={"cure": f"{cure}{where}"})
 
