@@ -6,8 +6,9 @@
                                               and clusters on the GPU, told and as the driver says
 
 A pair of the zoo whose sides differ by one such change gives two cases: the change, and undone.
-The model was improved on one half of the pairs of each kind; the other half only measured it. A
-launch is near its floor where the faster side of its pair takes at least 1/1.5 of its time.
+The model was improved on one half of the pairs of each kind; the other half was seen meanwhile, and
+one of its cases guided a term. A launch is near its floor where the faster side of its pair takes
+at least 1/1.5 of its time.
 """
 
 from __future__ import annotations

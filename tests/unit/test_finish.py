@@ -21,13 +21,13 @@ OWN = {f"{MIX_SHARE}0": 0.0, f"{MIX_RATE}0": 5000.0, f"{MIX_SHARE}1": 1.0, f"{MI
 
 
 @cache
-def recorded(kernel, device="h200"):
+def load_side(kernel, device="h200"):
     rows = {row.kernel: row for row in read_recordings(MEASURED / f"{device}.jsonl")}
     return rows[kernel]
 
 
 def answer_for(kernel, side="after", device="h200", *, peaks=None, **changed):
-    metrics = getattr(recorded(kernel, device), side).metrics
+    metrics = getattr(load_side(kernel, device), side).metrics
     kept = {n: v for n, v in {**metrics, **changed}.items() if v is not None}
     return recommend(program(), kept, device=device, peaks=peaks)
 
@@ -87,7 +87,7 @@ def test_a_faster_reference_shows_that_it_is_not_finished():
 
 
 def test_an_empty_kernel_is_finished():
-    metrics = {**recorded("add_rmsnorm_two_sweeps").after.metrics, "profiled_us": 1.6}
+    metrics = {**load_side("add_rmsnorm_two_sweeps").after.metrics, "profiled_us": 1.6}
     metrics |= {"dram_read_bytes": 32.0, "dram_write_bytes": 0.0, "kernel_us": 1.6}
     metrics = {n: v for n, v in metrics.items() if not n.startswith("algorithmic_")}
     finish = recommend(program(), metrics, device="h200")["finish"]

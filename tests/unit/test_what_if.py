@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from benchmarks.what_if import WITHIN, list_cases
+from benchmarks.what_if import FIELDS, WITHIN, list_cases
 from benchmarks.what_if import predict as predict_case
 from machine_code import unpack_report
 from shipped_rules import program
@@ -25,13 +25,6 @@ from kernelkb.profiles.report import read_report
 from kernelkb.render.text.calculators import format_what_if_lines
 
 ROOT = Path(__file__).parents[2]
-FIELDS = {
-    "threads": "block_thread_count",
-    "grid": "grid_block_count",
-    "registers": "register_count",
-    "static_smem": "static_shared_bytes",
-    "dynamic_smem": "dynamic_shared_bytes",
-}
 LIMITS = ("registers", "warps", "blocks")
 NOT_TO_BE_LAUNCHED = "fp8_gemm_one_stage"
 """Of its first launch Nsight Compute says that no block fits, though it ran."""

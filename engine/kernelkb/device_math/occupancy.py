@@ -580,8 +580,8 @@ def count_barriers(limits: Limits, blocks: int | None) -> int:
 def count_clusters(groups: Mapping[int, int], blocks: int, size: int) -> int:
     """Return how many clusters of ``size`` blocks are on a GPU: the SMs of one are in one group.
 
-    As the driver of an H200 counts them for 16,256 launches (``benchmarks/what_if.py``): a group
-    has at least as many SMs as a cluster has blocks, and an SM holds eight blocks at most.
+    A group has at least as many SMs as a cluster has blocks, and an SM holds eight blocks at most:
+    derived from 48 counts of the driver of one H200 (``benchmarks/what_if.py --residency``).
 
     Args:
         groups: By their number of SMs, how many groups (GPCs) there are.
