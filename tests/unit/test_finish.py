@@ -13,11 +13,11 @@ from kernelkb.actions.advice.code_location import find_answered_variant
 from kernelkb.actions.advice.recommend import complete_answer
 from kernelkb.decide.headroom import add_timeline_to_rest
 from kernelkb.decide.recommend import recommend
-from kernelkb.device_math.roofline import MIX_RATE, MIX_SHARE, interpolate_rate
+from kernelkb.device_math.roofline import flatten_rates, interpolate_rate
 from kernelkb.render.text.answers import format_answer_lines, format_finish
 
 MEASURED = Path(__file__).parents[2] / "kernels/zoo/measured"
-OWN = {f"{MIX_SHARE}0": 0.0, f"{MIX_RATE}0": 5000.0, f"{MIX_SHARE}1": 1.0, f"{MIX_RATE}1": 5000.0}
+OWN = flatten_rates({"mix_gbps": [[0.0, 5000.0], [1.0, 5000.0]]})
 
 
 @cache

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from kernelkb.decide.device_facts import derive_residency_metrics
-from kernelkb.device_math.roofline import Roof, comes_from_memory, highest_roof, roofs
+from kernelkb.device_math.roofline import (
+    Mix,
+    Roof,
+    comes_from_memory,
+    find_mix_ceiling,
+    highest_roof,
+    list_own_rates,
+    roofs,
+    time_mix,
+)
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
+    from kernelkb.model.answers.recommendation import Ceiling
 
 
 def complete_metrics(
@@ -163,3 +173,119 @@ _UNARY: dict[str, Callable[[float], float]] = {
     "sqrt": math.sqrt,
     "last_wave_loss": _wave_loss,
 }
+
+
+NEAR_FLOOR = 1.5
+"""Time over that at the ceiling up to which a kernel is near its floor."""
+_SCATTERED_SECTORS, _SCATTERED_BYTES = 24.0, 16.0
+"""Sectors of a load from which, and useful bytes of a sector up to which, each lane reads a sector
+of its own (32 are all lanes of one word)."""
+_STAYS_IN_L2 = 0.95
+"""L2 hit rate from which the working set is taken to be in L2 (chosen)."""
+_SPREAD = 2.0
+"""Concentration of atomics up to which their addresses are spread (1 is evenly)."""
+
+
+def find_nearest_ceiling(
+    rules: CompiledRules, known: Mapping[str, float], us: float, device: str | None
+) -> Ceiling | None:
+    """Return the ceiling that a kernel comes closest to; None without one.
+
+    Those of L2 end no work, so they are told only of kernels that are near no other.
+
+    Args:
+        rules: The compiled rules, with the ceilings that are shipped.
+        known: Measured and derived metrics, and rates that were measured on this machine.
+        us: Time of the kernel.
+        device: Id of the GPU; None if unknown.
+    """
+    shipped = rules["hardware"]["devices"].get(device or "", {}).get("ceilings") or {}
+    own = list_own_rates(known)
+    is_own = "mix_gbps" in own  # without an own measurement the metric below is assumed
+    rates = own if is_own else shipped
+    source = _name_source(shipped, is_own=is_own)
+    found = [_find_memory_ceiling(known, us, rates, source)]
+    if (tensor := known.get("tensor_utilization")) is not None:
+        says = "its counter's own peak"
+        found.append(_make_ceiling("tensor", 1.0, tensor, None, ("assumed", says)))
+    if empty := (known if is_own else shipped).get("profiled_empty_us"):
+        found.append(_make_ceiling("launch", 1.0, empty / us, None, source))
+    nearest = max((one for one in found if one), key=lambda one: one["reached"], default=None)
+    if nearest is None or nearest["reached"] * NEAR_FLOOR < 1:
+        return _find_l2_ceiling(known, us, rates, source) or nearest
+    return nearest
+
+
+_Source = tuple[Literal["measured", "shipped", "assumed"], str]
+
+
+def _find_memory_ceiling(
+    known: Mapping[str, float], us: float, rates: Mapping[str, Any], source: _Source
+) -> Ceiling | None:
+    read, written = known.get("dram_read_bytes"), known.get("dram_write_bytes")
+    if read is None or written is None or read + written <= 0:
+        return None
+    rate = next(part.rate for part in time_mix(rates, Mix(read_bytes=read, write_bytes=written)))
+    if rate is None and "device.dram_gbps" in known:
+        part = known["device.achievable_dram_share"]
+        rate = known["device.dram_gbps"] * part
+        source = "assumed", f"assumed: {part:.0%} of the data sheet"
+    if rate is None:
+        return None
+    moved = read + written
+    return _make_ceiling("memory", rate, moved / us / 1e3 / rate, read / moved, source)
+
+
+def _find_l2_ceiling(
+    known: Mapping[str, float], us: float, rates: Mapping[str, Any], source: _Source
+) -> Ceiling | None:
+    """Return the ceiling of L2 for the pattern that counters tell; None where it was not measured.
+
+    A working set whose size is not known has the ceiling of the smallest that was measured.
+    """
+    names = ("plain_read_sector_count", "plain_write_sector_count", "l2_hit_rate")
+    if any(name not in known for name in names) or known["l2_hit_rate"] < _STAYS_IN_L2:
+        return None
+    read, written = (known[name] * 32 for name in names[:2])
+    sectors, useful = known.get("sectors_per_load", 0.0), known.get("sector_load_useful_bytes", 32.0)
+    is_scattered = sectors >= _SCATTERED_SECTORS and useful <= _SCATTERED_BYTES
+    if is_scattered and rates.get("random_gbps"):
+        told, mix = "a sector a lane", Mix(random_bytes=read, l2_write_bytes=written)
+    elif rates.get("l2_mix_gbps") and not is_scattered:
+        told, mix = "streamed", Mix(l2_read_bytes=read, l2_write_bytes=written)
+    else:
+        return None
+    if rates.get("atomic_rates") and 0 < known.get("atomic_concentration", 0.0) <= _SPREAD:
+        counts = ("l2_reduction_sector_count", "l2_atomic_sector_count")
+        spread = max(words for words, _ in rates["atomic_rates"])
+        count = sum(known.get(name, 0.0) for name in counts)
+        mix = mix._replace(atomics=count, atomic_words=spread)
+    ceiling = find_mix_ceiling(rates, mix)
+    if ceiling is None or ceiling.us is None or ceiling.rate is None:
+        return None
+    told = "additions a ns, spread" if ceiling.resource == "atomics" else f"GB/s, {told}"
+    says = f"{told}; {source[1]}"
+    return _make_ceiling("l2", ceiling.rate, ceiling.us / us, None, (source[0], says))
+
+
+def _name_source(shipped: Mapping[str, Any], *, is_own: bool) -> _Source:
+    if is_own or not shipped:
+        return "measured", "kb env --measure here"
+    return "shipped", f"kb env --measure, {shipped['gpu']}, {shipped['measured_on']}"
+
+
+def _make_ceiling(
+    resource: Literal["memory", "tensor", "launch", "l2"],
+    rate: float,
+    reached: float,
+    read_share: float | None,
+    source: _Source,
+) -> Ceiling:
+    return {
+        "resource": resource,
+        "rate": round(rate, 1),
+        "reached": round(reached, 4),
+        "read_share": None if read_share is None else round(read_share, 4),
+        "source": source[0],
+        "says": source[1],
+    }

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Any, Literal
 
-from kernelkb.decide.derive import binding_roof
+from kernelkb.decide.derive import NEAR_FLOOR, binding_roof, find_nearest_ceiling
 from kernelkb.decide.predict import is_told
 from kernelkb.decide.time_model import split_time
-from kernelkb.device_math.roofline import interpolate_rate, list_own_rates
 
 if TYPE_CHECKING:
     from kernelkb.decide.diagnose import BottleneckMatch, GateWalk
@@ -341,8 +340,6 @@ def _explain(matches: list[BottleneckMatch], combined: CombinedSpeedup | None) -
     return max(1.0, combined["point"] if combined else 1.0, *single)
 
 
-_NEAR = 1.5
-"""Time over that at the ceiling up to which a kernel is near its floor."""
 _STOP_GAIN = 1.15
 """Least gain that is told as worth a change: the smallest that predictions near a floor tell from
 none (``benchmarks/zoo/stop.py``)."""
@@ -381,8 +378,8 @@ def describe_finish(
     """
     us = known.get("profiled_us") or 0.0
     is_asked = predictor.now is not None and us > 0 and gate["verdict"] != "stop"
-    ceiling = _find_ceiling(rules, known, us, device) if is_asked else None
-    if ceiling is None or ceiling["reached"] * _NEAR < 1:
+    ceiling = find_nearest_ceiling(rules, known, us, device) if is_asked else None
+    if ceiling is None or ceiling["reached"] * NEAR_FLOOR < 1:
         return None
     floor_us, needed = _find_floor(known, ceiling, us), known.get("algorithmic_bytes")
     needed = needed if ceiling["resource"] == "memory" else None
@@ -410,67 +407,6 @@ def _count_moved(known: Mapping[str, float]) -> dict[str, float]:
     if "l2_sector_count" in known:
         moved["l2"] = known["l2_sector_count"] * 32
     return moved
-
-
-def _find_ceiling(
-    rules: CompiledRules, known: Mapping[str, float], us: float, device: str | None
-) -> Ceiling | None:
-    """Return the ceiling that the kernel comes closest to, of those that may end the work."""
-    shipped = rules["hardware"]["devices"].get(device or "", {}).get("ceilings")
-    found = [_find_memory_ceiling(known, us, shipped)]
-    if (tensor := known.get("tensor_utilization")) is not None:
-        says = "its counter's own peak"
-        found.append(_make_ceiling("tensor", 1.0, tensor, None, ("assumed", says)))
-    is_own = bool(list_own_rates(known))  # without an own measurement the metric is assumed
-    empty = (known if is_own else shipped or {}).get("profiled_empty_us")
-    if empty:
-        source = _name_source(shipped, is_own=is_own)
-        found.append(_make_ceiling("launch", 1.0, empty / us, None, source))
-    return max((one for one in found if one), key=lambda one: one["reached"], default=None)
-
-
-def _find_memory_ceiling(
-    known: Mapping[str, float], us: float, shipped: Mapping[str, Any] | None
-) -> Ceiling | None:
-    read, written = known.get("dram_read_bytes"), known.get("dram_write_bytes")
-    if read is None or written is None or read + written <= 0:
-        return None
-    share, own = read / (read + written), list_own_rates(known)
-    rate = interpolate_rate(own or (shipped or {}).get("mix_gbps", ()), share)
-    source = _name_source(shipped, is_own=bool(own))
-    if rate is None and "device.dram_gbps" in known:
-        part = known["device.achievable_dram_share"]
-        rate = known["device.dram_gbps"] * part
-        source = "assumed", f"assumed: {part:.0%} of the data sheet"
-    if rate is None:
-        return None
-    return _make_ceiling("memory", rate, (read + written) / us / 1e3 / rate, share, source)
-
-
-_Source = tuple[Literal["measured", "shipped", "assumed"], str]
-
-
-def _name_source(shipped: Mapping[str, Any] | None, *, is_own: bool) -> _Source:
-    if is_own or not shipped:
-        return "measured", "kb env --measure here"
-    return "shipped", f"kb env --measure, {shipped['gpu']}, {shipped['measured_on']}"
-
-
-def _make_ceiling(
-    resource: Literal["memory", "tensor", "launch"],
-    rate: float,
-    reached: float,
-    read_share: float | None,
-    source: _Source,
-) -> Ceiling:
-    return {
-        "resource": resource,
-        "rate": round(rate, 1),
-        "reached": round(reached, 4),
-        "read_share": None if read_share is None else round(read_share, 4),
-        "source": source[0],
-        "says": source[1],
-    }
 
 
 def _find_floor(known: Mapping[str, float], ceiling: Ceiling, us: float) -> float:
@@ -503,6 +439,8 @@ def _judge_finish(
             return "change", f"{fix}, {gain['point']:.3g}x [{gain['low']:.3g}, {gain['high']:.3g}]"
     if 0 < known.get("speedup", 1.0) < _PARITY:
         return "open", "its reference is faster, so it is not finished; no change is told"
+    if resource == "l2":
+        return "open", "less of that traffic would gain; no counter tells whether all of it must be"
     least = {"memory": _STOP_SHARE, "tensor": _STOP_TENSOR, "launch": _STOP_LAUNCH}[resource]
     if reached < least:
         return "open", f"{1 / reached:.2f}x is left to the ceiling, and no change is told for it"

@@ -1,15 +1,32 @@
-"""Computes the roofline floor: the shortest time that a machine's peaks allow for given work."""
+"""Computes the roofline floor: the shortest time that a machine's peaks allow for given work.
+
+And the ceiling of a mix: how long each part of a kernel's known work takes at the rates that the GPU
+was measured to reach for work of that kind.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from math import exp, log
+from typing import Any, Literal, NamedTuple
 
 RoofName = Literal["memory", "compute", "launch"]
 
-MIX_SHARE, MIX_RATE = "memory_read_share@", "memory_gbps@"
-"""Before a number from 0 on: the share read, and the bandwidth that this machine has at it."""
+_OWN = "ceiling@"
+"""Before the field, row and column of a rate that was measured on this machine."""
+_TABLES = ("mix_gbps", "l2_mix_gbps", "narrow_gbps", "random_gbps", "gather_gbps", "atomic_rates",
+           "shared_atomic_rates")  # fmt: skip
+"""The fields of ``PracticalPeaks`` that are rows."""
+_NUMBERS = (
+    *("l2_read_gbps", "fma_rate", "fp64_rate", "integer_rate", "special_rate", "shared_gbps"),
+    *("atomic_rate_address", "atomic_rate_sector", "atomic_rate_random"),
+)
+_SECTOR_BYTES, _WIDEST_LANE = 32.0, 16.0
+_SECTOR_WORDS, _RANDOM_WORDS = 8.0, float(1 << 21)
+"""Words among which the atomics of ``atomic_rate_sector`` and ``atomic_rate_random`` are spread."""
+_PIPES = {"fma": "fma_rate", "fp64": "fp64_rate", "integer": "integer_rate",
+          "special": "special_rate", "shared": "shared_gbps"}  # fmt: skip
 
 MIN_MEMORY_CACHE_RATIO = 2.0
 """Least working set ÷ last-level cache at which memory, not the cache, determines the time."""
@@ -86,9 +103,190 @@ def interpolate_rate(rows: Iterable[Iterable[float]], at: float) -> float | None
     return known[0][1] if at < known[0][0] else known[-1][1]
 
 
-def list_own_rates(known: Mapping[str, float]) -> list[tuple[float, float]]:
-    """Return share read and bandwidth in GB/s of each mix that was measured on this machine."""
-    rows: list[tuple[float, float]] = []
-    while (rate := known.get(f"{MIX_RATE}{len(rows)}")) is not None:
-        rows.append((known[f"{MIX_SHARE}{len(rows)}"], rate))
-    return rows
+def interpolate_grid(rows: Iterable[Sequence[float]], first: float, second: float) -> float | None:
+    """Return the rate between four measured places, by logarithms; None without rows.
+
+    Args:
+        rows: Two places and a rate, all above 0; outside, the nearest rate holds.
+        first: The first place, above 0.
+        second: The second place, above 0.
+    """
+    lines: dict[float, list[tuple[float, float]]] = {}
+    for one, other, rate in rows:
+        lines.setdefault(log(one), []).append((log(other), log(rate)))
+    found = [
+        (place, rate)
+        for place, line in lines.items()
+        if (rate := interpolate_rate(line, log(second))) is not None
+    ]
+    between = interpolate_rate(found, log(first))
+    return None if between is None else exp(between)
+
+
+class Mix(NamedTuple):
+    """What a kernel moves and does, by kind: known by construction, or counted."""
+
+    read_bytes: float = 0.0
+    """Of device memory, one neighbour after another."""
+    write_bytes: float = 0.0
+    l2_read_bytes: float = 0.0
+    """Of data that stays in L2, one neighbour after another."""
+    l2_write_bytes: float = 0.0
+    lane_bytes: float = _WIDEST_LANE
+    """Of one access of a lane to those, 1 to 16."""
+    random_bytes: float = 0.0
+    """Of pieces that are read at random places."""
+    piece_bytes: float = _SECTOR_BYTES
+    """Of one such piece."""
+    buffer_ratio: float = 0.125
+    """Bytes among which those places are, over those of L2; above 0."""
+    atomics: float = 0.0
+    """Additions of floats to global memory."""
+    atomic_words: float = 1.0
+    """Words among which they are spread at random."""
+    shared_atomics: float = 0.0
+    """Additions of integers to shared memory."""
+    shared_atomic_words: float = 1.0
+    """Words of a block among which they are spread at random."""
+    work: tuple[tuple[str, float], ...] = ()
+    """Operations by pipe: fma, fp64, integer and special; of shared, bytes."""
+
+
+class MixTime(NamedTuple):
+    """How long one part of a mix takes alone at its ceiling."""
+
+    resource: Literal["memory", "lanes", "l2", "random", "atomics", "shared atomics", "pipe"]
+    us: float | None
+    """None: the rate was not measured on this GPU."""
+    rate: float | None
+    """GB/s, or 1e9 operations a second."""
+
+
+def time_mix(rates: Mapping[str, Any], mix: Mix) -> list[MixTime]:
+    """Return the time of each part of a mix at its ceiling.
+
+    Args:
+        rates: The fields of ``model.entries.quantities.Ceilings``, as far as they were measured.
+        mix: The work.
+    """
+    streamed, cached = mix.read_bytes + mix.write_bytes, mix.l2_read_bytes + mix.l2_write_bytes
+    found: list[MixTime] = []
+    if streamed > 0:
+        rate = interpolate_rate(rates.get("mix_gbps", ()), mix.read_bytes / streamed)
+        found.append(_time_part("memory", streamed, rate))
+    if cached > 0:
+        rate = _find_l2_rate(rates, mix.l2_read_bytes / cached)
+        found.append(_time_part("l2", cached, rate))
+    if streamed + cached > 0 and mix.lane_bytes < _WIDEST_LANE:
+        rate = interpolate_rate(rates.get("narrow_gbps", ()), mix.lane_bytes)
+        found.append(_time_part("lanes", streamed + cached, rate))
+    if mix.random_bytes > 0:
+        found.append(_time_part("random", mix.random_bytes, _find_random_rate(rates, mix)))
+    if mix.atomics > 0:
+        found.append(_time_part("atomics", mix.atomics, _find_atomic_rate(rates, mix)))
+    if mix.shared_atomics > 0:
+        rows = _take_logarithms(rates.get("shared_atomic_rates", ()))
+        rate = interpolate_rate(rows, log(mix.shared_atomic_words))
+        found.append(_time_part("shared atomics", mix.shared_atomics, rate))
+    found += [_time_part("pipe", count, rates.get(_PIPES[pipe])) for pipe, count in mix.work]
+    return found
+
+
+def find_mix_ceiling(rates: Mapping[str, Any], mix: Mix) -> MixTime | None:
+    """Return the part that takes longest; the parts overlap, but random reads of memory.
+
+    Those share memory with what is streamed, so both take their time one after the other.
+
+    Args:
+        rates: See ``time_mix``.
+        mix: The work.
+
+    Returns:
+        None without a part whose rate is known.
+    """
+    known = [part for part in time_mix(rates, mix) if part.us is not None]
+    longest = max(known, key=lambda part: part.us or 0.0, default=None)
+    if longest is None or mix.buffer_ratio <= 1:
+        return longest
+    memory = [part.us or 0.0 for part in known if part.resource in ("memory", "random")]
+    together = sum(memory)
+    return longest._replace(us=max(together, longest.us or 0.0))
+
+
+def _time_part(
+    resource: Literal["memory", "lanes", "l2", "random", "atomics", "shared atomics", "pipe"],
+    amount: float,
+    rate: float | None,
+) -> MixTime:
+    return MixTime(resource, amount / rate / 1e3 if rate else None, rate)
+
+
+def _find_l2_rate(rates: Mapping[str, Any], read_share: float) -> float | None:
+    rows = rates.get("l2_mix_gbps", ())
+    if not rows:  # reads alone were measured before mixes were
+        return rates.get("l2_read_gbps") if read_share == 1 else None
+    return interpolate_rate(rows, read_share)
+
+
+def _find_random_rate(rates: Mapping[str, Any], mix: Mix) -> float | None:
+    """Return GB/s of the pieces; without a table by piece, that of sectors holds for one or fewer."""
+    if rows := rates.get("random_gbps", ()):
+        return interpolate_grid(rows, mix.buffer_ratio, mix.piece_bytes)
+    if mix.piece_bytes > _SECTOR_BYTES:
+        return None
+    rate = interpolate_rate(
+        _take_logarithms(rates.get("gather_gbps", ())), log(mix.buffer_ratio)
+    )
+    return None if rate is None else rate * mix.piece_bytes / _SECTOR_BYTES
+
+
+def _find_atomic_rate(rates: Mapping[str, Any], mix: Mix) -> float | None:
+    rows = list(rates.get("atomic_rates", ()))
+    if not rows:  # three spreads were measured before
+        spreads = {1.0: "address", _SECTOR_WORDS: "sector", _RANDOM_WORDS: "random"}
+        rows = [
+            (words, rates[name])
+            for words, spread in spreads.items()
+            if (name := f"atomic_rate_{spread}") in rates
+        ]
+    logs = [(log(words), log(rate)) for words, rate in rows]
+    found = interpolate_rate(logs, log(mix.atomic_words))
+    return None if found is None else exp(found)
+
+
+def _take_logarithms(rows: Iterable[Sequence[float]]) -> list[tuple[float, float]]:
+    return [(log(place), rate) for place, rate in rows]
+
+
+def flatten_rates(peaks: Mapping[str, Any]) -> dict[str, float]:
+    """Return the rates of a ``PracticalPeaks`` as single numbers, for ``list_own_rates``."""
+    found: dict[str, float] = {}
+    for field in _TABLES:
+        for index, row in enumerate(peaks.get(field, ())):
+            for column, value in enumerate(row):
+                found[f"{_OWN}{field}@{index}.{column}"] = float(value)
+    for field in _NUMBERS:
+        if isinstance(value := peaks.get(field), float | int):
+            found[f"{_OWN}{field}"] = float(value)
+    return found
+
+
+def list_own_rates(known: Mapping[str, float]) -> dict[str, Any]:
+    """Return the rates that were measured on this machine, by the field of ``PracticalPeaks``.
+
+    Args:
+        known: Metrics, with those of ``flatten_rates``.
+    """
+    found: dict[str, Any] = {
+        field: known[key] for field in _NUMBERS if (key := f"{_OWN}{field}") in known
+    }
+    for field in _TABLES:
+        rows: list[list[float]] = []
+        while f"{_OWN}{field}@{len(rows)}.0" in known:
+            row: list[float] = []
+            while (key := f"{_OWN}{field}@{len(rows)}.{len(row)}") in known:
+                row.append(known[key])
+            rows.append(row)
+        if rows:
+            found[field] = rows
+    return found

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernelkb.device_math.roofline import MIX_RATE, MIX_SHARE
+from kernelkb.device_math.roofline import flatten_rates
 from kernelkb.safety.files import keep_file
 from kernelkb.safety.paths import cache_folder
 from kernelkb.safety.untrusted_text import parse_json
@@ -70,15 +70,14 @@ def read_practical_peaks(gpu: str) -> dict[str, Any] | None:
 def read_peak_metrics(device: str | None) -> dict[str, float]:
     """Return the measured values of metrics that are otherwise the catalogue's; empty without any.
 
-    And the bandwidth of memory by the share that is read, under ``MIX_SHARE`` and ``MIX_RATE``.
+    And the rates of mixes, as ``device_math.roofline.list_own_rates`` reads them.
 
     Args:
         device: Id of the GPU in the knowledge.
     """
     kept = read_practical_peaks(device) if device else None
     values = {metric: (kept or {}).get(field) for field, metric in _METRICS.items()}
-    for number, (share, rate) in enumerate((kept or {}).get("mix_gbps", ())):
-        values |= {f"{MIX_SHARE}{number}": float(share), f"{MIX_RATE}{number}": float(rate)}
+    values |= flatten_rates(kept or {})
     return {metric: value for metric, value in values.items() if isinstance(value, float)}
 
 

@@ -80,12 +80,126 @@ __global__ void peaks_mix(const float4* __restrict__ from, float4* __restrict__ 
     }
 }
 
-// A lane copies one element of T: narrow ones need more instructions for the same bytes.
-template <typename T>
+// A lane copies elements of T, Unroll of them at a time: narrow ones need more instructions for the
+// same bytes, and more of them in flight.
+template <typename T, int Unroll>
 __global__ void peaks_copy_narrow(const T* __restrict__ from, T* __restrict__ to, size_t count) {
-    const size_t stride = size_t{gridDim.x} * blockDim.x;
-    for (size_t i = size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride)
-        to[i] = from[i];
+    const size_t stride = size_t{gridDim.x} * blockDim.x * Unroll;
+    for (size_t i = size_t{blockIdx.x} * blockDim.x * Unroll + threadIdx.x; i < count; i += stride) {
+        T held[Unroll];
+#pragma unroll
+        for (int k = 0; k < Unroll; ++k)
+            if (i + k * blockDim.x < count) held[k] = from[i + k * blockDim.x];
+#pragma unroll
+        for (int k = 0; k < Unroll; ++k)
+            if (i + k * blockDim.x < count) to[i + k * blockDim.x] = held[k];
+    }
+}
+
+// Each block goes through its own part of a buffer that stays in L2, again and again: of every
+// Loads + Stores words some are read and some are written. L1 is passed by.
+template <int Loads, int Stores>
+__global__ void peaks_mix_l2(float4* buffer, size_t count, int rounds) {
+    constexpr int kWords = Loads + Stores;
+    const size_t part = count / gridDim.x / (kWords * kThreads) * (kWords * kThreads);
+    float4* own = buffer + part * blockIdx.x + threadIdx.x;
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    for (int round = 0; round < rounds; ++round) {
+#pragma unroll 2
+        for (size_t at = 0; at < part; at += kWords * kThreads) {
+#pragma unroll
+            for (int k = 0; k < Loads; ++k) {
+                const float4 v = __ldcg(own + at + k * kThreads);
+                sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+            }
+#pragma unroll
+            for (int k = Loads; k < kWords; ++k) __stcg(own + at + k * kThreads, sum);
+        }
+    }
+    if (sum.x + sum.y + sum.z + sum.w == -1.0f) *own = sum;
+}
+
+// Lanes lanes together read a piece of Lanes words of T at a random place, several pieces at a time.
+template <typename T, int Lanes>
+__global__ void peaks_random(const T* __restrict__ from, float* sink, unsigned pieces, int rounds) {
+    const unsigned group = (blockIdx.x * blockDim.x + threadIdx.x) / Lanes;
+    const unsigned lane = threadIdx.x % Lanes;
+    unsigned at = group * 2654435761u;
+    unsigned sum = 0;
+    for (int round = 0; round < rounds; ++round) {
+#pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            at = at * 1664525u + 1013904223u;
+            const T v = __ldcg(from + size_t{__umulhi(at, pieces)} * Lanes + lane);
+            sum += *reinterpret_cast<const unsigned*>(&v);
+        }
+    }
+    if (sum == 0xffffffffu) *sink = 1.0f;
+}
+
+// Additions of integers to the block's own words: 1 is one address. What is added varies by lane, or
+// the compiler counts the lanes of one address itself.
+__global__ void peaks_shared_atomics(unsigned* sink, unsigned mask, int steps) {
+    __shared__ unsigned words[1024];
+    for (unsigned i = threadIdx.x; i < 1024; i += blockDim.x) words[i] = 0;
+    __syncthreads();
+    unsigned at = (blockIdx.x * blockDim.x + threadIdx.x) * 2654435761u;
+    for (int i = 0; i < steps; ++i) {
+        atomicAdd(words + ((at >> 8) & mask), at);
+        at = at * 1664525u + 1013904223u;
+    }
+    __syncthreads();
+    if (words[threadIdx.x % 1024] == 0xffffffffu) *sink = 1;
+}
+
+// Chains of multiply-adds that do not wait for each other, as many as hide the pipe's latency.
+template <typename T>
+__global__ void peaks_multiply_add(T* sink, T factor, int steps) {
+    constexpr int kChains = 8;
+    T live[kChains];
+#pragma unroll
+    for (int k = 0; k < kChains; ++k) live[k] = T(threadIdx.x + k);
+    for (int i = 0; i < steps; ++i) {
+#pragma unroll
+        for (int k = 0; k < kChains; ++k) live[k] = live[k] * factor + T(3);
+    }
+    T sum = T(0);
+#pragma unroll
+    for (int k = 0; k < kChains; ++k) sum += live[k];
+    if (sum == T(1234567)) *sink = sum;
+}
+
+__global__ void peaks_special(float* sink, int steps) {
+    constexpr int kChains = 8;
+    float live[kChains];
+#pragma unroll
+    for (int k = 0; k < kChains; ++k) live[k] = 0.001f * float(threadIdx.x + k);
+    for (int i = 0; i < steps; ++i) {
+#pragma unroll
+        for (int k = 0; k < kChains; ++k) asm volatile("ex2.approx.ftz.f32 %0, %0;" : "+f"(live[k]));
+    }
+    float sum = 0.0f;
+#pragma unroll
+    for (int k = 0; k < kChains; ++k) sum += live[k];
+    if (sum == -1.0f) *sink = sum;
+}
+
+__global__ void peaks_read_shared(float* sink, int steps) {
+    __shared__ float4 words[1024];
+    for (unsigned i = threadIdx.x; i < 1024; i += blockDim.x)
+        words[i] = make_float4(1.0f, 2.0f, 3.0f, 4.0f);
+    __syncthreads();
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    unsigned at = threadIdx.x;
+    for (int i = 0; i < steps; ++i) {
+#pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            const float4 v = words[(at + k * 64) % 1024];
+            sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+        }
+        at += 32;
+    }
+    if (sum.x + sum.y + sum.z + sum.w == -1.0f) *sink = sum.x;
 }
 
 // Each lane reads sectors of 32 bytes at random places of a buffer, several at a time.
@@ -315,20 +429,136 @@ void print_gathers(const Buffers& b) {
     std::printf("],");
 }
 
-template <typename T>
-double narrow_gbps(const Buffers& b) {
+template <typename T, int Unroll>
+double narrow_gbps_unrolled(const Buffers& b) {
     const size_t bytes = b.stream_count * sizeof(float4) / 4;
     const auto* from = reinterpret_cast<const T*>(b.first);
     auto* to = reinterpret_cast<T*>(b.second);
-    const double us = shortest_us(
-        [&] { peaks_copy_narrow<T><<<b.sm_count * 16, 256>>>(from, to, bytes / sizeof(T)); });
+    const double us = shortest_us([&] {
+        peaks_copy_narrow<T, Unroll><<<b.sm_count * 16, 256>>>(from, to, bytes / sizeof(T));
+    });
     return 2.0 * double(bytes) / us / 1e3;
+}
+
+template <typename T>
+double narrow_gbps(const Buffers& b) {
+    return std::max({narrow_gbps_unrolled<T, 1>(b), narrow_gbps_unrolled<T, 4>(b),
+                     narrow_gbps_unrolled<T, 16>(b)});
 }
 
 void print_narrow(const Buffers& b) {
     std::printf(" \"narrow_gbps\": [[1, %.6g], [2, %.6g], [4, %.6g], [8, %.6g], [16, %.6g]],",
                 narrow_gbps<uint8_t>(b), narrow_gbps<uint16_t>(b), narrow_gbps<uint32_t>(b),
                 narrow_gbps<uint64_t>(b), narrow_gbps<float4>(b));
+}
+
+// The best of three sizes that stay in L2: of the largest, half of the reads come from its far part.
+template <int Loads, int Stores>
+void print_l2_mix(const Buffers& b, const char* end) {
+    constexpr int kRounds = 16;
+    const int blocks = b.sm_count * 4;
+    double best = 0.0;
+    for (int share : {8, 4, 2}) {
+        const size_t count = b.l2_bytes / share / sizeof(float4);
+        const size_t step = size_t{Loads + Stores} * kThreads;
+        const size_t part = count / size_t(blocks) / step * step;
+        if (part == 0) continue;
+        const double bytes = double(part) * blocks * kRounds * sizeof(float4);
+        const double us = shortest_us(
+            [&] { peaks_mix_l2<Loads, Stores><<<blocks, kThreads>>>(b.first, count, kRounds); });
+        best = std::max(best, bytes / us / 1e3);
+    }
+    if (Stores == 0) best = std::max(best, l2_gbps(b));
+    std::printf("[%.6g, %.6g]%s", double(Loads) / (Loads + Stores), best, end);
+}
+
+// Bandwidth of L2 by the share of its bytes that are read.
+void print_l2_mixes(const Buffers& b) {
+    std::printf(" \"l2_mix_gbps\": [");
+    print_l2_mix<0, 1>(b, ", ");
+    print_l2_mix<1, 2>(b, ", ");
+    print_l2_mix<1, 1>(b, ", ");
+    print_l2_mix<2, 1>(b, ", ");
+    print_l2_mix<1, 0>(b, "],");
+}
+
+constexpr double kRandomShares[] = {0.125, 0.5, 1.0, 2.0, 8.0};
+
+template <typename T, int Lanes>
+void print_random(const Buffers& b, const char* end) {
+    constexpr int kRounds = 16;
+    const int blocks = b.sm_count * 8;
+    const double read = double(blocks) * kThreads * kRounds * 8 * sizeof(T);
+    const char* before = "";
+    for (double share : kRandomShares) {
+        const size_t wanted = std::min(size_t(share * double(b.l2_bytes)), b.stream_count * sizeof(float4));
+        const unsigned pieces = unsigned(wanted / (sizeof(T) * Lanes));
+        const double us = shortest_us([&] {
+            peaks_random<T, Lanes><<<blocks, kThreads>>>(reinterpret_cast<const T*>(b.first),
+                                                         b.words, pieces, kRounds);
+        });
+        std::printf("%s[%.6g, %d, %.6g]", before, double(wanted) / double(b.l2_bytes),
+                    int(sizeof(T)) * Lanes, read / us / 1e3);
+        before = ", ";
+    }
+    std::printf("%s", end);
+}
+
+// Bandwidth of pieces read at random places, by the bytes of the buffer over those of L2 and of a piece.
+void print_randoms(const Buffers& b) {
+    std::printf(" \"random_gbps\": [");
+    print_random<uint32_t, 1>(b, ", ");
+    print_random<uint2, 1>(b, ", ");
+    print_random<uint4, 1>(b, ", ");
+    print_random<uint4, 2>(b, ", ");
+    print_random<uint4, 4>(b, ", ");
+    print_random<uint4, 8>(b, ", ");
+    print_random<uint4, 32>(b, ", ");
+    print_random<uint4, 128>(b, "],");
+}
+
+void print_atomics(const Buffers& b) {
+    const char* before = " \"atomic_rates\": [";
+    for (unsigned words : {1u, 8u, 32u, 1024u, 32768u, 1u << 20}) {
+        std::printf("%s[%u, %.6g]", before, words, atomics_per_ns(b, words - 1));
+        before = ", ";
+    }
+    constexpr int kSteps = 512;
+    before = "], \"shared_atomic_rates\": [";
+    for (unsigned words : {1u, 32u, 1024u}) {
+        const int blocks = b.sm_count * 4;
+        const double us = shortest_us([&] {
+            peaks_shared_atomics<<<blocks, kThreads>>>(reinterpret_cast<unsigned*>(b.words),
+                                                       words - 1, kSteps);
+        });
+        std::printf("%s[%u, %.6g]", before, words, double(blocks) * kThreads * kSteps / us / 1e3);
+        before = ", ";
+    }
+    std::printf("],");
+}
+
+template <typename T>
+double multiply_adds_per_ns(const Buffers& b) {
+    constexpr int kSteps = 2048, kChains = 8;
+    const int blocks = b.sm_count * 4;
+    const double us = shortest_us([&] {
+        peaks_multiply_add<T><<<blocks, kThreads>>>(reinterpret_cast<T*>(b.words), T(7), kSteps);
+    });
+    return double(blocks) * kThreads * kSteps * kChains / us / 1e3;
+}
+
+// What the pipes of all SMs do together.
+void print_pipes(const Buffers& b) {
+    constexpr int kSteps = 1024;
+    const int blocks = b.sm_count * 4;
+    const double count = double(blocks) * kThreads * kSteps * 8;
+    std::printf(" \"fma_rate\": %.6g,", multiply_adds_per_ns<float>(b));
+    std::printf(" \"fp64_rate\": %.6g,", multiply_adds_per_ns<double>(b));
+    std::printf(" \"integer_rate\": %.6g,", multiply_adds_per_ns<unsigned>(b));
+    const double special = shortest_us([&] { peaks_special<<<blocks, kThreads>>>(b.words, kSteps); });
+    std::printf(" \"special_rate\": %.6g,", count / special / 1e3);
+    const double shared = shortest_us([&] { peaks_read_shared<<<blocks, kThreads>>>(b.words, kSteps); });
+    std::printf(" \"shared_gbps\": %.6g,", count * sizeof(float4) / shared / 1e3);
 }
 
 void launch_for_counters(const Buffers& b) {
@@ -348,6 +578,10 @@ void print_times(const Buffers& b) {
     print_mixes(b);
     print_gathers(b);
     print_narrow(b);
+    print_l2_mixes(b);
+    print_randoms(b);
+    print_atomics(b);
+    print_pipes(b);
     std::printf(" \"l2_latency_ns\": %.6g,", chase_ns(b, b.l2_bytes / 8, 0));
     const size_t far = std::max(size_t{64} << 20, 4 * b.l2_bytes);
     std::printf(" \"dram_latency_ns\": %.6g,", chase_ns(b, far, 0));

@@ -299,7 +299,7 @@ class Ceiling(TypedDict):
     A rate of memory is in GB/s; of tensor cores and the launch it is 1, all of the time.
     """
 
-    resource: Literal["memory", "tensor", "launch"]
+    resource: Literal["memory", "tensor", "launch", "l2"]
     rate: float
     reached: float
     """Share of it that the kernel reached; counters vary, so it may pass 1."""

@@ -353,6 +353,16 @@ class Ceilings(Record):
     mix_gbps: tuple[tuple[float, float], ...] = Field(min_length=2)
     gather_gbps: tuple[tuple[float, float], ...] = Field(min_length=2)
     narrow_gbps: tuple[tuple[float, float], ...] = Field(min_length=2)
+    l2_mix_gbps: tuple[tuple[float, float], ...] = ()
+    """Empty, and None below: not measured on this GPU yet."""
+    random_gbps: tuple[tuple[float, float, float], ...] = ()
+    atomic_rates: tuple[tuple[float, float], ...] = ()
+    shared_atomic_rates: tuple[tuple[float, float], ...] = ()
+    fma_rate: float | None = Field(None, gt=0)
+    fp64_rate: float | None = Field(None, gt=0)
+    integer_rate: float | None = Field(None, gt=0)
+    special_rate: float | None = Field(None, gt=0)
+    shared_gbps: float | None = Field(None, gt=0)
     dram_share: float = Field(gt=0, le=1)
     l2_share: float = Field(gt=0, le=1)
 

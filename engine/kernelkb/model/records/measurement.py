@@ -154,6 +154,24 @@ class PracticalPeaks(Record):
     """Of gathers of 32 bytes at random places, by the bytes of the buffer over those of L2."""
     narrow_gbps: tuple[tuple[float, float], ...] = ()
     """Of copies, read plus written, by the bytes of a lane: 1 to 16."""
+    l2_mix_gbps: tuple[tuple[float, float], ...] = ()
+    """Of buffers that stay in L2, by the share of the bytes that are read."""
+    random_gbps: tuple[tuple[float, float, float], ...] = ()
+    """Of pieces read at random places: bytes of the buffer over those of L2, bytes of a piece, and
+    GB/s of the pieces."""
+    atomic_rates: tuple[tuple[float, float], ...] = ()
+    """Float additions to global memory by the words among which they are spread."""
+    shared_atomic_rates: tuple[tuple[float, float], ...] = ()
+    """Integer additions of all SMs to shared memory, by the words of a block."""
+    fma_rate: float | None = Field(None, gt=0)
+    """fp32 multiply-adds of all SMs: 1e9 per second, here and below."""
+    fp64_rate: float | None = Field(None, gt=0)
+    integer_rate: float | None = Field(None, gt=0)
+    """32-bit multiply-adds."""
+    special_rate: float | None = Field(None, gt=0)
+    """Powers of two by the special function unit."""
+    shared_gbps: float | None = Field(None, gt=0)
+    """Reads of shared memory by all SMs."""
     dram_share: float | None = Field(None, gt=0, le=1)
     """Highest share of the memory peak that a counter shows for the copy; None without ncu."""
     l2_share: float | None = Field(None, gt=0, le=1)

@@ -260,8 +260,10 @@ def _format_device(device: Device) -> Iterator[str]:
             shown = ", ".join(value) if isinstance(value, tuple) else value
             yield f"| {name} | {shown} |"
     for name, value in device.ceilings or ():
+        if value is None or value == ():
+            continue
         rows = isinstance(value, tuple)
-        shown = ", ".join(f"{at:g}: {rate:g}" for at, rate in value) if rows else value
+        shown = ", ".join(": ".join(f"{one:g}" for one in row) for row in value) if rows else value
         yield f"| reached, {name} | {shown} |"
 
 

@@ -326,6 +326,8 @@ def format_finish(finish: Finish | None) -> list[str]:
     if ceiling["resource"] == "memory":
         lines.append(_describe_bytes(finish))
         what = f"{ceiling['rate']:,.0f} GB/s at {ceiling['read_share']:.0%} reads"
+    if ceiling["resource"] == "l2":
+        what = f"what L2 gives, {ceiling['rate']:,.0f}"
     of = "" if ceiling["resource"] == "tensor" else f" ({ceiling['says']})"
     lines.append(f"  reached {ceiling['reached']:.0%} of {what}{of}")
     times = format_duration(finish["measured_us"]), format_duration(finish["floor_us"])

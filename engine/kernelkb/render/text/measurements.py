@@ -394,6 +394,8 @@ def format_peaks_lines(peaks: PracticalPeaks) -> Iterator[str]:
         "memory, by share read": _format_rates(peaks.mix_gbps, lambda share: f"{share:.0%}"),
         "gathers, by size to L2": _format_rates(peaks.gather_gbps, lambda size: f"{size:.3g}x"),
         "copies, bytes a lane": _format_rates(peaks.narrow_gbps, lambda size: f"{size:.0f}"),
+        "L2, by share read": _format_rates(peaks.l2_mix_gbps, lambda share: f"{share:.0%}"),
+        "random pieces": _format_pieces(peaks.random_gbps),
         "empty kernel": f"{peaks.empty_us:.3g} us{_format_profiled(peaks.profiled_empty_us)}",
         "latency of L2": f"{peaks.l2_latency_ns:.4g} ns",
         "latency of memory": f"{peaks.dram_latency_ns:.4g} ns; "
@@ -401,7 +403,10 @@ def format_peaks_lines(peaks: PracticalPeaks) -> Iterator[str]:
         "atomics, one address": f"{peaks.atomic_rate_address:.3g} per ns",
         "atomics, one sector": f"{peaks.atomic_rate_sector:.3g} per ns",
         "atomics, spread": f"{peaks.atomic_rate_random:.3g} per ns",
+        "atomics, by words": _format_counts(peaks.atomic_rates),
+        "in shared memory": _format_counts(peaks.shared_atomic_rates),
         "16-bit CAS, spread": f"{peaks.cas_rate_random:.3g} per ns",
+        "operations": _format_pipes(peaks),
     }
     yield from (f"  {name:24}{text}" for name, text in rows.items() if text)
     if peaks.problem:
@@ -412,6 +417,33 @@ def _format_rates(rows: Sequence[tuple[float, float]], name: Callable[[float], s
     """Return bandwidths with what they are of; empty where none was measured."""
     told = ", ".join(f"{name(at)} {rate:.4g}" for at, rate in rows)
     return f"{told} GB/s" if told else ""
+
+
+def _format_pieces(rows: Sequence[tuple[float, float, float]]) -> str:
+    """Return the bandwidth in the smallest and the largest buffer, by the bytes of a piece."""
+    if not rows:
+        return ""
+    sizes = sorted({size for size, _, _ in rows})
+    told = [
+        _format_rates([(piece, rate) for at, piece, rate in rows if at == size], "{:.0f} B".format)
+        + f" at {size:.3g}x L2"
+        for size in (sizes[0], sizes[-1])
+    ]
+    return "; ".join(told)
+
+
+def _format_counts(rows: Sequence[tuple[float, float]]) -> str:
+    told = ", ".join(f"{words:.0f}: {rate:.3g}" for words, rate in rows)
+    return f"{told} per ns" if told else ""
+
+
+def _format_pipes(peaks: PracticalPeaks) -> str:
+    """Return what the pipes of all SMs reach; empty where it was not measured."""
+    rates = {"fp32 FMA": peaks.fma_rate, "fp64": peaks.fp64_rate, "integer": peaks.integer_rate,
+             "special": peaks.special_rate}  # fmt: skip
+    told = [f"{name} {rate:,.0f}" for name, rate in rates.items() if rate]
+    shared = f"; shared memory {peaks.shared_gbps:,.0f} GB/s" if peaks.shared_gbps else ""
+    return f"{', '.join(told)} per ns{shared}" if told else ""
 
 
 def _format_share(share: float | None, unit: str) -> str:
