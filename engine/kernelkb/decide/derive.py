@@ -199,16 +199,12 @@ def find_nearest_ceiling(
         us: Time of the kernel.
         device: Id of the GPU; None if unknown.
     """
-    shipped = rules["hardware"]["devices"].get(device or "", {}).get("ceilings") or {}
-    own = list_own_rates(known)
-    is_own = "mix_gbps" in own  # without an own measurement the metric below is assumed
-    rates = own if is_own else shipped
-    source = _name_source(shipped, is_own=is_own)
+    rates, source = list_rates(rules, known, device)
     found = [_find_memory_ceiling(known, us, rates, source)]
     if (tensor := known.get("tensor_utilization")) is not None:
         says = "its counter's own peak"
         found.append(_make_ceiling("tensor", 1.0, tensor, None, ("assumed", says)))
-    if empty := (known if is_own else shipped).get("profiled_empty_us"):
+    if empty := rates.get("profiled_empty_us"):
         found.append(_make_ceiling("launch", 1.0, empty / us, None, source))
     nearest = max((one for one in found if one), key=lambda one: one["reached"], default=None)
     if nearest is None or nearest["reached"] * NEAR_FLOOR < 1:
@@ -217,6 +213,42 @@ def find_nearest_ceiling(
 
 
 _Source = tuple[Literal["measured", "shipped", "assumed"], str]
+_TENSOR_FIELDS = {
+    "tensor_tf32_rate": "tf32_tensor_tflops",
+    "tensor_fp16_rate": "fp16_tensor_tflops",
+    "tensor_fp8_rate": "fp8_tensor_tflops",
+}
+"""Fields of a device in the catalogue; those of tensor cores were not measured on any GPU."""
+
+
+def list_rates(
+    rules: CompiledRules, known: Mapping[str, float], device: str | None
+) -> tuple[dict[str, Any], _Source]:
+    """Return the ceilings of a GPU for ``device_math.roofline.time_mix``, and where they are from.
+
+    Those that were measured on this machine, else those that are shipped, else a share of the data
+    sheet. The rates of tensor cores are always such a share.
+
+    Args:
+        rules: The compiled rules.
+        known: Metrics with facts of the device, and rates that were measured on this machine.
+        device: Id of the GPU; None if unknown.
+    """
+    fields = rules["hardware"]["devices"].get(device or "", {})
+    shipped, own = fields.get("ceilings") or {}, list_own_rates(known)
+    is_own = "mix_gbps" in own  # without an own measurement the metric below is assumed
+    rates = dict(own if is_own else shipped)
+    if is_own and "profiled_empty_us" in known:
+        rates["profiled_empty_us"] = known["profiled_empty_us"]
+    source = _name_source(shipped, is_own=is_own)
+    if not rates.get("mix_gbps") and "device.dram_gbps" in known:
+        part = known["device.achievable_dram_share"]
+        rates["mix_gbps"] = [[1.0, known["device.dram_gbps"] * part]]
+        source = "assumed", f"assumed: {part:.0%} of the data sheet"
+    for rate, name in _TENSOR_FIELDS.items():
+        if tflops := fields.get(name):
+            rates[rate] = tflops * 1e3 * fields["achievable_tensor_share"]
+    return rates, source
 
 
 def _find_memory_ceiling(
@@ -226,10 +258,6 @@ def _find_memory_ceiling(
     if read is None or written is None or read + written <= 0:
         return None
     rate = next(part.rate for part in time_mix(rates, Mix(read_bytes=read, write_bytes=written)))
-    if rate is None and "device.dram_gbps" in known:
-        part = known["device.achievable_dram_share"]
-        rate = known["device.dram_gbps"] * part
-        source = "assumed", f"assumed: {part:.0%} of the data sheet"
     if rate is None:
         return None
     moved = read + written

@@ -1,7 +1,7 @@
 """Computes the roofline floor: the shortest time that a machine's peaks allow for given work.
 
-And the ceiling of a mix: how long each part of a kernel's known work takes at the rates that the GPU
-was measured to reach for work of that kind.
+And the ceiling of a mix: how long each part of a kernel's known work takes at the rates that the
+GPU was measured to reach for work of that kind.
 """
 
 from __future__ import annotations
@@ -25,8 +25,16 @@ _NUMBERS = (
 _SECTOR_BYTES, _WIDEST_LANE = 32.0, 16.0
 _SECTOR_WORDS, _RANDOM_WORDS = 8.0, float(1 << 21)
 """Words among which the atomics of ``atomic_rate_sector`` and ``atomic_rate_random`` are spread."""
-_PIPES = {"fma": "fma_rate", "fp64": "fp64_rate", "integer": "integer_rate",
-          "special": "special_rate", "shared": "shared_gbps"}  # fmt: skip
+_PIPES = {
+    "fma": "fma_rate",
+    "fp64": "fp64_rate",
+    "integer": "integer_rate",
+    "special": "special_rate",
+    "shared": "shared_gbps",
+    "tensor fp8": "tensor_fp8_rate",
+    "tensor fp16": "tensor_fp16_rate",
+    "tensor tf32": "tensor_tf32_rate",
+}
 
 MIN_MEMORY_CACHE_RATIO = 2.0
 """Least working set ÷ last-level cache at which memory, not the cache, determines the time."""
@@ -149,7 +157,8 @@ class Mix(NamedTuple):
     shared_atomic_words: float = 1.0
     """Words of a block among which they are spread at random."""
     work: tuple[tuple[str, float], ...] = ()
-    """Operations by pipe: fma, fp64, integer and special; of shared, bytes."""
+    """By pipe, a key of ``_PIPES``: instructions of a lane, of tensor cores additions and
+    multiplications, of shared bytes."""
 
 
 class MixTime(NamedTuple):
@@ -229,7 +238,7 @@ def _find_l2_rate(rates: Mapping[str, Any], read_share: float) -> float | None:
 
 
 def _find_random_rate(rates: Mapping[str, Any], mix: Mix) -> float | None:
-    """Return GB/s of the pieces; without a table by piece, that of sectors holds for one or fewer."""
+    """Return GB/s of the pieces; without a table by piece, that of whole sectors holds."""
     if rows := rates.get("random_gbps", ()):
         return interpolate_grid(rows, mix.buffer_ratio, mix.piece_bytes)
     if mix.piece_bytes > _SECTOR_BYTES:
