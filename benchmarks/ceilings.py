@@ -7,8 +7,8 @@
                                                  benchmarks.zoo stop --library DIR
 
 The kernels of ``ceilings.cu`` do one kind of work each; the calls of ``library_calls.py`` are those
-of cuBLAS, cuDNN, cub and torch. What each must move and do is known by construction, and its ceiling
-is what ``kernelkb.device_math.roofline.find_mix_ceiling`` says, as in the answers of ``kb``.
+of cuBLAS, cuDNN, cub and torch. What each must move and do is known by construction; its ceiling is
+what ``kernelkb.device_math.roofline.find_mix_ceiling`` says, as in answers of ``kb``.
 A ceiling is right where a kernel that is known to be at it takes its time within 8 %.
 FILE gets a line of JSON after each kernel: the peaks first, then the kernels.
 """
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -110,14 +110,16 @@ def format_table(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     first = next((line for line in kept if "peaks" in line), {"peaks": None, "device": SHIPPED})
     rates = find_rates(first["peaks"], first["device"])
     rows = [judge(rates, line) for line in kept if "us" in line]
-    yield f"{'kernel':<26}{'ceiling us':>11}{'measured us':>12}{'ratio':>7}  {'by':<15}at its ceiling"
+    heads = f"{'ceiling us':>11}{'measured us':>12}{'ratio':>7}  {'by':<15}at its ceiling"
+    yield f"{'kernel':<26}{heads}"
     for row in rows:
         ceiling, ratio = "?", ""
         if row.ceiling_us is not None:
             ceiling, ratio = f"{row.ceiling_us:.1f}", f"{row.us / row.ceiling_us:.2f}"
         mark = ("yes" if row.is_right else "yes, but not here") if row.at_ceiling else ""
         lacks = f" not measured: {', '.join(row.lacks)}" if row.lacks else ""
-        yield f"{row.kernel:<26}{ceiling:>11}{row.us:>12.1f}{ratio:>7}  {row.resource:<15}{mark}{lacks}"
+        by = f"{row.resource:<15}{mark}{lacks}"
+        yield f"{row.kernel:<26}{ceiling:>11}{row.us:>12.1f}{ratio:>7}  {by}"
     for line in kept:
         if "error" in line:
             yield f"{line.get('kernel', 'peaks'):<26} {line['error']}"
@@ -189,7 +191,7 @@ def time_calls(names: Sequence[str], until: float, *, tiny: bool) -> Iterator[di
 
 def _read_calls(
     command: Sequence[str], left: list[str], limit_s: float
-) -> Iterator[dict[str, Any]]:
+) -> Generator[dict[str, Any], None, str | None]:
     """Yield the lines of a child as they come, and take their names from ``left``.
 
     Returns:
@@ -204,7 +206,7 @@ def _read_calls(
             if line.get("kernel") in left:
                 left.remove(line["kernel"])
                 yield line
-    return f"its process ended with {child.returncode}" if left else None  # type: ignore[return-value]
+    return f"its process ended with {child.returncode}" if left else None
 
 
 def run_all(out: Path, *, dry: bool) -> int:
@@ -225,7 +227,7 @@ def run_all(out: Path, *, dry: bool) -> int:
         keep(time_calls(list(CALLS), until, tiny=dry))
     print("\n".join(format_table(lines)))
     if dry:
-        print(f"a dry run: tiny calls on a CPU beside the ceilings of {SHIPPED}; the times mean nothing")
+        print(f"a dry run: tiny calls on a CPU, ceilings of {SHIPPED}; the times mean nothing")
     return 0
 
 
@@ -244,12 +246,11 @@ def profile_library(folder: Path) -> int:
             if limit < 1:
                 print(f"not profiled: {', '.join(names)}: no time is left")
                 continue
-            command = [ncu, "--set", "full", "--profile-from-start", "off", "-f"]
-            command += ["-o", str(folder / report), sys.executable, "-m", "benchmarks.library_calls"]
-            done = subprocess.run(
-                ["timeout", "--signal=INT", "--kill-after=5", f"{limit:.0f}", *command, "profile", *names],
-                cwd=ROOT, capture_output=True, text=True, check=False,
-            )  # fmt: skip
+            command = ["timeout", "--signal=INT", "--kill-after=5", f"{limit:.0f}", ncu]
+            command += ["--set", "full", "--profile-from-start", "off", "-f"]
+            command += ["-o", str(folder / report), sys.executable]
+            command += ["-m", "benchmarks.library_calls", "profile", *names]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
             for text in done.stdout.splitlines():
                 if text.startswith("{"):
                     row = {**json.loads(text), "report": f"{report}.ncu-rep"}

@@ -1,11 +1,11 @@
-"""Calls of cuBLAS, cuDNN, cub and torch of known work, for ``benchmarks.ceilings``; a child runs it.
+"""Calls of cuBLAS, cuDNN, cub and torch of known work: a child process of ``benchmarks.ceilings``.
 
     python -m benchmarks.library_calls time [--tiny] [NAME ...]      a line of JSON for each
     python -m benchmarks.library_calls profile NAME ...              once each, for ncu
 
-Without names, all of them. ``--tiny`` runs small arrays on a CPU. The mix of a line holds the fields
-of ``kernelkb.device_math.roofline.Mix``, for the work that the call must do: what it moves beyond
-that is what it is slower by.
+Without names, all of them. ``--tiny`` runs small arrays on a CPU. The mix of a line holds the
+fields of ``kernelkb.device_math.roofline.Mix``, for the work that the call must do: what it moves
+beyond that makes it slower.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def stream(read: float, written: float, **others: Any) -> dict[str, Any]:
 def product(arrays: Arrays, kind: str) -> Call:
     """Return a large square matrix product."""
     torch, n = arrays.torch, arrays.count(8192)
-    pipe = {"tf32": "tensor tf32", "fp8": "tensor fp8", "int8": "tensor fp8"}.get(kind, "tensor fp16")
+    pipe = {"tf32": "tensor tf32", "fp8": "tensor fp8", "int8": "tensor fp8"}.get(
+        kind, "tensor fp16"
+    )
     mix = {"work": [[pipe, 2.0 * n**3]]}
     if kind == "int8":
         one, other = (arrays.indices(100, n, n).to(torch.int8) for _ in range(2))
@@ -134,7 +136,9 @@ def reduction(arrays: Arrays, apply: str) -> Call:
         "norm": lambda: torch.linalg.vector_norm(values),
         "matrix by vector": lambda: values @ values[0],
     }
-    return Call(runs[apply], stream(float(rows * width * SINGLE), 0.0), at_ceiling=apply != "argmax")
+    return Call(
+        runs[apply], stream(float(rows * width * SINGLE), 0.0), at_ceiling=apply != "argmax"
+    )
 
 
 def scan(arrays: Arrays) -> Call:
@@ -186,7 +190,12 @@ def scatter(arrays: Arrays, words: int) -> Call:
 
 def convolution(arrays: Arrays, size: int) -> Call:
     """Return a convolution by cuDNN, channels last."""
-    torch, images, channels, side = arrays.torch, arrays.count(64), arrays.count(256), arrays.count(56)
+    torch, images, channels, side = (
+        arrays.torch,
+        arrays.count(64),
+        arrays.count(256),
+        arrays.count(56),
+    )
     inputs = arrays.random(images, channels, side, side, dtype="bfloat16")
     weights = arrays.random(channels, channels, size, size, dtype="bfloat16")
     last = torch.channels_last
@@ -298,7 +307,9 @@ def time_calls(names: list[str], *, tiny: bool) -> None:
             row |= {"us": us, "mix": call.mix, "at_ceiling": call.at_ceiling}
             del call
         except Exception as error:  # one that is not supported here is no reason to end
-            row["error"] = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            row["error"] = (
+                f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            )
         print(json.dumps(row), flush=True)
         if not tiny:
             torch.cuda.empty_cache()
@@ -315,14 +326,19 @@ def profile_calls(names: list[str]) -> None:
             call.run()
             torch.cuda.synchronize()
         except Exception as error:  # not supported here
-            print(json.dumps({"kernel": name, "error": f"{type(error).__name__}: {error}"}), flush=True)
+            print(
+                json.dumps({"kernel": name, "error": f"{type(error).__name__}: {error}"}),
+                flush=True,
+            )
             continue
         torch.cuda.profiler.start()
         torch.cuda._sleep(1)
         call.run()
         torch.cuda.synchronize()
         torch.cuda.profiler.stop()
-        print(json.dumps({"kernel": name, "mix": call.mix, "at_ceiling": call.at_ceiling}), flush=True)
+        print(
+            json.dumps({"kernel": name, "mix": call.mix, "at_ceiling": call.at_ceiling}), flush=True
+        )
         del call
         torch.cuda.empty_cache()
 

@@ -27,7 +27,7 @@ from benchmarks.zoo.reliability import describe_reliability
 from benchmarks.zoo.reports import extract_metrics
 from benchmarks.zoo.score import score_advice
 from benchmarks.zoo.score_table import format_score_lines
-from benchmarks.zoo.stop import format_stop_lines
+from benchmarks.zoo.stop import format_library_lines, format_stop_lines
 
 from kernelkb.cli.options import parse_seconds
 from kernelkb.cli.output import (
@@ -78,6 +78,9 @@ def build_parser() -> argparse.ArgumentParser:
     table.add_argument("--measured", metavar="FOLDER", type=Path, help="default: kernels/zoo")
     table.set_defaults(run=run_reliability)
     stop = verbs.add_parser("stop", help="how often a stop near the floor is right")
+    stop.add_argument(
+        "--library", metavar="FOLDER", type=Path, help="of benchmarks.ceilings --library, instead"
+    )
     stop.set_defaults(run=run_stop)
     for one in (listing, record, extract, score):
         one.add_argument("--json", action="store_true", help="print JSON")
@@ -124,9 +127,9 @@ def run_reliability(options: argparse.Namespace) -> int:
     return 0
 
 
-def run_stop(_: argparse.Namespace) -> int:
+def run_stop(options: argparse.Namespace) -> int:
     """Print how often a stop was wrong, and how often it was not told where it was due."""
-    print_lines(format_stop_lines())
+    print_lines(format_library_lines(options.library) if options.library else format_stop_lines())
     return 0
 
 

@@ -21,11 +21,15 @@ from benchmarks.zoo.recordings import PairRecording
 from benchmarks.zoo.score import read_all_recordings
 
 from kernelkb.actions.project.rules_cache import load_compiled_rules
+from kernelkb.decide.derive import complete_metrics, list_rates
 from kernelkb.decide.parse_metric import find_device
 from kernelkb.decide.recommend import recommend
 from kernelkb.decide.rules import CompiledRules
+from kernelkb.device_math.roofline import Mix, find_mix_ceiling
 from kernelkb.model.answers.recommendation import KernelAnswer
 from kernelkb.model.kernels.kernel import Pair
+from kernelkb.profiles.launch import ProfiledLaunch, list_raw_names
+from kernelkb.profiles.report import read_report
 
 WALKS = Path(__file__).parent.parent / "walks"
 _OF_PROJECT = (
@@ -33,6 +37,8 @@ _OF_PROJECT = (
     *("call_us", "launch_floor_us", "data_integer_share"),
 )
 """Metrics that a report alone does not have."""
+_MARK = "spin_kernel"
+"""Part of the name of the kernel before each call of a library."""
 _LATER, _NO_LATER, _AT_FLOOR = 1.15, 1.1, 1.12
 _WRONG_STOPS, _WRONG_GO_ONS = 0.05, 0.2
 """Shares of the launches that are allowed."""
@@ -187,6 +193,67 @@ def _is_stop(launch: Launch, limits: _Limits) -> bool:
     if finish["needed_bytes"] is None:
         return True
     return finish["measured_us"] <= floor * finish["floor_us"]
+
+
+def list_library_launches(
+    rules: CompiledRules, folder: Path, *, with_cost: bool
+) -> Iterator[Launch]:
+    """Yield the longest kernel of each call that ``benchmarks.ceilings --library`` profiled.
+
+    No later variant of them is known. A stop is due within 1.12x of the time that what they must
+    move and do takes at the ceilings.
+    """
+    rows = [json.loads(text) for text in (folder / "calls.jsonl").read_text("utf-8").splitlines()]
+    for report in sorted({row["report"] for row in rows}):
+        calls = [row for row in rows if row["report"] == report and "error" not in row]
+        if not (folder / report).is_file():
+            continue
+        launches = read_report(folder / report, list_raw_names(rules))
+        for row, launch in zip(calls, _find_longest(launches), strict=False):
+            mix, device = row["mix"], find_device(rules["device_names"], launch.device)
+            metrics = {**launch.metrics, **(_tell_cost(mix) if with_cost else {})}
+            answer = recommend(rules, metrics, device=device)
+            rates, _ = list_rates(rules, complete_metrics(rules, metrics, device), device)
+            work = tuple((pipe, count) for pipe, count in mix.get("work", ()))
+            ceiling = find_mix_ceiling(rates, Mix(**{**mix, "work": work}))
+            us = launch.metrics.get("profiled_us", 0.0)
+            is_due = ceiling is not None and 0 < us <= _AT_FLOOR * (ceiling.us or 0.0)
+            yield Launch(row["kernel"], "library", False, is_due, answer)
+
+
+def _find_longest(launches: Sequence[ProfiledLaunch]) -> Iterator[ProfiledLaunch]:
+    """Yield the longest launch after each mark."""
+    calls: list[list[ProfiledLaunch]] = []
+    for launch in launches:
+        if _MARK in launch.kernel:
+            calls.append([])
+        elif calls:
+            calls[-1].append(launch)
+    for one in calls:
+        yield max(one, key=lambda launch: launch.metrics.get("profiled_us", 0.0))
+
+
+def _tell_cost(mix: Mapping[str, float]) -> dict[str, float]:
+    """Return what a kernel.yaml would tell of the bytes of a mix."""
+    names = ("read_bytes", "write_bytes", "random_bytes")
+    needed = sum(mix.get(name, 0.0) for name in names)
+    return {"algorithmic_bytes": needed} if needed else {}
+
+
+def format_library_lines(folder: Path) -> Iterator[str]:
+    """Yield the counts on the calls of libraries, and each that was told another thing than due."""
+    rules = load_compiled_rules()
+    for with_cost in (True, False):
+        launches = list(list_library_launches(rules, folder, with_cost=with_cost))
+        due = [one for one in launches if one.is_due]
+        go_ons = [one for one in due if not one.is_stopped]
+        early = [one for one in launches if one.is_stopped and not one.is_due]
+        yield f"{'with the cost of the calls' if with_cost else 'from a report alone'}"
+        yield f"  {len(launches)} calls of libraries, {len(due)} at the ceiling of their work"
+        yield f"    of these told to go on {len(go_ons)}"
+        yield f"    of the others told to stop {len(early)}"
+        for one in (*go_ons, *early):
+            yield f"    {one.kernel}: {one.verdict or 'no verdict'}"
 
 
 def format_stop_lines() -> Iterator[str]:

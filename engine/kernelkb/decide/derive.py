@@ -275,7 +275,10 @@ def _find_l2_ceiling(
     if any(name not in known for name in names) or known["l2_hit_rate"] < _STAYS_IN_L2:
         return None
     read, written = (known[name] * 32 for name in names[:2])
-    sectors, useful = known.get("sectors_per_load", 0.0), known.get("sector_load_useful_bytes", 32.0)
+    sectors, useful = (
+        known.get("sectors_per_load", 0.0),
+        known.get("sector_load_useful_bytes", 32.0),
+    )
     is_scattered = sectors >= _SCATTERED_SECTORS and useful <= _SCATTERED_BYTES
     if is_scattered and rates.get("random_gbps"):
         told, mix = "a sector a lane", Mix(random_bytes=read, l2_write_bytes=written)

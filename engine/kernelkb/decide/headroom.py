@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import inf, isfinite, nan
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from kernelkb.decide.derive import NEAR_FLOOR, binding_roof, find_nearest_ceiling
 from kernelkb.decide.predict import is_told

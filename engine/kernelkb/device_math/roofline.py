@@ -243,9 +243,7 @@ def _find_random_rate(rates: Mapping[str, Any], mix: Mix) -> float | None:
         return interpolate_grid(rows, mix.buffer_ratio, mix.piece_bytes)
     if mix.piece_bytes > _SECTOR_BYTES:
         return None
-    rate = interpolate_rate(
-        _take_logarithms(rates.get("gather_gbps", ())), log(mix.buffer_ratio)
-    )
+    rate = interpolate_rate(_take_logarithms(rates.get("gather_gbps", ())), log(mix.buffer_ratio))
     return None if rate is None else rate * mix.piece_bytes / _SECTOR_BYTES
 
 
