@@ -42,7 +42,12 @@ RATES = {
     "mix_gbps": [[0.0, 4000.0], [0.5, 3000.0], [1.0, 4000.0]],
     "l2_mix_gbps": [[0.0, 5000.0], [1.0, 9000.0]],
     "narrow_gbps": [[1.0, 1000.0], [4.0, 2500.0], [16.0, 3000.0]],
-    "random_gbps": [[0.25, 4.0, 600.0], [0.25, 32.0, 4800.0], [4.0, 4.0, 100.0], [4.0, 32.0, 800.0]],
+    "random_gbps": [
+        [0.25, 4.0, 600.0],
+        [0.25, 32.0, 4800.0],
+        [4.0, 4.0, 100.0],
+        [4.0, 32.0, 800.0],
+    ],
     "atomic_rates": [[1, 0.5], [1024, 64.0]],
     "shared_atomic_rates": [[1, 100.0], [1024, 4000.0]],
     "fma_rate": 30000.0,
@@ -103,7 +108,9 @@ def test_what_was_not_measured_has_no_ceiling():
     only_reads = {"l2_read_gbps": 8000.0}
     assert find_mix_ceiling(only_reads, Mix(l2_read_bytes=8e6)).us == pytest.approx(1.0)
     assert find_mix_ceiling(only_reads, Mix(l2_write_bytes=8e6)) is None
-    assert find_mix_ceiling({"gather_gbps": [[1, 10]]}, Mix(random_bytes=1, piece_bytes=512)) is None
+    assert (
+        find_mix_ceiling({"gather_gbps": [[1, 10]]}, Mix(random_bytes=1, piece_bytes=512)) is None
+    )
 
 
 def test_older_measurements_serve_where_there_are_no_newer_ones():
@@ -255,9 +262,13 @@ def test_profiles_of_libraries_are_scored_by_call(tmp_path, monkeypatch):
     (tmp_path / "one.ncu-rep").touch()
     half = metrics["algorithmic_bytes"] / 2
     mixes = [{"read_bytes": half, "write_bytes": half}, {"read_bytes": half / 8}]
-    calls = [{"kernel": f"norm {i}", "mix": mix, "report": "one.ncu-rep"} for i, mix in enumerate(mixes)]
+    calls = [
+        {"kernel": f"norm {i}", "mix": mix, "report": "one.ncu-rep"} for i, mix in enumerate(mixes)
+    ]
     (tmp_path / "calls.jsonl").write_text("\n".join(map(json.dumps, calls)))
     found = list(stop.list_library_launches(program(), tmp_path, with_cost=True))
 
     assert [(one.is_due, one.is_stopped) for one in found] == [(True, True), (False, False)]
-    assert "2 calls of libraries, 1 at the ceiling" in "\n".join(stop.format_library_lines(tmp_path))
+    assert "2 calls of libraries, 1 at the ceiling" in "\n".join(
+        stop.format_library_lines(tmp_path)
+    )
