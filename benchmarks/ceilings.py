@@ -40,6 +40,8 @@ WITHIN = 0.08
 ALLOWED_S = 230.0
 """For all of it; kernels that are left then are named as not run."""
 KERNEL_S, CALL_S, COMPILE_S, GROUP_S = 20.0, 40.0, 120.0, 60.0
+CALLS_S = 70.0
+"""Of these, what is kept for the calls of libraries."""
 SHIPPED = "h200"
 """The GPU whose ceilings a dry run takes."""
 PROFILED = (
@@ -107,8 +109,8 @@ def judge(rates: Mapping[str, Any], line: Mapping[str, Any]) -> Row:
 def format_table(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the table of the lines of a file."""
     kept = list(lines)
-    first = next((line for line in kept if "peaks" in line), {"peaks": None, "device": SHIPPED})
-    rates = find_rates(first["peaks"], first["device"])
+    first: Mapping[str, Any] = next((line for line in kept if "peaks" in line), {})
+    rates = find_rates(first.get("peaks"), first.get("device", SHIPPED))
     rows = [judge(rates, line) for line in kept if "us" in line]
     heads = f"{'ceiling us':>11}{'measured us':>12}{'ratio':>7}  {'by':<15}at its ceiling"
     yield f"{'kernel':<26}{heads}"
@@ -116,7 +118,7 @@ def format_table(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         ceiling, ratio = "?", ""
         if row.ceiling_us is not None:
             ceiling, ratio = f"{row.ceiling_us:.1f}", f"{row.us / row.ceiling_us:.2f}"
-        mark = ("yes" if row.is_right else "yes, but not here") if row.at_ceiling else ""
+        mark = ("yes" if row.is_right else "yes, missed") if row.at_ceiling else ""
         lacks = f" not measured: {', '.join(row.lacks)}" if row.lacks else ""
         by = f"{row.resource:<15}{mark}{lacks}"
         yield f"{row.kernel:<26}{ceiling:>11}{row.us:>12.1f}{ratio:>7}  {by}"
@@ -139,14 +141,25 @@ def measure_peaks() -> dict[str, Any]:
     return {"peaks": peaks.model_dump(mode="json"), "device": peaks.device}
 
 
-def time_written(folder: Path, until: float) -> Iterator[dict[str, Any]]:
+def start_compiler(folder: Path) -> subprocess.Popen[str]:
+    """Start to compile ``ceilings.cu`` to a program of that name in a folder."""
+    command = [find_nvcc() or "nvcc", "-O3", "-std=c++17", "-arch=native"]
+    command += ["-o", str(folder / SOURCE.stem), str(SOURCE)]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def time_written(
+    compiler: subprocess.Popen[str], folder: Path, until: float
+) -> Iterator[dict[str, Any]]:
     """Yield a line for each kernel of ``ceilings.cu``; one that fails is a line with its error."""
-    program = folder / "ceilings"
-    command = [find_nvcc() or "nvcc", "-O3", "-std=c++17", "-arch=native", "-o", str(program)]
+    program = folder / SOURCE.stem
     try:
-        subprocess.run([*command, str(SOURCE)], check=True, timeout=COMPILE_S, capture_output=True)
+        _, said = compiler.communicate(timeout=COMPILE_S)
+        if compiler.returncode:
+            raise subprocess.CalledProcessError(compiler.returncode, "nvcc", stderr=said)
         names = run_program([str(program), "list"]).splitlines()
     except (OSError, subprocess.SubprocessError) as error:
+        compiler.kill()
         yield {"kernel": SOURCE.name, "error": describe_failure(error)}
         return
     for name in names:
@@ -183,30 +196,36 @@ def time_calls(names: Sequence[str], until: float, *, tiny: bool) -> Iterator[di
         command = [sys.executable, "-m", "benchmarks.library_calls", "time"]
         command += [*(["--tiny"] if tiny else []), *left]
         limit = min(CALL_S * len(left), max(1.0, until - time.monotonic()))
-        end = yield from _read_calls(command, left, limit)
-        if left and end is not None:  # what had begun ended the process
+        before = len(left)
+        end, began = yield from _read_calls(command, left, limit)
+        if left and began is None and len(left) == before:  # it cannot run at all
+            yield from ({"kernel": name, "error": end} for name in left)
+            return
+        if left and began == left[0]:
             yield {"kernel": left.pop(0), "error": end}
     yield from ({"kernel": name, "error": "not run: no time is left"} for name in left)
 
 
 def _read_calls(
     command: Sequence[str], left: list[str], limit_s: float
-) -> Generator[dict[str, Any], None, str | None]:
+) -> Generator[dict[str, Any], None, tuple[str, str | None]]:
     """Yield the lines of a child as they come, and take their names from ``left``.
 
     Returns:
-        Why it ended before all was done; None if all was.
+        How it ended, and what it had begun last.
     """
     deadline = ["timeout", "--kill-after=5", f"{limit_s:.0f}"]
+    began = None
     with subprocess.Popen(
         [*deadline, *command], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as child:
         for text in child.stdout or ():
-            line = json.loads(text) if text.startswith("{") else {}
+            line = json.loads(text) if text.startswith("{") and text.endswith("}\n") else {}
+            began = line.get("begins", began)
             if line.get("kernel") in left:
                 left.remove(line["kernel"])
                 yield line
-    return f"its process ended with {child.returncode}" if left else None
+    return f"its process ended with {child.returncode}", began
 
 
 def run_all(out: Path, *, dry: bool) -> int:
@@ -222,8 +241,9 @@ def run_all(out: Path, *, dry: bool) -> int:
                 file.flush()
 
         if not dry:
+            compiler = start_compiler(Path(folder))
             keep([measure_peaks()])
-            keep(time_written(Path(folder), until - ALLOWED_S / 2))
+            keep(time_written(compiler, Path(folder), until - CALLS_S))
         keep(time_calls(list(CALLS), until, tiny=dry))
     print("\n".join(format_table(lines)))
     if dry:

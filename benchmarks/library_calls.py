@@ -68,13 +68,18 @@ def product(arrays: Arrays, kind: str) -> Call:
     mix = {"work": [[pipe, 2.0 * n**3]]}
     if kind == "int8":
         one, other = (arrays.indices(100, n, n).to(torch.int8) for _ in range(2))
-        return Call(lambda: torch._int_mm(one, other), mix, at_ceiling=True)
+        return Call(lambda: torch._int_mm(one, other.t()), mix, at_ceiling=True)
     if kind == "fp8":
         one, other = (arrays.random(n, n).to(torch.float8_e4m3fn) for _ in range(2))
         scale = torch.ones((), device=arrays.device)
         return Call(
             lambda: torch._scaled_mm(
-                one, other.t(), scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16
+                one,
+                other.t(),
+                scale_a=scale,
+                scale_b=scale,
+                out_dtype=torch.bfloat16,
+                use_fast_accum=True,
             ),
             mix,
             at_ceiling=True,
@@ -349,7 +354,7 @@ def main() -> int:
     parser.add_argument("verb", choices=("time", "profile"))
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("names", nargs="*")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     names = options.names or list(CALLS)
     if options.verb == "profile":
         profile_calls(names)

@@ -184,7 +184,7 @@ def test_a_call_that_ends_its_process_costs_no_other(tmp_path, monkeypatch):
     child = tmp_path / "child"
     child.write_text(
         "#!/bin/sh\nshift 3\n"
-        'for name; do [ "$name" = bad ] && exit 3; '
+        'for name; do echo "{\\"begins\\": \\"$name\\"}"; [ "$name" = bad ] && exit 3; '
         'echo "{\\"kernel\\": \\"$name\\", \\"us\\": 1}"; done\n'
     )
     child.chmod(0o755)
@@ -193,6 +193,13 @@ def test_a_call_that_ends_its_process_costs_no_other(tmp_path, monkeypatch):
 
     assert [line["kernel"] for line in found] == ["one", "bad", "two"]
     assert found[1]["error"] == "its process ended with 3"
+
+
+def test_a_child_that_cannot_run_is_started_once(monkeypatch):
+    monkeypatch.setattr(ceilings.sys, "executable", "false")
+    found = list(time_calls(["one", "two"], ceilings.time.monotonic() + 60, tiny=False))
+
+    assert [line["error"] for line in found] == ["its process ended with 1"] * 2
 
 
 def test_kernels_without_time_left_are_named():
@@ -229,7 +236,8 @@ def test_nvcc_compiles_the_kernels_of_known_mix_without_a_warning(tmp_path):
 
 def test_a_compiler_that_fails_is_a_line(tmp_path, monkeypatch):
     monkeypatch.setattr(ceilings, "find_nvcc", lambda: "false")
-    (line,) = time_written(tmp_path, ceilings.time.monotonic() + 60)
+    compiler = ceilings.start_compiler(tmp_path)
+    (line,) = time_written(compiler, tmp_path, ceilings.time.monotonic() + 60)
 
     assert line["kernel"] == "ceilings.cu"
     assert "error" in line

@@ -122,11 +122,8 @@ def interpolate_grid(rows: Iterable[Sequence[float]], first: float, second: floa
     lines: dict[float, list[tuple[float, float]]] = {}
     for one, other, rate in rows:
         lines.setdefault(log(one), []).append((log(other), log(rate)))
-    found = [
-        (place, rate)
-        for place, line in lines.items()
-        if (rate := interpolate_rate(line, log(second))) is not None
-    ]
+    at = log(second)
+    found = [(place, interpolate_rate(line, at) or 0.0) for place, line in lines.items()]
     between = interpolate_rate(found, log(first))
     return None if between is None else exp(between)
 
