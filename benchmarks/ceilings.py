@@ -118,7 +118,9 @@ def format_table(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         ceiling, ratio = "?", ""
         if row.ceiling_us is not None:
             ceiling, ratio = f"{row.ceiling_us:.1f}", f"{row.us / row.ceiling_us:.2f}"
-        mark = ("yes" if row.is_right else "yes, missed") if row.at_ceiling else ""
+        mark = "yes" if row.at_ceiling else ""
+        if row.at_ceiling and row.ceiling_us is not None and not row.is_right:
+            mark = "yes, missed"
         lacks = f" not measured: {', '.join(row.lacks)}" if row.lacks else ""
         by = f"{row.resource:<15}{mark}{lacks}"
         yield f"{row.kernel:<26}{ceiling:>11}{row.us:>12.1f}{ratio:>7}  {by}"

@@ -24,7 +24,7 @@ from kernelkb.profiles.ncu_csv import read_raw_page
 
 _SOURCE = Path(__file__).with_suffix(".cu")
 _COMPILE_TIMEOUT_S = 120.0
-_RUN_TIMEOUT_S = 60.0
+_RUN_TIMEOUT_S = 120.0
 _KERNELS = ("peaks_empty", "peaks_copy", "peaks_read_l2")
 _WARM_UP_LAUNCHES = len(_KERNELS)
 
