@@ -324,6 +324,11 @@ def add_profile_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``kb profile``."""
     add_kernel_arguments(parser, optional=True)
     add_change_argument(parser)
+    parser.add_argument(
+        "--clocks",
+        action="store_true",
+        help="instead of counters: a build that reads clocks, for the time between barriers",
+    )
     parser.set_defaults(program=None)
     parser.usage = "kb profile [option ...] (kernel | -- COMMAND ...)"
     group = parser.add_argument_group("a program: -- COMMAND")
@@ -422,17 +427,22 @@ def _profile_program(options: Namespace) -> int:
 
 
 def _profile_variant(options: Namespace) -> int:
+    from kernelkb.actions.kernels.clock_variant import clock_variant
     from kernelkb.actions.kernels.measure_variant import profile_variant
     from kernelkb.actions.sessions.sessions import step_after_profile
 
+    where = (options.kernel, options.variant, options.target, options.workload)
+    if options.clocks:
+        with interruptible_measurement(_describe_call("profile", options)):
+            clocked = clock_variant(*where)
+        if options.json:
+            print_json(clocked)
+        else:
+            name = f"{clocked.kernel}/{clocked.variant} on {clocked.workload}"
+            print_lines([name, *(f"  {line}" for line in clocked.evidence)])
+        return 0
     with interruptible_measurement(_describe_call("profile", options)):
-        result = profile_variant(
-            options.kernel,
-            options.variant,
-            options.target,
-            options.workload,
-            BenchOptions(change=options.change),
-        )
+        result = profile_variant(*where, BenchOptions(change=options.change))
     follow = step_after_profile(result, options.workload).as_shell_words()
     if options.json:
         print_json(result)

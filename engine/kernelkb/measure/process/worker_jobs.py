@@ -18,6 +18,8 @@ from kernelkb.measure.worker.shared.messages.jobs import (
     BenchJobResult,
     CheckJob,
     CheckJobResult,
+    ClocksJob,
+    ClocksResult,
     DescribeJob,
     DescribeResult,
     KnownTrafficJob,
@@ -109,6 +111,8 @@ def run_job(
 def run_job(
     job: TorchProfileJob, folder: Path, *, timeout_s: float
 ) -> JobRun[TorchProfileResult]: ...
+@overload
+def run_job(job: ClocksJob, folder: Path, *, timeout_s: float) -> JobRun[ClocksResult]: ...
 @overload
 def run_job(job: DescribeJob, folder: Path, *, timeout_s: float) -> JobRun[DescribeResult]: ...
 @overload

@@ -77,6 +77,7 @@ def _import_mode(mode: str) -> Callable[[Any, Path], Any]:
         "repeat": repeat.repeat,
         "replay": repeat.replay,
         "torch-profile": repeat.profile_with_torch,
+        "clocks": repeat.read_clocks,
     }
     return modes[mode]
 

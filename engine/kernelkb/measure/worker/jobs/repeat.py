@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 import statistics
 import time
@@ -15,6 +16,9 @@ from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, poison
 from kernelkb.measure.worker.runner.load_candidate import BoundCall, load_code
 from kernelkb.measure.worker.shared.array_values import read_tensors
 from kernelkb.measure.worker.shared.messages.jobs import (
+    ClocksJob,
+    ClocksResult,
+    KernelClocks,
     RepeatJob,
     RepeatResult,
     ReplayJob,
@@ -34,6 +38,9 @@ _ULPS = 64.0
 _MIN_RELATIVE = 1e-5
 
 _WARM_UP_CALLS = 3
+_TIMED_CALLS = 20
+_CLOCKED_WARPS, _CLOCKED_BLOCKS = 32, 65_536
+"""As in ``kernelkb.measure.profile.clocks``."""
 
 
 class CaseArguments(NamedTuple):
@@ -45,7 +52,9 @@ class CaseArguments(NamedTuple):
     axes: list[int]
 
 
-def prepare_case(job: RepeatJob | TorchProfileJob, case_spec: CaseSpec) -> CaseArguments:
+def prepare_case(
+    job: RepeatJob | TorchProfileJob | ClocksJob, case_spec: CaseSpec
+) -> CaseArguments:
     """Return fresh inputs and outputs of a case: with their start values, or poisoned."""
     torch.set_grad_enabled(False)
     case = KernelCase(job["target"], job["reference"], case_spec)
@@ -174,4 +183,86 @@ def profile_with_torch(job: TorchProfileJob, _folder: Path) -> TorchProfileResul
         "launches": len(device_events) / call_count,
         "launch_call_us": statistics.median(launches_us) if launches_us else None,
         "kernels": kernels,
+    }
+
+
+def read_clocks(job: ClocksJob, _folder: Path) -> ClocksResult:
+    """Call a build with clocks once on the first case; its time and the plain one's come after.
+
+    Raises:
+        RuntimeError: The table of the clocks cannot be read, or an entry point returned an error.
+    """
+    case = prepare_case(job, job["cases"][0])
+    stream = torch.cuda.current_stream().cuda_stream
+    plain, clocked = (load_code(job[key], "cuda")(*case) for key in ("plain_code", "code"))
+    library = ctypes.CDLL(job["library"])
+    _call_repeatedly(clocked, _WARM_UP_CALLS, stream)
+    torch.cuda.synchronize()
+    _require_success(library.kernelkb_clear_clocks())
+    _call_repeatedly(clocked, 1, stream)
+    torch.cuda.synchronize()
+    table = _make_clock_table(job["mark_count"], job["kernel_count"])
+    size = ctypes.c_size_t(ctypes.sizeof(table))
+    _require_success(library.kernelkb_read_clocks(ctypes.byref(table), size))
+    kernels = [_list_clocks(table, at, job) for at in range(job["kernel_count"])]
+    return {
+        "plain_us": _time_calls(plain, stream),
+        "clocked_us": _time_calls(clocked, stream),
+        "kernels": [kernel for kernel in kernels if kernel["launches"]],
+    }
+
+
+def _require_success(code: int) -> None:
+    if code:
+        raise RuntimeError(f"the clocks cannot be read: CUDA error {code}")
+
+
+def _time_calls(call: BoundCall, stream: int) -> float:
+    """Return the mean time of a call in microseconds."""
+    _call_repeatedly(call, _WARM_UP_CALLS, stream)
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    _call_repeatedly(call, _TIMED_CALLS, stream)
+    end.record()
+    end.synchronize()
+    return float(start.elapsed_time(end)) * 1e3 / _TIMED_CALLS
+
+
+def _make_clock_table(mark_count: int, kernel_count: int) -> Any:
+    """Return an empty table, laid out as the build's."""
+    pairs = kernel_count * _CLOCKED_WARPS * mark_count * mark_count
+    blocks = kernel_count * _CLOCKED_BLOCKS
+    long, word = ctypes.c_ulonglong, ctypes.c_uint
+    fields = [
+        ("cycles", long * pairs),
+        ("counts", word * pairs),
+        ("inverse_begin", long * blocks),
+        ("end", long * blocks),
+        ("sm", word * blocks),
+        *((name, word * kernel_count) for name in ("launches", "blocks", "threads")),
+    ]
+    return type("ClockTable", (ctypes.Structure,), {"_fields_": fields})()
+
+
+def _list_clocks(table: Any, at: int, job: ClocksJob) -> KernelClocks:
+    marks = job["mark_count"]
+    first = at * _CLOCKED_WARPS * marks * marks
+    counts = table.counts[first : first + _CLOCKED_WARPS * marks * marks]
+    cycles = [
+        (place // marks**2, place // marks % marks, place % marks, table.cycles[first + place], n)
+        for place, n in enumerate(counts)
+        if n
+    ]
+    kept = slice(
+        at * _CLOCKED_BLOCKS, at * _CLOCKED_BLOCKS + min(table.blocks[at], _CLOCKED_BLOCKS)
+    )
+    return {
+        "kernel": at,
+        "launches": table.launches[at],
+        "blocks": table.blocks[at],
+        "threads": table.threads[at],
+        "begin_ns": [2**64 - 1 - inverse for inverse in table.inverse_begin[kept]],
+        "end_ns": table.end[kept],
+        "sms": table.sm[kept],
+        "cycles": cycles,
     }

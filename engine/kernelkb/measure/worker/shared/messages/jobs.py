@@ -350,6 +350,50 @@ class TorchProfileResult(TypedDict):
     """Microseconds by kernel name."""
 
 
+class ClocksJob(TypedDict):
+    """Call a build that reads its clocks, once, and time it and the plain build."""
+
+    mode: Literal["clocks"]
+    target: Target
+    reference: Reference
+    code: Code
+    library: str
+    """That code's file, with ``kernelkb_clear_clocks`` and ``kernelkb_read_clocks``."""
+    plain_code: Code
+    cases: list[CaseSpec]
+    """One."""
+    mark_count: int
+    kernel_count: int
+
+
+class KernelClocks(TypedDict):
+    """What the warps of one kernel of a source read in one call."""
+
+    kernel: int
+    """Its position in the source."""
+    launches: int
+    blocks: int
+    """Of the last launch; as are its threads."""
+    threads: int
+    """Of a block."""
+    begin_ns: list[int]
+    """Of each block that was kept, the first; as are ends and SMs."""
+    end_ns: list[int]
+    sms: list[int]
+    cycles: list[tuple[int, int, int, int, int]]
+    """Warp of the block, mark before, mark, cycles between them, and how often."""
+
+
+class ClocksResult(TypedDict):
+    """Answer to a ClocksJob."""
+
+    plain_us: float
+    """Mean of a call."""
+    clocked_us: float
+    kernels: list[KernelClocks]
+    """Those that were launched."""
+
+
 class KnownTrafficJob(TypedDict):
     """Run a copy kernel of known DRAM traffic, to test the profiler's counters."""
 
