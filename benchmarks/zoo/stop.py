@@ -210,6 +210,8 @@ def list_library_launches(
             continue
         launches = read_report(folder / report, list_raw_names(rules))
         for row, launch in zip(calls, _find_longest(launches), strict=False):
+            if launch is None:  # a copy by the driver, which ncu does not count
+                continue
             mix, device = row["mix"], find_device(rules["device_names"], launch.device)
             metrics = {**launch.metrics, **(_tell_cost(mix) if with_cost else {})}
             answer = recommend(rules, metrics, device=device)
@@ -221,8 +223,8 @@ def list_library_launches(
             yield Launch(row["kernel"], "library", False, is_due, answer)
 
 
-def _find_longest(launches: Sequence[ProfiledLaunch]) -> Iterator[ProfiledLaunch]:
-    """Yield the longest launch after each mark."""
+def _find_longest(launches: Sequence[ProfiledLaunch]) -> Iterator[ProfiledLaunch | None]:
+    """Yield the longest launch after each mark; None where there is none."""
     calls: list[list[ProfiledLaunch]] = []
     for launch in launches:
         if _MARK in launch.kernel:
@@ -230,7 +232,7 @@ def _find_longest(launches: Sequence[ProfiledLaunch]) -> Iterator[ProfiledLaunch
         elif calls:
             calls[-1].append(launch)
     for one in calls:
-        yield max(one, key=lambda launch: launch.metrics.get("profiled_us", 0.0))
+        yield max(one, key=lambda launch: launch.metrics.get("profiled_us", 0.0), default=None)
 
 
 def _tell_cost(mix: Mapping[str, float]) -> dict[str, float]:

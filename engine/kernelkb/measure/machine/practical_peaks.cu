@@ -452,21 +452,22 @@ void print_narrow(const Buffers& b) {
                 narrow_gbps<uint64_t>(b), narrow_gbps<float4>(b));
 }
 
-// The best of three sizes that stay in L2: of the largest, half of the reads come from its far part.
+// The best of two grids and three sizes that stay in L2: of the largest, half of the reads come from its far part.
 template <int Loads, int Stores>
 void print_l2_mix(const Buffers& b, const char* end) {
     constexpr int kRounds = 16;
-    const int blocks = b.sm_count * 4;
     double best = 0.0;
-    for (int share : {8, 4, 2}) {
-        const size_t count = b.l2_bytes / share / sizeof(float4);
-        const size_t step = size_t{Loads + Stores} * kThreads;
-        const size_t part = count / size_t(blocks) / step * step;
-        if (part == 0) continue;
-        const double bytes = double(part) * blocks * kRounds * sizeof(float4);
-        const double us = shortest_us(
-            [&] { peaks_mix_l2<Loads, Stores><<<blocks, kThreads>>>(b.first, count, kRounds); });
-        best = std::max(best, bytes / us / 1e3);
+    for (int blocks : {b.sm_count * 4, b.sm_count * 8}) {
+        for (int share : {8, 4, 2}) {
+            const size_t count = b.l2_bytes / share / sizeof(float4);
+            const size_t step = size_t{Loads + Stores} * kThreads;
+            const size_t part = count / size_t(blocks) / step * step;
+            if (part == 0) continue;
+            const double bytes = double(part) * blocks * kRounds * sizeof(float4);
+            const double us = shortest_us(
+                [&] { peaks_mix_l2<Loads, Stores><<<blocks, kThreads>>>(b.first, count, kRounds); });
+            best = std::max(best, bytes / us / 1e3);
+        }
     }
     if (Stores == 0) best = std::max(best, l2_gbps(b));
     std::printf("[%.6g, %.6g]%s", double(Loads) / (Loads + Stores), best, end);
@@ -479,6 +480,7 @@ void print_l2_mixes(const Buffers& b) {
     print_l2_mix<1, 2>(b, ", ");
     print_l2_mix<1, 1>(b, ", ");
     print_l2_mix<2, 1>(b, ", ");
+    print_l2_mix<3, 1>(b, ", ");
     print_l2_mix<1, 0>(b, "],");
 }
 

@@ -327,14 +327,14 @@ def format_finish(finish: Finish | None) -> list[str]:
         lines.append(_describe_bytes(finish))
         what = f"{ceiling['rate']:,.0f} GB/s at {ceiling['read_share']:.0%} reads"
     if ceiling["resource"] == "l2":
-        what = f"what L2 gives, {ceiling['rate']:,.0f}"
+        what = f"L2's {ceiling['rate']:,.0f}"
     of = "" if ceiling["resource"] == "tensor" else f" ({ceiling['says']})"
     lines.append(f"  reached {ceiling['reached']:.0%} of {what}{of}")
     times = format_duration(finish["measured_us"]), format_duration(finish["floor_us"])
     told = f"  {times[0]}, floor {times[1]}"
     waits = f"; waits: {finish['waits_at']}" if finish["waits_at"] else ""
     rest = finish["rest"]
-    parts = [f"{row['what'].removeprefix('waiting: ')} {row['us']:.2g} us" for row in rest]
+    parts = [f"{row['what'].removeprefix('waiting: ')} {_tell_us(row['us'])}" for row in rest]
     told += _list_fitting("; the rest: ", parts, _LINE_WIDTH - len(told + waits)) + waits
     if finish["verdict"] == "change":  # it is told below
         return [*lines, told]
@@ -364,6 +364,10 @@ def _list_fitting(start: str, parts: Sequence[str], width: int) -> str:
             break
         told = longer
     return told
+
+
+def _tell_us(us: float) -> str:
+    return f"{us:,.0f} us" if us >= 100 else f"{us:.2g} us"
 
 
 def _tell_size(size: float) -> str:
