@@ -1,12 +1,17 @@
 """What the judge lets pass: honest sums in any order, and nothing with fewer digits."""
 
+import math
 import random
 
 import pytest
 import torch
 
 from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
-from kernelkb.measure.worker.judge.compare.error_limits import ErrorLimits, OutputErrors
+from kernelkb.measure.worker.judge.compare.error_limits import (
+    ErrorLimits,
+    OutputErrors,
+    find_wrong,
+)
 from kernelkb.measure.worker.judge.inputs.inputs import (
     InputGenerator,
     KernelCase,
@@ -387,3 +392,26 @@ def test_a_draw_that_is_the_first_to_use_cuda_is_seeded_too(monkeypatch):
 
     assert first == draw_seeded(5, draw)
     assert first != draw_seeded(6, draw)
+
+
+@pytest.mark.parametrize(
+    ("got", "right", "is_correct"),
+    [
+        (math.inf, 65_500.0, True),  # an error of 1e-3 reaches past 65,504
+        (65_504.0, math.inf, True),
+        (-math.inf, 65_500.0, False),
+        (math.inf, 60_000.0, False),
+        (60_000.0, math.inf, False),
+        (math.nan, 65_500.0, False),
+    ],
+)
+def test_a_half_may_overflow_where_an_allowed_error_does(got, right, is_correct):
+    limits = ErrorLimits(1e-3, 1e-3, 1.0, 1e3, 1e-3)
+    output = torch.tensor([1.0, got], dtype=torch.float16)
+    oracle = torch.tensor([1.0, right], dtype=torch.float64)
+    errors = OutputErrors(limits)
+    errors.add(output, oracle)
+    wrong = find_wrong(limits, output, oracle, None, is_relative=False)
+
+    assert errors.make_comparison()["correct"] is is_correct
+    assert wrong.tolist() == [False, not is_correct]

@@ -203,11 +203,28 @@ def find_wrong(
         equal |= oracle.isnan() & value.isnan()
     if not oracle.is_floating_point():
         return ~equal if native is None else ~equal & (output != native.to(output.dtype))
-    error = (value - oracle).abs()
+    equal |= _overflow_alike(limits, output, oracle)
+    error = torch.where(equal, 0.0, (value - oracle).abs())
     wrong = ~equal & ~(error <= limits.atol + limits.rtol * oracle.abs())
     if is_relative:
         wrong |= (oracle.abs() > limits.smallest) & ~(error <= limits.relative * oracle.abs())
     return wrong
+
+
+def _overflow_alike(
+    limits: ErrorLimits, output: torch.Tensor, oracle: torch.Tensor
+) -> torch.Tensor:
+    """Return where one is infinite and the other so large that an allowed error overflows, too.
+
+    65,519.9 is the largest half and 65,520 infinity: sums in another order give either.
+    """
+    if not output.is_floating_point():
+        return torch.zeros_like(oracle, dtype=torch.bool)
+    largest, value = torch.finfo(output.dtype).max, output.to(oracle.dtype)
+    reached = [size + limits.atol + limits.rtol * size >= largest
+               for size in (value.abs(), oracle.abs())]  # fmt: skip
+    overflows = (value.isinf() & reached[1]) | (oracle.isinf() & reached[0])
+    return overflows & (value.sign() == oracle.sign())
 
 
 class OutputErrors:
@@ -241,6 +258,7 @@ class OutputErrors:
         error = (output.to(oracle.dtype) - oracle).abs_()
         if not math.isfinite(float(error.sum())):
             equal = (oracle == output.to(oracle.dtype)) | (oracle.isnan() & output.isnan())
+            equal |= _overflow_alike(limits, output, oracle)
             error = torch.where(equal, 0.0, error)  # the difference of equal infinities is NaN
             self._nan_count += int((output.isnan() & ~oracle.isnan()).sum())
         # A limit of infinity or NaN may be NaN itself.
