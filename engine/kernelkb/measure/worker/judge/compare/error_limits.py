@@ -205,7 +205,8 @@ def find_wrong(
         return ~equal if native is None else ~equal & (output != native.to(output.dtype))
     equal |= _overflow_alike(limits, output, oracle)
     error = torch.where(equal, 0.0, (value - oracle).abs())
-    wrong = ~equal & ~(error <= limits.atol + limits.rtol * oracle.abs())
+    within = (error <= limits.atol + limits.rtol * oracle.abs()) & error.isfinite()
+    wrong = ~equal & ~within
     if is_relative:
         wrong |= (oracle.abs() > limits.smallest) & ~(error <= limits.relative * oracle.abs())
     return wrong
