@@ -129,7 +129,9 @@ def run_reliability(options: argparse.Namespace) -> int:
 
 def run_stop(options: argparse.Namespace) -> int:
     """Print how often a stop was wrong, and how often it was not told where it was due."""
-    print_lines(format_library_lines(options.library) if options.library else format_stop_lines())
+    if not options.library:
+        print_lines(format_stop_lines())
+    print_lines(format_library_lines(options.library))
     return 0
 
 

@@ -3,7 +3,13 @@
 from functools import cache
 
 import pytest
-from benchmarks.zoo.stop import cross_validate, list_launches, score_stops
+from benchmarks.zoo.stop import (
+    cross_validate,
+    list_launches,
+    list_library_launches,
+    read_library_calls,
+    score_stops,
+)
 from shipped_rules import program
 
 WRONG_STOPS, WRONG_GO_ONS = 0.05, 0.2
@@ -36,3 +42,16 @@ def test_they_are_right_with_limits_that_do_not_know_the_kind(with_cost):
 
 def test_with_the_cost_no_stop_needs_a_condition():
     assert score_stops(launches(True)).wrong_conditional == ()
+
+
+@pytest.mark.parametrize("with_cost", [True, False])
+def test_of_calls_of_libraries_those_at_their_ceiling_are_told_to_stop(with_cost):
+    rows = list_library_launches(program(), read_library_calls(None), with_cost=with_cost)
+    stopped = {one.kernel: one.is_stopped for one in rows}
+    far = ["gelu bf16", "softmax", "log_softmax", "cumsum rows", "flip", "transpose", "cast"]
+    far += ["argmax", "embedding 256 B", "take 4 B", "attention", "avg_pool"]
+    near = ["add fp32", "exp fp32", "sum", "max", "sum of columns", "matmul bf16", "matmul fp8"]
+
+    assert len(stopped) == 29
+    assert [name for name in far if stopped[name]] == []
+    assert [name for name in near if not stopped[name]] == []
