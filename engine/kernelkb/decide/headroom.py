@@ -381,6 +381,8 @@ def describe_finish(
     ceiling = find_nearest_ceiling(rules, known, us, device) if is_asked else None
     if ceiling is None or ceiling["reached"] * NEAR_FLOOR < 1:
         return None
+    if ceiling["resource"] == "l2" and known.get("attainable_speedup", 1.0) > NEAR_FLOOR:
+        return None  # what it moves in L2 is not its work
     floor_us, needed = _find_floor(known, ceiling, us), known.get("algorithmic_bytes")
     needed = needed if ceiling["resource"] == "memory" else None
     verdict, because = _judge_finish(known, matches, ceiling, us / floor_us)
