@@ -128,7 +128,7 @@ def test_the_time_is_told_by_lines_and_by_roles():
 
     assert lines == [
         "with clocks 44 us a call, 1.10 times the plain 40 us",
-        "work: 4 blocks of 2 warps, 1 launches",
+        "work: 4 blocks of 2 warps, 1 launch",
         "40 us on 3 SMs: half have begun after 1 us, half are done 20 us before the end,"
         " 33% of the SMs' time is idle there; a block takes 20 us, 18 to 20",
         "share of the warps' time, all, then warp 0, warp 1",
@@ -136,6 +136,12 @@ def test_the_time_is_told_by_lines_and_by_roles():
         " 35%  60%  10%  from the beginning to line 8",
         " 25%   0%  50%  waits in line 8: __syncthreads();",
     ]
+
+
+def test_clocks_that_weigh_are_told():
+    result = {**make_clocks(), "clocked_us": 90.0}
+
+    assert "they weigh" in next(describe_clocks(ClockedSource("", MARKS, ("work",)), result))
 
 
 def test_several_launches_have_no_timeline():
@@ -163,7 +169,7 @@ def test_planted_times_are_told_by_line_and_role(project):
         for shares, words in re.findall(r"^((?: *\d+%)+)  (.+)$", text, re.MULTILINE)
     }
 
-    assert "planted: 132 blocks of 4 warps, 1 launches" in text
+    assert "planted: 132 blocks of 4 warps, 1 launch" in text
     assert "all, then warp 0, warps 1 to 3" in text
     assert rows["waits in line 8: __syncthreads();"][1:] == pytest.approx([0, 2 / 3], abs=0.05)
     assert rows["from the beginning to line 8"][1:] == pytest.approx([2 / 3, 0], abs=0.05)

@@ -33,6 +33,8 @@ _MAX_KERNELS = 4
 _SHOWN_SEGMENTS = 8
 _LEAST_SHARE = 0.02
 """Of the warps' time: shorter segments are left out."""
+_MAX_COST = 1.25
+"""Over the plain build: clocks that cost more change what they measure."""
 _ROLE_DIFFERENCE = 0.3
 """Share of their time by which neighbouring warps must differ to have different roles."""
 _TEXT_LENGTH = 56
@@ -397,9 +399,10 @@ def _build_clocked(
 def describe_clocks(clocked: ClockedSource, result: ClocksResult) -> Iterator[str]:
     """Yield what the clocks tell: their cost, when blocks ran, and the warps' time by lines."""
     cost = result["clocked_us"] / result["plain_us"]
+    weighs = "; they weigh: read the shares as hints" if cost > _MAX_COST else ""
     yield (
         f"with clocks {result['clocked_us']:.4g} us a call, {cost:.2f} times the plain"
-        f" {result['plain_us']:.4g} us"
+        f" {result['plain_us']:.4g} us{weighs}"
     )
     for kernel in result["kernels"]:
         yield from _describe_kernel(clocked, kernel)
@@ -407,8 +410,9 @@ def describe_clocks(clocked: ClockedSource, result: ClocksResult) -> Iterator[st
 
 def _describe_kernel(clocked: ClockedSource, kernel: KernelClocks) -> Iterator[str]:
     warps = -(-kernel["threads"] // 32)
-    name = clocked.kernels[kernel["kernel"]]
-    yield f"{name}: {kernel['blocks']:,} blocks of {warps} warps, {kernel['launches']} launches"
+    name, count = clocked.kernels[kernel["kernel"]], kernel["launches"]
+    launches = "1 launch" if count == 1 else f"{count} launches"
+    yield f"{name}: {kernel['blocks']:,} blocks of {warps} warps, {launches}"
     if timeline := _describe_blocks(kernel):
         yield timeline
     by_warp = _sum_by_warp(clocked.marks, kernel)
