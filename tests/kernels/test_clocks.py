@@ -132,9 +132,9 @@ def test_the_time_is_told_by_lines_and_by_roles():
         "40 us on 3 SMs: half have begun after 1 us, half are done 20 us before the end,"
         " 33% of the SMs' time is idle there; a block takes 20 us, 18 to 20",
         "share of the warps' time, all, then warp 0, warp 1",
-        " 40%  40%  40%  from line 8 to the end",
-        " 35%  60%  10%  from the beginning to line 8",
-        " 25%   0%  50%  waits in line 8: __syncthreads();",
+        " 40%  40%  40%  from line 9 to the end",
+        " 35%  60%  10%  from the beginning to line 9",
+        " 25%   0%  50%  waits in line 9: __syncthreads();",
     ]
 
 
