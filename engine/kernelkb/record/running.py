@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from kernelkb.progress import event_recorder
-from kernelkb.safety.paths import cache_folder
 
+_MARKS = (".kb", "kernels", "sessions")
+"""Folders of which a project has one; nothing is written elsewhere."""
 _MAX_EVENTS = 4000
 _MAX_TEXT = 600
 _KEPT_FILES = 60
@@ -32,7 +33,6 @@ class RunningCommand(NamedTuple):
     id: str
     what: str
     """Such as ``bench row_softmax``."""
-    project: str
     process: int
     begun: float
     """Seconds since 1970."""
@@ -50,9 +50,9 @@ class RunningCommand(NamedTuple):
         return str(said[-1].get("text", "")) if said else "starting"
 
 
-def running_folder() -> Path:
-    """Return the folder of all running commands of this user."""
-    return Path(cache_folder()) / "running"
+def running_folder(project: Path) -> Path:
+    """Return the folder of the running commands of a project; no candidate may read it."""
+    return project / ".kb" / "running"
 
 
 @contextmanager
@@ -66,7 +66,8 @@ def publish_progress(project: Path, what: str, *, can_stop: bool = False) -> Ite
     """
     file = None
     with suppress(OSError):
-        file = _begin({"what": what, "project": str(project), "can_stop": can_stop})
+        if any((project / mark).is_dir() for mark in _MARKS):
+            file = _begin(running_folder(project), {"what": what, "can_stop": can_stop})
     if file is None:
         yield
         return
@@ -89,8 +90,7 @@ def publish_progress(project: Path, what: str, *, can_stop: bool = False) -> Ite
         file.close()
 
 
-def _begin(header: dict[str, Any]) -> IO[bytes]:
-    folder = running_folder()
+def _begin(folder: Path, header: dict[str, Any]) -> IO[bytes]:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     for old in sorted(folder.glob("*.jsonl"))[:-_KEPT_FILES]:
         old.unlink(missing_ok=True)
@@ -107,21 +107,10 @@ def _write(file: IO[bytes], fields: dict[str, Any]) -> None:
         file.write(json.dumps({"at": round(time.time(), 3), **cut}).encode() + b"\n")
 
 
-def list_running(project: Path | None = None, limit: int = 20) -> list[RunningCommand]:
-    """Return the newest commands, the newest first.
-
-    Args:
-        project: Only those of this project; None: of all.
-        limit: Most commands to return.
-    """
-    found: list[RunningCommand] = []
-    for path in sorted(running_folder().glob("*.jsonl"), reverse=True):
-        one = _read(path)
-        if one is not None and (project is None or one.project == str(project)):
-            found.append(one)
-        if len(found) >= limit:
-            break
-    return found
+def list_running(project: Path, limit: int = 20) -> list[RunningCommand]:
+    """Return the newest commands of a project, the newest first."""
+    paths = sorted(running_folder(project).glob("*.jsonl"), reverse=True)[:limit]
+    return [one for one in map(_read, paths) if one is not None]
 
 
 def find_running(name: str, project: Path) -> RunningCommand | None:
@@ -129,11 +118,11 @@ def find_running(name: str, project: Path) -> RunningCommand | None:
     return next((one for one in list_running(project, _KEPT_FILES) if one.id == name), None)
 
 
-def stamp_running() -> tuple[tuple[str, int], ...]:
+def stamp_running(project: Path) -> tuple[tuple[str, int], ...]:
     """Return the files and their sizes: what changes whenever there is something new."""
     found = []
     with suppress(OSError):
-        with os.scandir(running_folder()) as entries:
+        with os.scandir(running_folder(project)) as entries:
             found = [(one.name, one.stat().st_size) for one in entries]
     return tuple(sorted(found))
 
@@ -156,7 +145,6 @@ def _read(path: Path) -> RunningCommand | None:
     return RunningCommand(
         path.stem,
         rows[0]["what"],
-        str(rows[0].get("project", "")),
         int(rows[0].get("process", 0)),
         float(rows[0].get("at", 0.0)),
         tuple(row for row in rows[1:] if "kind" in row),

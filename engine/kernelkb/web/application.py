@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,6 +106,14 @@ def build_application(access: WebAccess) -> ASGIApp:
         routes=routes, exception_handlers={404: partial(_answer_missing, site=site)}
     )
     return WebGuard(application, access)
+
+
+def warm_up() -> None:
+    """Load what the first page of each kind would wait for: knowledge, rules, search index."""
+    with suppress(KbError, OSError):
+        knowledge.link_entries()
+        decision.show_decision({"speedup": "0.5"})
+        knowledge.search_entries("bank conflicts")
 
 
 async def _answer_view(

@@ -199,7 +199,7 @@ async def stream_runs(site: Site, render: Callable[[Site], str]) -> AsyncIterato
     seen, begun, last = None, time.monotonic(), 0.0
     while time.monotonic() - begun < _MAX_STREAM_S:
         project = get_project_path()
-        stamp = (stamp_running(), await asyncio.to_thread(_stamp_searches, project))
+        stamp = (stamp_running(project), await asyncio.to_thread(_stamp_searches, project))
         if stamp != seen:
             html = await asyncio.to_thread(render, site)
             data = "\n".join(f"data: {line}" for line in html.splitlines())

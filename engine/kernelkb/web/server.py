@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import webbrowser
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ from kernelkb.safety.http_access import (
     load_token,
 )
 from kernelkb.web.access import WebAccess
-from kernelkb.web.application import build_application
+from kernelkb.web.application import build_application, warm_up
 
 DEFAULT_PORT = 8766
 _MAX_CONNECTIONS = 200
@@ -68,9 +69,11 @@ def serve_page(config: WebConfig) -> None:
         access = WebAccess(
             token.text, frozenset(list_accepted_hosts(address, port)), config.read_only
         )
+        application = build_application(access)
+        threading.Thread(target=warm_up, daemon=True).start()
         _announce(config, port, token)
         served = uvicorn.Config(
-            build_application(access),
+            application,
             loop="asyncio",
             http="h11",
             limit_concurrency=_MAX_CONNECTIONS,
