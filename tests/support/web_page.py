@@ -23,6 +23,7 @@ from kernelkb.record.measurements.store import open_store
 from kernelkb.record.sessions import append_entry, create_session, set_open_session
 
 ROOT = Path(__file__).parents[2]
+REPORT = ROOT / "tests" / "data" / "ncu" / "reports" / "four_launches.ncu-rep"
 KERNEL = "row_softmax"
 SESSION = "2026-11-29-softmax"
 TOKEN = "t" * 30

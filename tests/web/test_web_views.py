@@ -1,14 +1,11 @@
 """What the views show, read from a real server."""
 
-import json
-import lzma
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 from hostile_texts import HOSTILE_TEXTS
-from web_page import KERNEL, ROOT, SESSION, fill_project, serve_project, wait_for
+from web_page import KERNEL, REPORT, ROOT, SESSION, fill_project, serve_project, wait_for
 
 from kernelkb.actions.advice.recommend import recommend_from_metrics
 from kernelkb.actions.knowledge.knowledge import group_entries_by_kind, load_project_knowledge
@@ -17,7 +14,6 @@ from kernelkb.progress import record_event, report_progress
 from kernelkb.web import checklist, decision, knowledge
 from kernelkb.web.site import SCRIPTS, Site, read_static
 
-REPORT = ROOT / "tests" / "data" / "ncu" / "reports" / "four_launches.ncu-rep"
 TABLE = ROOT / "tests" / "data" / "ncu" / "row_softmax_full.csv"
 _ACTIVE = {"script", "iframe", "object", "embed", "base", "style", "template"}
 _VOID = {"meta", "link", "input", "br", "img", "col", "rect", "circle", "line", "path", "polyline"}

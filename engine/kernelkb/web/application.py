@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp
 
-_TYPES = {"css": "text/css", "js": "text/javascript", "txt": "text/plain"}
+_TYPES = {"css": "text/css", "js": "text/javascript", "txt": "text/plain", "svg": "image/svg+xml"}
 _YEAR = "public, max-age=31536000, immutable"
 _MAX_FIELDS = 40
 _PARSERS = 2

@@ -50,7 +50,8 @@ def export_site(folder: Path, session: str | None = None) -> int:
     count = 0
     try:
         (folder / "static").mkdir(parents=True, exist_ok=True)
-        replace_file(folder / "static" / "style.css", read_static("style.css") or b"")
+        for name in ("style.css", "icon.svg"):
+            replace_file(folder / "static" / name, read_static(name) or b"")
         for page in pages:
             with suppress(KbError):  # a session whose file is wrong has no page
                 made = page.make()

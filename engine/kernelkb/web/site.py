@@ -97,7 +97,7 @@ def read_static(name: str) -> bytes | None:
     """Return a file that all pages share; None if there is none of that name."""
     if name == "style.css":
         return fill_template("web/style.css").encode()
-    known = (*SCRIPTS, "LICENSES.txt")
+    known = (*SCRIPTS, "icon.svg", "LICENSES.txt")
     return (_STATIC / name).read_bytes() if name in known else None
 
 

@@ -49,12 +49,13 @@ def show_start() -> WebPage:
     """
     project = get_project_path()
     rows = list_kernel_rows(project)
-    opened = find_open_here(project)
+    opened, brief = find_open_here(project), describe_next(project)
     values = {
         "kernels": rows[:_MAX_KERNELS],
         "left": max(len(rows) - _MAX_KERNELS, 0),
         "session": opened,
-        "brief": describe_next(project),
+        "brief": brief,
+        "tried": [line for line in brief if line.startswith(("+ ", "- "))],
         "session_count": len(list_session_ids(project / "sessions")),
     }
     return WebPage("start.html", "Start", "", values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -61,18 +62,21 @@ def place_picture(picture: Picture) -> Diagram:
     columns = _choose_columns(picture["nodes"])
     widths = _WIDTHS[: 1 + max(columns.values(), default=0)]
     boxes = _place_boxes(picture, columns)
-    arrows = tuple(
-        _draw_arrow(arrow, boxes, columns, at)
-        for at, arrow in enumerate(picture["edges"])
-        if arrow["source"] in boxes and arrow["target"] in boxes
-    )
+    known = [one for one in picture["edges"] if {one["source"], one["target"]} <= boxes.keys()]
+    leaving = Counter(one["source"] for one in known)
+    gone: Counter[str] = Counter()
+    arrows: list[DiagramArrow] = []
+    for arrow in known:
+        gone[arrow["source"]] += 1
+        share = gone[arrow["source"]] / (leaving[arrow["source"]] + 1)
+        arrows.append(_draw_arrow(arrow, boxes, columns, share))
     taken = [box.lines[0] for box in boxes.values() if box.taken]
     path = f"; the path taken: {' – '.join(taken)}" if taken else ""
     return Diagram(
         width=2 * _MARGIN + sum(widths) + _GAP_X * (len(widths) - 1),
         height=_MARGIN + max((box.y + box.height for box in boxes.values()), default=0.0),
         boxes=tuple(boxes.values()),
-        arrows=arrows,
+        arrows=tuple(arrows),
         said=f"{picture['title']}: {len(boxes)} boxes{path}",
     )
 
@@ -136,24 +140,25 @@ def _wrap(text: str, width: float) -> tuple[str, ...]:
 
 
 def _draw_arrow(
-    arrow: Arrow, boxes: Mapping[str, DiagramBox], columns: Mapping[str, int], at: int
+    arrow: Arrow, boxes: Mapping[str, DiagramBox], columns: Mapping[str, int], share: float
 ) -> DiagramArrow:
+    """Return an arrow; ``share`` of the way down the side of its box it begins."""
     start, goal = boxes[arrow["source"]], boxes[arrow["target"]]
     if columns[start.id] < columns[goal.id]:
-        x, y = start.x + start.width, start.y + start.height / 2
+        x, y = start.x + start.width, round(start.y + start.height * share, 1)
         end_x, end_y = goal.x, goal.y + goal.height / 2
         bend = (end_x - x) / 2
         path = f"M{x},{y}C{x + bend},{y} {end_x - bend},{end_y} {end_x},{end_y}"
-        place = x + 6, y - 5 + (6 if end_y > y + 4 else 0)
+        place = x + 6, y - 4
     elif goal.y > start.y and not _is_hidden(start, goal, boxes.values()):
         x, y, end_y = start.x + 26.0, start.y + start.height, goal.y
         path, place = f"M{x},{y}L{x},{end_y}", (x + 6, y + min(13.0, (end_y - y) / 2 + 5))
     else:
         side = start.x + start.width
-        x, y, end_y = side, start.y + start.height - 8, goal.y + 8
-        out = side + 26 + 6 * (at % 4)
+        x, y, end_y = side, round(start.y + start.height * share, 1), goal.y + 8
+        out = side + 24 + 10 * share
         path = f"M{x},{y}C{out},{y} {out},{end_y} {side},{end_y}"
-        place = x + 6, y + 12
+        place = x + 6, y - 4
     return DiagramArrow(path, arrow["label"], round(place[0], 1), round(place[1], 1), arrow["taken"])
 
 
