@@ -125,7 +125,7 @@ def test_the_table_names_time_share_cause_line_gain_and_headroom():
 def test_the_line_with_the_most_samples_is_the_hottest_and_opens_to_its_instructions():
     row = find_row(make_page(make_section()), 7)
 
-    assert 'h20' in row
+    assert "h20" in row
     assert "95.0 %" in row
     assert "source of line 7;" in row
     assert "FADD R3, R4, R3" in row

@@ -112,7 +112,9 @@ def test_an_address_that_others_reach_has_to_be_allowed(module_project, capsys):
 
 
 def test_read_only_mode_shows_everything_and_changes_nothing(module_project):
-    before = sorted((one, one.stat().st_mtime_ns) for one in (module_project / "sessions").iterdir())
+    before = sorted(
+        (one, one.stat().st_mtime_ns) for one in (module_project / "sessions").iterdir()
+    )
     with serve_project(module_project, "--read-only") as client:
         form = {"session": SESSION, "item": "claims-verified", "note": "n", "passed": "passed"}
         answers = [

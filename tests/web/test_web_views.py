@@ -5,18 +5,18 @@ from html.parser import HTMLParser
 
 import pytest
 from hostile_texts import HOSTILE_TEXTS
-from web_page import KERNEL, REPORT, ROOT, SESSION, fill_project, serve_project, wait_for
+from web_page import KERNEL, REPORT, ROOT, SESSION, fill_project, serve_project
 
 from kernelkb.actions.advice.recommend import recommend_from_metrics
 from kernelkb.actions.knowledge.knowledge import group_entries_by_kind, load_project_knowledge
-from kernelkb.record.running import list_running, publish_progress
 from kernelkb.progress import record_event, report_progress
+from kernelkb.record.running import list_running, publish_progress
 from kernelkb.web import checklist, decision, knowledge
 from kernelkb.web.site import SCRIPTS, Site, read_static
 
 TABLE = ROOT / "tests" / "data" / "ncu" / "row_softmax_full.csv"
 _ACTIVE = {"script", "iframe", "object", "embed", "base", "style", "template"}
-_VOID = {"meta", "link", "input", "br", "img", "col", "rect", "circle", "line", "path", "polyline"}
+_VOID = {"meta", "link", "input", "br", "img", "col"}
 
 
 class PageReader(HTMLParser):
@@ -31,9 +31,9 @@ class PageReader(HTMLParser):
         if tag in _ACTIVE and not (tag == "script" and given.get("src", "").startswith("/static/")):
             self.harm.append(tag)
         for name, value in attrs:
-            if name.startswith("on") or name == "style" or "javascript:" in (value or "").lower():
-                if name not in ("value", "aria-label", "content"):
-                    self.harm.append(f"{tag} {name}")
+            runs = name.startswith("on") or name == "style"
+            if runs or (name in ("href", "src", "action") and "javascript:" in value.lower()):
+                self.harm.append(f"{tag} {name}")
             if name == "id":
                 self.ids.append(value)
             if name == "href":
@@ -103,7 +103,7 @@ def test_every_view_is_whole_and_runs_nothing_that_stands_in_it(page, attempts):
 def test_every_link_of_the_first_views_leads_somewhere(page):
     for path in ("/", "/history", f"/kernel/{KERNEL}", "/knowledge", "/decision?speedup=0.3"):
         links = {one for one in read_page(page.ask(path).text).links if one.startswith("/")}
-        for link in sorted(links)[:25]:
+        for link in sorted(links)[:12]:
             assert page.ask(link.partition("#")[0]).status == 200, link
 
 

@@ -121,9 +121,8 @@ def find_running(name: str, project: Path) -> RunningCommand | None:
 def stamp_running(project: Path) -> tuple[tuple[str, int], ...]:
     """Return the files and their sizes: what changes whenever there is something new."""
     found = []
-    with suppress(OSError):
-        with os.scandir(running_folder(project)) as entries:
-            found = [(one.name, one.stat().st_size) for one in entries]
+    with suppress(OSError), os.scandir(running_folder(project)) as entries:
+        found = [(one.name, one.stat().st_size) for one in entries]
     return tuple(sorted(found))
 
 

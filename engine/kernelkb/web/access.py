@@ -131,9 +131,7 @@ def _name_cookie(headers: dict[str, str]) -> str:
     return f"kernelkb_{headers['host'].rpartition(':')[2] or '80'}"
 
 
-async def _answer(
-    send: Send, status: int, text: str, more: dict[str, str] | None = None
-) -> None:
+async def _answer(send: Send, status: int, text: str, more: dict[str, str] | None = None) -> None:
     body = text.encode()
     given = {**_HEADERS, "content-type": "text/plain; charset=utf-8", "cache-control": "no-store"}
     headers = {**given, "content-length": str(len(body)), **(more or {})}

@@ -15,7 +15,7 @@ from kernelkb.record.sessions import list_session_ids, read_session
 from kernelkb.render.text.attempts import ID_DIGITS
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.storage import describe_write_cure
-from kernelkb.web import checklist, decision, history, knowledge, start
+from kernelkb.web import checklist, history, knowledge, start
 from kernelkb.web.site import Site, WebPage, name_file, read_static
 
 _KINDS = ("bottlenecks", "fixes", "trees", "patterns", "devices", "metrics", "thresholds",

@@ -159,7 +159,9 @@ def _draw_arrow(
         out = side + 24 + 10 * share
         path = f"M{x},{y}C{out},{y} {out},{end_y} {side},{end_y}"
         place = x + 6, y - 4
-    return DiagramArrow(path, arrow["label"], round(place[0], 1), round(place[1], 1), arrow["taken"])
+    return DiagramArrow(
+        path, arrow["label"], round(place[0], 1), round(place[1], 1), arrow["taken"]
+    )
 
 
 def _is_hidden(start: DiagramBox, goal: DiagramBox, boxes: Iterable[DiagramBox]) -> bool:
