@@ -1,4 +1,4 @@
-"""The decision view: numbers or a report in, the path through a tree, the gate and the causes out."""
+"""The decision view: numbers or a report in; path through a tree, gate and causes out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kernelkb.render.documents.entries import describe_condition
 from kernelkb.render.html.diagrams import Diagram, place_picture
 from kernelkb.render.html.report_page import (
     KernelSection,
-    ShownKernel,
+    KernelView,
     list_kernel_functions,
     list_page_values,
     show_kernel,
@@ -157,7 +157,7 @@ def show_decision(query: Mapping[str, str]) -> WebPage:
     return WebPage("decision.html", "Decision", "decision", values)
 
 
-def _answer(typed: TypedNumbers) -> ShownKernel:
+def _answer(typed: TypedNumbers) -> KernelView:
     found = recommend_from_metrics(
         typed.metrics, headlines=typed.headlines, target=typed.target, gpu=typed.gpu or None
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,14 +13,15 @@ from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.record.attempt_store import open_attempts
 from kernelkb.record.sessions import list_session_ids, read_session
-from kernelkb.render.text.attempts import ID_DIGITS
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.web import checklist, history, knowledge, start
 from kernelkb.web.site import Site, WebPage, name_file, read_static
 
-_KINDS = ("bottlenecks", "fixes", "trees", "patterns", "devices", "metrics", "thresholds",
-          "architectures", "workflow", "preflight", "stop-rules", "sources", "symptoms")  # fmt: skip
+_KINDS = (
+    "bottlenecks", "fixes", "trees", "patterns", "devices", "metrics", "thresholds",
+    "architectures", "workflow", "preflight", "stop-rules", "sources", "symptoms",
+)  # fmt: skip
 _MAX_ATTEMPTS = 400
 """Attempts of a kernel that get a page, the newest."""
 
@@ -85,17 +87,17 @@ def _list_all() -> Iterator[ExportedPage]:
     yield ExportedPage("history", lambda: history.show_history({}))
     yield ExportedPage("checklist", checklist.show_checklist)
     for name in list_session_ids(project / "sessions"):
-        yield ExportedPage(f"session/{name}", lambda one=name: checklist.show_checklist(one))
+        yield ExportedPage(f"session/{name}", partial(checklist.show_checklist, name))
     for row in start.list_kernel_rows(project):
         yield from _list_kernel(row.name)
     yield ExportedPage("knowledge", knowledge.show_index)
     yield ExportedPage("knowledge/quickref", knowledge.show_quickref)
     groups = group_entries_by_kind(load_project_knowledge())
     for kind in _KINDS:
-        yield ExportedPage(f"knowledge/{kind}", lambda one=kind: knowledge.show_kind(one))
+        yield ExportedPage(f"knowledge/{kind}", partial(knowledge.show_kind, kind))
         for name in groups[kind]:
             yield ExportedPage(
-                f"knowledge/{kind}/{name}", lambda k=kind, n=name: knowledge.show_entry(k, n)
+                f"knowledge/{kind}/{name}", partial(knowledge.show_entry, kind, name)
             )
 
 
@@ -104,6 +106,4 @@ def _list_kernel(kernel: str) -> Iterator[ExportedPage]:
     with open_attempts(get_project_path(), writes=False) as store:
         attempts = store.list_newest(kernel, _MAX_ATTEMPTS)
     for one in attempts:
-        yield ExportedPage(
-            f"attempt/{one.id}", lambda name=one.id: history.show_attempt(name[: 4 * ID_DIGITS])
-        )
+        yield ExportedPage(f"attempt/{one.id}", partial(history.show_attempt, one.id))

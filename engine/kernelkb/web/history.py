@@ -18,7 +18,7 @@ from kernelkb.record.attempt_store import open_attempts
 from kernelkb.record.attempt_tree import AttemptLog, AttemptNode, AttemptTree
 from kernelkb.record.measurements.compare import compute_comparison
 from kernelkb.record.measurements.store import Store, open_store
-from kernelkb.record.sessions import list_session_ids
+from kernelkb.record.sessions import list_session_ids, session_path
 from kernelkb.render.html.diagrams import (
     AttemptDiagram,
     AttemptRow,
@@ -40,7 +40,7 @@ from kernelkb.units import format_duration
 from kernelkb.web.site import WebPage
 from kernelkb.web.start import list_kernel_rows, load_cached, summarize_sessions
 
-_MAX_TIMES = 150
+_MAX_TIMES = 60
 """Measurements in the picture, the newest."""
 _MAX_ATTEMPTS = 80
 _PAGE = 30
@@ -94,15 +94,18 @@ def _list_predictions(project: Path, names: Sequence[str]) -> list[PredictionPoi
             points[point, one.measured, title] = PredictionPoint(point, one.measured, inside, title)
     for name in names:
         for session in _load_one(project, name):
-            for point in _list_session_predictions(session):
-                points.setdefault((point.predicted, point.measured, point.title), point)
+            for found in _list_session_predictions(session):
+                points.setdefault((found.predicted, found.measured, found.title), found)
     return list(points.values())
 
 
 def _load_one(project: Path, name: str) -> list[Session]:
+    """Return a session; none where its file is wrong, or decides nothing."""
     try:
+        if b"predicted:" not in session_path(name, project / "sessions").read_bytes():
+            return []
         return [load_cached(name, project / "sessions")]
-    except KbError:
+    except (KbError, OSError):
         return []
 
 

@@ -130,13 +130,13 @@ def _view(run: RunningCommand) -> RunView:
 
 def _make_result(name: str, event: dict[str, Any], text: str) -> RunRow:
     interval, speedup = event.get("interval"), event.get("speedup")
-    is_pair = isinstance(interval, list) and len(interval) == 2
+    pair = interval if isinstance(interval, list) and len(interval) == 2 else None
     return RunRow(
         name,
         str(event.get("status", "ok")),
         text,
         float(event.get("seconds") or 0.0),
-        (float(interval[0]), float(interval[1])) if is_pair else None,
+        (float(pair[0]), float(pair[1])) if pair else None,
         float(speedup) if isinstance(speedup, int | float) else None,
     )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import threading
 import webbrowser
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.errors import BadValueError
 from kernelkb.safety.http_access import (
@@ -21,6 +22,9 @@ from kernelkb.safety.http_access import (
 )
 from kernelkb.web.access import WebAccess
 from kernelkb.web.application import build_application, warm_up
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 DEFAULT_PORT = 8766
 _MAX_CONNECTIONS = 200
@@ -48,8 +52,6 @@ def serve_page(config: WebConfig) -> None:
         BadValueError: The address is not loopback and that was not allowed, the token's file is
             wrong, or the address is in use.
     """
-    import uvicorn
-
     if not is_loopback(config.host) and not config.allow_remote:
         raise BadValueError(
             f"--host {config.host} can be reached from other machines, and the token crosses the "
@@ -72,20 +74,26 @@ def serve_page(config: WebConfig) -> None:
         application = build_application(access)
         threading.Thread(target=warm_up, daemon=True).start()
         _announce(config, port, token)
-        served = uvicorn.Config(
-            application,
-            loop="asyncio",
-            http="h11",
-            limit_concurrency=_MAX_CONNECTIONS,
-            log_level="error",
-            access_log=False,
-            ws="none",
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=_END_S,
-        )
-        with suppress(KeyboardInterrupt):
-            uvicorn.Server(served).run(sockets=[channel])
+        _run(application, channel)
+
+
+def _run(application: ASGIApp, channel: socket.socket) -> None:
+    import uvicorn
+
+    served = uvicorn.Config(
+        application,
+        loop="asyncio",
+        http="h11",
+        limit_concurrency=_MAX_CONNECTIONS,
+        log_level="error",
+        access_log=False,
+        ws="none",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_END_S,
+    )
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(served).run(sockets=[channel])
 
 
 def _announce(config: WebConfig, port: int, token: Token) -> None:

@@ -14,12 +14,20 @@ from kernelkb.loading.kernels import find_kernel_folders
 from kernelkb.model.records.history import Measurement
 from kernelkb.model.records.session import Session, SessionSummary
 from kernelkb.record.measurements.store import Store, open_store
-from kernelkb.record.sessions import find_open_session, list_session_ids, read_session
+from kernelkb.record.sessions import (
+    find_open_session,
+    list_session_ids,
+    read_header,
+    read_session,
+    session_path,
+)
 from kernelkb.web.knowledge import search_entries
 from kernelkb.web.site import WebPage
 
 _MAX_KERNELS = 60
 _MAX_FOUND = 20
+_CLOSING = b"\ncloses: true\n"
+"""How an entry that ends a session is written."""
 _NEWEST = 400
 """Files of sessions whose goals are searched, the newest."""
 
@@ -148,23 +156,29 @@ def summarize_sessions(project: Path, names: list[str]) -> list[SessionSummary]:
     rows = []
     for name in names:
         try:
-            one = load_cached(name, project / "sessions")
-        except KbError:
+            one, is_closed = _read_header(name, project / "sessions")
+        except (KbError, OSError):
             rows.append(SessionSummary(session=name, state="unreadable"))
             continue
-        state = "current" if name == opened else "closed" if one.is_closed else "open"
         rows.append(
-            SessionSummary.model_validate(
-                {
-                    "session": name,
-                    "state": state,
-                    "kernel": one.kernel,
-                    "opened": one.opened,
-                    "goal": one.goal,
-                }
+            SessionSummary(
+                session=name,
+                state="current" if name == opened else "closed" if is_closed else "open",
+                kernel=one.kernel,
+                opened=one.opened,
+                goal=one.goal,
             )
         )
     return rows
+
+
+def _read_header(name: str, folder: Path) -> tuple[Session, bool]:
+    """Return what stands at the head of a session's file, and whether an entry ends it.
+
+    The entries are not read: a list of sessions would take ten times as long.
+    """
+    is_closed = _CLOSING in session_path(name, folder).read_bytes()
+    return read_header(name, folder), is_closed
 
 
 def show_search(query: str) -> WebPage:

@@ -400,7 +400,7 @@ def _show_instruction(one: SassLine, top: float) -> ShownInstruction:
     )
 
 
-class ShownKernel(NamedTuple):
+class KernelView(NamedTuple):
     """A kernel as the template takes it."""
 
     number: int
@@ -446,7 +446,7 @@ def list_page_values(contents: ReportContents) -> dict[str, Any]:
     return _list_values(contents, shown)
 
 
-def _list_values(contents: ReportContents, kernels: Sequence[ShownKernel]) -> dict[str, Any]:
+def _list_values(contents: ReportContents, kernels: Sequence[KernelView]) -> dict[str, Any]:
     return {
         "contents": contents,
         "kernels": kernels,
@@ -472,12 +472,12 @@ def _choose_code(number: int, section: KernelSection, max_bytes: int) -> ShownCo
     return choose_code(number, section.code, list_marks(section.answer), max_bytes)
 
 
-def show_kernel(number: int, section: KernelSection) -> ShownKernel:
+def show_kernel(number: int, section: KernelSection) -> KernelView:
     """Return a kernel as the template takes it, without its code."""
     answer = section.answer
     matches = [one for one in answer["diagnoses"] if one["verdict"] == "matches"]
     lines = matches[0]["lines"]["lines"] if matches and matches[0]["lines"] else []
-    return ShownKernel(
+    return KernelView(
         number,
         name=answer["kernel"] or "unnamed kernel",
         answer=answer,
