@@ -38,7 +38,7 @@ from kernelkb.record.sessions import create_session, set_open_session
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KERNELS = tuple(f"kernel_{number}" for number in range(10))
-TOKEN = "benchmark" * 4  # noqa: S105 of a server that lives for a minute
+TOKEN = "benchmark" * 4
 REPEATS = 5
 VIEWS = (
     "/", "/decision", "/decision?speedup=0.3&occupancy=0.4", "/checklist", "/live", "/history",

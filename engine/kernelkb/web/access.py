@@ -118,7 +118,7 @@ class WebGuard:
 
 
 def _read_headers(scope: Scope) -> dict[str, str]:
-    """Return the headers by name; one that stands twice is empty, as it is not clear which counts."""
+    """Return the headers by name; one that stands twice is empty: which counts is not clear."""
     found: dict[str, str] = {}
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()

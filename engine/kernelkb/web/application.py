@@ -113,6 +113,8 @@ def warm_up() -> None:
     with suppress(KbError, OSError):
         knowledge.link_entries()
         decision.show_decision({"speedup": "0.5"})
+        start.show_start()
+        history.show_history({})
         knowledge.search_entries("bank conflicts")
 
 
