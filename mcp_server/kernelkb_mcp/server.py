@@ -14,6 +14,7 @@ from kernelkb.errors import KbError
 from kernelkb.measure.process.subprocesses import remove_abandoned_folders
 from kernelkb.render.documents.guide import RULES, format_loop_lines
 from kernelkb.safety.http_access import ENVIRONMENT_VARIABLE, HttpConfig, load_token
+from kernelkb_mcp.calls.apps import ViewApps
 from kernelkb_mcp.calls.jobs import JobRegistry
 from kernelkb_mcp.calls.prompts import add_prompts
 from kernelkb_mcp.calls.resources import CACHE_HINTS, add_completion
@@ -70,7 +71,10 @@ def build_server(config: ServerConfig | None = None) -> KernelServer:
         instructions=build_instructions(chosen.tool_names),
         log_level="WARNING",
         jobs=jobs,
-        extensions=[TasksExtension(dict.fromkeys(long, "optional"), jobs)] if long else [],
+        extensions=[
+            ViewApps(),
+            *([TasksExtension(dict.fromkeys(long, "optional"), jobs)] if long else []),
+        ],
         tools=[
             build_strict_tool(
                 getattr(modules[name], name),

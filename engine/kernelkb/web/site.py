@@ -26,6 +26,10 @@ SECTIONS = {
 """Views by their address, in the order of the menu."""
 
 
+_NO_PAGE = re.compile(r'<a href="">(.*?)</a>', re.DOTALL)
+"""A link to a page that a copy does not have."""
+
+
 class WebPage(NamedTuple):
     """A view, ready for its template."""
 
@@ -50,6 +54,13 @@ class Site(NamedTuple):
     """Folders above the page in an exported copy; None: served."""
     exported: frozenset[str] = frozenset()
     """Addresses that the copy has."""
+    is_bare: bool = False
+    """Whether only the view itself is made, without menu and frame."""
+
+    @property
+    def layout(self) -> str:
+        """Return the template around each view."""
+        return "web/bare.html" if self.is_bare else "web/page.html"
 
     @property
     def is_live(self) -> bool:
@@ -75,7 +86,7 @@ class Site(NamedTuple):
 
     def fill(self, page: WebPage) -> str:
         """Return the HTML of a page."""
-        return fill_template(
+        html = fill_template(
             f"web/{page.template}",
             site=self,
             sections=SECTIONS,
@@ -84,6 +95,7 @@ class Site(NamedTuple):
             section=page.section,
             **page.values,
         )
+        return html if self.is_live else _NO_PAGE.sub(r"\1", html)
 
 
 def name_file(address: str) -> str:
