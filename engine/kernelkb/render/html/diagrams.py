@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kernelkb.graph.picture import Arrow, Box, Picture
 from kernelkb.render.html.charts import Frame, Scale, Tick
 
-_COLUMNS = {"question": 0, "metric": 0, "leaf": 1}
-"""Column of a kind of box; of a cause that stands beside its metrics 1, of all others 2."""
+_TREE_COLUMNS = {"question": 0, "leaf": 1}
+"""Column of a kind of box in a tree; what a leaf leads to stands beside it, in one box."""
 _WIDTHS = (330, 330, 250)
-_GAP_X, _GAP_Y, _MARGIN = 74, 16, 12
+_GAP_X, _GAP_Y, _MARGIN = 96, 16, 12
 _LINE, _PAD = 16, 10
 _CHAR = 6.9
 """Width of a letter of 12 px, about."""
@@ -60,8 +60,8 @@ class Diagram(NamedTuple):
 def place_picture(picture: Picture) -> Diagram:
     """Return a tree or a cause as a picture: questions below each other, their ends beside them."""
     columns = _choose_columns(picture["nodes"])
-    widths = _WIDTHS[: 1 + max(columns.values(), default=0)]
-    boxes = _place_boxes(picture, columns)
+    leads = _list_leads(picture) if "question" in {box["kind"] for box in picture["nodes"]} else {}
+    boxes = _place_boxes(picture, columns, leads)
     known = [one for one in picture["edges"] if {one["source"], one["target"]} <= boxes.keys()]
     leaving = Counter(one["source"] for one in known)
     gone: Counter[str] = Counter()
@@ -70,27 +70,58 @@ def place_picture(picture: Picture) -> Diagram:
         gone[arrow["source"]] += 1
         share = gone[arrow["source"]] / (leaving[arrow["source"]] + 1)
         arrows.append(_draw_arrow(arrow, boxes, columns, share))
+    shown = [*boxes.values(), *_place_leads(boxes, leads)]
     taken = [box.lines[0] for box in boxes.values() if box.taken]
     path = f"; the path taken: {' – '.join(taken)}" if taken else ""
     return Diagram(
-        width=2 * _MARGIN + sum(widths) + _GAP_X * (len(widths) - 1),
-        height=_MARGIN + max((box.y + box.height for box in boxes.values()), default=0.0),
-        boxes=tuple(boxes.values()),
+        width=_MARGIN + max((box.x + box.width for box in shown), default=0.0),
+        height=_MARGIN + max((box.y + box.height for box in shown), default=0.0),
+        boxes=tuple(shown),
         arrows=tuple(arrows),
         said=f"{picture['title']}: {len(boxes)} boxes{path}",
     )
 
 
-def _choose_columns(nodes: Iterable[Box]) -> dict[str, int]:
+def _list_leads(picture: Picture) -> dict[str, list[str]]:
+    """Return for each end of a tree the entries that it leads to."""
+    leaves = {box["id"] for box in picture["nodes"] if box["kind"] == "leaf"}
+    leads: dict[str, list[str]] = {}
+    for arrow in picture["edges"]:
+        if arrow["source"] in leaves:
+            leads.setdefault(arrow["source"], []).append(arrow["target"])
+    return leads
+
+
+def _measure_leads(names: Sequence[str]) -> int:
+    return 2 * _PAD + _LINE * len(names) if names else 0
+
+
+def _place_leads(
+    boxes: Mapping[str, DiagramBox], leads: Mapping[str, Sequence[str]]
+) -> Iterator[DiagramBox]:
+    """Yield a box beside each end of a tree with the entries that it leads to, one in a line."""
+    for leaf, names in leads.items():
+        at = boxes[leaf]
+        yield DiagramBox(
+            f"leads:{leaf}", "leads", at.x + at.width + 4, at.y, _WIDTHS[2],
+            _measure_leads(names), tuple(names), at.taken,
+        )  # fmt: skip
+
+
+def _choose_columns(nodes: Sequence[Box]) -> dict[str, int]:
+    if any(box["kind"] == "question" for box in nodes):
+        return {
+            box["id"]: _TREE_COLUMNS[box["kind"]] for box in nodes if box["kind"] in _TREE_COLUMNS
+        }
     first = next((box["id"] for box in nodes if box["kind"] == "bottleneck"), None)
-    is_tree = any(box["kind"] == "question" for box in nodes)
     return {
-        box["id"]: 1 if not is_tree and box["id"] == first else _COLUMNS.get(box["kind"], 2)
-        for box in nodes
+        box["id"]: 1 if box["id"] == first else 0 if box["kind"] == "metric" else 2 for box in nodes
     }
 
 
-def _place_boxes(picture: Picture, columns: Mapping[str, int]) -> dict[str, DiagramBox]:
+def _place_boxes(
+    picture: Picture, columns: Mapping[str, int], leads: Mapping[str, Sequence[str]]
+) -> dict[str, DiagramBox]:
     """Return each box, as high as what leads to it, below those before it in its column."""
     parents: dict[str, list[str]] = {}
     for arrow in picture["edges"]:
@@ -98,10 +129,14 @@ def _place_boxes(picture: Picture, columns: Mapping[str, int]) -> dict[str, Diag
     free = dict.fromkeys(columns.values(), float(_MARGIN))
     found: dict[str, DiagramBox] = {}
     row = float(_MARGIN)
-    for box in sorted(_order_by_walk(picture), key=lambda one: columns[one["id"]] > 1):
+    leaving = Counter(one["source"] for one in picture["edges"])
+    ordered = [box for box in _order_by_walk(picture) if box["id"] in columns]
+    for box in sorted(ordered, key=lambda one: columns[one["id"]] > 1):
         column = columns[box["id"]]
         lines = _wrap(box["label"], _WIDTHS[column])
         height = 2 * _PAD + _LINE * len(lines)
+        if box["kind"] == "question":
+            height = max(height, _LINE * (leaving[box["id"]] + 1))
         before = [found[one].y for one in parents.get(box["id"], ()) if one in found]
         beside = [one for one in parents.get(box["id"], ()) if columns[one] < column]
         top = max(free[column], min(before)) if before and beside else free[column]
@@ -111,7 +146,7 @@ def _place_boxes(picture: Picture, columns: Mapping[str, int]) -> dict[str, Diag
         found[box["id"]] = DiagramBox(
             box["id"], box["kind"], x, top, _WIDTHS[column], height, lines, box["taken"]
         )
-        free[column] = top + height + _GAP_Y
+        free[column] = top + max(height, _measure_leads(leads.get(box["id"], ()))) + _GAP_Y
         if column == 1:
             row = max(row, free[column] - height / 2)
     return found
