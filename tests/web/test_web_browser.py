@@ -178,6 +178,7 @@ def test_a_command_that_runs_elsewhere_shows_up_without_a_reload(
     tab = open_tab()
     tab.goto(page_server.url + "/live")
     with publish_progress(module_project, "bench somewhere_else"):
+        report_progress("check naive")
         tab.wait_for_selector("text=somewhere_else")
         report_progress("waiting for the CPU: 3 before us", "waiting")
         tab.wait_for_selector("text=3 before us")

@@ -212,9 +212,17 @@ def test_a_running_command_is_seen_from_another_process_while_it_runs_and_after(
 
 def test_a_command_that_fails_ends_with_its_reason(module_project):
     with pytest.raises(KeyboardInterrupt), publish_progress(module_project, "bench x"):
+        report_progress("one step")
         raise KeyboardInterrupt
 
     assert list_running(module_project)[0].end == "interrupted"
+
+
+def test_a_command_that_does_nothing_leaves_nothing(project):
+    with publish_progress(project, "bench no_such_kernel"):
+        pass
+
+    assert not (project / ".kb").exists()
 
 
 def test_nothing_is_written_where_there_is_no_project(tmp_path):

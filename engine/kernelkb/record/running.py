@@ -59,25 +59,23 @@ def running_folder(project: Path) -> Path:
 def publish_progress(project: Path, what: str, *, can_stop: bool = False) -> Iterator[None]:
     """Let other processes see what this thread does inside this block; nothing if that fails.
 
+    The file is made by the first step: a command that does nothing leaves nothing.
+
     Args:
         project: The project's root.
         what: Such as ``bench row_softmax``.
         can_stop: Whether SIGTERM ends this command alone, and not a server.
     """
-    file = None
-    with suppress(OSError):
-        if any((project / mark).is_dir() for mark in _MARKS):
-            file = _begin(running_folder(project), {"what": what, "can_stop": can_stop})
-    if file is None:
-        yield
-        return
+    files: list[IO[bytes] | None] = []
     count, end = 0, "done"
 
     def record(fields: dict[str, Any]) -> None:
         nonlocal count
         count += 1
-        if count <= _MAX_EVENTS:
-            _write(file, fields)
+        if not files:
+            files.append(_begin(project, {"what": what, "can_stop": can_stop}))
+        if files[0] is not None and count <= _MAX_EVENTS:
+            _write(files[0], fields)
 
     try:
         with event_recorder(record):
@@ -86,17 +84,25 @@ def publish_progress(project: Path, what: str, *, can_stop: bool = False) -> Ite
         end = type(error).__name__ if not isinstance(error, KeyboardInterrupt) else "interrupted"
         raise
     finally:
-        _write(file, {"end": end})
-        file.close()
+        if files and files[0] is not None:
+            _write(files[0], {"end": end})
+            files[0].close()
 
 
-def _begin(folder: Path, header: dict[str, Any]) -> IO[bytes]:
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for old in sorted(folder.glob("*.jsonl"))[:-_KEPT_FILES]:
-        old.unlink(missing_ok=True)
-    name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.jsonl"
-    file = (folder / name).open("ab", buffering=0)
-    fcntl.flock(file, fcntl.LOCK_EX)
+def _begin(project: Path, header: dict[str, Any]) -> IO[bytes] | None:
+    """Return the file of a command, locked; None outside of a project, and where none can be."""
+    if not any((project / mark).is_dir() for mark in _MARKS):
+        return None
+    folder = running_folder(project)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for old in sorted(folder.glob("*.jsonl"))[:-_KEPT_FILES]:
+            old.unlink(missing_ok=True)
+        name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.jsonl"
+        file = (folder / name).open("ab", buffering=0)
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError:
+        return None
     _write(file, {**header, "process": os.getpid()})
     return file
 

@@ -28,7 +28,8 @@ _MAX_SHOWN = 12
 _MAX_SEARCHES = 3
 _RECENT_S = 1800.0
 """A search without a trial for as long is not shown."""
-_POLL_S = 0.7
+_POLL_S = 1.0
+_JUDGE_S = 5.0
 _BEAT_S = 15.0
 """A stream without news says so after this, so that a closed browser is noticed."""
 _MAX_STREAM_S = 1800.0
@@ -194,12 +195,16 @@ def _make_result_so_far(trials: list[TuningTrial]) -> TuningResult:
 async def stream_runs(site: Site, render: Callable[[Site], str]) -> AsyncIterator[str]:
     """Yield the runs as server-sent events, whenever a running command wrote something.
 
-    It looks at the sizes of some files twice in three seconds, and at nothing of the device.
+    It looks at the sizes of some files every second, and at nothing of the device. What the judge
+    says of itself changes often and is looked at every five seconds only.
     """
     seen, begun, last = None, time.monotonic(), 0.0
+    judged, judge = 0.0, ""
     while time.monotonic() - begun < _MAX_STREAM_S:
         project = get_project_path()
-        stamp = (stamp_running(project), await asyncio.to_thread(_stamp_searches, project))
+        if time.monotonic() - judged > _JUDGE_S:
+            judged, judge = time.monotonic(), await asyncio.to_thread(_find_judge, project)
+        stamp = (stamp_running(project), await asyncio.to_thread(_stamp_searches, project), judge)
         if stamp != seen:
             html = await asyncio.to_thread(render, site)
             data = "\n".join(f"data: {line}" for line in html.splitlines())
@@ -209,6 +214,15 @@ async def stream_runs(site: Site, render: Callable[[Site], str]) -> AsyncIterato
             yield ": still here\n\n"
             last = time.monotonic()
         await asyncio.sleep(_POLL_S)
+
+
+def _find_judge(project: Path) -> str:
+    """Return what the judge of a running command says; empty where none runs."""
+    for run in list_running(project, 3):
+        folders = [one.get("folder") for one in run.events if one.get("kind") == "judge"]
+        if run.is_running and folders:
+            return _read_judge(str(folders[-1]))
+    return ""
 
 
 def _stamp_searches(project: Path) -> tuple[tuple[str, int], ...]:
