@@ -59,7 +59,8 @@ def running_folder(project: Path) -> Path:
 def publish_progress(project: Path, what: str, *, can_stop: bool = False) -> Iterator[None]:
     """Let other processes see what this thread does inside this block; nothing if that fails.
 
-    The file is made by the first step: a command that does nothing leaves nothing.
+    The file is made by the first step, and goes again where none ended: a command that is refused
+    leaves nothing.
 
     Args:
         project: The project's root.
@@ -67,11 +68,12 @@ def publish_progress(project: Path, what: str, *, can_stop: bool = False) -> Ite
         can_stop: Whether SIGTERM ends this command alone, and not a server.
     """
     files: list[IO[bytes] | None] = []
-    count, end = 0, "done"
+    count, end, has_result = 0, "done", False
 
     def record(fields: dict[str, Any]) -> None:
-        nonlocal count
+        nonlocal count, has_result
         count += 1
+        has_result = has_result or fields.get("kind") == "result"
         if not files:
             files.append(_begin(project, {"what": what, "can_stop": can_stop}))
         if files[0] is not None and count <= _MAX_EVENTS:
@@ -87,6 +89,16 @@ def publish_progress(project: Path, what: str, *, can_stop: bool = False) -> Ite
         if files and files[0] is not None:
             _write(files[0], {"end": end})
             files[0].close()
+            if end != "done" and not has_result:
+                _remove(Path(files[0].name))
+
+
+def _remove(file: Path) -> None:
+    """Remove a file, and the folders above it if they are empty: this command made them."""
+    with suppress(OSError):
+        file.unlink()
+        file.parent.rmdir()
+        file.parent.parent.rmdir()
 
 
 def _begin(project: Path, header: dict[str, Any]) -> IO[bytes] | None:
