@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from web_page import KERNEL, REPORT, SESSION, TOKEN, fill_project, serve_project
+from web_page import KERNEL, REPORT, SESSION, TOKEN
 
 from kernelkb.progress import record_event, report_progress
 from kernelkb.record.running import publish_progress
@@ -21,18 +21,17 @@ VIEWS = (
     "/knowledge/bottlenecks/uncoalesced-global-access", "/knowledge/trees/memory-hierarchy",
     "/knowledge/fixes/remap-threads-coalesced",
 )  # fmt: skip
+CONTRAST = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
 FEW_VIEWS = ("/", "/checklist", "/live", f"/kernel/{KERNEL}")
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
 
 
 @pytest.fixture(scope="module")
-def page_server(module_project):
-    fill_project(module_project)
-    with publish_progress(module_project, "bench row_softmax"):
+def page_server(page, web_project):
+    with publish_progress(web_project, "bench row_softmax"):
         record_event("result", text="1.5x", name="bench", status="ok", seconds=2.0, speedup=1.5,
                      interval=(1.4, 1.6))  # fmt: skip
-    with serve_project(module_project) as client:
-        yield client
+    return page
 
 
 @pytest.fixture(scope="module")
@@ -67,23 +66,28 @@ def open_tab(browser, page_server):
         context.close()
 
 
-def find_violations(tab, axe, url, paths):
+def find_violations(tab, axe, url, paths, options=RULES):
     """Names, labels, order and contrast by axe-core; what is wider than the screen."""
     told = []
     for path in paths:
         tab.goto(url + path)
-        found = axe.run(tab, options=RULES).response["violations"]
+        found = axe.run(tab, options=options).response["violations"]
         told += [(path, one["id"], one["nodes"][0]["html"][:120]) for one in found]
         if tab.evaluate("document.documentElement.scrollWidth > innerWidth"):
             told.append((path, "wider than the screen", ""))
     return told
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_a_view_is_readable_by_everyone_and_asks_nobody_else(open_tab, page_server, width, scheme):
+@pytest.mark.parametrize(
+    ("width", "scheme", "options"), [(1280, "light", RULES), (390, "dark", CONTRAST)]
+)
+def test_a_view_is_readable_by_everyone_and_asks_nobody_else(
+    open_tab, page_server, width, scheme, options
+):
+    """Of all views and both schemes: make test-slow."""
     tab, axe = open_tab(width, scheme), axe_module.Axe()
 
-    assert find_violations(tab, axe, page_server.url, FEW_VIEWS) == []
+    assert find_violations(tab, axe, page_server.url, FEW_VIEWS, options) == []
     assert tab.problems == []
     assert tab.hosts == {page_server.url.removeprefix("http://")}
 
@@ -173,11 +177,11 @@ def test_a_dropped_report_is_answered(open_tab, page_server):
 
 
 def test_a_command_that_runs_elsewhere_shows_up_without_a_reload(
-    open_tab, page_server, module_project
+    open_tab, page_server, web_project
 ):
     tab = open_tab()
     tab.goto(page_server.url + "/live")
-    with publish_progress(module_project, "bench somewhere_else"):
+    with publish_progress(web_project, "bench somewhere_else"):
         report_progress("check naive")
         tab.wait_for_selector("text=somewhere_else")
         report_progress("waiting for the CPU: 3 before us", "waiting")

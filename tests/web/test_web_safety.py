@@ -1,17 +1,11 @@
 """Who may see the page, and who may change something through it."""
 
 import pytest
-from web_page import SESSION, TOKEN, fill_project, serve_project, wait_for
+from web_page import SESSION, TOKEN, serve_project, wait_for
 
 from kernelkb.cli import main
+from kernelkb.record.running import list_running
 from kernelkb.record.sessions import read_session
-
-
-@pytest.fixture(scope="module")
-def page(module_project):
-    fill_project(module_project)
-    with serve_project(module_project) as client:
-        yield client
 
 
 @pytest.mark.parametrize("token", [None, "", "x" * 30, TOKEN[:-1], TOKEN + "t"])
@@ -54,14 +48,14 @@ def test_a_form_of_another_site_is_refused(page, origin):
 
 
 @pytest.mark.parametrize("key", [None, "", "0" * 64])
-def test_a_form_without_its_key_changes_nothing(page, module_project, key):
-    before = (module_project / "sessions" / f"{SESSION}.md").read_bytes()
+def test_a_form_without_its_key_changes_nothing(page, web_project, key):
+    before = (web_project / "sessions" / f"{SESSION}.md").read_bytes()
     form = {"session": SESSION, "item": "claims-verified", "note": "n", "passed": "passed"}
 
     answer = page.ask("/checklist/mark", form=form if key is None else {**form, "form_key": key})
 
     assert answer.status == 403
-    assert (module_project / "sessions" / f"{SESSION}.md").read_bytes() == before
+    assert (web_project / "sessions" / f"{SESSION}.md").read_bytes() == before
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
@@ -106,16 +100,14 @@ def test_a_body_that_is_too_long_is_refused(page):
     assert page.ask("/decision/report", body=b"x", headers=headers).status == 413
 
 
-def test_an_address_that_others_reach_has_to_be_allowed(module_project, capsys):
+def test_an_address_that_others_reach_has_to_be_allowed(web_project, capsys):
     assert main(["web", "--host", "0.0.0.0", "--no-browser"]) == 2
     assert "--allow-remote" in capsys.readouterr().err
 
 
-def test_read_only_mode_shows_everything_and_changes_nothing(module_project):
-    before = sorted(
-        (one, one.stat().st_mtime_ns) for one in (module_project / "sessions").iterdir()
-    )
-    with serve_project(module_project, "--read-only") as client:
+def test_read_only_mode_shows_everything_and_changes_nothing(web_project):
+    before = sorted((one, one.stat().st_mtime_ns) for one in (web_project / "sessions").iterdir())
+    with serve_project(web_project, "--read-only") as client:
         form = {"session": SESSION, "item": "claims-verified", "note": "n", "passed": "passed"}
         answers = [
             client.send("/checklist/mark", **form),
@@ -127,21 +119,32 @@ def test_read_only_mode_shows_everything_and_changes_nothing(module_project):
     assert [one.status for one in answers] == [403, 403, 403]
     assert "/checklist/mark" not in shown
     assert "read-only" in shown
-    after = sorted((one, one.stat().st_mtime_ns) for one in (module_project / "sessions").iterdir())
+    after = sorted((one, one.stat().st_mtime_ns) for one in (web_project / "sessions").iterdir())
     assert after == before
 
 
-def test_a_tick_is_in_the_sessions_file_when_the_page_answers(page, module_project):
+def test_a_tick_is_in_the_sessions_file_when_the_page_answers(page, web_project):
     said = {"session": SESSION, "item": "claims-verified", "passed": "passed", "note": "by hand"}
 
     answer = page.send("/checklist/mark", **said)
-    found = read_session(SESSION, module_project / "sessions").entries[-1]
+    found = read_session(SESSION, web_project / "sessions").entries[-1]
 
     assert answer.status == 303
     assert (found.marks[0].item, found.marks[0].passed, found.marks[0].note) == (
         "claims-verified", True, "by hand",
     )  # fmt: skip
     wait_for(lambda: "ticked by hand" in page.ask("/checklist").text)
+
+
+def test_a_build_that_the_page_starts_is_followed_to_its_end(page, web_project):
+    answer = page.send("/live/start", command="build", kernel="broken", variant="")
+
+    assert answer.status == 303
+    wait_for(
+        lambda: any(run.what.startswith("build") and run.end for run in list_running(web_project)),
+        120,
+    )
+    assert "built" in page.ask("/live").text
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 from hostile_texts import HOSTILE_TEXTS
-from web_page import KERNEL, REPORT, ROOT, SESSION, fill_project, serve_project
+from web_page import KERNEL, REPORT, ROOT, SESSION, fill_project
 
 from kernelkb.actions.advice.recommend import recommend_from_metrics
 from kernelkb.actions.knowledge.knowledge import group_entries_by_kind, load_project_knowledge
@@ -60,17 +60,6 @@ def read_page(text):
     assert reader.open == []
     assert [one for one in reader.ids if reader.ids.count(one) > 1] == []
     return reader
-
-
-@pytest.fixture(scope="module")
-def attempts(module_project):
-    return fill_project(module_project)
-
-
-@pytest.fixture(scope="module")
-def page(module_project, attempts):
-    with serve_project(module_project) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +171,7 @@ def test_what_is_no_report_is_said(page):
     assert page.ask(answer.headers["location"]).status == 422
 
 
-def test_an_item_is_ticked_by_the_step_that_its_command_recorded(module_project, attempts):
+def test_an_item_is_ticked_by_the_step_that_its_command_recorded(web_project, attempts):
     items = {
         item.id: item
         for phase in checklist.show_checklist().values["phases"]
@@ -191,32 +180,30 @@ def test_an_item_is_ticked_by_the_step_that_its_command_recorded(module_project,
 
     assert items["smoke-test-right"].state == "passed"
     assert "0.62x of torch" in items["smoke-test-right"].by
-    assert items["claims-verified"].state == "open"
+    assert items["sources-complete"].state == "open"
 
 
-def test_a_running_command_is_seen_from_another_process_while_it_runs_and_after(
-    page, module_project
-):
-    with publish_progress(module_project, "bench seen_from_outside"):
+def test_a_running_command_is_seen_from_another_process_while_it_runs_and_after(page, web_project):
+    with publish_progress(web_project, "bench seen_from_outside"):
         report_progress("waiting for the CPU: 2 before us", "waiting")
         assert "2 before us" in page.ask("/live").text
         record_event("result", text="1.5x of torch", name="bench", status="ok", seconds=2.0,
                      speedup=1.5, interval=(1.4, 1.6))  # fmt: skip
         assert "1.5x of torch" in page.ask("/live").text
-        assert list_running(module_project)[0].is_running
+        assert list_running(web_project)[0].is_running
 
-    ended = list_running(module_project)[0]
+    ended = list_running(web_project)[0]
 
     assert (ended.is_running, ended.end) == (False, "done")
     assert "2 before us" not in page.ask("/live").text
 
 
-def test_a_command_that_fails_ends_with_its_reason(module_project):
-    with suppress(KeyboardInterrupt), publish_progress(module_project, "bench x"):
+def test_a_command_that_fails_ends_with_its_reason(web_project):
+    with suppress(KeyboardInterrupt), publish_progress(web_project, "bench x"):
         record_event("result", text="built", name="build", status="ok", seconds=1.0)
         raise KeyboardInterrupt
 
-    assert list_running(module_project)[0].end == "interrupted"
+    assert list_running(web_project)[0].end == "interrupted"
 
 
 def test_a_command_that_does_nothing_leaves_nothing(project):

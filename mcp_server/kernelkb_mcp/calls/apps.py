@@ -11,7 +11,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
-from mcp.server.extension import CallNext, Extension, HandlerResult
+from mcp.server.context import CallNext, HandlerResult
+from mcp.server.extension import Extension
 from mcp.types import CallToolRequestParams, CallToolResult
 
 from kernelkb.errors import KbError
