@@ -167,7 +167,8 @@ def add_web_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--allow-remote",
         action="store_true",
-        help="allow any --host: the token then crosses the network in the clear",
+        help="allow any --host: who has the token can run code here, and it crosses the network in "
+        "the clear",
     )
     parser.add_argument(
         "--token-file",

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from kernelkb.actions.knowledge.knowledge import load_project_knowledge
 from kernelkb.actions.project.bench_target import get_project_path
-from kernelkb.errors import BadValueError, KbError, SessionError
+from kernelkb.errors import BadValueError, SessionError
 from kernelkb.model.records.session import ChecklistMark, Session, SessionEntry, Step
-from kernelkb.record.outcomes import STEPS_BY_PHASE, compute_session_outcomes, sum_minutes_by_phase
+from kernelkb.record.outcomes import STEPS_BY_PHASE, sum_minutes_by_phase
 from kernelkb.record.sessions import append_entry, find_open_session, list_session_ids
 from kernelkb.web.site import WebPage
 from kernelkb.web.start import load_cached
@@ -38,7 +38,6 @@ class ChecklistItem(NamedTuple):
     passes: str
     otherwise: str
     command: str | None
-    patterns: tuple[str, ...]
     state: str
     """``passed``, ``failed``, ``warning`` or ``open``."""
     by: str
@@ -90,9 +89,7 @@ def show_checklist(name: str | None = None, *, writes: bool = False) -> WebPage:
         "phases": phases,
         "now": now,
         "can_write": can_write,
-        "outcome": compute_session_outcomes(session),
         "entries": session.entries[::-1],
-        "is_open": name is None,
     }
     return WebPage("checklist.html", session.session, "checklist", values)
 
@@ -105,14 +102,14 @@ def list_phases(session: Session) -> list[ChecklistPhase]:
     spent = sum_minutes_by_phase(session)
     budgets = {one.phase: one.budget_min for one in session.phases}
     before = tuple(
-        _make_item(one.id, one.check, "", "", one.command, one.patterns, steps, marks)
+        _make_item(one.id, one.check, "", "", one.command, steps, marks)
         for one in workflow.preflight
     )
     title, goal = "Before a session", "What must be right before a GPU is used."
     found = [ChecklistPhase(PREFLIGHT, title, goal, before, None, None)]
     for phase in workflow.phases:
         items = tuple(
-            _make_item(g.id, g.check, g.passes, g.otherwise, g.command, g.patterns, steps, marks)
+            _make_item(g.id, g.check, g.passes, g.otherwise, g.command, steps, marks)
             for g in phase.gates
         )
         names = STEPS_BY_PHASE.get(phase.id)
@@ -136,7 +133,6 @@ def _make_item(
     passes: str,
     otherwise: str,
     command: str | None,
-    patterns: tuple[str, ...],
     steps: Iterable[Step],
     marks: Mapping[str, list[ChecklistMark]],
 ) -> ChecklistItem:
@@ -152,7 +148,7 @@ def _make_item(
     if said is not None:
         state, by = ("passed" if said else "failed"), "ticked by hand"
     return ChecklistItem(
-        name, check, passes, otherwise, command, patterns, state, by, notes, step is not None
+        name, check, passes, otherwise, command, state, by, notes, step is not None
     )
 
 
@@ -193,16 +189,3 @@ def mark_item(session: str, item: str, passed: bool | None, note: str) -> None:
         marks=(ChecklistMark(item=item, passed=passed, note=text or None),),
     )
     append_entry(entry, project / "sessions")
-
-
-def list_open_items() -> list[str]:
-    """Return what is open before the next phase of the open session; empty without a session."""
-    project = get_project_path()
-    try:
-        name = find_open_session(project)
-        session = load_cached(name, project / "sessions") if name else None
-    except KbError:
-        return []
-    phases = list_phases(session) if session else []
-    now = next((phase for phase in phases if phase.left), None)
-    return [one.check for one in now.items if one.state in ("open", "failed")] if now else []

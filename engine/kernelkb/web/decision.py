@@ -21,7 +21,7 @@ from kernelkb.actions.knowledge.knowledge import (
 from kernelkb.errors import BadValueError, KbError, UnknownNameError
 from kernelkb.model.entries.workflow import Tree
 from kernelkb.render.documents.entries import describe_condition
-from kernelkb.render.html.diagrams import Diagram, place_picture
+from kernelkb.render.html.diagrams import place_picture
 from kernelkb.render.html.report_page import (
     KernelSection,
     KernelView,
@@ -172,11 +172,6 @@ def _list_taken(picture: Any) -> list[str]:
 def _list_gpus() -> list[tuple[str, str]]:
     found = group_entries_by_kind(load_project_knowledge())["devices"]
     return [(name, str(getattr(one, "title", name))) for name, one in found.items()]
-
-
-def draw_tree(name: str, metrics: Mapping[str, float], target: str) -> Diagram:
-    """Return a tree with the path that metrics take."""
-    return place_picture(draw_picture(name, metrics, {}, target=target))
 
 
 def describe_tree(

@@ -146,7 +146,6 @@ def show_kernel_history(kernel: str, query: Mapping[str, str]) -> WebPage:
     looks = _judge(measured, promoted)
     values = {
         "kernel": kernel,
-        "is_known": kernel in find_kernel_folders(project),
         "places": places,
         "place": chosen,
         "measured": measured,
@@ -302,6 +301,5 @@ def show_difference(first: str, second: str) -> WebPage:
         "comparison": compared,
         "lines": [describe_comparison(compared), *describe_compared_use(compared)],
         "difference": list(format_measured_difference(compare_measured(found.a, found.b))),
-        "chart": None,
     }
     return WebPage("difference.html", "Two measurements", "history", values)

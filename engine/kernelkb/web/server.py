@@ -54,8 +54,9 @@ def serve_page(config: WebConfig) -> None:
     """
     if not is_loopback(config.host) and not config.allow_remote:
         raise BadValueError(
-            f"--host {config.host} can be reached from other machines, and the token crosses the "
-            "network in the clear; add --allow-remote if you mean that"
+            f"--host {config.host} can be reached from other machines: who has the token can build "
+            "and run code here, and it crosses the network in the clear; add --allow-remote if you "
+            "mean that"
         )
     token = load_token(config.token_file)
     address = HttpConfig(config.host, config.port)

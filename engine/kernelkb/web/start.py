@@ -40,8 +40,6 @@ class KernelRow(NamedTuple):
     best: Measurement | None
     """The fastest valid one of the place that was measured last."""
     latest: Measurement | None
-    places: int
-    """Workloads and devices that it was measured on."""
 
     @property
     def to_floor(self) -> float | None:
@@ -64,7 +62,6 @@ def show_start() -> WebPage:
         "session": opened,
         "brief": brief,
         "tried": [line for line in brief if line.startswith(("+ ", "- "))],
-        "session_count": len(list_session_ids(project / "sessions")),
     }
     return WebPage("start.html", "Start", "", values)
 
@@ -118,7 +115,6 @@ def list_kernel_rows(project: Path) -> list[KernelRow]:
             name in own,
             _choose_place(best.get(name, []), latest.get(name)),
             latest.get(name),
-            len(best.get(name, ())),
         )
         for name in names
     ]
