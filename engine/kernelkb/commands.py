@@ -85,6 +85,11 @@ COMMANDS = {
         "records",
         "write a state of a variant back, after keeping what is there now",
     ),
+    "web": (
+        "project",
+        "history",
+        "a page of it all: decisions, a session's checklist, what runs now, the history",
+    ),
     "search": ("knowledge", "knowledge", "find knowledge entries by words, misspelt ones too"),
     "show": ("knowledge", "knowledge", "list and print knowledge entries"),
     "check": ("knowledge", "knowledge", "validate every knowledge file, kernel and session"),

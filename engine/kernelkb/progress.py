@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 ProgressKind = Literal["step", "waiting", "notice"]
 """step: what is done now. waiting: others are before us in a queue. notice: a warning."""
@@ -36,8 +36,31 @@ def progress_listener(listener: ProgressListener) -> Iterator[None]:
         _LISTENER.reset(token)
 
 
+_RECORDER: ContextVar[Callable[[dict[str, Any]], None] | None] = ContextVar(
+    "recorder", default=None
+)
+
+
+@contextmanager
+def event_recorder(recorder: Callable[[dict[str, Any]], None]) -> Iterator[None]:
+    """Send all events of this thread, and the results of steps, to ``recorder`` in this block."""
+    token = _RECORDER.set(recorder)
+    try:
+        yield
+    finally:
+        _RECORDER.reset(token)
+
+
+def record_event(kind: str, **fields: Any) -> None:
+    """Record something for who watches from another process; ignored without a recorder."""
+    recorder = _RECORDER.get()
+    if recorder is not None:
+        recorder({"kind": kind, **fields})
+
+
 def report_progress(text: str, kind: ProgressKind = "step") -> None:
     """Report the current activity in a few words (``bench naive``); ignored without a listener."""
+    record_event(kind, text=text)
     listener = _LISTENER.get()
     if listener is not None:
         listener(ProgressEvent(text, kind))

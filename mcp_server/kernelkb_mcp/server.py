@@ -13,16 +13,17 @@ from kernelkb import __version__
 from kernelkb.errors import KbError
 from kernelkb.measure.process.subprocesses import remove_abandoned_folders
 from kernelkb.render.documents.guide import RULES, format_loop_lines
+from kernelkb.safety.http_access import ENVIRONMENT_VARIABLE, HttpConfig, load_token
+from kernelkb_mcp.calls.apps import ViewApps
 from kernelkb_mcp.calls.jobs import JobRegistry
 from kernelkb_mcp.calls.prompts import add_prompts
 from kernelkb_mcp.calls.resources import CACHE_HINTS, add_completion
 from kernelkb_mcp.calls.tasks import TasksExtension
 from kernelkb_mcp.calls.tool_adapter import KernelServer, build_strict_tool
 from kernelkb_mcp.server_config import ServerConfig, enter_workspace
-from kernelkb_mcp.serving.options import HttpConfig, parse_command_line
+from kernelkb_mcp.serving.options import parse_command_line
 from kernelkb_mcp.serving.shutdown import exit_on_signal, kill_children, start_watcher
 from kernelkb_mcp.serving.stdio import serve_stdio
-from kernelkb_mcp.serving.token import ENVIRONMENT_VARIABLE, load_token
 from kernelkb_mcp.tools import (
     bench_kernel,
     build_kernel,
@@ -70,7 +71,10 @@ def build_server(config: ServerConfig | None = None) -> KernelServer:
         instructions=build_instructions(chosen.tool_names),
         log_level="WARNING",
         jobs=jobs,
-        extensions=[TasksExtension(dict.fromkeys(long, "optional"), jobs)] if long else [],
+        extensions=[
+            ViewApps(),
+            *([TasksExtension(dict.fromkeys(long, "optional"), jobs)] if long else []),
+        ],
         tools=[
             build_strict_tool(
                 getattr(modules[name], name),

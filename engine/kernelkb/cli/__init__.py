@@ -22,6 +22,10 @@ QUICK_COMMANDS = ("recommend", "diagnose", "occupancy", "roofline")
 """Commands that take milliseconds."""
 
 
+_WATCHED_COMMANDS = ("build", "bench", "profile", "triage", "tune", "sweep")
+"""Commands whose steps ``kb web`` shows while they run."""
+
+
 def start() -> int:
     """Run ``kb`` as a process of its own.
 
@@ -157,9 +161,23 @@ def _run_command(words: list[str]) -> int:
             return answer_without_command(words)
         options = build_parser(words[:1]).parse_args(words)
         _warn_of_unread_knowledge()
+        if words[0] in _WATCHED_COMMANDS:
+            return _run_watched(options, words)
         return int(options.run(options))
     finally:
         sys.stdout.flush()
+
+
+def _run_watched(options: argparse.Namespace, words: list[str]) -> int:
+    """Run a command that takes long, so that other processes see how far it is."""
+    from pathlib import Path
+
+    from kernelkb.record.running import publish_progress
+    from kernelkb.safety.paths import project_root
+
+    shown = [word for word in words[:6] if not word.startswith("-")]
+    with publish_progress(Path(project_root()), " ".join(shown), can_stop=True):
+        return int(options.run(options))
 
 
 def _refuse_odd_words(words: Iterable[str]) -> None:

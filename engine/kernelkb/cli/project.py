@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kernelkb.cli.options import add_target_argument
@@ -156,3 +158,59 @@ def run_variant(options: Namespace) -> int:
     ]
     record = {**added.model_dump(mode="json"), "next": [follow]}
     return print_record(record, lines, as_json=options.json)
+
+
+def add_web_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``kb web``."""
+    parser.add_argument("--host", default="127.0.0.1", help="default: 127.0.0.1")
+    parser.add_argument("--port", type=int, default=8766, help="default 8766; 0: a free one")
+    parser.add_argument(
+        "--allow-remote",
+        action="store_true",
+        help="allow any --host: who has the token can run code here, and it crosses the network in "
+        "the clear",
+    )
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="the token of a file (mode 600); default: KERNELKB_TOKEN, else a new one is printed",
+    )
+    parser.add_argument("--read-only", action="store_true", help="nothing can be changed or run")
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser.add_argument(
+        "--export", type=Path, metavar="DIR", help="write a static copy instead of serving"
+    )
+    parser.add_argument("--session", metavar="ID", help="with --export: only this session")
+
+
+def run_web(options: Namespace) -> int:
+    """Serve the project as a page on this machine, or write a copy of it to a folder.
+
+    kb web
+    kb web --read-only --port 0 --no-browser
+    kb web --export site
+    kb web --export site --session 2026-11-21-gemm
+    """
+    if options.export is not None:
+        from kernelkb.web.export import export_site
+
+        count = export_site(options.export, options.session)
+        record = {"folder": str(options.export), "pages": count}
+        lines = [f"{count} pages in {options.export}; open {options.export / 'index.html'}"]
+        return print_record(record, lines, as_json=options.json)
+    if options.session is not None:
+        raise BadValueError("--session chooses what --export writes; add --export DIR")
+    from kernelkb.web.server import WebConfig, serve_page
+
+    serve_page(
+        WebConfig(
+            options.host,
+            options.port,
+            options.allow_remote,
+            options.token_file,
+            options.read_only,
+            opens_browser=not options.no_browser and sys.stdout.isatty(),
+        )
+    )
+    return 0

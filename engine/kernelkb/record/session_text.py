@@ -17,7 +17,14 @@ import yaml
 from kernelkb.errors import Problem, SessionError
 from kernelkb.loading.located import Loc, Marks, locate_problem, parse_yaml
 from kernelkb.model.base import Record
-from kernelkb.model.records.session import Decision, PlannedPhase, Session, SessionEntry, Step
+from kernelkb.model.records.session import (
+    ChecklistMark,
+    Decision,
+    PlannedPhase,
+    Session,
+    SessionEntry,
+    Step,
+)
 from kernelkb.units import describe_time_budget
 
 _BREAK_CHARACTERS = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff]+")
@@ -208,6 +215,7 @@ def format_entry_paragraphs(entry: SessionEntry) -> Iterator[str]:
         *(f"- wrong: {_escape_line(line)}" for line in entry.went_wrong),
         *(f"- right: {_escape_line(line)}" for line in entry.went_right),
         *(f"- a pattern? {_escape_line(line)}" for line in entry.pattern_candidates),
+        *(f"- checklist: {_escape_line(_describe_mark(mark))}" for mark in entry.marks),
         *(
             f"- {_CLAIM_TEXT[claim.held]}: {_escape_line(claim.said)}: {_escape_line(claim.why)}"
             for claim in entry.claims
@@ -219,6 +227,11 @@ def format_entry_paragraphs(entry: SessionEntry) -> Iterator[str]:
         said.append("- the session ends here")
     if said:
         yield "\n".join(said)
+
+
+def _describe_mark(mark: ChecklistMark) -> str:
+    said = {True: " passed", False: " failed", None: ""}[mark.passed]
+    return f"{mark.item}{said}{f', {mark.note}' if mark.note else ''}"
 
 
 def _format_step_row(step: Step) -> str:

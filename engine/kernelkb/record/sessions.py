@@ -171,11 +171,12 @@ def read_header(name: str, folder: Path) -> Session:
 
 
 def _read_text(name: str, folder: Path) -> tuple[Path, str]:
-    known = list_session_ids(folder)
-    if name == "last" and known:
-        name = max(known, key=lambda one: session_path(one, folder).stat().st_mtime_ns)
-    if name not in known:
-        raise UnknownNameError("session", name, known, "session list")
+    if name == "last" or not _is_session_id(name) or not session_path(name, folder).exists():
+        known = list_session_ids(folder)  # 20 ms where there are 500
+        if name == "last" and known:
+            name = max(known, key=lambda one: session_path(one, folder).stat().st_mtime_ns)
+        if name not in known:
+            raise UnknownNameError("session", name, known, "session list")
     path = session_path(name, folder)
     try:
         body = read_without_torn_tail(path, find_torn_tail)

@@ -108,11 +108,13 @@ async def _run_work(job: Job, call: ToolCall, work: Callable[[], T]) -> T:
     def timed_work() -> T:
         from kernelkb.actions.project.bench_target import get_project_path
         from kernelkb.progress import progress_listener
+        from kernelkb.record.running import publish_progress
 
         key = f"{get_project_path()} {call}"
         job.expected_s = expected_seconds(key)
         start_s = time.monotonic()
-        with progress_listener(job.report_activity):
+        shown = f"{str(call)[:200]} over MCP"
+        with publish_progress(get_project_path(), shown), progress_listener(job.report_activity):
             result = work()
         record_duration(key, time.monotonic() - start_s)
         return result

@@ -84,6 +84,8 @@ class ResourceServer(MCPServer):
             ResourceNotFoundError: No page has this URI.
             ResourceError: The project's own knowledge has errors.
         """
+        if str(uri).startswith("ui://"):
+            return [await _run_beside_loop(lambda: _read_app(str(uri)))]
         text = await _run_beside_loop(lambda: _read_page(str(uri)))
         return [ReadResourceContents(content=remove_hidden(text), mime_type=MARKDOWN)]
 
@@ -135,6 +137,15 @@ def _build_resources() -> list[Resource]:
         )
         for one in list_pages()
     ]
+
+
+def _read_app(uri: str) -> ReadResourceContents:
+    from kernelkb_mcp.calls.apps import MIME_TYPE, read_document
+
+    text = read_document(uri)
+    if text is None:
+        raise ResourceNotFoundError(f"unknown resource {uri[:200]!r}; {SCHEME}index names all")
+    return ReadResourceContents(content=text, mime_type=MIME_TYPE)
 
 
 def _read_page(uri: str) -> str:

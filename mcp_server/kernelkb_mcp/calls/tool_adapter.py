@@ -14,11 +14,18 @@ from mcp import MCPError
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, ToolAnnotations
+from mcp.types import (
+    INVALID_PARAMS,
+    CallToolResult,
+    ListToolsResult,
+    TextContent,
+    ToolAnnotations,
+)
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kernelkb.errors import KbError
 from kernelkb.safety.untrusted_text import sanitize_text, to_one_line
+from kernelkb_mcp.calls.apps import bind_view, supports_apps
 from kernelkb_mcp.calls.jobs import JobRegistry
 from kernelkb_mcp.calls.resources import ResourceServer
 from kernelkb_mcp.server_config import ServerConfig
@@ -55,6 +62,12 @@ class KernelServer(ResourceServer):
                 raise
             said = error.__cause__ if isinstance(error.__cause__, ToolError) else error
             raise ToolError(to_one_line(str(said))) from None  # the SDK's prefix says nothing new
+
+    async def _handle_list_tools(self, ctx: Any, params: Any) -> ListToolsResult:
+        listed = await super()._handle_list_tools(ctx, params)
+        if not supports_apps(ctx):
+            return listed
+        return listed.model_copy(update={"tools": [bind_view(tool) for tool in listed.tools]})
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Any = None

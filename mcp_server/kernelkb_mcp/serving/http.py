@@ -27,10 +27,15 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.auth.provider import AccessToken
 from mcp.types import JSONRPCMessage, JSONRPCRequest, jsonrpc_message_adapter
 
+from kernelkb.safety.http_access import (
+    HttpConfig,
+    Token,
+    bind_socket,
+    format_host,
+    list_accepted_hosts,
+)
 from kernelkb_mcp.calls.tool_adapter import KernelServer
-from kernelkb_mcp.serving.options import HttpConfig
 from kernelkb_mcp.serving.shutdown import END_TIMEOUT_S, exit_after
-from kernelkb_mcp.serving.token import Token
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -184,19 +189,6 @@ def serve(server: KernelServer, http_config: HttpConfig, token: Token) -> None:
         _make_uvicorn(config).run(sockets=[channel])
 
 
-def list_accepted_hosts(http_config: HttpConfig, port: int) -> list[str]:
-    """Return every accepted Host header, with port, as clients spell it."""
-    names = [_format_host(http_config.host)]
-    if http_config.host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "::"):  # noqa: S104 compared
-        names = ["127.0.0.1", "localhost", *(["[::1]"] if ":" in http_config.host else [])]
-    if http_config.host in ("0.0.0.0", "::"):  # noqa: S104 compared
-        names.append(socket.gethostname())
-    hosts = [f"{name}:{port}" for name in names]
-    for name in http_config.allowed_hosts:
-        hosts += [name] if ":" in name.rpartition("]")[2] else [name, f"{name}:{port}"]
-    return [*hosts, *(names if port == 80 else [])]
-
-
 def _ignore_hang_ups(inner: ASGIApp) -> ASGIApp:
     """Return an application that ends quietly when a client leaves in the middle of its body."""
     from starlette.requests import ClientDisconnect
@@ -257,28 +249,9 @@ class _TokenVerifier:
         return AccessToken(token=token, client_id="holder", scopes=[])
 
 
-def _format_host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-def bind_socket(http_config: HttpConfig) -> socket.socket:
-    """Bind and listen first, so that the printed URL is true."""
-    family = socket.AF_INET6 if ":" in http_config.host else socket.AF_INET
-    # asyncio sends small answers at once only where it knows that the protocol is TCP.
-    channel = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        channel.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        channel.bind((http_config.host, http_config.port))
-        channel.listen(128)
-    except OSError:
-        channel.close()
-        raise
-    return channel
-
-
 def _announce_url(http_config: HttpConfig, port: int, token: Token) -> None:
     """Print the URL and client commands to stderr; print the token only if it is new."""
-    name = "127.0.0.1" if http_config.host in ("0.0.0.0", "::") else _format_host(http_config.host)  # noqa: S104
+    name = "127.0.0.1" if http_config.host in ("0.0.0.0", "::") else format_host(http_config.host)  # noqa: S104
     url = f"http://{name}:{port}{PATH}"
     shown = token.text if token.is_new else "$KERNELKB_TOKEN"
     lines = [f"kb-mcp serves {url}"]

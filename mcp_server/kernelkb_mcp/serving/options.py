@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import ipaddress
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from kernelkb import __version__
 from kernelkb.errors import did_you_mean
+from kernelkb.safety.http_access import HttpConfig, is_loopback
 from kernelkb_mcp.server_config import TOOLSETS, ServerConfig
 
 _EXAMPLES = """\
@@ -26,20 +25,6 @@ _REMOTE_WARNING = (
     "everyone who can reach this port and has the token can compile and run code here with your "
     "rights, and the token crosses the network in the clear unless a proxy adds TLS"
 )
-
-
-@dataclass(frozen=True)
-class HttpConfig:
-    """HTTP address, and the hosts and origins that may call."""
-
-    host: str = "127.0.0.1"
-    port: int = 0
-    """0: the system chooses a free port."""
-    allowed_hosts: tuple[str, ...] = ()
-    """Further Host names, with or without port, that clients may use."""
-    allowed_origins: tuple[str, ...] = ()
-    """Web origins that may call; browser requests from others are rejected."""
-    token_file: Path | None = None
 
 
 def parse_command_line(argv: Sequence[str] | None = None) -> tuple[ServerConfig, HttpConfig | None]:
@@ -82,14 +67,6 @@ def parse_command_line(argv: Sequence[str] | None = None) -> tuple[ServerConfig,
         allowed_origins=tuple(given.allowed_origin),
         token_file=given.token_file,
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether an address is loopback; of names only ``localhost`` counts."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _build_parser() -> argparse.ArgumentParser:

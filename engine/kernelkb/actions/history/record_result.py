@@ -42,7 +42,7 @@ from kernelkb.model.records.measurement import (
 )
 from kernelkb.model.records.session import SessionEntry, Step
 from kernelkb.profiles.machine_code import count_built_code, digest_code
-from kernelkb.progress import report_progress
+from kernelkb.progress import record_event, report_progress
 from kernelkb.record.measurements.compare import find_noise_reason
 from kernelkb.record.sessions import append_entry, find_open_session_for, may_have_open_session
 from kernelkb.render.text.answers import describe_advice
@@ -114,6 +114,16 @@ class StepRunner:
         seconds = round(time.monotonic() - started - (queue_wait_s() - waited_s), 3)
         step = summarize(result, StepRun(name=name, variant=variant, at=at, seconds=seconds))
         self.records.append(step)
+        record_event(
+            "result",
+            text=step.found,
+            name=name,
+            variant=variant,
+            status=step.status,
+            seconds=seconds,
+            speedup=step.speedup,
+            interval=step.interval,
+        )
         self._listener(name, variant, step)
         return result
 

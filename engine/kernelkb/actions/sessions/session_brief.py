@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from statistics import median
 from typing import Literal, NamedTuple
@@ -31,6 +32,7 @@ from kernelkb.record.sessions import (
     find_open_session_for,
     list_session_ids,
     read_session,
+    session_path,
 )
 from kernelkb.render.text.attempts import ID_DIGITS, describe_outcome, mark_imported
 from kernelkb.render.text.steps import describe_place
@@ -192,9 +194,11 @@ def find_mistakes(project: Path) -> list[Mistake]:
     """
     begun: dict[str, list[str]] = {}
     ended: dict[str, list[int]] = {}
-    for name in list_session_ids(project / "sessions"):
-        with suppress(KbError):  # its file is invalid
-            for symptom, steps in _list_failures(read_session(name, project / "sessions")):
+    folder = project / "sessions"
+    for name in list_session_ids(folder):
+        with suppress(KbError, OSError):  # its file is invalid
+            seen = session_path(name, folder).stat()
+            for symptom, steps in _read_failures(name, folder, seen.st_mtime_ns, seen.st_size):
                 begun.setdefault(symptom, []).append(name)
                 ended.setdefault(symptom, []).extend([] if steps is None else [steps])
     found = [
@@ -203,6 +207,16 @@ def find_mistakes(project: Path) -> list[Mistake]:
         if len(own) > 1
     ]
     return sorted(found, key=lambda own: -own.times)
+
+
+@lru_cache(maxsize=4096)
+def _read_failures(
+    name: str, folder: Path, _stamp: int, _size: int
+) -> tuple[tuple[str, int | None], ...]:
+    """Return the failures of a session; reading one without a known cause would be for nothing."""
+    if b"symptom:" not in session_path(name, folder).read_bytes():
+        return ()
+    return tuple(_list_failures(read_session(name, folder)))
 
 
 def _list_failures(session: Session) -> Iterator[tuple[str, int | None]]:

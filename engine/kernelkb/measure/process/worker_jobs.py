@@ -38,7 +38,12 @@ from kernelkb.measure.worker.shared.messages.jobs import (
     TrialJob,
     restore_batches,
 )
-from kernelkb.progress import OperationCancelled, report_progress, sleep_cancellable
+from kernelkb.progress import (
+    OperationCancelled,
+    record_event,
+    report_progress,
+    sleep_cancellable,
+)
 from kernelkb.safety.paths import cache_folder
 from kernelkb.safety.storage import require_space
 from kernelkb.safety.untrusted_text import parse_json
@@ -256,6 +261,7 @@ def _start(
         keep_own_cores(),
         start_supervised([*wrapper, *words], log=log, env=both, with_input=with_input) as program,
     ):
+        record_event("judge", folder=str(folder))
         yield StartedJob(program, job, folder)
 
 

@@ -82,6 +82,16 @@ class SessionClaim(Record):
     source: str | None = None
 
 
+class ChecklistMark(Record):
+    """What a person says of an item of the checklist."""
+
+    item: Slug
+    """Id of a gate, or of a check before the session."""
+    passed: bool | None = None
+    """None: only noted."""
+    note: str | None = None
+
+
 class SessionEntry(Record):
     """One appended record: the steps of a command, or a retrospective."""
 
@@ -107,6 +117,7 @@ class SessionEntry(Record):
     went_right: tuple[str, ...] = ()
     pattern_candidates: tuple[str, ...] = ()
     claims: tuple[SessionClaim, ...] = ()
+    marks: tuple[ChecklistMark, ...] = ()
     cost_usd: float | None = Field(default=None, ge=0)
     minutes: float | None = Field(default=None, ge=0)
     """Duration, where the steps do not give it."""

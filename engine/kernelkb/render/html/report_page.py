@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernelkb.decide.conditions import format_comparison
 from kernelkb.render.html.charts import (
@@ -43,7 +43,7 @@ _MAX_SASS_CHARS = 160
 _ROW_BYTES = 150
 """The tags around one line of source."""
 _INSTRUCTION_BYTES = len("<tr><td></td><td></td><td></td><td></td></tr>")
-_HEAT_BYTES = len(' style="--h:0.00"')
+_HEAT_BYTES = len(' class="h20"')
 _TABLE_BYTES = len('<table class="sass"><tbody></tbody></table>')
 _MORE_BYTES = len("<tr><td></td><td> more not shown</td></tr>")
 _SOURCE_SHARE = 0.5
@@ -400,7 +400,7 @@ def _show_instruction(one: SassLine, top: float) -> ShownInstruction:
     )
 
 
-class _ShownKernel(NamedTuple):
+class KernelView(NamedTuple):
     """A kernel as the template takes it."""
 
     number: int
@@ -430,28 +430,40 @@ class _ShownKernel(NamedTuple):
 
 def format_report_page(contents: ReportContents) -> str:
     """Return the page; texts are those of the report, as they are."""
-    bare = [_show_kernel(at, section) for at, section in enumerate(contents.sections, 1)]
-    taken = count_bytes(_fill_page(contents, bare)) + _CODE_FRAME_BYTES * len(bare)
+    return fill_template("report.html", **list_page_values(contents))
+
+
+def list_page_values(contents: ReportContents) -> dict[str, Any]:
+    """Return what the template of a page of a report names, with as much code as fits."""
+    bare = [show_kernel(at, section) for at, section in enumerate(contents.sections, 1)]
+    empty = fill_template("report.html", **_list_values(contents, bare))
+    taken = count_bytes(empty) + _CODE_FRAME_BYTES * len(bare)
     each = max((MAX_PAGE_BYTES - taken) // max(len(bare), 1), _MIN_CODE_BYTES)
     shown = [
         one._replace(code=_choose_code(one.number, section, min(each, _MAX_CODE_BYTES)))
         for one, section in zip(bare, contents.sections, strict=True)
     ]
-    return _fill_page(contents, shown)
+    return _list_values(contents, shown)
 
 
-def _fill_page(contents: ReportContents, kernels: Sequence[_ShownKernel]) -> str:
-    return fill_template(
-        "report.html",
-        contents=contents,
-        kernels=kernels,
-        left_count=contents.kernel_count - len(kernels),
-        left_share=max(1 - sum(one.answer["share"] or 0.0 for one in kernels), 0.0),
-        compare=format_comparison,
-        describe_line=describe_line,
-        speedup=format_speedup,
-        get_file_name=lambda path: PurePath(path).name,
-    )
+def _list_values(contents: ReportContents, kernels: Sequence[KernelView]) -> dict[str, Any]:
+    return {
+        "contents": contents,
+        "kernels": kernels,
+        "left_count": contents.kernel_count - len(kernels),
+        "left_share": max(1 - sum(one.answer["share"] or 0.0 for one in kernels), 0.0),
+        **list_kernel_functions(),
+    }
+
+
+def list_kernel_functions() -> dict[str, Any]:
+    """Return the functions that the template of a kernel calls."""
+    return {
+        "compare": format_comparison,
+        "describe_line": describe_line,
+        "speedup": format_speedup,
+        "get_file_name": lambda path: PurePath(path).name,
+    }
 
 
 def _choose_code(number: int, section: KernelSection, max_bytes: int) -> ShownCode | None:
@@ -460,12 +472,12 @@ def _choose_code(number: int, section: KernelSection, max_bytes: int) -> ShownCo
     return choose_code(number, section.code, list_marks(section.answer), max_bytes)
 
 
-def _show_kernel(number: int, section: KernelSection) -> _ShownKernel:
-    """Return a kernel without its code."""
+def show_kernel(number: int, section: KernelSection) -> KernelView:
+    """Return a kernel as the template takes it, without its code."""
     answer = section.answer
     matches = [one for one in answer["diagnoses"] if one["verdict"] == "matches"]
     lines = matches[0]["lines"]["lines"] if matches and matches[0]["lines"] else []
-    return _ShownKernel(
+    return KernelView(
         number,
         name=answer["kernel"] or "unnamed kernel",
         answer=answer,

@@ -1,0 +1,121 @@
+"""What a browser that follows a bench costs it: the same bench, in turns with and without one.
+
+    python benchmarks/live_cost.py row_softmax --runs 50
+    python benchmarks/live_cost.py row_softmax --target cuda --runs 50
+
+Run it in a project with the kernel. The two groups differ by the attached
+stream of ``kb web`` alone. It prints the median of each group, their ratio with a bootstrap
+interval.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+PROGRAM = "import sys; from kernelkb.cli import start; sys.exit(start())"
+TOKEN = "benchmark" * 4
+DRAWS = 4000
+
+
+def main() -> None:
+    """Run the benches in random order, and compare the two groups."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("kernel")
+    parser.add_argument("--variant", default=None)
+    parser.add_argument("--target", default="auto")
+    parser.add_argument("--runs", type=int, default=50, help="of each group")
+    options = parser.parse_args()
+    words = ["bench", options.kernel, "--target", options.target, "--json"]
+    words += ["--variant", options.variant] if options.variant else []
+    order = [False, True] * options.runs
+    random.Random(1).shuffle(order)
+    times: dict[bool, list[float]] = {False: [], True: []}
+    for number, is_followed in enumerate(order):
+        with _follow() if is_followed else _do_nothing():
+            us = _bench(words)
+        print(f"{number + 1:4} {'followed' if is_followed else 'alone':9} {us} us", flush=True)
+        if us is not None:
+            times[is_followed].append(us)
+    _print_ratio(times[False], times[True])
+
+
+def _bench(words: Sequence[str]) -> float | None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, check=False
+    )
+    try:
+        found = json.loads(done.stdout)["candidate_us"]
+    except (ValueError, KeyError):
+        return None
+    return None if found is None else float(found)
+
+
+@contextmanager
+def _do_nothing() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _follow() -> Iterator[None]:
+    """Serve the page, and read its stream as a browser would."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, "web", "--no-browser", "--read-only", "--port", "0"],
+        env={**os.environ, "KERNELKB_TOKEN": TOKEN},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        try:
+            found = re.search(r"http://[^/]+", server.stdout.readline() if server.stdout else "")
+            if found is None:
+                raise SystemExit("kb web did not start")
+            reader = threading.Thread(target=_read_stream, args=(found[0],), daemon=True)
+            reader.start()
+            reader.join(20)  # what it loads at its start is no part of following
+            yield
+        finally:
+            server.terminate()
+
+
+def _read_stream(url: str) -> None:
+    asked = urllib.request.Request(  # noqa: S310 our own server
+        f"{url}/live/stream", headers={"Authorization": f"Bearer {TOKEN}"}
+    )
+    try:
+        with urllib.request.urlopen(asked) as stream:  # noqa: S310 our own server
+            while stream.readline():
+                pass
+    except OSError:  # the server ended
+        return
+
+
+def _print_ratio(alone: Sequence[float], followed: Sequence[float]) -> None:
+    if not alone or not followed:
+        raise SystemExit("no bench gave a time")
+    draw = random.Random(2)
+    ratios = sorted(
+        statistics.median(draw.choices(followed, k=len(followed)))
+        / statistics.median(draw.choices(alone, k=len(alone)))
+        for _ in range(DRAWS)
+    )
+    low, high = ratios[int(0.025 * DRAWS)], ratios[int(0.975 * DRAWS)]
+    ratio = statistics.median(followed) / statistics.median(alone)
+    print(f"alone    {len(alone)} runs, median {statistics.median(alone):.3f} us")
+    print(f"followed {len(followed)} runs, median {statistics.median(followed):.3f} us")
+    print(f"followed / alone {ratio:.4f} [{low:.4f}, {high:.4f}]")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,384 @@
+"""Computes where boxes and lines lie in pictures of trees, attempts and measurements."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from kernelkb.graph.picture import Arrow, Box, Picture
+from kernelkb.render.html.charts import Frame, Scale, Tick
+
+_TREE_COLUMNS = {"question": 0, "leaf": 1}
+"""Column of a kind of box in a tree; what a leaf leads to stands beside it, in one box."""
+_WIDTHS = (330, 330, 250)
+_GAP_X, _GAP_Y, _MARGIN = 96, 16, 12
+_LINE, _PAD = 16, 10
+_CHAR = 6.9
+"""Width of a letter of 12 px, about."""
+_MAX_LINES = 5
+
+
+class DiagramBox(NamedTuple):
+    """A box with its lines of text."""
+
+    id: str
+    kind: str
+    x: float
+    y: float
+    width: float
+    height: float
+    lines: tuple[str, ...]
+    taken: bool
+
+
+class DiagramArrow(NamedTuple):
+    """A line from one box to another."""
+
+    path: str
+    """Of SVG."""
+    label: str
+    x: float
+    """Of the label."""
+    y: float
+    taken: bool
+
+
+class Diagram(NamedTuple):
+    """Boxes in columns, with the lines between them."""
+
+    width: float
+    height: float
+    boxes: tuple[DiagramBox, ...]
+    arrows: tuple[DiagramArrow, ...]
+    said: str
+    """What it shows, in words."""
+
+
+def place_picture(picture: Picture) -> Diagram:
+    """Return a tree or a cause as a picture: questions below each other, their ends beside them."""
+    columns = _choose_columns(picture["nodes"])
+    leads = _list_leads(picture) if "question" in {box["kind"] for box in picture["nodes"]} else {}
+    boxes = _place_boxes(picture, columns, leads)
+    known = [one for one in picture["edges"] if {one["source"], one["target"]} <= boxes.keys()]
+    leaving = Counter(one["source"] for one in known)
+    gone: Counter[str] = Counter()
+    arrows: list[DiagramArrow] = []
+    for arrow in known:
+        gone[arrow["source"]] += 1
+        share = gone[arrow["source"]] / (leaving[arrow["source"]] + 1)
+        arrows.append(_draw_arrow(arrow, boxes, columns, share))
+    shown = [*boxes.values(), *_place_leads(boxes, leads)]
+    taken = [box.lines[0] for box in boxes.values() if box.taken]
+    path = f"; the path taken: {' – '.join(taken)}" if taken else ""
+    return Diagram(
+        width=_MARGIN + max((box.x + box.width for box in shown), default=0.0),
+        height=_MARGIN + max((box.y + box.height for box in shown), default=0.0),
+        boxes=tuple(shown),
+        arrows=tuple(arrows),
+        said=f"{picture['title']}: {len(boxes)} boxes{path}",
+    )
+
+
+def _list_leads(picture: Picture) -> dict[str, list[str]]:
+    """Return for each end of a tree the entries that it leads to."""
+    leaves = {box["id"] for box in picture["nodes"] if box["kind"] == "leaf"}
+    leads: dict[str, list[str]] = {}
+    for arrow in picture["edges"]:
+        if arrow["source"] in leaves:
+            leads.setdefault(arrow["source"], []).append(arrow["target"])
+    return leads
+
+
+def _measure_leads(names: Sequence[str]) -> int:
+    return 2 * _PAD + _LINE * len(names) if names else 0
+
+
+def _place_leads(
+    boxes: Mapping[str, DiagramBox], leads: Mapping[str, Sequence[str]]
+) -> Iterator[DiagramBox]:
+    """Yield a box beside each end of a tree with the entries that it leads to, one in a line."""
+    for leaf, names in leads.items():
+        at = boxes[leaf]
+        yield DiagramBox(
+            f"leads:{leaf}", "leads", at.x + at.width + 4, at.y, _WIDTHS[2],
+            _measure_leads(names), tuple(names), at.taken,
+        )  # fmt: skip
+
+
+def _choose_columns(nodes: Sequence[Box]) -> dict[str, int]:
+    if any(box["kind"] == "question" for box in nodes):
+        return {
+            box["id"]: _TREE_COLUMNS[box["kind"]] for box in nodes if box["kind"] in _TREE_COLUMNS
+        }
+    first = next((box["id"] for box in nodes if box["kind"] == "bottleneck"), None)
+    return {
+        box["id"]: 1 if box["id"] == first else 0 if box["kind"] == "metric" else 2 for box in nodes
+    }
+
+
+def _place_boxes(
+    picture: Picture, columns: Mapping[str, int], leads: Mapping[str, Sequence[str]]
+) -> dict[str, DiagramBox]:
+    """Return each box, as high as what leads to it, below those before it in its column."""
+    parents: dict[str, list[str]] = {}
+    for arrow in picture["edges"]:
+        parents.setdefault(arrow["target"], []).append(arrow["source"])
+    free = dict.fromkeys(columns.values(), float(_MARGIN))
+    found: dict[str, DiagramBox] = {}
+    row = float(_MARGIN)
+    leaving = Counter(one["source"] for one in picture["edges"])
+    ordered = [box for box in _order_by_walk(picture) if box["id"] in columns]
+    for box in sorted(ordered, key=lambda one: columns[one["id"]] > 1):
+        column = columns[box["id"]]
+        lines = _wrap(box["label"], _WIDTHS[column])
+        height = 2 * _PAD + _LINE * len(lines)
+        if box["kind"] == "question":
+            height = max(height, _LINE * (leaving[box["id"]] + 1))
+        before = [found[one].y for one in parents.get(box["id"], ()) if one in found]
+        beside = [one for one in parents.get(box["id"], ()) if columns[one] < column]
+        top = max(free[column], min(before)) if before and beside else free[column]
+        if column == 0:
+            top = max(top, row)
+        x = _MARGIN + sum(_WIDTHS[:column]) + _GAP_X * column
+        found[box["id"]] = DiagramBox(
+            box["id"], box["kind"], x, top, _WIDTHS[column], height, lines, box["taken"]
+        )
+        free[column] = top + max(height, _measure_leads(leads.get(box["id"], ()))) + _GAP_Y
+        if column == 1:
+            row = max(row, free[column] - height / 2)
+    return found
+
+
+def _order_by_walk(picture: Picture) -> list[Box]:
+    """Return each question with its leaves behind it, in the order of the tree."""
+    known = {box["id"]: box for box in picture["nodes"]}
+    order: dict[str, Box] = {}
+    for box in picture["nodes"]:
+        order.setdefault(box["id"], box)
+        if box["kind"] == "question":
+            for arrow in picture["edges"]:
+                goal = known.get(arrow["target"])
+                if arrow["source"] == box["id"] and goal and goal["kind"] == "leaf":
+                    order.setdefault(goal["id"], goal)
+    return list(order.values())
+
+
+def _wrap(text: str, width: float) -> tuple[str, ...]:
+    letters = int((width - 2 * _PAD) / _CHAR)
+    lines = [line for part in text.split("\n") for line in textwrap.wrap(part, letters)]
+    if len(lines) > _MAX_LINES:
+        lines = [*lines[: _MAX_LINES - 1], f"{lines[_MAX_LINES - 1][: letters - 2]} …"]
+    return tuple(lines) or (" ",)
+
+
+def _draw_arrow(
+    arrow: Arrow, boxes: Mapping[str, DiagramBox], columns: Mapping[str, int], share: float
+) -> DiagramArrow:
+    """Return an arrow; ``share`` of the way down the side of its box it begins."""
+    start, goal = boxes[arrow["source"]], boxes[arrow["target"]]
+    if columns[start.id] < columns[goal.id]:
+        x, y = start.x + start.width, round(start.y + start.height * share, 1)
+        end_x, end_y = goal.x, goal.y + goal.height / 2
+        bend = (end_x - x) / 2
+        path = f"M{x},{y}C{x + bend},{y} {end_x - bend},{end_y} {end_x},{end_y}"
+        place = x + 6, y - 4
+    elif goal.y > start.y and not _is_hidden(start, goal, boxes.values()):
+        x, y, end_y = start.x + 26.0, start.y + start.height, goal.y
+        path, place = f"M{x},{y}L{x},{end_y}", (x + 6, y + min(13.0, (end_y - y) / 2 + 5))
+    else:
+        side = start.x + start.width
+        x, y, end_y = side, round(start.y + start.height * share, 1), goal.y + 8
+        out = side + 24 + 10 * share
+        path = f"M{x},{y}C{out},{y} {out},{end_y} {side},{end_y}"
+        place = x + 6, y - 4
+    return DiagramArrow(
+        path, arrow["label"], round(place[0], 1), round(place[1], 1), arrow["taken"]
+    )
+
+
+def _is_hidden(start: DiagramBox, goal: DiagramBox, boxes: Iterable[DiagramBox]) -> bool:
+    """Whether another box stands between two of one column."""
+    return any(start.y < one.y < goal.y and one.x == start.x for one in boxes)
+
+
+class AttemptBox(NamedTuple):
+    """An attempt in the picture of all."""
+
+    id: str
+    x: float
+    y: float
+    look: str
+    """Class of its dot: best, path, faster, slower, failed or plain."""
+    text: str
+    title: str
+
+
+class AttemptDiagram(NamedTuple):
+    """The attempts at a kernel: one row each, a branch one step to the right."""
+
+    width: float
+    height: float
+    boxes: tuple[AttemptBox, ...]
+    lines: tuple[tuple[str, bool], ...]
+    """Path of SVG, and whether it leads to the best attempt."""
+    said: str
+
+
+class AttemptRow(NamedTuple):
+    """What is drawn of an attempt."""
+
+    id: str
+    parent: str | None
+    look: str
+    text: str
+    title: str
+
+
+_ROW_HEIGHT, _STEP, _MAX_STEPS = 26, 18, 10
+
+
+def place_attempts(rows: Sequence[AttemptRow], path: Sequence[str], said: str) -> AttemptDiagram:
+    """Return the tree of attempts.
+
+    Args:
+        rows: In the order of the picture, each parent before its children.
+        path: Attempts from the first state to the best one.
+        said: What the picture shows, in words.
+    """
+    children: dict[str, list[str]] = {}
+    for row in rows:
+        if row.parent:
+            children.setdefault(row.parent, []).append(row.id)
+    depth: dict[str, int] = {}
+    boxes, lines, found = [], [], dict[str, AttemptBox]()
+    for at, row in enumerate(rows):
+        above = depth.get(row.parent or "", 0)
+        is_branch = row.parent is not None and children.get(row.parent, [""])[-1] != row.id
+        depth[row.id] = min(above + is_branch, _MAX_STEPS)
+        box = AttemptBox(
+            row.id, 12 + _STEP * depth[row.id], 16 + _ROW_HEIGHT * at, row.look, row.text, row.title
+        )
+        start = found.get(row.parent or "")
+        if start is not None:
+            line = f"M{start.x},{start.y}V{box.y - 8}Q{start.x},{box.y} {box.x},{box.y}"
+            lines.append((line, row.id in path and row.parent in path))
+        found[row.id] = box
+        boxes.append(box)
+    return AttemptDiagram(760, 20 + _ROW_HEIGHT * len(rows), tuple(boxes), tuple(lines), said)
+
+
+class TimePoint(NamedTuple):
+    """One measurement over time."""
+
+    at: float
+    """Seconds since 1970."""
+    us: float
+    low_us: float | None
+    """By the interval of its speedup; None without one."""
+    high_us: float | None
+    look: str
+    """``plain``, ``promoted``, ``slower`` or ``wrong``."""
+    title: str
+    key: str
+    """Of its row in the table."""
+
+
+class TimeMark(NamedTuple):
+    """A measurement in the picture."""
+
+    x: float
+    y: float
+    low: float | None
+    high: float | None
+    look: str
+    title: str
+    key: str
+
+
+class TimeChart(NamedTuple):
+    """Measurements over time."""
+
+    frame: Frame
+    marks: tuple[TimeMark, ...]
+
+
+_TIMES = Frame(720, 260, 62, 708, 12, 222, 242, 57)
+_SQUARE = Frame(360, 300, 48, 350, 12, 258, 276, 43)
+
+
+def place_times(points: Sequence[TimePoint], said: str) -> TimeChart | None:
+    """Return the times of a kernel in the order in which they were measured; None without any."""
+    if not points:
+        return None
+    times = [one for point in points for one in (point.us, point.low_us, point.high_us) if one]
+    low, high = 0.93 * min(times), 1.07 * max(times)
+    xs = Scale(0.0, float(max(len(points) - 1, 1)), _TIMES.left + 14, _TIMES.right - 14)
+    ys = Scale(low, high, _TIMES.bottom, _TIMES.top, True)
+    ordered = sorted(points, key=lambda one: one.at)
+    marks = tuple(
+        TimeMark(
+            xs.locate(float(at)),
+            ys.locate(point.us),
+            ys.locate(point.low_us) if point.low_us else None,
+            ys.locate(point.high_us) if point.high_us else None,
+            point.look,
+            point.title,
+            point.key,
+        )
+        for at, point in enumerate(ordered)
+    )
+    ticks = tuple(Tick(ys.locate(one), _format_us(one)) for one in ys.list_ticks())
+    return TimeChart(_TIMES._replace(said=said, y_ticks=ticks), marks)
+
+
+def _format_us(us: float) -> str:
+    for size, unit in ((1e6, "s"), (1e3, "ms")):
+        if us >= size:
+            return f"{us / size:.3g} {unit}"
+    return f"{us:.3g} us"
+
+
+class PredictionPoint(NamedTuple):
+    """What was told of a change, and what it gave; both are speedups."""
+
+    predicted: float
+    measured: float
+    inside: bool | None
+    """Whether the measured gain lies in the predicted interval."""
+    title: str
+
+
+class ReliabilityChart(NamedTuple):
+    """Predicted against measured gains; on the line they are equal."""
+
+    frame: Frame
+    diagonal: tuple[float, float, float, float]
+    marks: tuple[tuple[float, float, str, str], ...]
+    """x, y, class and title."""
+
+
+def place_predictions(points: Sequence[PredictionPoint], said: str) -> ReliabilityChart | None:
+    """Return predictions against outcomes, both on logarithmic axes; None without any."""
+    values = [v for one in points for v in (one.predicted, one.measured) if 0 < v < math.inf]
+    if not values:
+        return None
+    low, high = min(0.8, *values) * 0.95, max(2.0, *values) * 1.05
+    xs = Scale(low, high, _SQUARE.left, _SQUARE.right, True)
+    ys = Scale(low, high, _SQUARE.bottom, _SQUARE.top, True)
+    looks = {True: "inside", False: "outside", None: "plain"}
+    marks = tuple(
+        (xs.locate(one.predicted), ys.locate(one.measured), looks[one.inside], one.title)
+        for one in points
+        if one.predicted > 0 and one.measured > 0
+    )
+    ticks = [one for one in (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0) if low <= one <= high]
+    frame = _SQUARE._replace(
+        said=said,
+        x_ticks=tuple(Tick(xs.locate(one), f"{one:g}x") for one in ticks),
+        y_ticks=tuple(Tick(ys.locate(one), f"{one:g}x") for one in ticks),
+    )
+    line = (xs.locate(low), ys.locate(low), xs.locate(high), ys.locate(high))
+    return ReliabilityChart(frame, line, marks)

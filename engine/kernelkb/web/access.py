@@ -1,0 +1,167 @@
+"""Lets in who may see the page: Host, Origin, token and forms; and says what a browser may load."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import parse_qsl, urlencode
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""What a page may load: files of this server. No script or style that stands in a page runs."""
+MAX_BODY_BYTES = 64 * 2**20
+"""Of a report that is dropped on the page."""
+_HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+_READING = ("GET", "HEAD")
+
+
+class WebAccess(NamedTuple):
+    """Who may call, and what for."""
+
+    token: str
+    hosts: frozenset[str]
+    """Every Host header that is accepted, with its port."""
+    read_only: bool = False
+
+    def make_form_key(self) -> str:
+        """Return what each form must send back; other sites cannot read it."""
+        return hmac.new(self.token.encode(), b"form", hashlib.sha256).hexdigest()
+
+    def accepts_form(self, sent: str | None) -> bool:
+        """Return whether a form came from one of our pages."""
+        return secrets.compare_digest((sent or "").encode(), self.make_form_key().encode())
+
+    def accepts_token(self, sent: str | None) -> bool:
+        """Return whether a token is ours, in a time that does not depend on how much of it is."""
+        return secrets.compare_digest((sent or "").encode(), self.token.encode())
+
+
+class WebGuard:
+    """An application in front of another one: answers what may not pass, and adds the headers.
+
+    The token of ``kb web``'s address becomes a cookie that scripts cannot read and that other
+    sites cannot send; the address in the browser loses it.
+    """
+
+    def __init__(self, inner: ASGIApp, access: WebAccess) -> None:
+        self._inner, self._access = inner, access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._inner(scope, receive, send)
+            return
+        headers = _read_headers(scope)
+        refused = self._refuse(scope, headers)
+        if refused is not None:
+            await _answer(send, *refused)
+            return
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+        if self._access.accepts_token(query.pop("token", None)) and scope["method"] in _READING:
+            await self._give_cookie(scope, send, headers, query)
+            return
+        if not self._has_token(headers):
+            await _answer(send, 401, "This page needs its token: open the address kb web printed.")
+            return
+        await self._inner(scope, _limit_body(receive), _add_headers(send))
+
+    def _refuse(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
+        host = headers.get("host", "")
+        if host not in self._access.hosts:
+            return 421, "This server is not called that; open the address kb web printed."
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
+            return 413, f"At most {MAX_BODY_BYTES >> 20} MiB can be sent."
+        if scope["method"] in _READING:
+            return None
+        if scope["method"] != "POST":
+            return 405, "Only GET, HEAD and POST."
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site", "same-origin")
+        if origin not in (f"http://{host}", f"https://{host}") or site != "same-origin":
+            return 403, "A form of another site cannot write here."
+        return None
+
+    def _has_token(self, headers: dict[str, str]) -> bool:
+        scheme, _, sent = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return self._access.accepts_token(sent.strip())
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(_name_cookie(headers))
+        except CookieError:
+            return False
+        return found is not None and self._access.accepts_token(found.value)
+
+    async def _give_cookie(
+        self, scope: Scope, send: Send, headers: dict[str, str], query: dict[str, str]
+    ) -> None:
+        cookie = f"{_name_cookie(headers)}={self._access.token}; Path=/; HttpOnly; SameSite=Strict"
+        path = "/" + scope["path"].lstrip("/\\")
+        place = f"{path}?{urlencode(query)}" if query else path
+        more = {"location": place, "set-cookie": cookie}
+        await _answer(send, 303, "", more)
+
+
+def _read_headers(scope: Scope) -> dict[str, str]:
+    """Return the headers by name; one that stands twice is empty: which counts is not clear."""
+    found: dict[str, str] = {}
+    for name, value in scope["headers"]:
+        key = name.decode("latin-1").lower()
+        found[key] = "" if key in found and key != "cookie" else value.decode("latin-1")
+    return found
+
+
+def _name_cookie(headers: dict[str, str]) -> str:
+    """Return the cookie's name: browsers send one server's cookies to all ports of a host."""
+    return f"kernelkb_{headers['host'].rpartition(':')[2] or '80'}"
+
+
+async def _answer(send: Send, status: int, text: str, more: dict[str, str] | None = None) -> None:
+    body = text.encode()
+    given = {**_HEADERS, "content-type": "text/plain; charset=utf-8", "cache-control": "no-store"}
+    headers = {**given, "content-length": str(len(body)), **(more or {})}
+    raw = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _add_headers(send: Send) -> Send:
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = message.get("headers", [])
+            known = {name.lower() for name, _ in given}
+            own = [(k.encode(), v.encode()) for k, v in _HEADERS.items() if k.encode() not in known]
+            if b"cache-control" not in known:
+                own.append((b"cache-control", b"no-store"))
+            message = {**message, "headers": [*given, *own]}
+        await send(message)
+
+    return send_with_headers
+
+
+def _limit_body(receive: Receive) -> Receive:
+    """Return a receiver that ends a body without a length where it becomes too long."""
+    taken = 0
+
+    async def receive_limited() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        return {"type": "http.disconnect"} if taken > MAX_BODY_BYTES else message
+
+    return receive_limited

@@ -1,0 +1,237 @@
+"""Maps addresses to views, and forms to what they change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from kernelkb.actions.project.bench_target import get_project_path
+from kernelkb.errors import KbError, UnknownNameError
+from kernelkb.render.html.pages import fill_template
+from kernelkb.web import checklist, decision, history, knowledge, live, start
+from kernelkb.web.access import WebAccess, WebGuard
+from kernelkb.web.site import Site, WebPage, digest_static, read_static
+
+if TYPE_CHECKING:
+    from starlette.datastructures import FormData
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp
+
+_TYPES = {"css": "text/css", "js": "text/javascript", "txt": "text/plain", "svg": "image/svg+xml"}
+_YEAR = "public, max-age=31536000, immutable"
+_MAX_FIELDS = 40
+_PARSERS = 2
+"""Reports that are read at once; each takes a process and some memory."""
+
+View = Callable[["Request"], WebPage]
+
+
+def _list_views(access: WebAccess) -> dict[str, View]:
+    """Return the view of each address; a view reads, and changes nothing."""
+    writes = not access.read_only
+    return {
+        "/": lambda _: start.show_start(),
+        "/search": lambda asked: start.show_search(asked.query_params.get("q", "")),
+        "/decision": lambda asked: decision.show_decision(asked.query_params),
+        "/report/{key}": lambda asked: decision.show_report(
+            asked.path_params["key"], asked.query_params
+        ),
+        "/reports": lambda asked: decision.show_two_reports(
+            asked.query_params.get("a", ""), asked.query_params.get("b", "")
+        ),
+        "/checklist": lambda _: checklist.show_checklist(writes=writes),
+        "/session/{name}": lambda asked: checklist.show_checklist(
+            asked.path_params["name"], writes=writes
+        ),
+        "/live": lambda _: live.show_live(writes=writes),
+        "/history": lambda asked: history.show_history(asked.query_params),
+        "/kernel/{name}": lambda asked: history.show_kernel_history(
+            asked.path_params["name"], asked.query_params
+        ),
+        "/attempt/{name}": lambda asked: history.show_attempt(asked.path_params["name"]),
+        "/difference": lambda asked: history.show_difference(
+            asked.query_params.get("a", ""), asked.query_params.get("b", "")
+        ),
+        "/knowledge": lambda _: knowledge.show_index(),
+        "/knowledge/quickref": lambda _: knowledge.show_quickref(),
+        "/knowledge/{kind}": lambda asked: knowledge.show_kind(asked.path_params["kind"]),
+        "/knowledge/{kind}/{name}": lambda asked: knowledge.show_entry(
+            asked.path_params["kind"], asked.path_params["name"]
+        ),
+    }
+
+
+def build_application(access: WebAccess) -> ASGIApp:
+    """Return the page as an application that answers only those who have the token.
+
+    Args:
+        access: Who may call, and whether forms may change something.
+    """
+    from starlette.applications import Starlette
+    from starlette.routing import Route
+
+    project = get_project_path()
+    writes = not access.read_only
+    site = Site(project.name, writes=writes, form_key=access.make_form_key())
+    reading = asyncio.Semaphore(_PARSERS)
+    routes = [
+        Route(path, partial(_answer_view, site=site, view=view, reading=reading))
+        for path, view in _list_views(access).items()
+    ]
+    routes += [
+        Route("/static/{digest}/{name}", _answer_static),
+        Route("/live/stream", partial(_answer_stream, site=site)),
+        Route(
+            "/decision/report",
+            partial(_answer_form, access=access, site=site, change=_keep_report, keeps=False),
+            methods=["POST"],
+        ),
+    ]
+    changes = {"/checklist/mark": _mark, "/live/start": _start, "/live/stop": _stop}
+    routes += [
+        Route(
+            path,
+            partial(_answer_form, access=access, site=site, change=change, keeps=True),
+            methods=["POST"],
+        )
+        for path, change in changes.items()
+    ]
+    application = Starlette(
+        routes=routes, exception_handlers={404: partial(_answer_missing, site=site)}
+    )
+    return WebGuard(application, access)
+
+
+def warm_up() -> None:
+    """Load what the first page of each kind would wait for: knowledge, rules, search index."""
+    with suppress(KbError, OSError):
+        knowledge.link_entries()
+        decision.show_decision({"speedup": "0.5"})
+        start.show_start()
+        history.show_history({})
+        knowledge.search_entries("bank conflicts")
+
+
+async def _answer_view(
+    asked: Request, *, site: Site, view: View, reading: asyncio.Semaphore
+) -> Response:
+    if asked.url.path.startswith("/report"):
+        async with reading:
+            page = await asyncio.to_thread(_view, view, asked)
+    else:
+        page = await asyncio.to_thread(_view, view, asked)
+    return await _render(site, page)
+
+
+def _view(view: View, asked: Request) -> WebPage:
+    """Return a view, or a page that says what is wrong in one line."""
+    try:
+        return view(asked)
+    except UnknownNameError as error:
+        return show_problem(str(error), 404)
+    except KbError as error:
+        return show_problem(str(error), 422)
+
+
+def show_problem(text: str, status: int = 422) -> WebPage:
+    """Return a page with one line: what is wrong, and the cure."""
+    return WebPage("problem.html", "Not shown", "", {"text": text}, status)
+
+
+async def _render(site: Site, page: WebPage) -> Response:
+    from starlette.responses import HTMLResponse
+
+    html = await asyncio.to_thread(site.fill, page)
+    return HTMLResponse(html, status_code=page.status)
+
+
+async def _answer_missing(_: Request, __: Exception, *, site: Site) -> Response:
+    return await _render(site, show_problem("there is no such page", 404))
+
+
+async def _answer_static(asked: Request) -> Response:
+    from starlette.responses import Response
+
+    name = asked.path_params["name"]
+    content = read_static(name)
+    if content is None or asked.path_params["digest"] != digest_static(name):
+        return Response(status_code=404)
+    kind = _TYPES[name.rpartition(".")[2]]
+    return Response(content, media_type=kind, headers={"cache-control": _YEAR})
+
+
+async def _answer_stream(_: Request, *, site: Site) -> Response:
+    from starlette.responses import StreamingResponse
+
+    def render(one: Site) -> str:
+        return fill_template("web/live_runs.html", site=one, **live.collect_runs())
+
+    return StreamingResponse(live.stream_runs(site, render), media_type="text/event-stream")
+
+
+Change = Callable[["FormData"], Awaitable[str]]
+"""Does what a form asks for, and returns the address of the page that shows it."""
+
+
+async def _answer_form(
+    asked: Request, *, access: WebAccess, site: Site, change: Change, keeps: bool
+) -> Response:
+    """Answer a form: refuse one of another site, and one that changes what may only be read."""
+    from starlette.responses import RedirectResponse
+
+    async with asked.form(max_files=1, max_fields=_MAX_FIELDS, max_part_size=8 * 2**20) as form:
+        key = form.get("form_key")
+        if not access.accepts_form(key if isinstance(key, str) else None):
+            text = "this form is old or of another site; load the page again"
+            return await _render(site, show_problem(text, 403))
+        if keeps and access.read_only:
+            text = "this page is read-only; start kb web without --read-only"
+            return await _render(site, show_problem(text, 403))
+        try:
+            place = await change(form)
+        except KbError as error:
+            return await _render(site, show_problem(str(error)))
+    return RedirectResponse(place, status_code=303)
+
+
+async def _keep_report(form: FormData) -> str:
+    from starlette.datastructures import UploadFile
+
+    given = form.get("report")
+    text = _read_field(form, "text")
+    name, content = "pasted.txt", text.encode()
+    if isinstance(given, UploadFile) and given.filename:
+        name, content = Path(given.filename).name, await given.read()
+    key = await asyncio.to_thread(decision.keep_report, content, name)
+    before = _read_field(form, "before")
+    return f"/reports?a={quote(before)}&b={key}" if before else f"/report/{key}"
+
+
+async def _mark(form: FormData) -> str:
+    session, item = _read_field(form, "session"), _read_field(form, "item")
+    passed = {"passed": True, "failed": False}.get(_read_field(form, "passed"))
+    note = _read_field(form, "note")
+    await asyncio.to_thread(checklist.mark_item, session, item, passed, note)
+    return f"/checklist#{item}"
+
+
+async def _start(form: FormData) -> str:
+    words = [_read_field(form, name) for name in ("command", "kernel", "variant")]
+    await asyncio.to_thread(live.start_command, *words)
+    return "/live"
+
+
+async def _stop(form: FormData) -> str:
+    await asyncio.to_thread(live.stop_command, _read_field(form, "run"))
+    return "/live"
+
+
+def _read_field(form: Mapping[str, Any], name: str) -> str:
+    value = form.get(name, "")
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,323 @@
+"""The decision view: numbers or a report in; path through a tree, gate and causes out."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from kernelkb.actions.advice.recommend import recommend_from_metrics
+from kernelkb.actions.advice.report_page import collect_contents
+from kernelkb.actions.knowledge.knowledge import (
+    draw_picture,
+    group_entries_by_kind,
+    knowledge_digest,
+    load_project_knowledge,
+)
+from kernelkb.errors import BadValueError, KbError, UnknownNameError
+from kernelkb.model.entries.workflow import Tree
+from kernelkb.render.documents.entries import describe_condition
+from kernelkb.render.html.diagrams import place_picture
+from kernelkb.render.html.report_page import (
+    KernelSection,
+    KernelView,
+    list_kernel_functions,
+    list_page_values,
+    show_kernel,
+)
+from kernelkb.safety.files import replace_file
+from kernelkb.safety.paths import cache_folder
+from kernelkb.web.site import WebPage
+
+DEFAULT_TREE = "performance-gate"
+_MAX_METRICS = 40
+_MAX_TYPED = 60
+_KEPT_REPORTS = 30
+_REPORT_ID = re.compile(r"[0-9a-f]{24}")
+_ENDING = re.compile(r"\.(ncu-rep|nsys-rep|qdrep|sqlite|csv|json|json\.gz|txt|log)$")
+
+
+class MetricField(NamedTuple):
+    """A field of the form, with its slider where the values have a range."""
+
+    name: str
+    title: str
+    hint: str
+    slider: tuple[float, float, float] | None
+    """Lowest, highest, step."""
+
+
+FIELDS = (
+    MetricField("speedup", "Speedup", "reference time / our time", (0.05, 3.0, 0.05)),
+    MetricField("bandwidth", "Bandwidth", "share of the peak, 0 to 1", (0.0, 1.0, 0.01)),
+    MetricField("occupancy", "Occupancy", "share, 0 to 1", (0.0, 1.0, 0.01)),
+    MetricField("kernel-us", "Duration", "microseconds", None),
+)
+"""The headline values, as the flags of ``kb recommend``."""
+
+
+class QuestionText(NamedTuple):
+    """A question of a tree with where its limits come from."""
+
+    id: str
+    ask: str
+    condition: str
+    branches: tuple[tuple[str, str], ...]
+    """``yes``, ``no`` and ``not known``, each with the id that it leads to."""
+    limits: tuple[tuple[str, str, str, str], ...]
+    """Of each threshold its id, value, evidence and source."""
+    origin: str
+    taken: bool
+
+
+class LeafText(NamedTuple):
+    """An end of a tree."""
+
+    id: str
+    verdict: str
+    because: str
+    steps: tuple[str, ...]
+    leads_to: tuple[tuple[str, str], ...]
+    """Kind and id of entries."""
+    taken: bool
+
+
+class TypedNumbers(NamedTuple):
+    """What stands in the form."""
+
+    tree: str
+    headlines: dict[str, str]
+    metrics: dict[str, str]
+    gpu: str
+    target: str
+    problem: str = ""
+    """Of what was typed; empty if all can be read."""
+
+    @property
+    def text(self) -> str:
+        """Return the further metrics as they are typed, one in a line."""
+        return "\n".join(f"{name}={value}" for name, value in self.metrics.items())
+
+
+def read_numbers(query: Mapping[str, str]) -> TypedNumbers:
+    """Return what a form or a link holds."""
+    typed = {field.name: query.get(field.name, "").strip()[:_MAX_TYPED] for field in FIELDS}
+    metrics, problem = {}, ""
+    lines = [line.strip() for line in re.split(r"[\n;,]", query.get("metrics", ""))]
+    for line in [line for line in lines if line][:_MAX_METRICS]:
+        name, equals, value = line.partition("=")
+        if not equals or not value.strip():
+            problem = f"{line[:80]} has no value; write it as over_fetch=3.9"
+        else:
+            metrics[name.strip()[:120]] = value.strip()[:_MAX_TYPED]
+    return TypedNumbers(
+        tree=query.get("tree", DEFAULT_TREE)[:80],
+        headlines={name: value for name, value in typed.items() if value},
+        metrics=metrics,
+        gpu=query.get("gpu", "").strip()[:120],
+        target="cpu" if query.get("target") == "cpu" else "cuda",
+        problem=problem,
+    )
+
+
+def show_decision(query: Mapping[str, str]) -> WebPage:
+    """Return a tree with the path that numbers take, the gate, the causes and their gains.
+
+    Args:
+        query: ``tree``, the fields of ``FIELDS``, ``metrics`` (lines of name=value), ``gpu`` and
+            ``target``; all may be absent.
+    """
+    typed = read_numbers(query)
+    knowledge = load_project_knowledge()
+    trees = {tree.id: tree for tree in knowledge.trees}
+    problem, kernel, picture = typed.problem, None, None
+    given = bool(typed.headlines or typed.metrics)
+    try:
+        picture = draw_picture(
+            typed.tree if typed.tree in trees else DEFAULT_TREE,
+            typed.metrics, typed.headlines, target=typed.target, gpu=typed.gpu or None,
+        )  # fmt: skip
+        kernel = _answer(typed) if given else None
+    except KbError as error:
+        problem = str(error)
+    if picture is None:
+        picture = draw_picture(typed.tree if typed.tree in trees else DEFAULT_TREE, {}, {})
+    tree = trees.get(typed.tree, trees[DEFAULT_TREE])
+    questions, leaves = describe_tree(tree, frozenset(_list_taken(picture)))
+    values = {
+        "typed": typed, "fields": FIELDS, "trees": trees, "tree": tree,
+        "diagram": place_picture(picture), "questions": questions, "leaves": leaves,
+        "kernel": kernel, "problem": problem, "gpus": _list_gpus(),
+        **list_kernel_functions(),
+    }  # fmt: skip
+    return WebPage("decision.html", "Decision", "decision", values)
+
+
+def _answer(typed: TypedNumbers) -> KernelView:
+    found = recommend_from_metrics(
+        typed.metrics, headlines=typed.headlines, target=typed.target, gpu=typed.gpu or None
+    )
+    section = KernelSection(found["kernels"][0], 1, ("", ""), None, None)
+    return show_kernel(0, section)._replace(name="These numbers")
+
+
+def _list_taken(picture: Any) -> list[str]:
+    return [box["id"] for box in picture["nodes"] if box["taken"]]
+
+
+def _list_gpus() -> list[tuple[str, str]]:
+    found = group_entries_by_kind(load_project_knowledge())["devices"]
+    return [(name, str(getattr(one, "title", name))) for name, one in found.items()]
+
+
+def describe_tree(
+    tree: Tree, taken: frozenset[str]
+) -> tuple[tuple[QuestionText, ...], tuple[LeafText, ...]]:
+    """Return the questions and the ends of a tree in words, with their thresholds and sources."""
+    knowledge = load_project_knowledge()
+    values = knowledge.threshold_values
+    rows = {row.id: row for row in knowledge.thresholds.thresholds}
+    questions = []
+    for one in tree.questions:
+        names = sorted(set(_iter_thresholds(one.when.model_dump(mode="json", by_alias=True))))
+        limits = tuple(
+            (name, f"{values[name]:g}", rows[name].evidence, ", ".join(rows[name].sources))
+            for name in names
+            if name in rows
+        )
+        branches = (("yes", one.then), ("no", one.otherwise), ("not known", one.unknown))
+        origin = f"{one.origin.rule} {one.origin.refined_because or ''}" if one.origin else ""
+        condition = describe_condition(one.when, values)
+        questions.append(
+            QuestionText(one.id, one.ask, condition, branches, limits, origin, one.id in taken)
+        )
+    leaves = tuple(
+        LeafText(
+            leaf.id, leaf.verdict, leaf.because, leaf.do,
+            tuple(
+                (kind, name)
+                for kind in ("bottlenecks", "symptoms", "patterns", "metrics", "fixes")
+                for name in getattr(leaf.leads_to, kind, ())
+            ),
+            leaf.id in taken,
+        )
+        for leaf in tree.leaves
+    )  # fmt: skip
+    return tuple(questions), leaves
+
+
+def _iter_thresholds(value: object) -> Sequence[str]:
+    if isinstance(value, dict):
+        own = [value["threshold"]] if isinstance(value.get("threshold"), str) else []
+        return [*own, *(name for one in value.values() for name in _iter_thresholds(one))]
+    if isinstance(value, list | tuple):
+        return [name for one in value for name in _iter_thresholds(one)]
+    return []
+
+
+def _reports_folder() -> Path:
+    return Path(cache_folder()) / "web-reports"
+
+
+def keep_report(content: bytes, name: str) -> str:
+    """Keep what was dropped or pasted, and return its id; the oldest of more than 30 go.
+
+    Args:
+        content: A report, what a profiler printed, or a trace.
+        name: Of the file; only its ending counts.
+
+    Raises:
+        BadValueError: It is empty, or cannot be kept.
+    """
+    if not content.strip():
+        raise BadValueError("nothing was sent; drop a report, or paste what ncu printed")
+    ending = _ENDING.search(name.lower())
+    key = hashlib.sha256(content).hexdigest()[:24]
+    folder = _reports_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(folder / f"{key}{ending[0] if ending else '.txt'}", content)
+        kept = sorted(folder.iterdir(), key=lambda one: one.stat().st_mtime)
+        for old in kept[:-_KEPT_REPORTS]:
+            old.unlink(missing_ok=True)
+    except OSError as error:
+        raise BadValueError(f"the report cannot be kept: {error.strerror}") from error
+    return key
+
+
+def find_report(key: str) -> Path:
+    """Return the file of a report that was kept.
+
+    Raises:
+        UnknownNameError: It is not kept any more.
+    """
+    found = list(_reports_folder().glob(f"{key}.*")) if _REPORT_ID.fullmatch(key) else []
+    if not found:
+        raise UnknownNameError("report", key[:40], (), "report --help")
+    return found[0]
+
+
+def show_report(key: str, query: Mapping[str, str]) -> WebPage:
+    """Return the page of a report: its kernels, their time budgets, causes and sources.
+
+    Args:
+        key: Of ``keep_report``.
+        query: ``kernel``, a regular expression, and ``gpu``.
+
+    Raises:
+        KbError: It is no report, or it is not kept any more.
+    """
+    path = find_report(key)
+    pattern, gpu = query.get("kernel", "")[:200] or None, query.get("gpu", "")[:120] or None
+    stamp = os.stat(path).st_mtime_ns  # noqa: PTH116
+    values = _read_report(str(path), stamp, pattern, gpu, knowledge_digest())
+    return WebPage(
+        "report_view.html", "Report", "decision",
+        {**values, "key": key, "query": dict(query), "reports": list_reports(key)},
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=8)
+def _read_report(
+    path: str, _stamp: int, pattern: str | None, gpu: str | None, _digest: str
+) -> dict[str, Any]:
+    given: str = path
+    if path.endswith((".txt", ".log")):
+        given = Path(path).read_text(encoding="utf-8", errors="replace")
+    return list_page_values(collect_contents(given, kernel_pattern=pattern, gpu=gpu))
+
+
+def list_reports(but: str = "") -> list[str]:
+    """Return the ids of the reports that are kept, the newest first."""
+    folder = _reports_folder()
+    if not folder.is_dir():
+        return []
+    found = sorted(folder.iterdir(), key=lambda one: -one.stat().st_mtime)
+    return [one.name.partition(".")[0] for one in found if not one.name.startswith(f"{but}.")]
+
+
+def show_two_reports(first: str, second: str) -> WebPage:
+    """Return what changed from one report to another, and the causes of both.
+
+    Raises:
+        KbError: One is no report, or is not kept any more.
+    """
+    from kernelkb.actions.comparison.compare_reports import compare_reports
+    from kernelkb.actions.project.profile_reports import choose_reports
+    from kernelkb.render.text.comparisons import format_report_comparison
+
+    paths = [find_report(key) for key in (first, second)]
+    chosen = choose_reports(*(str(path) for path in paths))
+    if chosen is None:
+        raise BadValueError("only .ncu-rep files, CSV pages and traces can be compared")
+    lines = list(format_report_comparison(compare_reports(*chosen, None)))
+    sides = [
+        _read_report(str(path), path.stat().st_mtime_ns, None, None, knowledge_digest())
+        for path in paths
+    ]
+    values = {"lines": lines, "sides": sides, "keys": (first, second), **list_kernel_functions()}
+    return WebPage("two_reports.html", "Two reports", "decision", values)

@@ -1,0 +1,305 @@
+"""The history: attempts as a tree, measurements over time, sessions, predictions and outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kernelkb.actions.comparison.compare_reports import compare_attempts, compare_measured
+from kernelkb.actions.history.attempts import load_attempt_log
+from kernelkb.actions.history.measurements import select_and_compare
+from kernelkb.actions.project.bench_target import get_project_path
+from kernelkb.errors import KbError, UnknownNameError
+from kernelkb.loading.kernels import find_kernel_folders
+from kernelkb.model.records.history import Attempt, AttemptEvent, Measurement, Promotion
+from kernelkb.model.records.measurement import is_valid
+from kernelkb.model.records.session import Session
+from kernelkb.record.attempt_store import open_attempts
+from kernelkb.record.attempt_tree import AttemptLog, AttemptNode, AttemptTree
+from kernelkb.record.measurements.compare import compute_comparison
+from kernelkb.record.measurements.store import Store, open_store
+from kernelkb.record.sessions import list_session_ids, session_path
+from kernelkb.render.html.diagrams import (
+    AttemptDiagram,
+    AttemptRow,
+    PredictionPoint,
+    TimePoint,
+    place_attempts,
+    place_predictions,
+    place_times,
+)
+from kernelkb.render.text.attempts import (
+    ID_DIGITS,
+    describe_attempt_log,
+    describe_outcome,
+    format_attempt_difference,
+    format_measured_difference,
+)
+from kernelkb.render.text.measurements import describe_compared_use, describe_comparison
+from kernelkb.units import format_duration
+from kernelkb.web.site import WebPage
+from kernelkb.web.start import list_kernel_rows, load_cached, summarize_sessions
+
+_MAX_TIMES = 60
+"""Measurements in the picture, the newest."""
+_MAX_ATTEMPTS = 80
+_PAGE = 30
+_MAX_OUTCOMES = 400
+_REGRESSED = 0.97
+"""As ``kb lab regress``: an interval below it is a regression."""
+
+
+def show_history(query: Mapping[str, str]) -> WebPage:
+    """Return the kernels, the sessions of one page with their trend, and the predictions.
+
+    Args:
+        query: ``page``: how many pages of older sessions to go back.
+
+    Raises:
+        DatabaseError: The database cannot be read.
+    """
+    project = get_project_path()
+    names = list_session_ids(project / "sessions")[::-1]
+    page = int(query["page"]) if query.get("page", "").isdecimal() else 0
+    page = min(page, max(len(names) - 1, 0) // _PAGE)
+    shown = names[page * _PAGE : (page + 1) * _PAGE]
+    points = _list_predictions(project, names[:_PAGE])
+    inside = [one.inside for one in points if one.inside is not None]
+    said = f"{sum(inside)} of {len(inside)} measured gains lie in their predicted intervals"
+    values = {
+        "kernels": list_kernel_rows(project),
+        "sessions": summarize_sessions(project, shown),
+        "page": page,
+        "pages": max(len(names) - 1, 0) // _PAGE + 1,
+        "session_count": len(names),
+        "chart": place_predictions(points, said),
+        "said": said,
+        "points": points[:_PAGE],
+    }
+    return WebPage("history.html", "History", "history", values)
+
+
+def _list_predictions(project: Path, names: Sequence[str]) -> list[PredictionPoint]:
+    """Return what was told and measured: of the newest outcomes, and of the newest sessions."""
+    points: dict[tuple[float, float, str], PredictionPoint] = {}
+    with open_attempts(project, writes=False) as store:
+        events = store.list_outcomes(_MAX_OUTCOMES)
+    for event in reversed(events):
+        one = event.outcome
+        advised = one.advised if one else None
+        if one and advised and advised.predicted and one.measured and advised.fix in one.fixes:
+            low, point, high = advised.predicted
+            title = f"{event.kernel}: {advised.fix}"
+            inside = low <= one.measured <= high
+            points[point, one.measured, title] = PredictionPoint(point, one.measured, inside, title)
+    for name in names:
+        for session in _load_one(project, name):
+            for found in _list_session_predictions(session):
+                points.setdefault((found.predicted, found.measured, found.title), found)
+    return list(points.values())
+
+
+def _load_one(project: Path, name: str) -> list[Session]:
+    """Return a session; none where its file is wrong, or decides nothing."""
+    try:
+        if b"predicted:" not in session_path(name, project / "sessions").read_bytes():
+            return []
+        return [load_cached(name, project / "sessions")]
+    except (KbError, OSError):
+        return []
+
+
+def _list_session_predictions(session: Session) -> list[PredictionPoint]:
+    return [
+        PredictionPoint(
+            one.predicted[1],
+            one.measured,
+            one.predicted[0] <= one.measured <= one.predicted[2],
+            f"{entry.kernel or session.kernel or session.session}: {one.fix}",
+        )
+        for entry in session.entries
+        for one in entry.decisions
+        if one.predicted and one.measured
+    ]
+
+
+def show_kernel_history(kernel: str, query: Mapping[str, str]) -> WebPage:
+    """Return the attempts at a kernel, and its measurements over time.
+
+    Args:
+        kernel: Its name.
+        query: ``workload`` and ``device``: which measurements; by default those of the newest.
+
+    Raises:
+        UnknownNameError: There is neither a kernel nor a measurement of that name.
+        DatabaseError: The database cannot be read.
+    """
+    project = get_project_path()
+    with open_store(project, writes=False) as store:
+        places = _list_places(store, kernel)
+        chosen = _choose_place(places, query)
+        measured = store.history(kernel, None, *chosen, kind="bench", limit=_MAX_TIMES)
+        promoted = store.list_promotions(kernel, in_force=False)
+    if not places and kernel not in find_kernel_folders(project):
+        raise UnknownNameError("kernel", kernel, find_kernel_folders(project), "show", id="kernels")
+    log = _load_log(kernel)
+    looks = _judge(measured, promoted)
+    values = {
+        "kernel": kernel,
+        "places": places,
+        "place": chosen,
+        "measured": measured,
+        "looks": looks,
+        "chart": place_times(_list_points(measured, looks), _describe_times(kernel, measured)),
+        "log": log,
+        "log_said": describe_attempt_log(log) if log and log.tree.nodes else "",
+        "tree": draw_attempts(log) if log and log.tree.nodes else None,
+    }
+    return WebPage("kernel.html", kernel, "history", values)
+
+
+def _load_log(kernel: str) -> AttemptLog | None:
+    try:
+        return load_attempt_log(kernel, _MAX_ATTEMPTS)
+    except KbError:
+        return None
+
+
+def _list_places(store: Store, kernel: str) -> list[tuple[str, str]]:
+    """Return workload and device of what was measured, those of the newest first."""
+    newest: dict[tuple[str, str], float] = {}
+    for one in store.latest(kernel):
+        place = one.subject.workload, one.subject.device
+        newest[place] = max(newest.get(place, 0.0), one.at.timestamp())
+    return sorted(newest, key=lambda place: -newest[place])
+
+
+def _choose_place(
+    places: Sequence[tuple[str, str]], query: Mapping[str, str]
+) -> tuple[str | None, str | None]:
+    asked = query.get("workload"), query.get("device")
+    if asked in places:
+        return asked
+    return places[0] if places else (None, None)
+
+
+def _judge(measured: Sequence[Measurement], promoted: Sequence[Promotion]) -> dict[str, str]:
+    """Return what marks each measurement: plain, promoted, slower or wrong.
+
+    slower: by its interval slower than the promoted one in force then; see ``kb lab regress``.
+    """
+    marks = {one.measurement for one in promoted}
+    by_id = {one.id: one for one in measured}
+    looks: dict[str, str] = {}
+    for one in measured:
+        look = "promoted" if one.id in marks else "plain"
+        if not is_valid(one.verdict):
+            look = "wrong"
+        elif look == "plain":
+            before = [p for p in promoted if p.at <= one.at and p.measurement in by_id]
+            last = max(before, key=lambda p: p.number, default=None)
+            found = compute_comparison(by_id[last.measurement], one) if last else None
+            if found and found.interval and found.interval[1] < _REGRESSED:
+                look = "slower"
+        looks[one.id] = look
+    return looks
+
+
+def _list_points(measured: Sequence[Measurement], looks: Mapping[str, str]) -> list[TimePoint]:
+    points = []
+    for one in measured:
+        if one.candidate_us is None:
+            continue
+        low = high = None
+        if one.interval and one.speedup and min(one.interval) > 0:
+            low = one.candidate_us * one.speedup / one.interval[1]
+            high = one.candidate_us * one.speedup / one.interval[0]
+        title = f"{one.subject.variant}, {one.at:%d %b %H:%M}: {format_duration(one.candidate_us)}"
+        points.append(
+            TimePoint(
+                one.at.timestamp(), one.candidate_us, low, high, looks[one.id], title, one.id[:12]
+            )
+        )
+    return points
+
+
+def _describe_times(kernel: str, measured: Sequence[Measurement]) -> str:
+    times = [one.candidate_us for one in measured if one.candidate_us and is_valid(one.verdict)]
+    if not times:
+        return f"{kernel}: no valid time"
+    first, best = format_duration(times[-1]), format_duration(min(times))
+    return f"{kernel}: {len(times)} valid times, the first {first}, the best {best}"
+
+
+def draw_attempts(log: AttemptLog) -> AttemptDiagram:
+    """Return the tree of attempts, the best path marked."""
+    tree = log.tree
+    path = tree.list_path(tree.best)
+    ordered: list[str] = []
+    pending = list(reversed(tree.roots))
+    while pending:
+        name = pending.pop()
+        ordered.append(name)
+        pending += reversed(tree.nodes[name].children)
+    rows = [_draw_attempt(tree, tree.nodes[name], frozenset(path)) for name in ordered]
+    return place_attempts(rows, path, describe_attempt_log(log))
+
+
+def _draw_attempt(tree: AttemptTree, node: AttemptNode, path: frozenset[str]) -> AttemptRow:
+    one, outcome = node.attempt, node.outcome
+    time = node.find_time_us(tree.place) if tree.place else None
+    look = "best" if one.id == tree.best else "path" if one.id in path else "plain"
+    if look == "plain" and (node.failure or (outcome and outcome.result == "failed")):
+        look = "failed"
+    elif look == "plain" and outcome and outcome.result in ("faster", "slower"):
+        look = outcome.result
+    what = describe_outcome(outcome) if outcome else "first state" if not one.parent else ""
+    if not outcome and node.failure:
+        what = f"failed: {node.failure}"
+    words = [one.id[:ID_DIGITS], one.variant, format_duration(time) if time else "", what]
+    title = f"{node.said or what or one.variant}, {one.at:%d %b %Y %H:%M}"
+    return AttemptRow(
+        one.id,
+        one.parent if one.parent in tree.nodes else None,
+        look,
+        "  ".join(word for word in words if word)[:96],
+        title,
+    )
+
+
+def show_attempt(name: str) -> WebPage:
+    """Return one attempt: what was done with it, and what differs from the state before.
+
+    Raises:
+        UnknownNameError: There is no such attempt.
+        DatabaseError: The database cannot be read.
+    """
+    with open_attempts(get_project_path(), writes=False) as store:
+        one: Attempt = store.find(name)
+        events: list[AttemptEvent] = store.list_events([one.id])
+    lines: list[str] = []
+    if one.parent:
+        try:
+            lines = list(format_attempt_difference(compare_attempts(one.parent, one.id)))
+        except KbError as error:
+            lines = [str(error)]
+    values = {"attempt": one, "events": events, "lines": lines}
+    return WebPage("attempt.html", f"Attempt {one.id[:ID_DIGITS]}", "history", values)
+
+
+def show_difference(first: str, second: str) -> WebPage:
+    """Return the ratio of two measurements with its interval, and what differs besides.
+
+    Raises:
+        UnknownNameError: There is no such measurement.
+        DatabaseError: The database cannot be read.
+    """
+    found = select_and_compare(first, second)
+    compared = found.comparison
+    values = {
+        "pair": (found.a, found.b),
+        "comparison": compared,
+        "lines": [describe_comparison(compared), *describe_compared_use(compared)],
+        "difference": list(format_measured_difference(compare_measured(found.a, found.b))),
+    }
+    return WebPage("difference.html", "Two measurements", "history", values)

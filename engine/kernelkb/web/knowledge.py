@@ -1,0 +1,193 @@
+"""The knowledge as pages: each entry with what it names and what names it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from kernelkb.actions.knowledge.knowledge import (
+    draw_picture,
+    get_entry_title,
+    group_entries_by_kind,
+    knowledge_digest,
+    load_project_knowledge,
+    look_up_entries,
+)
+from kernelkb.actions.knowledge.search import find_entries
+from kernelkb.errors import UnknownNameError
+from kernelkb.graph.search import Hit
+from kernelkb.model.base import Record
+from kernelkb.model.entries.bottleneck import All, Comparison, Not
+from kernelkb.model.entries.bottleneck import Any as AnyOf
+from kernelkb.render.documents.entries import describe_condition
+from kernelkb.render.documents.quickref import (
+    COMMANDS,
+    list_cause_rows,
+    list_gate_rows,
+    list_size_rows,
+)
+from kernelkb.render.html.diagrams import Diagram, place_picture
+from kernelkb.web.site import WebPage
+
+KIND_TITLES = {
+    "bottlenecks": "Causes",
+    "fixes": "Fixes",
+    "trees": "Decision trees",
+    "patterns": "Ways of working",
+    "symptoms": "Messages",
+    "devices": "GPUs and CPUs",
+    "architectures": "Architectures",
+    "metrics": "Metrics",
+    "thresholds": "Thresholds",
+    "workflow": "Phases",
+    "preflight": "Before a session",
+    "stop-rules": "When to stop",
+    "sources": "Sources",
+}
+"""Kinds of entries in the order of the page."""
+_HIDDEN = ("id", "title", "measured", "learned", "code")
+_PICTURED = ("trees", "bottlenecks")
+_MAX_HITS = 30
+_CONDITIONS = (All, AnyOf, Not, Comparison)
+
+
+class EntryLinks(NamedTuple):
+    """Which entries name which, both ways."""
+
+    kinds: Mapping[str, str]
+    """Kind by id."""
+    titles: Mapping[str, str]
+    named_by: Mapping[str, tuple[str, ...]]
+    """By id, the entries that name it."""
+
+
+@lru_cache(maxsize=2)
+def _link_entries(_digest: str) -> EntryLinks:
+    groups = group_entries_by_kind(load_project_knowledge())
+    kinds: dict[str, str] = {}
+    titles: dict[str, str] = {}
+    for kind in KIND_TITLES:
+        for name, record in groups[kind].items():
+            kinds.setdefault(name, kind)
+            titles.setdefault(name, get_entry_title(record))
+    named_by: dict[str, dict[str, None]] = {}
+    for kind in KIND_TITLES:
+        for name, record in groups[kind].items():
+            for word in _iter_words(record.model_dump(mode="json", by_alias=True)):
+                if word in kinds and word != name:
+                    named_by.setdefault(word, {})[name] = None
+    return EntryLinks(kinds, titles, {name: tuple(found) for name, found in named_by.items()})
+
+
+def _iter_words(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            yield key
+            yield from _iter_words(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _iter_words(one)
+
+
+def link_entries() -> EntryLinks:
+    """Return the links between the entries of this project's knowledge."""
+    return _link_entries(knowledge_digest())
+
+
+def show_index() -> WebPage:
+    """Return the list of kinds, with the number of entries of each."""
+    groups = group_entries_by_kind(load_project_knowledge())
+    kinds = [(kind, title, len(groups[kind])) for kind, title in KIND_TITLES.items()]
+    return WebPage("knowledge.html", "Knowledge", "knowledge", {"kinds": kinds})
+
+
+def show_kind(kind: str) -> WebPage:
+    """Return the list of a kind's entries, in groups where they have some.
+
+    Raises:
+        UnknownNameError: There is no such kind.
+    """
+    groups = group_entries_by_kind(load_project_knowledge())
+    if kind not in KIND_TITLES:
+        raise UnknownNameError("kind", kind, KIND_TITLES, "show", kind=None)
+    rows: dict[str, list[tuple[str, str]]] = {}
+    for name, record in groups[kind].items():
+        rows.setdefault(_name_group(record), []).append((name, get_entry_title(record)))
+    values = {"kind": kind, "kind_title": KIND_TITLES[kind], "groups": rows}
+    return WebPage("kind.html", KIND_TITLES[kind], "knowledge", values)
+
+
+def _name_group(record: Record) -> str:
+    group = getattr(record, "group", None)
+    return group.replace("-", " ") if isinstance(group, str) else ""
+
+
+def show_entry(kind: str, name: str) -> WebPage:
+    """Return one entry: its fields, its code, what it names and what names it.
+
+    Raises:
+        UnknownNameError: There is no such entry of that kind.
+    """
+    groups = group_entries_by_kind(load_project_knowledge())
+    record = groups.get(kind, {}).get(name)
+    if record is None or kind not in KIND_TITLES:
+        raise UnknownNameError(f"page of {kind}", name, groups.get(kind, KIND_TITLES), "show")
+    links = link_entries()
+    known = look_up_entries(name) if links.kinds[name] == kind else {}
+    fields = known if isinstance(known, dict) and known else record.model_dump(mode="json")
+    shown = {key: value for key, value in fields.items() if key not in _HIDDEN}
+    named_by: dict[str, list[str]] = {}
+    for other in links.named_by.get(name, ()):
+        named_by.setdefault(links.kinds[other], []).append(other)
+    values = {
+        "kind": kind,
+        "kind_title": KIND_TITLES[kind],
+        "id": name,
+        "heading": get_entry_title(record) or name,
+        "fields": shown,
+        "conditions": _describe_conditions(record),
+        "code": fields.get("code"),
+        "measured": fields.get("measured"),
+        "learned": fields.get("learned"),
+        "links": links,
+        "named_by": named_by,
+        "kind_titles": KIND_TITLES,
+        "diagram_of": _draw(name) if kind in _PICTURED else None,
+    }
+    return WebPage("entry.html", get_entry_title(record) or name, "knowledge", values)
+
+
+def _draw(name: str) -> Diagram:
+    return place_picture(draw_picture(name, {}, {}))
+
+
+def _describe_conditions(record: Record) -> dict[str, str]:
+    """Return the conditions of an entry in words, by field."""
+    limits = load_project_knowledge().threshold_values
+    return {
+        name: describe_condition(value, limits)
+        for name, value in record
+        if isinstance(value, _CONDITIONS)
+    }
+
+
+def show_quickref() -> WebPage:
+    """Return the quick reference: gate, causes with their first fixes, sizes, commands."""
+    knowledge = load_project_knowledge()
+    tree = next(tree for tree in knowledge.trees if tree.id == "performance-gate")
+    values = {
+        "gate": list(list_gate_rows(tree, knowledge)),
+        "causes": {target: list(list_cause_rows(knowledge, target)) for target in ("cuda", "cpu")},
+        "sizes": list_size_rows(knowledge),
+        "commands": COMMANDS,
+        "links": link_entries(),
+    }
+    return WebPage("quickref.html", "Quick reference", "knowledge", values)
+
+
+def search_entries(query: str) -> list[Hit]:
+    """Return the entries that answer a question, the best first."""
+    return find_entries(query[:400], limit=_MAX_HITS) if query.strip() else []

@@ -1,0 +1,277 @@
+"""What the views show, read from a real server."""
+
+import re
+from contextlib import suppress
+from html.parser import HTMLParser
+
+import pytest
+from hostile_texts import HOSTILE_TEXTS
+from web_page import KERNEL, REPORT, ROOT, SESSION, fill_project
+
+from kernelkb.actions.advice.recommend import recommend_from_metrics
+from kernelkb.actions.knowledge.knowledge import group_entries_by_kind, load_project_knowledge
+from kernelkb.progress import record_event, report_progress
+from kernelkb.record.running import list_running, publish_progress
+from kernelkb.web import checklist, decision, history, knowledge, live, start
+from kernelkb.web.site import SCRIPTS, Site, read_static
+
+TABLE = ROOT / "tests" / "data" / "ncu" / "row_softmax_full.csv"
+_ACTIVE = {"script", "iframe", "object", "embed", "base", "style", "template"}
+_VOID = {"meta", "link", "input", "br", "img", "col"}
+
+
+class PageReader(HTMLParser):
+    """Collects what would run, what is not closed, ids and links."""
+
+    def __init__(self):
+        super().__init__()
+        self.harm, self.open, self.ids, self.links, self.torn = [], [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        if tag in _ACTIVE and not (tag == "script" and given.get("src", "").startswith("/static/")):
+            self.harm.append(tag)
+        for name, value in attrs:
+            runs = name.startswith("on") or name == "style"
+            if runs or (name in ("href", "src", "action") and "javascript:" in value.lower()):
+                self.harm.append(f"{tag} {name}")
+            if name == "id":
+                self.ids.append(value)
+            if name == "href":
+                self.links.append(value)
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in _VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.torn.append(tag)
+
+
+def read_page(text):
+    reader = PageReader()
+    reader.feed(text)
+    assert reader.harm == []
+    assert reader.torn == []
+    assert reader.open == []
+    assert [one for one in reader.ids if reader.ids.count(one) > 1] == []
+    return reader
+
+
+@pytest.fixture(scope="module")
+def report(page):
+    """The address of a report that was dropped on the page."""
+    mark = "boundary"
+    parts = f'--{mark}\r\nContent-Disposition: form-data; name="form_key"\r\n\r\n'
+    parts += f"{page.read_form_key()}\r\n--{mark}\r\nContent-Disposition: form-data; "
+    parts += 'name="report"; filename="a.ncu-rep"\r\n\r\n'
+    body = parts.encode() + REPORT.read_bytes() + f"\r\n--{mark}--\r\n".encode()
+    headers = {"Content-Type": f"multipart/form-data; boundary={mark}"}
+    answer = page.ask("/decision/report", body=body, headers=headers)
+    assert answer.status == 303, answer.text
+    return answer.headers["location"]
+
+
+def test_every_view_is_whole_and_runs_nothing_that_stands_in_it(page, attempts):
+    for path in (
+        "/", "/search?q=softmax", "/search", "/decision", "/checklist", "/live", "/history",
+        "/history?page=7", f"/kernel/{KERNEL}", f"/session/{SESSION}", f"/attempt/{attempts[1]}",
+        "/knowledge", "/knowledge/quickref", "/knowledge/fixes",
+        "/decision?speedup=0.3&occupancy=0.4&metrics=over_fetch%3D3.9&gpu=h100-sxm",
+        "/decision?tree=memory-hierarchy&bandwidth=0.9&target=cpu",
+    ):  # fmt: skip
+        answer = page.ask(path)
+
+        assert answer.status == 200, path
+        read_page(answer.text)
+
+
+def test_every_link_of_the_first_views_leads_somewhere(page):
+    for path in ("/", "/history", f"/kernel/{KERNEL}", "/knowledge", "/decision?speedup=0.3"):
+        links = {one for one in read_page(page.ask(path).text).links if one.startswith("/")}
+        for link in sorted(links)[:12]:
+            assert page.ask(link.partition("#")[0]).status == 200, link
+
+
+def test_every_entry_of_the_knowledge_has_a_page_that_links_only_to_entries():
+    site = Site("project", form_key="k")
+    groups = group_entries_by_kind(load_project_knowledge())
+    known = {f"/knowledge/{kind}/{name}" for kind, found in groups.items() for name in found}
+    for kind in ("bottlenecks", "trees", "patterns", "devices", "workflow", "stop-rules"):
+        for name in list(groups[kind])[:8]:
+            links = read_page(site.fill(knowledge.show_entry(kind, name))).links
+            inner = {one for one in links if re.match(r"/knowledge/[^/]+/", one)}
+
+            assert inner <= known | {"/knowledge/quickref"}
+
+
+def test_a_fix_is_linked_from_its_cause_and_back():
+    site = Site("project")
+    cause = site.fill(knowledge.show_entry("bottlenecks", "uncoalesced-global-access"))
+    fix = site.fill(knowledge.show_entry("fixes", "remap-threads-coalesced"))
+
+    assert 'href="/knowledge/fixes/remap-threads-coalesced"' in cause
+    assert 'href="/knowledge/bottlenecks/uncoalesced-global-access"' in fix
+
+
+@pytest.mark.parametrize(
+    ("query", "metrics"),
+    [
+        ({"speedup": "0.3", "occupancy": "0.4"}, {}),
+        ({"speedup": "0.9", "bandwidth": "0.92"}, {}),
+        ({"speedup": "1.4", "metrics": "over_fetch=3.9"}, {"over_fetch": "3.9"}),
+    ],
+)
+def test_the_decision_is_that_of_the_command_line(query, metrics):
+    """The gate and the causes are of the same function, and the leaf on the path is the gate."""
+    headlines = {name: value for name, value in query.items() if name != "metrics"}
+    expected = recommend_from_metrics(metrics, headlines=headlines)["kernels"][0]
+    values = decision.show_decision(query).values
+
+    assert values["kernel"].answer == expected
+    taken = [leaf.id for leaf in values["leaves"] if leaf.taken]
+    assert taken == [expected["gate"]["id"]]
+
+
+def test_a_wrong_number_is_said_and_the_tree_still_shown(page):
+    answer = page.ask("/decision?speedup=fast")
+
+    assert answer.status == 200
+    assert 'role="alert"' in answer.text
+    assert "<svg" in answer.text
+
+
+def test_a_report_shows_table_budget_roofline_and_source_as_kb_report_does(page, report):
+    text = page.ask(report).text
+
+    assert "Where the time goes" in text
+    assert 'class="kernels"' in text
+    assert 'class="diagnosis"' in text
+    read_page(text)
+
+
+def test_two_reports_stand_side_by_side(page, report):
+    key = report.rpartition("/")[2]
+    table = page.send("/decision/report", text=TABLE.read_text("utf-8"), before="")
+    answer = page.ask(f"/reports?a={key}&b={key}")
+
+    assert table.status == 303
+    assert page.ask(table.headers["location"]).status == 200
+    assert answer.status == 200
+    read_page(answer.text)
+
+
+def test_what_is_no_report_is_said(page):
+    answer = page.send("/decision/report", text="hello")
+
+    assert page.ask(answer.headers["location"]).status == 422
+
+
+def test_an_item_is_ticked_by_the_step_that_its_command_recorded(web_project, attempts):
+    items = {
+        item.id: item
+        for phase in checklist.show_checklist().values["phases"]
+        for item in phase.items
+    }
+
+    assert items["smoke-test-right"].state == "passed"
+    assert "0.62x of torch" in items["smoke-test-right"].by
+    assert items["sources-complete"].state == "open"
+
+
+def test_a_running_command_is_seen_from_another_process_while_it_runs_and_after(page, web_project):
+    with publish_progress(web_project, "bench seen_from_outside"):
+        report_progress("waiting for the CPU: 2 before us", "waiting")
+        assert "2 before us" in page.ask("/live").text
+        record_event("result", text="1.5x of torch", name="bench", status="ok", seconds=2.0,
+                     speedup=1.5, interval=(1.4, 1.6))  # fmt: skip
+        assert "1.5x of torch" in page.ask("/live").text
+        assert list_running(web_project)[0].is_running
+
+    ended = list_running(web_project)[0]
+
+    assert (ended.is_running, ended.end) == (False, "done")
+    assert "2 before us" not in page.ask("/live").text
+
+
+def test_a_command_that_fails_ends_with_its_reason(web_project):
+    with suppress(KeyboardInterrupt), publish_progress(web_project, "bench x"):
+        record_event("result", text="built", name="build", status="ok", seconds=1.0)
+        raise KeyboardInterrupt
+
+    assert list_running(web_project)[0].end == "interrupted"
+
+
+def test_a_command_that_does_nothing_leaves_nothing(project):
+    with publish_progress(project, "bench no_such_kernel"):
+        pass
+    with suppress(KeyboardInterrupt), publish_progress(project, "bench refused"):
+        report_progress("environment")
+        raise KeyboardInterrupt
+
+    assert not (project / ".kb").exists()
+
+
+def test_nothing_is_written_where_there_is_no_project(tmp_path):
+    with publish_progress(tmp_path, "profile x"):
+        report_progress("one step")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_scripts_are_few_and_together_below_100_kb():
+    assert sum(len(read_static(name)) for name in SCRIPTS) < 100_000
+
+
+@pytest.fixture(scope="module")
+def hostile_project(tmp_path_factory):
+    """A project whose goals, notes, results and logs are the hostile texts, entered."""
+    folder = tmp_path_factory.mktemp("hostile")
+    (folder / "sessions").mkdir()
+    joined = "\n".join(HOSTILE_TEXTS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        ids = fill_project(folder, joined[:280])
+        for at, text in enumerate(HOSTILE_TEXTS):
+            with publish_progress(folder, text):
+                report_progress(text, "notice")
+                record_event("result", text=text, name=text, status="ok", seconds=1.0)
+            checklist.mark_item(SESSION, "claims-verified", None, f"{at} {text}"[:600])
+        yield ids
+
+
+def test_hostile_texts_of_a_project_stay_texts(hostile_project):
+    site = Site("project", writes=True, form_key="k")
+    pages = (
+        start.show_start(), history.show_history({}), history.show_kernel_history(KERNEL, {}),
+        checklist.show_checklist(writes=True), live.show_live(writes=True),
+        history.show_attempt(hostile_project[1]), start.show_search("<script>"),
+    )  # fmt: skip
+    for page in pages:
+        text = site.fill(page)
+        read_page(text)
+
+        assert "\u202e" not in text
+        assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("text", HOSTILE_TEXTS, ids=range(len(HOSTILE_TEXTS)))
+def test_hostile_words_of_an_address_stay_texts(text):
+    site = Site(text, writes=True, form_key="k")
+    query = {"speedup": text, "metrics": f"over_fetch={text}", "gpu": text, "tree": text}
+
+    read_page(site.fill(decision.show_decision(query)))
+
+
+def test_a_hostile_report_stays_text(page):
+    rows = TABLE.read_text("utf-8").splitlines()
+    name = "softmax<script>document.title='owned'</script>"
+    changed = [row.replace("softmax_kernel", name).replace("row_softmax", name) for row in rows]
+    answer = page.send("/decision/report", text="\n".join(changed))
+    shown = page.ask(answer.headers["location"])
+
+    read_page(shown.text)
