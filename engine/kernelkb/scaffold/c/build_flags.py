@@ -48,6 +48,12 @@ _SYSTEM_PREFIXES = (
 )
 
 
+_OTHER_PLATFORMS = (
+    *("hip", "roc", "musa", "torch_musa/", "mudnn", "parrots/", "THC/", "sys/", "linux/", "arpa/"),
+    *("netinet/", "immintrin.h", "x86intrin.h", "arm_neon.h", "windows.h", "Windows.h"),
+    *("device_launch_parameters.h", "driver_types.h", "vector_types.h", "device_functions.h"),
+)
+"""Headers of branches for other platforms, and of every system and toolkit."""
 _STANDARD = (
     *("assert.h", "ctype.h", "errno.h", "float.h", "limits.h", "locale.h", "math.h", "memory.h"),
     *("setjmp.h", "signal.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "stdio.h"),
@@ -128,6 +134,8 @@ def _is_of_toolkit(name: str, file: Path) -> bool:
 
 def _is_foreign(name: str) -> bool:
     if "/" not in name and not name.endswith((".h", ".cuh", ".hpp")):
+        return False
+    if name.startswith(_OTHER_PLATFORMS):
         return False
     return not name.startswith(_SYSTEM_PREFIXES) and not os.path.exists(f"/usr/include/{name}")  # noqa: PTH110
 
