@@ -28,7 +28,7 @@ from kernelkb.model.base import Name, Record, Target
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.safety.storage import describe_write_cure
-from kernelkb.scaffold.c.build_flags import plan_includes
+from kernelkb.scaffold.c.build_flags import find_submodule, plan_includes
 from kernelkb.scaffold.c.c_source import list_undefined_functions
 from kernelkb.scaffold.c.drafts import draft_pointer_files, draft_tensor_files
 from kernelkb.scaffold.draft import (
@@ -254,7 +254,9 @@ def _format_question(question: Question) -> str:
 
 def _name_answers(source: KernelSource, kernel: str | None, questions: Sequence[Question]) -> str:
     """Return the command that answers everything by what is guessed."""
-    words = ["kb", "init", str(source.path)]
+    path = source.path.resolve()
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else source.path
+    words = ["kb", "init", str(shown)]
     words += ["--kernel", kernel] if kernel else []
     words += (
         ["--name", source.name] if source.name != to_field_name(kernel or source.path.stem) else []
@@ -306,7 +308,7 @@ def _draft_files(
     if request.function.style != "pointers" or request.uses_torch:  # torch links its own libraries
         kept = tuple(flag for flag in request.flags if not flag.startswith("-l"))
         request = request._replace(flags=kept)
-    warnings = [f"header {header} was not found below {source.root}" for header in includes.missing]
+    warnings = [_describe_missing(header, source.root) for header in includes.missing]
     if request.function.style == "pointers":
         return draft_pointer_files(_add_related(request, source)), warnings
     others = find_near_definers(path, summary.missing_functions)
@@ -314,6 +316,13 @@ def _draft_files(
         request = request._replace(target="cuda")
     paths = tuple(source.path_from_folder(other) for other in others)
     return draft_tensor_files(request._replace(others=paths)), warnings
+
+
+def _describe_missing(header: str, root: Path) -> str:
+    """Return what is missing for a build, and the command that brings it."""
+    text = f"header {header} was not found below {root}"
+    cure = find_submodule(header, root)
+    return f"{text}: {cure}" if cure else f"{text}; add its folder to flags, as -I../../include"
 
 
 def _add_related(request: DraftRequest, source: KernelSource) -> DraftRequest:

@@ -164,7 +164,7 @@ def infer_shape(
     known = [shape for shape in shapes if _GRID not in shape] or shapes
     chosen = max(known, key=len, default=())
     is_proved = is_whole and all(
-        each.is_plain and _stays_below(each.terms, chosen, indices, grid) for each in accesses
+        each.is_plain and _stays_below(each.terms, chosen, indices) for each in accesses
     )
     return chosen, bool(chosen) and is_proved
 
@@ -173,7 +173,6 @@ def _stays_below(
     terms: Sequence[_Product],
     shape: Sequence[str],
     indices: KernelIndices,
-    grid: Mapping[str, str],
 ) -> bool:
     """Whether each index of a subscript is below the size of its dimension."""
     for term in terms:
@@ -186,7 +185,8 @@ def _stays_below(
                 return False
             continue
         dims = shape[-len(strides) - 1 :]
-        bound = grid.get(term.variable) or indices.exact.get(term.variable)
+        is_row = term.variable == "blockIdx.x"
+        bound = _GRID if is_row else indices.exact.get(term.variable)
         if len(strides) >= len(shape) or sorted(dims[1:]) != sorted(strides) or bound != dims[0]:
             return False
     return True
@@ -341,13 +341,16 @@ def fill_arrays(function: Function, own: Declaration, facts: SourceFacts) -> Fun
         filled = _fill_shapes(_settle_roles(function, own, facts), own, facts)
     else:
         filled = _fill_shapes(trace_arrays(function, own, facts), own, facts)
-    known = [
-        p._replace(shape=(), guess=p.guess if _GRID not in p.guess else "")
-        if _GRID in p.shape or p.guess
-        else p
-        for p in filled.parameters
-    ]
-    return filled._replace(parameters=tuple(known))
+    named = {d for p in filled.parameters for d in (*p.shape, *re.findall(r"\w+", p.guess))}
+    free = [p.name for p in filled.parameters if p.role == "size" and p.name not in named]
+    parameters = []
+    for each in filled.parameters:
+        guess = each.guess or (f"[{', '.join(each.shape)}]" if _GRID in each.shape else "")
+        if guess and _GRID in guess:  # rows: of one size that no other array has
+            guess = re.sub(rf"\b{_GRID}\b", free[0], guess) if len(free) == 1 else ""
+        shape = () if _GRID in each.shape else each.shape
+        parameters.append(each._replace(shape=shape, guess="" if shape else guess))
+    return filled._replace(parameters=tuple(parameters))
 
 
 def trace_arrays(

@@ -19,7 +19,19 @@ _KEPT_FLAG = re.compile(
 )
 _SETUP_FLAG = re.compile(
     r"-U__CUDA_NO_\w+|--?std=\S+|--expt-(?:relaxed-constexpr|extended-lambda)|--extended-lambda"
+    r"|-D[A-Za-z_]\w*(?:=\w+)?"
 )
+_BUILD_FILES = ("Makefile", "makefile", "GNUmakefile", "*.mk", "justfile", "Justfile", "build.sh")
+"""Files whose lines hold commands of a compiler, and the variables of such commands."""
+_ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?(\w+)[ \t]*[:+?]?=[ \t]*(.*)$", re.MULTILINE)
+_VARIABLE = re.compile(r"\$[({](\w+)[)}]|\{\{[ ]*(\w+)[ ]*\}\}|\$(\w+)")
+_MAX_DEPTH = 6
+_CMAKE_CALL = re.compile(
+    r"\b(?:add_compile_definitions|add_definitions|target_compile_definitions|add_compile_options"
+    r"|target_compile_options|list|set|string)\s*\(([^()]*)\)"
+)
+_CMAKE_STANDARD = re.compile(r"CMAKE_(?:CUDA|CXX)_STANDARD\s+(\d+)|\bc(?:uda|xx)_std_(\d+)")
+_MAX_BUILD_FILES = 20
 _LANGUAGE_FLAGS = {
     "--extended-lambda": re.compile(r"\]\s*__(?:host|device)__"),
     "--expt-relaxed-constexpr": re.compile(
@@ -108,7 +120,8 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
             if folder is not None:
                 folders.setdefault(folder)
             pending.append(header)
-    flags = [*commands[1], *_list_setup_flags(root), *_list_needed_flags(seen)]
+    project = commands[1] or _list_project_flags(source, root)
+    flags = [*project, *_list_needed_flags(seen)]
     unknown = [n for n in missing if _is_foreign(n)]
     return IncludePlan(
         tuple(folders), tuple(dict.fromkeys(flags)), tuple(unknown), tuple([*seen][1:])
@@ -205,8 +218,92 @@ def _list_named_folders(root: Path) -> list[Path]:
     return [root / word for word in dict.fromkeys(words) if (root / word).is_dir()]
 
 
-def _list_setup_flags(root: Path) -> list[str]:
-    return [text for text in _list_setup_strings(root) if _SETUP_FLAG.fullmatch(text)]
+def _list_project_flags(source: Path, root: Path) -> list[str]:
+    """List the options and macros of the nearest build file: of make, just, CMake, Python, Bazel.
+
+    Of several standards of the language the newest counts: a compiler takes one.
+    """
+    words: list[str] = []
+    for folder in _list_folders_up(source, root):
+        texts = [_read_text(f) for name in _BUILD_FILES for f in sorted(folder.glob(name))[:4]]
+        words += [word for text in texts for word in _list_make_words(text)]
+        words += _list_cmake_words(_read_text(folder / "CMakeLists.txt"))
+        words += _list_bazel_words(folder)
+        words += [text for text in _list_setup_strings(folder) if _SETUP_FLAG.fullmatch(text)]
+        words += re.findall(r"[\"'](-[\w=+-]+)[\"']", _read_text(folder / "pyproject.toml"))
+        if words:
+            break
+    kept = [word for word in words if _KEPT_FLAG.fullmatch(word)]
+    standards = [word for word in kept if "std=" in word]
+    newest = max(standards, key=_read_standard, default="")
+    return [w for w in dict.fromkeys(kept) if w not in standards or w == newest]
+
+
+def _read_standard(flag: str) -> int:
+    year = int("".join(re.findall(r"\d+", flag)) or 0)
+    return year + 100 if year < 90 else year  # c++98 is older than c++11
+
+
+def _list_folders_up(source: Path, root: Path) -> list[Path]:
+    """List the folders from a source's up to the project's."""
+    folders = [source.resolve().parent, *source.resolve().parent.parents]
+    top = root.resolve()
+    return [folder for folder in folders if folder == top or top in folder.parents]
+
+
+def _list_make_words(text: str) -> list[str]:
+    """List the words of the compiler's commands in a Makefile or a justfile, variables filled in.
+
+    What only a condition adds (``ifeq ($(GPU), 1)``) is there, too: sources of CUDA need it.
+    """
+    text = re.sub(r"\\\r?\n", " ", text)
+    values: dict[str, str] = {}
+    for match in _ASSIGNMENT.finditer(text):
+        values[match[1]] = f"{values.get(match[1], '')} {match[2].partition(' #')[0].strip()}"
+    lines = [
+        line for line in text.splitlines() if re.search(r"nvcc|NVCC|g\+\+|clang\+\+|CXX", line)
+    ]
+    names = [name for name in values if re.search(r"FLAGS|OPT|DEF|COMMON|ARGS", name.upper())]
+    joined = " ".join([*lines, *(values[name] for name in names)])
+    for _ in range(_MAX_DEPTH):
+        joined = _VARIABLE.sub(
+            lambda m: values.get(next(group for group in m.groups() if group), ""), joined
+        )
+    return [word.strip("\"',") for word in joined.split()]
+
+
+def _list_cmake_words(text: str) -> list[str]:
+    text = re.sub(r"#[^\n]*", "", text)
+    words = [word.strip('"') for call in _CMAKE_CALL.findall(text) for word in call.split()]
+    kept = [word for word in words if word.startswith("-")]
+    kept += [
+        f"-D{word}"
+        for call in re.findall(r"_definitions\s*\(([^()]*)\)", text)
+        for word in call.split()
+        if re.fullmatch(r"[A-Z][A-Z0-9_]{3,}(?:=\w+)?", word)
+        and word not in ("PUBLIC", "PRIVATE", "INTERFACE")
+    ]
+    return kept + [f"-std=c++{m[1] or m[2]}" for m in _CMAKE_STANDARD.finditer(text)]
+
+
+def _list_bazel_words(folder: Path) -> list[str]:
+    """List the options and macros of BUILD files."""
+    text = _read_text(folder / "BUILD") or _read_text(folder / "BUILD.bazel")
+    words = re.findall(r"[\"'](-[^\"'\s]+)[\"']", text)
+    for listed in re.findall(r"\b(?:local_)?defines\s*=\s*\[([^\]]*)\]", text):
+        words += [f"-D{name}" for name in re.findall(r"[\"']([\w=]+)[\"']", listed)]
+    return words
+
+
+def find_submodule(header: str, root: Path) -> str:
+    """Return the command that brings a missing header's submodule; empty where none is known."""
+    paths = re.findall(r"^\s*path\s*=\s*(\S+)", _read_text(root / ".gitmodules"), re.MULTILINE)
+    empty = [p for p in paths if not any((root / p).glob("*"))]
+    part = PurePosixPath(header).parts[0].partition(".")[0].lower()
+    named = [p for p in empty if part in PurePosixPath(p).name.lower()]
+    if not empty:
+        return ""
+    return f"git submodule update --init {(named or empty)[0] if named else ''}".strip()
 
 
 def _list_setup_strings(root: Path) -> list[str]:

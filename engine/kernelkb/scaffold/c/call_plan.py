@@ -78,7 +78,7 @@ def plan_call(
     )
     function = apply_template(function, types, facts)
     function = fill_arrays(function, own, facts)
-    function = fill_numbers(function, site, facts)
+    function = fill_numbers(set_objects_apart(function, own), site, facts)
     function = function._replace(parameters=apply_answers(function.parameters, said))
     shaped = {dim for p in function.parameters for dim in p.shape}
     if sum(p.role == "size" for p in function.parameters) > 1 or said:
@@ -119,6 +119,18 @@ def _find_launch(
         return tuple(filled), tuple(filter(None, given))
     replaced = [told or own for told, own in zip(given, configuration, strict=False)]
     return tuple(filled), tuple(replaced)
+
+
+def set_objects_apart(function: Function, own: Declaration) -> Function:
+    """Return a function whose pointers to one object, as ``graph->label``, are no arrays."""
+    text = get_text(own.body)
+    parameters = []
+    for each in function.parameters:
+        is_array = each.role not in ("input", "output") or each.dtype or each.type == "void"
+        if not is_array and re.search(rf"\b{each.name}\s*->", text):
+            each = each._replace(role="number", type=f"{each.type}*", guess="nullptr")
+        parameters.append(each)
+    return function._replace(parameters=tuple(parameters))
 
 
 def _fill_statement(statement: str, said: Mapping[str, str]) -> str:
@@ -331,9 +343,6 @@ def apply_template(function: Function, types: Sequence[str], facts: SourceFacts)
         dtype = each.dtype or (find_dtype(element) if each.role in ("input", "output") else None)
         is_size = each.role == "number" and kind != each.type and is_size_type(kind)
         each = each._replace(type=kind, dtype=dtype)
-        is_object = each.role in ("input", "output") and dtype is None and kind != "void"
-        if is_object and FILL_IN_MARK not in kind and kind not in facts.records:
-            each = each._replace(role="number", type=f"{kind}*", guess="nullptr")
         parameters.append(each._replace(role="size") if is_size else each)
     return function._replace(parameters=tuple(parameters))
 
