@@ -108,7 +108,7 @@ def test_an_unfilled_placeholder_is_an_error_at_its_line(repository, capsys):
     refused = main(["show", "own"])
     path = repository / "kernels" / "own" / "kernel.yaml"
     text = path.read_text().replace("reference: FILL_IN", "reference: {variant: mine}")
-    path.write_text(text.replace("FILL_IN", "float32"))
+    path.write_text(text.replace("shape: [FILL_IN]", "shape: [n, 2]").replace("FILL_IN", "float32"))
     accepted = main(["show", "own"])
 
     assert (refused, accepted) == (2, 0)
@@ -533,4 +533,6 @@ def test_an_unfinished_draft_blocks_no_other_kernel_and_is_listed(repository, ca
     codes.append(main(["build", "scale", "--target", "cpu"]))
 
     assert codes == [0, 0, 0]
-    assert "unfinished draft kernels/own (kernel.yaml:12)" in capsys.readouterr().out
+    assert (
+        "unfinished draft kernels/own (kernel.yaml:12, kernel.yaml:17)" in capsys.readouterr().out
+    )

@@ -28,6 +28,7 @@ _SMALL_UNITS, _LARGE_UNITS = (1024, 32, 8, 4, 4, 4), (2**22, 1024, 64, 8, 4, 4)
 """What the sizes of the drafted workloads are multiples of, by the most axes of one array."""
 _FACTORS = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
 """Of the axes in turn: no two have one size, so that a mix-up of axes cannot pass a check."""
+_MULTIPLE = re.compile(r"\b([A-Za-z_]\w*)\s*%\s*(\w+)\s*==\s*0")
 _INTEGER_BOUND = 32
 """Exclusive upper bound of drawn integers: below every size, so that subscripts stay in range."""
 _UNUSED_INPUT = """\
@@ -218,6 +219,8 @@ class Draft(NamedTuple):
     questions: Sequence[Question] = ()
     """What the launcher leaves open: numbers, the grid, arguments of a template."""
     answers: Mapping[str, str] = {}
+    multiples: Mapping[str, str] = {}
+    """The number or the axis that an axis is a multiple of, as the source checks it."""
 
 
 def make_draft(
@@ -264,6 +267,7 @@ def make_draft(
         notes=notes,
         questions=(*questions, *open_numbers),
         answers=request.answers,
+        multiples={m[1]: m[2] for m in _MULTIPLE.finditer(request.text) if m[1] in axes},
     )
 
 
@@ -510,7 +514,7 @@ def format_kernel_yaml(draft: Draft, reference: str) -> str:
 
 def _format_head(draft: Draft) -> str:
     axes = [draft.fields[axis] for axis in draft.axes]
-    small, large = _choose_sizes(axes, [p.shape for p in (*draft.inputs, *draft.outputs)])
+    small, large = _choose_sizes(draft)
     notes = "".join(f"# Assumed: {note}.\n" for note in draft.notes)
     said = "".join(f"{_SAID_HEAD}{key}={value}\n" for key, value in draft.answers.items())
     return f"""\
@@ -526,14 +530,21 @@ default_workload: {{{draft.target}: large}}
 """
 
 
-def _choose_sizes(axes: Sequence[str], shapes: Sequence[Sequence[str]]) -> tuple[str, str]:
+def _choose_sizes(draft: Draft) -> list[str]:
     """Return the sizes of the small and the large workload: distinct, and divisible."""
-    ranks = [sum(not dim.isdecimal() for dim in shape) if shape else len(axes) for shape in shapes]
+    shapes = [p.shape for p in (*draft.inputs, *draft.outputs)]
+    count = len(draft.axes)
+    ranks = [sum(not dim.isdecimal() for dim in shape) if shape else count for shape in shapes]
     rank = min(max(ranks, default=1), len(_LARGE_UNITS)) or 1
-    units = _SMALL_UNITS[rank - 1], _LARGE_UNITS[rank - 1]
-    factors = [*zip(axes, _FACTORS * (len(axes) // len(_FACTORS) + 1), strict=False)]
-    small, large = (", ".join(f"{axis}: {n * unit}" for axis, n in factors) for unit in units)
-    return small, large
+    factors = dict(zip(draft.axes, _FACTORS * (count // len(_FACTORS) + 1), strict=False))
+    workloads = []
+    for unit in (_SMALL_UNITS[rank - 1], _LARGE_UNITS[rank - 1]):
+        sizes = {axis: factor * unit for axis, factor in factors.items()}
+        for axis, of in draft.multiples.items():
+            step = int(of) if of.isdecimal() else sizes.get(of, 1)
+            sizes[axis] = step * max(sizes[axis] // step, 2 if step in sizes.values() else 1)
+        workloads.append(", ".join(f"{draft.fields[axis]}: {n}" for axis, n in sizes.items()))
+    return workloads
 
 
 def _format_input(array: Parameter, draft: Draft) -> str:

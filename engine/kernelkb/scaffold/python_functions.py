@@ -91,6 +91,7 @@ def read_python_function(
     ]
     returned = _read_returned(function, shapes, tensors)
     written = set() if returned else stored
+    elsewhere = set() if returned else _list_passed_on(function, jitted)
     parameters = []
     for argument in required:
         each = _make_parameter(argument, tensors, written, shapes)
@@ -101,7 +102,8 @@ def read_python_function(
             guess = "" if each.shape else _guess_shape(function, jitted, each.name, shapes)
             # What a kernel writes into, while others are returned, gets a copy for each call.
             copied = f"{each.name}.clone()" if returned and each.name in stored else ""
-            each = each._replace(is_read=is_read, guess=guess, value=copied)
+            is_certain = each.role == "output" or each.name not in elsewhere
+            each = each._replace(is_read=is_read, guess=guess, value=copied, is_certain=is_certain)
         parameters.append(each)
     return Function(
         owner or function.name,
@@ -111,6 +113,20 @@ def read_python_function(
         line=function.lineno,
         launches=tuple(launches),
     )
+
+
+def _list_passed_on(
+    function: ast.FunctionDef, jitted: Mapping[str, ast.FunctionDef | None]
+) -> set[str]:
+    """List the names that are passed to kernels whose text is in another file."""
+    return {
+        ast.unparse(value)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Subscript)
+        and jitted.get(ast.unparse(node.func.value)) is None
+        for value in (*node.args, *(k.value for k in node.keywords))
+    }
 
 
 def _find_given(
@@ -323,7 +339,7 @@ def _read_returned(
     computed = _list_computed(function)
     outputs = []
     for index, part in enumerate(parts):
-        base = next(iter(re.findall(r"\w+", ast.unparse(part))), "")
+        base = next((w for w in re.findall(r"\w+", ast.unparse(part)) if w != "torch"), "")
         if isinstance(part, ast.Constant) or (base.isupper() and base not in (*made, *tensors)):
             continue
         if len(parts) > 1 and base not in made and base not in tensors and base not in computed:
@@ -333,7 +349,8 @@ def _read_returned(
         is_known = source in tensors or bool(dims)
         is_known &= all(d in sizes or d.isdecimal() for d in dims)
         shape = dims or (shapes.get(like, ()) if source in tensors or len(tensors) == 1 else ())
-        field = base if base.isidentifier() and base not in tensors else f"out{index or ''}"
+        is_name = isinstance(part, ast.Name) and base not in tensors
+        field = base if is_name else f"out{index or ''}"
         picked = f"[{index}]" if len(parts) > 1 else ""
         output = Parameter(
             field, "return", "output", dtype if dtype in _DTYPES else None, value=picked
@@ -421,14 +438,28 @@ def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
         named = tuple(dims.get(at) or dims.get(at - rank, "") for at in range(rank))
         if named and all(named):
             shapes.setdefault(name, named)
+    known = {dim for dims in shapes.values() for dim in dims} | _list_sizes(single)
+    for match in _SHAPE_IS.finditer(text):
+        dims = tuple(part.strip() for part in match[2].split(",") if part.strip())
+        if all(dim in known or dim.isdecimal() for dim in dims):
+            shapes[match[1]] = dims
+    shapes = {name: dims for name, dims in shapes.items() if all(dims)}
     for match in _SAME_SHAPE.finditer(text):
         for one, other in (match.groups(), match.groups()[::-1]):
             if one in shapes:
                 shapes.setdefault(other, shapes[one])
     changed = {m[1] for m in _RESHAPED.finditer(text) if m[1] == m[2]}
+    viewed = [m[1] for m in _VIEWED.finditer(text)]  # of a second one, rows may mean something else
+    changed |= {name for name in viewed[1:] if shapes.get(name) != shapes.get(viewed[0])}
     return _unify(function, {name: dims for name, dims in shapes.items() if name not in changed})
 
 
+def _list_sizes(single: Mapping[str, Mapping[int, str]]) -> set[str]:
+    return {name for dims in single.values() for name in dims.values() if name}
+
+
+_SHAPE_IS = re.compile(r"assert[^\n]*?\b(\w+)\.(?:shape|size\(\)) == \(([\w, ]+)\)")
+_VIEWED = re.compile(r"(?:^|\n)\s*(\w+) = \1\.(?:view|reshape)\(-1, [\w.\[\]-]+\)")
 _RANK = re.compile(r"assert[^\n]*?\b(\w+)\.(?:ndim|dim\(\)) == (\d+)")
 _SAME_SHAPE = re.compile(r"assert[^\n]*?\b(\w+)\.(?:shape|size\(\)) == (\w+)\.(?:shape|size\(\))")
 _RESHAPED = re.compile(
@@ -470,11 +501,10 @@ def _read_assignment(
         part = re.fullmatch(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))", ast.unparse(source))
         if whole and isinstance(each, ast.Tuple):
             names = [e.id if isinstance(e, ast.Name) else "" for e in each.elts]
-            named = [
-                name if name.strip("_") else f"{whole[1]}_{at}" for at, name in enumerate(names)
-            ]
+            named = [name if name.strip("_") else "" for name in names]
             if not any(isinstance(e, ast.Starred) for e in each.elts):
                 shapes.setdefault(whole[1], tuple(named))
+                single.setdefault(whole[1], {}).update(enumerate(named))
         elif part and isinstance(each, ast.Name):
             single.setdefault(part[1], {})[int(part[2] or part[3])] = each.id
 

@@ -309,6 +309,9 @@ def _draft_files(
         kept = tuple(flag for flag in request.flags if not flag.startswith("-l"))
         request = request._replace(flags=kept)
     warnings = [_describe_missing(header, source.root) for header in includes.missing]
+    warnings += [
+        f"the project's build defines macros in several ways: {c}" for c in includes.choices
+    ]
     if request.function.style == "pointers":
         return draft_pointer_files(_add_related(request, source)), warnings
     others = find_near_definers(path, summary.missing_functions)

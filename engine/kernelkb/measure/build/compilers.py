@@ -166,6 +166,10 @@ def _binding_flags(variant: Variant, machine: Machine) -> tuple[list[str], list[
     flags = [*(f"-I{root}/{folder}" for folder in includes), f"-I{layout['python']}"]
     flags += ["-DTORCH_API_INCLUDE_EXTENSION_H", "-D_GLIBCXX_USE_CXX11_ABI=1"]
     if machine.target == "cuda":
+        if not any(Path(root, "lib").glob("*torch_cuda.*")):
+            gap = f"{worker_python()} has a torch for CPUs only, and {variant.source} is a CUDA "
+            cure = "install torch for CUDA, or set KB_PYTHON to the interpreter that has it"
+            raise EnvironmentGapError(f"{gap}extension, which cannot be linked with it", cure)
         names += ["c10_cuda", "torch_cuda"]
         flags += ["-DWITH_CUDA", f"-I{Path(machine.compiler).resolve().parents[1]}/include"]
         if variant.source.endswith(".cu"):

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.scaffold.c.c_functions import SourceFacts, build_function, count_parts
+from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.scaffold.c.c_functions import SourceFacts, build_function, count_parts, find_dtype
 from kernelkb.scaffold.c.syntax import (
     Declaration,
     bind_arguments,
@@ -174,7 +175,13 @@ def _stays_below(
     shape: Sequence[str],
     indices: KernelIndices,
 ) -> bool:
-    """Whether each index of a subscript is below the size of its dimension."""
+    """Whether each index of a subscript is below the size of its dimension.
+
+    And whether the subscript tells in which order the dimensions are.
+    """
+    counts = {sum(s != "1" for s in term.strides) for term in terms if term.variable}
+    if not {*range(1, max(counts, default=0))} <= counts:
+        return False
     for term in terms:
         strides = [stride for stride in term.strides if stride != "1"]
         if not term.variable:
@@ -533,10 +540,18 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
             parts = list_parts(each.type, facts)
             shape = tuple(_resolve_constant(d, facts) for d in shape)
             whole = (*shape, *parts) if shape else each.shape
+            is_proved &= _has_known_parts(each, own, facts)
             guess = each.guess if is_proved or not shape else f"[{', '.join(whole)}]"
             each = each._replace(shape=whole if is_proved or not shape else (), guess=guess)
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
+
+
+def _has_known_parts(array: Parameter, own: Declaration, facts: SourceFacts) -> bool:
+    """Whether an element of an array is one number, or a vector of known length."""
+    kind = facts.aliases.get(array.type, array.type)
+    names = {FILL_IN_MARK, *(each.name for each in own.template)}
+    return bool(find_dtype(kind)) or kind in facts.records or bool(names & {*kind.split()})
 
 
 def list_parts(kind: str, facts: SourceFacts) -> tuple[str, ...]:

@@ -31,7 +31,12 @@ _CMAKE_CALL = re.compile(
     r"|target_compile_options|list|set|string)\s*\(([^()]*)\)"
 )
 _CMAKE_STANDARD = re.compile(r"CMAKE_(?:CUDA|CXX)_STANDARD\s+(\d+)|\bc(?:uda|xx)_std_(\d+)")
-_MAX_BUILD_FILES = 20
+_UNDEFINED_PART = re.compile(
+    r"^[ \t]*#[ \t]*ifdef[ \t]+(?!__CUDA|USE_CUDA|__NVCC)\w+[^\n]*\n"
+    r"(?:[ \t]*(?:#[ \t]*include[^\n]*)?\n)+[ \t]*#[ \t]*endif",
+    re.MULTILINE,
+)
+"""Includes that stand for one macro only, as of a library that the project may do without."""
 _LANGUAGE_FLAGS = {
     "--extended-lambda": re.compile(r"\]\s*__(?:host|device)__"),
     "--expt-relaxed-constexpr": re.compile(
@@ -81,6 +86,8 @@ class IncludePlan(NamedTuple):
     """Macros and language options of the project's own build."""
     missing: tuple[str, ...]
     """Headers that are neither here nor known to belong to a toolkit."""
+    choices: tuple[str, ...] = ()
+    """Macros that the build defines in several ways, of which the first was taken."""
     headers: tuple[Path, ...] = ()
     """The project's files that the source includes, itself or through others, nearest first."""
 
@@ -120,11 +127,15 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
             if folder is not None:
                 folders.setdefault(folder)
             pending.append(header)
-    project = commands[1] or _list_project_flags(source, root)
-    flags = [*project, *_list_needed_flags(seen)]
+    project, choices = _choose_macros(_list_project_flags(source, root), seen)
+    flags = [*(commands[1] or project), *_list_needed_flags(seen)]
     unknown = [n for n in missing if _is_foreign(n)]
     return IncludePlan(
-        tuple(folders), tuple(dict.fromkeys(flags)), tuple(unknown), tuple([*seen][1:])
+        tuple(folders),
+        tuple(dict.fromkeys(flags)),
+        tuple(unknown),
+        () if commands[1] else choices,
+        tuple([*seen][1:]),
     )
 
 
@@ -132,7 +143,8 @@ def _list_needed_flags(files: Iterable[Path]) -> list[str]:
     """Return the options of nvcc, and the libraries, that files cannot be compiled without."""
     texts = [_read_text(file) for file in files]
     flags = [flag for flag, code in _LANGUAGE_FLAGS.items() if any(map(code.search, texts))]
-    names = [name for text in texts for _, name in _INCLUDE.findall(text)]
+    whole = [_UNDEFINED_PART.sub("", text) for text in texts]
+    names = [name for text in whole for _, name in _INCLUDE.findall(text)]
     return [*flags, *(f"-l{_LIBRARIES[name]}" for name in names if name in _LIBRARIES)]
 
 
@@ -225,18 +237,37 @@ def _list_project_flags(source: Path, root: Path) -> list[str]:
     """
     words: list[str] = []
     for folder in _list_folders_up(source, root):
-        texts = [_read_text(f) for name in _BUILD_FILES for f in sorted(folder.glob(name))[:4]]
-        words += [word for text in texts for word in _list_make_words(text)]
+        files = [file for name in _BUILD_FILES for file in sorted(folder.glob(name))[:4]]
+        words += [word for file in files for word in _list_make_words(_read_make(file))]
         words += _list_cmake_words(_read_text(folder / "CMakeLists.txt"))
         words += _list_bazel_words(folder)
         words += [text for text in _list_setup_strings(folder) if _SETUP_FLAG.fullmatch(text)]
         words += re.findall(r"[\"'](-[\w=+-]+)[\"']", _read_text(folder / "pyproject.toml"))
         if words:
             break
-    kept = [word for word in words if _KEPT_FLAG.fullmatch(word)]
+    kept = [word for word in words if _KEPT_FLAG.fullmatch(word) and "$" not in word]
     standards = [word for word in kept if "std=" in word]
     newest = max(standards, key=_read_standard, default="")
     return [w for w in dict.fromkeys(kept) if w not in standards or w == newest]
+
+
+def _choose_macros(
+    flags: Sequence[str], files: Iterable[Path]
+) -> tuple[list[str], tuple[str, ...]]:
+    """Return the flags without macros that no file names, each macro once, and what that left."""
+    text = "\n".join(map(_read_text, files))
+    kept: dict[str, str] = {}
+    others: dict[str, list[str]] = {}
+    for flag in flags:
+        name = re.split(r"=", flag)[0] if flag.startswith("-D") else flag
+        if flag.startswith("-D") and not re.search(rf"\b{re.escape(name[2:])}\b", text):
+            continue
+        if kept.setdefault(name, flag) != flag:
+            others.setdefault(name, []).append(flag)
+    choices = (
+        f"{kept[name]} was taken, and not {', '.join(rest)}" for name, rest in others.items()
+    )
+    return [*kept.values()], tuple(choices)
 
 
 def _read_standard(flag: str) -> int:
@@ -254,9 +285,9 @@ def _list_folders_up(source: Path, root: Path) -> list[Path]:
 def _list_make_words(text: str) -> list[str]:
     """List the words of the compiler's commands in a Makefile or a justfile, variables filled in.
 
-    What only a condition adds (``ifeq ($(GPU), 1)``) is there, too: sources of CUDA need it.
+    Of the macros that only a condition adds (``ifeq ($(GPU), 1)``) those for CUDA are.
     """
-    text = re.sub(r"\\\r?\n", " ", text)
+    text = _leave_out_conditions(re.sub(r"\\\r?\n", " ", text))
     values: dict[str, str] = {}
     for match in _ASSIGNMENT.finditer(text):
         values[match[1]] = f"{values.get(match[1], '')} {match[2].partition(' #')[0].strip()}"
@@ -270,6 +301,22 @@ def _list_make_words(text: str) -> list[str]:
             lambda m: values.get(next(group for group in m.groups() if group), ""), joined
         )
     return [word.strip("\"',") for word in joined.split()]
+
+
+def _read_make(file: Path, depth: int = 0) -> str:
+    """Return the text of a Makefile, after that of the files that it includes."""
+    text = _read_text(file)
+    names = re.findall(r"^-?include[ \t]+([\w./-]+)", text, re.MULTILINE) if depth < 2 else []
+    return "\n".join([*(_read_make(file.parent / name, depth + 1) for name in names), text])
+
+
+def _leave_out_conditions(text: str) -> str:
+    depth, lines = 0, []
+    for line in text.splitlines():
+        depth += bool(re.match(r"\s*if(?:n?eq|n?def)\b", line))
+        depth -= bool(re.match(r"\s*endif\b", line))
+        lines.append(re.sub(r"-D(?!\w*(?:GPU|CUDA)\b)\w\S*", "", line) if depth > 0 else line)
+    return "\n".join(lines)
 
 
 def _list_cmake_words(text: str) -> list[str]:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.model.base import Target
 from kernelkb.scaffold.c.array_shapes import trace_arrays
-from kernelkb.scaffold.c.c_functions import DTYPES, SourceFacts, build_function, read_facts
+from kernelkb.scaffold.c.c_functions import (
+    DTYPES,
+    SourceFacts,
+    build_function,
+    find_style,
+    is_tensor,
+    read_facts,
+)
 from kernelkb.scaffold.c.syntax import (
     Declaration,
     LaunchSite,
@@ -23,7 +30,6 @@ from kernelkb.scaffold.c.syntax import (
     parse_c,
 )
 from kernelkb.scaffold.draft import (
-    CallStyle,
     Function,
     Parameter,
     SourceKind,
@@ -264,8 +270,6 @@ def _list_used_declarations(root: Node, declarations: list[Declaration]) -> list
     return [each.name for each in declarations if each.body is None and counts[each.name] > 1]
 
 
-_TORCH_TENSOR = re.compile(r"(?:(?:torch|at)::(?:stable::)?)?Tensor")
-_FFI_TENSOR = re.compile(r"(?:(?:tvm::)?ffi::)?Tensor(?:View)?|DLTensor")
 _SIZE = re.compile(
     r"(?:static_cast<[\w: ]+>\(|\(\w+\))?\(?(\w+)\)?\."
     r"(?:size\((-?\d+)\)|sizes\(\)\[(\d+)\]|shape\(\)?[\[(](\d+)[\])])\)?"
@@ -294,18 +298,6 @@ _KINDS = {
     **dict.fromkeys(("kFloat", "kFloat32", "float32"), "float32"),
     **dict.fromkeys(("kDouble", "kFloat64"), "float64"),
 }
-
-
-def find_style(declaration: Declaration) -> CallStyle:
-    """Return how a host function takes its arrays, by the types of its parameters."""
-    texts = [get_text(node.child_by_field_name("type")) for node in declaration.parameters]
-    if any(_TORCH_TENSOR.fullmatch(text) for text in texts):
-        return (
-            "torch"
-            if not any("TensorView" in text or "ffi" in text for text in texts)
-            else "tvm-ffi"
-        )
-    return "tvm-ffi" if any(_FFI_TENSOR.fullmatch(text) for text in texts) else "pointers"
 
 
 def read_tensor_function(
@@ -387,14 +379,14 @@ def _trace_tensors(
     """Return each tensor with the role and the shape that the kernels it goes to give it."""
     is_const = {
         n: has_const(node)
-        for n, node in zip(_list_names(parameters), declaration.parameters, strict=True)
+        for n, node in zip([p.name for p in parameters], declaration.parameters, strict=True)
     }
     tensors = [
         p if is_const[p.name] else p._replace(role="output")
         for p in parameters
         if p.role == "input"
     ]
-    names = _list_names(tensors)
+    names = [p.name for p in tensors]
     counts = _list_counts(declaration, names)
     sizes = [Parameter(name, "int64_t", "size") for name in known.list_sizes() | {*counts}]
     aliases = _list_pointer_aliases(declaration.body, names) if declaration.body else {}
@@ -407,10 +399,6 @@ def _trace_tensors(
         aliases=aliases,
     )
     return {p.name: p for p in found.parameters}
-
-
-def _list_names(parameters: Sequence[Parameter]) -> list[str]:
-    return [p.name for p in parameters]
 
 
 def _list_counts(declaration: Declaration, tensors: Sequence[str]) -> list[str]:
@@ -429,7 +417,7 @@ def _read_parameter(node: Node) -> Parameter:
     chain = list(iter_declarators(node))
     name = get_text(chain[-1]) if chain and chain[-1].type == "identifier" else ""
     kind = get_text(node.child_by_field_name("type")).replace("std::", "")
-    if _TORCH_TENSOR.fullmatch(kind) or _FFI_TENSOR.fullmatch(kind):
+    if is_tensor(kind):
         return Parameter(name, kind, "input")
     default = get_text(node.child_by_field_name("default_value"))
     return Parameter(name, kind, "number", value=default)
@@ -439,6 +427,7 @@ def _read_dimensions(declaration: Declaration, tensors: Sequence[str]) -> _Dimen
     """Return the dimensions that variables hold, and that checks compare with them."""
     sizes: dict[str, dict[int, str]] = {}
     pairs: list[tuple[str, str]] = []
+    seen: dict[tuple[str, int], set[str]] = {}
     looked_at = set[str]()
     for node in iter_nodes(declaration.body) if declaration.body else ():
         name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
@@ -454,12 +443,17 @@ def _read_dimensions(declaration: Declaration, tensors: Sequence[str]) -> _Dimen
     text = get_text(declaration.body)
     pairs += re.findall(r"CHECK_EQ\(([^,()]*\([^()]*\)|[^,()]+),\s*([^;]*?)\)\s*(?:<<|;|$)", text)
     for one, other in (*pairs, *pairs):  # a name may come after the comparison with it
-        _name_dimension(one, other, sizes, tensors)
-        _name_dimension(other, one, sizes, tensors)
+        _name_dimension(one, other, sizes, seen, tensors)
+        _name_dimension(other, one, sizes, seen, tensors)
     found = [(m[1] or m[3], int(m[2] or m[4])) for m in _RANK.finditer(text)]
     found += [(m[2], int(m[1])) for m in _RANK_CHECK.finditer(text)]
     ranks = {name: rank for name, rank in found if {r for n, r in found if n == name} == {rank}}
     several = _find_several(pairs, tensors) | {n for n, _ in found if n not in ranks}
+    several |= {
+        tensor
+        for (tensor, _), names in seen.items()
+        if len(names) > 1 and any(name.isdecimal() for name in names)
+    }
     kept = {name: dims for name, dims in sizes.items() if name not in several}
     return _Dimensions(kept, ranks, frozenset(looked_at | several))
 
@@ -476,7 +470,11 @@ def _find_several(pairs: Sequence[tuple[str, str]], tensors: Sequence[str]) -> s
 
 
 def _name_dimension(
-    text: str, other: str, sizes: dict[str, dict[int, str]], tensors: Sequence[str]
+    text: str,
+    other: str,
+    sizes: dict[str, dict[int, str]],
+    seen: dict[tuple[str, int], set[str]],
+    tensors: Sequence[str],
 ) -> None:
     """Name the dimension that a text reads by what it is assigned to, or compared with."""
     own = _SIZE.fullmatch(re.sub(r"\s", "", text))
@@ -489,6 +487,7 @@ def _name_dimension(
         name = sizes.get(same[1], {}).get(_read_index(same), "")
     if name and name not in ("true", "false"):
         sizes.setdefault(own[1], {}).setdefault(_read_index(own), name)
+        seen.setdefault((own[1], _read_index(own)), set()).add(name)
 
 
 def _read_index(size: re.Match[str]) -> int:
@@ -496,30 +495,31 @@ def _read_index(size: re.Match[str]) -> int:
 
 
 def _read_dtypes(declaration: Declaration, tensors: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    """Return the dtype of each tensor that is cast to one type, or checked to be of one."""
+    found: dict[str, set[str]] = {}
     for node in iter_nodes(declaration.body) if declaration.body else ():
         text = get_text(node)
         if node.type not in ("call_expression", "cast_expression") or len(text) > 300:
             continue
-        pointer = re.search(r"\b(\w+)\.\w*data_ptr<([\w:]+)>", text)
+        typed = _TYPED_POINTER.search(text) or _TYPED_INFO.match(text)
         cast = re.match(
             r"(?:\w+<|\()\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*[>)]*\(?\s*(\w+)\.", text
         )
-        for name, kind in (
-            (pointer.groups(),) if pointer else (cast.groups()[::-1],) if cast else ()
-        ):
+        named = (typed.groups(),) if typed else (cast.groups()[::-1],) if cast else ()
+        for name, kind in named:
             if name in tensors and kind.replace("std::", "") in DTYPES:
-                found.setdefault(name, DTYPES[kind.replace("std::", "")])
-        words = re.findall(r"\w+", text)
+                found.setdefault(name, set()).add(DTYPES[kind.replace("std::", "")])
+        words = re.findall(r"\w+", re.sub(r'"[^"\n]*"', "", text))
+        tested = {word for word in words if word in tensors}
         is_test = "==" in text or re.match(r"\w*(?:CHECK|ASSERT)", text)
-        kinds = [_KINDS[word] for word in words if word in _KINDS]
-        named = [word for word in words if word in tensors]
-        if len(set(kinds)) == 1 and len(set(named)) == 1 and is_test:
-            found.setdefault(named[0], kinds[0])
-        info = re.match(r"(?:\w+::)*\w+<\s*(?:const\s+)?([\w:]+)[^<>()]*>\(\s*(\w+)\b", text)
-        if info and info[2] in tensors and info[1].replace("std::", "") in DTYPES:
-            found.setdefault(info[2], DTYPES[info[1].replace("std::", "")])
-    return found
+        if len(tested) == 1 and is_test:
+            kinds = {_KINDS[word] for word in words if word in _KINDS}
+            found.setdefault(tested.pop(), set()).update(kinds)
+    return {name: kinds.pop() for name, kinds in found.items() if len(kinds) == 1}
+
+
+_TYPED_POINTER = re.compile(r"\b(\w+)\.\w*(?:data_ptr|data|accessor\w*)<(?:const )?([\w:]+)[,>]")
+_TYPED_INFO = re.compile(r"(?:\w+::)*\w*Info<(?:const )?(?=[\w:]+[^<>()]*>\(\s*(\w+)\b)([\w:]+)")
 
 
 def _list_pointer_aliases(body: Node, tensors: Sequence[str]) -> dict[str, str]:
@@ -565,7 +565,7 @@ def _read_returned(
         source, dims = made.get(name, (name if name in tensors else "", ()))
         like = arrays.get(source)
         field = name if name.isidentifier() and name not in tensors else f"out{index or ''}"
-        is_known = bool(dims) and all(d in sizes or d.isdecimal() for d in dims)
+        is_known = bool(dims) and all(d in sizes or (d.isdecimal() and d != "0") for d in dims)
         shape = dims if is_known else like.shape if like else ()
         guess = like.guess if like else ""
         guess = guess or (f"[{', '.join(dims)}]" if dims else "")

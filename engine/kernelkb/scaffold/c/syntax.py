@@ -355,6 +355,9 @@ def iter_calls(body: Node) -> Iterator[tuple[str, list[str]]]:
 
 def find_local_value(name: str, host: Declaration) -> str:
     """Return the initial value of a constant local variable, as written; empty without one."""
+    sets = rf"\b{re.escape(name)}\s*(?:[-+*/%|&^]|<<|>>)?=(?!=)|(?:\+\+|--)\s*{re.escape(name)}\b"
+    if len(re.findall(sets, get_text(host.body))) > 1:
+        return ""
     needed = collect_locals(host).get(name, "")
     match = re.fullmatch(rf"[^=]*\b{re.escape(name)}\s*=\s*([^;]+);", needed)
     return match[1] if match else ""
