@@ -440,9 +440,9 @@ def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
             shapes.setdefault(name, named)
     known = {dim for dims in shapes.values() for dim in dims} | _list_sizes(single)
     for match in _SHAPE_IS.finditer(text):
-        dims = tuple(part.strip() for part in match[2].split(",") if part.strip())
-        if all(dim in known or dim.isdecimal() for dim in dims):
-            shapes[match[1]] = dims
+        stated = tuple(part.strip() for part in match[2].split(",") if part.strip())
+        if all(dim in known or dim.isdecimal() for dim in stated):
+            shapes[match[1]] = stated
     shapes = {name: dims for name, dims in shapes.items() if all(dims)}
     for match in _SAME_SHAPE.finditer(text):
         for one, other in (match.groups(), match.groups()[::-1]):

@@ -166,15 +166,26 @@ def _binding_flags(variant: Variant, machine: Machine) -> tuple[list[str], list[
     flags = [*(f"-I{root}/{folder}" for folder in includes), f"-I{layout['python']}"]
     flags += ["-DTORCH_API_INCLUDE_EXTENSION_H", "-D_GLIBCXX_USE_CXX11_ABI=1"]
     if machine.target == "cuda":
-        if not any(Path(root, "lib").glob("*torch_cuda.*")):
-            gap = f"{worker_python()} has a torch for CPUs only, and {variant.source} is a CUDA "
-            cure = "install torch for CUDA, or set KB_PYTHON to the interpreter that has it"
-            raise EnvironmentGapError(f"{gap}extension, which cannot be linked with it", cure)
         names += ["c10_cuda", "torch_cuda"]
         flags += ["-DWITH_CUDA", f"-I{Path(machine.compiler).resolve().parents[1]}/include"]
         if variant.source.endswith(".cu"):
             flags += ["--expt-relaxed-constexpr"]
     return flags, [f"-L{root}/lib", *(f"-l{name}" for name in names)]
+
+
+def require_cuda_torch(variant: Variant, machine: Machine) -> None:
+    """Check that a CUDA extension can be linked, before minutes are spent on compiling it.
+
+    Raises:
+        EnvironmentGapError: The worker's torch is one for CPUs only.
+    """
+    if variant.binding != "torch-extension" or machine.target != "cuda":
+        return
+    root = _find_package_layout()["torch"]
+    if root is not None and not any(Path(root, "lib").glob("*torch_cuda.*")):
+        gap = f"{worker_python()} has a torch for CPUs only, and {variant.source} is a CUDA "
+        cure = "install torch for CUDA, or set KB_PYTHON to the interpreter that has it"
+        raise EnvironmentGapError(f"{gap}extension, which cannot be linked with it", cure)
 
 
 def _find_package_layout() -> dict[str, str | None]:

@@ -290,7 +290,8 @@ def _list_make_words(text: str) -> list[str]:
     text = _leave_out_conditions(re.sub(r"\\\r?\n", " ", text))
     values: dict[str, str] = {}
     for match in _ASSIGNMENT.finditer(text):
-        values[match[1]] = f"{values.get(match[1], '')} {match[2].partition(' #')[0].strip()}"
+        more = match[2].partition(" #")[0].strip()
+        values[match[1]] = f"{values.get(match[1], '')} {more}".strip()
     lines = [
         line for line in text.splitlines() if re.search(r"nvcc|NVCC|g\+\+|clang\+\+|CXX", line)
     ]
