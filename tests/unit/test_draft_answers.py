@@ -87,7 +87,7 @@ def test_where_a_value_is_from_stands_beside_it(project):
     init_project("gate.py", kernel="gate", answers=["g=[batch, seq, width]", "dtype=float16"])
     text = (project / "kernels/gate/kernel.yaml").read_text()
 
-    assert "# Assumed: shift = 0.0 (the caller's default, line 23).\n" in text
+    assert "# Assumed: shift = 0.0 (the caller's default, line 22).\n" in text
     assert "# Said: g=[batch, seq, width]\n" in text
     assert "dtype: float16, fill: normal}  # shape said\n" in text
 

@@ -76,7 +76,7 @@ class Parameter(NamedTuple):
     """Where what is known of it is from, if not from the text: said, or a caller's default."""
 
 
-class Question(NamedTuple):
+class DraftQuestion(NamedTuple):
     """Something that the text does not say."""
 
     key: str
@@ -91,7 +91,7 @@ class DraftedFiles(NamedTuple):
     """A kernel folder that is not written yet."""
 
     files: Mapping[str, str]
-    questions: tuple[Question, ...] = ()
+    questions: tuple[DraftQuestion, ...] = ()
     """What the files mark with FILL_IN."""
     names: tuple[str, ...] = ()
     """What ``--set`` may name, besides ``.role`` and ``.dtype``."""
@@ -181,7 +181,7 @@ class DraftRequest(NamedTuple):
     other_texts: tuple[str, ...] = ()
     """What the files of ``others`` hold."""
     answers: Mapping[str, str] = {}
-    """What the user said, by key; see ``Question``."""
+    """What the user said, by key; see ``DraftQuestion``."""
 
 
 class DraftedVariant(NamedTuple):
@@ -216,7 +216,7 @@ class Draft(NamedTuple):
     variant: DraftedVariant
     notes: Sequence[str] = ()
     """What was assumed, one sentence each."""
-    questions: Sequence[Question] = ()
+    questions: Sequence[DraftQuestion] = ()
     """What the launcher leaves open: numbers, the grid, arguments of a template."""
     answers: Mapping[str, str] = {}
     multiples: Mapping[str, str] = {}
@@ -231,7 +231,7 @@ def make_draft(
     entry: str = "",
     axes: Sequence[str] | None = None,
     notes: Sequence[str] = (),
-    questions: Sequence[Question] = (),
+    questions: Sequence[DraftQuestion] = (),
 ) -> Draft:
     """Return a draft for the parameters of a function.
 
@@ -240,20 +240,16 @@ def make_draft(
         parameters: With what is known of them.
         variant: What is called.
         entry: Its name; by default one that begins with ``kb_``.
-        axes: In the order of the call; by default those of the shapes.
+        axes: In the order of the call, before further ones of the shapes.
         notes: What was assumed, one sentence each.
         questions: What the launch leaves open.
     """
-    inputs = [p for p in parameters if p.role == "input"]
-    outputs = [p for p in parameters if p.role == "output"]
+    inputs, outputs = ([p for p in parameters if p.role == r] for r in ("input", "output"))
     starts = [make_start_input(p) for p in outputs if p.is_read]
     dims = [d for p in (*inputs, *outputs) for d in p.shape if not d.isdecimal()]
     axes = list(dict.fromkeys([*(axes or ()), *dims]))
-    open_numbers = [
-        Question(p.name, p.guess, p.use)
-        for p in parameters
-        if p.role == "number" and p.value == FILL_IN_MARK
-    ]
+    numbers = [p for p in parameters if p.role == "number" and p.value == FILL_IN_MARK]
+    asked = [DraftQuestion(p.name, p.guess, p.use) for p in numbers]
     return Draft(
         name=request.name,
         include=request.include,
@@ -265,7 +261,7 @@ def make_draft(
         entry=entry or f"kb_{request.name}",
         variant=variant,
         notes=notes,
-        questions=(*questions, *open_numbers),
+        questions=(*questions, *asked),
         answers=request.answers,
         multiples={m[1]: m[2] for m in _MULTIPLE.finditer(request.text) if m[1] in axes},
     )
@@ -295,7 +291,7 @@ def finish_draft(draft: Draft, files: Mapping[str, str], names: Iterable[str] = 
     )
 
 
-def read_answers(words: Sequence[str], questions: Sequence[Question] = ()) -> dict[str, str]:
+def read_answers(words: Sequence[str], questions: Sequence[DraftQuestion] = ()) -> dict[str, str]:
     """Return what ``--set`` words say, by key: ``x=[m, k]``; ``x`` alone takes the guess for it.
 
     Args:
@@ -379,7 +375,7 @@ def _is_index(array: Parameter) -> bool:
     return bool(_INDEX_NAME.fullmatch(to_field_name(array.name)))
 
 
-def _ask(draft: Draft) -> list[Question]:
+def _ask(draft: Draft) -> list[DraftQuestion]:
     """Return what a draft leaves open: arrays, then what its launcher does, then the reference."""
     questions = []
     arrays = [*draft.inputs, *draft.outputs]
@@ -387,27 +383,27 @@ def _ask(draft: Draft) -> list[Question]:
         name = draft.fields[each.name]
         if not each.is_certain:
             roles = sorted(_ROLES, key=lambda role: role != _guess_role(each))
-            questions.append(Question(f"{name}.role", "|".join(roles), each.use))
+            questions.append(DraftQuestion(f"{name}.role", "|".join(roles), each.use))
         if not each.shape:
-            questions.append(Question(name, each.guess, each.use))
+            questions.append(DraftQuestion(name, each.guess, each.use))
         if each.dtype is None and _is_index(each):
-            questions.append(Question(f"{name}.dtype", "int64|int32", each.use))
+            questions.append(DraftQuestion(f"{name}.dtype", "int64|int32", each.use))
     unknown = [p for p in arrays if p.dtype is None and not _is_index(p)]
     shared = [draft.fields[p.name] for p in unknown if not p.has_own_dtype]
     if any(FILL_IN_MARK not in p.type for p in unknown if not p.has_own_dtype):
-        questions.append(Question("dtype", _FLOAT_DTYPES, f"of {', '.join(shared)}"))
+        questions.append(DraftQuestion("dtype", _FLOAT_DTYPES, f"of {', '.join(shared)}"))
     questions += [
-        Question(f"{draft.fields[p.name]}.dtype", _FLOAT_DTYPES, p.use)
+        DraftQuestion(f"{draft.fields[p.name]}.dtype", _FLOAT_DTYPES, p.use)
         for p in unknown
         if p.has_own_dtype
     ]
     if not draft.outputs:
         why = "no array is seen to be written; say NAME.role=output"
-        questions.append(Question("outputs", "", why))
+        questions.append(DraftQuestion("outputs", "", why))
     questions += draft.questions
     if not draft.answers.get(_REFERENCE_KEY):
         why = "nothing checks it then; else an expression of torch, as torch.softmax(x, -1)"
-        questions.append(Question(_REFERENCE_KEY, DRAFTED_VARIANT, why))
+        questions.append(DraftQuestion(_REFERENCE_KEY, DRAFTED_VARIANT, why))
     return questions
 
 

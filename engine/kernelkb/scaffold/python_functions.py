@@ -73,21 +73,37 @@ def read_python_function(
         takes_tensors: Whether arguments without a type are tensors.
         callers: The file's other functions, whose defaults may reach it.
     """
+    parts = _read_parameters(function, jitted, owner, callers, takes_tensors=takes_tensors)
+    return Function(
+        owner or function.name,
+        parts,
+        returns="apply" if owner else "",
+        style="python",
+        line=function.lineno,
+        launches=tuple(launches),
+    )
+
+
+def _read_parameters(
+    function: ast.FunctionDef,
+    jitted: Mapping[str, ast.FunctionDef | None],
+    owner: str,
+    callers: Sequence[ast.FunctionDef],
+    *,
+    takes_tensors: bool,
+) -> tuple[Parameter, ...]:
     required = _list_required(function)[bool(owner) :]  # without ctx
     loaded = _list_accessed(function, jitted, ("tl.load",))
     stored = _list_accessed(function, jitted, _STORES)
     text, shapes = ast.unparse(function), read_shapes(function)
     given = {a.arg: _find_given(function, a.arg, callers) for a in required}
+    used = loaded | stored
+    if takes_tensors:
+        used |= {a.arg for a in required if a.annotation is None and a.arg != "stream"}
     tensors = [
         a.arg
         for a in required
-        if given[a.arg][0] != "None"
-        and (
-            _is_tensor(a, text)
-            or a.arg in loaded
-            or a.arg in stored
-            or (takes_tensors and a.annotation is None and a.arg != "stream")
-        )
+        if given[a.arg][0] != "None" and (_is_tensor(a, text) or a.arg in used)
     ]
     returned = _read_returned(function, shapes, tensors)
     written = set() if returned else stored
@@ -95,24 +111,19 @@ def read_python_function(
     parameters = []
     for argument in required:
         each = _make_parameter(argument, tensors, written, shapes)
-        if each.role == "number" and not each.value:
-            each = each._replace(value=given[each.name][0], origin=given[each.name][1])
-        elif each.role != "number":
-            is_read = each.role == "output" and each.name in loaded
-            guess = "" if each.shape else _guess_shape(function, jitted, each.name, shapes)
-            # What a kernel writes into, while others are returned, gets a copy for each call.
-            copied = f"{each.name}.clone()" if returned and each.name in stored else ""
-            is_certain = each.role == "output" or each.name not in elsewhere
-            each = each._replace(is_read=is_read, guess=guess, value=copied, is_certain=is_certain)
+        if each.role == "number":
+            value, origin = given[each.name]
+            parameters.append(each if each.value else each._replace(value=value, origin=origin))
+            continue
+        # What a kernel writes into, while others are returned, gets a copy for each call.
+        each = each._replace(
+            is_read=each.role == "output" and each.name in loaded,
+            guess="" if each.shape else _guess_shape(function, jitted, each.name, shapes),
+            value=f"{each.name}.clone()" if returned and each.name in stored else "",
+            is_certain=each.role == "output" or each.name not in elsewhere,
+        )
         parameters.append(each)
-    return Function(
-        owner or function.name,
-        (*parameters, *returned),
-        returns="apply" if owner else "",
-        style="python",
-        line=function.lineno,
-        launches=tuple(launches),
-    )
+    return (*parameters, *returned)
 
 
 def _list_passed_on(

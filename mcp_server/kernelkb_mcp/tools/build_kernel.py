@@ -153,9 +153,9 @@ def set_up_and_build(
     variant: str | None,
     target: TargetChoice,
     arch: str | None,
-    answers: Sequence[str] = (),
+    said: Sequence[str] = (),
 ) -> BuildResult:
-    """Draft a kernel's folder from its source, and build it unless something is to be filled in.
+    """Draft a kernel's folder from its source, and build it unless something is to be said.
 
     Args:
         file: The source's path; ``PATH#FUNCTION`` for one of several kernels in it.
@@ -163,7 +163,7 @@ def set_up_and_build(
         variant: The variant to build; None: the first.
         target: Where it will run.
         arch: Build for this architecture, without a GPU.
-        answers: What the source does not say, as ``kb init --set`` takes it.
+        said: As ``kb init --set`` takes it.
 
     Raises:
         ToolError: ``file`` is the text of a source.
@@ -175,24 +175,27 @@ def set_up_and_build(
     from kernelkb.actions.kernels.measure_variant import build_variant
 
     try:
-        made = init_project(
-            path, target=target, name=kernel, kernel=function or None, answers=answers
-        )
+        made = init_project(path, None, target, kernel, function or None, said)
     except BadValueError as error:  # a menu ends with the command that takes the first function
         raise ToolError(str(error).replace(f"kb init {path} --kernel ", f"file={path}#")) from error
     setup = made.model_dump(mode="json")
     done = f"wrote {', '.join(made.written)}" if made.written else "set up already"
     if made.to_fill:
-        marks = f"{len(made.to_fill)} things of kernels/{made.kernel} are to be said"
-        words = [mark.partition("  # ")[0].partition("|")[0] for mark in made.to_fill]
-        again = f"build_kernel(kernel={made.kernel!r}, file={file!r}, say={words!r})"
-        follow = (again, "before that: correct the guesses of setup.to_fill, and say each ?")
-        return BuildResult(summary=f"{done}; {marks}", build=None, setup=setup, next=follow)
+        summary = f"{done}; {len(made.to_fill)} things of kernels/{made.kernel} are to be said"
+        follow = _name_answers(made.kernel, file, made.to_fill)
+        return BuildResult(summary=summary, build=None, setup=setup, next=follow)
     try:
         built = build_variant(made.kernel, variant, target, arch)
     except (KbError, OSError) as error:
         raise ToolError(f"{done}; it was not built: {to_tool_error(error)}") from error
     return make_build_result(built, done, setup=setup)
+
+
+def _name_answers(kernel: str, file: str, to_fill: Sequence[str]) -> tuple[str, str]:
+    """Return the call that takes each guess, and what is to be done before it."""
+    words = [mark.partition("  # ")[0] for mark in to_fill]
+    again = f"build_kernel(kernel={kernel!r}, file={file!r}, say={words!r})"
+    return again, "before that: correct the guesses of setup.to_fill, and say each ?"
 
 
 def add_copy(source: str, kernel: str, name: str, target: TargetChoice) -> BuildResult:

@@ -35,8 +35,8 @@ from kernelkb.scaffold.draft import (
     DRAFTED_VARIANT,
     OWN_REFERENCE,
     DraftedFiles,
+    DraftQuestion,
     DraftRequest,
-    Question,
     read_answers,
     read_said,
     to_field_name,
@@ -158,7 +158,7 @@ def init_project(
 ) -> InitResult:
     """Write a kernel folder, sessions, the ignore file, the overlay and the client's entry.
 
-    Existing files are kept, other than a draft that nobody changed: answers fill it in.
+    Existing files are kept, other than an unchanged draft, which answers fill in.
 
     Args:
         file: The kernel's source, or a KernelBench task; by default the project's only kernel.
@@ -179,34 +179,47 @@ def init_project(
         drafted, replaced = DraftedFiles(pair), frozenset[str]()
     else:
         drafted, replaced, warnings = _draft_with_answers(source, target, kernel, answers)
-    files = drafted.files
-    _refuse_other_source(source, files)
+    _refuse_other_source(source, drafted.files)
     place = f"kernels/{source.name}"
     done = write_project(
         source.root,
-        {f"{place}/{n}": text for n, text in files.items()},
+        {f"{place}/{n}": text for n, text in drafted.files.items()},
         {f"{place}/{n}" for n in replaced},
     )
-    is_ours = all(f"{place}/{n}" not in done.existing for n in files) or _is_as_drafted(
-        source, files
-    )
-    marks, step = tuple(_find_marks(source.folder)), _name_step(source.name, files)
-    say = ""
-    if is_ours and drafted.questions:
-        marks = tuple(map(_format_question, drafted.questions))
+    left = _list_what_is_left(source, kernel, drafted)
+    return _make_result(source, done, warnings, left)
+
+
+class _Left(NamedTuple):
+    """What is left to do for a drafted kernel."""
+
+    to_fill: tuple[str, ...]
+    next: str
+    say: str
+
+
+def _list_what_is_left(source: KernelSource, kernel: str | None, drafted: DraftedFiles) -> _Left:
+    """Return what the written files leave open: as questions, of changed files as their lines."""
+    if drafted.questions and _is_as_drafted(source, drafted.files):
         say = _name_answers(source, kernel, drafted.questions)
-        step = _name_recording(source, kernel) or say
-    elif marks:
-        step = f"fill in the marks, then {step}"
+        marks = tuple(map(_format_question, drafted.questions))
+        return _Left(marks, _name_recording(source, kernel) or say, say)
+    marks, step = tuple(_find_marks(source.folder)), _name_step(source.name, drafted.files)
+    return _Left(marks, f"fill in the marks, then {step}" if marks else step, "")
+
+
+def _make_result(
+    source: KernelSource, done: WriteResult, warnings: Sequence[str], left: _Left
+) -> InitResult:
     return InitResult(
         kernel=source.name,
         root=str(source.root),
         written=tuple(done.new),
         kept=tuple(done.existing),
         warnings=(*warnings, *_list_shadow_warnings(source), *done.warnings),
-        to_fill=marks,
-        next=step,
-        say=say,
+        to_fill=left.to_fill,
+        next=left.next,
+        say=left.say,
     )
 
 
@@ -246,13 +259,15 @@ def _is_as_drafted(source: KernelSource, files: Mapping[str, str]) -> bool:
     )
 
 
-def _format_question(question: Question) -> str:
+def _format_question(question: DraftQuestion) -> str:
     guess, _, others = question.guess.partition("|")
     kind = f"or {', '.join(others.split('|'))}; " if others else "a guess; " if guess else ""
     return f"{question.key}={guess or '?'}  # {kind}{question.why}"
 
 
-def _name_answers(source: KernelSource, kernel: str | None, questions: Sequence[Question]) -> str:
+def _name_answers(
+    source: KernelSource, kernel: str | None, questions: Sequence[DraftQuestion]
+) -> str:
     """Return the command that answers everything by what is guessed."""
     path = source.path.resolve()
     shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else source.path

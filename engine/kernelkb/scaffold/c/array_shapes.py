@@ -28,7 +28,7 @@ _COMPARISONS = ("<", "<=", "!=", ">=", ">")
 _EXACT = {"<": False, ">=": False, ">": True, "<=": True}
 """Operators that say below which size an index stays; True: the size stands on the left."""
 _CAST = re.compile(r"^\((?:const|unsigned|signed|int|long|size_t|u?int\d+_t|\s)+\)")
-_MAX_DEPTH = 6
+_MAX_DEPTH, _MAX_CALLS = 6, 3
 _WRAPPERS = ("parenthesized_expression", "cast_expression")
 _GRID = "grid"
 """In place of a size that only the launch shows: that of an axis of the grid."""
@@ -375,7 +375,7 @@ def trace_arrays(
         own: Its declaration.
         facts: Its file.
         depth: Calls around it.
-        name_argument: Returns the parameter that an argument is.
+        name_argument: Tells which parameter an argument is.
         aliases: The parameter that a local variable points to.
     """
     parameters = {p.name: p for p in function.parameters}
@@ -384,13 +384,10 @@ def trace_arrays(
     traced = Counter[str]()
     for name, arguments, grid in _list_calls(own, facts):
         callee = next((d for d in facts.declarations if d.name == name and d.body), None)
-        if callee is None or callee == own or depth > 3:
+        if callee is None or callee == own or depth > _MAX_CALLS:
             continue
         inner = _summarize_callee(callee, facts, depth)
-        named = list(map(name_argument, arguments))
-        bound = bind_arguments(named, [p.name for p in inner.parameters])
-        rows = re.match(r"(?:dim3\s*[({])?\s*(\w+)\s*(?:[,)}]|$)", grid)
-        bound |= {_GRID: rows[1]} if rows else {}
+        bound = _bind_call(inner, list(map(name_argument, arguments)), grid)
         for each in inner.parameters:
             outer = parameters.get(bound.get(each.name, ""))
             if outer is None or outer.role not in ("input", "output"):
@@ -398,14 +395,20 @@ def trace_arrays(
             traced[outer.name] += 1
             found = _rename_shape(each, bound, own, parameters)
             filled[outer.name] = _merge_uses(filled.get(outer.name), found)
-    return function._replace(
-        parameters=tuple(
-            _adopt(p, filled[p.name], _count_uses(p.name, own, aliases or {}) - traced[p.name])
-            if p.name in filled
-            else p._replace(is_certain=p.is_certain and not (is_host and p.role == "output"))
-            for p in function.parameters
-        )
-    )
+    adopted = [
+        _adopt(p, filled[p.name], _count_uses(p.name, own, aliases or {}) - traced[p.name])
+        if p.name in filled
+        else p._replace(is_certain=p.is_certain and not (is_host and p.role == "output"))
+        for p in function.parameters
+    ]
+    return function._replace(parameters=tuple(adopted))
+
+
+def _bind_call(inner: Function, arguments: Sequence[str], grid: str) -> dict[str, str]:
+    """Map the parameters of a called function, and the rows of its grid, to what is passed."""
+    bound = bind_arguments(arguments, [p.name for p in inner.parameters])
+    rows = re.match(r"(?:dim3\s*[({])?\s*(\w+)\s*(?:[,)}]|$)", grid)
+    return bound | ({_GRID: rows[1]} if rows else {})
 
 
 def _rename_shape(

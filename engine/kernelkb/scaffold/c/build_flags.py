@@ -95,8 +95,8 @@ class IncludePlan(NamedTuple):
 def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePlan:
     """Return the folders, flags and missing headers of a source.
 
-    The project's compile_commands.json counts first, then folders that setup.py or CMakeLists.txt
-    name, then any folder from which the header's path leads to a file, the nearest one.
+    compile_commands.json counts first, then folders that setup.py or CMakeLists.txt name, then the
+    nearest folder from which the header's path leads to a file.
 
     Args:
         source: The file.
@@ -107,9 +107,7 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
     named = [*commands[0], *_list_named_folders(root)]
     folders: dict[Path, None] = {}
     missing: dict[str, None] = {}
-    by_name: dict[str, list[Path]] = {}
-    for file in files:
-        by_name.setdefault(file.name, []).append(file)
+    by_name = _group_by_name(files)
     pending, seen = [source.resolve()], dict[Path, None]()
     while pending and len(seen) < _MAX_HEADERS:
         file = pending.pop(0)
@@ -129,14 +127,20 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
             pending.append(header)
     project, choices = _choose_macros(_list_project_flags(source, root), seen)
     flags = [*(commands[1] or project), *_list_needed_flags(seen)]
-    unknown = [n for n in missing if _is_foreign(n)]
     return IncludePlan(
         tuple(folders),
         tuple(dict.fromkeys(flags)),
-        tuple(unknown),
+        tuple(name for name in missing if _is_foreign(name)),
         () if commands[1] else choices,
         tuple([*seen][1:]),
     )
+
+
+def _group_by_name(files: Iterable[Path]) -> dict[str, list[Path]]:
+    by_name: dict[str, list[Path]] = {}
+    for file in files:
+        by_name.setdefault(file.name, []).append(file)
+    return by_name
 
 
 def _list_needed_flags(files: Iterable[Path]) -> list[str]:

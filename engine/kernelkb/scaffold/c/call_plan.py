@@ -22,9 +22,9 @@ from kernelkb.scaffold.c.syntax import (
     iter_nodes,
 )
 from kernelkb.scaffold.draft import (
+    DraftQuestion,
     Function,
     Parameter,
-    Question,
     apply_answers,
     find_answer,
 )
@@ -54,7 +54,7 @@ class CallPlan(NamedTuple):
     """Grid, block and shared memory; empty for a launcher, and where none is known."""
     launch_hint: str
     """What the text shows of a launch that is not known."""
-    questions: tuple[Question, ...] = ()
+    questions: tuple[DraftQuestion, ...] = ()
     """What is not known of the template and the launch."""
 
 
@@ -150,19 +150,21 @@ def _list_questions(
     launch: tuple[tuple[str, ...], tuple[str, ...]],
     own: Declaration,
     hint: str,
-) -> list[Question]:
+) -> list[DraftQuestion]:
     """Return what a call leaves open, besides its arrays and numbers."""
     line = f"line {own.line}: template parameter"
-    asked = [Question(name, "", line) for name, value in template.items() if value == FILL_IN_MARK]
+    asked = [
+        DraftQuestion(name, "", line) for name, value in template.items() if value == FILL_IN_MARK
+    ]
     asked += [
-        Question(name[1], "", statement.rpartition("// ")[2])
+        DraftQuestion(name[1], "", statement.rpartition("// ")[2])
         for statement in launch[0]
         if FILL_IN_MARK in statement and (name := re.search(r"(\w+) =", statement))
     ]
     if function.is_kernel and not launch[1]:
-        asked += [Question(key, "", hint) for key in _LAUNCH_KEYS[:2]]
+        asked += [DraftQuestion(key, "", hint) for key in _LAUNCH_KEYS[:2]]
         if function.takes_shared_memory:
-            asked.append(Question("shared", "", "bytes of dynamic shared memory"))
+            asked.append(DraftQuestion("shared", "", "bytes of dynamic shared memory"))
     return asked
 
 

@@ -16,10 +16,10 @@ from kernelkb.scaffold.draft import (
     Draft,
     DraftedFiles,
     DraftedVariant,
+    DraftQuestion,
     DraftRequest,
     Function,
     Parameter,
-    Question,
     apply_answers,
     finish_draft,
     list_all_inputs,
@@ -228,7 +228,11 @@ def _make_tensor_draft(
         comment=_format_missing(missing),
     )
     entry = function.name if is_bound else ""
-    asked = [Question("also", "", f"the file that defines {', '.join(missing)}")] if missing else []
+    asked = (
+        [DraftQuestion("also", "", f"the file that defines {', '.join(missing)}")]
+        if missing
+        else []
+    )
     return make_draft(request, shaped, variant, entry=entry, notes=notes, questions=asked)
 
 
