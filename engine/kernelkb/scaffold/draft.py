@@ -248,8 +248,6 @@ def make_draft(
     starts = [make_start_input(p) for p in outputs if p.is_read]
     dims = [d for p in (*inputs, *outputs) for d in p.shape if not d.isdecimal()]
     axes = list(dict.fromkeys([*(axes or ()), *dims]))
-    numbers = [p for p in parameters if p.role == "number" and p.value == FILL_IN_MARK]
-    asked = [DraftQuestion(p.name, p.guess, p.use) for p in numbers]
     return Draft(
         name=request.name,
         include=request.include,
@@ -261,10 +259,15 @@ def make_draft(
         entry=entry or f"kb_{request.name}",
         variant=variant,
         notes=notes,
-        questions=(*questions, *asked),
+        questions=(*questions, *_ask_numbers(parameters)),
         answers=request.answers,
         multiples={m[1]: m[2] for m in _MULTIPLE.finditer(request.text) if m[1] in axes},
     )
+
+
+def _ask_numbers(parameters: Sequence[Parameter]) -> list[DraftQuestion]:
+    numbers = [p for p in parameters if p.role == "number" and p.value == FILL_IN_MARK]
+    return [DraftQuestion(p.name, p.guess, p.use) for p in numbers]
 
 
 def finish_draft(draft: Draft, files: Mapping[str, str], names: Iterable[str] = ()) -> DraftedFiles:

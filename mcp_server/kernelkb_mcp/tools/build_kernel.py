@@ -162,15 +162,14 @@ def set_up_and_build(
         kernel: The name that the kernel gets.
         variant: The variant to build; None: the first.
         target: Where it will run.
-        arch: Build for this architecture, without a GPU.
+        arch: Build for it, without a GPU.
         said: As ``kb init --set`` takes it.
 
     Raises:
         ToolError: ``file`` is the text of a source.
-        BadValueError: The file holds no kernel, or the name belongs to another source.
+        BadValueError: The file holds no kernel, or the name is another source's.
     """
-    path, _, function = file.partition("#")
-    require_path("file", path)
+    path, function = _split_source(file)
     from kernelkb.actions.init.init_project import init_project
     from kernelkb.actions.kernels.measure_variant import build_variant
 
@@ -181,14 +180,20 @@ def set_up_and_build(
     setup = made.model_dump(mode="json")
     done = f"wrote {', '.join(made.written)}" if made.written else "set up already"
     if made.to_fill:
-        summary = f"{done}; {len(made.to_fill)} things of kernels/{made.kernel} are to be said"
         follow = _name_answers(made.kernel, file, made.to_fill)
+        summary = f"{done}; {len(made.to_fill)} things are to be said"
         return BuildResult(summary=summary, build=None, setup=setup, next=follow)
     try:
         built = build_variant(made.kernel, variant, target, arch)
     except (KbError, OSError) as error:
         raise ToolError(f"{done}; it was not built: {to_tool_error(error)}") from error
     return make_build_result(built, done, setup=setup)
+
+
+def _split_source(file: str) -> tuple[str, str]:
+    path, _, function = file.partition("#")
+    require_path("file", path)
+    return path, function
 
 
 def _name_answers(kernel: str, file: str, to_fill: Sequence[str]) -> tuple[str, str]:

@@ -370,13 +370,8 @@ def trace_arrays(
 ) -> Function:
     """Return a function whose arrays have the roles and shapes of the functions it passes them to.
 
-    Args:
-        function: With its sizes, in which shapes are told.
-        own: Its declaration.
-        facts: Its file.
-        depth: Calls around it.
-        name_argument: Tells which parameter an argument is.
-        aliases: The parameter that a local variable points to.
+    Shapes are told in the function's sizes. ``depth`` counts the calls around it;
+    ``name_argument`` tells which parameter an argument is, ``aliases`` which one a pointer is.
     """
     parameters = {p.name: p for p in function.parameters}
     is_host = not own.is_global and any(site.host == own for site in facts.sites)
@@ -395,12 +390,14 @@ def trace_arrays(
             traced[outer.name] += 1
             found = _rename_shape(each, bound, own, parameters)
             filled[outer.name] = _merge_uses(filled.get(outer.name), found)
-    adopted = [
-        _adopt(p, filled[p.name], _count_uses(p.name, own, aliases or {}) - traced[p.name])
-        if p.name in filled
-        else p._replace(is_certain=p.is_certain and not (is_host and p.role == "output"))
-        for p in function.parameters
-    ]
+    adopted = []
+    for each in function.parameters:
+        if each.name in filled:
+            untraced = _count_uses(each.name, own, aliases or {}) - traced[each.name]
+            adopted.append(_adopt(each, filled[each.name], untraced))
+        else:
+            is_open = is_host and each.role == "output"
+            adopted.append(each._replace(is_certain=each.is_certain and not is_open))
     return function._replace(parameters=tuple(adopted))
 
 

@@ -93,10 +93,7 @@ class IncludePlan(NamedTuple):
 
 
 def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePlan:
-    """Return the folders, flags and missing headers of a source.
-
-    compile_commands.json counts first, then folders that setup.py or CMakeLists.txt name, then the
-    nearest folder from which the header's path leads to a file.
+    """Return the folders, flags and missing headers; compile_commands.json counts first.
 
     Args:
         source: The file.
@@ -118,21 +115,21 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
             if quote == "<" and (_is_of_toolkit(name, file) or _is_standard(name)):
                 continue
             found = _resolve(quote, name, file, [*folders], named, by_name)
-            if found is None:
+            folder, header = found or (None, None)
+            if header is None:
                 missing.setdefault(name)
                 continue
-            folder, header = found
             if folder is not None:
                 folders.setdefault(folder)
             pending.append(header)
-    project, choices = _choose_macros(_list_project_flags(source, root), seen)
-    flags = [*(commands[1] or project), *_list_needed_flags(seen)]
+    own, choices = _choose_macros(_list_project_flags(source, root), seen)
+    flags = [*(commands[1] or own), *_list_needed_flags(seen)]
     return IncludePlan(
         tuple(folders),
         tuple(dict.fromkeys(flags)),
         tuple(name for name in missing if _is_foreign(name)),
         () if commands[1] else choices,
-        tuple([*seen][1:]),
+        tuple(seen)[1:],
     )
 
 
