@@ -37,8 +37,8 @@ Restore = Annotated[
 ]
 
 Arch = Annotated[str | None, Field(max_length=12, description="Without a GPU: 9.0 or sm_90.")]
-Source = Annotated[str | None, Field(description="Set up a source: PATH[#FUNCTION].")]
-Answers = Annotated[tuple[str, ...], Field(description="To setup.to_fill: x=[m,k].")]
+Source = Annotated[str | None, Field(description="Set up a source: PATH[#NAME].")]
+Answers = Annotated[list[str] | None, Field(description="To to_fill: x=[m,k].")]
 
 
 async def build_kernel(
@@ -48,14 +48,14 @@ async def build_kernel(
     target: Target = "auto",
     arch: Arch = None,
     file: Source = None,
-    say: Answers = (),
+    say: Answers = None,
     add_from: Annotated[
         str | None, Field(max_length=60, description="Add variant as its copy.")
     ] = None,
     change: Change = None,
     restore: Restore = None,
 ) -> Annotated[CallToolResult, BuildResult]:
-    """Compile a variant; before that, set it up from a source, add or restore it.
+    """Compile a variant; first set it up from a source, add or restore it.
 
     CPU: loops vectorised, or why not. GPU: registers, spills, shared memory. Errors: build.error.
     """
@@ -72,7 +72,7 @@ async def build_kernel(
         from kernelkb.actions.kernels.measure_variant import build_variant
 
         if file is not None:
-            return set_up_and_build(file, kernel, variant, target, arch, say)
+            return set_up_and_build(file, kernel, variant, target, arch, say or ())
         if add_from is not None:
             return add_copy(add_from, kernel, variant or "", target)
         if restore is None:
@@ -158,7 +158,7 @@ def set_up_and_build(
     """Draft a kernel's folder from its source, and build it unless something is to be said.
 
     Args:
-        file: The source's path; ``PATH#FUNCTION`` for one of several kernels in it.
+        file: ``PATH``, or ``PATH#FUNCTION``.
         kernel: The name that the kernel gets.
         variant: The variant to build; None: the first.
         target: Where it will run.
@@ -166,8 +166,7 @@ def set_up_and_build(
         said: As ``kb init --set`` takes it.
 
     Raises:
-        ToolError: ``file`` is the text of a source.
-        BadValueError: The file holds no kernel, or the name is another source's.
+        ToolError: ``file`` is a text, or holds no kernel; or the name is another source's.
     """
     path, function = _split_source(file)
     from kernelkb.actions.init.init_project import init_project
@@ -181,8 +180,8 @@ def set_up_and_build(
     done = f"wrote {', '.join(made.written)}" if made.written else "set up already"
     if made.to_fill:
         follow = _name_answers(made.kernel, file, made.to_fill)
-        summary = f"{done}; {len(made.to_fill)} things are to be said"
-        return BuildResult(summary=summary, build=None, setup=setup, next=follow)
+        done += f"; {len(made.to_fill)} things are to be said"
+        return BuildResult(summary=done, build=None, setup=setup, next=follow)
     try:
         built = build_variant(made.kernel, variant, target, arch)
     except (KbError, OSError) as error:
