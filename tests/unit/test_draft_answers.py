@@ -357,3 +357,11 @@ def test_every_mark_of_a_draft_is_asked_for(project):
 
         assert result.to_fill == ()
         assert list_marks(project / "kernels" / result.kernel) == 0
+
+
+def test_a_finished_draft_of_cuda_is_run_under_compute_sanitizer_first(project):
+    (project / "k.cu").write_text(SCALE)
+    words = ["x=[groups, width]", "mean=[groups]", "y=[groups, width]", "grid=64", "block=256"]
+    made = init_project("k.cu", answers=[*words, "reference=x / mean[:, None]"])
+
+    assert (made.to_fill, made.next) == ((), "kb bench k --sanitize")

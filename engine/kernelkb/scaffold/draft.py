@@ -548,7 +548,8 @@ def _choose_sizes(draft: Draft) -> list[str]:
 
 def _format_input(array: Parameter, draft: Draft) -> str:
     if array.dtype is None or array.dtype.startswith(("float", "bfloat")):
-        return _format_array(array, draft, ", fill: normal")
+        is_positive = re.search(r"var(?!i?able)|std|sigma", array.name.lower())
+        return _format_array(array, draft, f", fill: {'uniform' if is_positive else 'normal'}")
     bound = "2" if array.dtype == "bool" else str(_INTEGER_BOUND)
     return _format_array(array, draft, f", fill: integers, scale: {bound}")
 

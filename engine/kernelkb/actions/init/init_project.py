@@ -291,10 +291,14 @@ def _name_recording(source: KernelSource, kernel: str | None) -> str:
 
 
 def _name_step(name: str, files: Mapping[str, str]) -> str:
-    """Return the command that follows: a reference that is the only variant has none to judge."""
-    if OWN_REFERENCE in files.get("kernel.yaml", ""):
+    """Return the command that follows: a reference that is the only variant has none to judge.
+
+    A draft of CUDA runs under compute-sanitizer once: a wrong shape reads out of bounds.
+    """
+    text = files.get("kernel.yaml", "")
+    if OWN_REFERENCE in text:
         return f"kb variant add {name} changed --from {DRAFTED_VARIANT}"
-    return f"kb bench {name}"
+    return f"kb bench {name} --sanitize" if "language: cuda" in text else f"kb bench {name}"
 
 
 def _draft_files(
