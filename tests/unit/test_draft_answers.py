@@ -365,3 +365,25 @@ def test_a_finished_draft_of_cuda_is_run_under_compute_sanitizer_first(project):
     made = init_project("k.cu", answers=[*words, "reference=x / mean[:, None]"])
 
     assert (made.to_fill, made.next) == ((), "kb bench k --sanitize")
+
+
+@pytest.mark.parametrize(
+    ("returned", "shape"),
+    [
+        ("y", ("m", "n")),
+        ("y.view(*shape)", ("m", "n")),
+        ("torch.sum(y)", ()),
+        ("y.sum(-1)", ()),
+        ("y[:, 0]", ()),
+    ],
+)
+def test_a_returned_tensor_has_the_shape_that_it_was_made_with_only_as_it_is(returned, shape):
+    text = (
+        "import torch\nimport triton\nimport triton.language as tl\n\n\n@triton.jit\n"
+        "def _k(x, y):\n    tl.store(y, tl.load(x))\n\n\n"
+        "def run(x: torch.Tensor):\n    m, n = x.shape\n    y = torch.empty((m, n))\n"
+        f"    _k[(1,)](x, y)\n    return {returned}\n"
+    )
+    output = summarize_source("k.py", text).functions[0].parameters[-1]
+
+    assert (output.role, output.shape) == ("output", shape)

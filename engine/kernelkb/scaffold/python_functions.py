@@ -357,7 +357,7 @@ def _read_returned(
             continue
         source, dims, dtype = made.get(base, (base, (), ""))
         like = source if source in tensors else next(iter(tensors), "")
-        is_known = source in tensors or bool(dims)
+        is_known = _is_as_made(function, part, base) and (source in tensors or bool(dims))
         is_known &= all(d in sizes or d.isdecimal() for d in dims)
         shape = dims or (shapes.get(like, ()) if source in tensors or len(tensors) == 1 else ())
         is_name = isinstance(part, ast.Name) and base not in tensors
@@ -371,6 +371,20 @@ def _read_returned(
         output = output._replace(shape=shape if is_known else (), guess=guess)
         outputs.append(output._replace(has_own_dtype=has_own))
     return outputs
+
+
+def _is_as_made(function: ast.FunctionDef, part: ast.expr, base: str) -> bool:
+    """Whether a returned tensor is still the one that was made, with all of its dimensions."""
+    same = r"(?:\.(?:contiguous\(\)|(?:to|type_as)\([^()]*\)|(?:view|reshape)\(\*[^()]*\)))*"
+    if not re.fullmatch(rf"{re.escape(base)}{same}", ast.unparse(part)):
+        return False
+    values = [
+        ast.unparse(node.value)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == base
+    ]
+    changed = [v for v in values if re.search(rf"\b{re.escape(base)}\b", v) and "_like(" not in v]
+    return not any(not re.fullmatch(rf"{re.escape(base)}\.[\w.]+\(.*\)", v) for v in changed)
 
 
 def _list_computed(function: ast.FunctionDef) -> set[str]:
