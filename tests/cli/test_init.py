@@ -89,13 +89,17 @@ def repository(tmp_path, monkeypatch):
 
 def test_inputs_and_outputs_of_a_tutorial_kernel_are_recognised(repository, capsys):
     (repository / "src" / "add.cu").write_text(TUTORIAL)
-    code = main(["init"])
+    asked = main(["init"])
+    said = capsys.readouterr().out
+    code = main(["init", "src/add.cu", "--set", "reference=mine"])
     text = (repository / "kernels" / "add" / "kernel.yaml").read_text()
 
-    assert code == 0
+    assert (asked, code) == (1, 0)
+    assert said.count("\nsay ") == 1
+    assert "next: kb init src/add.cu --set reference=mine\n" in said
     assert "{name: x, shape: [n], dtype: float32, fill: normal}" in text
     assert "{name: y, shape: [n], dtype: float32, starts_as: y_start}" in text
-    assert "fill in" not in capsys.readouterr().out
+    assert "say" not in capsys.readouterr().out
 
 
 def test_an_unfilled_placeholder_is_an_error_at_its_line(repository, capsys):
@@ -103,11 +107,12 @@ def test_an_unfilled_placeholder_is_an_error_at_its_line(repository, capsys):
     main(["init"])
     refused = main(["show", "own"])
     path = repository / "kernels" / "own" / "kernel.yaml"
-    path.write_text(path.read_text().replace("FILL_IN", "float32"))
+    text = path.read_text().replace("reference: FILL_IN", "reference: {variant: mine}")
+    path.write_text(text.replace("shape: [FILL_IN]", "shape: [n, 2]").replace("FILL_IN", "float32"))
     accepted = main(["show", "own"])
 
     assert (refused, accepted) == (2, 0)
-    assert "kernel.yaml:13:" in capsys.readouterr().err
+    assert "kernel.yaml:12:" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
@@ -224,7 +229,7 @@ def test_commands_below_a_folder_of_sources_called_kernels_see_the_project(
 ):
     (repository / "csrc" / "kernels").mkdir(parents=True)
     (repository / "csrc" / "kernels" / "add.cu").write_text(TUTORIAL)
-    main(["init"])
+    main(["init", "--set", "reference"])
     monkeypatch.chdir(repository / "csrc")
 
     assert main(["show", "add"]) == 0
@@ -240,7 +245,7 @@ extern "C" int scale(const float* x, float* y, std::int64_t n, void*) {
 
 
 def test_a_source_with_our_own_interface_is_used_as_it_stands(repository):
-    code, files = run_init(repository, "scale.cpp", ABI)
+    code, files = run_init(repository, "scale.cpp", ABI, "--set", "reference=mine")
     path = repository / "kernels" / "scale"
     built = main(["build", "scale", "--target", "cpu"])
 
@@ -335,7 +340,7 @@ def test_an_array_of_unknown_use_is_reported(repository):
     text = "__global__ void k(float* x, float* y, int n) { y[0] = load(x, n); }\n"
     _, files = run_init(repository, "k.cu", text)
 
-    assert "# kb init cannot see whether the kernel writes x." in files["kernel.yaml"]
+    assert "  - FILL_IN  # x.role: one of input, output, both\n" in files["kernel.yaml"]
 
 
 def test_of_several_kernels_one_is_asked_for_and_the_call_is_printed(repository, capsys):
@@ -390,7 +395,7 @@ def test_a_second_source_of_the_same_name_is_refused_and_may_have_another_name(r
     again = main(["init", "src/add.cu"])
     named = main(["init", "other/add.cu", "--name", "other_add"])
 
-    assert (refused, again, named) == (2, 0, 1)
+    assert (refused, again, named) == (2, 1, 1)
     assert "kernels/add exists" in said
     assert "--name other_add" in said
     assert "id: other_add" in (repository / "kernels/other_add/kernel.yaml").read_text()
@@ -425,7 +430,7 @@ def test_shadowing_a_shipped_kernel_is_reported(repository, capsys):
 
 def run_init_beside_other_files(repository):
     (repository / "src" / "add.cu").write_text(TUTORIAL)
-    code = main(["init", "src/add.cu"])
+    code = main(["init", "src/add.cu", "--set", "reference=mine"])
     return code, {path.name for path in (repository / "kernels" / "add").iterdir()}
 
 
@@ -522,10 +527,12 @@ def test_an_extension_with_several_functions_needs_a_choice(repository, capsys):
 
 def test_an_unfinished_draft_blocks_no_other_kernel_and_is_listed(repository, capsys):
     run_init(repository, "own.cu", OWN_TYPE)
-    run_init(repository, "scale.cpp", ABI)
+    run_init(repository, "scale.cpp", ABI, "--set", "reference=mine")
     capsys.readouterr()
     codes = [main(["check"]), main(["show", "kernels"])]
     codes.append(main(["build", "scale", "--target", "cpu"]))
 
     assert codes == [0, 0, 0]
-    assert "unfinished draft kernels/own (kernel.yaml:13)" in capsys.readouterr().out
+    assert (
+        "unfinished draft kernels/own (kernel.yaml:12, kernel.yaml:17)" in capsys.readouterr().out
+    )

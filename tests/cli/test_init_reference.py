@@ -22,15 +22,18 @@ def repository(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_function_of_unknown_meaning_needs_nothing_filled_in(repository, capsys):
-    code = main(["init", "settle.cpp"])
+def test_a_function_of_unknown_meaning_is_its_own_reference_only_where_that_is_said(
+    repository, capsys
+):
+    asked = main(["init", "settle.cpp"])
+    code = main(["init", "settle.cpp", "--set", "reference=mine"])
     folder = repository / "kernels" / "settle"
     text = (folder / "kernel.yaml").read_text()
 
-    assert code == 0
+    assert (asked, code) == (1, 0)
     assert not (folder / "reference.py").exists()
     assert "reference: {variant: mine}" in text
-    assert "# Assumed: what the source computes as it stands is right" in text
+    assert "# Said: reference=mine\n" in text
     assert "{name: state, shape: [n], dtype: float32, starts_as: state_start}" in text
     assert "kb variant add settle changed --from mine" in capsys.readouterr().out
 
@@ -39,7 +42,7 @@ def test_a_function_of_unknown_meaning_needs_nothing_filled_in(repository, capsy
 def test_a_copy_with_other_results_is_refused_and_the_source_alone_is_not_judged(
     repository, capsys
 ):
-    main(["init", "settle.cpp"])
+    main(["init", "settle.cpp", "--set", "reference=mine"])
     alone = main(["bench", "settle"])
     said = capsys.readouterr().err
     main(["variant", "add", "settle", "changed", "--from", "mine"])

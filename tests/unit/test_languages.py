@@ -55,7 +55,7 @@ def test_one_row_makes_kb_init_draft_for_a_further_language_of_python_files(proj
     row = PythonLanguage("Pallas", find, "python", targets=("cpu", "cuda"))
     monkeypatch.setitem(PYTHON_LANGUAGES, "pallas", row)
     (project / "double.py").write_text(PALLAS)
-    result = init_project("double.py", target="cpu")
+    result = init_project("double.py", target="cpu", answers=["reference=mine"])
     folder = project / "kernels" / "double"
     text = (folder / "kernel.yaml").read_text()
 

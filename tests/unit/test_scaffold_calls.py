@@ -131,10 +131,13 @@ def test_a_launch_that_no_file_shows_is_asked_for_with_what_the_kernel_uses(proj
         " s[threadIdx.x] = d[threadIdx.x]; __syncthreads(); d[threadIdx.x] = s[n - threadIdx.x]; }"
     )
     result = init_project("k.cu")
+    launcher = (project / "kernels/k/launch.cu").read_text()
 
-    (dims,) = [line for line in result.to_fill if "dim3" in line]
+    (dims,) = [line for line in launcher.splitlines() if "dim3" in line]
     assert "kb_blocks(FILL_IN), kb_threads(FILL_IN);  // line 1: no launch is in sight" in dims
-    assert any("<<<kb_blocks, kb_threads, FILL_IN, " in line for line in result.to_fill)
+    assert "<<<kb_blocks, kb_threads, FILL_IN, " in launcher
+    asked = [line.partition("=")[0] for line in result.to_fill]
+    assert asked == ["d", "grid", "block", "shared", "reference"]
 
 
 def test_a_launch_of_unknown_values_is_asked_for_with_its_own_text(project):
@@ -145,7 +148,7 @@ def test_a_launch_of_unknown_values_is_asked_for_with_its_own_text(project):
     )
     result = init_project("k.cu", kernel="walk")
 
-    assert any("// line 7: <<<p.blocks, 256>>>" in line for line in result.to_fill)
+    assert "grid=?  # line 7: <<<p.blocks, 256>>>" in result.to_fill
 
 
 def test_functions_of_tensors_that_another_file_exports_are_found():
@@ -248,9 +251,9 @@ def test_a_copy_in_a_kernel_folder_is_no_source_of_the_project(project):
     assert find_near_definers(project / "k.cu", ["note"]) == [project.resolve() / "lib" / "util.cu"]
 
 
-def test_a_draft_is_its_own_reference_and_has_no_odd_sizes_to_check(project):
+def test_a_draft_that_is_said_to_be_its_own_reference_has_no_odd_sizes_to_check(project):
     (project / "k.cu").write_text(LINE)
-    init_project("k.cu")
+    init_project("k.cu", answers=["grid=8", "block=256", "reference=mine"])
     text = (project / "kernels" / "k" / "kernel.yaml").read_text()
 
     assert "check_workloads" not in text

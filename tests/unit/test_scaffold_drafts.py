@@ -80,6 +80,7 @@ def test_rows_that_are_a_parameter_are_one_axis():
     )
 
     assert plan.axes == ("rows", "cols")
+    assert [p.guess for p in plan.function.parameters[:2]] == ["[rows, cols]", "[rows]"]
 
 
 FLAT = """
@@ -249,10 +250,12 @@ def test_a_shape_that_the_text_does_not_show_is_asked_for_beside_its_line(projec
     )
     result = init_project("mix.cu", kernel="mix")
 
-    (mark,) = result.to_fill
-    assert "{name: x, shape: [FILL_IN], dtype: float32, fill: normal}" in mark
-    assert "# line 4: y[row * cols + col] = x[place(row, col)];" in mark
-    assert "name: y, shape: [rows, cols]" in (project / "kernels/mix/kernel.yaml").read_text()
+    text = (project / "kernels/mix/kernel.yaml").read_text()
+
+    assert result.to_fill[0] == "x=?  # line 4: y[row * cols + col] = x[place(row, col)];"
+    assert len(result.to_fill) == 2
+    assert "{name: x, shape: [FILL_IN], dtype: float32, fill: normal}  # line 4: y[" in text
+    assert "name: y, shape: [rows, cols], dtype: float32}  # from the text" in text
 
 
 def test_what_the_text_does_not_show_of_a_tensor_is_asked_for_beside_its_line(project):
@@ -265,10 +268,14 @@ def test_what_the_text_does_not_show_of_a_tensor_is_asked_for_beside_its_line(pr
     )
     result = init_project("norm.py", kernel="norm")
 
-    known, mark, _ = result.to_fill
-    assert "name: x, shape: [m, n], dtype: FILL_IN" in known
-    assert "name: w, shape: [FILL_IN], dtype: FILL_IN" in mark
-    assert mark.endswith("# line 10: def norm(x: torch.Tensor, w: torch.Tensor):")
+    text = (project / "kernels/norm/kernel.yaml").read_text()
+
+    assert result.to_fill[:2] == (
+        "w=?  # line 10: def norm(x: torch.Tensor, w: torch.Tensor):",
+        "dtype=float16  # or bfloat16, float32; of x, w, y",
+    )
+    assert "name: x, shape: [m, n], dtype: FILL_IN" in text
+    assert "name: w, shape: [FILL_IN], dtype: FILL_IN" in text
 
 
 def test_an_option_of_a_tensor_function_is_asked_for_beside_its_line(project):
@@ -282,5 +289,7 @@ def test_an_option_of_a_tensor_function_is_asked_for_beside_its_line(project):
 
     assert "// width is not known, line 2: at::Tensor pool(" in launcher
     assert "pool(x, FILL_IN, 1e-5)" in launcher
-    assert "# Assumed: eps = 1e-5." in (project / "kernels/pool/kernel.yaml").read_text()
-    assert any("launch.cpp" in mark for mark in result.to_fill)
+    assert (
+        "# Assumed: eps = 1e-5 (its default)." in (project / "kernels/pool/kernel.yaml").read_text()
+    )
+    assert any(mark.startswith("width=?  # line 2: ") for mark in result.to_fill)

@@ -37,6 +37,15 @@ def add_init_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--timeout", type=float, metavar="S", help="of --from; default: 600")
     parser.add_argument("--kernel", metavar="NAME", help="which function of a file with several")
+    parser.add_argument(
+        "--set",
+        dest="answers",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="say what the source does not: 'x=[rows, 64]', x.role=input, x.dtype=float16, "
+        "eps=1e-6, reference=mine; a name alone takes the guess for it",
+    )
 
 
 def run_init(options: Namespace) -> int:
@@ -47,6 +56,7 @@ def run_init(options: Namespace) -> int:
     kb init src/add.cu
     kb init other/add.cu --name other_add
     kb init src/ops.cu --kernel layer_norm
+    kb init src/add.cu --set 'x=[rows, cols]' --set reference=mine
     kb init 23_Softmax.py --candidate mine.py
     kb init --from "python train.py --steps 3" --op my_op
     """
@@ -59,8 +69,13 @@ def run_init(options: Namespace) -> int:
                 *(f"wrote {name}" for name in result.written),
                 *(f"kept  {name}" for name in result.kept),
                 *(f"warning: {text}" for text in result.warnings),
-                *(f"fill in {mark}" for mark in result.to_fill),
-                result.next,
+                *(f"say {mark}" for mark in result.to_fill),
+                f"next: {result.next}",
+                *(
+                    [f"or, where each guess is right: {result.say}"]
+                    if result.say not in ("", result.next)
+                    else []
+                ),
             ]
         )
     return int(bool(result.to_fill))
@@ -71,7 +86,12 @@ def _init_from(options: Namespace) -> InitResult:
         from kernelkb.actions.init.init_project import init_project
 
         return init_project(
-            options.file, options.candidate, options.target, options.name, options.kernel
+            options.file,
+            options.candidate,
+            options.target,
+            options.name,
+            options.kernel,
+            options.answers,
         )
     if options.program is None or options.op is None or options.file or options.candidate:
         raise BadValueError(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import re
 import sys
+from collections.abc import Collection
 from typing import Any
 
 _ESCAPES = re.compile(
@@ -119,3 +121,44 @@ def to_one_line(text: str, max_length: int = 600) -> str:
 def quote_excerpt(text: str, max_length: int = 160) -> str:
     """Return a sanitized excerpt in quotation marks, its own replaced by apostrophes."""
     return f'"{to_one_line(text, max_length).replace(chr(34), chr(39))}"'
+
+
+_EXPRESSION_NODES = (
+    *(ast.Expression, ast.Call, ast.Attribute, ast.Name, ast.Load, ast.Constant, ast.BinOp),
+    *(ast.UnaryOp, ast.Tuple, ast.List, ast.Subscript, ast.Slice, ast.Compare, ast.keyword),
+    *(ast.operator, ast.unaryop, ast.cmpop),
+)
+_TORCH_CALL = re.compile(
+    r"torch\.(?:nn\.functional\.|special\.|linalg\.)?(?!load|save|hub|from_file|jit|ops)[a-z]\w*"
+)
+
+
+def is_torch_expression(text: str, names: Collection[str]) -> bool:
+    """Whether a text is arithmetic of torch on some variables, and nothing that reads a file.
+
+    Args:
+        text: An expression of Python.
+        names: The variables that it may use.
+    """
+    try:
+        nodes = list(ast.walk(ast.parse(text, mode="eval")))
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    return all(_is_plain(node, names) for node in nodes)
+
+
+def _is_plain(node: ast.AST, names: Collection[str]) -> bool:
+    if isinstance(node, ast.Name):
+        return node.id in names or node.id == "torch"
+    if isinstance(node, ast.Attribute):
+        path = ast.unparse(node)
+        is_torch = re.fullmatch(r"torch(?:\.\w+)+", path)
+        return not node.attr.startswith("_") and (
+            not is_torch or path in _TORCH_PARTS or bool(_TORCH_CALL.fullmatch(path))
+        )
+    if isinstance(node, ast.Constant):
+        return not isinstance(node.value, (str, bytes))
+    return isinstance(node, _EXPRESSION_NODES)
+
+
+_TORCH_PARTS = ("torch.nn", "torch.nn.functional", "torch.special", "torch.linalg")

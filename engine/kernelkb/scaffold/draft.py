@@ -6,12 +6,14 @@ import json
 import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePosixPath
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
+from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.base import Target
+from kernelkb.model.kernels.kernel import Dtype
 from kernelkb.model.kernels.languages import LanguageName
+from kernelkb.safety.untrusted_text import is_torch_expression
 
 SourceKind = str
 """cuda, torch-extension, tvm-ffi; embedded: CUDA text in strings of a Python file; kernelbench,
@@ -21,36 +23,30 @@ CallStyle = Literal["pointers", "torch", "tvm-ffi", "python", "bound"]
 """How a function takes its arrays. bound: a module exports it, and its text is in another file."""
 _ROLE_ORDER = ("input", "output", "size", "stream")
 
-_OPTION = re.compile(
-    r"\w*(?:threads?|tpb|bdim)\w*|\w*(?:block|group)_?size\w*|warp_?size"
-    r"|\w*(?:mode|flag|type|kind|offset|start\w*|begin|device\w*|rank|axis)"
-    r"|\w*(?:kernel_?num|version|iters?|iterations|steps?|repeats?|nreps?|stride\w*|pad\w*)"
-)
-"""Names of integers that are options of a call, and no sizes."""
 _RESERVED_NAMES = frozenset({*keyword.kwlist, "yes", "no", "on", "off", "true", "false", "null"})
-_SMALL_SIZES, _LARGE_SIZES = (2**12, 64, 32, 16, 8, 6), (2**24, 1024, 256, 64, 24, 16)
-"""Elements per axis of the drafted workloads, by the largest number of axes of one array."""
-_PLANE_SIZE = 4096
-"""Elements per axis of two axes that every array has."""
+_SMALL_UNITS, _LARGE_UNITS = (1024, 32, 8, 4, 4, 4), (2**22, 1024, 64, 8, 4, 4)
+"""What the sizes of the drafted workloads are multiples of, by the most axes of one array."""
+_FACTORS = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
+"""Of the axes in turn: no two have one size, so that a mix-up of axes cannot pass a check."""
+_MULTIPLE = re.compile(r"\b([A-Za-z_]\w*)\s*%\s*(\w+)\s*==\s*0")
 _INTEGER_BOUND = 32
 """Exclusive upper bound of drawn integers: below every size, so that subscripts stay in range."""
 _UNUSED_INPUT = """\
   # The kernel reads no array; a kernel.yaml has at least one input.
   - {name: unused, shape: [1], dtype: float32, fill: zeros}
 """
-_OWN_NOTES = (
-    "what the source computes as it stands is right; nothing checks it",
-    "the sizes of the workloads and the values of the inputs were chosen by kb init",
-)
+_SIZES_NOTE = "# Assumed: kb init chose the sizes of the workloads and the values of the inputs.\n"
 DRAFTED_VARIANT = "mine"
 OWN_REFERENCE = f"reference: {{variant: {DRAFTED_VARIANT}}}"
 """The line of kernel.yaml that makes the drafted variant the reference."""
-_OWN_REFERENCE_TEXT = f"""\
-# Other variants are compared with {DRAFTED_VARIANT}. To check {DRAFTED_VARIANT}, too, write
-# a reference in torch, {{file: reference.py, function: NAME}}, or in C++,
-# {{function: "file.cpp:NAME"}}.
-{OWN_REFERENCE}
-"""
+_REFERENCE_KEY = "reference"
+_DTYPES = get_args(Dtype)
+_FLOAT_DTYPES = "float16|bfloat16|float32"
+_INDEX_NAME = re.compile(
+    r"(?:.*_)?(?:idx|index|indices|id|target|label|length|indptr|offset|seq_?len)s?\d*"
+)
+_ROLES = ("input", "output", "both")
+_SAID_HEAD = "# Said: "
 
 
 class Parameter(NamedTuple):
@@ -65,13 +61,40 @@ class Parameter(NamedTuple):
     is_read: bool = False
     """For an output: the kernel also reads it, so its values before the call matter."""
     is_certain: bool = True
-    """False for an output that is only passed to code which may write it."""
+    """False where the text does not show whether the kernel reads or writes it."""
     shape: tuple[str, ...] = ()
     """Of an array: names of sizes, and numbers, outermost first; empty where it is unknown."""
     use: str = ""
     """The line that uses what is not known of it, as ``line 3: y[i] = x[j];``."""
     value: str = ""
     """Of a number: the expression that is passed for it; empty where none is known."""
+    guess: str = ""
+    """What the text suggests and does not prove: a shape as ``[m, k]``, or a number's value."""
+    has_own_dtype: bool = False
+    """Its dtype, which is not known, may be another than that of the others."""
+    origin: str = ""
+    """Where what is known of it is from, if not from the text: said, or a caller's default."""
+
+
+class DraftQuestion(NamedTuple):
+    """Something that the text does not say."""
+
+    key: str
+    """What ``--set`` names: ``x`` for a shape or a number, ``x.role``, ``x.dtype``, ``grid``."""
+    guess: str
+    """What may be right, the likeliest first, with | between; empty for none."""
+    why: str
+    """The line of the source that uses it, or what is not known."""
+
+
+class DraftedFiles(NamedTuple):
+    """A kernel folder that is not written yet."""
+
+    files: Mapping[str, str]
+    questions: tuple[DraftQuestion, ...] = ()
+    """What the files mark with FILL_IN."""
+    names: tuple[str, ...] = ()
+    """What ``--set`` may name, besides ``.role`` and ``.dtype``."""
 
 
 class Function(NamedTuple):
@@ -155,6 +178,10 @@ class DraftRequest(NamedTuple):
     """What the project's files hold that the source includes."""
     callers: tuple[str, ...] = ()
     """What files hold that include the source and launch its kernel."""
+    other_texts: tuple[str, ...] = ()
+    """What the files of ``others`` hold."""
+    answers: Mapping[str, str] = {}
+    """What the user said, by key; see ``DraftQuestion``."""
 
 
 class DraftedVariant(NamedTuple):
@@ -189,6 +216,11 @@ class Draft(NamedTuple):
     variant: DraftedVariant
     notes: Sequence[str] = ()
     """What was assumed, one sentence each."""
+    questions: Sequence[DraftQuestion] = ()
+    """What the launcher leaves open: numbers, the grid, arguments of a template."""
+    answers: Mapping[str, str] = {}
+    multiples: Mapping[str, str] = {}
+    """The number or the axis that an axis is a multiple of, as the source checks it."""
 
 
 def make_draft(
@@ -199,6 +231,7 @@ def make_draft(
     entry: str = "",
     axes: Sequence[str] | None = None,
     notes: Sequence[str] = (),
+    questions: Sequence[DraftQuestion] = (),
 ) -> Draft:
     """Return a draft for the parameters of a function.
 
@@ -207,15 +240,14 @@ def make_draft(
         parameters: With what is known of them.
         variant: What is called.
         entry: Its name; by default one that begins with ``kb_``.
-        axes: In the order of the call; by default those of the shapes.
+        axes: In the order of the call, before further ones of the shapes.
         notes: What was assumed, one sentence each.
+        questions: What the launch leaves open.
     """
-    inputs = [p for p in parameters if p.role == "input"]
-    outputs = [p for p in parameters if p.role == "output"]
+    inputs, outputs = ([p for p in parameters if p.role == r] for r in ("input", "output"))
     starts = [make_start_input(p) for p in outputs if p.is_read]
-    if axes is None:
-        dims = (d for p in (*inputs, *outputs) for d in p.shape if not d.isdecimal())
-        axes = list(dict.fromkeys(dims))
+    dims = [d for p in (*inputs, *outputs) for d in p.shape if not d.isdecimal()]
+    axes = list(dict.fromkeys([*(axes or ()), *dims]))
     return Draft(
         name=request.name,
         include=request.include,
@@ -227,23 +259,185 @@ def make_draft(
         entry=entry or f"kb_{request.name}",
         variant=variant,
         notes=notes,
+        questions=(*questions, *_ask_numbers(parameters)),
+        answers=request.answers,
+        multiples={m[1]: m[2] for m in _MULTIPLE.finditer(request.text) if m[1] in axes},
     )
 
 
-def is_option(name: str) -> bool:
-    """Return whether an integer is an option of a call by its name, and no size of an array."""
-    return _OPTION.fullmatch(name.lower()) is not None
+def _ask_numbers(parameters: Sequence[Parameter]) -> list[DraftQuestion]:
+    numbers = [p for p in parameters if p.role == "number" and p.value == FILL_IN_MARK]
+    return [DraftQuestion(p.name, p.guess, p.use) for p in numbers]
 
 
-def complete_shape(known: Mapping[int, str]) -> tuple[str, ...]:
-    """Return the shape of a tensor whose dimensions a text names, by their index.
+def finish_draft(draft: Draft, files: Mapping[str, str], names: Iterable[str] = ()) -> DraftedFiles:
+    """Return the files of a kernel's folder with kernel.yaml, and what they leave open.
 
-    It is empty where one is counted from the end: the text does not show how many there are.
+    Args:
+        draft: The kernel.
+        files: The launcher and what it includes, by name.
+        names: What can be said besides arrays, axes and open questions.
+
+    Raises:
+        BadValueError: The reference that was said is no expression of the inputs.
     """
-    if min(known) < 0:
-        return ()
-    names = (known.get(index, "") for index in range(max(known) + 1))
-    return tuple(name or f"d{index}" for index, name in enumerate(names))
+    questions = _ask(draft)
+    reference, code = _draft_reference(draft)
+    more = {"reference.py": code} if code else {}
+    arrays = [p.name for p in (*draft.inputs, *draft.outputs)]
+    known = [*arrays, *draft.axes, *names, *(q.key.partition(".")[0] for q in questions)]
+    yaml = format_kernel_yaml(draft, reference)
+    return DraftedFiles(
+        {"kernel.yaml": yaml, **files, **more},
+        tuple(questions),
+        tuple(dict.fromkeys([*known, _REFERENCE_KEY, "dtype"])),
+    )
+
+
+def read_answers(words: Sequence[str], questions: Sequence[DraftQuestion] = ()) -> dict[str, str]:
+    """Return what ``--set`` words say, by key: ``x=[m, k]``; ``x`` alone takes the guess for it.
+
+    Args:
+        words: As they were typed; a later one wins.
+        questions: With guesses.
+
+    Raises:
+        BadValueError: A word has no value and there is no guess, or a role or dtype is none.
+    """
+    guesses = {q.key.lower(): q.guess.partition("|")[0] for q in questions}
+    answers = {}
+    for word in words:
+        key, _, value = (part.strip() for part in word.partition("="))
+        value = value or guesses.get(key.lower(), "")
+        aspect = key.rpartition(".")[2] if "." in key or key == "dtype" else ""
+        allowed = {"role": _ROLES, "dtype": _DTYPES}.get(aspect, ())
+        if value in ("", "?") or not value.isprintable() or (allowed and value not in allowed):
+            kinds = (
+                f"one of {', '.join(allowed)}" if allowed else "a value, as --set 'x=[rows, cols]'"
+            )
+            raise BadValueError(f"--set {word!r} is no answer; give {kinds}")
+        answers[key.lower()] = value
+    return answers
+
+
+def read_said(text: str) -> dict[str, str]:
+    """Return the answers that a drafted kernel.yaml was written with."""
+    lines = [line for line in text.splitlines() if line.startswith(_SAID_HEAD)]
+    return read_answers([line.removeprefix(_SAID_HEAD) for line in lines])
+
+
+def find_answer(answers: Mapping[str, str], name: str, aspect: str = "") -> str:
+    """Return what was said of a name of the source; empty for nothing."""
+    tail = f".{aspect}" if aspect else ""
+    return answers.get(f"{name}{tail}".lower()) or answers.get(f"{to_field_name(name)}{tail}", "")
+
+
+def apply_answers(
+    parameters: Sequence[Parameter], answers: Mapping[str, str]
+) -> tuple[Parameter, ...]:
+    """Return parameters with what was said of them.
+
+    Raises:
+        BadValueError: A shape is no list of names and numbers.
+    """
+    return tuple(_apply_answer(each, answers) for each in parameters)
+
+
+def _apply_answer(each: Parameter, answers: Mapping[str, str]) -> Parameter:
+    said = find_answer(answers, each.name)
+    if each.role in ("size", "number"):
+        if said and said != "axis":
+            return each._replace(role="number", value=said, use="", origin="said")
+        return each._replace(role="size", guess="") if said else each
+    if each.role == "stream":
+        return each
+    role, dtype = (find_answer(answers, each.name, aspect) for aspect in ("role", "dtype"))
+    told = [name for name, value in (("role", role), ("shape", said), ("dtype", dtype)) if value]
+    shares = not _is_index(each) and not each.has_own_dtype
+    dtype = dtype or each.dtype or (answers.get("dtype", "") if shares else "")
+    if role:
+        kept: ParameterRole = "input" if role == "input" else "output"
+        each = each._replace(role=kept, is_read=role == "both", is_certain=True)
+    if said:
+        each = each._replace(shape=_read_shape(each.name, said), guess="")
+    origin = f"{', '.join(told)} said" if told else each.origin
+    return each._replace(dtype=dtype or None, origin=origin)
+
+
+def _read_shape(name: str, text: str) -> tuple[str, ...]:
+    dims = [part.strip() for part in text.strip("[]() ").split(",") if part.strip()]
+    if not dims or not all(dim.isidentifier() or dim.isdecimal() for dim in dims):
+        raise BadValueError(
+            f"--set '{name}={text}' is no shape; give names and numbers, as '{name}=[rows, 64]'"
+        )
+    return tuple(dims)
+
+
+def _is_index(array: Parameter) -> bool:
+    """Whether an array of unknown dtype holds integers, by its name."""
+    return bool(_INDEX_NAME.fullmatch(to_field_name(array.name)))
+
+
+def _ask(draft: Draft) -> list[DraftQuestion]:
+    """Return what a draft leaves open: arrays, then what its launcher does, then the reference."""
+    questions = []
+    arrays = [*draft.inputs, *draft.outputs]
+    for each in arrays:
+        name = draft.fields[each.name]
+        if not each.is_certain:
+            roles = sorted(_ROLES, key=lambda role: role != _guess_role(each))
+            questions.append(DraftQuestion(f"{name}.role", "|".join(roles), each.use))
+        if not each.shape:
+            questions.append(DraftQuestion(name, each.guess, each.use))
+        if each.dtype is None and _is_index(each):
+            questions.append(DraftQuestion(f"{name}.dtype", "int64|int32", each.use))
+    unknown = [p for p in arrays if p.dtype is None and not _is_index(p)]
+    shared = [draft.fields[p.name] for p in unknown if not p.has_own_dtype]
+    if any(FILL_IN_MARK not in p.type for p in unknown if not p.has_own_dtype):
+        questions.append(DraftQuestion("dtype", _FLOAT_DTYPES, f"of {', '.join(shared)}"))
+    questions += [
+        DraftQuestion(f"{draft.fields[p.name]}.dtype", _FLOAT_DTYPES, p.use)
+        for p in unknown
+        if p.has_own_dtype
+    ]
+    if not draft.outputs:
+        why = "no array is seen to be written; say NAME.role=output"
+        questions.append(DraftQuestion("outputs", "", why))
+    questions += draft.questions
+    if not draft.answers.get(_REFERENCE_KEY):
+        why = "nothing checks it then; else an expression of torch, as torch.softmax(x, -1)"
+        questions.append(DraftQuestion(_REFERENCE_KEY, DRAFTED_VARIANT, why))
+    return questions
+
+
+def _guess_role(array: Parameter) -> str:
+    """Return the role that an array's name suggests; else the one that it is listed with."""
+    name = to_field_name(array.name)
+    if re.fullmatch(r"(?:.*_)?(?:y|o|c|out|output|dst|dest|result|res)s?\d*", name):
+        return "output"
+    is_input = re.fullmatch(
+        r"(?:.*_)?(?:x|a|b|q|k|v|in|inp|input|src|weight|bias|w|scale)s?\d*", name
+    )
+    return "input" if is_input else array.role
+
+
+def _draft_reference(draft: Draft) -> tuple[str, str]:
+    """Return the line of kernel.yaml, and the text of reference.py, or nothing."""
+    said = draft.answers.get(_REFERENCE_KEY, "")
+    if not said:
+        return f"reference: {FILL_IN_MARK}", ""
+    if said == DRAFTED_VARIANT:
+        return OWN_REFERENCE, ""
+    if file := re.fullmatch(r"([\w.-]+\.\w+):(\w+)", said):
+        return f"reference: {{file: {file[1]}, function: {file[2]}}}", ""
+    names = [draft.fields[p.name] for p in list_all_inputs(draft)]
+    if not is_torch_expression(said, names):
+        raise BadValueError(
+            f"reference {said!r} is no expression of torch and the inputs {', '.join(names)}; "
+            "write reference.py into the kernel's folder, and say reference=reference.py:NAME"
+        )
+    code = f"import torch\n\n\ndef reference({', '.join(names)}):\n    return {said}\n"
+    return "reference: {file: reference.py, function: reference}", code
 
 
 def mark_unknown(parameters: Sequence[Parameter], text: str, line: int) -> list[Parameter]:
@@ -256,7 +450,7 @@ def mark_unknown(parameters: Sequence[Parameter], text: str, line: int) -> list[
     """
     marked = []
     for each in parameters:
-        if each.role in ("input", "output") and not (each.shape and each.dtype):
+        if each.role in ("input", "output") and not (each.shape and each.dtype and each.is_certain):
             each = each._replace(use=_find_use(text, each.name, line))
         elif each.role == "number" and each.value in ("", FILL_IN_MARK):
             each = each._replace(value=FILL_IN_MARK, use=_find_use(text, each.name, line))
@@ -266,7 +460,8 @@ def mark_unknown(parameters: Sequence[Parameter], text: str, line: int) -> list[
 
 def list_defaults(function: Function) -> list[str]:
     """Return the defaults that are passed for arguments that are numbers, as notes."""
-    return [f"{p.name} = {p.value}" for p in function.parameters if p.role == "number" and p.value]
+    numbers = [p for p in function.parameters if p.role == "number" and p.value != FILL_IN_MARK]
+    return [f"{p.name} = {p.value} ({p.origin or 'its default'})" for p in numbers if p.value]
 
 
 def _find_use(text: str, name: str, line: int) -> str:
@@ -299,43 +494,13 @@ def make_start_input(output: Parameter) -> Parameter:
     return output._replace(name=f"{output.name}_start", role="input", is_certain=True)
 
 
-def draft_include(include: str, *, has_main: bool = False) -> str:
-    """Return the lines that include a source unchanged, its ``main`` renamed if it has one."""
-    if not has_main:
-        return f'#include "{include}"\n'
-    return f'#define main kb_hidden_main\n#include "{include}"\n#undef main\n'
-
-
-def name_including_file(path: str) -> str:
-    """Return the name of the file beside kernel.yaml that includes another source."""
-    words = "_".join(PurePosixPath(path).with_suffix("").parts).replace(".", "")
-    return f"{to_snake_case(words)}{PurePosixPath(path).suffix}"
-
-
-def draft_including_files(paths: Sequence[str]) -> dict[str, str]:
-    """Return files that include other sources of a kernel, which are compiled with it."""
-    return {name_including_file(path): draft_include(path) for path in paths}
-
-
-def hide_module(include: str) -> str:
-    """Return lines that include a source without the Python module that it may define."""
-    return f"""\
-// The source's own module, if it has one, is left out.
-#pragma push_macro("PYBIND11_MODULE")
-#undef PYBIND11_MODULE
-#define PYBIND11_MODULE(name, variable) \\
-  [[maybe_unused]] static void kb_hide_module(pybind11::module_& variable)
-{include}#pragma pop_macro("PYBIND11_MODULE")
-"""
-
-
 def list_all_inputs(draft: Draft) -> list[Parameter]:
     """Return the inputs, then those that hold the initial values of outputs."""
     return [*draft.inputs, *(make_start_input(p) for p in draft.outputs if p.is_read)]
 
 
-def format_kernel_yaml(draft: Draft) -> str:
-    """Return kernel.yaml."""
+def format_kernel_yaml(draft: Draft, reference: str) -> str:
+    """Return kernel.yaml, given its line for the reference."""
     unknown = f"  - {{name: {FILL_IN_MARK}, shape: [{FILL_IN_MARK}], dtype: {FILL_IN_MARK}}}\n"
     inputs = "".join(_format_input(p, draft) for p in list_all_inputs(draft))
     outputs = "".join(_format_output(p, draft) for p in draft.outputs)
@@ -343,17 +508,18 @@ def format_kernel_yaml(draft: Draft) -> str:
         inputs = _UNUSED_INPUT
     text = _format_head(draft)
     text += "inputs:\n" + (inputs or unknown) + "outputs:\n" + (outputs or unknown)
-    return text + _format_tail(draft)
+    return text + _format_tail(draft, reference)
 
 
 def _format_head(draft: Draft) -> str:
     axes = [draft.fields[axis] for axis in draft.axes]
-    small, large = _choose_sizes(axes, [p.shape for p in (*draft.inputs, *draft.outputs)])
-    notes = "".join(f"# Assumed: {note}.\n" for note in (*_OWN_NOTES, *draft.notes))
+    small, large = _choose_sizes(draft)
+    notes = "".join(f"# Assumed: {note}.\n" for note in draft.notes)
+    said = "".join(f"{_SAID_HEAD}{key}={value}\n" for key, value in draft.answers.items())
     return f"""\
 # Drafted by kb init from "{draft.include}". kb refuses the file while it holds {FILL_IN_MARK}.
 # kb show row_softmax prints a complete example.
-{notes}id: {draft.name}
+{_SIZES_NOTE}{notes}{said}id: {draft.name}
 title: {json.dumps(draft.name.replace("_", " ").strip())}
 axes: [{", ".join(axes)}]
 workloads:
@@ -363,22 +529,27 @@ default_workload: {{{draft.target}: large}}
 """
 
 
-def _choose_sizes(axes: Sequence[str], shapes: Sequence[Sequence[str]]) -> tuple[str, str]:
-    """Return the sizes of the small and the large workload."""
-    ranks = [sum(not dim.isdecimal() for dim in shape) if shape else len(axes) for shape in shapes]
-    rank = min(max(ranks, default=1), len(_LARGE_SIZES)) or 1
-    small, large = _SMALL_SIZES[rank - 1], _LARGE_SIZES[rank - 1]
-    if rank == 2 and len(axes) == 2:
-        large = _PLANE_SIZE
-    return (
-        ", ".join(f"{axis}: {small}" for axis in axes),
-        ", ".join(f"{axis}: {large}" for axis in axes),
-    )
+def _choose_sizes(draft: Draft) -> list[str]:
+    """Return the sizes of the small and the large workload: distinct, and divisible."""
+    shapes = [p.shape for p in (*draft.inputs, *draft.outputs)]
+    count = len(draft.axes)
+    ranks = [sum(not dim.isdecimal() for dim in shape) if shape else count for shape in shapes]
+    rank = min(max(ranks, default=1), len(_LARGE_UNITS)) or 1
+    factors = dict(zip(draft.axes, _FACTORS * (count // len(_FACTORS) + 1), strict=False))
+    workloads = []
+    for unit in (_SMALL_UNITS[rank - 1], _LARGE_UNITS[rank - 1]):
+        sizes = {axis: factor * unit for axis, factor in factors.items()}
+        for axis, of in draft.multiples.items():
+            step = int(of) if of.isdecimal() else sizes.get(of, 1)
+            sizes[axis] = step * max(sizes[axis] // step, 2 if step in sizes.values() else 1)
+        workloads.append(", ".join(f"{draft.fields[axis]}: {n}" for axis, n in sizes.items()))
+    return workloads
 
 
 def _format_input(array: Parameter, draft: Draft) -> str:
     if array.dtype is None or array.dtype.startswith(("float", "bfloat")):
-        return _format_array(array, draft, ", fill: normal")
+        is_positive = re.search(r"var(?!i?able)|std|sigma", array.name.lower())
+        return _format_array(array, draft, f", fill: {'uniform' if is_positive else 'normal'}")
     bound = "2" if array.dtype == "bool" else str(_INTEGER_BOUND)
     return _format_array(array, draft, f", fill: integers, scale: {bound}")
 
@@ -391,17 +562,18 @@ def _format_output(array: Parameter, draft: Draft) -> str:
 def _format_array(array: Parameter, draft: Draft, options: str) -> str:
     dims = [draft.fields.get(dim, dim) for dim in array.shape] or [FILL_IN_MARK]
     name, dtype = draft.fields[array.name], array.dtype or FILL_IN_MARK
+    guess = f"perhaps {array.guess}; " if array.guess and not array.shape else ""
+    is_open = not (array.shape and array.dtype and array.is_certain)
+    comment = f"{guess}{array.use}" if is_open else array.origin or "from the text"
     entry = f"  - {{name: {name}, shape: [{', '.join(dims)}], dtype: {dtype}{options}}}"
-    entry += f"  # {array.use}\n" if array.use else "\n"
+    entry += f"  # {comment}\n" if comment else "\n"
     if array.is_certain:
         return entry
-    note = (
-        f"  # kb init cannot see whether the kernel writes {name}. If it does not, move it to the\n"
-    )
-    return f"{note}  # inputs, and before the outputs in the launcher.\n{entry}"
+    roles = ", ".join(sorted(_ROLES, key=lambda role: role != _guess_role(array)))
+    return f"  - {FILL_IN_MARK}  # {name}.role: one of {roles}\n{entry}"
 
 
-def _format_tail(draft: Draft) -> str:
+def _format_tail(draft: Draft, reference: str) -> str:
     variant = draft.variant
     lines = [f"    language: {variant.language}"]
     lines += [f"    binding: {variant.binding}"] if variant.binding else []
@@ -413,7 +585,9 @@ def _format_tail(draft: Draft) -> str:
     lines += [f"    summary: {json.dumps(variant.summary)}"]
     return (
         f"""\
-{_OWN_REFERENCE_TEXT}\
+# Variants are compared with it: torch, {{file: reference.py, function: NAME}}; C++,
+# {{function: "file.cpp:NAME"}}; or {{variant: {DRAFTED_VARIANT}}}, which nothing checks.
+{reference}
 # Bytes and operations that any correct kernel needs, as expressions of the axes. Optional.
 # cost: {{bytes: "8 * n", flops: "2 * n"}}
 entry: {draft.entry}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from kernelkb.scaffold.draft import Function, Parameter, ParameterRole, complete_shape
+from kernelkb.scaffold.draft import Function, Parameter, ParameterRole
 
 _TENSOR_WORDS = re.compile(
     r"\b{name}\.(?:shape|stride|size|is_cuda|numel|dtype|device|contiguous|view|reshape|dim|ndim"
@@ -61,6 +61,7 @@ def read_python_function(
     owner: str = "",
     *,
     takes_tensors: bool = False,
+    callers: Sequence[ast.FunctionDef] = (),
 ) -> Function:
     """Return a function with its tensors, their shapes, and the tensors that it returns.
 
@@ -70,28 +71,186 @@ def read_python_function(
         launches: Those that it launches.
         owner: Its class; empty for a plain function.
         takes_tensors: Whether arguments without a type are tensors.
+        callers: The file's other functions, whose defaults may reach it.
     """
-    required = _list_required(function)[bool(owner) :]  # without ctx
-    loaded = _list_accessed(function, jitted, ("tl.load",))
-    text, shapes = ast.unparse(function), read_shapes(function)
-    tensors = [
-        a.arg
-        for a in required
-        if _is_tensor(a, text)
-        or a.arg in loaded
-        or (takes_tensors and a.annotation is None and a.arg != "stream")
-    ]
-    returned = _read_returned(function, shapes, tensors)
-    written = set() if returned else _list_accessed(function, jitted, _STORES)
-    parameters = [_make_parameter(a, tensors, written, shapes) for a in required]
+    parts = _read_parameters(function, jitted, owner, callers, takes_tensors=takes_tensors)
     return Function(
         owner or function.name,
-        (*parameters, *returned),
+        parts,
         returns="apply" if owner else "",
         style="python",
         line=function.lineno,
         launches=tuple(launches),
     )
+
+
+def _read_parameters(
+    function: ast.FunctionDef,
+    jitted: Mapping[str, ast.FunctionDef | None],
+    owner: str,
+    callers: Sequence[ast.FunctionDef],
+    *,
+    takes_tensors: bool,
+) -> tuple[Parameter, ...]:
+    required = _list_required(function)[bool(owner) :]  # without ctx
+    loaded = _list_accessed(function, jitted, ("tl.load",))
+    stored = _list_accessed(function, jitted, _STORES)
+    text, shapes = ast.unparse(function), read_shapes(function)
+    given = {a.arg: _find_given(function, a.arg, callers) for a in required}
+    used = loaded | stored
+    if takes_tensors:
+        used |= {a.arg for a in required if a.annotation is None and a.arg != "stream"}
+    tensors = [
+        a.arg
+        for a in required
+        if given[a.arg][0] != "None" and (_is_tensor(a, text) or a.arg in used)
+    ]
+    returned = _read_returned(function, shapes, tensors)
+    written = set() if returned else stored
+    elsewhere = set() if returned else _list_passed_on(function, jitted)
+    parameters = []
+    for argument in required:
+        each = _make_parameter(argument, tensors, written, shapes)
+        if each.role == "number":
+            value, origin = given[each.name]
+            parameters.append(each if each.value else each._replace(value=value, origin=origin))
+            continue
+        # What a kernel writes into, while others are returned, gets a copy for each call.
+        each = each._replace(
+            is_read=each.role == "output" and each.name in loaded,
+            guess="" if each.shape else _guess_shape(function, jitted, each.name, shapes),
+            value=f"{each.name}.clone()" if returned and each.name in stored else "",
+            is_certain=each.role == "output" or each.name not in elsewhere,
+        )
+        parameters.append(each)
+    return (*parameters, *returned)
+
+
+def _list_passed_on(
+    function: ast.FunctionDef, jitted: Mapping[str, ast.FunctionDef | None]
+) -> set[str]:
+    """List the names that are passed to kernels whose text is in another file."""
+    return {
+        ast.unparse(value)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Subscript)
+        and jitted.get(ast.unparse(node.func.value)) is None
+        for value in (*node.args, *(k.value for k in node.keywords))
+    }
+
+
+def _find_given(
+    function: ast.FunctionDef, name: str, callers: Sequence[ast.FunctionDef], depth: int = 0
+) -> tuple[str, str]:
+    """Return what the file's own calls pass for a parameter, and where that is said.
+
+    That is a constant, or the default of the caller's parameter; nothing where calls differ.
+    """
+    names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
+    found: dict[str, str] = {}
+    for caller in callers if depth < _MAX_CALLERS else ():
+        for call in ast.walk(caller):
+            called = call.func if isinstance(call, ast.Call) else None
+            if not isinstance(called, ast.Name) or called.id != function.name:
+                continue
+            passed = dict(zip(names, call.args, strict=False))  # type: ignore[attr-defined]
+            passed |= {k.arg: k.value for k in call.keywords}  # type: ignore[attr-defined]
+            value = passed.get(name)
+            if isinstance(value, ast.Constant):
+                found[ast.unparse(value)] = f"line {call.lineno} passes it"  # type: ignore[attr-defined]
+            elif isinstance(value, ast.Name):
+                own = _list_defaults(caller).get(value.id)
+                if own is not None:
+                    found[ast.unparse(own)] = f"the caller's default, line {own.lineno}"
+                elif caller is not function:
+                    given, where = _find_given(caller, value.id, callers, depth + 1)
+                    found |= {given: where} if given else {}
+    return next(iter(found.items())) if len(found) == 1 else ("", "")
+
+
+_MAX_CALLERS = 3
+
+
+def _list_defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
+    """Map each parameter that has a default to it."""
+    arguments = [*function.args.posonlyargs, *function.args.args]
+    count = len(function.args.defaults)
+    tail = arguments[len(arguments) - count :] if count else []
+    pairs = [*zip(tail, function.args.defaults, strict=True)]
+    pairs += [
+        (a, d)
+        for a, d in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+        if d is not None
+    ]
+    return {argument.arg: default for argument, default in pairs}
+
+
+def _guess_shape(
+    function: ast.FunctionDef,
+    jitted: Mapping[str, ast.FunctionDef | None],
+    tensor: str,
+    shapes: Mapping[str, tuple[str, ...]],
+) -> str:
+    """Return the shape of the tensor that a kernel reads at the same places, as a guess.
+
+    Else the size that its mask compares the place with.
+    """
+    for kernel, passed in _iter_passed(function, jitted):
+        inner = next((n for n, value in passed.items() if value == tensor), None)
+        if inner is None:
+            continue
+        places = _list_places(kernel, inner)
+        for name, value in passed.items():
+            is_like = bool(places & _list_places(kernel, name)) and value != tensor
+            if is_like and shapes.get(value):
+                return f"[{', '.join(shapes[value])}]"
+        sizes = {passed[n] for n in _list_limits(kernel, inner) if n in passed}
+        if len(sizes) == 1 and (size := sizes.pop()).isidentifier():
+            return f"[{size}]"
+    return ""
+
+
+def _iter_passed(
+    function: ast.FunctionDef, jitted: Mapping[str, ast.FunctionDef | None]
+) -> Iterator[tuple[ast.FunctionDef, dict[str, str]]]:
+    """Yield each kernel that a function launches, and what it passes for its parameters."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
+            kernel = jitted.get(ast.unparse(node.func.value))
+            if kernel is not None:
+                names = [a.arg for a in kernel.args.args]
+                passed = [*zip(names, node.args, strict=False)]
+                passed += [(k.arg or "", k.value) for k in node.keywords]
+                yield kernel, {name: ast.unparse(value) for name, value in passed}
+
+
+def _list_places(kernel: ast.FunctionDef, name: str) -> set[str]:
+    """Return the offsets from a pointer at which a kernel loads and stores."""
+    calls = [n for n in ast.walk(kernel) if isinstance(n, ast.Call) and n.args]
+    texts = [ast.unparse(n.args[0]) for n in calls if ast.unparse(n.func) in ("tl.load", *_STORES)]
+    own = re.compile(rf"\b{re.escape(name)}\b")
+    return {own.sub("_", text) for text in texts if own.search(text)}
+
+
+def _list_limits(kernel: ast.FunctionDef, name: str) -> set[str]:
+    """Return the names that the masks of a pointer's loads compare with."""
+    values = {
+        node.targets[0].id: node.value
+        for node in ast.walk(kernel)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    found = set[str]()
+    for node in ast.walk(kernel):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        if not re.search(rf"\b{re.escape(name)}\b", ast.unparse(node.args[0])):
+            continue
+        mask = next((k.value for k in node.keywords if k.arg == "mask"), None)
+        mask = values.get(mask.id, mask) if isinstance(mask, ast.Name) else mask
+        if isinstance(mask, ast.Compare) and isinstance(mask.ops[0], ast.Lt):
+            found.add(ast.unparse(mask.comparators[0]))
+    return found
 
 
 def _list_required(function: ast.FunctionDef) -> list[ast.arg]:
@@ -187,22 +346,57 @@ def _read_returned(
     last = values[-1]
     parts = last.elts if isinstance(last, ast.Tuple | ast.List) else [last]
     made = _collect_made(function)
+    sizes = {dim for shape in shapes.values() for dim in shape}
+    computed = _list_computed(function)
     outputs = []
     for index, part in enumerate(parts):
-        if isinstance(part, ast.Constant) or (isinstance(part, ast.Name) and part.id.isupper()):
+        base = next((w for w in re.findall(r"\w+", ast.unparse(part)) if w != "torch"), "")
+        if isinstance(part, ast.Constant) or (base.isupper() and base not in (*made, *tensors)):
             continue
-        base = next(iter(re.findall(r"\w+", ast.unparse(part))), "")
-        if len(parts) > 1 and base not in made and base not in tensors:
+        if len(parts) > 1 and base not in made and base not in tensors and base not in computed:
             continue
         source, dims, dtype = made.get(base, (base, (), ""))
         like = source if source in tensors else next(iter(tensors), "")
-        shape = dims or shapes.get(like, ())
-        field = base if base.isidentifier() and base not in tensors else f"out{index or ''}"
+        is_known = _is_as_made(function, part, base) and (source in tensors or bool(dims))
+        is_known &= all(d in sizes or d.isdecimal() for d in dims)
+        shape = dims or (shapes.get(like, ()) if source in tensors or len(tensors) == 1 else ())
+        is_name = isinstance(part, ast.Name) and base not in tensors
+        field = base if is_name else f"out{index or ''}"
         picked = f"[{index}]" if len(parts) > 1 else ""
-        outputs.append(
-            Parameter(field, "return", "output", dtype or None, shape=shape, value=picked)
+        output = Parameter(
+            field, "return", "output", dtype if dtype in _DTYPES else None, value=picked
         )
+        guess = f"[{', '.join(shape)}]" if shape and not is_known else ""
+        has_own = (base in made and dtype == _OTHER) or base not in (*made, *tensors)
+        output = output._replace(shape=shape if is_known else (), guess=guess)
+        outputs.append(output._replace(has_own_dtype=has_own))
     return outputs
+
+
+def _is_as_made(function: ast.FunctionDef, part: ast.expr, base: str) -> bool:
+    """Whether a returned tensor is still the one that was made, with all of its dimensions."""
+    same = r"(?:\.(?:contiguous\(\)|(?:to|type_as)\([^()]*\)|(?:view|reshape)\(\*[^()]*\)))*"
+    if not re.fullmatch(rf"{re.escape(base)}{same}", ast.unparse(part)):
+        return False
+    values = [
+        ast.unparse(node.value)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == base
+    ]
+    changed = [v for v in values if re.search(rf"\b{re.escape(base)}\b", v) and "_like(" not in v]
+    return not any(not re.fullmatch(rf"{re.escape(base)}\.[\w.]+\(.*\)", v) for v in changed)
+
+
+def _list_computed(function: ast.FunctionDef) -> set[str]:
+    """List the variables that an expression of torch is assigned to."""
+    return {
+        node.targets[0].id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and ast.unparse(node.value).startswith("torch.")
+        and not ast.unparse(node.value).startswith(("torch.cuda", "torch.device", "torch.float"))
+    }
 
 
 _Made = tuple[str, tuple[str, ...], str]
@@ -228,8 +422,10 @@ def _read_maker(call: ast.Call) -> _Made | None:
     if match is None or not call.args:
         return None
     written = next((ast.unparse(k.value) for k in call.keywords if k.arg == "dtype"), "")
-    dtype = written.removeprefix("torch.") if written.startswith("torch.") else ""
-    dtype = dtype if dtype in _DTYPES else ""
+    dtype = written.removeprefix("torch.")
+    dtype = "float32" if dtype == "float" else dtype
+    if dtype not in _DTYPES:
+        dtype = "" if written.endswith(".dtype") or (match[1] and not written) else _OTHER
     first = call.args[0]
     if match[1]:
         return ast.unparse(first), (), dtype
@@ -241,40 +437,61 @@ def _read_maker(call: ast.Call) -> _Made | None:
     return (like[0] if like else "", (), dtype)
 
 
+_OTHER = "other"
+"""Of a tensor whose dtype is written, and not as that of another tensor or by its name."""
 _DTYPES = (
     *("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64"),
     *("bool", "float8_e4m3fn", "float8_e5m2"),
 )
 
 
-_DIMENSION = re.compile(
-    r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\)|stride(?:\(\)\[|\()(-?\d+)[\])])"
-)
-"""Each of them says that there is such a dimension."""
-
-
 def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
-    """Name the dimensions of tensors by ``M, N = x.shape``, ``x.shape[0]`` and ``x.size(1)``.
+    """Name the dimensions of tensors by ``M, N = x.shape``, or by ``x.shape[0]`` with a known rank.
 
-    A stride says that a dimension exists.
+    A tensor of which the text does not tell all dimensions has none, nor one that was given another
+    shape before.
     """
     shapes: dict[str, tuple[str, ...]] = {}
     single: dict[str, dict[int, str]] = {}
+    text = ast.unparse(function)
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             _read_assignment(node.targets[0], node.value, shapes, single)
-    for node in ast.walk(function):
-        match = (
-            _DIMENSION.fullmatch(ast.unparse(node))
-            if (isinstance(node, ast.Subscript | ast.Call))
-            else None
-        )
-        if match:
-            index = int(match[2] or match[3] or match[4])
-            single.setdefault(match[1], {}).setdefault(index, "")
+    ranks = {m[1]: int(m[2]) for m in _RANK.finditer(text)}
     for name, dims in single.items():
-        shapes.setdefault(name, complete_shape(dims))
-    return _unify(function, shapes)
+        rank = ranks.get(name, 0)
+        named = tuple(dims.get(at) or dims.get(at - rank, "") for at in range(rank))
+        if named and all(named):
+            shapes.setdefault(name, named)
+    known = {dim for dims in shapes.values() for dim in dims} | _list_sizes(single)
+    for match in _SHAPE_IS.finditer(text):
+        stated = tuple(part.strip() for part in match[2].split(",") if part.strip())
+        if all(dim in known or dim.isdecimal() for dim in stated):
+            shapes[match[1]] = stated
+    shapes = {name: dims for name, dims in shapes.items() if all(dims)}
+    for match in _SAME_SHAPE.finditer(text):
+        for one, other in (match.groups(), match.groups()[::-1]):
+            if one in shapes:
+                shapes.setdefault(other, shapes[one])
+    changed = {m[1] for m in _RESHAPED.finditer(text) if m[1] == m[2]}
+    viewed = [m[1] for m in _VIEWED.finditer(text)]  # of a second one, rows may mean something else
+    changed |= {name for name in viewed[1:] if shapes.get(name) != shapes.get(viewed[0])}
+    return _unify(function, {name: dims for name, dims in shapes.items() if name not in changed})
+
+
+def _list_sizes(single: Mapping[str, Mapping[int, str]]) -> set[str]:
+    return {name for dims in single.values() for name in dims.values() if name}
+
+
+_SHAPE_IS = re.compile(r"assert[^\n]*?\b(\w+)\.(?:shape|size\(\)) == \(([\w, ]+)\)")
+_VIEWED = re.compile(r"(?:^|\n)\s*(\w+) = \1\.(?:view|reshape)\(-1, [\w.\[\]-]+\)")
+_RANK = re.compile(r"assert[^\n]*?\b(\w+)\.(?:ndim|dim\(\)) == (\d+)")
+_SAME_SHAPE = re.compile(r"assert[^\n]*?\b(\w+)\.(?:shape|size\(\)) == (\w+)\.(?:shape|size\(\))")
+_RESHAPED = re.compile(
+    r"(?:^|\n)\s*(\w+) = (?:rearrange\()?(\w+)\b"
+    r"(?!\.(?:view|reshape)\(-1, [\w.\[\]-]+\)\s*(?:\n|$))"
+    r"[^\n]*?(?:\.(?:view|reshape|permute|transpose|unsqueeze|flatten|squeeze|mT|T)\b|->)"
+)
 
 
 def _unify(
@@ -304,19 +521,31 @@ def _read_assignment(
     shapes: dict[str, tuple[str, ...]],
     single: dict[str, dict[int, str]],
 ) -> None:
-    pairs = [(target, value)]
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-        pairs = list(zip(target.elts, value.elts, strict=False))
-    for each, source in pairs:
+    for each, source in _pair_targets(target, value):
         whole = re.fullmatch(r"(\w+)\.(?:shape|size\(\))", ast.unparse(source))
         part = re.fullmatch(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))", ast.unparse(source))
-        strides = re.fullmatch(r"(\w+)\.stride\(\)", ast.unparse(source))
-        if strides and isinstance(each, ast.Tuple):
-            single.setdefault(strides[1], {}).setdefault(len(each.elts) - 1, "")
-        elif whole and isinstance(each, ast.Tuple):
-            shapes[whole[1]] = tuple(
-                e.id if isinstance(e, ast.Name) and e.id != "_" else f"d{i}"
-                for i, e in enumerate(each.elts)
-            )
+        if whole and isinstance(each, ast.Tuple):
+            names = [e.id if isinstance(e, ast.Name) else "" for e in each.elts]
+            named = [name if name.strip("_") else "" for name in names]
+            if not any(isinstance(e, ast.Starred) for e in each.elts):
+                shapes.setdefault(whole[1], tuple(named))
+                single.setdefault(whole[1], {}).update(enumerate(named))
         elif part and isinstance(each, ast.Name):
             single.setdefault(part[1], {})[int(part[2] or part[3])] = each.id
+
+
+def _pair_targets(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """Return what is assigned to what: ``B, T, V = *k.shape, v.shape[-1]`` takes two apart."""
+    if not isinstance(target, ast.Tuple) or not isinstance(value, ast.Tuple):
+        return [(target, value)]
+    targets, pairs = [*target.elts], []
+    spread = len(targets) - sum(not isinstance(each, ast.Starred) for each in value.elts)
+    if sum(isinstance(each, ast.Starred) for each in value.elts) > 1:
+        return []
+    for each in value.elts:
+        count = spread if isinstance(each, ast.Starred) else 1
+        taken, targets = targets[:count], targets[count:]
+        own = each.value if isinstance(each, ast.Starred) else each
+        is_list = isinstance(each, ast.Starred)
+        pairs.append((ast.Tuple(taken) if is_list else taken[0], own) if taken else (own, own))
+    return pairs

@@ -14,12 +14,14 @@ from kernelkb.model.kernels.languages import LanguageName
 from kernelkb.scaffold.c.c_source import summarize_c_source
 from kernelkb.scaffold.draft import (
     Draft,
+    DraftedFiles,
     DraftedVariant,
     DraftRequest,
     Function,
     Parameter,
     SourceSummary,
-    format_kernel_yaml,
+    apply_answers,
+    finish_draft,
     list_defaults,
     make_draft,
     mark_unknown,
@@ -182,8 +184,11 @@ def _list_wrappers(
     direct = {f.name: list_launches(f, jitted) for f in plain}
     launching = {name: kernels for name, kernels in direct.items() if kernels}
     launching = _drop_warmups(plain, launching)
+    callers = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
     found = [
-        read_python_function(f, jitted, launching[f.name]) for f in plain if f.name in launching
+        read_python_function(f, jitted, launching[f.name], callers=callers)
+        for f in plain
+        if f.name in launching
     ]
     for owner in tree.body:
         if isinstance(owner, ast.ClassDef) and _is_autograd(owner):
@@ -394,18 +399,22 @@ PYTHON_LANGUAGES: dict[str, PythonLanguage] = {
 """By name; the first that finds functions in a file counts."""
 
 
-def draft_python_files(request: DraftRequest) -> dict[str, str]:
+def draft_python_files(request: DraftRequest) -> DraftedFiles:
     """Return kernel.yaml and launch.py for a function of a Python file."""
     function, summary = request.function, request.summary
-    parameters = mark_unknown(function.parameters, request.text, function.line)
-    draft = _make_draft(request, parameters, list_defaults(function))
+    said = apply_answers(function.parameters, request.answers)
+    parameters = mark_unknown(said, request.text, function.line)
+    function = function._replace(parameters=tuple(parameters))
+    notes = list_defaults(function)
+    copied = [p.name for p in parameters if p.role == "input" and p.value]
+    if copied:
+        notes.append(f"{', '.join(copied)}: a copy for each call, which the kernel changes")
+    draft = _make_draft(request, parameters, notes)
     skipped = list_skipped(request.text, summary)
-    return {
-        "kernel.yaml": format_kernel_yaml(draft),
-        "launch.py": _draft_launcher(
-            draft, function, parameters, skipped, PYTHON_LANGUAGES[summary.kind].call
-        ),
-    }
+    launcher = _draft_launcher(
+        draft, function, parameters, skipped, PYTHON_LANGUAGES[summary.kind].call
+    )
+    return finish_draft(draft, {"launch.py": launcher}, [p.name for p in parameters])
 
 
 def _make_draft(request: DraftRequest, parameters: Sequence[Parameter], notes: list[str]) -> Draft:
@@ -450,7 +459,9 @@ def _draft_launcher(
     """Return a Python module that loads the file and calls its function with tensors only."""
     order = [*draft.inputs, *(p for p in draft.outputs if p.type != "return")]
     arguments = ", ".join(
-        draft.fields[p.name] if p.role != "number" else p.value or "FILL_IN"
+        (draft.fields[p.name] + (".clone()" if p.value else ""))
+        if p.role != "number"
+        else p.value or "FILL_IN"
         for p in parameters
         if p.type != "return"
     )

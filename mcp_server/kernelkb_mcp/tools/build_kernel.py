@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server.mcpserver import Context
@@ -37,9 +37,8 @@ Restore = Annotated[
 ]
 
 Arch = Annotated[str | None, Field(max_length=12, description="Without a GPU: 9.0 or sm_90.")]
-Source = Annotated[
-    str | None, Field(description="Set up this source (init): PATH or PATH#FUNCTION.")
-]
+Source = Annotated[str | None, Field(description="Set up a source: PATH[#NAME].")]
+Answers = Annotated[list[str] | None, Field(description="To to_fill: x=[m,k].")]
 
 
 async def build_kernel(
@@ -49,16 +48,16 @@ async def build_kernel(
     target: Target = "auto",
     arch: Arch = None,
     file: Source = None,
+    say: Answers = None,
     add_from: Annotated[
-        str | None, Field(max_length=60, description="Add variant as a copy of this one.")
+        str | None, Field(max_length=60, description="Add variant as its copy.")
     ] = None,
     change: Change = None,
     restore: Restore = None,
 ) -> Annotated[CallToolResult, BuildResult]:
-    """Compile one variant; before that, set it up from a source, add it, or restore it.
+    """Compile a variant; first set it up from a source, add or restore it.
 
-    CPU: which loops were vectorised, or why not. GPU: registers, spills, shared memory. A
-    compiler's error is in build.error, with a cure.
+    CPU: loops vectorised, or why not. GPU: registers, spills, shared memory. Errors: build.error.
     """
     _refuse_mixture(variant, {"file": file, "add_from": add_from, "restore": restore}, change)
     if restore is not None:
@@ -73,7 +72,7 @@ async def build_kernel(
         from kernelkb.actions.kernels.measure_variant import build_variant
 
         if file is not None:
-            return set_up_and_build(file, kernel, variant, target, arch)
+            return set_up_and_build(file, kernel, variant, target, arch, say or ())
         if add_from is not None:
             return add_copy(add_from, kernel, variant or "", target)
         if restore is None:
@@ -149,41 +148,58 @@ def make_build_result(
 
 
 def set_up_and_build(
-    file: str, kernel: str, variant: str | None, target: TargetChoice, arch: str | None
+    file: str,
+    kernel: str,
+    variant: str | None,
+    target: TargetChoice,
+    arch: str | None,
+    said: Sequence[str] = (),
 ) -> BuildResult:
-    """Draft a kernel's folder from its source, and build it unless something is to be filled in.
+    """Draft a kernel's folder from its source, and build it unless something is to be said.
 
     Args:
-        file: The source's path; ``PATH#FUNCTION`` for one of several kernels in it.
+        file: ``PATH``, or ``PATH#FUNCTION``.
         kernel: The name that the kernel gets.
         variant: The variant to build; None: the first.
         target: Where it will run.
-        arch: Build for this architecture, without a GPU.
+        arch: Build for it, without a GPU.
+        said: As ``kb init --set`` takes it.
 
     Raises:
-        ToolError: ``file`` is the text of a source.
-        BadValueError: The file holds no kernel, or the name belongs to another source.
+        ToolError: ``file`` is a text, or holds no kernel; or the name is another source's.
     """
-    path, _, function = file.partition("#")
-    require_path("file", path)
+    path, function = _split_source(file)
     from kernelkb.actions.init.init_project import init_project
     from kernelkb.actions.kernels.measure_variant import build_variant
 
     try:
-        made = init_project(path, target=target, name=kernel, kernel=function or None)
+        made = init_project(path, None, target, kernel, function or None, said)
     except BadValueError as error:  # a menu ends with the command that takes the first function
         raise ToolError(str(error).replace(f"kb init {path} --kernel ", f"file={path}#")) from error
     setup = made.model_dump(mode="json")
     done = f"wrote {', '.join(made.written)}" if made.written else "set up already"
     if made.to_fill:
-        marks = f"{len(made.to_fill)} lines of kernels/{made.kernel} are to be filled in"
-        follow = ("fill in the lines of setup.to_fill", f"build_kernel(kernel={made.kernel!r})")
-        return BuildResult(summary=f"{done}; {marks}", build=None, setup=setup, next=follow)
+        follow = _name_answers(made.kernel, file, made.to_fill)
+        done += f"; {len(made.to_fill)} things are to be said"
+        return BuildResult(summary=done, build=None, setup=setup, next=follow)
     try:
         built = build_variant(made.kernel, variant, target, arch)
     except (KbError, OSError) as error:
         raise ToolError(f"{done}; it was not built: {to_tool_error(error)}") from error
     return make_build_result(built, done, setup=setup)
+
+
+def _split_source(file: str) -> tuple[str, str]:
+    path, _, function = file.partition("#")
+    require_path("file", path)
+    return path, function
+
+
+def _name_answers(kernel: str, file: str, to_fill: Sequence[str]) -> tuple[str, str]:
+    """Return the call that takes each guess, and what is to be done before it."""
+    words = [mark.partition("  # ")[0] for mark in to_fill]
+    again = f"build_kernel(kernel={kernel!r}, file={file!r}, say={words!r})"
+    return again, "before that: correct the guesses of setup.to_fill, and say each ?"
 
 
 def add_copy(source: str, kernel: str, name: str, target: TargetChoice) -> BuildResult:

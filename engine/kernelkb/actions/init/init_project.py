@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,10 +28,19 @@ from kernelkb.model.base import Name, Record, Target
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.safety.storage import describe_write_cure
-from kernelkb.scaffold.c.build_flags import plan_includes
+from kernelkb.scaffold.c.build_flags import find_submodule, plan_includes
 from kernelkb.scaffold.c.c_source import list_undefined_functions
 from kernelkb.scaffold.c.drafts import draft_pointer_files, draft_tensor_files
-from kernelkb.scaffold.draft import DRAFTED_VARIANT, OWN_REFERENCE, DraftRequest, to_field_name
+from kernelkb.scaffold.draft import (
+    DRAFTED_VARIANT,
+    OWN_REFERENCE,
+    DraftedFiles,
+    DraftQuestion,
+    DraftRequest,
+    read_answers,
+    read_said,
+    to_field_name,
+)
 from kernelkb.scaffold.python_source import PYTHON_LANGUAGES, draft_python_files
 
 _PROJECT_FILES = {
@@ -50,19 +60,20 @@ class WriteResult(NamedTuple):
     warnings: list[str]
 
 
-def write_project(root: Path, files: dict[str, str]) -> WriteResult:
+def write_project(root: Path, files: dict[str, str], replaced: Collection[str] = ()) -> WriteResult:
     """Write a kernel's files, the project's folders, and the server's entry in .mcp.json.
 
     Args:
         root: The project's folder.
         files: Text by path below ``root``; existing files are kept.
+        replaced: Those of ``files`` that are written even so.
 
     Raises:
         BadValueError: A file cannot be written.
     """
     result = WriteResult([], [], [])
     for relative, text in {**files, **_PROJECT_FILES}.items():
-        if (root / relative).exists():
+        if relative not in replaced and (root / relative).exists():
             result.existing.append(relative)
         else:
             _write_file(root / relative, text)
@@ -129,9 +140,12 @@ class InitResult(Record):
     warnings: tuple[str, ...] = ()
     """Further kernels in the file, a shipped kernel that is hidden, an entry that was not added."""
     to_fill: tuple[str, ...]
-    """Lines with a FILL_IN mark, as ``file:line: text``; empty when the kernel can be measured."""
+    """What is to be said with ``--set``, as ``x=[m, k]  # a guess; line 4: y[i] = x[j];``; of files
+    that were changed since, the lines with a mark. Empty when the kernel can be measured."""
     next: str
     """The next command."""
+    say: str = ""
+    """The command that says what ``to_fill`` asks for, with the guesses; ? where there is none."""
 
 
 def init_project(
@@ -140,10 +154,11 @@ def init_project(
     target: TargetChoice = "auto",
     name: str | None = None,
     kernel: str | None = None,
+    answers: Sequence[str] = (),
 ) -> InitResult:
     """Write a kernel folder, sessions, the ignore file, the overlay and the client's entry.
 
-    Existing files are kept.
+    Existing files are kept, other than an unchanged draft, which answers fill in.
 
     Args:
         file: The kernel's source, or a KernelBench task; by default the project's only kernel.
@@ -151,49 +166,145 @@ def init_project(
         target: Where it will run; ``auto`` depends on the source, for a task on the machine.
         name: The kernel's name; by default the file's.
         kernel: The function to draft for, where the file holds several.
+        answers: What the source does not say: ``x=[m, k]``, ``x.role=input``, ``eps=1e-6``; a name
+            alone takes the guess for it. Earlier answers stay.
 
     Raises:
-        BadValueError: No kernel, more than one, or a folder of that name of another source.
+        BadValueError: No kernel, more than one, a folder of that name of another source, or an
+            answer to nothing.
     """
     source = find_source(file, name, kernel)
     if source.analysis.kind in ("kernelbench", "candidate"):
-        files, warnings = _draft_task_pair(source, candidate, target)
+        pair, warnings = _draft_task_pair(source, candidate, target)
+        drafted, replaced = DraftedFiles(pair), frozenset[str]()
     else:
-        files, warnings = _draft_files(source, target, kernel)
-    _refuse_other_source(source, files)
+        drafted, replaced, warnings = _draft_with_answers(source, target, kernel, answers)
+    _refuse_other_source(source, drafted.files)
+    place = f"kernels/{source.name}"
     done = write_project(
-        source.root, {f"kernels/{source.name}/{n}": text for n, text in files.items()}
+        source.root,
+        {f"{place}/{n}": text for n, text in drafted.files.items()},
+        {f"{place}/{n}" for n in replaced},
     )
-    marks, step = tuple(_find_marks(source.folder)), _name_step(source.name, files)
+    left = _list_what_is_left(source, kernel, drafted)
+    return _make_result(source, done, warnings, left)
+
+
+class _Left(NamedTuple):
+    """What is left to do for a drafted kernel."""
+
+    to_fill: tuple[str, ...]
+    next: str
+    say: str
+
+
+def _list_what_is_left(source: KernelSource, kernel: str | None, drafted: DraftedFiles) -> _Left:
+    """Return what the written files leave open: as questions, of changed files as their lines."""
+    if drafted.questions and _is_as_drafted(source, drafted.files):
+        say = _name_answers(source, kernel, drafted.questions)
+        marks = tuple(map(_format_question, drafted.questions))
+        return _Left(marks, _name_recording(source, kernel) or say, say)
+    marks, step = tuple(_find_marks(source.folder)), _name_step(source.name, drafted.files)
+    return _Left(marks, f"fill in the marks, then {step}" if marks else step, "")
+
+
+def _make_result(
+    source: KernelSource, done: WriteResult, warnings: Sequence[str], left: _Left
+) -> InitResult:
     return InitResult(
         kernel=source.name,
         root=str(source.root),
         written=tuple(done.new),
         kept=tuple(done.existing),
         warnings=(*warnings, *_list_shadow_warnings(source), *done.warnings),
-        to_fill=marks,
-        next=f"fill in the marks{_name_recording(source)}, then {step}" if marks else step,
+        to_fill=left.to_fill,
+        next=left.next,
+        say=left.say,
     )
 
 
-def _name_recording(source: KernelSource) -> str:
-    """Return the command that answers the marks by a run, where Python calls the kernel."""
-    if source.path.suffix != ".py":
+def _draft_with_answers(
+    source: KernelSource, target: TargetChoice, kernel: str | None, answers: Sequence[str]
+) -> tuple[DraftedFiles, frozenset[str], list[str]]:
+    """Return a draft with what was said now and before, and which of its files it replaces.
+
+    Raises:
+        BadValueError: An answer is to nothing, or the folder was changed since it was drafted.
+    """
+    yaml = source.folder / "kernel.yaml"
+    said = read_said(read_source_text(yaml)) if yaml.is_file() else {}
+    before, warnings = _draft_files(source, target, kernel, said)
+    if not answers:
+        return before, frozenset(), warnings
+    given = read_answers(answers, before.questions)
+    names = {to_field_name(n) for n in before.names} | {n.lower() for n in before.names}
+    unknown = [key for key in given if key.partition(".")[0] not in names]
+    if unknown:
+        listed = ", ".join(q.key for q in before.questions) or "nothing"
+        raise BadValueError(f"--set {unknown[0]}: there is no such name; asked for: {listed}")
+    after, warnings = _draft_files(source, target, kernel, said | given)
+    if yaml.is_file() and not _is_as_drafted(source, before.files):
+        raise BadValueError(
+            f"kernels/{source.name} was changed since kb init drafted it; "
+            "write the answers into its files, or delete the folder"
+        )
+    return after, frozenset(before.files), warnings
+
+
+def _is_as_drafted(source: KernelSource, files: Mapping[str, str]) -> bool:
+    """Whether a kernel's folder holds the files of a draft as they were written."""
+    folder = source.folder
+    return all(
+        (folder / n).is_file() and read_source_text(folder / n) == t for n, t in files.items()
+    )
+
+
+def _format_question(question: DraftQuestion) -> str:
+    guess, _, others = question.guess.partition("|")
+    kind = f"or {', '.join(others.split('|'))}; " if others else "a guess; " if guess else ""
+    return f"{question.key}={guess or '?'}  # {kind}{question.why}"
+
+
+def _name_answers(
+    source: KernelSource, kernel: str | None, questions: Sequence[DraftQuestion]
+) -> str:
+    """Return the command that answers everything by what is guessed."""
+    path = source.path.resolve()
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else source.path
+    words = ["kb", "init", str(shown)]
+    words += ["--kernel", kernel] if kernel else []
+    words += (
+        ["--name", source.name] if source.name != to_field_name(kernel or source.path.stem) else []
+    )
+    for each in questions:
+        if each.key != "outputs":
+            words += ["--set", f"{each.key}={each.guess.partition('|')[0] or '?'}"]
+    return shlex.join(words)
+
+
+def _name_recording(source: KernelSource, kernel: str | None) -> str:
+    """Return the command that has a run say everything, where Python calls the function."""
+    if source.analysis.kind in ("cuda", "embedded"):
         return ""
-    return ', or record a run: kb init --from "python PROGRAM" --op FUNCTION'
+    operation = kernel or choose_function(source, None).name
+    return f'kb init --from "python PROGRAM" --op {operation}'
 
 
 def _name_step(name: str, files: Mapping[str, str]) -> str:
-    """Return the command that follows: a reference that is the only variant has none to judge."""
-    if OWN_REFERENCE in files.get("kernel.yaml", ""):
+    """Return the command that follows: a reference that is the only variant has none to judge.
+
+    A draft of CUDA runs under compute-sanitizer once: a wrong shape reads out of bounds.
+    """
+    text = files.get("kernel.yaml", "")
+    if OWN_REFERENCE in text:
         return f"kb variant add {name} changed --from {DRAFTED_VARIANT}"
-    return f"kb bench {name}"
+    return f"kb bench {name} --sanitize" if "language: cuda" in text else f"kb bench {name}"
 
 
 def _draft_files(
-    source: KernelSource, wanted: TargetChoice, kernel: str | None
-) -> tuple[dict[str, str], list[str]]:
-    """Return the text of each drafted file by name, and warnings."""
+    source: KernelSource, wanted: TargetChoice, kernel: str | None, answers: Mapping[str, str]
+) -> tuple[DraftedFiles, list[str]]:
+    """Return the text of each drafted file by name with what it leaves open, and warnings."""
     path, summary = source.path, source.analysis
     request = DraftRequest(
         name=source.name,
@@ -202,6 +313,7 @@ def _draft_files(
         text=read_source_text(path),
         include=source.path_from_folder(path),
         target=_resolve_target(source, wanted),
+        answers=answers,
     )
     if summary.kind in PYTHON_LANGUAGES:
         return draft_python_files(request), []
@@ -215,7 +327,10 @@ def _draft_files(
     if request.function.style != "pointers" or request.uses_torch:  # torch links its own libraries
         kept = tuple(flag for flag in request.flags if not flag.startswith("-l"))
         request = request._replace(flags=kept)
-    warnings = [f"header {header} was not found below {source.root}" for header in includes.missing]
+    warnings = [_describe_missing(header, source.root) for header in includes.missing]
+    warnings += [
+        f"the project's build defines macros in several ways: {c}" for c in includes.choices
+    ]
     if request.function.style == "pointers":
         return draft_pointer_files(_add_related(request, source)), warnings
     others = find_near_definers(path, summary.missing_functions)
@@ -225,22 +340,31 @@ def _draft_files(
     return draft_tensor_files(request._replace(others=paths)), warnings
 
 
+def _describe_missing(header: str, root: Path) -> str:
+    """Return what is missing for a build, and the command that brings it."""
+    text = f"header {header} was not found below {root}"
+    cure = find_submodule(header, root)
+    return f"{text}: {cure}" if cure else f"{text}; add its folder to flags, as -I../../include"
+
+
 def _add_related(request: DraftRequest, source: KernelSource) -> DraftRequest:
     """Return a request with the files that launch the kernel, and that define what it calls."""
     path, name = source.path, request.function.name
     callers = read_callers(path, name, request.text) if request.function.is_kernel else ()
     definers = find_near_definers(path, list_undefined_functions(request.text, request.headers))
     others = tuple(source.path_from_folder(definer) for definer in definers)
-    return request._replace(callers=callers, others=others)
+    texts = tuple(map(read_source_text, definers))
+    return request._replace(callers=callers, others=others, other_texts=texts)
 
 
-def _draft_embedded(request: DraftRequest, path: Path) -> tuple[dict[str, str], list[str]]:
+def _draft_embedded(request: DraftRequest, path: Path) -> tuple[DraftedFiles, list[str]]:
     """Draft for CUDA text in a Python file, of which source.cu becomes a copy."""
     text = request.summary.embedded
-    files = draft_pointer_files(request._replace(text=text, include="source.cu"))
+    drafted = draft_pointer_files(request._replace(text=text, include="source.cu"))
     head = f'// Copied by kb init from the strings of "{request.include}".\n'
     note = f"source.cu is a copy of the CUDA text in {path.name}: change it there, too"
-    return {**files, "source.cu": head + text}, [note]
+    files = {**drafted.files, "source.cu": head + text}
+    return drafted._replace(files=files), [note]
 
 
 def _uses_torch(request: DraftRequest) -> bool:
@@ -284,7 +408,7 @@ def _draft_task_pair(
     return {**task.files, "kernel.yaml": renamed}, list(task.warnings)
 
 
-def _refuse_other_source(source: KernelSource, files: dict[str, str]) -> None:
+def _refuse_other_source(source: KernelSource, files: Mapping[str, str]) -> None:
     """Check that an existing kernel folder was made from this source: existing files are kept.
 
     Raises:

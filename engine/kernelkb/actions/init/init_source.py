@@ -11,7 +11,12 @@ from typing import NamedTuple
 from kernelkb.errors import BadValueError
 from kernelkb.model.kernels.languages import COMPILED_SUFFIXES, HEADER_SUFFIXES, LANGUAGES
 from kernelkb.safety.paths import project_root
-from kernelkb.scaffold.c.c_source import defines_any, summarize_c_source
+from kernelkb.scaffold.c.build_flags import plan_includes
+from kernelkb.scaffold.c.c_source import (
+    defines_any,
+    summarize_c_source,
+    summarize_instantiations,
+)
 from kernelkb.scaffold.draft import Function, SourceSummary, to_field_name
 from kernelkb.scaffold.python_source import summarize_python
 
@@ -68,7 +73,11 @@ def find_source(file: str | None, name: str | None, kernel: str | None) -> Kerne
     path = Path(file) if file else _find_only_kernel(root)
     if path.suffix in (".mojo", ".🔥"):
         raise BadValueError(_MOJO)
-    summary = summarize_source(path.name, read_source_text(path))
+    text = read_source_text(path)
+    summary = summarize_source(path.name, text)
+    if summary is None and path.suffix in COMPILED_SUFFIXES and "template" in text:
+        headers = plan_includes(path, root, list_headers(root)).headers
+        summary = summarize_instantiations(text, read_headers(headers))
     if summary is None:
         raise BadValueError(
             f"{path} holds no kernel that kb init recognises: no __global__ function, no "

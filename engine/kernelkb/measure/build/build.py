@@ -22,6 +22,7 @@ from kernelkb.measure.build.compilers import (
     module_name,
     parse_loops,
     parse_resources,
+    require_cuda_torch,
 )
 from kernelkb.measure.build.folders import (
     LOG_NAME,
@@ -181,6 +182,8 @@ def build_all(
         return [_make_uncompiled_build(subject, root)]
     planned = [_plan_build(subject, root, tuple(defines)) for defines in configurations]
     missing = {p.output_folder: p for p in planned if not is_whole(p.output_folder)}
+    if missing:
+        require_cuda_torch(subject.variant, subject.machine)
     error_outputs = _compile_missing(list(missing.values()), subject, timeout_s) if missing else {}
     seconds = time.monotonic() - started
     return [

@@ -173,6 +173,21 @@ def _binding_flags(variant: Variant, machine: Machine) -> tuple[list[str], list[
     return flags, [f"-L{root}/lib", *(f"-l{name}" for name in names)]
 
 
+def require_cuda_torch(variant: Variant, machine: Machine) -> None:
+    """Check that a CUDA extension can be linked, before minutes are spent on compiling it.
+
+    Raises:
+        EnvironmentGapError: The worker's torch is one for CPUs only.
+    """
+    if variant.binding != "torch-extension" or machine.target != "cuda":
+        return
+    root = _find_package_layout()["torch"]
+    if root is not None and not any(Path(root, "lib").glob("*torch_cuda.*")):
+        gap = f"{worker_python()} has a torch for CPUs only, and {variant.source} is a CUDA "
+        cure = "install torch for CUDA, or set KB_PYTHON to the interpreter that has it"
+        raise EnvironmentGapError(f"{gap}extension, which cannot be linked with it", cure)
+
+
 def _find_package_layout() -> dict[str, str | None]:
     """Return the folders of Python's headers, torch and tvm_ffi in the worker's interpreter."""
     python = worker_python()

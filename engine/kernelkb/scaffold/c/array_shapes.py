@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.scaffold.c.c_functions import SourceFacts, build_function, count_parts
-from kernelkb.scaffold.c.syntax import Declaration, bind_arguments, get_text, iter_calls, iter_nodes
+from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.scaffold.c.c_functions import SourceFacts, build_function, count_parts, find_dtype
+from kernelkb.scaffold.c.syntax import (
+    Declaration,
+    bind_arguments,
+    find_local_value,
+    get_text,
+    iter_calls,
+    iter_nodes,
+)
 from kernelkb.scaffold.draft import Function, Parameter
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_COMPARISONS = {"<": 0, "<=": 0, "!=": 0, ">=": 0, ">": 1}
-"""Which side of a comparison is the index: 0 left, 1 right. ``i >= n`` returns early."""
-_MAX_DEPTH = 6
+_COMPARISONS = ("<", "<=", "!=", ">=", ">")
+"""``i >= n`` returns early."""
+_EXACT = {"<": False, ">=": False, ">": True, "<=": True}
+"""Operators that say below which size an index stays; True: the size stands on the left."""
+_CAST = re.compile(r"^\((?:const|unsigned|signed|int|long|size_t|u?int\d+_t|\s)+\)")
+_MAX_DEPTH, _MAX_CALLS = 6, 3
 _WRAPPERS = ("parenthesized_expression", "cast_expression")
 _GRID = "grid"
 """In place of a size that only the launch shows: that of an axis of the grid."""
@@ -30,6 +43,18 @@ class KernelIndices(NamedTuple):
     """The size that an index, or an expression, stays below."""
     sizes: frozenset[str]
     """Names of sizes and of constants."""
+    exact: Mapping[str, str] = {}
+    """Those of ``bounds`` that the body states as they are, and states no other."""
+    moved: frozenset[str] = frozenset()
+    """Local variables that have more than one value."""
+
+
+class _Access(NamedTuple):
+    """One use of an array's elements."""
+
+    terms: list[_Product]
+    is_plain: bool
+    """Whether it is an element of the array's own type."""
 
 
 class _Product(NamedTuple):
@@ -48,22 +73,64 @@ def read_indices(body: Node, sizes: Sequence[str]) -> KernelIndices:
     """
     values: dict[str, Node] = {}
     bounds: dict[str, str] = {}
+    stated: dict[str, set[str]] = {}
+    moved = set[str]()
     names = frozenset(sizes)
     for node in iter_nodes(body):
         name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
         if node.type == "init_declarator" and name is not None and value is not None:
             while name.type == "pointer_declarator" and name.named_children:
                 name = name.named_children[-1]
-            values.setdefault(get_text(name), value)
-        operator = get_text(node.child_by_field_name("operator"))
-        if node.type == "binary_expression" and operator in _COMPARISONS:
-            sides = [node.child_by_field_name("left"), node.child_by_field_name("right")]
-            if operator in (">=", ">") and get_text(sides[0]) in names:
-                sides.reverse()
-            bound = _find_size(get_text(sides[1]), names, values)
-            if bound is not None:
-                bounds.setdefault(re.sub(r"\s", "", get_text(sides[0])), bound)
-    return KernelIndices(values, bounds, names)
+            if get_text(values.setdefault(get_text(name), value)) != get_text(value):
+                moved.add(get_text(name))
+        elif node.type in ("assignment_expression", "update_expression"):
+            target = node.child_by_field_name("left") or node.child_by_field_name("argument")
+            moved.add(get_text(target))
+    for node in iter_nodes(body):
+        if node.type == "binary_expression":
+            _read_bound(node, names, values, bounds, stated)
+    exact = {text: found.pop() for text, found in stated.items() if len(found) == 1}
+    exact = {text: size for text, size in exact.items() if size}
+    return KernelIndices(values, bounds, names, exact, frozenset(moved))
+
+
+def _read_bound(
+    node: Node,
+    names: frozenset[str],
+    values: Mapping[str, Node],
+    bounds: dict[str, str],
+    stated: dict[str, set[str]],
+) -> None:
+    """Add what a comparison, or a remainder, says of an index; an empty size for no exact one."""
+    operator = get_text(node.child_by_field_name("operator"))
+    sides = [get_text(node.child_by_field_name(side)) for side in ("left", "right")]
+    if operator == "%" and (exact := _find_exact(sides[1], names, values)):
+        text = re.sub(r"\s", "", get_text(node))
+        bounds.setdefault(text, exact)
+        stated.setdefault(text, set()).add(exact)
+    if operator not in _COMPARISONS:
+        return
+    is_left = operator in (">=", ">", "<=") and sides[0] in names
+    index, size = reversed(sides) if is_left else sides
+    index = re.sub(r"\s", "", index)
+    bound = _find_size(size, names, values)
+    if bound is not None:
+        bounds.setdefault(index, bound)
+    exact = _find_exact(size, names, values) if _EXACT.get(operator) is is_left else ""
+    if bound is not None or exact:
+        stated.setdefault(index, set()).add(exact)
+
+
+def _find_exact(text: str, sizes: frozenset[str], values: Mapping[str, Node]) -> str:
+    """Return the size that an expression is, without its casts; empty for anything else."""
+    bare = re.sub(r"\s", "", text)
+    while bare != (inner := _CAST.sub("", bare).removeprefix("+")):
+        bare = inner
+    bare = re.sub(r"^\((\w+)\)$", r"\1", bare)
+    if bare in sizes or bare.isdecimal():
+        return bare
+    value = get_text(values[bare]) if bare in values else ""
+    return _find_exact(value, sizes, {}) if value else ""
 
 
 def _find_size(text: str, sizes: frozenset[str], values: Mapping[str, Node]) -> str | None:
@@ -80,8 +147,10 @@ def _find_size(text: str, sizes: frozenset[str], values: Mapping[str, Node]) -> 
 
 def infer_shape(
     array: str, body: Node, indices: KernelIndices, grid: Mapping[str, str]
-) -> tuple[str, ...]:
-    """Return the shape of an array, outermost first; empty where the subscripts do not show it.
+) -> tuple[tuple[str, ...], bool]:
+    """Return the shape of an array, outermost first, and whether all of its uses prove it.
+
+    It is empty where the subscripts do not show it.
 
     Args:
         array: The parameter's name.
@@ -89,18 +158,55 @@ def infer_shape(
         indices: From ``read_indices``.
         grid: The size that ``blockIdx.x`` and its kin stay below, by that text.
     """
+    accesses, is_whole = _collect_accesses(array, body, indices)
     shapes = [
-        shape
-        for subscript in _collect_subscripts(array, body, indices)
-        if (shape := _read_shape(subscript, indices, grid)) is not None
+        shape for each in accesses if (shape := _read_shape(each.terms, indices, grid)) is not None
     ]
     known = [shape for shape in shapes if _GRID not in shape] or shapes
-    return max(known, key=len, default=())
+    chosen = max(known, key=len, default=())
+    is_proved = is_whole and all(
+        each.is_plain and _stays_below(each.terms, chosen, indices) for each in accesses
+    )
+    return chosen, bool(chosen) and is_proved
 
 
-def _collect_subscripts(array: str, body: Node, indices: KernelIndices) -> list[list[_Product]]:
-    """Return the terms of every index into an array, also through pointers to its inside."""
+def _stays_below(
+    terms: Sequence[_Product],
+    shape: Sequence[str],
+    indices: KernelIndices,
+) -> bool:
+    """Whether each index of a subscript is below the size of its dimension.
+
+    And whether the subscript tells in which order the dimensions are.
+    """
+    counts = {sum(s != "1" for s in term.strides) for term in terms if term.variable}
+    if not {*range(1, max(counts, default=0))} <= counts:
+        return False
+    for term in terms:
+        strides = [stride for stride in term.strides if stride != "1"]
+        if not term.variable:
+            number = prod(map(int, strides)) if all(s.isdecimal() for s in strides) else -1
+            number = 0 if "0" in term.strides else number
+            last = int(shape[-1]) if len(shape) > 1 and shape[-1].isdecimal() else 1
+            if not 0 <= number < last:
+                return False
+            continue
+        dims = shape[-len(strides) - 1 :]
+        is_row = term.variable == "blockIdx.x"
+        bound = _GRID if is_row else indices.exact.get(term.variable)
+        if len(strides) >= len(shape) or sorted(dims[1:]) != sorted(strides) or bound != dims[0]:
+            return False
+    return True
+
+
+def _collect_accesses(array: str, body: Node, indices: KernelIndices) -> tuple[list[_Access], bool]:
+    """Return every use of an array's elements, also through pointers to its inside.
+
+    And whether these are all uses of it.
+    """
     starts: dict[str, list[_Product]] = {array: []}
+    seen: list[tuple[int, int]] = []
+    is_plain = True
     for name, value in indices.values.items():
         used = [node for node in iter_nodes(value) if node.type == "identifier"]
         base = next((get_text(n) for n in used if get_text(n) in starts), None)
@@ -112,6 +218,8 @@ def _collect_subscripts(array: str, body: Node, indices: KernelIndices) -> list[
         if is_pointer and base is not None:
             terms = [t for t in _expand(value, indices, 0) if t.variable != base]
             starts[name] = starts[base] + terms
+            seen.append((value.start_byte, value.end_byte))
+            is_plain &= "*)" not in get_text(value) and name not in indices.moved
     found = []
     for node in iter_nodes(body):
         operator = get_text(node.child_by_field_name("operator"))
@@ -119,10 +227,28 @@ def _collect_subscripts(array: str, body: Node, indices: KernelIndices) -> list[
             base = get_text(node.child_by_field_name("left"))
             if base in starts:
                 starts[base] = starts[base] + _expand_child(node, "right", indices)
+                is_plain &= not _is_in_loop(node)
+                seen.append((node.start_byte, node.end_byte))
         accessed = _read_access(node, starts, indices)
         if accessed is not None:
-            found.append(accessed)
-    return found
+            outer = node.parent
+            cast = outer.child_by_field_name("type") if outer is not None else None
+            found.append(_Access(accessed, "*" not in get_text(cast)))
+            seen.append((node.start_byte, node.end_byte))
+    uses = [n for n in iter_nodes(body) if n.type == "identifier" and get_text(n) in starts]
+    others = [n for n in uses if not any(a <= n.start_byte and n.end_byte <= b for a, b in seen)]
+    names = [n for n in others if n.parent is None or n.parent.type not in _DECLARING]
+    return found, is_plain and not names
+
+
+_DECLARING = ("init_declarator", "pointer_declarator", "parameter_declaration")
+
+
+def _is_in_loop(node: Node) -> bool:
+    outer = node.parent
+    while outer is not None and outer.type not in ("for_statement", "while_statement"):
+        outer = outer.parent
+    return outer is not None
 
 
 def _read_access(
@@ -165,7 +291,7 @@ def _expand(node: Node, indices: KernelIndices, depth: int) -> list[_Product]:
         return [_multiply(one, other) for one in left for other in right]
     if text in indices.sizes:
         return [_Product("", (text,))]
-    value = indices.values.get(text)
+    value = indices.values.get(text) if text not in indices.moved else None
     if value is not None and depth < _MAX_DEPTH:
         return _expand(value, indices, depth + 1)
     return [_Product("" if text.isdecimal() else text, (text,) if text.isdecimal() else ())]
@@ -218,45 +344,137 @@ _GRID_INDEX = re.compile(r"\bblockIdx\.([xyz])\b")
 
 def fill_arrays(function: Function, own: Declaration, facts: SourceFacts) -> Function:
     """Give the arrays their shapes and roles; a launcher has those of the kernels it starts."""
-    filled = _fill_shapes(_fill_from_callees(function, own, facts, depth=0), own, facts)
-    known = [p._replace(shape=()) if _GRID in p.shape else p for p in filled.parameters]
-    return filled._replace(parameters=tuple(known))
+    if function.is_kernel:
+        filled = _fill_shapes(_settle_roles(function, own, facts), own, facts)
+    else:
+        filled = _fill_shapes(trace_arrays(function, own, facts), own, facts)
+    named = {d for p in filled.parameters for d in (*p.shape, *re.findall(r"\w+", p.guess))}
+    free = [p.name for p in filled.parameters if p.role == "size" and p.name not in named]
+    parameters = []
+    for each in filled.parameters:
+        guess = each.guess or (f"[{', '.join(each.shape)}]" if _GRID in each.shape else "")
+        if guess and _GRID in guess:  # rows: of one size that no other array has
+            guess = re.sub(rf"\b{_GRID}\b", free[0], guess) if len(free) == 1 else ""
+        shape = () if _GRID in each.shape else each.shape
+        parameters.append(each._replace(shape=shape, guess="" if shape else guess))
+    return filled._replace(parameters=tuple(parameters))
 
 
-def _fill_from_callees(
-    function: Function, own: Declaration, facts: SourceFacts, depth: int
+def trace_arrays(
+    function: Function,
+    own: Declaration,
+    facts: SourceFacts,
+    depth: int = 0,
+    name_argument: Callable[[str], str] = str,
+    aliases: Mapping[str, str] | None = None,
 ) -> Function:
+    """Return a function whose arrays have the roles and shapes of the functions it passes them to.
+
+    Shapes are told in the function's sizes. ``depth`` counts the calls around it;
+    ``name_argument`` tells which parameter an argument is, ``aliases`` which one a pointer is.
+    """
     parameters = {p.name: p for p in function.parameters}
+    is_host = not own.is_global and any(site.host == own for site in facts.sites)
     filled: dict[str, Parameter] = {}
+    traced = Counter[str]()
     for name, arguments, grid in _list_calls(own, facts):
         callee = next((d for d in facts.declarations if d.name == name and d.body), None)
-        if callee is None or callee == own or depth > 3:
+        if callee is None or callee == own or depth > _MAX_CALLS:
             continue
         inner = _summarize_callee(callee, facts, depth)
-        bound = bind_arguments(arguments, [p.name for p in inner.parameters])
-        rows = re.match(r"(?:dim3\s*[({])?\s*(\w+)\s*(?:[,)}]|$)", grid)
-        bound |= {_GRID: rows[1]} if rows else {}
+        bound = _bind_call(inner, list(map(name_argument, arguments)), grid)
         for each in inner.parameters:
             outer = parameters.get(bound.get(each.name, ""))
-            if outer is None or outer.role not in ("input", "output") or not each.shape:
+            if outer is None or outer.role not in ("input", "output"):
                 continue
-            shape = tuple(bound.get(dim, dim if dim.isdecimal() else "") for dim in each.shape)
-            is_whole = all(dim.isdecimal() or dim in parameters for dim in shape)
-            found = each._replace(shape=shape if is_whole else ())
+            traced[outer.name] += 1
+            found = _rename_shape(each, bound, own, parameters)
             filled[outer.name] = _merge_uses(filled.get(outer.name), found)
-    return function._replace(
-        parameters=tuple(
-            p._replace(
-                role=filled[p.name].role,
-                is_read=filled[p.name].is_read,
-                is_certain=filled[p.name].is_certain,
-                dtype=p.dtype or filled[p.name].dtype,
-                shape=filled[p.name].shape or p.shape,
-            )
-            if p.name in filled
-            else p
-            for p in function.parameters
-        )
+    adopted = []
+    for each in function.parameters:
+        if each.name in filled:
+            untraced = _count_uses(each.name, own, aliases or {}) - traced[each.name]
+            adopted.append(_adopt(each, filled[each.name], untraced))
+        else:
+            is_open = is_host and each.role == "output"
+            adopted.append(each._replace(is_certain=each.is_certain and not is_open))
+    return function._replace(parameters=tuple(adopted))
+
+
+def _bind_call(inner: Function, arguments: Sequence[str], grid: str) -> dict[str, str]:
+    """Map the parameters of a called function, and the rows of its grid, to what is passed."""
+    bound = bind_arguments(arguments, [p.name for p in inner.parameters])
+    rows = re.match(r"(?:dim3\s*[({])?\s*(\w+)\s*(?:[,)}]|$)", grid)
+    return bound | ({_GRID: rows[1]} if rows else {})
+
+
+def _rename_shape(
+    each: Parameter, bound: Mapping[str, str], own: Declaration, parameters: Mapping[str, Parameter]
+) -> Parameter:
+    """Return an array of a called function with its shape in the sizes of the caller."""
+    dims = each.shape or tuple(re.findall(r"\w+", each.guess))
+    renamed: list[str] = []
+    for dim in dims:
+        text = dim if dim.isdecimal() else bound.get(dim, "")
+        if text and text not in parameters and not text.isdecimal():
+            factors = re.sub(r"\s", "", find_local_value(text, own)).split("*")
+            renamed += factors if all(f in parameters or f.isdecimal() for f in factors) else [""]
+        else:
+            renamed.append(text)
+    if not all(renamed):
+        return each._replace(shape=(), guess="")
+    shape = tuple(renamed)
+    guess = f"[{', '.join(shape)}]" if not each.shape and shape else ""
+    return each._replace(shape=shape if each.shape else (), guess=guess)
+
+
+def _count_uses(name: str, own: Declaration, aliases: Mapping[str, str]) -> int:
+    """Return how often a body uses a parameter's elements, itself or by a local pointer."""
+    nodes = iter_nodes(own.body) if own.body is not None else ()
+    used = [n for n in nodes if n.type == "identifier"]
+    pointers = {alias for alias, tensor in aliases.items() if tensor == name}
+    return sum(
+        _is_use(node) and not (pointers and _is_of_declaration(node))
+        for node in used
+        if get_text(node) == name or get_text(node) in pointers
+    )
+
+
+def _is_use(node: Node) -> bool:
+    """Whether an identifier stands for its elements: no test, and no other member of a tensor."""
+    around = node.parent
+    while around is not None and around.type == "parenthesized_expression":
+        node, around = around, around.parent
+    if around is None or around.type == "init_declarator":
+        return around is None or around.child_by_field_name("declarator") != node
+    if around.type == "field_expression":
+        return "data" in get_text(around.child_by_field_name("field"))
+    return around.type != "pointer_declarator" and get_text(
+        around.child_by_field_name("operator")
+    ) not in ("==", "!=")
+
+
+def _is_of_declaration(node: Node) -> bool:
+    outer: Node | None = node
+    while outer is not None and not outer.type.endswith(("statement", "init_declarator")):
+        outer = outer.parent
+    return outer is not None and outer.type == "init_declarator"
+
+
+def _adopt(own: Parameter, found: Parameter, untraced: int) -> Parameter:
+    """Return an array with what the functions do to it that it is passed to."""
+    if own.role not in ("input", "output"):
+        return own
+    is_input = own.role == "input" and found.role == "output" and not found.is_certain
+    role = own.role if is_input else found.role
+    return own._replace(
+        role=role,
+        is_read=found.is_read and role == "output",
+        is_certain=is_input or (found.is_certain and (untraced <= 0 or own.role == "input")),
+        dtype=own.dtype or found.dtype,
+        shape=found.shape or own.shape,
+        guess=found.guess,
+        use="traced",
     )
 
 
@@ -273,21 +491,39 @@ def _list_calls(own: Declaration, facts: SourceFacts) -> list[tuple[str, list[st
 
 
 def _merge_uses(earlier: Parameter | None, later: Parameter) -> Parameter:
-    """Return what two calls show of one array: an output stays one; unknown sizes stay unknown."""
+    """Return what two calls show of one array: an output stays one; what differs is a guess."""
     if earlier is None:
         return later
-    shape = max(earlier.shape, later.shape, key=len) if earlier.shape and later.shape else ()
+    shape = earlier.shape if earlier.shape == later.shape else ()
+    shapes = [f"[{', '.join(each.shape)}]" for each in (earlier, later) if each.shape]
+    guess = "" if shape else max([*shapes, earlier.guess, later.guess], key=len)
+    is_certain = earlier.is_certain and later.is_certain
     if earlier.role == "output":
-        return earlier._replace(shape=shape)
+        return earlier._replace(shape=shape, guess=guess, is_certain=is_certain)
     is_read = later.is_read or later.role == "output"
-    return later._replace(is_read=is_read, shape=shape)
+    return later._replace(is_read=is_read, shape=shape, guess=guess, is_certain=is_certain)
 
 
 def _summarize_callee(callee: Declaration, facts: SourceFacts, depth: int) -> Function:
     inner = build_function(callee)
-    if inner.is_kernel:
-        return _fill_shapes(inner, callee, facts)
-    return _fill_from_callees(inner, callee, facts, depth + 1)
+    if not inner.is_kernel:
+        return trace_arrays(inner, callee, facts, depth + 1)
+    return _fill_shapes(_settle_roles(inner, callee, facts, depth), callee, facts)
+
+
+def _settle_roles(
+    function: Function, own: Declaration, facts: SourceFacts, depth: int = 0
+) -> Function:
+    """Return a kernel whose arrays, where it only passes them on, have the roles given there."""
+    traced = trace_arrays(function, own, facts, depth + 1)
+    return function._replace(
+        parameters=tuple(
+            p._replace(role=t.role, is_read=t.is_read, is_certain=True)
+            if not p.is_certain and t.is_certain
+            else p
+            for p, t in zip(function.parameters, traced.parameters, strict=True)
+        )
+    )
 
 
 def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Function:
@@ -300,12 +536,22 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
     parameters = []
     for each in function.parameters:
         if each.role in ("input", "output"):
-            shape = infer_shape(each.name, own.body, indices, grid)
+            shape, is_proved = infer_shape(each.name, own.body, indices, grid)
             parts = list_parts(each.type, facts)
             shape = tuple(_resolve_constant(d, facts) for d in shape)
-            each = each._replace(shape=shape + parts if shape else each.shape)
+            whole = (*shape, *parts) if shape else each.shape
+            is_proved &= _has_known_parts(each, own, facts)
+            guess = each.guess if is_proved or not shape else f"[{', '.join(whole)}]"
+            each = each._replace(shape=whole if is_proved or not shape else (), guess=guess)
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
+
+
+def _has_known_parts(array: Parameter, own: Declaration, facts: SourceFacts) -> bool:
+    """Whether an element of an array is one number, or a vector of known length."""
+    kind = facts.aliases.get(array.type, array.type)
+    names = {FILL_IN_MARK, *(each.name for each in own.template)}
+    return bool(find_dtype(kind)) or kind in facts.records or bool(names & {*kind.split()})
 
 
 def list_parts(kind: str, facts: SourceFacts) -> tuple[str, ...]:

@@ -19,7 +19,24 @@ _KEPT_FLAG = re.compile(
 )
 _SETUP_FLAG = re.compile(
     r"-U__CUDA_NO_\w+|--?std=\S+|--expt-(?:relaxed-constexpr|extended-lambda)|--extended-lambda"
+    r"|-D[A-Za-z_]\w*(?:=\w+)?"
 )
+_BUILD_FILES = ("Makefile", "makefile", "GNUmakefile", "*.mk", "justfile", "Justfile", "build.sh")
+"""Files whose lines hold commands of a compiler, and the variables of such commands."""
+_ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?(\w+)[ \t]*[:+?]?=[ \t]*(.*)$", re.MULTILINE)
+_VARIABLE = re.compile(r"\$[({](\w+)[)}]|\{\{[ ]*(\w+)[ ]*\}\}|\$(\w+)")
+_MAX_DEPTH = 6
+_CMAKE_CALL = re.compile(
+    r"\b(?:add_compile_definitions|add_definitions|target_compile_definitions|add_compile_options"
+    r"|target_compile_options|list|set|string)\s*\(([^()]*)\)"
+)
+_CMAKE_STANDARD = re.compile(r"CMAKE_(?:CUDA|CXX)_STANDARD\s+(\d+)|\bc(?:uda|xx)_std_(\d+)")
+_UNDEFINED_PART = re.compile(
+    r"^[ \t]*#[ \t]*ifdef[ \t]+(?!__CUDA|USE_CUDA|__NVCC)\w+[^\n]*\n"
+    r"(?:[ \t]*(?:#[ \t]*include[^\n]*)?\n)+[ \t]*#[ \t]*endif",
+    re.MULTILINE,
+)
+"""Includes that stand for one macro only, as of a library that the project may do without."""
 _LANGUAGE_FLAGS = {
     "--extended-lambda": re.compile(r"\]\s*__(?:host|device)__"),
     "--expt-relaxed-constexpr": re.compile(
@@ -48,6 +65,12 @@ _SYSTEM_PREFIXES = (
 )
 
 
+_OTHER_PLATFORMS = (
+    *("hip", "roc", "musa", "torch_musa/", "mudnn", "parrots/", "THC/", "sys/", "linux/", "arpa/"),
+    *("netinet/", "immintrin.h", "x86intrin.h", "arm_neon.h", "windows.h", "Windows.h"),
+    *("device_launch_parameters.h", "driver_types.h", "vector_types.h", "device_functions.h"),
+)
+"""Headers of branches for other platforms, and of every system and toolkit."""
 _STANDARD = (
     *("assert.h", "ctype.h", "errno.h", "float.h", "limits.h", "locale.h", "math.h", "memory.h"),
     *("setjmp.h", "signal.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "stdio.h"),
@@ -63,15 +86,14 @@ class IncludePlan(NamedTuple):
     """Macros and language options of the project's own build."""
     missing: tuple[str, ...]
     """Headers that are neither here nor known to belong to a toolkit."""
+    choices: tuple[str, ...] = ()
+    """Macros that the build defines in several ways, of which the first was taken."""
     headers: tuple[Path, ...] = ()
     """The project's files that the source includes, itself or through others, nearest first."""
 
 
 def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePlan:
-    """Return the folders, flags and missing headers of a source.
-
-    The project's compile_commands.json counts first, then folders that setup.py or CMakeLists.txt
-    name, then any folder from which the header's path leads to a file, the nearest one.
+    """Return the folders, flags and missing headers; compile_commands.json counts first.
 
     Args:
         source: The file.
@@ -82,9 +104,7 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
     named = [*commands[0], *_list_named_folders(root)]
     folders: dict[Path, None] = {}
     missing: dict[str, None] = {}
-    by_name: dict[str, list[Path]] = {}
-    for file in files:
-        by_name.setdefault(file.name, []).append(file)
+    by_name = _group_by_name(files)
     pending, seen = [source.resolve()], dict[Path, None]()
     while pending and len(seen) < _MAX_HEADERS:
         file = pending.pop(0)
@@ -95,25 +115,37 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
             if quote == "<" and (_is_of_toolkit(name, file) or _is_standard(name)):
                 continue
             found = _resolve(quote, name, file, [*folders], named, by_name)
-            if found is None:
+            folder, header = found or (None, None)
+            if header is None:
                 missing.setdefault(name)
                 continue
-            folder, header = found
             if folder is not None:
                 folders.setdefault(folder)
             pending.append(header)
-    flags = [*commands[1], *_list_setup_flags(root), *_list_needed_flags(seen)]
-    unknown = [n for n in missing if _is_foreign(n)]
+    own, choices = _choose_macros(_list_project_flags(source, root), seen)
+    flags = [*(commands[1] or own), *_list_needed_flags(seen)]
     return IncludePlan(
-        tuple(folders), tuple(dict.fromkeys(flags)), tuple(unknown), tuple([*seen][1:])
+        tuple(folders),
+        tuple(dict.fromkeys(flags)),
+        tuple(name for name in missing if _is_foreign(name)),
+        () if commands[1] else choices,
+        tuple(seen)[1:],
     )
+
+
+def _group_by_name(files: Iterable[Path]) -> dict[str, list[Path]]:
+    by_name: dict[str, list[Path]] = {}
+    for file in files:
+        by_name.setdefault(file.name, []).append(file)
+    return by_name
 
 
 def _list_needed_flags(files: Iterable[Path]) -> list[str]:
     """Return the options of nvcc, and the libraries, that files cannot be compiled without."""
     texts = [_read_text(file) for file in files]
     flags = [flag for flag, code in _LANGUAGE_FLAGS.items() if any(map(code.search, texts))]
-    names = [name for text in texts for _, name in _INCLUDE.findall(text)]
+    whole = [_UNDEFINED_PART.sub("", text) for text in texts]
+    names = [name for text in whole for _, name in _INCLUDE.findall(text)]
     return [*flags, *(f"-l{_LIBRARIES[name]}" for name in names if name in _LIBRARIES)]
 
 
@@ -128,6 +160,8 @@ def _is_of_toolkit(name: str, file: Path) -> bool:
 
 def _is_foreign(name: str) -> bool:
     if "/" not in name and not name.endswith((".h", ".cuh", ".hpp")):
+        return False
+    if name.startswith(_OTHER_PLATFORMS):
         return False
     return not name.startswith(_SYSTEM_PREFIXES) and not os.path.exists(f"/usr/include/{name}")  # noqa: PTH110
 
@@ -197,8 +231,128 @@ def _list_named_folders(root: Path) -> list[Path]:
     return [root / word for word in dict.fromkeys(words) if (root / word).is_dir()]
 
 
-def _list_setup_flags(root: Path) -> list[str]:
-    return [text for text in _list_setup_strings(root) if _SETUP_FLAG.fullmatch(text)]
+def _list_project_flags(source: Path, root: Path) -> list[str]:
+    """List the options and macros of the nearest build file: of make, just, CMake, Python, Bazel.
+
+    Of several standards of the language the newest counts: a compiler takes one.
+    """
+    words: list[str] = []
+    for folder in _list_folders_up(source, root):
+        files = [file for name in _BUILD_FILES for file in sorted(folder.glob(name))[:4]]
+        words += [word for file in files for word in _list_make_words(_read_make(file))]
+        words += _list_cmake_words(_read_text(folder / "CMakeLists.txt"))
+        words += _list_bazel_words(folder)
+        words += [text for text in _list_setup_strings(folder) if _SETUP_FLAG.fullmatch(text)]
+        words += re.findall(r"[\"'](-[\w=+-]+)[\"']", _read_text(folder / "pyproject.toml"))
+        if words:
+            break
+    kept = [word for word in words if _KEPT_FLAG.fullmatch(word) and "$" not in word]
+    standards = [word for word in kept if "std=" in word]
+    newest = max(standards, key=_read_standard, default="")
+    return [w for w in dict.fromkeys(kept) if w not in standards or w == newest]
+
+
+def _choose_macros(
+    flags: Sequence[str], files: Iterable[Path]
+) -> tuple[list[str], tuple[str, ...]]:
+    """Return the flags without macros that no file names, each macro once, and what that left."""
+    text = "\n".join(map(_read_text, files))
+    kept: dict[str, str] = {}
+    others: dict[str, list[str]] = {}
+    for flag in flags:
+        name = re.split(r"=", flag)[0] if flag.startswith("-D") else flag
+        if flag.startswith("-D") and not re.search(rf"\b{re.escape(name[2:])}\b", text):
+            continue
+        if kept.setdefault(name, flag) != flag:
+            others.setdefault(name, []).append(flag)
+    choices = (
+        f"{kept[name]} was taken, and not {', '.join(rest)}" for name, rest in others.items()
+    )
+    return [*kept.values()], tuple(choices)
+
+
+def _read_standard(flag: str) -> int:
+    year = int("".join(re.findall(r"\d+", flag)) or 0)
+    return year + 100 if year < 90 else year  # c++98 is older than c++11
+
+
+def _list_folders_up(source: Path, root: Path) -> list[Path]:
+    """List the folders from a source's up to the project's."""
+    folders = [source.resolve().parent, *source.resolve().parent.parents]
+    top = root.resolve()
+    return [folder for folder in folders if folder == top or top in folder.parents]
+
+
+def _list_make_words(text: str) -> list[str]:
+    """List the words of the compiler's commands in a Makefile or a justfile, variables filled in.
+
+    Of the macros that only a condition adds (``ifeq ($(GPU), 1)``) those for CUDA are.
+    """
+    text = _leave_out_conditions(re.sub(r"\\\r?\n", " ", text))
+    values: dict[str, str] = {}
+    for match in _ASSIGNMENT.finditer(text):
+        more = match[2].partition(" #")[0].strip()
+        values[match[1]] = f"{values.get(match[1], '')} {more}".strip()
+    lines = [
+        line for line in text.splitlines() if re.search(r"nvcc|NVCC|g\+\+|clang\+\+|CXX", line)
+    ]
+    names = [name for name in values if re.search(r"FLAGS|OPT|DEF|COMMON|ARGS", name.upper())]
+    joined = " ".join([*lines, *(values[name] for name in names)])
+    for _ in range(_MAX_DEPTH):
+        joined = _VARIABLE.sub(
+            lambda m: values.get(next(group for group in m.groups() if group), ""), joined
+        )
+    return [word.strip("\"',") for word in joined.split()]
+
+
+def _read_make(file: Path, depth: int = 0) -> str:
+    """Return the text of a Makefile, after that of the files that it includes."""
+    text = _read_text(file)
+    names = re.findall(r"^-?include[ \t]+([\w./-]+)", text, re.MULTILINE) if depth < 2 else []
+    return "\n".join([*(_read_make(file.parent / name, depth + 1) for name in names), text])
+
+
+def _leave_out_conditions(text: str) -> str:
+    depth, lines = 0, []
+    for line in text.splitlines():
+        depth += bool(re.match(r"\s*if(?:n?eq|n?def)\b", line))
+        depth -= bool(re.match(r"\s*endif\b", line))
+        lines.append(re.sub(r"-D(?!\w*(?:GPU|CUDA)\b)\w\S*", "", line) if depth > 0 else line)
+    return "\n".join(lines)
+
+
+def _list_cmake_words(text: str) -> list[str]:
+    text = re.sub(r"#[^\n]*", "", text)
+    words = [word.strip('"') for call in _CMAKE_CALL.findall(text) for word in call.split()]
+    kept = [word for word in words if word.startswith("-")]
+    kept += [
+        f"-D{word}"
+        for call in re.findall(r"_definitions\s*\(([^()]*)\)", text)
+        for word in call.split()
+        if re.fullmatch(r"[A-Z][A-Z0-9_]{3,}(?:=\w+)?", word)
+        and word not in ("PUBLIC", "PRIVATE", "INTERFACE")
+    ]
+    return kept + [f"-std=c++{m[1] or m[2]}" for m in _CMAKE_STANDARD.finditer(text)]
+
+
+def _list_bazel_words(folder: Path) -> list[str]:
+    """List the options and macros of BUILD files."""
+    text = _read_text(folder / "BUILD") or _read_text(folder / "BUILD.bazel")
+    words = re.findall(r"[\"'](-[^\"'\s]+)[\"']", text)
+    for listed in re.findall(r"\b(?:local_)?defines\s*=\s*\[([^\]]*)\]", text):
+        words += [f"-D{name}" for name in re.findall(r"[\"']([\w=]+)[\"']", listed)]
+    return words
+
+
+def find_submodule(header: str, root: Path) -> str:
+    """Return the command that brings a missing header's submodule; empty where none is known."""
+    paths = re.findall(r"^\s*path\s*=\s*(\S+)", _read_text(root / ".gitmodules"), re.MULTILINE)
+    empty = [p for p in paths if not any((root / p).glob("*"))]
+    part = PurePosixPath(header).parts[0].partition(".")[0].lower()
+    named = [p for p in empty if part in PurePosixPath(p).name.lower()]
+    if not empty:
+        return ""
+    return f"git submodule update --init {(named or empty)[0] if named else ''}".strip()
 
 
 def _list_setup_strings(root: Path) -> list[str]:

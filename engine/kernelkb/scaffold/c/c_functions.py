@@ -21,7 +21,7 @@ from kernelkb.scaffold.c.syntax import (
     read_called_name,
     read_template_arguments,
 )
-from kernelkb.scaffold.draft import Function, Parameter, ParameterRole
+from kernelkb.scaffold.draft import CallStyle, Function, Parameter, ParameterRole
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -430,3 +430,24 @@ def _evaluate_arithmetic(text: str) -> int:
         return int(simple_eval(text.strip()))
     except (InvalidExpression, TypeError) as error:
         raise ValueError(text) from error
+
+
+_TORCH_TENSOR = re.compile(r"(?:(?:torch|at)::(?:stable::)?)?Tensor")
+_FFI_TENSOR = re.compile(r"(?:(?:tvm::)?ffi::)?Tensor(?:View)?|DLTensor")
+
+
+def is_tensor(kind: str) -> bool:
+    """Whether a type is a tensor of torch or of tvm-ffi."""
+    return bool(_TORCH_TENSOR.fullmatch(kind) or _FFI_TENSOR.fullmatch(kind))
+
+
+def find_style(declaration: Declaration) -> CallStyle:
+    """Return how a host function takes its arrays, by the types of its parameters."""
+    texts = [get_text(node.child_by_field_name("type")) for node in declaration.parameters]
+    if any(_TORCH_TENSOR.fullmatch(text) for text in texts):
+        return (
+            "torch"
+            if not any("TensorView" in text or "ffi" in text for text in texts)
+            else "tvm-ffi"
+        )
+    return "tvm-ffi" if any(_FFI_TENSOR.fullmatch(text) for text in texts) else "pointers"

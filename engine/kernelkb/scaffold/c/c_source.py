@@ -5,15 +5,24 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.model.base import Target
-from kernelkb.scaffold.c.c_functions import DTYPES, build_function
+from kernelkb.scaffold.c.array_shapes import trace_arrays
+from kernelkb.scaffold.c.c_functions import (
+    DTYPES,
+    SourceFacts,
+    build_function,
+    find_style,
+    is_tensor,
+    read_facts,
+)
 from kernelkb.scaffold.c.syntax import (
     Declaration,
     LaunchSite,
     find_launch_sites,
     get_text,
+    has_const,
     iter_calls,
     iter_declarations,
     iter_declarators,
@@ -21,13 +30,10 @@ from kernelkb.scaffold.c.syntax import (
     parse_c,
 )
 from kernelkb.scaffold.draft import (
-    CallStyle,
     Function,
     Parameter,
-    ParameterRole,
     SourceKind,
     SourceSummary,
-    complete_shape,
 )
 
 if TYPE_CHECKING:
@@ -79,6 +85,25 @@ def summarize_c_source(name: str, text: str) -> SourceSummary | None:
     if not functions:
         return None
     return SourceSummary("cuda", tuple(functions), target, has_main="main" in defined)
+
+
+def summarize_instantiations(text: str, headers: Sequence[str]) -> SourceSummary | None:
+    """Return the functions of headers that a source does nothing but instantiate; None without one.
+
+    Args:
+        text: What the source holds.
+        headers: What the project's files hold that it includes.
+    """
+    wanted = read_facts(text).instantiations
+    every = [d for header in headers for d in iter_declarations(parse_c(header))] if wanted else []
+    bodies = {each.name: each for each in every if each.body is not None}
+    sites = find_launch_sites(every)
+    functions = [
+        build_function(bodies[name])._replace(launches=_list_launches(bodies[name], bodies, sites))
+        for name in wanted
+        if name in bodies
+    ]
+    return SourceSummary("cuda", tuple(functions), "cuda") if functions else None
 
 
 def _list_tensor_functions(
@@ -245,12 +270,19 @@ def _list_used_declarations(root: Node, declarations: list[Declaration]) -> list
     return [each.name for each in declarations if each.body is None and counts[each.name] > 1]
 
 
-_TORCH_TENSOR = re.compile(r"(?:(?:torch|at)::(?:stable::)?)?Tensor")
-_FFI_TENSOR = re.compile(r"(?:(?:tvm::)?ffi::)?Tensor(?:View)?|DLTensor")
 _SIZE = re.compile(
-    r"(?:static_cast<[\w: ]+>\(|\(\w+\))?(\w+)\."
+    r"(?:static_cast<[\w: ]+>\(|\(\w+\))?\(?(\w+)\)?\."
     r"(?:size\((-?\d+)\)|sizes\(\)\[(\d+)\]|shape\(\)?[\[(](\d+)[\])])\)?"
 )
+_RANK = re.compile(
+    r"(?:CHECK|ASSERT|ENFORCE)\w*\([^;{}]*?\b(\w+)\.(?:dim|ndim|ndimension)\(\)\s*==\s*(\d+)"
+    r"|\b(\w+)\.packed_accessor\w*<[^<>,]+,\s*(\d+)"
+)
+_RANK_CHECK = re.compile(r"\bCHECK_DIM\w*\((\d+),\s*(\w+)\)")
+_LOOKS = re.compile(
+    r"size|sizes|dim|ndim|ndimension|shape|stride|strides|view|reshape|\w*accessor\w*"
+)
+"""Members of a tensor that depend on its shape."""
 _POINTER = re.compile(r"\b(\w+)\.(?:\w*data_ptr|data)\b")
 _MAKERS = re.compile(
     r"(?:(?:torch|at)::)?(?:empty|zeros|ones|full)_?(like)?\s*\(\s*(.*)|(\w+)\.(?:new_\w+|clone|contiguous)\((.*)",
@@ -268,39 +300,29 @@ _KINDS = {
 }
 
 
-def find_style(declaration: Declaration) -> CallStyle:
-    """Return how a host function takes its arrays, by the types of its parameters."""
-    texts = [get_text(node.child_by_field_name("type")) for node in declaration.parameters]
-    if any(_TORCH_TENSOR.fullmatch(text) for text in texts):
-        return (
-            "torch"
-            if not any("TensorView" in text or "ffi" in text for text in texts)
-            else "tvm-ffi"
-        )
-    return "tvm-ffi" if any(_FFI_TENSOR.fullmatch(text) for text in texts) else "pointers"
-
-
 def read_tensor_function(
     declaration: Declaration, declarations: Sequence[Declaration], launches: tuple[str, ...]
 ) -> Function:
     """Return a function of tensors; tensors that it returns stand last among its parameters."""
     parameters = [_read_parameter(node) for node in declaration.parameters]
     tensors = [p.name for p in parameters if p.role == "input"]
-    shapes = _read_shapes(declaration, tensors)
+    known = _read_dimensions(declaration, tensors)
     dtypes = _read_dtypes(declaration, tensors)
-    written = _find_written(declaration, declarations, tensors)
-    returned = _read_returned(declaration, shapes, dtypes, tensors)
+    traced = _trace_tensors(declaration, declarations, parameters, known)
     filled = []
-    for each in parameters:
+    for each, node in zip(parameters, declaration.parameters, strict=True):
         if each.role == "input":
-            role: ParameterRole = "output" if each.name in written and not returned else "input"
+            found = traced[each.name]
             each = each._replace(
-                role=role,
-                shape=shapes.get(each.name, ()),
-                dtype=dtypes.get(each.name),
-                is_read=role == "output" and written[each.name],
+                role=found.role if found.use else "input",
+                is_read=found.is_read,
+                is_certain=found.is_certain if found.use else has_const(node),
+                dtype=dtypes.get(each.name) or found.dtype,
             )
+            each = _choose_shape(each, known, found)
         filled.append(each)
+    arrays = {p.name: p for p in filled if p.role in _ARRAYS}
+    returned = _read_returned(declaration, arrays, known, tensors)
     return Function(
         declaration.name,
         (*filled, *returned),
@@ -313,91 +335,191 @@ def read_tensor_function(
     )
 
 
+class _Dimensions(NamedTuple):
+    """What a host function says of the shapes of its tensors."""
+
+    names: Mapping[str, Mapping[int, str]]
+    """Of each tensor, its dimensions that are named, by their place."""
+    ranks: Mapping[str, int]
+    looked_at: frozenset[str]
+    """Tensors whose shape matters to the function."""
+
+    def list_sizes(self) -> set[str]:
+        """Return the variables that hold sizes."""
+        return {name for dims in self.names.values() for name in dims.values() if name}
+
+    def find_shape(self, tensor: str) -> tuple[tuple[str, ...], bool]:
+        """Return the shape of a tensor as far as it is named, and whether it is that long."""
+        dims = self.names.get(tensor, {})
+        if not dims or min(dims) < 0:
+            return (), False
+        rank = self.ranks.get(tensor, max(dims) + 1)
+        names = [dims.get(at, "") for at in range(rank)]
+        return tuple(names) if all(names) else (), tensor in self.ranks
+
+
+def _choose_shape(own: Parameter, known: _Dimensions, traced: Parameter) -> Parameter:
+    """Return a tensor with the shape that its checks or its kernel prove, or suggest."""
+    named, is_whole = known.find_shape(own.name)
+    same = Counter(d for d in named if d != "1") == Counter(d for d in traced.shape if d != "1")
+    if named and (is_whole or (traced.shape and same)):
+        return own._replace(shape=named)
+    if traced.shape and own.name not in known.looked_at:
+        return own._replace(shape=traced.shape)
+    guessed = named or traced.shape
+    return own._replace(guess=f"[{', '.join(guessed)}]" if guessed else traced.guess)
+
+
+def _trace_tensors(
+    declaration: Declaration,
+    declarations: Sequence[Declaration],
+    parameters: Sequence[Parameter],
+    known: _Dimensions,
+) -> dict[str, Parameter]:
+    """Return each tensor with the role and the shape that the kernels it goes to give it."""
+    is_const = {
+        n: has_const(node)
+        for n, node in zip([p.name for p in parameters], declaration.parameters, strict=True)
+    }
+    tensors = [
+        p if is_const[p.name] else p._replace(role="output")
+        for p in parameters
+        if p.role == "input"
+    ]
+    names = [p.name for p in tensors]
+    counts = _list_counts(declaration, names)
+    sizes = [Parameter(name, "int64_t", "size") for name in known.list_sizes() | {*counts}]
+    aliases = _list_pointer_aliases(declaration.body, names) if declaration.body else {}
+    facts = SourceFacts(tuple(declarations), tuple(find_launch_sites(declarations)), {}, {}, {})
+    found = trace_arrays(
+        Function(declaration.name, (*tensors, *sizes)),
+        declaration,
+        facts,
+        name_argument=lambda text: _find_tensor(text, names, aliases) or text,
+        aliases=aliases,
+    )
+    return {p.name: p for p in found.parameters}
+
+
+def _list_counts(declaration: Declaration, tensors: Sequence[str]) -> list[str]:
+    """List the local variables that hold how many elements a tensor has."""
+    found = []
+    for node in iter_nodes(declaration.body) if declaration.body else ():
+        name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
+        if node.type == "init_declarator" and name is not None and value is not None:
+            match = re.fullmatch(r"(?:\(\w+\))?\(?(\w+)\.numel\(\)\)?", get_text(value))
+            if match and match[1] in tensors:
+                found.append(get_text(name))
+    return found
+
+
 def _read_parameter(node: Node) -> Parameter:
     chain = list(iter_declarators(node))
     name = get_text(chain[-1]) if chain and chain[-1].type == "identifier" else ""
     kind = get_text(node.child_by_field_name("type")).replace("std::", "")
-    if _TORCH_TENSOR.fullmatch(kind) or _FFI_TENSOR.fullmatch(kind):
+    if is_tensor(kind):
         return Parameter(name, kind, "input")
     default = get_text(node.child_by_field_name("default_value"))
     return Parameter(name, kind, "number", value=default)
 
 
-def _read_shapes(declaration: Declaration, tensors: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Name the dimensions of tensors by the variables that ``x.size(0)`` is assigned to."""
+def _read_dimensions(declaration: Declaration, tensors: Sequence[str]) -> _Dimensions:
+    """Return the dimensions that variables hold, and that checks compare with them."""
     sizes: dict[str, dict[int, str]] = {}
+    pairs: list[tuple[str, str]] = []
+    seen: dict[tuple[str, int], set[str]] = {}
+    looked_at = set[str]()
     for node in iter_nodes(declaration.body) if declaration.body else ():
         name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
-        text = get_text(value) if node.type == "init_declarator" else ""
-        match = _SIZE.fullmatch(re.sub(r"\s", "", text))
-        if match and name is not None and match[1] in tensors:
-            index = int(next(group for group in match.groups()[1:] if group is not None))
-            sizes.setdefault(match[1], {})[index] = get_text(name)
-        elif node.type == "call_expression" and (match := _SIZE.fullmatch(get_text(node))):
-            index = int(next(group for group in match.groups()[1:] if group is not None))
-            if match[1] in tensors:
-                sizes.setdefault(match[1], {}).setdefault(index, "")
-    return {tensor: complete_shape(known) for tensor, known in sizes.items()}
+        if node.type == "init_declarator" and name is not None and value is not None:
+            pairs.append((get_text(value), get_text(name)))
+        elif get_text(node.child_by_field_name("operator")) in ("==", "!="):
+            sides = [get_text(node.child_by_field_name(side)) for side in ("left", "right")]
+            pairs.append((sides[0], sides[1]))
+        elif node.type == "field_expression" and _LOOKS.fullmatch(
+            get_text(node.child_by_field_name("field"))
+        ):
+            looked_at.add(get_text(node.child_by_field_name("argument")).strip("() "))
+    text = get_text(declaration.body)
+    pairs += re.findall(r"CHECK_EQ\(([^,()]*\([^()]*\)|[^,()]+),\s*([^;]*?)\)\s*(?:<<|;|$)", text)
+    for one, other in (*pairs, *pairs):  # a name may come after the comparison with it
+        _name_dimension(one, other, sizes, seen, tensors)
+        _name_dimension(other, one, sizes, seen, tensors)
+    found = [(m[1] or m[3], int(m[2] or m[4])) for m in _RANK.finditer(text)]
+    found += [(m[2], int(m[1])) for m in _RANK_CHECK.finditer(text)]
+    ranks = {name: rank for name, rank in found if {r for n, r in found if n == name} == {rank}}
+    several = _find_several(pairs, tensors) | {n for n, _ in found if n not in ranks}
+    several |= {
+        tensor
+        for (tensor, _), names in seen.items()
+        if len(names) > 1 and any(name.isdecimal() for name in names)
+    }
+    kept = {name: dims for name, dims in sizes.items() if name not in several}
+    return _Dimensions(kept, ranks, frozenset(looked_at | several))
+
+
+def _find_several(pairs: Sequence[tuple[str, str]], tensors: Sequence[str]) -> set[str]:
+    """Return the tensors of which one variable holds two dimensions: of several ranks in turn."""
+    places: dict[tuple[str, str], set[int]] = {}
+    for text, name in pairs:
+        own = _SIZE.fullmatch(re.sub(r"\s", "", text))
+        if own is not None and own[1] in tensors and name.isidentifier():
+            places.setdefault((own[1], name), set()).add(_read_index(own))
+    names = {name for (_, name), indices in places.items() if len(indices) > 1}
+    return {tensor for (tensor, name) in places if name in names}
+
+
+def _name_dimension(
+    text: str,
+    other: str,
+    sizes: dict[str, dict[int, str]],
+    seen: dict[tuple[str, int], set[str]],
+    tensors: Sequence[str],
+) -> None:
+    """Name the dimension that a text reads by what it is assigned to, or compared with."""
+    own = _SIZE.fullmatch(re.sub(r"\s", "", text))
+    if own is None or own[1] not in tensors:
+        return
+    other = re.sub(r"^\((.*)\)$", r"\1", re.sub(r"\s", "", other))
+    same = _SIZE.fullmatch(other)
+    name = other if re.fullmatch(r"[A-Za-z_]\w*|[1-9]\d*", other) else ""
+    if same and same[1] in tensors:
+        name = sizes.get(same[1], {}).get(_read_index(same), "")
+    if name and name not in ("true", "false"):
+        sizes.setdefault(own[1], {}).setdefault(_read_index(own), name)
+        seen.setdefault((own[1], _read_index(own)), set()).add(name)
+
+
+def _read_index(size: re.Match[str]) -> int:
+    return int(next(group for group in size.groups()[1:] if group is not None))
 
 
 def _read_dtypes(declaration: Declaration, tensors: Sequence[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    """Return the dtype of each tensor that is cast to one type, or checked to be of one."""
+    found: dict[str, set[str]] = {}
     for node in iter_nodes(declaration.body) if declaration.body else ():
         text = get_text(node)
         if node.type not in ("call_expression", "cast_expression") or len(text) > 300:
             continue
-        pointer = re.search(r"\b(\w+)\.\w*data_ptr<([\w:]+)>", text)
+        typed = _TYPED_POINTER.search(text) or _TYPED_INFO.match(text)
         cast = re.match(
             r"(?:\w+<|\()\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*[>)]*\(?\s*(\w+)\.", text
         )
-        for name, kind in (
-            (pointer.groups(),) if pointer else (cast.groups()[::-1],) if cast else ()
-        ):
+        named = (typed.groups(),) if typed else (cast.groups()[::-1],) if cast else ()
+        for name, kind in named:
             if name in tensors and kind.replace("std::", "") in DTYPES:
-                found.setdefault(name, DTYPES[kind.replace("std::", "")])
-        words = re.findall(r"\w+", text)
-        kinds = [_KINDS[word] for word in words if word in _KINDS]
-        named = [word for word in words if word in tensors]
-        if kinds and len(set(named)) == 1 and "empty" not in text and "zeros" not in text:
-            found.setdefault(named[0], kinds[0])
-    return found
+                found.setdefault(name, set()).add(DTYPES[kind.replace("std::", "")])
+        words = re.findall(r"\w+", re.sub(r'"[^"\n]*"', "", text))
+        tested = {word for word in words if word in tensors}
+        is_test = "==" in text or re.match(r"\w*(?:CHECK|ASSERT)", text)
+        if len(tested) == 1 and is_test:
+            kinds = {_KINDS[word] for word in words if word in _KINDS}
+            found.setdefault(tested.pop(), set()).update(kinds)
+    return {name: kinds.pop() for name, kinds in found.items() if len(kinds) == 1}
 
 
-def _find_written(
-    declaration: Declaration,
-    declarations: Sequence[Declaration],
-    tensors: Sequence[str],
-    depth: int = 0,
-) -> dict[str, bool]:
-    """Return the tensors that a kernel of the file writes, and whether it also reads them."""
-    written: dict[str, bool] = {}
-    if declaration.body is None or depth > 3:
-        return written
-    aliases = _list_pointer_aliases(declaration.body, tensors)
-    calls = [(s.kernel, list(s.arguments)) for s in find_launch_sites([declaration])]
-    calls += list(iter_calls(declaration.body))
-    for name, arguments in calls:
-        callee = next((d for d in declarations if d.name == name and d.body is not None), None)
-        if callee is None or callee == declaration:
-            continue
-        if callee.is_global:
-            roles = {p.name: p for p in build_function(callee).parameters if p.role == "output"}
-        else:
-            names = [read_parameter_name(node) for node in callee.parameters]
-            inner = _find_written(callee, declarations, names, depth + 1)
-            roles = {n: Parameter(n, "", "output", is_read=read) for n, read in inner.items()}
-        for node, argument in zip(callee.parameters, arguments, strict=False):
-            output = roles.get(read_parameter_name(node))
-            tensor = _find_tensor(argument, tensors, aliases)
-            if output is not None and tensor is not None:
-                written[tensor] = written.get(tensor, False) or output.is_read
-    return written
-
-
-def read_parameter_name(node: Node) -> str:
-    """Return the name of a declared parameter; empty without one."""
-    chain = list(iter_declarators(node))
-    return get_text(chain[-1]) if chain and chain[-1].type == "identifier" else ""
+_TYPED_POINTER = re.compile(r"\b(\w+)\.\w*(?:data_ptr|data|accessor\w*)<(?:const )?([\w:]+)[,>]")
+_TYPED_INFO = re.compile(r"(?:\w+::)*\w*Info<(?:const )?(?=[\w:]+[^<>()]*>\(\s*(\w+)\b)([\w:]+)")
 
 
 def _list_pointer_aliases(body: Node, tensors: Sequence[str]) -> dict[str, str]:
@@ -421,8 +543,8 @@ def _find_tensor(text: str, tensors: Sequence[str], aliases: dict[str, str]) -> 
 
 def _read_returned(
     declaration: Declaration,
-    shapes: dict[str, tuple[str, ...]],
-    dtypes: dict[str, str],
+    arrays: Mapping[str, Parameter],
+    known: _Dimensions,
     tensors: Sequence[str],
 ) -> list[Parameter]:
     """Return an output for each tensor that a function returns."""
@@ -437,13 +559,20 @@ def _read_returned(
     listed = re.fullmatch(r"(?:std::make_tuple|std::tuple\S*)?\s*[({](.*)[)}]", last, re.DOTALL)
     names = [part.strip() for part in listed[1].split(",")] if listed else [last]
     made = _collect_made(declaration)
+    sizes = known.list_sizes()
     outputs = []
     for index, name in enumerate(names):
         source, dims = made.get(name, (name if name in tensors else "", ()))
-        like = source if source in tensors else next(iter(tensors), "")
-        known = dims or shapes.get(like, ())
+        like = arrays.get(source)
         field = name if name.isidentifier() and name not in tensors else f"out{index or ''}"
-        outputs.append(Parameter(field, "return", "output", dtypes.get(like), shape=known))
+        is_known = bool(dims) and all(d in sizes or (d.isdecimal() and d != "0") for d in dims)
+        shape = dims if is_known else like.shape if like else ()
+        guess = like.guess if like else ""
+        guess = guess or (f"[{', '.join(dims)}]" if dims else "")
+        dtype = like.dtype if like else None
+        outputs.append(
+            Parameter(field, "return", "output", dtype, shape=shape, guess="" if shape else guess)
+        )
     return outputs
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.c.array_shapes import fill_arrays
@@ -16,19 +16,26 @@ from kernelkb.scaffold.c.syntax import (
     Declaration,
     LaunchSite,
     bind_arguments,
+    collect_locals,
+    find_local_value,
     get_text,
     iter_nodes,
 )
 from kernelkb.scaffold.draft import (
+    DraftQuestion,
     Function,
     Parameter,
-    is_option,
+    apply_answers,
+    find_answer,
 )
 
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
 _INDEX = re.compile(r"\b(?:blockIdx|threadIdx|blockDim|gridDim)\.[xyz]")
+_OPTION = re.compile(
+    r"\w*(?:threads?|tpb|bdim)\w*|\w*(?:block|group)_?size\w*|warp_?size"
+    r"|\w*(?:mode|flag|type|kind|offset|start\w*|begin|device\w*|rank|axis)"
+    r"|\w*(?:kernel_?num|version|iters?|iterations|steps?|repeats?|nreps?|stride\w*|pad\w*)"
+)
+"""Names of integers that are options of a call, and no sizes."""
 _MAX_SHOWN = 80
 """Characters of a line that is shown beside a mark."""
 
@@ -47,41 +54,127 @@ class CallPlan(NamedTuple):
     """Grid, block and shared memory; empty for a launcher, and where none is known."""
     launch_hint: str
     """What the text shows of a launch that is not known."""
+    questions: tuple[DraftQuestion, ...] = ()
+    """What is not known of the template and the launch."""
 
 
-def plan_call(function: Function, facts: SourceFacts) -> CallPlan:
-    """Return shapes, numbers, template arguments and launch of a function of pointers."""
+def plan_call(
+    function: Function, facts: SourceFacts, answers: Mapping[str, str] | None = None
+) -> CallPlan:
+    """Return shapes, numbers, template arguments and launch of a function of pointers.
+
+    Args:
+        function: What is called.
+        facts: Its file.
+        answers: What the user said of it.
+    """
+    said = answers or {}
     own = _find_declaration(function, facts)
     site = _find_site(function, facts)
-    types = find_template(function, own, site, facts)
+    found = find_template(function, own, site, facts)
+    names = [each.name for each in own.template if "..." not in each.type]
+    types = tuple(
+        find_answer(said, name) or value for name, value in zip(names, found, strict=False)
+    )
     function = apply_template(function, types, facts)
     function = fill_arrays(function, own, facts)
-    function = fill_numbers(function, site, facts)
+    function = fill_numbers(set_objects_apart(function, own), site, facts)
+    function = function._replace(parameters=apply_answers(function.parameters, said))
     shaped = {dim for p in function.parameters for dim in p.shape}
-    if sum(p.role == "size" for p in function.parameters) > 1:
-        function = mark_unused_sizes(function, shaped)
+    if sum(p.role == "size" for p in function.parameters) > 1 or said:
+        function = mark_unused_sizes(function, shaped, said)
     axes = [p.name for p in function.parameters if p.role == "size"]
     marked = [
         p._replace(use=_find_use(p.name, own)) if _is_unknown(p) else p for p in function.parameters
     ]
     function = function._replace(parameters=tuple(marked))
-    statements: list[str] = []
-    configuration: list[str] = []
-    if site is not None:
-        statements, configuration = _plan_launch(function, site, facts, types)
+    launch = _find_launch(function, site, facts, types, said)
+    hint = _describe_launch(function, own, site)
     return CallPlan(
         function,
         tuple(axes),
         types,
-        tuple(statements),
-        tuple(configuration),
-        _describe_launch(function, own, site),
+        *launch,
+        hint,
+        tuple(_list_questions(function, dict(zip(names, types, strict=False)), launch, own, hint)),
     )
+
+
+def _find_launch(
+    function: Function,
+    site: LaunchSite | None,
+    facts: SourceFacts,
+    types: Sequence[str],
+    said: Mapping[str, str],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the statements and the configuration of a launch: said, or as the file's own."""
+    if not function.is_kernel:
+        return (), ()
+    statements, configuration = (
+        ((), ()) if site is None else _plan_launch(function, site, facts, types)
+    )
+    filled = [_fill_statement(each, said) for each in statements]
+    given = [said.get(key, "") for key in _LAUNCH_KEYS]
+    if all(given[:2]):
+        return tuple(filled), tuple(filter(None, given))
+    replaced = [told or own for told, own in zip(given, configuration, strict=False)]
+    return tuple(filled), tuple(replaced)
+
+
+def set_objects_apart(function: Function, own: Declaration) -> Function:
+    """Return a function whose pointers to one object, as ``graph->label``, are no arrays."""
+    text = get_text(own.body)
+    parameters = []
+    for each in function.parameters:
+        is_array = each.role not in ("input", "output") or each.dtype or each.type == "void"
+        if not is_array and re.search(rf"\b{each.name}\s*->", text):
+            each = each._replace(role="number", type=f"{each.type}*", guess="nullptr")
+        parameters.append(each)
+    return function._replace(parameters=tuple(parameters))
+
+
+def _fill_statement(statement: str, said: Mapping[str, str]) -> str:
+    """Return a statement with what was said in place of its mark."""
+    match = re.match(rf"(?:const int|const auto|using) (\w+) = {FILL_IN_MARK};", statement)
+    value = find_answer(said, match[1]) if match else ""
+    return (
+        f"{statement[: match.end() - len(FILL_IN_MARK) - 1]}{value};"
+        if match and value
+        else statement
+    )
+
+
+def _list_questions(
+    function: Function,
+    template: Mapping[str, str],
+    launch: tuple[tuple[str, ...], tuple[str, ...]],
+    own: Declaration,
+    hint: str,
+) -> list[DraftQuestion]:
+    """Return what a call leaves open, besides its arrays and numbers."""
+    line = f"line {own.line}: template parameter"
+    asked = [
+        DraftQuestion(name, "", line) for name, value in template.items() if value == FILL_IN_MARK
+    ]
+    asked += [
+        DraftQuestion(name[1], "", statement.rpartition("// ")[2])
+        for statement in launch[0]
+        if FILL_IN_MARK in statement and (name := re.search(r"(\w+) =", statement))
+    ]
+    if function.is_kernel and not launch[1]:
+        asked += [DraftQuestion(key, "", hint) for key in _LAUNCH_KEYS[:2]]
+        if function.takes_shared_memory:
+            asked.append(DraftQuestion("shared", "", "bytes of dynamic shared memory"))
+    return asked
+
+
+_LAUNCH_KEYS = ("grid", "block", "shared")
+"""What is said of a launch."""
 
 
 def _is_unknown(parameter: Parameter) -> bool:
     if parameter.role in ("input", "output"):
-        return not (parameter.shape and parameter.dtype)
+        return not (parameter.shape and parameter.dtype and parameter.is_certain)
     return parameter.value == FILL_IN_MARK
 
 
@@ -96,7 +189,8 @@ def _find_declaration(function: Function, facts: SourceFacts) -> Declaration:
 def _find_site(function: Function, facts: SourceFacts) -> LaunchSite | None:
     if not function.is_kernel:
         return None
-    return next((site for site in facts.sites if site.kernel == function.name), None)
+    sites = [site for site in facts.sites if site.kernel == function.name]
+    return sites[0] if sites else None
 
 
 def _find_use(name: str, own: Declaration) -> str:
@@ -112,7 +206,7 @@ def _find_use(name: str, own: Declaration) -> str:
 
 def _plan_launch(
     function: Function, site: LaunchSite, facts: SourceFacts, types: Sequence[str]
-) -> tuple[list[str], list[str]]:
+) -> tuple[Sequence[str], Sequence[str]]:
     names = [p.name for p in function.parameters]
     known = {p.name: p.name for p in function.parameters if p.role in ("size", "number")}
     known |= {text: name for name, text in bind_arguments(site.arguments, names).items()}
@@ -154,19 +248,26 @@ def _find_given(given: str, site: LaunchSite | None, facts: SourceFacts) -> str:
     return value if _LITERAL.fullmatch(value) else ""
 
 
-def mark_unused_sizes(function: Function, shaped: Collection[str]) -> Function:
+def is_option(name: str) -> bool:
+    """Return whether an integer is an option of a call by its name, and no size of an array."""
+    return _OPTION.fullmatch(name.lower()) is not None
+
+
+def mark_unused_sizes(
+    function: Function, shaped: Collection[str], said: Mapping[str, str]
+) -> Function:
     """Turn integers that are the size of no array into numbers that have to be filled in.
 
-    Where arrays have no known shape, only those that are options by their names: others may be
-    its sizes.
+    A size that an array's shape may have stays one as long as that shape is asked for.
     """
-    arrays = [p for p in function.parameters if p.role in ("input", "output")]
-    is_whole = bool(shaped) and all(p.shape for p in arrays)
+    guessed = {dim for p in function.parameters for dim in re.findall(r"\w+", p.guess)}
     parameters = []
     for each in function.parameters:
         is_unused = each.role == "size" and each.name not in shaped
-        if is_unused and (is_whole or is_option(each.name)):
-            each = each._replace(role="number", value=FILL_IN_MARK)
+        is_open = each.name in guessed and not is_option(each.name)
+        if is_unused and not is_open and not find_answer(said, each.name):
+            guess = "" if is_option(each.name) else "axis"
+            each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
 
@@ -236,8 +337,6 @@ def apply_template(function: Function, types: Sequence[str], facts: SourceFacts)
         **{name: kind for name, kind in facts.aliases.items() if find_dtype(kind)},
         **dict(zip(function.template, types, strict=False)),
     }
-    if not chosen and not facts.records:
-        return function
     pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, chosen)) or '(?!)'})\b")
     parameters = []
     for each in function.parameters:
@@ -315,7 +414,7 @@ def collect_configuration(
         None where a value comes from elsewhere and no number can stand for it.
     """
     host = _Host(
-        _collect_locals(site.host),
+        collect_locals(site.host),
         _collect_kinds(site.host),
         context.known,
         context.constants,
@@ -372,13 +471,6 @@ def _collect_local(word: str, host: _Host, statements: dict[str, str], depth: in
     return True
 
 
-def find_local_value(name: str, host: Declaration) -> str:
-    """Return the initial value of a constant local variable, as written; empty without one."""
-    needed = _collect_locals(host).get(name, "")
-    match = re.fullmatch(rf"[^=]*\b{re.escape(name)}\s*=\s*([^;]+);", needed)
-    return match[1] if match else ""
-
-
 def _collect_kinds(host: Declaration) -> dict[str, str]:
     """Map each parameter and local variable of a host function to its type."""
     kinds: dict[str, str] = {}
@@ -392,37 +484,3 @@ def _collect_kinds(host: Declaration) -> dict[str, str]:
             if name.type == "identifier":
                 kinds.setdefault(get_text(name), kind)
     return kinds
-
-
-def _collect_locals(host: Declaration) -> dict[str, str]:
-    """Map each local variable of a host function to the statements that declare and set it."""
-    found: dict[str, str] = {}
-    for node in iter_nodes(host.body) if host.body is not None else ():
-        if node.type == "declaration":
-            found |= {name: text for name, text in _read_declared(node) if name not in found}
-        left = node.child_by_field_name("left")
-        if node.type == "assignment_expression" and left is not None:
-            name = get_text(left).partition(".")[0]
-            is_unset = name in found and "=" not in found[name] and "(" not in found[name]
-            if is_unset or (name in found and get_text(left) not in found[name]):
-                found[name] += f" {get_text(node)};"
-    return found
-
-
-def _read_declared(node: Node) -> list[tuple[str, str]]:
-    head = " ".join(
-        get_text(child)
-        for child in node.children
-        if child.type in ("type_qualifier", "storage_class_specifier")
-    ).replace("static", "")
-    kind = get_text(node.child_by_field_name("type"))
-    found = []
-    for each in node.children_by_field_name("declarator"):
-        name = each.child_by_field_name("declarator")
-        if each.type == "init_declarator" and name is not None and name.type == "identifier":
-            found.append((get_text(name), f"{head} {kind} {get_text(each)};".strip()))
-        elif each.type == "function_declarator" and kind == "dim3":  # dim3 grid(n, m);
-            found.append((get_text(each).partition("(")[0].strip(), f"dim3 {get_text(each)};"))
-        elif each.type == "identifier":
-            found.append((get_text(each), f"{kind} {get_text(each)};"))
-    return found

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.languages import choose_compiled_language
 from kernelkb.scaffold.c.c_functions import read_facts
@@ -13,14 +14,14 @@ from kernelkb.scaffold.c.c_source import complete_function
 from kernelkb.scaffold.c.call_plan import CallPlan, plan_call
 from kernelkb.scaffold.draft import (
     Draft,
+    DraftedFiles,
     DraftedVariant,
+    DraftQuestion,
     DraftRequest,
     Function,
     Parameter,
-    draft_include,
-    draft_including_files,
-    format_kernel_yaml,
-    hide_module,
+    apply_answers,
+    finish_draft,
     list_all_inputs,
     list_defaults,
     make_draft,
@@ -29,10 +30,11 @@ from kernelkb.scaffold.draft import (
 )
 
 
-def draft_pointer_files(request: DraftRequest) -> dict[str, str]:
+def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
     """Return kernel.yaml and a launcher for a function of pointers."""
-    facts = read_facts(request.text, request.headers, request.callers)
-    plan = plan_call(request.function, facts)
+    inner = (*request.headers, *request.other_texts)
+    facts = read_facts(request.text, inner, request.callers)
+    plan = plan_call(request.function, facts, request.answers)
     draft = _make_draft(request, plan)
     lines = draft_include(request.include, has_main=request.summary.has_main)
     if request.uses_torch:
@@ -41,11 +43,10 @@ def draft_pointer_files(request: DraftRequest) -> dict[str, str]:
         launcher = lines
     else:
         launcher = draft_c_launcher(draft, plan, lines)
-    return {
-        "kernel.yaml": format_kernel_yaml(draft),
-        draft.variant.source: launcher,
-        **draft_including_files(request.others),
-    }
+    files = {draft.variant.source: launcher, **draft_including_files(request.others)}
+    names = [p.name for p in plan.function.parameters] + [*plan.function.template]
+    locals_ = re.findall(r"(?:const int|const auto|using) (\w+) =", "\n".join(plan.statements))
+    return finish_draft(draft, files, [*names, *locals_, "grid", "block", "shared"])
 
 
 def _make_draft(request: DraftRequest, plan: CallPlan) -> Draft:
@@ -61,7 +62,9 @@ def _make_draft(request: DraftRequest, plan: CallPlan) -> Draft:
     )
     entry = function.name if function.is_variant and not request.uses_torch else ""
     parameters = plan.function.parameters
-    return make_draft(request, parameters, variant, entry=entry, axes=plan.axes)
+    return make_draft(
+        request, parameters, variant, entry=entry, axes=plan.axes, questions=plan.questions
+    )
 
 
 def draft_c_launcher(draft: Draft, plan: CallPlan, include: str) -> str:
@@ -132,11 +135,25 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{ module.def("kb_{draft.name}", &
 
 def _draft_numbers(function: Function) -> str:
     lines = [
-        f"  const {p.type} {p.name} = {p.value};{f'  // {p.use}' if p.use else ''}\n"
+        f"  {_declare_constant(p)} = {p.value};{_format_origin(p)}\n"
         for p in function.parameters
         if p.role == "number"
     ]
     return "".join(lines)
+
+
+def _declare_constant(number: Parameter) -> str:
+    if number.type.endswith("*"):
+        return f"{number.type} const {number.name}"
+    return f"const {number.type} {number.name}"
+
+
+def _format_origin(number: Parameter) -> str:
+    """Return the line that uses a number which is not known, else where its value is from."""
+    if number.value != FILL_IN_MARK:
+        return f"  // {number.origin or 'as its launch passes it'}"
+    guess = f"{number.name}={number.guess}? " if number.guess else ""
+    return f"  // {guess}{number.use}"
 
 
 def _draft_call(plan: CallPlan, stream: str) -> str:
@@ -175,22 +192,21 @@ def _format_argument(parameter: Parameter, stream: str) -> str:
     return name
 
 
-def draft_tensor_files(request: DraftRequest) -> dict[str, str]:
+def draft_tensor_files(request: DraftRequest) -> DraftedFiles:
     """Return kernel.yaml and sources for a function of tensors."""
     function = request.function
     if function.style != "bound" and request.headers:
         function = complete_function(function, request.text, request.headers)
         request = request._replace(function=function)
-    shaped = mark_unknown(function.parameters, request.text, function.line)
+    said = apply_answers(function.parameters, request.answers)
+    shaped = mark_unknown(said, request.text, function.line)
+    function = function._replace(parameters=tuple(shaped))
     draft = _make_tensor_draft(request, shaped, list_defaults(function))
     lines = draft_include(request.include, has_main=request.summary.has_main)
     if function.style != "bound":
         lines = _draft_launcher(draft, function, shaped, lines)
-    return {
-        "kernel.yaml": format_kernel_yaml(draft),
-        draft.variant.source: lines,
-        **draft_including_files(request.others),
-    }
+    files = {draft.variant.source: lines, **draft_including_files(request.others)}
+    return finish_draft(draft, files, [p.name for p in shaped])
 
 
 def _make_tensor_draft(
@@ -212,7 +228,12 @@ def _make_tensor_draft(
         comment=_format_missing(missing),
     )
     entry = function.name if is_bound else ""
-    return make_draft(request, shaped, variant, entry=entry, notes=notes)
+    asked = (
+        [DraftQuestion("also", "", f"the file that defines {', '.join(missing)}")]
+        if missing
+        else []
+    )
+    return make_draft(request, shaped, variant, entry=entry, notes=notes, questions=asked)
 
 
 def _choose_suffix(include: str, target: Target) -> str:
@@ -271,3 +292,33 @@ def _qualify(kind: str, *, is_ffi: bool) -> str:
     if not is_ffi:
         return "at::Tensor"
     return "DLTensor*" if kind == "DLTensor" else "tvm::ffi::TensorView"
+
+
+def draft_include(include: str, *, has_main: bool = False) -> str:
+    """Return the lines that include a source unchanged, its ``main`` renamed if it has one."""
+    if not has_main:
+        return f'#include "{include}"\n'
+    return f'#define main kb_hidden_main\n#include "{include}"\n#undef main\n'
+
+
+def name_including_file(path: str) -> str:
+    """Return the name of the file beside kernel.yaml that includes another source."""
+    words = "_".join(PurePosixPath(path).with_suffix("").parts).replace(".", "")
+    return f"{to_snake_case(words)}{PurePosixPath(path).suffix}"
+
+
+def draft_including_files(paths: Sequence[str]) -> dict[str, str]:
+    """Return files that include other sources of a kernel, which are compiled with it."""
+    return {name_including_file(path): draft_include(path) for path in paths}
+
+
+def hide_module(include: str) -> str:
+    """Return lines that include a source without the Python module that it may define."""
+    return f"""\
+// The source's own module, if it has one, is left out.
+#pragma push_macro("PYBIND11_MODULE")
+#undef PYBIND11_MODULE
+#define PYBIND11_MODULE(name, variable) \\
+  [[maybe_unused]] static void kb_hide_module(pybind11::module_& variable)
+{include}#pragma pop_macro("PYBIND11_MODULE")
+"""

@@ -29,9 +29,8 @@ _REWRITES = [
     (r"(__global__[^(){};]*?)\b[A-Z][A-Z0-9_]+\b(?=\s+\w)", r"\1"),
     # Templates as launch bounds, which the grammar does not know.
     (r"(__launch_bounds__\s*)\([^()]*<[^()]*\)", rf"\1({FILL_IN_MARK})"),
-    # One spelling of casts.
-    (r"\b(?:reinterpret|static|const)_cast\s*<((?:[^<>]|<[^<>]*>)*)>(?=\s*\()", r"(\1)"),
 ]
+_CAST = re.compile(r"\b(?:reinterpret|static|const)_cast\s*<((?:[^<>]|<[^<>]*>)*)>\s*\(")
 _DEFAULT = re.compile(r"(?<![<>=!])=(?!=)")
 
 
@@ -65,12 +64,104 @@ class Declaration(NamedTuple):
     """Line of its name, from 1."""
 
 
+_MACRO = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([\w\s,.\\]*)\)((?:\\\r?\n|[^\n])*)", re.MULTILINE
+)
+_MAX_EXPANDED, _MAX_PASSES = 400_000, 4
+"""Characters of a text with its macros, and macros inside of macros."""
+
+
+class _Macro(NamedTuple):
+    names: tuple[str, ...]
+    body: str
+
+
+def expand_macros(text: str) -> str:
+    """Return C++ text with the function-like macros that it defines, on the same lines.
+
+    Without them a read through ``HALF2(x[i])``, a launch or a check of a shape is not seen.
+    """
+    macros: dict[str, _Macro] = {}
+    for match in _MACRO.finditer(text):
+        body = re.sub(r"//[^\n]*|/\*.*?\*/|\\\r?\n", " ", match[3], flags=re.DOTALL)
+        names = tuple(re.findall(r"\w+|\.\.\.", match[2]))
+        macros.setdefault(match[1], _Macro(names, body.strip()))
+    if not macros:
+        return text
+    rest = _MACRO.sub(lambda match: "\n" * match[0].count("\n"), text)
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, macros))})\s*\(")
+    for _ in range(_MAX_PASSES):
+        expanded = _expand_once(rest, pattern, macros)
+        if expanded == rest or len(expanded) > max(_MAX_EXPANDED, len(text)):
+            break
+        rest = expanded
+    return rest
+
+
+def _expand_once(text: str, pattern: re.Pattern[str], macros: dict[str, _Macro]) -> str:
+    parts, end = [], 0
+    for match in pattern.finditer(text):
+        if match.start() < end:
+            continue
+        split = _split_call(text, match.end())
+        if split is None:
+            continue
+        arguments, after = split
+        parts += [text[end : match.start()], _substitute(macros[match[1]], arguments)]
+        parts.append("\n" * text.count("\n", match.start(), after))
+        end = after
+    return "".join([*parts, text[end:]])
+
+
+def _split_call(text: str, start: int) -> tuple[list[str], int] | None:
+    """Return the arguments of a macro from behind its parenthesis, and where they end."""
+    depth, arguments, begin = 0, list[str](), start
+    for place in range(start, min(len(text), start + 20_000)):
+        letter = text[place]
+        if letter in "([{":
+            depth += 1
+        elif letter in ")]}" and depth:
+            depth -= 1
+        elif letter == ")":
+            return [*arguments, text[begin:place]], place + 1
+        elif letter == "," and not depth:
+            arguments.append(text[begin:place])
+            begin = place + 1
+    return None
+
+
+def _substitute(macro: _Macro, arguments: Sequence[str]) -> str:
+    names, values = list(macro.names), [" ".join(each.split()) for each in arguments]
+    if names[-1:] == ["..."]:
+        names[-1], count = "__VA_ARGS__", len(names) - 1
+        values = [*values[:count], ", ".join(values[count:])]
+    bound = dict(zip(names, values, strict=False))
+    if not bound:
+        return macro.body
+    pattern = re.compile(rf"(?<!#)#\s*({'|'.join(bound)})\b|\b({'|'.join(bound)})\b")
+    body = pattern.sub(lambda m: f'"{bound[m[1]]}"' if m[1] else bound[m[2]], macro.body)
+    return re.sub(r"\s*##\s*", "", body)
+
+
 def parse_c(text: str) -> Node:
-    """Return the syntax tree of C++ or CUDA text, without its preprocessor lines."""
+    """Return the syntax tree of C++ or CUDA text, its macros expanded, without its directives."""
+    text = expand_macros(text)
     for pattern, replacement in _REWRITES:
         replace = partial(_replace_on_its_lines, replacement)
         text = re.sub(pattern, replace, text, flags=re.DOTALL | re.MULTILINE)
-    return _load_parser().parse(text.encode()).root_node
+    return _load_parser().parse(_rewrite_casts(text).encode()).root_node
+
+
+def _rewrite_casts(text: str) -> str:
+    """Return a text with one spelling of casts: ``((float4*)(p))``, which binds as theirs do."""
+    parts, end = [], 0
+    for match in _CAST.finditer(text):
+        split = _split_call(text, match.end()) if match.start() >= end else None
+        if split is not None:
+            inner = _rewrite_casts(text[match.end() : split[1] - 1])
+            parts += [text[end : match.start()], f"(({match[1]})({inner}))"]
+            end = split[1]
+    return "".join([*parts, text[end:]])
 
 
 def _replace_on_its_lines(replacement: str, match: re.Match[str]) -> str:
@@ -140,6 +231,8 @@ def _parse_declaration(
         return None
     name, parameters = chain[depth + 1], chain[depth].child_by_field_name("parameters")
     while (inner := name.child_by_field_name("name")) is not None:
+        if name.type == "qualified_identifier":
+            scope += f"{get_text(name.child_by_field_name('scope'))}::"
         name = inner
     attributes = {child.type: child for child in node.children}
     bounds = attributes["launch_bounds"].named_children if "launch_bounds" in attributes else []
@@ -237,9 +330,16 @@ def read_template_arguments(called: Node | None) -> tuple[str, ...]:
 
 def bind_arguments(arguments: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     """Map each parameter to the identifier that is passed for it, without other expressions."""
-    pairs = zip(arguments, names, strict=False)
-    bare = ((re.sub(r"^\((?:[\w\s:*]+)\)\s*|^&", "", text), name) for text, name in pairs)
-    return {name: text for text, name in bare if text.isidentifier()}
+    pairs = ((strip_casts(text), name) for text, name in zip(arguments, names, strict=False))
+    return {name: text for text, name in pairs if text.isidentifier()}
+
+
+def strip_casts(text: str) -> str:
+    """Return an argument without casts, parentheses and ``&`` around it."""
+    bare = re.sub(r"^\((?:[\w\s:*<>]+)\)\s*(?=[\w(&])|^&", "", text.strip())
+    if bare.startswith("(") and (split := _split_call(bare, 1)) and split[1] == len(bare):
+        bare = bare[1:-1].strip()
+    return bare if bare == text else strip_casts(bare)
 
 
 def iter_calls(body: Node) -> Iterator[tuple[str, list[str]]]:
@@ -251,3 +351,47 @@ def iter_calls(body: Node) -> Iterator[tuple[str, list[str]]]:
                 continue
             name = read_called_name(node.child_by_field_name("function"))
             yield name, [get_text(n) for n in arguments.named_children if n.type != "comment"]
+
+
+def find_local_value(name: str, host: Declaration) -> str:
+    """Return the initial value of a constant local variable, as written; empty without one."""
+    sets = rf"\b{re.escape(name)}\s*(?:[-+*/%|&^]|<<|>>)?=(?!=)|(?:\+\+|--)\s*{re.escape(name)}\b"
+    if len(re.findall(sets, get_text(host.body))) > 1:
+        return ""
+    needed = collect_locals(host).get(name, "")
+    match = re.fullmatch(rf"[^=]*\b{re.escape(name)}\s*=\s*([^;]+);", needed)
+    return match[1] if match else ""
+
+
+def collect_locals(host: Declaration) -> dict[str, str]:
+    """Map each local variable of a host function to the statements that declare and set it."""
+    found: dict[str, str] = {}
+    for node in iter_nodes(host.body) if host.body is not None else ():
+        if node.type == "declaration":
+            found |= {name: text for name, text in _read_declared(node) if name not in found}
+        left = node.child_by_field_name("left")
+        if node.type == "assignment_expression" and left is not None:
+            name = get_text(left).partition(".")[0]
+            is_unset = name in found and "=" not in found[name] and "(" not in found[name]
+            if is_unset or (name in found and get_text(left) not in found[name]):
+                found[name] += f" {get_text(node)};"
+    return found
+
+
+def _read_declared(node: Node) -> list[tuple[str, str]]:
+    head = " ".join(
+        get_text(child)
+        for child in node.children
+        if child.type in ("type_qualifier", "storage_class_specifier")
+    ).replace("static", "")
+    kind = get_text(node.child_by_field_name("type"))
+    found = []
+    for each in node.children_by_field_name("declarator"):
+        name = each.child_by_field_name("declarator")
+        if each.type == "init_declarator" and name is not None and name.type == "identifier":
+            found.append((get_text(name), f"{head} {kind} {get_text(each)};".strip()))
+        elif each.type == "function_declarator" and kind == "dim3":  # dim3 grid(n, m);
+            found.append((get_text(each).partition("(")[0].strip(), f"dim3 {get_text(each)};"))
+        elif each.type == "identifier":
+            found.append((get_text(each), f"{kind} {get_text(each)};"))
+    return found

@@ -1,0 +1,389 @@
+"""What kb init takes from a source, what it asks for, and how an answer fills it in."""
+
+import re
+
+import pytest
+
+from kernelkb.actions.init.init_project import init_project
+from kernelkb.actions.init.init_source import summarize_source
+from kernelkb.errors import BadValueError
+from kernelkb.loading.kernels import load_kernel
+from kernelkb.safety.untrusted_text import is_torch_expression
+from kernelkb.scaffold.c.build_flags import plan_includes
+from kernelkb.scaffold.c.c_functions import read_facts
+from kernelkb.scaffold.c.call_plan import plan_call
+
+GATED = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _gate(e, g, h, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    row = tl.load(e + at, mask=at < n)
+    tl.store(h + at, row * tl.load(g + at, mask=at < n), mask=at < n)
+
+
+def gate(e, g, scale, shift):
+    batch, seq, width = e.shape
+    h = torch.empty((batch, seq, width), dtype=e.dtype, device=e.device)
+    _gate[(1,)](e, g, h, e.numel(), BLOCK=1024)
+    return h
+
+
+class Gate(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, e, g, scale, shift=0.0):
+        return gate(e, g, scale, shift)
+"""
+SCALE = """\
+__global__ void scale_kernel(float* x, float* mean, float* y, int groups, int width) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= groups * width) return;
+  y[i] = x[i] / mean[(i / width) % groups];
+}
+"""
+
+
+def read_roles(text, name="k.cu"):
+    """Return role, certainty and shape of each array of the first function of a source."""
+    function = summarize_source(name, text).functions[0]
+    if function.style == "pointers":
+        function = plan_call(function, read_facts(text)).function
+    arrays = [p for p in function.parameters if p.role in ("input", "output")]
+    return {p.name: (p.role, p.is_certain, p.shape) for p in arrays}
+
+
+def list_marks(folder):
+    return sum("FILL_IN" in re.sub(r"#.*|//.*", "", f.read_text()) for f in folder.glob("[kl]*.*"))
+
+
+def test_an_answer_fills_in_what_was_asked_and_stays_with_the_next_one(project):
+    (project / "gate.py").write_text(GATED)
+    asked = init_project("gate.py", kernel="gate")
+    first = init_project("gate.py", kernel="gate", answers=["g=[batch, seq, width]", "scale=2.0"])
+    last = init_project("gate.py", kernel="gate", answers=["dtype", "reference=e * g"])
+    kernel = load_kernel(str(project / "kernels/gate")).kernel
+
+    assert [line.partition("  #")[0] for line in asked.to_fill] == [
+        "g=[batch, seq, width]",
+        "dtype=float16",
+        "scale=?",
+        "reference=mine",
+    ]
+    assert [line.partition("=")[0] for line in first.to_fill] == ["dtype", "reference"]
+    assert (last.to_fill, last.next) == ((), "kb bench gate")
+    assert [(a.shape, a.dtype) for a in kernel.inputs] == [
+        (("batch", "seq", "width"), "float16")
+    ] * 2
+    assert "return e * g" in (project / "kernels/gate/reference.py").read_text()
+    assert "gate(e, g, 2.0, 0.0)" in (project / "kernels/gate/launch.py").read_text()
+
+
+def test_where_a_value_is_from_stands_beside_it(project):
+    (project / "gate.py").write_text(GATED)
+    init_project("gate.py", kernel="gate", answers=["g=[batch, seq, width]", "dtype=float16"])
+    text = (project / "kernels/gate/kernel.yaml").read_text()
+
+    assert "# Assumed: shift = 0.0 (the caller's default, line 22).\n" in text
+    assert "# Said: g=[batch, seq, width]\n" in text
+    assert "dtype: float16, fill: normal}  # shape said\n" in text
+
+
+def test_a_draft_that_was_changed_by_hand_takes_no_answers(project):
+    (project / "k.cu").write_text(SCALE)
+    init_project("k.cu")
+    yaml = project / "kernels/k/kernel.yaml"
+    yaml.write_text(yaml.read_text() + "# mine\n")
+
+    with pytest.raises(BadValueError, match="was changed since kb init drafted it"):
+        init_project("k.cu", answers=["reference=mine"])
+    assert yaml.read_text().endswith("# mine\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ("nothing=3", "there is no such name; asked for: x"),
+        ("x.role=mixed", "one of input, output, both"),
+        ("x.dtype=float12", "one of float64"),
+        ("x=[rows * 2]", "is no shape"),
+        ("grid", "is no answer"),
+        ("reference=open(x)", "no expression of torch"),
+        ("reference=torch.load(x)", "no expression of torch"),
+    ],
+)
+def test_an_answer_that_cannot_be_is_refused_and_nothing_is_written(project, answer, says):
+    (project / "k.cu").write_text(SCALE)
+
+    with pytest.raises(BadValueError, match=re.escape(says)):
+        init_project("k.cu", answers=[answer])
+    assert not (project / "kernels").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_plain"),
+    [
+        ("torch.softmax(x, -1)", True),
+        ("x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * w", True),
+        ("torch.nn.functional.silu(x)[:, 1:]", True),
+        ("torch.hub.load(x, w)", False),
+        ("torch.ops.load_library(x)", False),
+        ("torch.load('f')", False),
+        ("x.__class__", False),
+        ("eval(x)", False),
+        ("[x for x in w]", False),
+        ("(lambda: x)()", False),
+        ("x +", False),
+    ],
+)
+def test_an_expression_of_torch_reads_no_file_and_calls_nothing_else(text, is_plain):
+    assert is_torch_expression(text, ["x", "w"]) is is_plain
+
+
+def test_no_two_axes_have_one_size_and_a_multiple_that_the_source_checks_is_kept(project):
+    (project / "k.cpp").write_text(
+        "#include <torch/extension.h>\n"
+        "at::Tensor pick(const at::Tensor& x, const at::Tensor& w) {\n"
+        "  int rows = x.size(0), heads = x.size(1), groups = w.size(0);\n"
+        "  TORCH_CHECK(x.dim() == 2 && heads % groups == 0);\n  TORCH_CHECK(w.dim() == 1);\n"
+        "  return torch::empty({rows, heads}, x.options());\n}\n"
+    )
+    init_project("k.cpp", target="cpu")
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    sizes = dict(re.findall(r"(\w+): (\d+)", re.search(r"large: \{(.*)\}", text)[1]))
+
+    assert set(sizes) == {"rows", "heads", "groups"}
+    assert len(set(sizes.values())) == 3
+    assert int(sizes["heads"]) % int(sizes["groups"]) == 0
+
+
+def test_arrays_that_a_launcher_passes_on_have_the_roles_and_sizes_of_the_kernel():
+    text = SCALE + (
+        "void scale(float* x, float* mean, float* y, int groups, int width) {\n"
+        "  scale_kernel<<<(groups * width + 255) / 256, 256>>>(x, mean, y, groups, width);\n}\n"
+    )
+
+    assert read_roles(text) == {
+        "x": ("input", True, ()),
+        "mean": ("input", True, ("groups",)),
+        "y": ("output", True, ()),
+    }
+
+
+def test_a_pointer_that_goes_to_unknown_code_may_be_an_input_or_an_output():
+    text = (
+        "__global__ void twice(float* x, float* y, int n) { int i = threadIdx.x;"
+        " if (i < n) y[i] = 2 * x[i]; }\n"
+        "void run(float* x, float* y, float* z, int n) { twice<<<1, n>>>(x, y, n); note(z); }\n"
+    )
+    roles = read_roles(text)
+
+    assert roles["x"][:2] == ("input", True)
+    assert roles["z"][1] is False
+
+
+@pytest.mark.parametrize(
+    ("body", "shape"),
+    [
+        ("if (i < n) y[i] = x[i];", ("n",)),
+        ("if (n <= i) return; y[i] = x[i];", ("n",)),
+        ("if (i <= n) y[i] = x[i];", ()),
+        ("if (i < n / 4) y[i] = ((float4*)x)[i].x;", ()),
+        ("if (i < n) y[i] = x[i + 1];", ()),
+        ("if (i < n) y[i] = x[i * m];", ("n", "m")),
+        ("if (i < n) y[i] = x[place(i)];", ()),
+        ("y[i % n] = x[i % n];", ("n",)),
+    ],
+)
+def test_a_shape_is_known_only_where_every_subscript_stays_below_it(body, shape):
+    text = (
+        "__global__ void k(const float* x, float* y, int n, int m) {"
+        f" int i = blockIdx.x * blockDim.x + threadIdx.x; {body} }}"
+    )
+
+    assert read_roles(text)["x"][2] == shape
+
+
+def test_reads_through_a_macro_that_casts_and_checks_in_a_macro_are_seen():
+    text = """
+#include <torch/extension.h>
+#define HALF2(value) (reinterpret_cast<half2 *>(&(value))[0])
+#define CHECK_SHAPE(T, S0, S1) \\
+  if (((T).size(0) != (S0)) || ((T).size(1) != (S1))) throw std::runtime_error("size");
+__global__ void gemv_kernel(half* a, half* x, half* y, int M, int K) {
+  int m = blockIdx.x * blockDim.y + threadIdx.y;
+  if (m >= M) return;
+  for (int k = 2 * threadIdx.x; k < K; k += 64) { half2 p = HALF2(x[k]), q = HALF2(a[m * K + k]); }
+  if (threadIdx.x == 0) y[m] = 0;
+}
+void gemv(torch::Tensor a, torch::Tensor x, torch::Tensor y) {
+  const int M = a.size(0), K = a.size(1);
+  CHECK_SHAPE(a, M, K) CHECK_SHAPE(x, K, 1) CHECK_SHAPE(y, M, 1)
+  gemv_kernel<<<M, 32>>>(reinterpret_cast<half*>(a.data_ptr()),
+      reinterpret_cast<half*>(x.data_ptr()), reinterpret_cast<half*>(y.data_ptr()), M, K);
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("gemv", &gemv); }
+"""
+
+    assert read_roles(text) == {
+        "a": ("input", True, ("M", "K")),
+        "x": ("input", True, ("K", "1")),
+        "y": ("output", True, ("M", "1")),
+    }
+
+
+def test_a_store_through_a_macro_that_casts_makes_an_output():
+    text = (
+        "#define FLOAT4(value) (reinterpret_cast<float4 *>(&(value))[0])\n"
+        "__global__ void k(float* x, float* y, int n) {"
+        " int i = 4 * threadIdx.x; if (i < n) FLOAT4(y[i]) = FLOAT4(x[i]); }"
+    )
+
+    assert {name: role for name, (role, _, _) in read_roles(text).items()} == {
+        "x": "input",
+        "y": "output",
+    }
+
+
+@pytest.mark.parametrize(
+    ("head", "shape"),
+    [
+        ("B, T, H = x.shape", ("B", "T", "H")),
+        ("B, T, V = *x.shape[:2], x.shape[-1]", ()),
+        ("_, T = x.shape", ()),
+        ("T = x.shape[-1]", ()),
+        ("assert x.ndim == 2\n    M, N = x.shape[0], x.shape[1]", ("M", "N")),
+        ("B, T, V = *w.shape, x.shape[-1]\n    assert x.shape == (B, V)", ("B", "V")),
+        ("x = x.transpose(0, 1)\n    M, N = x.shape", ()),
+    ],
+)
+def test_a_tensor_has_the_shape_that_its_function_takes_apart(head, shape):
+    text = (
+        "import torch\nimport triton\nimport triton.language as tl\n\n\n@triton.jit\n"
+        "def _k(x, y):\n    tl.store(y, tl.load(x))\n\n\n"
+        f"def run(x: torch.Tensor, w: torch.Tensor):\n    {head}\n"
+        "    y = torch.empty_like(x)\n    _k[(1,)](x, y)\n    return y\n"
+    )
+
+    assert read_roles(text, "k.py")["x"][2] == shape
+
+
+def test_a_function_that_is_defined_in_a_namespace_is_called_with_it(project):
+    (project / "k.cu").write_text(
+        "namespace ops {\nvoid twice(const float* x, float* y, int n);\n}\n"
+        "__global__ void k(const float* x, float* y, int n) { int i = threadIdx.x;"
+        " if (i < n) y[i] = 2 * x[i]; }\n"
+        "void ops::twice(const float* x, float* y, int n) { k<<<1, 32>>>(x, y, n); }\n"
+    )
+    result = init_project("k.cu")
+
+    assert "  ops::twice(const_cast" in (project / "kernels/k/launch.cu").read_text()
+    assert [line.partition("=")[0] for line in result.to_fill] == ["reference"]
+
+
+def test_a_file_that_instantiates_a_launcher_of_its_header_is_drafted(project):
+    (project / "scan.cuh").write_text(
+        "template <typename T> __global__ void scan_kernel(const T* x, T* y, int n) {"
+        " int i = threadIdx.x; if (i < n) y[i] = x[i]; }\n"
+        "template <typename T> void scan(const T* x, T* y, int n, cudaStream_t s) {"
+        " scan_kernel<T><<<1, 256, 0, s>>>(x, y, n); }\n"
+    )
+    (project / "scan.cu").write_text(
+        '#include "scan.cuh"\ntemplate void scan<float>(const float*, float*, int, cudaStream_t);\n'
+    )
+    init_project("scan.cu", answers=["reference"])
+    folder = project / "kernels/scan"
+
+    assert "scan<float>(const_cast<float*>(x), y," in (folder / "launch.cu").read_text()
+    assert load_kernel(str(folder)).kernel.outputs[0].dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "flags"),
+    [
+        (
+            "Makefile",
+            "STD = c++20\nNVCCFLAGS += -std=$(STD) -DBLOCK=256 -DUNUSED=1\nifeq ($(GPU), 1)\n"
+            "NVCCFLAGS += -DGPU -DOTHER\nendif\n%.o: %.cu\n\tnvcc $(NVCCFLAGS) -c $<\n",
+            ("-std=c++20", "-DBLOCK=256", "-DGPU"),
+        ),
+        (
+            "CMakeLists.txt",
+            "set(CMAKE_CUDA_STANDARD 20)\nadd_compile_definitions(BLOCK=256)\n",
+            ("-DBLOCK=256", "-std=c++20"),
+        ),
+        (
+            "justfile",
+            'build:\n    nvcc -std=c++20 "-DBLOCK=256" k.cu\n',
+            ("-std=c++20", "-DBLOCK=256"),
+        ),
+        (
+            "BUILD.bazel",
+            'copts = ["-std=c++20"],\ndefines = ["BLOCK=256"]\n',
+            ("-std=c++20", "-DBLOCK=256"),
+        ),
+        (
+            "pyproject.toml",
+            'extra = ["-std=c++20", "-DBLOCK=256"]\n',
+            ("-std=c++20", "-DBLOCK=256"),
+        ),
+    ],
+)
+def test_flags_are_those_of_the_projects_build_that_the_source_needs(tmp_path, name, text, flags):
+    (tmp_path / "k.cu").write_text("#ifdef GPU\nint x[BLOCK];\n#ifdef OTHER\n#endif\n#endif\n")
+    (tmp_path / name).write_text(text)
+
+    assert plan_includes(tmp_path / "k.cu", tmp_path, []).flags == flags
+
+
+def test_a_missing_header_of_a_submodule_is_named_with_the_command_that_brings_it(project):
+    (project / ".gitmodules").write_text('[submodule "glm"]\n\tpath = third_party/glm\n')
+    (project / "k.cu").write_text("#include <glm/glm.hpp>\n" + SCALE)
+    result = init_project("k.cu")
+
+    assert result.warnings[0].endswith(": git submodule update --init third_party/glm")
+
+
+def test_every_mark_of_a_draft_is_asked_for(project):
+    (project / "gate.py").write_text(GATED)
+    (project / "k.cu").write_text(SCALE)
+    for source, kernel in (("gate.py", "gate"), ("k.cu", None)):
+        asked = init_project(source, kernel=kernel)
+        words = [line.partition("  #")[0].replace("?", "8") for line in asked.to_fill]
+        result = init_project(source, kernel=kernel, answers=words)
+
+        assert result.to_fill == ()
+        assert list_marks(project / "kernels" / result.kernel) == 0
+
+
+def test_a_finished_draft_of_cuda_is_run_under_compute_sanitizer_first(project):
+    (project / "k.cu").write_text(SCALE)
+    words = ["x=[groups, width]", "mean=[groups]", "y=[groups, width]", "grid=64", "block=256"]
+    made = init_project("k.cu", answers=[*words, "reference=x / mean[:, None]"])
+
+    assert (made.to_fill, made.next) == ((), "kb bench k --sanitize")
+
+
+@pytest.mark.parametrize(
+    ("returned", "shape"),
+    [
+        ("y", ("m", "n")),
+        ("y.view(*shape)", ("m", "n")),
+        ("torch.sum(y)", ()),
+        ("y.sum(-1)", ()),
+        ("y[:, 0]", ()),
+    ],
+)
+def test_a_returned_tensor_has_the_shape_that_it_was_made_with_only_as_it_is(returned, shape):
+    text = (
+        "import torch\nimport triton\nimport triton.language as tl\n\n\n@triton.jit\n"
+        "def _k(x, y):\n    tl.store(y, tl.load(x))\n\n\n"
+        "def run(x: torch.Tensor):\n    m, n = x.shape\n    y = torch.empty((m, n))\n"
+        f"    _k[(1,)](x, y)\n    return {returned}\n"
+    )
+    output = summarize_source("k.py", text).functions[0].parameters[-1]
+
+    assert (output.role, output.shape) == ("output", shape)
