@@ -33,6 +33,13 @@ def test_the_address_with_the_token_leads_nowhere_else(page):
     assert answer.headers["location"] == "/evil.example/"
 
 
+def test_the_address_with_the_token_writes_no_header(page):
+    answer = page.ask(f"/kernel/a%0d%0aSet-Cookie:%20b=c?token={TOKEN}", token=None)
+
+    assert answer.status == 303
+    assert answer.headers["location"] == "/kernel/a%0D%0ASet-Cookie%3A%20b%3Dc"
+
+
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "localhost.evil:80"])
 def test_another_name_of_this_machine_is_refused(page, host):
     assert page.ask("/", headers={"Host": host}).status == 421

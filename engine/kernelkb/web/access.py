@@ -7,7 +7,7 @@ import hmac
 import secrets
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -111,7 +111,7 @@ class WebGuard:
         self, scope: Scope, send: Send, headers: dict[str, str], query: dict[str, str]
     ) -> None:
         cookie = f"{_name_cookie(headers)}={self._access.token}; Path=/; HttpOnly; SameSite=Strict"
-        path = "/" + scope["path"].lstrip("/\\")
+        path = quote("/" + scope["path"].lstrip("/\\"))
         place = f"{path}?{urlencode(query)}" if query else path
         more = {"location": place, "set-cookie": cookie}
         await _answer(send, 303, "", more)
