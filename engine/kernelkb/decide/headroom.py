@@ -379,10 +379,8 @@ def describe_finish(
     us = known.get("profiled_us") or 0.0
     is_asked = predictor.now is not None and us > 0 and gate["verdict"] != "stop"
     ceiling = find_nearest_ceiling(rules, known, us, device) if is_asked else None
-    if ceiling is None or ceiling["reached"] * NEAR_FLOOR < 1:
+    if ceiling is None or not _is_near(ceiling, known):
         return None
-    if ceiling["resource"] == "l2" and known.get("attainable_speedup", 1.0) > NEAR_FLOOR:
-        return None  # what it moves in L2 is not its work
     floor_us, needed = _find_floor(known, ceiling, us), known.get("algorithmic_bytes")
     needed = needed if ceiling["resource"] == "memory" else None
     verdict, because = _judge_finish(known, matches, ceiling, us / floor_us)
@@ -400,6 +398,14 @@ def describe_finish(
         "rest": _list_rest(rules, predictor, us, floor_us, ceiling),
         "waits_at": None,
     }
+
+
+def _is_near(ceiling: Ceiling, known: Mapping[str, float]) -> bool:
+    """Return whether it is near a ceiling with its work: what it moves in L2 may be none."""
+    far_from_floor = known.get("attainable_speedup", 1.0) > NEAR_FLOOR
+    return ceiling["reached"] * NEAR_FLOOR >= 1 and not (
+        ceiling["resource"] == "l2" and far_from_floor
+    )
 
 
 def _count_moved(known: Mapping[str, float]) -> dict[str, float]:
