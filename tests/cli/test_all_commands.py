@@ -12,7 +12,7 @@ from shipped_rules import leave_out_slow_checks
 from kernelkb.cli import main
 
 # Each call takes seconds, or serves until it is stopped; these have tests of their own.
-_SLOW = ("env", "sweep", "worker")
+_SLOW = ("env", "sweep", "web", "worker")
 _WRITES_SHIPPED_FILES = (["quickref", "--write"], ["guide", "--write"])
 _LOADS_A_KERNEL = ("triage", "build", "bench", "profile", "tune", "show", "variant")
 COMMANDS = [one for one in list_commands() if one[0][0] not in _SLOW]

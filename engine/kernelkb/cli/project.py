@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kernelkb.cli.options import add_target_argument
+from kernelkb.cli.options import add_target_argument, parse_written_file
 from kernelkb.cli.output import interruptible_measurement, print_json, print_lines, print_record
 from kernelkb.errors import BadValueError
 from kernelkb.safety.paths import read_kernel_name
@@ -199,7 +199,10 @@ def add_web_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--read-only", action="store_true", help="nothing can be changed or run")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.add_argument(
-        "--export", type=Path, metavar="DIR", help="write a static copy instead of serving"
+        "--export",
+        type=parse_written_file,
+        metavar="DIR",
+        help="write a static copy instead of serving",
     )
     parser.add_argument("--session", metavar="ID", help="with --export: only this session")
 
