@@ -63,6 +63,7 @@ Job = (
     | RepeatJob
     | RepeatSeveralJob
     | TorchProfileJob
+    | ClocksJob
     | KnownTrafficJob
     | DescribeJob
     | ProbeJob
