@@ -76,7 +76,8 @@ def test_the_next_race_starts_while_one_is_timed_and_each_has_its_times(softmax_
     found = list(run_races(races, budget_s=0.1))
 
     assert [race for race, _ in found] == races
-    assert all(bench.verdict == "slower" and bench.speedup < 1 for _, bench in found)
+    assert all(bench.interval for _, bench in found)
+    assert {bench.verdict for _, bench in found} <= {"slower", "inconclusive"}
 
 
 def test_a_race_that_cannot_be_run_does_not_end_the_others(softmax_pair, monkeypatch):
