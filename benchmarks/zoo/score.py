@@ -281,7 +281,7 @@ def _score_sets(cured: Sequence[Judged], rules: CompiledRules) -> Iterator[Score
     known = [one for one in cured if not one.pair.held_out]
     yield _score_rows("kb recommend", known, known, rules)
     if held_out := [one for one in cured if one.pair.held_out]:
-        yield _score_rows("kb recommend, held out", held_out, known, rules)
+        yield _score_rows("kb recommend, held out", held_out, (), rules)
 
 
 def _score_rows(
@@ -307,26 +307,29 @@ def _score_rows(
 def _share_held(
     cured: Sequence[Judged], fitted: Sequence[Judged], rules: CompiledRules, level: int
 ) -> float | None:
-    """Return the share of intervals that hold, each as wide as other operations need.
+    """Return the share of intervals that hold, each as wide as other operations need, or as told.
 
     The width of an answer's interval is divided by the fitted one, so that only the fit is left
     out, not the factors of effects.
 
     Args:
         cured: The pairs whose intervals are judged.
-        fitted: Those that the width is fitted to, without those of the same operation.
+        fitted: Those that the width is fitted to, without those of the same operation; without
+            any, the width is the one that answers have.
         rules: The knowledge.
         level: Percent of the measured gains that the intervals are to hold.
     """
-    width_80 = rules["time_model"]["widths"]["80"]
+    widths = rules["time_model"]["widths"]
+    width_80 = widths["80"]
     fits = [(one.pair.operation, *_measure_error(one, width_80)) for one in fitted]
     held = 0
     for one in cured:
         others = sorted(e / u for name, e, u in fits if name != one.pair.operation and u > 0)
-        if not others:
+        if fitted and not others:
             return None
         error, unit = _measure_error(one, width_80)
-        width = others[min(len(others) - 1, round(level / 100 * len(others)))]
+        last = min(len(others) - 1, round(level / 100 * len(others)))
+        width = others[last] if others else widths[str(level)]
         held += error <= width * unit
     return round(held / len(cured), 3) if cured else None
 

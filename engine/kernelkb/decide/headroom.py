@@ -7,7 +7,7 @@ from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Literal
 
 from kernelkb.decide.derive import NEAR_FLOOR, binding_roof, find_nearest_ceiling
-from kernelkb.decide.predict import is_told
+from kernelkb.decide.predict import FLOOR_ERROR, is_told
 from kernelkb.decide.time_model import split_time
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _bound_gains(
     if predictor.at_most is None or "attainable_speedup" not in known:
         return None
     told = [m.prediction.speedup for m in matches if m.prediction is not None]
-    gains = [predictor.at_most, *told, known["attainable_speedup"]]
+    gains = [predictor.at_most, *told, known["attainable_speedup"] * FLOOR_ERROR]
     if 0 < (speedup := known.get("speedup", 0.0)) < 1:
         gains.append(1 / speedup)
     if combined is not None:

@@ -48,7 +48,7 @@ _WIDEST = 50.0
 _WIDEST_TOLD = 6.0
 """The same for one that holds a loss as large as the gain, from which it is not told: between 0.4x
 and 3.5x lies any outcome of a change (chosen)."""
-_FLOOR_ERROR = 1.1
+FLOOR_ERROR = 1.1
 """Measured kernels come this much below a roofline of practical peaks."""
 
 _DEFAULT_MOVE = 0.2
@@ -159,9 +159,7 @@ class Predictor:
         width = row["widths"][_COVERAGE] * (1 + row["slope"] * center)
         width *= found.error * widen * (self._error if found.change else 1.0)
         low, high = found.speedup / exp(width), found.speedup * exp(width)
-        cap = self._cap(_MAX_SPEEDUP, found.lowers_floor) * _FLOOR_ERROR
-        if self.at_most is not None and not found.lowers_floor:
-            cap = min(cap, self.at_most)
+        cap = self._cap(_MAX_SPEEDUP, found.lowers_floor) * FLOOR_ERROR
         high = max(min(high, cap, found.most), found.speedup)
         return {"low": round(low, 3), "point": round(found.speedup, 3), "high": round(high, 3)}
 
