@@ -219,6 +219,9 @@ PRODUCT = {
     "packed_product_share": 0.0,
     "product_share": 1.0,
     "loads_per_fma": 0.5,
+    "fp_issue_share": 0.5,
+    "triton_kernel": 0,
+    "shared_stores_per_warp": 0.0,
 }
 STAGED = {
     "device.cc": 9.0,
@@ -292,6 +295,12 @@ SIDES = (
     ("use-tensor-cores", {**PRODUCT, "product_share": 0.3}, "half_matrix_share", 0.5, 0.6),
     ("use-tensor-cores", {**PRODUCT, "product_share": 0.3}, "narrow_product_share", 0.4, 0.6),
     ("use-tensor-cores", {**PRODUCT, "product_share": 0.0}, "packed_product_share", 0.2, 0.3),
+    ("use-tensor-cores", {**PRODUCT, "product_share": 0.3, "half_matrix_share": 0.6},
+     "fp_issue_share", 0.19, 0.21),
+    ("use-tensor-cores", {**PRODUCT, "product_share": 0.3, "triton_kernel": 1},
+     "shared_stores_per_warp", 900.0, 1100.0),
+    ("packed-half2", {"device.cc": 9.0, "half_share": 0.5}, "fp_issue_share", 0.19, 0.21),
+    ("fma-contract", {"nonfused_share": 0.9, "ffma_share": 0.0}, "fp_issue_share", 0.19, 0.21),
     ("l2-prefetch", WAITING, "loads_per_warp", 3.0, 6.0),
     ("register-double-buffer", {"stall_short_scoreboard": 0.5, "warpgroup_utilization": 0,
      "spare_register_count": 100}, "shared_loads_per_warp", 3.0, 6.0),

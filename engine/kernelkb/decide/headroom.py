@@ -7,7 +7,7 @@ from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Literal
 
 from kernelkb.decide.derive import NEAR_FLOOR, binding_roof, find_nearest_ceiling
-from kernelkb.decide.predict import FLOOR_ERROR, is_told
+from kernelkb.decide.predict import FLOOR_ERROR
 from kernelkb.decide.time_model import split_time
 
 if TYPE_CHECKING:
@@ -78,15 +78,15 @@ def build_outlook(
         gap: See ``find_gap``.
         finish: See ``describe_finish``.
     """
-    combined = _combine_matches(matches, predictor)
+    together = _combine_matches(matches, predictor)
     is_any_told = any(one.diagnosis["predicted_speedup"] for one in matches)
     return {
         "headroom": _build_headroom(known),
         "finish": finish,
-        "combined_speedup": combined if is_any_told and combined and is_told(combined) else None,
+        "combined_speedup": _tell_combined(matches, together, predictor) if is_any_told else None,
         "joint": find_joint_cure(rules, matches, predictor),
         "chain": build_chain(matches, predictor),
-        "at_most": _bound_gains(matches, combined, predictor, known),
+        "at_most": _bound_gains(matches, together, predictor, known),
         "gap": gap,
         "time": build_time_shares(rules, predictor),
         "peaks": None if predictor.now is None else _name_peaks(known, measured),
@@ -99,7 +99,7 @@ def build_outlook(
 
 def _bound_gains(
     matches: list[BottleneckMatch],
-    combined: CombinedSpeedup | None,
+    together: Prediction | None,
     predictor: Predictor,
     known: Mapping[str, float],
 ) -> float | None:
@@ -115,8 +115,8 @@ def _bound_gains(
     gains = [predictor.at_most, *told, known["attainable_speedup"] * FLOOR_ERROR]
     if 0 < (speedup := known.get("speedup", 0.0)) < 1:
         gains.append(1 / speedup)
-    if combined is not None:
-        gains.append(combined["point"])
+    if together is not None:
+        gains.append(together.speedup)
     return round(max(gains), 3)
 
 
@@ -325,19 +325,25 @@ def _build_headroom(known: Mapping[str, float]) -> Headroom | None:
 
 def _combine_matches(
     matches: list[BottleneckMatch], predictor: Predictor
-) -> CombinedSpeedup | None:
+) -> Prediction | None:
     """Return the predicted speedup of all matches' fixes together; None below two."""
-    priced = [(m.row["id"], m.prediction) for m in matches if m.prediction is not None]
-    if len(priced) < 2:
+    priced = [m.prediction for m in matches if m.prediction is not None]
+    return predictor.predict_together(priced) if len(priced) > 1 else None
+
+
+def _tell_combined(
+    matches: list[BottleneckMatch], together: Prediction | None, predictor: Predictor
+) -> CombinedSpeedup | None:
+    told = predictor.tell_interval(together)
+    if told is None:
         return None
-    together = predictor.predict_together(found for _, found in priced)
-    return {**predictor.make_interval(together), "bottlenecks": [name for name, _ in priced]}
+    return {**told, "bottlenecks": [m.row["id"] for m in matches if m.prediction is not None]}
 
 
-def _explain(matches: list[BottleneckMatch], combined: CombinedSpeedup | None) -> float:
+def _explain(matches: list[BottleneckMatch], together: Prediction | None) -> float:
     """Return the predicted speedup of all fixes together, at least 1."""
     single = [m.prediction.speedup for m in matches if m.prediction is not None]
-    return max(1.0, combined["point"] if combined else 1.0, *single)
+    return max(1.0, together.speedup if together else 1.0, *single)
 
 
 _STOP_GAIN = 1.15

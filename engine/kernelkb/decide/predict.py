@@ -153,22 +153,37 @@ class Predictor:
         return Prediction(self._cap(1 / after, lowers), changes, time, error, lowers)
 
     def make_interval(self, found: Prediction, widen: float = 1.0) -> PredictedSpeedup:
-        """Return the speedup with the interval that holds four of five measured gains."""
+        """Return the speedup with the interval that holds four of five gains of known kinds.
+
+        Decisions rest on it; ``tell_interval`` gives the one for kernels of other kinds.
+        """
         row = self._rules["time_model"]
         center = log(max(found.speedup, 1.0))
         width = row["widths"][_COVERAGE] * (1 + row["slope"] * center)
         width *= found.error * widen * (self._error if found.change else 1.0)
         low, high = found.speedup / exp(width), found.speedup * exp(width)
         cap = self._cap(_MAX_SPEEDUP, found.lowers_floor) * FLOOR_ERROR
+        if self.at_most is not None and not found.lowers_floor:
+            cap = min(cap, self.at_most)
         high = max(min(high, cap, found.most), found.speedup)
         return {"low": round(low, 3), "point": round(found.speedup, 3), "high": round(high, 3)}
 
     def tell_interval(
         self, found: Prediction | None, widen: float = 1.0
     ) -> PredictedSpeedup | None:
-        """Return the interval where it is of use; without one, a cause is only a candidate."""
+        """Return the interval where it is of use; without one, a cause is only a candidate.
+
+        It is as wide as kernels of other kinds need, and useful traffic is no bound of it: a change
+        of the algorithm may save what counters take for useful.
+        """
         interval = found and self.make_interval(found, widen)
-        return interval if interval and is_told(interval) else None
+        if not found or not interval or not is_told(interval):
+            return None
+        low, point = interval["low"], interval["point"]
+        spread = (found.speedup / low) ** self._rules["time_model"]["unseen"]
+        cap = self._cap(_MAX_SPEEDUP, found.lowers_floor) * FLOOR_ERROR
+        high = max(min(found.speedup * spread, cap, found.most), point)
+        return {"low": round(found.speedup / spread, 3), "point": point, "high": round(high, 3)}
 
     def _predict_effect(self, row: EffectRow) -> Prediction | None:
         if "when" in row and not judge_condition(row["when"], self._facts.truth):

@@ -52,6 +52,7 @@ class TimeModelRow(TypedDict):
     widths: dict[str, float]
     """By coverage in percent, the width of an interval: ``model.entries.effect.ErrorModel``."""
     slope: float
+    unseen: float
 
 
 class EffectRow(TypedDict):

@@ -315,6 +315,7 @@ def build_time_model_row(knowledge: Knowledge) -> TimeModelRow:
         "clock": model.clock,
         "widths": {"50": errors.width_50, "80": errors.width_80, "95": errors.width_95},
         "slope": errors.slope,
+        "unseen": errors.unseen,
     }
 
 

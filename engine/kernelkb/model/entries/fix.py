@@ -77,6 +77,8 @@ class ErrorModel(Record):
     width_80: float = Field(gt=0)
     width_95: float = Field(gt=0)
     slope: float = Field(ge=0)
+    unseen: float = Field(ge=1)
+    """Factor on the width told: kernels of kinds that no rule was written from miss by more."""
 
 
 class TimeModel(Record):
