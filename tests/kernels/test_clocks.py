@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from broken_kernels import make_broken_kernel
 
-from kernelkb.actions.kernels.clock_variant import clock_variant
+from kernelkb.actions.kernels.profile_program import clock_variant
 from kernelkb.actions.project.bench_target import validate_machine
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import find_zoo_folders, load_kernel
