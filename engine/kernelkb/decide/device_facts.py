@@ -18,8 +18,8 @@ from kernelkb.decide.parse_metric import (
 from kernelkb.errors import BadValueError
 
 if TYPE_CHECKING:
-    from kernelkb.decide.launch_move import RingAfter
     from kernelkb.decide.rules import CompiledRules, HardwareTables
+    from kernelkb.decide.time_model import RingAfter
     from kernelkb.device_math.occupancy import Launch, Limits, Residency
 
 _ACHIEVABLE_SHARES = {"achievable_dram_share": 0.9, "achievable_tensor_share": 0.8}
@@ -426,8 +426,8 @@ def _predict_time(
     pressure: Pressure | None,
 ) -> dict[str, Any] | None:
     """Return the time after ÷ the time now with its interval and reason; None: not modelled."""
-    from kernelkb.decide.launch_move import LaunchMove, predict_move, tell_time
-    from kernelkb.decide.time_model import build_kernel_time
+    from kernelkb.decide.launch_move import tell_time
+    from kernelkb.decide.time_model import LaunchMove, build_kernel_time
 
     now = build_kernel_time(rules["time_model"], known)
     (shape, held), (changed, kept) = sides
@@ -452,11 +452,7 @@ def _predict_time(
         in_flight=_find_new(changed, "unroll", 1.0),
         ring=_describe_ring(changed, min(kept.occupancy.blocks, after.grid / gpu.sm_count)),
     )
-    others = [move._replace(spilled=spills[0]), move._replace(spilled=spills[2])]
-    others += [move._replace(hits=left)] if left < 1 else []
-    others += [move._replace(apart=True)] if move.width < 1 else []
-    bounds = [predict_move(now, known, one) for one in others]
-    return tell_time(rules, now, known, move, [predict_move(now, known, move), *bounds], left)
+    return tell_time(rules, now, known, move, (spills[0], spills[2]), left)
 
 
 def _find_new(changed: ChangedShape, name: str, default: float) -> float:
@@ -465,7 +461,7 @@ def _find_new(changed: ChangedShape, name: str, default: float) -> float:
 
 def _describe_ring(changed: ChangedShape, blocks: float) -> RingAfter | None:
     """Return the ring of a launch whose stages change; None: no such change."""
-    from kernelkb.decide.launch_move import RingAfter
+    from kernelkb.decide.time_model import RingAfter
 
     ratio = changed.ratios.get("stages", 1.0)
     if ratio == 1:

@@ -17,6 +17,8 @@ from kernelkb.decide.time_model import (
     MIN_TIME,
     Change,
     KernelTime,
+    LaunchMove,
+    MoveTime,
     combine_roofs,
     predict_time,
     split_time,
@@ -25,6 +27,7 @@ from kernelkb.decide.time_model import (
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
+    from kernelkb.decide.time_model import RingAfter
 
 SAME = 0.05
 """Share by which times differ that a bench does not tell apart."""
@@ -52,58 +55,16 @@ _L1_CYCLES, _L2_CYCLES = 40.0, 260.0
 """Of a load that hits; used where the architecture was not measured (H100: 41 and 263)."""
 
 
-class RingAfter(NamedTuple):
-    """A ring of stages in shared memory after a change."""
-
-    before: float
-    """Stages now."""
-    stages: float
-    stage_bytes: float
-    """Of one stage; 0: not known."""
-    blocks: float
-    """On an SM, at a time; at least 1."""
-
-
-class LaunchMove(NamedTuple):
-    """How another launch of the same work differs from the measured one; factors are new ÷ old."""
-
-    warps: float = 1.0
-    """Mean warps on an SM."""
-    busy: float = 1.0
-    """Share of the time in which a mean SM has a block."""
-    width: float = 1.0
-    """Bytes a lane of a global access."""
-    unrolled: float = 1.0
-    """Independent loads that a warp has in flight."""
-    spilled: float = 0.0
-    """Warp instructions to local memory that come, as a share of all instructions; below 0: all
-    that there are now go."""
-    missed: float = 0.0
-    """Share of those that come that miss L1, 0 to 1."""
-    hits: float = 1.0
-    """L1 hits that stay."""
-    lane_bytes: float = 4.0
-    """Bytes of an access of a lane after the change, where ``width`` is not 1."""
-    apart: bool = False
-    """Lanes of narrower accesses are as far apart as before, and leave gaps between them."""
-    threads: float = 1.0
-    """All threads of the grid."""
-    blocks: float = 1.0
-    """Blocks of the grid."""
-    in_flight: float = 1.0
-    """Independent loads of a warp after the change, where ``unrolled`` is not 1."""
-    ring: RingAfter | None = None
-    """Of a launch whose stages change."""
-
-
-class MoveTime(NamedTuple):
-    """The predicted time of another launch; shares of the time now."""
-
-    time: float
-    low: float
-    """What it can be at best, where counters cannot tell; at most ``time``."""
-    high: float
-    """At worst; at least ``time``."""
+_SPILLS_MORE = 0.4
+"""Added both ways where values may be spilled or are no more (3 of 10 went further without)."""
+_FAR = 1.5
+"""Worst ÷ best outcome from which no time is told: their middle is then no more than 1.22x off."""
+_BUSY = 0.6
+"""Share of the time from which a resource is busy (chosen)."""
+_SLOW = 1 / 3
+"""Latency of loads without load ÷ their waiting, below which something else holds them (chosen)."""
+_LOOP_SHARE = 0.2
+"""Most of the time that other unrolling gave or took where instructions bind (0.06 to 0.16)."""
 
 
 def predict_move(now: KernelTime, known: Mapping[str, float], move: LaunchMove) -> MoveTime:
@@ -120,7 +81,7 @@ def predict_move(now: KernelTime, known: Mapping[str, float], move: LaunchMove) 
         move: How the launch differs.
     """
     now = _add_block_starts(now, known)
-    unloaded = min(1.0, compare_unloaded(known))
+    unloaded = 1 - move.queued * (1 - min(1.0, compare_unloaded(known)))
     work, added = _scale_work(now, known, move), _add_spills(now, known, move)
     waits = _scale_waits(now, known, move, unloaded)
     latency = _mean_wait(now, waits, move) + _find_spill_wait(now, known, move)
@@ -132,12 +93,12 @@ def predict_move(now: KernelTime, known: Mapping[str, float], move: LaunchMove) 
     ring = max(overlapped, _find_ring_time(now, known, move) or 0.0)
     least = _find_warp_time(now, known, move, unloaded)
     if least is None:
-        return MoveTime(ring, overlapped, ring)
+        return MoveTime(ring, ring, ring)
     if move.width < 1 < move.threads:  # more warps begin and end, which no queue hides
         least = predict_time(moved._replace(latency=least), Change(work, added, {}))
     if least <= max(1.0, ring):
-        return MoveTime(ring, overlapped, ring)
-    return MoveTime((ring * least) ** 0.5, overlapped, least)
+        return MoveTime(ring, ring, ring)
+    return MoveTime((ring * least) ** 0.5, ring, least)
 
 
 def _add_block_starts(now: KernelTime, known: Mapping[str, float]) -> KernelTime:
@@ -188,6 +149,7 @@ def _scale_work(now: KernelTime, known: Mapping[str, float], move: LaunchMove) -
         share = min(1.0, read / max(1.0, known.get("l2_sector_count", read)))
         more *= 1 + share * ((1 - hit * move.hits) / (1 - hit) - 1)
     requests = _fill_requests(known, move)
+    factors["dram"] = _fill_memory(known, move, more)
     for name in now.groups.get("memory", []):
         if name.startswith(("l2", "l1")):
             factors[name] = more * (1 + _REQUEST_SHARES.get(name, 0.0) * (requests - 1))
@@ -214,11 +176,21 @@ def _fill_sectors(known: Mapping[str, float], move: LaunchMove) -> float:
         return 1.0
     loads, stores, ideal, whole = (known[name] for name in names)
     if move.apart:
-        return 1 + stores / max(1.0, whole) * (1 / move.width - 1)
+        misses = loads * (1 - min(1.0, max(0.0, known.get("l1_hit_rate", 0.0))))
+        more = stores + (misses if move.is_evicted else 0.0)
+        return 1 + min(1.0, more / max(1.0, whole)) * (1 / move.width - 1)
     kept = min(1.0, max(ideal / max(1.0, loads + stores), 1 / move.width))
     misses = loads * (1 - min(1.0, max(0.0, known.get("l1_hit_rate", 0.0))))
     saved = misses - min(misses, loads * kept) + stores * (1 - kept)
     return max(kept, 1 - saved / max(1.0, whole))
+
+
+def _fill_memory(known: Mapping[str, float], move: LaunchMove, more: float) -> float:
+    """Return the factor on the bytes of memory: sectors that are written in parts are read too."""
+    whole = known.get("dram_read_bytes", 0.0) + known.get("dram_write_bytes", 0.0)
+    if move.width <= 1 or more >= 1 or not whole:
+        return 1.0
+    return min(1.0, max(1 / move.width, 32 * known.get("ideal_sector_count", whole) / whole))
 
 
 def _share_spread(move: LaunchMove) -> float:
@@ -243,7 +215,7 @@ def _narrow_work(name: str, known: Mapping[str, float], move: LaunchMove) -> flo
     if name == "l1-requests":
         return 1 / width
     if name == "l1-wavefronts":
-        return _narrow_wavefronts(known, width)
+        return _narrow_wavefronts(known, move)
     floats = known.get({"issue": "fp_issue_share"}.get(name, "fma_float_share"), 0.0)
     if name not in ("issue", "alu", "fma", "fma-heavy"):
         return 1.0
@@ -251,17 +223,18 @@ def _narrow_work(name: str, known: Mapping[str, float], move: LaunchMove) -> flo
     of_accesses = 1 + (1 / width - 1) * min(1.0, least if name == "issue" else 0.0)
     floats = 0.0 if name == "alu" else floats
     of_all = floats + (1 - floats) / width
-    share = _share_spread(move) / 2
+    share = _share_spread(move) / 2 if move.followed is None else move.followed
     return float(of_accesses ** (1 - share) * of_all**share)
 
 
-def _narrow_wavefronts(known: Mapping[str, float], width: float) -> float:
+def _narrow_wavefronts(known: Mapping[str, float], move: LaunchMove) -> float:
     names = ("global_wavefront_count", "global_access_count", "ideal_access_sector_count")
     if any(name not in known for name in names) or not known.get("lsu_wavefront_count"):
         return 1.0
     count, accesses, sectors = (known[name] for name in names)
-    after = max(accesses / width, sectors / _L1_SECTORS)
-    after = min(count, after) if width > 1 else max(count, accesses / width)
+    after = max(accesses / move.width, sectors / _L1_SECTORS)
+    after = min(count, after) if move.width > 1 else max(count, accesses / move.width)
+    after = max(after, count / move.width) if move.apart else after
     return 1 - (count - after) / max(known["lsu_wavefront_count"], count)
 
 
@@ -279,6 +252,8 @@ def _scale_waits(
             factor *= exposed * _scale_loads(known, move) * left
             if factor > 1 and move.unrolled >= 1 and left == 1:
                 factor = max(1.0, factor * unloaded)
+            elif move.is_stuck and factor < 1:
+                factor = 1 - min(1.0, compare_unloaded(known)) * (1 - factor)
         elif name in _MEETINGS:
             factor *= exposed
         elif name in _QUEUES:
@@ -336,7 +311,8 @@ def _find_ring_time(now: KernelTime, known: Mapping[str, float], move: LaunchMov
     rounds = sectors * 32 / count / ring.stage_bytes / ring.blocks
     waits = dict.fromkeys((_LOADS, *_MEETINGS), 0.0)
     memory = dict.fromkeys(now.groups["memory"], 0.0)
-    alone = predict_time(now._replace(follows={}), Change(memory, {}, waits))
+    hidden = 1 / max(1.0, move.warps)
+    alone = predict_time(now._replace(follows={}), Change(memory, {}, waits, latency=hidden))
     moved = max(now.use[name] for name in memory)
     waited = _find_tile_latency(known) * rounds / cycles + moved
     return alone + max(0.0, waited - alone * (ring.stages - 1 / ring.blocks))
@@ -410,23 +386,46 @@ def _keep_unspilled(
     return {name: known_names.get(name, levels.get(name[:3], 1.0)) for name in now.use}
 
 
+class MoveOutcome(NamedTuple):
+    """What a launch could take, if what no counter tells is so."""
+
+    question: str
+    """What is not known, in words; empty for the likely outcome."""
+    time: MoveTime
+
+
 def tell_time(
     rules: CompiledRules,
     now: KernelTime,
     known: Mapping[str, float],
     move: LaunchMove,
-    bounds: list[MoveTime],
+    spills: tuple[float, float],
     left: float,
 ) -> dict[str, Any]:
-    """Return the predicted time, the first, with an interval that holds 4 of 5 measured ones."""
-    point = bounds[0].time
-    at_rest, moved, slope = _TOLD_ERROR
-    size, ring = abs(log(point)), move.ring
-    has_less = ring is not None and ring.stages < ring.before
-    width = at_rest + moved * min(1.0, 10 * size) + slope * size
-    less = min(move.warps, move.busy, move.width, move.unrolled) < 1 - SAME or has_less
-    low = min(exp(-width) * min(point, bounds[1].time), *(one.time for one in bounds))
-    high = max(point * exp(width + less * _HURTS_MORE), *(one.time for one in bounds))
+    """Return the predicted time, with an interval that holds 4 of 5 measured ones.
+
+    Where what no counter tells moves the time by more than ``_FAR``, no ``factor`` is told: it is
+    None, and the reason asks what is not known.
+
+    Args:
+        rules: The compiled rules.
+        now: Where the time goes.
+        known: Measured and derived metrics.
+        move: How the launch differs, as is likely.
+        spills: Instructions to local memory that come, as a share of all: at least and at most.
+        left: L1 hits that stay, at least.
+    """
+    likely = predict_move(now, known, move)
+    outcomes = [MoveOutcome(_OVERLAP, likely)]
+    outcomes += _list_outcomes(now, known, move, spills, left)
+    best = min(one.time.low for one in outcomes)
+    worst = max(one.time.high for one in outcomes)
+    if worst > _FAR * best:
+        return _tell_open(outcomes, best, worst, _has_less(move))
+    if _is_loop_alone(now, move, likely.time):
+        return _tell_open([MoveOutcome(_LOOP, likely)], 1 - _LOOP_SHARE, 1 + _LOOP_SHARE, False)
+    low, high = _find_interval(move, [one.time for one in outcomes])
+    point = likely.time
     words = "faster" if point < 1 - SAME else "slower" if point > 1 + SAME else "same"
     return {
         "factor": round(point, 3),
@@ -435,6 +434,83 @@ def tell_time(
         "verdict": words,
         "because": _explain(rules, now, known, move, words, left),
     }
+
+
+def _has_less(move: LaunchMove) -> bool:
+    ring = move.ring is not None and move.ring.stages < move.ring.before
+    return min(move.warps, move.busy, move.width, move.unrolled) < 1 - SAME or ring
+
+
+def _find_interval(move: LaunchMove, times: list[MoveTime]) -> tuple[float, float]:
+    """Return the interval of the first of several times."""
+    point = times[0].time
+    at_rest, moved, slope = _TOLD_ERROR
+    size = abs(log(point))
+    width = at_rest + moved * min(1.0, 10 * size) + slope * size
+    low = min(point * exp(-width), *(one.low for one in times))
+    return low, max(point * exp(width + _has_less(move) * _HURTS_MORE), *(x.high for x in times))
+
+
+def _tell_open(
+    outcomes: list[MoveOutcome], best: float, worst: float, has_less: bool
+) -> dict[str, Any]:
+    """Return an interval alone, and the question that it hangs on most."""
+    at_rest, _, slope = _TOLD_ERROR
+    at_rest += _SPILLS_MORE * any(question == _SPILLS for question, _ in outcomes)
+    low = best * exp(-at_rest - slope * abs(log(best)))
+    high = worst * exp(at_rest + slope * abs(log(worst)) + has_less * _HURTS_MORE)
+    words = "faster" if high < 1 - SAME else "slower" if low > 1 + SAME else "unknown"
+    first = log(outcomes[0].time.time)
+    spans = [max(abs(log(x.low) - first), abs(log(x.high) - first)) for _, x in outcomes]
+    question = outcomes[spans.index(max(spans))].question
+    return {
+        "factor": None,
+        "low": round(low, 3),
+        "high": round(high, 3),
+        "verdict": words,
+        "because": question,
+    }
+
+
+_OVERLAP = "how far the warps' waiting overlaps with what is busy"
+_SPILLS = "how many values ptxas puts into local memory, and how far inside of loops"
+_HITS = "how many of the L1 hits are lost"
+_GAPS = "whether lanes access neighbours still (the low end), or each its own bytes (the high end)"
+_FOLLOWED = "how many of the other instructions come or go with the accesses"
+_QUEUE = "how far loads wait in a queue, which fewer warps shorten"
+_STUCK = "what loads wait for beyond the latency: no counted resource is busy"
+_LOOP = "how many instructions of the loop's own, and which order of the others, that gives"
+
+
+def _list_outcomes(
+    now: KernelTime,
+    known: Mapping[str, float],
+    move: LaunchMove,
+    spills: tuple[float, float],
+    left: float,
+) -> list[MoveOutcome]:
+    """Return what the launch could take for each thing that no counter tells."""
+    moves = [(_SPILLS, move._replace(spilled=share)) for share in spills if share != move.spilled]
+    if left < 1:
+        moves.append((_HITS, move._replace(hits=left)))
+    if move.warps < 1:
+        moves.append((_QUEUE, move._replace(queued=0.0)))
+    if move.width != 1:
+        moves += [(_FOLLOWED, move._replace(followed=share)) for share in (0.0, 1.0)]
+    if move.width < 1:
+        moves.append((_GAPS, move._replace(apart=True, followed=1.0)))
+        moves.append((_GAPS, move._replace(apart=True, is_evicted=True)))
+    if max(now.use.values()) < _BUSY and compare_unloaded(known) < _SLOW:
+        moves.append((_STUCK, move._replace(is_stuck=True)))
+    return [MoveOutcome(why, predict_move(now, known, one)) for why, one in moves]
+
+
+def _is_loop_alone(now: KernelTime, move: LaunchMove, point: float) -> bool:
+    """Return whether a loop is unrolled otherwise in a kernel that its own instructions bind."""
+    groups = sum_groups(now.use, now.groups, now.fill)
+    busiest = max(groups, key=lambda name: groups[name])
+    is_same = abs(point - 1) < SAME and move.unrolled != 1
+    return is_same and busiest == "compute" and groups[busiest] > _BUSY
 
 
 def _find_waiting(now: KernelTime) -> float:

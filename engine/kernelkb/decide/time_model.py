@@ -76,6 +76,68 @@ class Change(NamedTuple):
 NO_CHANGE = Change({}, {}, {})
 
 
+class RingAfter(NamedTuple):
+    """A ring of stages in shared memory after a change."""
+
+    before: float
+    """Stages now."""
+    stages: float
+    stage_bytes: float
+    """Of one stage; 0: not known."""
+    blocks: float
+    """On an SM, at a time; at least 1."""
+
+
+class LaunchMove(NamedTuple):
+    """How another launch of the same work differs from the measured one; factors are new ÷ old."""
+
+    warps: float = 1.0
+    """Mean warps on an SM."""
+    busy: float = 1.0
+    """Share of the time in which a mean SM has a block."""
+    width: float = 1.0
+    """Bytes a lane of a global access."""
+    unrolled: float = 1.0
+    """Independent loads that a warp has in flight."""
+    spilled: float = 0.0
+    """Warp instructions to local memory that come, as a share of all instructions; below 0: all
+    that there are now go."""
+    missed: float = 0.0
+    """Share of those that come that miss L1, 0 to 1."""
+    hits: float = 1.0
+    """L1 hits that stay."""
+    lane_bytes: float = 4.0
+    """Bytes of an access of a lane after the change, where ``width`` is not 1."""
+    apart: bool = False
+    """Lanes of narrower accesses are as far apart as before, and leave gaps between them."""
+    is_evicted: bool = False
+    """L1 loses what such loads read before the next one reads it."""
+    threads: float = 1.0
+    """All threads of the grid."""
+    blocks: float = 1.0
+    """Blocks of the grid."""
+    in_flight: float = 1.0
+    """Independent loads of a warp after the change, where ``unrolled`` is not 1."""
+    queued: float = 1.0
+    """Share of the waiting beyond the latency of loads without load that is a queue, 0 to 1."""
+    is_stuck: bool = False
+    """What loads wait beyond their latency stays, where the change shortens their waiting."""
+    followed: float | None = None
+    """How far instructions that are no accesses follow the width, 0 to 1; None: as is likely."""
+    ring: RingAfter | None = None
+    """Of a launch whose stages change."""
+
+
+class MoveTime(NamedTuple):
+    """The predicted time of another launch; shares of the time now."""
+
+    time: float
+    low: float
+    """What it can be at best, where counters cannot tell; at most ``time``."""
+    high: float
+    """At worst; at least ``time``."""
+
+
 def build_kernel_time(row: TimeModelRow, known: Mapping[str, float]) -> KernelTime | None:
     """Return where the time of a launch goes; None without a resource of memory and one of the SMs.
 

@@ -115,7 +115,8 @@ def build_what_if_fields(answer: Mapping[str, Any]) -> dict[str, Any]:
     """
     lines = list(format_what_if_lines(answer))
     time = answer["time"]
-    factor = f": {time['factor']:.3g}x its time, {time['verdict']}" if time else ""
+    told = time and time["factor"]
+    factor = f": {told:.3g}x its time, {time['verdict']}" if told else ": time not known"
     return {
         "summary": f"{lines[0]}{factor}",
         "table": [line.strip() for line in lines[1:]],
