@@ -177,7 +177,7 @@ def test_what_no_counter_tells_gets_an_interval_and_the_question_but_no_number()
 
     assert (time["factor"], time["verdict"]) == (None, "unknown")
     assert time["low"] < 3.06 < time["high"]
-    assert "whether lanes access neighbours" in time["because"]
+    assert "whether lanes still access neighbours" in time["because"]
 
 
 def test_a_loop_unrolled_where_instructions_bind_is_not_told():

@@ -475,7 +475,7 @@ def _tell_open(
 _OVERLAP = "how far the warps' waiting overlaps with what is busy"
 _SPILLS = "how many values ptxas puts into local memory, and how far inside of loops"
 _HITS = "how many of the L1 hits are lost"
-_GAPS = "whether lanes access neighbours still (the low end), or each its own bytes (the high end)"
+_GAPS = "whether lanes still access neighbours (low end), or each its own bytes (high end)"
 _FOLLOWED = "how many of the other instructions come or go with the accesses"
 _QUEUE = "how far loads wait in a queue, which fewer warps shorten"
 _STUCK = "what loads wait for beyond the latency: no counted resource is busy"
