@@ -104,7 +104,7 @@ def _count(wrong: torch.Tensor) -> Iterator[str]:
 
 
 def _tell_place(place: AxisPlace) -> str:
-    only = "" if place.text.startswith("all but") else "only "
+    only = "" if place.is_most else "only "
     return f"{only}{place.text} {place.verb} wrong"
 
 
@@ -162,7 +162,11 @@ def _find_place(counts: torch.Tensor, axis: int, dims: int) -> AxisPlace | None:
     first, last = int(at[0]), int(at[-1])
     name = name_axis(axis, dims)
     if last - first + 1 == len(at):
-        return AxisPlace(axis, _describe_interval(first, last, size, axis, dims), first, last)
+        text, is_most = (
+            _describe_interval(first, last, size, axis, dims),
+            _is_most(first, last, size),
+        )
+        return AxisPlace(axis, text, first, last, is_most=is_most)
     if place := _find_residues(at, size, axis, dims):
         return place
     # So many indices are hit by as many elements at random places.
@@ -172,6 +176,10 @@ def _find_place(counts: torch.Tensor, axis: int, dims: int) -> AxisPlace | None:
     return AxisPlace(axis, f"{len(at)} of {size} {name}, from {first} to {last},", first, last)
 
 
+def _is_most(first: int, last: int, size: int) -> bool:
+    return first == 1 and last == size - 1 and size > 2
+
+
 def _describe_interval(first: int, last: int, size: int, axis: int, dims: int) -> str:
     count, name = last - first + 1, name_axis(axis, dims)
     number = f"{count} " if count > 1 else ""
@@ -179,7 +187,7 @@ def _describe_interval(first: int, last: int, size: int, axis: int, dims: int) -
         return f"the first {number}of {size} {name}"
     if last < size - 1:
         return f"{name_span(first, last, axis, dims)} of {size}"
-    if first == 1 and size > 2:
+    if _is_most(first, last, size):
         return f"all but the first of {size} {name}"
     is_whole = count in TILES and size % count == 0
     cut = [tile for tile in TILES if count < tile <= size and size % tile == count]
