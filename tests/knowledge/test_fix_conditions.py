@@ -74,7 +74,10 @@ def test_a_cause_of_which_no_fix_can_work_is_told_as_suppressed():
     assert any(one["guard"] == "no-fix-applies" for one in dropped)
 
 
-LAYOUT_OF_SHARED_MEMORY = ("pad-smem", "xor-swizzle", "ldmatrix", "transpose-free-layout", "tma-swizzle")  # fmt: skip
+LAYOUT_OF_SHARED_MEMORY = (
+    *("pad-smem", "xor-swizzle", "ldmatrix"),
+    *("transpose-free-layout", "tma-swizzle"),
+)
 
 
 def test_no_kernel_in_triton_is_told_to_lay_out_shared_memory_which_its_compiler_does():

@@ -497,7 +497,7 @@ def _list_outcomes(
         moves.append((_QUEUE, move._replace(queued=0.0)))
     if move.width != 1:
         moves += [(_FOLLOWED, move._replace(followed=share)) for share in (0.0, 1.0)]
-    if move.width < 1:
+    if move.width < 1 and _share_spread(move) < 1 - SAME:  # else a thread has one access, as now
         moves.append((_GAPS, move._replace(apart=True, followed=1.0)))
         moves.append((_GAPS, move._replace(apart=True, is_evicted=True)))
     if max(now.use.values()) < _BUSY and compare_unloaded(known) < _SLOW:
