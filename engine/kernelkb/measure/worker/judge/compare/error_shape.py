@@ -162,11 +162,8 @@ def _find_place(counts: torch.Tensor, axis: int, dims: int) -> AxisPlace | None:
     first, last = int(at[0]), int(at[-1])
     name = name_axis(axis, dims)
     if last - first + 1 == len(at):
-        text, is_most = (
-            _describe_interval(first, last, size, axis, dims),
-            _is_most(first, last, size),
-        )
-        return AxisPlace(axis, text, first, last, is_most=is_most)
+        text = _describe_interval(first, last, size, axis, dims)
+        return AxisPlace(axis, text, first, last, is_most=first == 1 and last == size - 1 > 1)
     if place := _find_residues(at, size, axis, dims):
         return place
     # So many indices are hit by as many elements at random places.
@@ -176,10 +173,6 @@ def _find_place(counts: torch.Tensor, axis: int, dims: int) -> AxisPlace | None:
     return AxisPlace(axis, f"{len(at)} of {size} {name}, from {first} to {last},", first, last)
 
 
-def _is_most(first: int, last: int, size: int) -> bool:
-    return first == 1 and last == size - 1 and size > 2
-
-
 def _describe_interval(first: int, last: int, size: int, axis: int, dims: int) -> str:
     count, name = last - first + 1, name_axis(axis, dims)
     number = f"{count} " if count > 1 else ""
@@ -187,7 +180,7 @@ def _describe_interval(first: int, last: int, size: int, axis: int, dims: int) -
         return f"the first {number}of {size} {name}"
     if last < size - 1:
         return f"{name_span(first, last, axis, dims)} of {size}"
-    if _is_most(first, last, size):
+    if first == 1 and size > 2:
         return f"all but the first of {size} {name}"
     is_whole = count in TILES and size % count == 0
     cut = [tile for tile in TILES if count < tile <= size and size % tile == count]
