@@ -78,4 +78,6 @@ def test_mcp_tells_the_same_lines(report):
     assert not result.is_error, result.content
     told = result.structured_content
     assert told["summary"].startswith("integrate_series on H100 SXM")
+    assert "not known, " in told["summary"]
     assert any(row.startswith("time ") for row in told["table"])
+    assert any(row.startswith("hangs on ") for row in told["table"])

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from broken_kernels import make_broken_kernel
 
-from kernelkb.actions.kernels.clock_variant import clock_variant
+from kernelkb.actions.kernels.profile_program import clock_variant
 from kernelkb.actions.project.bench_target import validate_machine
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import find_zoo_folders, load_kernel
@@ -94,6 +94,48 @@ def test_a_build_with_clocks_compiles(name, tmp_path, project):
     assert done.returncode == 0, done.stderr
 
 
+CHOICE = """\
+#include <cstdio>
+#include <initializer_list>
+struct Place { unsigned int x, y, z; } blockIdx{0, 0, 0}, gridDim{1, 1, 1};
+#define __device__
+#define __forceinline__ inline
+int __clz(unsigned int value) { return value ? __builtin_clz(value) : 32; }
+%s
+int main() {
+  for (unsigned int blocks : {1u, 511u, 512u, 1000u, 8192u, 300000u, 2000000u}) {
+    unsigned int marked = 0, last = 0, gap = 0;
+    gridDim.x = blocks;
+    for (blockIdx.x = 0; blockIdx.x < blocks; ++blockIdx.x) {
+      if (!is_marked()) continue;
+      gap = blockIdx.x - last > gap ? blockIdx.x - last : gap;
+      last = blockIdx.x;
+      ++marked;
+    }
+    std::printf("%%u %%u %%u %%u\\n", blocks, marked, gap, blocks - 1 - last);
+  }
+}
+"""
+
+
+def test_a_few_hundred_blocks_of_a_large_launch_are_marked_from_first_to_last(tmp_path):
+    text = add_clocks(SOURCE).text
+    start, end = (
+        text.index("__device__ __forceinline__ unsigned int block_in"),
+        text.index("__device__ __forceinline__ bool is_first_active"),
+    )
+    constant = re.search(r"constexpr unsigned int kMarked = \d+;", text)[0]
+    (tmp_path / "choice.cpp").write_text(CHOICE % f"{constant}\n{text[start:end]}")
+    subprocess.run(["g++", "-O1", "choice.cpp", "-o", "choice"], cwd=tmp_path, check=True)
+    done = subprocess.run([tmp_path / "choice"], capture_output=True, text=True, check=True)
+    rows = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
+
+    assert [row[1] for row in rows[:2]] == [1, 511]
+    for blocks, marked, gap, rest in rows[2:]:
+        assert 240 <= marked <= 520
+        assert max(gap, rest) <= 3 * blocks / marked
+
+
 def make_clocks(**changes):
     kernel = {
         "kernel": 0,
@@ -136,6 +178,12 @@ def test_the_time_is_told_by_lines_and_by_roles():
         " 35%  60%  10%  from the beginning to line 9",
         " 25%   0%  50%  waits in line 9: __syncthreads();",
     ]
+
+
+def test_where_some_blocks_are_marked_it_is_said():
+    lines = list(describe_clocks(ClockedSource("", MARKS, ("work",)), make_clocks(blocks=8192)))
+
+    assert lines[1] == "work: 8,192 blocks of 2 warps, 1 launch; clocks in 4 of them"
 
 
 def test_clocks_that_weigh_are_told():

@@ -72,3 +72,20 @@ def test_a_cause_of_which_no_fix_can_work_is_told_as_suppressed():
 
     assert {d["group"] for d in told if not d["fixes"]} <= {"memory-traffic", "terminal"}
     assert any(one["guard"] == "no-fix-applies" for one in dropped)
+
+
+LAYOUT_OF_SHARED_MEMORY = (
+    *("pad-smem", "xor-swizzle", "ldmatrix"),
+    *("transpose-free-layout", "tma-swizzle"),
+)
+
+
+def test_no_kernel_in_triton_is_told_to_lay_out_shared_memory_which_its_compiler_does():
+    rows = read_all_recordings()
+    launches = [(row.device, one.metrics) for row in rows for one in (row.before, row.after)]
+    triton = [(device, one) for device, one in launches if one.get("triton_kernel") == 1]
+
+    assert len(triton) > 60
+    for device, metrics in triton:
+        found = [can_work(fix, metrics, device) for fix in LAYOUT_OF_SHARED_MEMORY]
+        assert found == [False] * len(found)

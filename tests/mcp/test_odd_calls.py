@@ -78,6 +78,8 @@ REFUSED = [
     ("bench_kernel", {"kernel": "cuda_only"}, "CUDA"),
     ("profile_kernel", {"kernel": "triton_only"}, "CUDA"),
     ("profile_kernel", {"kernel": "good", "variant": "x" * 60}, "known: plain"),
+    ("profile_kernel", {"kernel": "good", "clocks": True}, "clocks are for variants in CUDA C++"),
+    ("profile_kernel", {"command": "ls", "clocks": True}, "workload and clocks are of a kernel"),
     ("tune_kernel", {"kernel": "good"}, "tune:"),
     ("tune_kernel", {"kernel": "gemm", "budget": "-1"}, "no duration; write 90s"),
     ("tune_kernel", {"kernel": "gemm", "trials": 0}, "trials: "),

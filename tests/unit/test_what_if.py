@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from benchmarks.what_if import FIELDS, WITHIN, list_cases
+from benchmarks.what_if import DIRECTIONS, FIELDS, WITHIN, list_cases
 from benchmarks.what_if import predict as predict_case
 from machine_code import unpack_report
 from shipped_rules import program
@@ -144,30 +144,55 @@ def test_the_direction_of_a_changed_launch_is_right_for_most_pairs_and_for_chang
                 if now[field] != then[field]
             }
             time = predict(device, now, changes)["time"]
-            rows.append((kernel, time["factor"], ratio, time["low"] <= ratio <= time["high"]))
+            rows.append((kernel, time["verdict"], ratio, time["low"] <= ratio <= time["high"]))
 
-    hurt = [row for row in rows if row[2] > 1.05]
-    for some in (rows, hurt):
-        right = sum(classify(told) == classify(measured) for _, told, measured, _ in some)
-        assert right >= 0.85 * len(some)
-    opposite = [row[0] for row in rows if classify(row[1]) * classify(row[2]) < 0]
+    told = [row for row in rows if row[1] != "unknown"]
+    hurt = [row for row in told if row[2] > 1.05]
+    for some in (told, hurt):
+        right = sum(DIRECTIONS[verdict] == classify(measured) for _, verdict, measured, _ in some)
+        assert right >= 0.9 * len(some)
+    opposite = [row[0] for row in told if DIRECTIONS[row[1]] * classify(row[2]) < 0]
     assert len(opposite) <= 0.05 * len(rows), opposite
-    assert sum(row[3] for row in rows) >= 0.75 * len(rows)
-    assert (len(rows), len(hurt)) > (40, 20)
+    assert sum(row[3] for row in rows) >= 0.85 * len(rows)
+    assert (len(told), len(hurt)) > (35, 18)
 
 
 def test_single_changes_are_told_as_measured_in_the_half_held_out_as_in_the_other():
-    told = [one for case in list_cases() if (one := predict_case(case))]
+    found = [one for case in list_cases() if (one := predict_case(case))]
     for held_out in (True, False):
-        half = [one for one in told if one.case.is_held_out == held_out]
-        hurt = [one for one in half if one.case.factor > 1.05]
-        near = [one for one in half if one.case.is_near]
+        half = [one for one in found if one.case.is_held_out == held_out]
+        told = [one for one in half if one.factor is not None]
+        near = [one for one in told if one.case.is_near]
 
-        assert (len(half) > 65, len(near) > 40, len(hurt) >= 30) == (True, True, True)
-        assert sum(one.is_direction_right for one in half) >= 0.85 * len(half)
-        assert sum(one.is_direction_right for one in hurt) >= 0.8 * len(hurt)
-        assert sum(one.error <= WITHIN for one in near) >= 0.65 * len(near)
-        assert sum(one.low <= one.case.factor <= one.high for one in half) >= 0.85 * len(half)
+        assert (len(half) > 65, len(told) > 35, len(near) > 20) == (True, True, True)
+        assert sum(one.is_direction_right for one in told) >= 0.9 * len(told)
+        assert sum(one.error <= WITHIN for one in told) >= 0.8 * len(told)
+        assert sum(one.error <= WITHIN for one in near) >= 0.85 * len(near)
+        assert sum(one.is_held for one in half) >= 0.85 * len(half)
+
+
+def test_what_no_counter_tells_gets_an_interval_and_the_question_but_no_number():
+    device, metrics = load_recorded("cache_lookup_8_way", "after")
+    time = predict(device, metrics, {"vector": "16:4"})["time"]
+
+    assert (time["factor"], time["verdict"]) == (None, "unknown")
+    assert time["low"] < 3.06 < time["high"]
+    assert "whether lanes still access neighbours" in time["because"]
+
+
+def test_a_loop_unrolled_where_instructions_bind_is_not_told():
+    device, metrics = load_recorded("polynomial_degree_511", "before")
+    time = predict(device, metrics, {"unroll": "8:32"})["time"]
+
+    assert time["factor"] is None
+    assert time["low"] < 0.91 < time["high"]
+
+
+def test_wider_stores_fill_sectors_that_memory_had_to_read_too():
+    device, metrics = load_recorded("interleave_color_planes", "before")
+    time = predict(device, metrics, {"vector": "4:16", "grid": "32768"})["time"]
+
+    assert time["factor"] == pytest.approx(0.22, rel=0.25)
 
 
 def test_so_many_blocks_that_their_starts_take_the_time_are_told():
@@ -182,7 +207,8 @@ def test_registers_above_what_is_spilled_cost_warps():
     device, metrics = load_recorded("implicit_diffusion_columns", "before")
     time = predict(device, metrics, {"registers": "146"})["time"]
 
-    assert (time["verdict"], time["low"] < 1.56 < time["high"]) == ("slower", True)
+    assert (time["factor"], time["low"] < 1.56 < time["high"]) == (None, True)
+    assert "overlaps with" in time["because"]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +250,8 @@ def test_without_code_it_is_not_told_whether_fewer_registers_are_enough():
     found = predict(device, metrics, {"registers": "32"})
 
     assert found["registers"]["live"] is None
-    assert found["time"]["high"] > 2 * found["time"]["factor"]
+    assert found["time"]["factor"] is None
+    assert "ptxas" in found["time"]["because"]
 
 
 def test_a_larger_ring_takes_from_l1():
@@ -289,7 +316,7 @@ def test_a_report_tells_live_registers_in_a_dozen_lines(tmp_path):
     lines = list(format_what_if_lines({**found, "kernel": "integrate_series"}))
 
     assert found["registers"]["live"] == 89
-    assert found["time"]["verdict"] == "faster"
+    assert found["time"]["verdict"] == "unknown"
     assert lines[0].startswith("integrate_series on H100 SXM")
     assert lines[1] == "  blocks an SM    4 -> 16, limited by registers -> warps and registers"
     assert len(lines) <= 12

@@ -427,8 +427,8 @@ def _profile_program(options: Namespace) -> int:
 
 
 def _profile_variant(options: Namespace) -> int:
-    from kernelkb.actions.kernels.clock_variant import clock_variant
     from kernelkb.actions.kernels.measure_variant import profile_variant
+    from kernelkb.actions.kernels.profile_program import clock_variant
     from kernelkb.actions.sessions.sessions import step_after_profile
 
     where = (options.kernel, options.variant, options.target, options.workload)

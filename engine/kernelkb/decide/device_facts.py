@@ -6,7 +6,6 @@ That is blocks per SM, occupancy, waves, what is left of L1, and the time of the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from math import exp, log
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernelkb.decide.parse_metric import (
@@ -20,7 +19,7 @@ from kernelkb.errors import BadValueError
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules, HardwareTables
-    from kernelkb.decide.time_model import KernelTime, LaunchMove, MoveTime, RingAfter
+    from kernelkb.decide.time_model import RingAfter
     from kernelkb.device_math.occupancy import Launch, Limits, Residency
 
 _ACHIEVABLE_SHARES = {"achievable_dram_share": 0.9, "achievable_tensor_share": 0.8}
@@ -223,8 +222,8 @@ def _is_shared_memory_known(known: Mapping[str, float]) -> bool:
     return "static_shared_bytes" in known and "dynamic_shared_bytes" in known
 
 
-_SAME = 0.05
-"""Share by which times differ that a bench does not tell apart."""
+_ABOUT = 0.05
+"""Share below which a difference counts as none."""
 _OWN_REGISTERS = 2
 """Registers that a thread has besides those that are live at once (of 40 kernels: 2 to 4)."""
 _LIKELY_SPILLS = (0.0, 1.0, 2.5)
@@ -234,11 +233,6 @@ _USUAL_L1 = 128 * 1024
 """Bytes of L1 and shared memory of an SM whose architecture is not described."""
 _CODE_UNKNOWN = (0.0, 0.5, 1.5)
 """The same ÷ the share of the registers that go, where the code is not known; 0.2 to 1.5 seen."""
-_TOLD_ERROR = (0.1, 0.3, 0.07)
-"""Of the logarithm of a time, for 4 of 5 measured changes: where nothing moves, what is added from
-a tenth on, and by each unit of the logarithm (162 changes of 81 recorded pairs)."""
-_HURTS_MORE = 0.3
-"""Added upwards where less is in flight: such changes cost more than told rather than less."""
 
 
 class Pressure(NamedTuple):
@@ -395,7 +389,7 @@ def _describe_registers(
 def _keeps_code(now: LaunchShape, then: ChangedShape) -> bool:
     """Return whether a thread does as much as before, so that the present code tells of it."""
     count = now.launch.threads * now.grid
-    return not then.ratios and abs(then.shape.launch.threads * then.shape.grid / count - 1) < _SAME
+    return not then.ratios and abs(then.shape.launch.threads * then.shape.grid / count - 1) < _ABOUT
 
 
 def _find_spilled(
@@ -406,7 +400,7 @@ def _find_spilled(
     Below 0: those of now go.
     """
     before, after = now.launch.registers, then.shape.launch.registers
-    spills = known.get("local_instruction_share", 0.0) > _SAME
+    spills = known.get("local_instruction_share", 0.0) > _ABOUT
     if after > before and spills:
         return 0.0, -1.0, -1.0
     if after >= before or not _keeps_code(now, then):
@@ -432,7 +426,8 @@ def _predict_time(
     pressure: Pressure | None,
 ) -> dict[str, Any] | None:
     """Return the time after ÷ the time now with its interval and reason; None: not modelled."""
-    from kernelkb.decide.time_model import LaunchMove, build_kernel_time, predict_move
+    from kernelkb.decide.launch_move import tell_time
+    from kernelkb.decide.time_model import LaunchMove, build_kernel_time
 
     now = build_kernel_time(rules["time_model"], known)
     (shape, held), (changed, kept) = sides
@@ -457,11 +452,7 @@ def _predict_time(
         in_flight=_find_new(changed, "unroll", 1.0),
         ring=_describe_ring(changed, min(kept.occupancy.blocks, after.grid / gpu.sm_count)),
     )
-    others = [move._replace(spilled=spills[0]), move._replace(spilled=spills[2])]
-    others += [move._replace(hits=left)] if left < 1 else []
-    others += [move._replace(apart=True)] if move.width < 1 else []
-    bounds = [predict_move(now, known, one) for one in others]
-    return _tell_time(rules, now, known, move, [predict_move(now, known, move), *bounds], left)
+    return tell_time(rules, now, known, move, (spills[0], spills[2]), left)
 
 
 def _find_new(changed: ChangedShape, name: str, default: float) -> float:
@@ -496,103 +487,3 @@ def _find_missed(
     values = max(0, pressure.live + _OWN_REGISTERS - shape.launch.registers)
     needed = 4 * values * held.occupancy.blocks * shape.launch.threads
     return max(0.0, 1 - ((whole or _USUAL_L1) - held.carveout[0]) / max(1, needed))
-
-
-def _tell_time(
-    rules: CompiledRules,
-    now: KernelTime,
-    known: Mapping[str, float],
-    move: LaunchMove,
-    bounds: list[MoveTime],
-    left: float,
-) -> dict[str, Any]:
-    """Return the predicted time, the first, with an interval that holds 4 of 5 measured ones."""
-    point = bounds[0].time
-    at_rest, moved, slope = _TOLD_ERROR
-    size, ring = abs(log(point)), move.ring
-    has_less = ring is not None and ring.stages < ring.before
-    width = at_rest + moved * min(1.0, 10 * size) + slope * size
-    less = min(move.warps, move.busy, move.width, move.unrolled) < 1 - _SAME or has_less
-    low = min(exp(-width) * min(point, bounds[1].time), *(one.time for one in bounds))
-    high = max(point * exp(width + less * _HURTS_MORE), *(one.time for one in bounds))
-    words = "faster" if point < 1 - _SAME else "slower" if point > 1 + _SAME else "same"
-    return {
-        "factor": round(point, 3),
-        "low": round(low, 3),
-        "high": round(high, 3),
-        "verdict": words,
-        "because": _explain(rules, now, known, move, words, left),
-    }
-
-
-def _find_waiting(now: KernelTime) -> float:
-    """Return the share of the time in which SMs have blocks that the roofs do not explain."""
-    from kernelkb.decide.time_model import split_time
-
-    split = split_time(now)
-    roofs = sum(split[group] for group in now.groups)
-    return 1 - roofs / max(roofs, 1 - split["fill"] - split["launch"])
-
-
-_PARTS = (
-    ("warps",), ("busy",), ("width", "threads", "lane_bytes"), ("unrolled", "in_flight"), ("ring",),
-    ("spilled", "missed"), ("blocks",),
-)  # fmt: skip
-"""What of a move belongs together."""
-
-
-def _count_others(ring: RingAfter | None) -> str:
-    count = ring.stages - 1 if ring else 0
-    return "no other is" if count < 1 else "1 other is" if count == 1 else f"{count:g} others are"
-
-
-def _take_part(alone: LaunchMove, move: LaunchMove, names: tuple[str, ...]) -> LaunchMove:
-    return alone._replace(**{name: getattr(move, name) for name in names})
-
-
-def _explain(
-    rules: CompiledRules,
-    now: KernelTime,
-    known: Mapping[str, float],
-    move: LaunchMove,
-    words: str,
-    left: float,
-) -> str:
-    """Return which part of the model of the time moved most."""
-    from kernelkb.decide.time_model import LaunchMove, predict_move, sum_groups
-
-    alone = LaunchMove()
-    parts = {
-        group[0]: abs(log(predict_move(now, known, _take_part(alone, move, group)).time))
-        for group in _PARTS
-    }
-    name = max(parts, key=lambda one: parts[one])
-    groups = sum_groups(now.use, now.groups, now.fill)
-    titles = {row["id"]: row["title"] for row in rules["time_model"]["resources"]}
-    top = max(now.use, key=lambda one: now.use[one])
-    idle, use = _find_waiting(now), min(1.0, max(groups.values()))
-    if words == "same" and parts[name] < _SAME:
-        busiest = f"{titles[top]} takes {use:.0%} of the time and stays"
-        busiest = busiest if use > idle else f"{idle:.0%} of the time is waiting, and stays"
-        more = f"; at most {1 - left:.0%} of the L1 hits go" if left < 1 else ""
-        return f"{busiest}{more}"
-    return _word_part(name, now, move, idle)
-
-
-def _word_part(name: str, now: KernelTime, move: LaunchMove, idle: float) -> str:
-    fill = min(1.0, now.fill * move.busy)
-    loads, barrier = (now.waits.get(wait, 0.0) for wait in ("long-scoreboard", "barrier"))
-    return {
-        "warps": f"{idle:.0%} of the time is waiting, which {move.warps:.2g}x the warps hide",
-        "busy": f"SMs have a block for {now.fill:.0%} -> {fill:.0%} of the time",
-        "width": f"{move.width:.2g}x the bytes of an access, so {1 / move.width:.2g}x the requests",
-        "unrolled": f"{move.unrolled:.2g}x the loads in flight; waiting for loads is "
-        f"{loads:.0%} of the waits",
-        "ring": f"a tile arrives while {_count_others(move.ring)} "
-        "worked on; waiting for loads and barriers is "
-        f"{loads + barrier:.0%} of the waits",
-        "blocks": f"{move.blocks:.2g}x the blocks begin one after another",
-        "spilled": "values go through local memory no more"
-        if move.spilled < 0
-        else f"{move.spilled:.0%} more instructions, through local memory",
-    }[name]

@@ -13,15 +13,14 @@ work of resources, fills idle SMs, adds warps in flight or removes reasons to wa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import log
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import TimeModelRow
 
 _ROOF_EXPONENT = 4.0
-_LATENCY_EXPONENT = 2.0
-_MIN_FILL = 0.001
+LATENCY_EXPONENT = 2.0
+MIN_FILL = 0.001
 """Smallest share of the time in which an SM has work: one block of a grid on a large GPU."""
 MIN_TIME = 0.001
 """Smallest share of the time that a change leaves; 0 would be a kernel without duration."""
@@ -30,7 +29,7 @@ _USUAL_CLOCK = 0.85
 the profiler held the clock (``--clock-control base``: 0.80 on an H100)."""
 _MIN_CLOCK = 0.25
 """Smallest share of the highest clock that is believed; a T4 is held at 0.37, a T400 at 0.29."""
-_GPU_WIDE = ("memory", "blocks")
+GPU_WIDE = ("memory", "blocks")
 """Groups that serve all SMs together."""
 _MAX_USE = 1000.0
 """Largest use of a resource that is taken as given; more cannot have been measured."""
@@ -77,6 +76,68 @@ class Change(NamedTuple):
 NO_CHANGE = Change({}, {}, {})
 
 
+class RingAfter(NamedTuple):
+    """A ring of stages in shared memory after a change."""
+
+    before: float
+    """Stages now."""
+    stages: float
+    stage_bytes: float
+    """Of one stage; 0: not known."""
+    blocks: float
+    """On an SM, at a time; at least 1."""
+
+
+class LaunchMove(NamedTuple):
+    """How another launch of the same work differs from the measured one; factors are new ÷ old."""
+
+    warps: float = 1.0
+    """Mean warps on an SM."""
+    busy: float = 1.0
+    """Share of the time in which a mean SM has a block."""
+    width: float = 1.0
+    """Bytes a lane of a global access."""
+    unrolled: float = 1.0
+    """Independent loads that a warp has in flight."""
+    spilled: float = 0.0
+    """Warp instructions to local memory that come, as a share of all instructions; below 0: all
+    that there are now go."""
+    missed: float = 0.0
+    """Share of those that come that miss L1, 0 to 1."""
+    hits: float = 1.0
+    """L1 hits that stay."""
+    lane_bytes: float = 4.0
+    """Bytes of an access of a lane after the change, where ``width`` is not 1."""
+    apart: bool = False
+    """Lanes of narrower accesses are as far apart as before, and leave gaps between them."""
+    is_evicted: bool = False
+    """L1 loses what such loads read before the next one reads it."""
+    threads: float = 1.0
+    """All threads of the grid."""
+    blocks: float = 1.0
+    """Blocks of the grid."""
+    in_flight: float = 1.0
+    """Independent loads of a warp after the change, where ``unrolled`` is not 1."""
+    queued: float = 1.0
+    """Share of the waiting beyond the latency of loads without load that is a queue, 0 to 1."""
+    is_stuck: bool = False
+    """What loads wait beyond their latency stays, where the change shortens their waiting."""
+    followed: float | None = None
+    """How far instructions that are no accesses follow the width, 0 to 1; None: as is likely."""
+    ring: RingAfter | None = None
+    """Of a launch whose stages change."""
+
+
+class MoveTime(NamedTuple):
+    """The predicted time of another launch; shares of the time now."""
+
+    time: float
+    low: float
+    """What it can be at best, where counters cannot tell; at most ``time``."""
+    high: float
+    """At worst; at least ``time``."""
+
+
 def build_kernel_time(row: TimeModelRow, known: Mapping[str, float]) -> KernelTime | None:
     """Return where the time of a launch goes; None without a resource of memory and one of the SMs.
 
@@ -94,19 +155,19 @@ def build_kernel_time(row: TimeModelRow, known: Mapping[str, float]) -> KernelTi
             groups.setdefault(resource["group"], []).append(resource["id"])
     if "memory" not in groups or len(groups) < 2:
         return None
-    fill = min(1.0, max(_MIN_FILL, known.get(row["fill"]) or 1.0))
+    fill = min(1.0, max(MIN_FILL, known.get(row["fill"]) or 1.0))
     duration, empty = known.get(row["duration"]), known.get(row["empty_kernel"], row["empty_us"])
     launch = min(empty / duration, 0.5) if duration else 0.0
     roofs = combine_roofs(sum_groups(use, groups, fill))
     if roofs > 1 - launch:
         use = {name: value * (1 - launch) / roofs for name, value in use.items()}
         roofs = 1 - launch
-    latency = max(0.0, (1 - launch) ** _LATENCY_EXPONENT - roofs**_LATENCY_EXPONENT)
+    latency = max(0.0, (1 - launch) ** LATENCY_EXPONENT - roofs**LATENCY_EXPONENT)
     waits = {name: known[m] for name, (m, _) in row["waits"].items() if m and m in known}
     follows = {name: target for name, (_, target) in row["waits"].items() if target}
     warps = known.get(row["warps"])
     now = KernelTime(
-        use, groups, fill, launch, latency ** (1 / _LATENCY_EXPONENT), warps or None, waits, follows
+        use, groups, fill, launch, latency ** (1 / LATENCY_EXPONENT), warps or None, waits, follows
     )
     clock = find_held_clock(row, known)
     return now if clock is None else restore_clock(now, clock)
@@ -142,7 +203,7 @@ def sum_groups(
 ) -> dict[str, float]:
     """Return each group's share of the time: that of its busiest resource, on the filled SMs."""
     return {
-        group: max(use[name] for name in names) / (1.0 if group in _GPU_WIDE else fill)
+        group: max(use[name] for name in names) / (1.0 if group in GPU_WIDE else fill)
         for group, names in groups.items()
     }
 
@@ -170,7 +231,7 @@ def predict_time(now: KernelTime, change: Change) -> float:
     fill = now.fill if change.fill is None else max(change.fill, now.fill)
     roofs = combine_roofs(sum_groups(use, now.groups, fill))
     latency = now.latency * compute_latency_factor(now, change)
-    return max(now.launch + _compute_norm([roofs, latency], _LATENCY_EXPONENT), MIN_TIME)
+    return max(now.launch + _compute_norm([roofs, latency], LATENCY_EXPONENT), MIN_TIME)
 
 
 def compute_latency_factor(now: KernelTime, change: Change) -> float:
@@ -209,8 +270,8 @@ def split_time(now: KernelTime) -> dict[str, float]:
     busy = 1 - sum(shares.values())
     groups = sum_groups(now.use, now.groups, now.fill)
     roofs = combine_roofs(groups)
-    both = roofs**_LATENCY_EXPONENT + now.latency**_LATENCY_EXPONENT
-    explained = busy * roofs**_LATENCY_EXPONENT / both if both else 0.0
+    both = roofs**LATENCY_EXPONENT + now.latency**LATENCY_EXPONENT
+    explained = busy * roofs**LATENCY_EXPONENT / both if both else 0.0
     for group, share in groups.items():
         part = (share / roofs) ** _ROOF_EXPONENT if roofs else 0.0
         shares[group] = explained * part
@@ -221,380 +282,3 @@ def split_time(now: KernelTime) -> dict[str, float]:
         shares[name] = waiting * share * scale
     shares["unexplained"] = waiting * (1 - known)
     return shares
-
-
-_QUEUES = ("lg-throttle", "mio-throttle", "tex-throttle", "math-pipe", "dispatch", "not-selected")
-"""Reasons to wait that are a queue for a unit: fewer warps wait no longer for it."""
-_LOADS = "long-scoreboard"
-_MEETINGS = ("barrier", "sleeping")
-_BLOCK_CYCLES = {9.0: 1.19}
-"""By compute capability, cycles of a GPU between two blocks that begin, at least: what six kernels
-with blocks of 32 to 128 threads reach on an H100 and an H200 (1.19 to 1.24). Others: not known."""
-_SPILL_STORES = 0.5
-"""Share of the instructions to local memory that store; L1 passes all of those on to L2."""
-_LOADED = 1.5
-"""Latency of a load from memory that is in use ÷ that without load (chosen)."""
-_REQUEST_SHARES = {"l2-tags": 1.0, "l2-input": 0.5, "l2-other": 0.5, "l1-output": 0.5}
-"""Share of a resource's work that follows requests, not sectors (11 pairs of wider accesses)."""
-_L1_SECTORS = 4.0
-"""Sectors of 32 bytes that 32 lanes of one register fill."""
-_L1_CYCLES, _L2_CYCLES = 40.0, 260.0
-"""Of a load that hits; used where the architecture was not measured (H100: 41 and 263)."""
-
-
-class RingAfter(NamedTuple):
-    """A ring of stages in shared memory after a change."""
-
-    before: float
-    """Stages now."""
-    stages: float
-    stage_bytes: float
-    """Of one stage; 0: not known."""
-    blocks: float
-    """On an SM, at a time; at least 1."""
-
-
-class LaunchMove(NamedTuple):
-    """How another launch of the same work differs from the measured one; factors are new ÷ old."""
-
-    warps: float = 1.0
-    """Mean warps on an SM."""
-    busy: float = 1.0
-    """Share of the time in which a mean SM has a block."""
-    width: float = 1.0
-    """Bytes a lane of a global access."""
-    unrolled: float = 1.0
-    """Independent loads that a warp has in flight."""
-    spilled: float = 0.0
-    """Warp instructions to local memory that come, as a share of all instructions; below 0: all
-    that there are now go."""
-    missed: float = 0.0
-    """Share of those that come that miss L1, 0 to 1."""
-    hits: float = 1.0
-    """L1 hits that stay."""
-    lane_bytes: float = 4.0
-    """Bytes of an access of a lane after the change, where ``width`` is not 1."""
-    apart: bool = False
-    """Lanes of narrower accesses are as far apart as before, and leave gaps between them."""
-    threads: float = 1.0
-    """All threads of the grid."""
-    blocks: float = 1.0
-    """Blocks of the grid."""
-    in_flight: float = 1.0
-    """Independent loads of a warp after the change, where ``unrolled`` is not 1."""
-    ring: RingAfter | None = None
-    """Of a launch whose stages change."""
-
-
-class MoveTime(NamedTuple):
-    """The predicted time of another launch; shares of the time now."""
-
-    time: float
-    low: float
-    """What it can be at best, where counters cannot tell; at most ``time``."""
-    high: float
-    """At worst; at least ``time``."""
-
-
-def predict_move(now: KernelTime, known: Mapping[str, float], move: LaunchMove) -> MoveTime:
-    """Return the time of the same work by another launch.
-
-    Work on the SMs grows as fewer of them are busy. Waiting that warps hide grows as fewer warps
-    are resident, from a load's latency without load on: what exceeds that is a queue, and stays.
-    By Little's law the time is at least the warps' own time; roofs may overlap with it or not, so
-    the mean of both is told, and both as bounds. Blocks begin one after another.
-
-    Args:
-        now: Where the time goes.
-        known: Measured and derived metrics.
-        move: How the launch differs.
-    """
-    now = _add_block_starts(now, known)
-    unloaded = min(1.0, compare_unloaded(known))
-    work, added = _scale_work(now, known, move), _add_spills(now, known, move)
-    waits = _scale_waits(now, known, move, unloaded)
-    latency = _mean_wait(now, waits, move) + _find_spill_wait(now, known, move)
-    for name, factor in _keep_unspilled(now, known, move).items():
-        work[name] = work.get(name, 1.0) * factor
-    fill = min(1.0, max(_MIN_FILL, now.fill * move.busy))
-    moved = now._replace(fill=fill, follows={})
-    overlapped = predict_time(moved, Change(work, added, {}, latency=latency))
-    ring = max(overlapped, _find_ring_time(now, known, move) or 0.0)
-    least = _find_warp_time(now, known, move, unloaded)
-    if least is None:
-        return MoveTime(ring, overlapped, ring)
-    if move.width < 1 < move.threads:  # more warps begin and end, which no queue hides
-        least = predict_time(moved._replace(latency=least), Change(work, added, {}))
-    if least <= max(1.0, ring):
-        return MoveTime(ring, overlapped, ring)
-    return MoveTime((ring * least) ** 0.5, overlapped, least)
-
-
-def _add_block_starts(now: KernelTime, known: Mapping[str, float]) -> KernelTime:
-    """Return where the time goes, with the starts of blocks as a resource, where they count."""
-    cycles, least = known.get("sm_elapsed_cycles"), _BLOCK_CYCLES.get(known.get("device.cc", 0.0))
-    if not cycles or least is None or not known.get("grid_block_count"):
-        return now
-    share = min(1 - now.launch, known["grid_block_count"] * least / cycles)
-    use, groups = {**now.use, "block-starts": share}, {**now.groups, "blocks": ["block-starts"]}
-    roofs = combine_roofs(sum_groups(use, groups, now.fill))
-    if roofs > 1 - now.launch:
-        use = {name: value * (1 - now.launch) / roofs for name, value in use.items()}
-        roofs = 1 - now.launch
-    left = (1 - now.launch) ** _LATENCY_EXPONENT - roofs**_LATENCY_EXPONENT
-    latency = max(0.0, left) ** (1 / _LATENCY_EXPONENT)
-    return now._replace(use=use, groups=groups, latency=latency)
-
-
-def compare_unloaded(known: Mapping[str, float]) -> float:
-    """Return what all loads would wait, each alone and without load, ÷ the measured waiting.
-
-    Below 1 the rest is a queue; above 1 loads wait together. 1 where it is not known.
-    """
-    names = ("stall_long_scoreboard_cycles", "instruction_count", "load_request_count")
-    if any(not known.get(name) for name in names):
-        return 1.0
-    waited, count, loads = (known[name] for name in names)
-    l1 = min(1.0, max(0.0, known.get("l1_hit_rate", 0.0)))
-    alone = l1 * known.get("device.l1_cycles", _L1_CYCLES) + (1 - l1) * _find_tile_latency(known)
-    return alone * loads / (waited * count)
-
-
-def _find_tile_latency(known: Mapping[str, float]) -> float:
-    """Return the cycles of a load that misses L1, without load on."""
-    hit = min(1.0, max(0.0, known.get("l2_hit_rate", 0.0)))
-    cycles = known.get("device.l2_cycles", _L2_CYCLES), known.get("device.dram_cycles", 480.0)
-    return hit * cycles[0] + (1 - hit) * cycles[1]
-
-
-def _scale_work(now: KernelTime, known: Mapping[str, float], move: LaunchMove) -> dict[str, float]:
-    """Return the factor on each resource's use, as a share of the time now."""
-    own = [name for group, names in now.groups.items() if group not in _GPU_WIDE for name in names]
-    factors = {name: _narrow_work(name, known, move) for name in own}
-    factors["block-starts"] = move.blocks
-    more = _fill_sectors(known, move)
-    if move.hits < 1 and (hit := min(0.99, known.get("l1_hit_rate", 0.0))):
-        read = known.get("load_sector_count", 0.0) * (1 - hit)
-        share = min(1.0, read / max(1.0, known.get("l2_sector_count", read)))
-        more *= 1 + share * ((1 - hit * move.hits) / (1 - hit) - 1)
-    requests = _fill_requests(known, move)
-    for name in now.groups.get("memory", []):
-        if name.startswith(("l2", "l1")):
-            factors[name] = more * (1 + _REQUEST_SHARES.get(name, 0.0) * (requests - 1))
-    return factors
-
-
-def _fill_requests(known: Mapping[str, float], move: LaunchMove) -> float:
-    """Return the factor on the requests for the same sectors, of which one has up to four."""
-    count, sectors = (known.get(f"l2_{name}_count", 0.0) for name in ("request", "sector"))
-    if move.width == 1 or not count:
-        return 1.0
-    now = min(_L1_SECTORS, max(1.0, sectors / count))
-    wider = min(_L1_SECTORS, now * move.width)
-    return now / (wider if move.width > 1 else min(now, max(1.0, move.lane_bytes)))
-
-
-def _fill_sectors(known: Mapping[str, float], move: LaunchMove) -> float:
-    """Return the factor on the sectors that L2 serves where wider accesses fill them.
-
-    Lanes that are apart touch as many sectors with a wider access, and need fewer of them.
-    """
-    names = ("load_sector_count", "store_sector_count", "ideal_sector_count", "l2_sector_count")
-    if any(name not in known for name in names) or (move.width <= 1 and not move.apart):
-        return 1.0
-    loads, stores, ideal, whole = (known[name] for name in names)
-    if move.apart:
-        return 1 + stores / max(1.0, whole) * (1 / move.width - 1)
-    kept = min(1.0, max(ideal / max(1.0, loads + stores), 1 / move.width))
-    misses = loads * (1 - min(1.0, max(0.0, known.get("l1_hit_rate", 0.0))))
-    saved = misses - min(misses, loads * kept) + stores * (1 - kept)
-    return max(kept, 1 - saved / max(1.0, whole))
-
-
-def _share_spread(move: LaunchMove) -> float:
-    """Return 1 where threads become as many more as accesses narrower, 0 where they stay as many.
-
-    There a thread has an access as before; here it has several, which are in flight at a time.
-    """
-    if move.width == 1 or move.threads <= 0:
-        return 0.0
-    return min(1.0, max(0.0, log(move.threads) / -log(move.width)))
-
-
-def _narrow_work(name: str, known: Mapping[str, float], move: LaunchMove) -> float:
-    """Return the factor on a resource's work where lanes access more or fewer bytes at once.
-
-    Where threads stay as many, the accesses alone; where they become more, between that and all
-    that is not arithmetic: the mean of both.
-    """
-    width = move.width
-    if width == 1:
-        return 1.0
-    if name == "l1-requests":
-        return 1 / width
-    if name == "l1-wavefronts":
-        return _narrow_wavefronts(known, width)
-    floats = known.get({"issue": "fp_issue_share"}.get(name, "fma_float_share"), 0.0)
-    if name not in ("issue", "alu", "fma", "fma-heavy"):
-        return 1.0
-    least = known.get("global_access_count", 0.0) / max(1.0, known.get("instruction_count", 0.0))
-    of_accesses = 1 + (1 / width - 1) * min(1.0, least if name == "issue" else 0.0)
-    floats = 0.0 if name == "alu" else floats
-    of_all = floats + (1 - floats) / width
-    share = _share_spread(move) / 2
-    return float(of_accesses ** (1 - share) * of_all**share)
-
-
-def _narrow_wavefronts(known: Mapping[str, float], width: float) -> float:
-    names = ("global_wavefront_count", "global_access_count", "ideal_access_sector_count")
-    if any(name not in known for name in names) or not known.get("lsu_wavefront_count"):
-        return 1.0
-    count, accesses, sectors = (known[name] for name in names)
-    after = max(accesses / width, sectors / _L1_SECTORS)
-    after = min(count, after) if width > 1 else max(count, accesses / width)
-    return 1 - (count - after) / max(known["lsu_wavefront_count"], count)
-
-
-def _scale_waits(
-    now: KernelTime, known: Mapping[str, float], move: LaunchMove, unloaded: float
-) -> dict[str, float]:
-    """Return the factor on the waiting for each reason: above 1 it is hidden less."""
-    factors: dict[str, float] = {}
-    left = _find_unspilled_wait(known, move)
-    others = _narrow_work("issue", known, move)
-    exposed = _find_exposed(now, move)
-    for name in now.waits:
-        factor = (1.0 if name == _LOADS else others) / max(move.warps, MIN_TIME)
-        if name == _LOADS:
-            factor *= exposed * _scale_loads(known, move) * left
-            if factor > 1 and move.unrolled >= 1 and left == 1:
-                factor = max(1.0, factor * unloaded)
-        elif name in _MEETINGS:
-            factor *= exposed
-        elif name in _QUEUES:
-            factor = min(1.0, factor) * (left if name == "lg-throttle" else 1.0)
-        factors[name] = factor
-    return factors
-
-
-def _find_unspilled_wait(known: Mapping[str, float], move: LaunchMove) -> float:
-    """Return the share of the waiting for loads that stays where no value is spilled any more.
-
-    That is at most what global loads wait, each alone.
-    """
-    if move.spilled >= 0:
-        return 1.0
-    alone = _LOADED * compare_unloaded(known)
-    return min(1.0, max(1 - known.get("local_sector_share", 0.0), alone))
-
-
-def _scale_loads(known: Mapping[str, float], move: LaunchMove) -> float:
-    """Return the factor on the waiting for loads, which is at most that of each load alone."""
-    factor = float(move.width ** -((1 + _share_spread(move)) / 2)) / move.unrolled
-    if move.unrolled < 1:
-        alone = _LOADED * compare_unloaded(known) / max(1.0, move.in_flight)
-        factor = max(1.0, min(factor, alone))
-    return factor
-
-
-def _find_exposed(now: KernelTime, move: LaunchMove) -> float:
-    """Return the share of the waiting for tiles that more stages leave.
-
-    While a stage is filled, the others are computed with; what a tile waits now and what is done
-    with it are the parts of a warp's time.
-    """
-    ring = move.ring
-    if ring is None or ring.stages <= ring.before:
-        return 1.0
-    waits = sum(now.waits.get(name, 0.0) for name in (_LOADS, *_MEETINGS))
-    waits /= max(1.0, sum(now.waits.values()))
-    return max(0.0, 1 - (ring.stages - ring.before) * (1 / waits - 1)) if waits > 0 else 1.0
-
-
-def _find_ring_time(now: KernelTime, known: Mapping[str, float], move: LaunchMove) -> float | None:
-    """Return the time where fewer stages hide less: what tiles take to arrive, less what hides it.
-
-    Those are the work with the other stages, and that of other blocks.
-    """
-    ring = move.ring
-    if ring is None or ring.stages >= ring.before or ring.stage_bytes <= 0:
-        return None
-    names = ("l2_sector_count", "sm_count", "sm_elapsed_cycles")
-    sectors, count, cycles = (known.get(name, 0.0) for name in names)
-    if not sectors or not count or not cycles:
-        return None
-    rounds = sectors * 32 / count / ring.stage_bytes / ring.blocks
-    waits = dict.fromkeys((_LOADS, *_MEETINGS), 0.0)
-    memory = dict.fromkeys(now.groups["memory"], 0.0)
-    alone = predict_time(now._replace(follows={}), Change(memory, {}, waits))
-    moved = max(now.use[name] for name in memory)
-    waited = _find_tile_latency(known) * rounds / cycles + moved
-    return alone + max(0.0, waited - alone * (ring.stages - 1 / ring.blocks))
-
-
-def _mean_wait(now: KernelTime, factors: Mapping[str, float], move: LaunchMove) -> float:
-    known = sum(now.waits.values())
-    other = 1 / max(move.warps, MIN_TIME)
-    if not known:
-        return other / (move.width * move.unrolled)
-    mean = sum(share * factors[name] for name, share in now.waits.items())
-    return mean / known if known > 1 else mean + (1 - known) * other
-
-
-def _find_warp_time(
-    now: KernelTime, known: Mapping[str, float], move: LaunchMove, unloaded: float
-) -> float | None:
-    """Return the time that the warps' own latency takes by Little's law; None: not to be told."""
-    is_worse = min(move.warps, move.width, move.unrolled) < 1
-    if not is_worse or move.unrolled > 1 or move.ring or not now.waits:
-        return None
-    own = {name: share for name, share in now.waits.items() if name not in (*_QUEUES, *_MEETINGS)}
-    others = _narrow_work("issue", known, move)
-    alone = {name: share * others for name, share in own.items()}
-    if _LOADS in alone:
-        left = _find_unspilled_wait(known, move)
-        queue = unloaded if move.unrolled == 1 and left == 1 else 1.0
-        alone[_LOADS] = own[_LOADS] * queue * _scale_loads(known, move) * left
-    kept, before = sum(alone.values()), sum(own.values())
-    meet = sum(now.waits.get(name, 0.0) for name in _MEETINGS)
-    kept += meet * (min(1.0, kept / before) if before else 1.0)
-    return now.launch + kept * (1 - now.launch) / max(move.warps, MIN_TIME)
-
-
-def _add_spills(now: KernelTime, known: Mapping[str, float], move: LaunchMove) -> dict[str, float]:
-    """Return the use that instructions to local memory add."""
-    count = known.get("instruction_count", 0.0) * max(0.0, move.spilled)
-    if not count:
-        return {}
-    totals = {"issue": "instruction_count", "l1-wavefronts": "lsu_wavefront_count"}
-    sectors = count * _L1_SECTORS * (_SPILL_STORES + (1 - _SPILL_STORES) * move.missed)
-    added: dict[str, float] = {}
-    for name, use in now.use.items():
-        if total := known.get(totals.get(name, ""), 0.0):
-            added[name] = use * count / total
-        elif name.startswith("l2-") and name != "l2-atomics":
-            added[name] = use * sectors / max(1.0, known.get("l2_sector_count", 0.0))
-    return added
-
-
-def _find_spill_wait(now: KernelTime, known: Mapping[str, float], move: LaunchMove) -> float:
-    """Return what waiting for spilled values adds, as a factor on the latency."""
-    count = known.get("instruction_count", 0.0) * max(0.0, move.spilled) / 2
-    slots = [known.get(name, 0.0) for name in ("sm_active_warps", "sm_count", "sm_elapsed_cycles")]
-    if not count or not all(slots) or not now.latency:
-        return 0.0
-    cycles = _L1_CYCLES + (_L2_CYCLES - _L1_CYCLES) * move.missed
-    warps, sms, elapsed = slots
-    return count * cycles / (warps * move.warps * sms * elapsed) / now.latency
-
-
-def _keep_unspilled(
-    now: KernelTime, known: Mapping[str, float], move: LaunchMove
-) -> dict[str, float]:
-    """Return the factor on each resource's work where no value goes through local memory now."""
-    if move.spilled >= 0:
-        return {}
-    l2, l1 = known.get("spill_free_l2_factor", 1.0), known.get("spill_free_wavefront_factor", 1.0)
-    issue = 1 - known.get("local_instruction_share", 0.0)
-    known_names, levels = {"issue": issue, "dram": l2, "l2-atomics": 1.0}, {"l2-": l2, "l1-": l1}
-    return {name: known_names.get(name, levels.get(name[:3], 1.0)) for name in now.use}

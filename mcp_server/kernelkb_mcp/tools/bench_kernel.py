@@ -49,8 +49,8 @@ async def bench_kernel(
     """Build and check a variant, and time it against the fastest rival.
 
     The verdict is faster, slower, inconclusive, incorrect or invalid, with a 95 % interval of the
-    speedup over torch, torch.compile and baselines. Only correct variants are
-    timed; a failure comes with a cure. Takes 10 to 60 s.
+    speedup over torch, torch.compile and baselines. Only correct ones are timed; a
+    failure comes with a cure. Takes 10 to 60 s.
     """
     which = {"kernel": kernel, "variant": variant, "target": target, "workload": workload}
     how = {"against": against, "change": change, "again": again or None}

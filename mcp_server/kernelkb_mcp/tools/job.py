@@ -45,7 +45,7 @@ async def job(
 ) -> Annotated[CallToolResult, JobResult]:
     """List, await or cancel work that outlived its call and returned job.id.
 
-    A finished job has its tool's result, kept for an hour.
+    Its tool's result is kept for an hour.
     """
     jobs = get_jobs(ctx)
     if not id:

@@ -36,24 +36,27 @@ async def profile_kernel(
     target: Target = "auto",
     workload: Workload = None,
     command: Command = None,
+    clocks: Annotated[bool, Field(description="Time between waits. Default 0.")] = False,
 ) -> Annotated[CallToolResult, ProfileResult]:
-    """Explain one variant (compiler's report on a CPU, ncu's counters on a GPU), or any program.
+    """Explain a variant (CPU: compiler's report, GPU: ncu's counters), or any program.
 
-    Builds, checks and times a variant first; stopped_by has why it failed.
+    Builds, checks and times it first; stopped_by has why it failed.
     """
     if command is not None:
-        if variant or workload or target != "auto":
-            raise ToolError("variant, target and workload are of a kernel; leave them out")
+        if variant or workload or target != "auto" or clocks:
+            raise ToolError("variant, target, workload and clocks are of a kernel; leave them out")
         return await _profile_command(ctx, command, kernel)
     if not kernel:
         raise ToolError("give kernel, or command='python x.py' for a program")
-    call = make_tool_call(
-        "profile_kernel", kernel=kernel, variant=variant, target=target, workload=workload
-    )
+    where = {"kernel": kernel, "variant": variant, "target": target, "workload": workload}
+    call = make_tool_call("profile_kernel", **where, clocks=clocks or None)
 
     def work() -> ProfileResult:
         from kernelkb.actions.kernels.measure_variant import profile_variant
+        from kernelkb.actions.kernels.profile_program import clock_variant
 
+        if clocks:
+            return _build_clocks_result(clock_variant(kernel, variant, target, workload))
         result = profile_variant(kernel, variant, target, workload)
         return (
             _build_profile_result(result)
@@ -112,6 +115,16 @@ def _build_stopped_result(measured_bench: Bench, workload: str | None) -> Profil
         profile=None,
         stopped_by=measured_bench,
         next=(correct, again),
+    )
+
+
+def _build_clocks_result(clocked: Profile) -> ProfileResult:
+    where = f"kernel={clocked.kernel!r}, variant={clocked.variant!r}"
+    return ProfileResult(
+        summary=f"{clocked.variant} on {clocked.workload}: {clocked.evidence[0]}",
+        profile=clocked,
+        stopped_by=None,
+        next=(f"profile_kernel({where}, workload={clocked.workload!r})",),
     )
 
 

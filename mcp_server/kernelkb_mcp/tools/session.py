@@ -16,7 +16,7 @@ TITLE = "Begin, resume, log or close a session"
 HINTS = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
 )
-Sentences = Annotated[list[str] | None, Field(description="A sentence each.")]
+Sentences = Annotated[list[str] | None, Field(description="Sentences.")]
 
 
 async def session(

@@ -31,10 +31,10 @@ async def tune_kernel(
     budget: Budget = "10m",
     trials: Annotated[int | None, Field(ge=1, description="New trials, at least 1.")] = None,
 ) -> Annotated[CallToolResult, TuneResult]:
-    """Search the tunables of kernel.yaml for the fastest configuration, as a job.
+    """Search kernel.yaml's tunables for the fastest configuration, as a job.
 
-    Each is built, checked and timed, the fastest again in turns with the default. Trials are
-    kept: the same call goes on, also after a cancel.
+    Each is built, checked and timed, the fastest again in turns. Trials are kept: the
+    same call goes on, also after a cancel.
     """
     call = make_tool_call(
         "tune_kernel",

@@ -115,7 +115,11 @@ def build_what_if_fields(answer: Mapping[str, Any]) -> dict[str, Any]:
     """
     lines = list(format_what_if_lines(answer))
     time = answer["time"]
-    factor = f": {time['factor']:.3g}x its time, {time['verdict']}" if time else ""
+    factor = ""
+    if time:
+        ends = f"not known, {time['low']:.2g} to {time['high']:.2g}"
+        told = ends if time["factor"] is None else f"{time['factor']:.3g}"
+        factor = f": {told}x its time, {time['verdict']}"
     return {
         "summary": f"{lines[0]}{factor}",
         "table": [line.strip() for line in lines[1:]],

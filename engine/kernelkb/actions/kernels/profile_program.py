@@ -1,4 +1,7 @@
-"""Profiles a program of any kind: where its time goes, and what limits the kernels that take it."""
+"""Profiles a program of any kind: where its time goes, and what limits the kernels that take it.
+
+``clock_variant`` does so inside a variant's kernels: the time between their waits.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from typing import NamedTuple
 
 from kernelkb.actions.advice.recommend import complete_answer
 from kernelkb.actions.advice.recommend_report import answer_launch, answer_report
+from kernelkb.actions.kernels.measure_variant import build_prepared
+from kernelkb.actions.project.bench_target import prepare, resolve_workload
 from kernelkb.actions.project.profile_reports import (
     compile_pattern,
     list_first_counters,
@@ -18,9 +23,11 @@ from kernelkb.actions.project.profile_reports import (
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.decide.recommend import build_recommendation, find_library
 from kernelkb.errors import BadValueError, KbError
+from kernelkb.measure.machine.environment import TargetChoice, lock_device
 from kernelkb.measure.machine.host import find_cuda_tool
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.process.subprocesses import scratch_folder
+from kernelkb.measure.profile.clocks import profile_clocks
 from kernelkb.measure.profile.program import (
     FirstRun,
     HotKernel,
@@ -39,6 +46,7 @@ from kernelkb.model.answers.recommendation import (
     ProgramFirst,
     ProgramKernel,
 )
+from kernelkb.model.records.measurement import Profile
 from kernelkb.profiles.launch import name_function
 from kernelkb.profiles.timeline import ProgramRun
 from kernelkb.progress import report_progress
@@ -341,3 +349,31 @@ def has_failed(answer: ProgramAnswer) -> bool:
     program = answer["program"]
     is_stopped = program is not None and program["gate"]["verdict"] == "stop"
     return bool(answer["status"]) or program is None or is_stopped
+
+
+def clock_variant(
+    kernel: str,
+    variant: str | None = None,
+    target: TargetChoice = "auto",
+    workload: str | None = None,
+) -> Profile:
+    """Build a variant with clocks, call it on a workload, and return the time between its waits.
+
+    Raises:
+        KbError: A name is unknown, the variant is no CUDA C++ for a GPU, or it does not build.
+    """
+    bench_target = prepare(kernel, variant, target)
+    subject = bench_target.subject
+    if subject.machine.target != "cuda" or not subject.variant.is_compiled:
+        raise BadValueError(
+            f"clocks are for variants in CUDA C++ on a GPU, not {subject.variant.language}"
+            f" for {subject.variant.target}"
+        )
+    size = resolve_workload(subject.kernel, subject.variant.target, workload)
+    built = build_prepared(bench_target)
+    if built.error:
+        raise BadValueError(f"{subject.variant.id} does not build: {built.error}")
+    with lock_device(subject.machine) as queue_warning:
+        profiled = profile_clocks(subject, built, size)
+    evidence = (*profiled.evidence, *filter(None, [queue_warning]))
+    return profiled.model_copy(update={"evidence": evidence})

@@ -143,10 +143,14 @@ __global__ void peaks_shared_atomics(unsigned* sink, unsigned mask, int steps) {
     __shared__ unsigned words[1024];
     for (unsigned i = threadIdx.x; i < 1024; i += blockDim.x) words[i] = 0;
     __syncthreads();
+    const unsigned base = unsigned(__cvta_generic_to_shared(words)), bytes = mask * 4;
     unsigned at = (blockIdx.x * blockDim.x + threadIdx.x) * 2654435761u;
+    at = (at ^ at >> 15) * 0x846ca68bu;  // else the lanes' words are evenly spread, and conflict less
+    at ^= at >> 16;
+#pragma unroll 8
     for (int i = 0; i < steps; ++i) {
-        atomicAdd(words + ((at >> 8) & mask), at);
         at = at * 1664525u + 1013904223u;
+        asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(base + (at >> 16 & bytes)), "r"(at) : "memory");
     }
     __syncthreads();
     if (words[threadIdx.x % 1024] == 0xffffffffu) *sink = 1;
@@ -189,17 +193,20 @@ __global__ void peaks_read_shared(float* sink, int steps) {
     for (unsigned i = threadIdx.x; i < 1024; i += blockDim.x)
         words[i] = make_float4(1.0f, 2.0f, 3.0f, 4.0f);
     __syncthreads();
-    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    unsigned at = threadIdx.x;
+    const unsigned own = unsigned(__cvta_generic_to_shared(words + threadIdx.x));
+    float sums[4] = {};
+#pragma unroll 1
     for (int i = 0; i < steps; ++i) {
 #pragma unroll
         for (int k = 0; k < 8; ++k) {
-            const float4 v = words[(at + k * 64) % 1024];
-            sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+            float4 v;  // of a volatile load, which stays in the loop; a warp's lie next to each other
+            asm volatile("ld.volatile.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                         : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                         : "r"(own + k % 2 * kThreads * 16));
+            sums[k % 4] += v.x;
         }
-        at += 32;
     }
-    if (sum.x + sum.y + sum.z + sum.w == -1.0f) *sink = sum.x;
+    if (sums[0] + sums[1] + sums[2] + sums[3] == -1.0f) *sink = sums[0];
 }
 
 // Each lane reads sectors of 32 bytes at random places of a buffer, several at a time.
@@ -431,7 +438,7 @@ void print_gathers(const Buffers& b) {
 
 template <typename T, int Unroll>
 double narrow_gbps_unrolled(const Buffers& b) {
-    const size_t bytes = b.stream_count * sizeof(float4) / 4;
+    const size_t bytes = b.stream_count * sizeof(float4);
     const auto* from = reinterpret_cast<const T*>(b.first);
     auto* to = reinterpret_cast<T*>(b.second);
     const double us = shortest_us([&] {

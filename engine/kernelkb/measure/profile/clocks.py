@@ -2,8 +2,10 @@
 
 Every barrier and every wait for a copy or a product of tensor cores gets a mark before and after
 it, every kernel one where a block begins and ends. A warp adds the cycles since its last mark to
-a table by the two marks, and a block keeps when it ran and on which SM. The build is for this
-only: its time is told beside that of the plain build, and no time of it is a measurement.
+a table by the two marks; of a launch of 512 blocks and more the warps of 256 to 511 do, spread
+over it, since all would wait for each other at the table. Every block keeps when it ran and on
+which SM. The build is for this only: its time is told beside that of the plain build, and no time
+of it is a measurement.
 """
 
 from __future__ import annotations
@@ -66,10 +68,11 @@ _HEADER = """\
 #include <cuda_runtime.h>
 namespace kernelkb_clocks {
 constexpr int kMarks = %(marks)d, kKernels = %(kernels)d, kWarps = 32, kBlocks = 65536;
+constexpr unsigned int kMarked = 512;
 struct Table {
   unsigned long long cycles[kKernels][kWarps][kMarks][kMarks];
   unsigned int counts[kKernels][kWarps][kMarks][kMarks];
-  unsigned long long inverse_begin[kKernels][kBlocks], end[kKernels][kBlocks];
+  unsigned long long begin[kKernels][kBlocks], end[kKernels][kBlocks];
   unsigned int sm[kKernels][kBlocks];
   unsigned int launches[kKernels], blocks[kKernels], threads[kKernels];
 };
@@ -81,6 +84,15 @@ __device__ __forceinline__ volatile State& state() {
 }
 __device__ __forceinline__ unsigned int thread_in_block() {
   return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
+__device__ __forceinline__ unsigned int block_in_grid() {
+  return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+}
+// One block of 2^k: multiples of the golden ratio, of which every 2^(k+1) blocks in a row hold one,
+// the first block among them. The same for a whole block, and nothing that changes in it.
+__device__ __forceinline__ bool is_marked() {
+  const unsigned int more = (gridDim.x * gridDim.y * gridDim.z) / kMarked;
+  return block_in_grid() * 0x9e3779b9u <= 0xffffffffu >> (32 - __clz(more));
 }
 __device__ __forceinline__ bool is_first_active() {
   unsigned int before;
@@ -103,22 +115,17 @@ __device__ __forceinline__ void mark(int kernel, int id) {
   own.mark[warp] = id;
   own.last[warp] = clock64();
 }
-__device__ __forceinline__ void mark(int id) { mark(state().kernel, id); }
+__device__ __forceinline__ void mark(int id) {
+  if (is_marked()) mark(state().kernel, id);
+}
 struct Block {
   const int kernel, end;
   __device__ __forceinline__ Block(int which, int start, int last) : kernel(which), end(last) {
-    const unsigned int thread = thread_in_block();
-    const unsigned int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-    volatile State& own = state();
-    if (thread %% 32 == 0) {
-      own.kernel = which;  // each warp writes the same before it reads
-      if (block < kBlocks) atomicMax(&table.inverse_begin[which][block], ~global_ns());
-      own.mark[thread / 32] = start;
-      own.last[thread / 32] = clock64();
-    }
+    const unsigned int thread = thread_in_block(), block = block_in_grid();
     if (thread == 0 && block < kBlocks) {
       unsigned int sm;
       asm volatile("mov.u32 %%0, %%%%smid;" : "=r"(sm));
+      table.begin[which][block] = global_ns();
       table.sm[which][block] = sm;
     }
     if (thread == 0 && block == 0) {
@@ -126,10 +133,16 @@ struct Block {
       table.blocks[which] = gridDim.x * gridDim.y * gridDim.z;
       table.threads[which] = blockDim.x * blockDim.y * blockDim.z;
     }
+    if (thread %% 32 == 0 && is_marked()) {
+      volatile State& own = state();
+      own.kernel = which;  // each warp writes the same before it reads
+      own.mark[thread / 32] = start;
+      own.last[thread / 32] = clock64();
+    }
   }
   __device__ __forceinline__ ~Block() {
-    const unsigned int block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-    mark(kernel, end);
+    const unsigned int block = block_in_grid();
+    if (is_marked()) mark(kernel, end);
     if (block < kBlocks && is_first_active()) atomicMax(&table.end[kernel][block], global_ns());
   }
 };
@@ -412,7 +425,9 @@ def _describe_kernel(clocked: ClockedSource, kernel: KernelClocks) -> Iterator[s
     warps = -(-kernel["threads"] // 32)
     name, count = clocked.kernels[kernel["kernel"]], kernel["launches"]
     launches = "1 launch" if count == 1 else f"{count} launches"
-    yield f"{name}: {kernel['blocks']:,} blocks of {warps} warps, {launches}"
+    marked = _count_marked(clocked.marks, kernel)
+    some = f"; clocks in {marked:,} of them" if marked < kernel["blocks"] else ""
+    yield f"{name}: {kernel['blocks']:,} blocks of {warps} warps, {launches}{some}"
     if timeline := _describe_blocks(kernel):
         yield timeline
     by_warp = _sum_by_warp(clocked.marks, kernel)
@@ -430,6 +445,15 @@ def _describe_kernel(clocked: ClockedSource, kernel: KernelClocks) -> Iterator[s
             continue
         columns = [_share_of(by_warp, role, words) for role in roles] if len(roles) > 1 else []
         yield " ".join(f"{value:4.0%}" for value in (share, *columns)) + f"  {words}"
+
+
+def _count_marked(marks: Sequence[Mark], kernel: KernelClocks) -> int:
+    """Return the blocks of a launch whose warps read their clocks: each once from its start."""
+    starts: dict[int, int] = {}
+    for warp, start, _stop, _cycles, count in kernel["cycles"]:
+        if marks[start].kind == "start":
+            starts[warp] = starts.get(warp, 0) + count
+    return min(max(starts.values(), default=0) // kernel["launches"], kernel["blocks"])
 
 
 def _describe_blocks(kernel: KernelClocks) -> str | None:

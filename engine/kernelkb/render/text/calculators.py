@@ -25,6 +25,8 @@ _VERDICTS = {
     "slower": "slower",
     "same": "no difference that can be measured",
 }
+_OPEN = {"faster": ": faster", "slower": ": slower", "unknown": ""}
+"""After an interval of a time that is not told."""
 _MAX_NAME_CHARS = 60
 _LIMITER_NAMES = {
     "warps": "warps",
@@ -222,6 +224,11 @@ def _describe_pressure(found: Mapping[str, Any]) -> str:
 def _format_what_if_time(time: Mapping[str, Any] | None) -> Iterator[str]:
     if time is None:
         yield "  time            not predicted: the report lacks what is busy; ncu --set full"
+        return
+    if time["factor"] is None:
+        ends, words = f"x{time['low']:.2g} to x{time['high']:.2g} of now", _OPEN[time["verdict"]]
+        yield f"  time            not known: measure; {ends}{words}"
+        yield f"    hangs on      {time['because']}"
         return
     open_ = time["verdict"] != "same" and time["low"] < 1 < time["high"]
     yield (

@@ -236,7 +236,7 @@ def _make_clock_table(mark_count: int, kernel_count: int) -> Any:
     fields = [
         ("cycles", long * pairs),
         ("counts", word * pairs),
-        ("inverse_begin", long * blocks),
+        ("begin", long * blocks),
         ("end", long * blocks),
         ("sm", word * blocks),
         *((name, word * kernel_count) for name in ("launches", "blocks", "threads")),
@@ -261,7 +261,7 @@ def _list_clocks(table: Any, at: int, job: ClocksJob) -> KernelClocks:
         "launches": table.launches[at],
         "blocks": table.blocks[at],
         "threads": table.threads[at],
-        "begin_ns": [2**64 - 1 - inverse for inverse in table.inverse_begin[kept]],
+        "begin_ns": table.begin[kept],
         "end_ns": table.end[kept],
         "sms": table.sm[kept],
         "cycles": cycles,

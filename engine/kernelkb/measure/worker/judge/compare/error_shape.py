@@ -104,7 +104,7 @@ def _count(wrong: torch.Tensor) -> Iterator[str]:
 
 
 def _tell_place(place: AxisPlace) -> str:
-    only = "" if place.text.startswith("all but") else "only "
+    only = "" if place.is_most else "only "
     return f"{only}{place.text} {place.verb} wrong"
 
 
@@ -162,7 +162,8 @@ def _find_place(counts: torch.Tensor, axis: int, dims: int) -> AxisPlace | None:
     first, last = int(at[0]), int(at[-1])
     name = name_axis(axis, dims)
     if last - first + 1 == len(at):
-        return AxisPlace(axis, _describe_interval(first, last, size, axis, dims), first, last)
+        text = _describe_interval(first, last, size, axis, dims)
+        return AxisPlace(axis, text, first, last, is_most=first == 1 and last == size - 1 > 1)
     if place := _find_residues(at, size, axis, dims):
         return place
     # So many indices are hit by as many elements at random places.

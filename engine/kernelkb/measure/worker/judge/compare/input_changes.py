@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 import torch
 
@@ -48,7 +49,7 @@ def find_changed_input(
     allowed = float(sample.allowed.square().mean().sqrt())
     fine = draw_fine(given, sample)
     best: tuple[tuple[bool, float], str] | None = None
-    for text, inputs in _iter_changes(given):
+    for text, inputs, is_rounded in _iter_changes(given):
         if limit.is_over():
             break
         try:
@@ -59,23 +60,21 @@ def find_changed_input(
         error = (found[at].double() - sample.got).abs()
         left = float(error.square().mean().sqrt())
         holds = float((error <= 2 * sample.allowed).double().mean()) >= SURE
-        is_rounding = "rounded" in text and len(own) >= _LEAST_ROUNDED and left < 0.2 * size
+        is_rounding = is_rounded and len(own) >= _LEAST_ROUNDED and left < 0.2 * size
         if not is_rounding and not (holds and _TRIED * max(luck, 1e-6) ** len(own) < 0.05):
             continue
         rank = not fine.is_kept(found), 0.0 if left < _EXACT * allowed else left
         if best is None or rank < best[0]:
-            best = rank, f"as if {text}{_tell_addend(given, text, inputs, sample)}"
+            best = rank, f"as if {text}{_tell_addend(given, inputs, sample)}"
         if rank == (False, 0.0):
             break
     return ToldCause(best[1], not best[0][0]) if best else None
 
 
-def _tell_addend(
-    given: WrongOutput, text: str, inputs: Sequence[torch.Tensor], sample: WrongSample
-) -> str:
+def _tell_addend(given: WrongOutput, inputs: Sequence[torch.Tensor], sample: WrongSample) -> str:
     """Say that an input that seems to be zero is one that is added, element by element."""
-    for (name, tensor), changed in zip(given.inputs, inputs, strict=True):
-        if text == f"{name} were zero" and changed is not tensor:
+    for (_, tensor), changed in zip(given.inputs, inputs, strict=True):
+        if changed is not tensor and not bool(changed.any()):
             wide = tensor.numel() == len(sample.flat)
             at = ravel(sample.where, sample.shape) if wide else sample.where[:, -1]
             if not wide and (tensor.dim() != 1 or len(tensor) != sample.shape[-1]):
@@ -86,8 +85,18 @@ def _tell_addend(
     return ""
 
 
-def _iter_changes(given: WrongOutput) -> Iterator[tuple[str, list[torch.Tensor]]]:
-    """Yield what was done to inputs, in words, and all inputs."""
+class _InputChange(NamedTuple):
+    """Inputs of which some are changed."""
+
+    says: str
+    """What was done to them."""
+    inputs: list[torch.Tensor]
+    """All of them."""
+    is_rounded: bool = False
+
+
+def _iter_changes(given: WrongOutput) -> Iterator[_InputChange]:
+    """Yield inputs that were exchanged, changed by themselves, or rounded."""
     tensors = [tensor for _, tensor in given.inputs]
     floats = [at for at, tensor in enumerate(tensors) if tensor.is_floating_point()]
 
@@ -100,29 +109,32 @@ def _iter_changes(given: WrongOutput) -> Iterator[tuple[str, list[torch.Tensor]]
             if left < right and one[1].shape == two[1].shape and one[1].dtype == two[1].dtype:
                 both = put(left, two[1])
                 both[right] = one[1]
-                yield f"{one[0]} and {two[0]} were exchanged", both
-                yield f"{two[0]} were {one[0]}", put(right, one[1])
+                yield _InputChange(f"{one[0]} and {two[0]} were exchanged", both)
+                yield _InputChange(f"{two[0]} were {one[0]}", put(right, one[1]))
     for at in floats:
         for text, tensor in _iter_own_changes(*given.inputs[at]):
-            yield text, put(at, tensor)
+            yield _InputChange(text, put(at, tensor))
     for at in range(len(tensors)):
         if at not in floats:
             for text, tensor in _iter_index_changes(*given.inputs[at]):
-                yield text, put(at, tensor)
-    for name, dtype in (("bfloat16", torch.bfloat16), ("float16", torch.float16)):
-        yield (
-            f"all inputs were rounded to {name}",
-            [one.to(dtype).to(one.dtype) if one.is_floating_point() else one for one in tensors],
-        )
-    for half, told in ((0x1000, ""), (0, ", by cutting off")):
-        yield (
-            f"all inputs were rounded to TF32{told}",
-            [_round_to_tf32(one, half) for one in tensors],
-        )
+                yield _InputChange(text, put(at, tensor))
+    for told, rounded in _iter_rounded(tensors):
+        yield _InputChange(f"all inputs were rounded to {told}", rounded, is_rounded=True)
     for make_changes in (_iter_parts, _iter_moved, _iter_swizzled, _iter_strides):
         for at in floats:
             for text, tensor in make_changes(*given.inputs[at]):
-                yield text, put(at, tensor)
+                yield _InputChange(text, put(at, tensor))
+
+
+def _iter_rounded(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[str, list[torch.Tensor]]]:
+    """Yield the name of a narrower type, and all inputs rounded to it."""
+    for name, dtype in (("bfloat16", torch.bfloat16), ("float16", torch.float16)):
+        yield (
+            name,
+            [one.to(dtype).to(one.dtype) if one.is_floating_point() else one for one in tensors],
+        )
+    for half, told in ((0x1000, ""), (0, ", by cutting off")):
+        yield f"TF32{told}", [_round_to_tf32(one, half) for one in tensors]
 
 
 def _round_to_tf32(tensor: torch.Tensor, half: int) -> torch.Tensor:
@@ -270,8 +282,9 @@ def _iter_parts(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Te
         counts = {tile for tile in (1, *TILES[2:]) if tile < size}
         counts |= {size % tile for tile in TILES if size % tile > 0} | {size // 2}
         index = torch.arange(size, device=tensor.device)
-        parts = [(f"the last {n} of {size}", index >= size - n) for n in sorted(counts)]
-        parts += [(f"the first {n} of {size}", index < n) for n in sorted(counts)]
+        ends = [(f"the last {n} of {size}", index >= size - n) for n in sorted(counts)]
+        ends += [(f"the first {n} of {size}", index < n) for n in sorted(counts)]
+        parts = []
         yield from _iter_replaced(name, tensor, axis, sorted(counts))
         for step in (2, 4, 32):
             if size >= 2 * step:
@@ -280,11 +293,11 @@ def _iter_parts(name: str, tensor: torch.Tensor) -> Iterator[tuple[str, torch.Te
                 parts.append(
                     (f"the second half of each {step} of {size}", index % step >= step // 2)
                 )
-        for text, which in parts:
+        for at, (text, which) in enumerate([*ends, *parts]):
             mask = _lay(which, axis, tensor)
             where = f"{text} along axis {axis} of {name}"
             yield f"{where} were left out", tensor.masked_fill(mask, 0.0)
-            if text.startswith(("the last", "the first")):
+            if at < len(ends):
                 yield f"{where} were counted twice", torch.where(mask, tensor * 2, tensor)
 
 

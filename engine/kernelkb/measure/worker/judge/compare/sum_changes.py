@@ -230,19 +230,20 @@ def iter_rescaled(step: ReferenceStep, steps: Sequence[ReferenceStep]) -> Made:
     below = maker.args[0].reshape(step.args[0].shape)
     asked = step.args[1] if step.name == "sum" and len(step.args) > 1 else [-1]
     axis = (asked[0] if isinstance(asked, (list, tuple)) and asked else -1) % below.dim()
-    for told, other in _iter_maxima(below, axis):
+    running = () if step.name == "exp" else _iter_running_maxima(below, axis)
+    for told, other in chain(running, _iter_own_maxima(below, axis)):
         own = (below - other).exp()
         text = f"{step.label} {told}"
         if step.name == "sum":
             yield text, own.sum(axis, keepdim=step.output.dim() == own.dim())
         elif step.name == "div":
             yield text, step.function(own, step.args[1])
-        elif told.startswith("had"):
+        else:
             yield text, own
 
 
-def _iter_maxima(value: torch.Tensor, axis: int) -> Made:
-    """Yield, for each element, the maximum that a part of an axis has had when it was summed."""
+def _iter_running_maxima(value: torch.Tensor, axis: int) -> Made:
+    """Yield, for each element, the maximum of all up to the end of its tile."""
     size = value.shape[axis]
     index = torch.arange(size, device=value.device)
     running = torch.cummax(value, axis).values
@@ -250,6 +251,12 @@ def _iter_maxima(value: torch.Tensor, axis: int) -> Made:
         end = (index // tile * tile + tile - 1).clamp(max=size - 1)
         told = f"in tiles of {tile} were not scaled anew where the maximum grows"
         yield told, running.index_select(axis, end)
+
+
+def _iter_own_maxima(value: torch.Tensor, axis: int) -> Made:
+    """Yield, for each element, the maximum of the part of an axis that it belongs to."""
+    size = value.shape[axis]
+    index = torch.arange(size, device=value.device)
     tiles = {*_TILES[2:], -(-size // 2), -(-size // 4)}
     parts = [(f"each tile of {tile}", index // tile) for tile in sorted(tiles) if tile < size]
     parts += [(f"each of {lanes} lanes", index % lanes) for lanes in _LANES if lanes < size]

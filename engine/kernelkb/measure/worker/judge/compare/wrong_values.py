@@ -63,6 +63,8 @@ class AxisPlace(NamedTuple):
     last: int
     period: int = 0
     """Of the tiles that ``first`` and ``last`` count in; 0: they count along the whole axis."""
+    is_most: bool = False
+    """All indices but the first."""
 
     @property
     def verb(self) -> str:
