@@ -323,9 +323,7 @@ def _build_headroom(known: Mapping[str, float]) -> Headroom | None:
     }
 
 
-def _combine_matches(
-    matches: list[BottleneckMatch], predictor: Predictor
-) -> Prediction | None:
+def _combine_matches(matches: list[BottleneckMatch], predictor: Predictor) -> Prediction | None:
     """Return the predicted speedup of all matches' fixes together; None below two."""
     priced = [m.prediction for m in matches if m.prediction is not None]
     return predictor.predict_together(priced) if len(priced) > 1 else None
