@@ -13,6 +13,7 @@ from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.c.array_shapes import fill_arrays
 from kernelkb.scaffold.c.c_functions import SourceFacts, find_dtype, is_size_type
 from kernelkb.scaffold.c.syntax import (
+    BRANCH,
     Declaration,
     LaunchSite,
     bind_arguments,
@@ -360,6 +361,7 @@ _KNOWN_WORDS = frozenset(
     )
 )
 _HOST_ONLY = (
+    BRANCH,
     "decltype",
     "cudaGetDevice",
     "argv",
@@ -414,7 +416,7 @@ def collect_configuration(
         None where a value comes from elsewhere and no number can stand for it.
     """
     host = _Host(
-        collect_locals(site.host),
+        collect_locals(site.host, site.line),
         _collect_kinds(site.host),
         context.known,
         context.constants,

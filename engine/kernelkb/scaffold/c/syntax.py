@@ -267,8 +267,8 @@ def _list_template_parameters(template: Node) -> tuple[TemplateParameter, ...]:
     for node in parameters.named_children if parameters else []:
         if node.type != "comment":
             head, *default = _DEFAULT.split(get_text(node), maxsplit=1)
-            name = re.findall(r"\w+", head)[-1]
-            kind = head.rpartition(name)[0].strip()
+            name = (re.findall(r"\w+", head) or [""])[-1]
+            kind = head.rpartition(name)[0].strip() if name else head
             found.append(TemplateParameter(name, kind, default[0].strip() if default else ""))
     return tuple(found)
 
@@ -363,18 +363,45 @@ def find_local_value(name: str, host: Declaration) -> str:
     return match[1] if match else ""
 
 
-def collect_locals(host: Declaration) -> dict[str, str]:
-    """Map each local variable of a host function to the statements that declare and set it."""
+def collect_locals(host: Declaration, line: int = 0) -> dict[str, str]:
+    """Map each local variable of a host function to the statements that declare and set it.
+
+    Args:
+        host: The function.
+        line: Where it launches: what a branch beside that line sets begins with ``if (..)``, and a
+            block beside it declares nothing.
+    """
     found: dict[str, str] = {}
     for node in iter_nodes(host.body) if host.body is not None else ():
-        if node.type == "declaration":
+        if node.type == "declaration" and (not line or not _find_branch(node, host, line)):
             found |= {name: text for name, text in _read_declared(node) if name not in found}
         left = node.child_by_field_name("left")
         if node.type == "assignment_expression" and left is not None:
             name = get_text(left).partition(".")[0]
             is_unset = name in found and "=" not in found[name] and "(" not in found[name]
-            if is_unset or (name in found and get_text(left) not in found[name]):
+            is_branch = bool(line) and name in found and _find_branch(node, host, line) == "branch"
+            if is_branch and BRANCH not in found[name]:
+                found[name] += f" {BRANCH} {get_text(node)};"
+            elif is_unset or (name in found and get_text(left) not in found[name]):
                 found[name] += f" {get_text(node)};"
+    return found
+
+
+BRANCH = "if (..)"
+"""Before a statement that is not reached in every call."""
+_BRANCHES = ("if_statement", "else_clause", "while_statement", "for_statement", "case_statement")
+
+
+def _find_branch(node: Node, host: Declaration, line: int) -> str:
+    """Return what a statement stands in that does not hold a line: a branch, a block, or nothing."""
+    found = ""
+    around = node.parent
+    while around is not None and around != host.body:
+        if not around.start_point[0] < line <= around.end_point[0] + 1:
+            found = "branch" if around.type in _BRANCHES else found
+            is_block = around.type == "compound_statement"
+            found = found or ("block" if is_block else "")
+        around = around.parent
     return found
 
 
