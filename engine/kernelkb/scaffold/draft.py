@@ -40,10 +40,14 @@ DRAFTED_VARIANT = "mine"
 OWN_REFERENCE = f"reference: {{variant: {DRAFTED_VARIANT}}}"
 """The line of kernel.yaml that makes the drafted variant the reference."""
 _REFERENCE_KEY = "reference"
+NO_OUTPUT = "NAME.role=output"
+"""What is asked where no array is seen to be written."""
 _DTYPES = get_args(Dtype)
 _FLOAT_DTYPES = "float16|bfloat16|float32"
 _INDEX_NAME = re.compile(
-    r"(?:.*_)?(?:idx|index|indices|id|target|label|length|indptr|offset|seq_?len)s?\d*"
+    r"(?:.*_?)(?:idx|index|indices)\d*"
+    r"|(?:.*_)?(?:id|target|label|length|indptr|offset|seq_?len|loc|slot|map|table|pos|perm)s?\d*"
+    r"|\w*(?:dest|slot|block)_?(?:loc|map|mapping|table)s?\d*"
 )
 _ROLES = ("input", "output", "both")
 _SAID_HEAD = "# Said: "
@@ -401,8 +405,8 @@ def _ask(draft: Draft) -> list[DraftQuestion]:
         if p.has_own_dtype
     ]
     if not draft.outputs:
-        why = "no array is seen to be written; say NAME.role=output"
-        questions.append(DraftQuestion("outputs", "", why))
+        why = "no array is seen to be written; say which one is"
+        questions.append(DraftQuestion(NO_OUTPUT, "", why))
     questions += draft.questions
     if not draft.answers.get(_REFERENCE_KEY):
         why = "nothing checks it then; else an expression of torch, as torch.softmax(x, -1)"

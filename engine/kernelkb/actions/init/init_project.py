@@ -33,6 +33,7 @@ from kernelkb.scaffold.c.c_source import list_undefined_functions
 from kernelkb.scaffold.c.drafts import draft_pointer_files, draft_tensor_files
 from kernelkb.scaffold.draft import (
     DRAFTED_VARIANT,
+    NO_OUTPUT,
     OWN_REFERENCE,
     DraftedFiles,
     DraftQuestion,
@@ -49,6 +50,8 @@ _PROJECT_FILES = {
     "knowledge/README.md": "Own patterns and thresholds, added to those of KernelKB.\n",
 }
 _MCP_SERVER = {"command": "kb-mcp", "args": []}
+_OLD_STANDARDS = ("-std=c++11", "-std=c++14")
+"""Which the headers of torch do not compile with."""
 _MANUAL_CURE = "add kb-mcp to your client by hand, for example: claude mcp add kernelkb -- kb-mcp"
 
 
@@ -260,6 +263,8 @@ def _is_as_drafted(source: KernelSource, files: Mapping[str, str]) -> bool:
 
 
 def _format_question(question: DraftQuestion) -> str:
+    if question.key == NO_OUTPUT:
+        return f"{NO_OUTPUT}  # {question.why}"
     guess, _, others = question.guess.partition("|")
     kind = f"or {', '.join(others.split('|'))}; " if others else "a guess; " if guess else ""
     return f"{question.key}={guess or '?'}  # {kind}{question.why}"
@@ -277,7 +282,7 @@ def _name_answers(
         ["--name", source.name] if source.name != to_field_name(kernel or source.path.stem) else []
     )
     for each in questions:
-        if each.key != "outputs":
+        if each.key != NO_OUTPUT:
             words += ["--set", f"{each.key}={each.guess.partition('|')[0] or '?'}"]
     return shlex.join(words)
 
@@ -325,7 +330,7 @@ def _draft_files(
     request = request._replace(flags=(*folders, *flags), headers=read_headers(includes.headers))
     request = request._replace(uses_torch=_uses_torch(request))
     if request.function.style != "pointers" or request.uses_torch:  # torch links its own libraries
-        kept = tuple(flag for flag in request.flags if not flag.startswith("-l"))
+        kept = tuple(f for f in request.flags if not f.startswith(("-l", *_OLD_STANDARDS)))
         request = request._replace(flags=kept)
     warnings = [_describe_missing(header, source.root) for header in includes.missing]
     warnings += [

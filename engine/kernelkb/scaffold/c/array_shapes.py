@@ -465,6 +465,9 @@ def _adopt(own: Parameter, found: Parameter, untraced: int) -> Parameter:
     """Return an array with what the functions do to it that it is passed to."""
     if own.role not in ("input", "output"):
         return own
+    if found.dtype and found.dtype != own.dtype and (own.dtype or count_parts(found.type) > 1):
+        # Passed on by a cast, as vectors of 16 bytes: their count is not that of its elements.
+        found = found._replace(dtype=None, shape=(), guess="")
     is_input = own.role == "input" and found.role == "output" and not found.is_certain
     role = own.role if is_input else found.role
     return own._replace(

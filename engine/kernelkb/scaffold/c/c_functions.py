@@ -82,6 +82,10 @@ _BY_VALUE = re.compile(
 _ALIAS = re.compile(
     r"^[ \t]*(?:typedef\s+([\w: ]+)\s+(\w+)|using\s+(\w+)\s*=\s*([\w: ]+))\s*;", re.MULTILINE
 )
+_MEMORY = re.compile(
+    r"^[ \t]*(?:static\s+|extern\s+)*__constant__\s+[\w:<> ]+?\b(\w+)\s*(?:\[[^\]\n]*\]\s*)*;",
+    re.MULTILINE,
+)
 _CONSTANT = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n/]+)"
     r"|^(?:static\s+|inline\s+|__constant__\s+)*(?:constexpr|const)\s+(?:static\s+)?[\w:]+\s+(\w+)\s*=\s*([^;]+);",
@@ -314,6 +318,8 @@ class SourceFacts(NamedTuple):
     """Integer constants of files that launch its kernels, which a launcher does not see."""
     records: Mapping[str, tuple[str, int]] = {}
     """Structures whose members have one type: that type, and how many there are."""
+    memory: Mapping[str, str] = {}
+    """``__constant__`` variables that have no value in the text, with the line."""
 
 
 def read_facts(text: str, headers: Sequence[str] = (), callers: Sequence[str] = ()) -> SourceFacts:
@@ -344,6 +350,7 @@ def read_facts(text: str, headers: Sequence[str] = (), callers: Sequence[str] = 
         {name: value for each in every for name, value in each.aliases.items()},
         outer_constants,
         {name: parts for each in every for name, parts in each.records.items()},
+        {name: line for each in every for name, line in each.memory.items()},
     )
 
 
@@ -373,7 +380,33 @@ def _read_file(text: str) -> SourceFacts:
         instantiations,
         aliases,
         records=_read_records(root),
+        memory={
+            match[1]: f"line {text.count(chr(10), 0, match.start()) + 1}: {match[0].strip()}"
+            for match in _MEMORY.finditer(text)
+        },
     )
+
+
+def list_undefined_macros(text: str, headers: Sequence[str]) -> list[str]:
+    """Return the names that arrays of a file are as long as, and that neither it nor a header says.
+
+    The project's build says them then: ``float x[TILE]`` with ``-DTILE=64``.
+
+    Args:
+        text: What the file holds.
+        headers: What the project's files hold that it includes.
+    """
+    root = parse_c(text)
+    found = {
+        get_text(size): None
+        for node in iter_nodes(root)
+        if node.type == "array_declarator" and (size := node.child_by_field_name("size"))
+        if size.type == "identifier"
+    }
+    other = "\n".join((text, *headers))
+    # A macro, a variable or parameter with its type before it, an enumerator.
+    said = r"#[ \t]*define[ \t]+{0}\b|(?:[\w>*&][ \t]+|[,{{][ \t]*){0}\s*(?:[=,;>){{]|$)"
+    return [n for n in found if not re.search(said.format(n), other, re.MULTILINE)]
 
 
 def _read_records(root: Node) -> dict[str, tuple[str, int]]:

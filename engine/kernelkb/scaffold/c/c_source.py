@@ -169,7 +169,7 @@ def _list_pointer_functions(
     declarations: list[Declaration], sites: list[LaunchSite]
 ) -> list[Function]:
     """List launchers, then the kernels that none of them starts."""
-    bodies = {each.name: each for each in declarations if each.body is not None}
+    bodies = _index_bodies(declarations, sites)
     launchers = []
     for each in bodies.values():
         launches = _list_launches(each, bodies, sites)
@@ -188,6 +188,18 @@ def _list_pointer_functions(
     started = {kernel for launcher in plain for kernel in launcher.launches}
     kernels = [each for each in bodies.values() if each.is_global and each.name not in started]
     return [*outer, *(build_function(each) for each in kernels)]
+
+
+def _index_bodies(
+    declarations: list[Declaration], sites: list[LaunchSite]
+) -> dict[str, Declaration]:
+    """Map each name to its function; of two, as for a CPU after ``#else``, to that which launches."""
+    hosts = [site.host for site in sites]
+    bodies: dict[str, Declaration] = {}
+    for each in declarations:
+        if each.body is not None and bodies.get(each.name) not in hosts:
+            bodies[each.name] = each
+    return bodies
 
 
 def _is_launcher(declaration: Declaration) -> bool:

@@ -56,7 +56,9 @@ class CallPlan(NamedTuple):
     launch_hint: str
     """What the text shows of a launch that is not known."""
     questions: tuple[DraftQuestion, ...] = ()
-    """What is not known of the template and the launch."""
+    """What is not known of the template, the launch and the memory that it needs."""
+    fills: tuple[str, ...] = ()
+    """Statements that set the ``__constant__`` memory that the kernel reads."""
 
 
 def plan_call(
@@ -79,7 +81,7 @@ def plan_call(
     )
     function = apply_template(function, types, facts)
     function = fill_arrays(function, own, facts)
-    function = fill_numbers(set_objects_apart(function, own), site, facts)
+    function = fill_numbers(set_objects_apart(function, own, facts), site, facts)
     function = function._replace(parameters=apply_answers(function.parameters, said))
     shaped = {dim for p in function.parameters for dim in p.shape}
     if sum(p.role == "size" for p in function.parameters) > 1 or said:
@@ -91,13 +93,39 @@ def plan_call(
     function = function._replace(parameters=tuple(marked))
     launch = _find_launch(function, site, facts, types, said)
     hint = _describe_launch(function, own, site)
+    memory = {n: use for n, use in _list_memory(own, facts).items() if function.is_kernel}
+    asked = _list_questions(function, dict(zip(names, types, strict=False)), launch, own, hint)
+    asked += [DraftQuestion(name, "", use) for name, use in memory.items() if not said.get(name)]
     return CallPlan(
         function,
         tuple(axes),
         types,
         *launch,
         hint,
-        tuple(_list_questions(function, dict(zip(names, types, strict=False)), launch, own, hint)),
+        tuple(asked),
+        tuple(_fill_memory(n, find_answer(said, n), use) for n, use in memory.items()),
+    )
+
+
+def _list_memory(own: Declaration, facts: SourceFacts) -> dict[str, str]:
+    """Map the ``__constant__`` memory that a kernel or what it calls names to its declaration."""
+    seen, pending, words = {own.name}, [own], set[str]()
+    while pending:
+        body = pending.pop().body
+        words |= {get_text(n) for n in iter_nodes(body) if n.type == "identifier"} if body else set()
+        called = [d for d in facts.declarations if d.name in words and d.name not in seen]
+        seen |= {each.name for each in called}
+        pending += called
+    return {name: use for name, use in facts.memory.items() if name in words}
+
+
+def _fill_memory(name: str, value: str, use: str) -> str:
+    """Return the statements that copy values to ``__constant__`` memory, once."""
+    kind = f"std::remove_all_extents_t<decltype({name})>"
+    return (
+        f"static const {kind} kb_{name}[] = {{{value.strip('{}') or FILL_IN_MARK}}};  // {use}\n"
+        f"  [[maybe_unused]] static const cudaError_t kb_{name}_is_set =\n"
+        f"      cudaMemcpyToSymbol({name}, kb_{name}, sizeof(kb_{name}));"
     )
 
 
@@ -122,14 +150,27 @@ def _find_launch(
     return tuple(filled), tuple(replaced)
 
 
-def set_objects_apart(function: Function, own: Declaration) -> Function:
-    """Return a function whose pointers to one object, as ``graph->label``, are no arrays."""
-    text = get_text(own.body)
+def _is_read_here(name: str, own: Declaration) -> bool:
+    """Whether a body takes the value behind a pointer: ``*alpha``."""
+    for node in iter_nodes(own.body) if own.body is not None else ():
+        if node.type == "pointer_expression" and re.fullmatch(rf"\*\s*{name}", get_text(node)):
+            return True
+    return False
+
+
+def set_objects_apart(function: Function, own: Declaration, facts: SourceFacts) -> Function:
+    """Return a function whose pointers to one object, as ``graph->label``, are no arrays.
+
+    Nor are those that a launcher reads itself, as ``*alpha``: their value is of the host's memory.
+    """
+    text, is_host = get_text(own.body), any(site.host == own for site in facts.sites)
     parameters = []
     for each in function.parameters:
         is_array = each.role not in ("input", "output") or each.dtype or each.type == "void"
         if not is_array and re.search(rf"\b{each.name}\s*->", text):
             each = each._replace(role="number", type=f"{each.type}*", guess="nullptr")
+        elif is_host and each.role in ("input", "output") and _is_read_here(each.name, own):
+            each = each._replace(role="number", type=f"{each.type}*", shape=(), guess="")
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
 
@@ -197,7 +238,7 @@ def _find_site(function: Function, facts: SourceFacts) -> LaunchSite | None:
 def _find_use(name: str, own: Declaration) -> str:
     """Return the first line of a body that uses an array, with its number; empty without one."""
     for node in iter_nodes(own.body) if own.body is not None else ():
-        if node.type == "identifier" and get_text(node) == name:
+        if node.type in ("identifier", "type_identifier") and get_text(node) == name:
             while node.parent is not None and not node.type.endswith(("statement", "declaration")):
                 node = node.parent
             first = get_text(node).splitlines()[0].strip()

@@ -9,9 +9,9 @@ from pathlib import PurePosixPath
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.languages import choose_compiled_language
-from kernelkb.scaffold.c.c_functions import read_facts
+from kernelkb.scaffold.c.c_functions import is_size_type, list_undefined_macros, read_facts
 from kernelkb.scaffold.c.c_source import complete_function
-from kernelkb.scaffold.c.call_plan import CallPlan, plan_call
+from kernelkb.scaffold.c.call_plan import CallPlan, is_option, plan_call
 from kernelkb.scaffold.draft import (
     Draft,
     DraftedFiles,
@@ -21,6 +21,7 @@ from kernelkb.scaffold.draft import (
     Function,
     Parameter,
     apply_answers,
+    find_answer,
     finish_draft,
     list_all_inputs,
     list_defaults,
@@ -34,7 +35,9 @@ def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
     """Return kernel.yaml and a launcher for a function of pointers."""
     inner = (*request.headers, *request.other_texts)
     facts = read_facts(request.text, inner, request.callers)
+    request, macros = _ask_macros(request)
     plan = plan_call(request.function, facts, request.answers)
+    plan = plan._replace(questions=(*plan.questions, *macros))
     draft = _make_draft(request, plan)
     lines = draft_include(request.include, has_main=request.summary.has_main)
     if request.uses_torch:
@@ -46,7 +49,24 @@ def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
     files = {draft.variant.source: launcher, **draft_including_files(request.others)}
     names = [p.name for p in plan.function.parameters] + [*plan.function.template]
     locals_ = re.findall(r"(?:const int|const auto|using) (\w+) =", "\n".join(plan.statements))
-    return finish_draft(draft, files, [*names, *locals_, "grid", "block", "shared"])
+    fills = re.findall(r"kb_(\w+)_is_set", "\n".join(plan.fills))
+    names += [*locals_, *fills, *_list_asked_macros(request), "grid", "block", "shared"]
+    return finish_draft(draft, files, names)
+
+
+def _list_asked_macros(request: DraftRequest) -> list[str]:
+    given = {flag[2:].partition("=")[0] for flag in request.flags if flag.startswith("-D")}
+    every = list_undefined_macros(request.text, request.headers)
+    return [n for n in every if n not in given or find_answer(request.answers, n)]
+
+
+def _ask_macros(request: DraftRequest) -> tuple[DraftRequest, list[DraftQuestion]]:
+    """Return a request with the flags for the macros that nothing defines, and what is asked."""
+    said = {n: find_answer(request.answers, n) for n in _list_asked_macros(request)}
+    flags = [f"-D{name}={value or FILL_IN_MARK}" for name, value in said.items()]
+    why = "a macro that the build defines"
+    asked = [DraftQuestion(name, "", why) for name, value in said.items() if not value]
+    return request._replace(flags=(*request.flags, *flags)), asked
 
 
 def _make_draft(request: DraftRequest, plan: CallPlan) -> Draft:
@@ -90,6 +110,7 @@ def draft_c_launcher(draft: Draft, plan: CallPlan, include: str) -> str:
 // Calls {function.name} with the arguments of kernel.yaml: inputs, outputs, sizes, a stream.
 {"#include <cuda_runtime.h>" if is_cuda else ""}
 #include <cstdint>
+#include <type_traits>
 
 {include}
 extern "C" int kb_{draft.name}({", ".join(declared)}) {{
@@ -135,7 +156,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{ module.def("kb_{draft.name}", &
 
 def _draft_numbers(function: Function) -> str:
     lines = [
-        f"  {_declare_constant(p)} = {p.value};{_format_origin(p)}\n"
+        f"  {_declare_constant(p)}{_format_origin(p)}\n"
         for p in function.parameters
         if p.role == "number"
     ]
@@ -143,9 +164,12 @@ def _draft_numbers(function: Function) -> str:
 
 
 def _declare_constant(number: Parameter) -> str:
+    if number.dtype and number.type.endswith("*"):  # the launcher itself reads it
+        kind = number.type.removesuffix("*")
+        return f"static {kind} {number.name}[] = {{{kind}({number.value})}};"
     if number.type.endswith("*"):
-        return f"{number.type} const {number.name}"
-    return f"const {number.type} {number.name}"
+        return f"{number.type} const {number.name} = {number.value};"
+    return f"const {number.type} {number.name} = {number.value};"
 
 
 def _format_origin(number: Parameter) -> str:
@@ -165,7 +189,7 @@ def _draft_call(plan: CallPlan, stream: str) -> str:
     if not function.is_kernel:
         return f"  {called}({arguments});\n"
     if not plan.configuration:
-        return (
+        return "".join(f"  {line}\n" for line in plan.fills) + (
             "  // The text does not show the grid and the block: copy them from your own launch.\n"
             f"  const dim3 kb_blocks({FILL_IN_MARK}), kb_threads({FILL_IN_MARK});"
             f"  // {plan.launch_hint}\n"
@@ -173,7 +197,7 @@ def _draft_call(plan: CallPlan, stream: str) -> str:
             f"{stream}>>>({arguments});\n"
         )
     grid, block, shared, *_ = *plan.configuration, "0"
-    statements = "".join(f"  {line}\n" for line in plan.statements)
+    statements = "".join(f"  {line}\n" for line in (*plan.fills, *plan.statements))
     return f"{statements}  {called}<<<{grid}, {block}, {shared}, {stream}>>>({arguments});\n"
 
 
@@ -198,15 +222,38 @@ def draft_tensor_files(request: DraftRequest) -> DraftedFiles:
     if function.style != "bound" and request.headers:
         function = complete_function(function, request.text, request.headers)
         request = request._replace(function=function)
-    said = apply_answers(function.parameters, request.answers)
+    request, macros = _ask_macros(request)
+    said = _take_sizes(apply_answers(function.parameters, request.answers))
     shaped = mark_unknown(said, request.text, function.line)
     function = function._replace(parameters=tuple(shaped))
     draft = _make_tensor_draft(request, shaped, list_defaults(function))
+    draft = draft._replace(questions=(*draft.questions, *macros))
     lines = draft_include(request.include, has_main=request.summary.has_main)
     if function.style != "bound":
         lines = _draft_launcher(draft, function, shaped, lines)
     files = {draft.variant.source: lines, **draft_including_files(request.others)}
-    return finish_draft(draft, files, [p.name for p in shaped])
+    return finish_draft(draft, files, [p.name for p in shaped] + _list_asked_macros(request))
+
+
+def _take_sizes(parameters: Sequence[Parameter]) -> list[Parameter]:
+    """Return the parameters of a function of tensors; a number that is a size of one is read there.
+
+    A number that is not known and has the type of a size may be one: its guess is ``axis``.
+    """
+    tensors = [p for p in parameters if p.role in ("input", "output") and p.type != "return"]
+    places = {
+        dim: f"{p.name}.size({at})" for p in tensors for at, dim in enumerate(p.shape)
+    }
+    found = []
+    for each in parameters:
+        is_open = each.role in ("size", "number") and not each.value
+        if is_open and each.name in places:
+            each = each._replace(role="number", value=places[each.name], origin="of its shape")
+        elif is_open:
+            guess = "axis" if is_size_type(each.type) and not is_option(each.name) else ""
+            each = each._replace(role="number", guess=guess)
+        found.append(each)
+    return found
 
 
 def _make_tensor_draft(
