@@ -417,6 +417,7 @@ def _ask(draft: Draft) -> list[DraftQuestion]:
 def _guess_role(array: Parameter) -> str:
     """Return the role that an array's name suggests; else the one that it is listed with."""
     name = to_field_name(array.name)
+    name = re.sub(r"_?(?:ptr|dptr|dev|device|gpu)_?$", "", name)
     if re.fullmatch(r"(?:.*_)?(?:y|o|c|out|output|dst|dest|result|res)s?\d*", name):
         return "output"
     is_input = re.fullmatch(

@@ -193,7 +193,7 @@ def _list_pointer_functions(
 def _index_bodies(
     declarations: list[Declaration], sites: list[LaunchSite]
 ) -> dict[str, Declaration]:
-    """Map each name to its function; of two, as for a CPU after ``#else``, to that which launches."""
+    """Map each name to its function: of two, as for CPU and GPU, to that which launches."""
     hosts = [site.host for site in sites]
     bodies: dict[str, Declaration] = {}
     for each in declarations:

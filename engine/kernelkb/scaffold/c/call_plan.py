@@ -16,6 +16,7 @@ from kernelkb.scaffold.c.syntax import (
     BRANCH,
     Declaration,
     LaunchSite,
+    Structure,
     bind_arguments,
     collect_locals,
     find_local_value,
@@ -59,10 +60,17 @@ class CallPlan(NamedTuple):
     """What is not known of the template, the launch and the memory that it needs."""
     fills: tuple[str, ...] = ()
     """Statements that set the ``__constant__`` memory that the kernel reads."""
+    structures: tuple[Structure, ...] = ()
+    """Those that the function takes, whose fields are its parameters here."""
+    asks_shared: bool = False
+    """Whether its host asks for more shared memory than a kernel has without that."""
 
 
 def plan_call(
-    function: Function, facts: SourceFacts, answers: Mapping[str, str] | None = None
+    function: Function,
+    facts: SourceFacts,
+    answers: Mapping[str, str] | None = None,
+    structures: Sequence[Structure] = (),
 ) -> CallPlan:
     """Return shapes, numbers, template arguments and launch of a function of pointers.
 
@@ -70,6 +78,7 @@ def plan_call(
         function: What is called.
         facts: Its file.
         answers: What the user said of it.
+        structures: Those whose fields are its parameters.
     """
     said = answers or {}
     own = _find_declaration(function, facts)
@@ -92,6 +101,7 @@ def plan_call(
     ]
     function = function._replace(parameters=tuple(marked))
     launch = _find_launch(function, site, facts, types, said)
+    function = _drop_unused(function, own, launch, structures)
     hint = _describe_launch(function, own, site)
     memory = {n: use for n, use in _list_memory(own, facts).items() if function.is_kernel}
     asked = _list_questions(function, dict(zip(names, types, strict=False)), launch, own, hint)
@@ -104,6 +114,8 @@ def plan_call(
         hint,
         tuple(asked),
         tuple(_fill_memory(n, find_answer(said, n), use) for n, use in memory.items()),
+        tuple(structures),
+        site is not None and "MaxDynamicSharedMemorySize" in get_text(site.host.body),
     )
 
 
@@ -112,7 +124,9 @@ def _list_memory(own: Declaration, facts: SourceFacts) -> dict[str, str]:
     seen, pending, words = {own.name}, [own], set[str]()
     while pending:
         body = pending.pop().body
-        words |= {get_text(n) for n in iter_nodes(body) if n.type == "identifier"} if body else set()
+        words |= (
+            {get_text(n) for n in iter_nodes(body) if n.type == "identifier"} if body else set()
+        )
         called = [d for d in facts.declarations if d.name in words and d.name not in seen]
         seen |= {each.name for each in called}
         pending += called
@@ -127,6 +141,32 @@ def _fill_memory(name: str, value: str, use: str) -> str:
         f"  [[maybe_unused]] static const cudaError_t kb_{name}_is_set =\n"
         f"      cudaMemcpyToSymbol({name}, kb_{name}, sizeof(kb_{name}));"
     )
+
+
+def _drop_unused(
+    function: Function,
+    own: Declaration,
+    launch: tuple[tuple[str, ...], tuple[str, ...]],
+    structures: Sequence[Structure],
+) -> Function:
+    """Return a kernel whose parameters that neither it nor its launch reads are zero.
+
+    Of its arrays only those that are fields of structures: such a structure has many users.
+    """
+    if not function.is_kernel or own.body is None:
+        return function
+    words = {get_text(n) for n in iter_nodes(own.body) if n.type.endswith("identifier")}
+    words |= set(re.findall(r"\w+", " ".join((*launch[0], *launch[1]))))
+    fields = {name for each in structures for _, name in each.fields}
+    parameters = []
+    for each in function.parameters:
+        is_field = each.name in fields and each.role in ("input", "output")
+        if each.name not in words and (is_field or each.value == FILL_IN_MARK):
+            kind, value = (f"{each.type}*", "nullptr") if is_field else (each.type, "0")
+            each = each._replace(role="number", type=kind, value=value, dtype=None)
+            each = each._replace(origin="the kernel does not read it", guess="")
+        parameters.append(each)
+    return function._replace(parameters=tuple(parameters))
 
 
 def _find_launch(
@@ -253,6 +293,11 @@ def _plan_launch(
     known = {p.name: p.name for p in function.parameters if p.role in ("size", "number")}
     known |= {text: name for name, text in bind_arguments(site.arguments, names).items()}
     known |= name_host_template(site, types)
+    known |= {
+        name: value
+        for name, value in zip(site.template, types, strict=False)
+        if name.isidentifier()
+    }
     known |= facts.outer_constants if site.is_of_caller else {}
     constants = {**facts.constants, **{each.name: "" for each in facts.declarations}}
     found = collect_configuration(site, LaunchContext(known, constants))
@@ -473,6 +518,9 @@ def collect_configuration(
 
 
 def _collect_statements(text: str, host: _Host, statements: dict[str, str], depth: int) -> bool:
+    for word in re.findall(r"\b([A-Za-z_]\w*)\s*::", text):
+        if word in host.known:  # Traits::kThreads, of a parameter of the template
+            statements[word] = f"using {word} = {host.known[word]};"
     for word in dict.fromkeys(_WORD.findall(text)):
         if word in statements or word in _KNOWN_WORDS or host.known.get(word) == word:
             continue

@@ -9,9 +9,16 @@ from pathlib import PurePosixPath
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.languages import choose_compiled_language
-from kernelkb.scaffold.c.c_functions import is_size_type, list_undefined_macros, read_facts
+from kernelkb.scaffold.c.c_functions import (
+    SourceFacts,
+    build_function,
+    is_size_type,
+    list_undefined_macros,
+    read_facts,
+)
 from kernelkb.scaffold.c.c_source import complete_function
 from kernelkb.scaffold.c.call_plan import CallPlan, is_option, plan_call
+from kernelkb.scaffold.c.syntax import take_structures_apart
 from kernelkb.scaffold.draft import (
     Draft,
     DraftedFiles,
@@ -33,10 +40,14 @@ from kernelkb.scaffold.draft import (
 
 def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
     """Return kernel.yaml and a launcher for a function of pointers."""
-    inner = (*request.headers, *request.other_texts)
-    facts = read_facts(request.text, inner, request.callers)
     request, macros = _ask_macros(request)
-    plan = plan_call(request.function, facts, request.answers)
+    inner = (*request.headers, *request.other_texts)
+    texts, structures = take_structures_apart([request.text, *inner, *request.callers])
+    facts = read_facts(texts[0], texts[1 : len(inner) + 1], texts[len(inner) + 1 :])
+    structures = [each for each in structures if each.function == request.function.name]
+    if structures:
+        request = request._replace(function=_rebuild(request.function, facts))
+    plan = plan_call(request.function, facts, request.answers, structures)
     plan = plan._replace(questions=(*plan.questions, *macros))
     draft = _make_draft(request, plan)
     lines = draft_include(request.include, has_main=request.summary.has_main)
@@ -52,6 +63,12 @@ def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
     fills = re.findall(r"kb_(\w+)_is_set", "\n".join(plan.fills))
     names += [*locals_, *fills, *_list_asked_macros(request), "grid", "block", "shared"]
     return finish_draft(draft, files, names)
+
+
+def _rebuild(function: Function, facts: SourceFacts) -> Function:
+    """Return a function with the parameters that it has in a text without structures."""
+    own = next(d for d in facts.declarations if (d.name, d.line) == (function.name, function.line))
+    return build_function(own)._replace(launches=function.launches)
 
 
 def _list_asked_macros(request: DraftRequest) -> list[str]:
@@ -182,23 +199,48 @@ def _format_origin(number: Parameter) -> str:
 
 def _draft_call(plan: CallPlan, stream: str) -> str:
     function = plan.function
-    arguments = ", ".join(_format_argument(p, stream) for p in function.parameters)
+    arguments, filled = _format_arguments(plan, stream)
     called = f"{function.scope}{function.name}"
     if plan.template:
         called += f"<{', '.join(plan.template)}>"
     if not function.is_kernel:
-        return f"  {called}({arguments});\n"
+        return f"{filled}  {called}({arguments});\n"
     if not plan.configuration:
-        return "".join(f"  {line}\n" for line in plan.fills) + (
+        shown = (
             "  // The text does not show the grid and the block: copy them from your own launch.\n"
             f"  const dim3 kb_blocks({FILL_IN_MARK}), kb_threads({FILL_IN_MARK});"
             f"  // {plan.launch_hint}\n"
             f"  {called}<<<kb_blocks, kb_threads, {_choose_shared(function)}, "
             f"{stream}>>>({arguments});\n"
         )
+        return filled + "".join(f"  {line}\n" for line in plan.fills) + shown
     grid, block, shared, *_ = *plan.configuration, "0"
-    statements = "".join(f"  {line}\n" for line in (*plan.fills, *plan.statements))
+    statements = filled + "".join(f"  {line}\n" for line in (*plan.fills, *plan.statements))
+    if plan.asks_shared:
+        limit = "cudaFuncAttributeMaxDynamicSharedMemorySize"
+        statements += f"  cudaFuncSetAttribute({called}, {limit}, {shared});\n"
     return f"{statements}  {called}<<<{grid}, {block}, {shared}, {stream}>>>({arguments});\n"
+
+
+def _format_arguments(plan: CallPlan, stream: str) -> tuple[str, str]:
+    """Return the arguments of a call, and the statements that fill the structures among them."""
+    members = {name: each for each in plan.structures for _, name in each.fields}
+    chosen = dict(zip(plan.function.template, plan.template, strict=False))
+    arguments: dict[str, None] = {}
+    filled = ""
+    for p in plan.function.parameters:
+        value, each = _format_argument(p, stream), members.get(p.name)
+        if each is None:
+            arguments[value] = None
+            continue
+        own = f"kb_{each.parameter}"
+        if own not in arguments:
+            kind = re.sub(r"\w+", lambda match: chosen.get(match[0], match[0]), each.kind)
+            filled += f"  {kind} {own}{{}};\n"
+            arguments[own] = None
+        field = next(field for field, name in each.fields if name == p.name)
+        filled += f"  {own}.{field} = {value};\n"
+    return ", ".join(arguments), filled
 
 
 def _choose_shared(function: Function) -> str:
@@ -241,16 +283,16 @@ def _take_sizes(parameters: Sequence[Parameter]) -> list[Parameter]:
     A number that is not known and has the type of a size may be one: its guess is ``axis``.
     """
     tensors = [p for p in parameters if p.role in ("input", "output") and p.type != "return"]
-    places = {
-        dim: f"{p.name}.size({at})" for p in tensors for at, dim in enumerate(p.shape)
-    }
+    places = {dim: f"{p.name}.size({at})" for p in tensors for at, dim in enumerate(p.shape)}
+    is_asked = not all(p.shape for p in tensors)
     found = []
     for each in parameters:
         is_open = each.role in ("size", "number") and not each.value
         if is_open and each.name in places:
             each = each._replace(role="number", value=places[each.name], origin="of its shape")
         elif is_open:
-            guess = "axis" if is_size_type(each.type) and not is_option(each.name) else ""
+            is_size = is_asked and is_size_type(each.type) and not is_option(each.name)
+            guess = "axis" if is_size else ""
             each = each._replace(role="number", guess=guess)
         found.append(each)
     return found
