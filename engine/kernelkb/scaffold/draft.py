@@ -36,10 +36,13 @@ _UNUSED_INPUT = """\
   - {name: unused, shape: [1], dtype: float32, fill: zeros}
 """
 _SIZES_NOTE = "# Assumed: kb init chose the sizes of the workloads and the values of the inputs.\n"
+_SEEN_NOTE = "# Assumed: kb init chose the values of the inputs; the sizes are those of a run.\n"
 DRAFTED_VARIANT = "mine"
 OWN_REFERENCE = f"reference: {{variant: {DRAFTED_VARIANT}}}"
 """The line of kernel.yaml that makes the drafted variant the reference."""
 _REFERENCE_KEY = "reference"
+WORKLOADS = "workloads"
+"""What says the sizes that a program used: ``n: 1000, m: 8 | n: 3000, m: 8``."""
 NO_OUTPUT = "NAME.role=output"
 """What is asked where no array is seen to be written."""
 _DTYPES = get_args(Dtype)
@@ -294,7 +297,7 @@ def finish_draft(draft: Draft, files: Mapping[str, str], names: Iterable[str] = 
     return DraftedFiles(
         {"kernel.yaml": yaml, **files, **more},
         tuple(questions),
-        tuple(dict.fromkeys([*known, _REFERENCE_KEY, "dtype"])),
+        tuple(dict.fromkeys([*known, _REFERENCE_KEY, WORKLOADS, "dtype"])),
     )
 
 
@@ -518,23 +521,40 @@ def format_kernel_yaml(draft: Draft, reference: str) -> str:
 
 def _format_head(draft: Draft) -> str:
     axes = [draft.fields[axis] for axis in draft.axes]
-    small, large = _choose_sizes(draft)
+    workloads = _choose_workloads(draft)
+    rows = "".join(f"  {name}: {{{sizes}}}\n" for name, sizes in workloads.items())
     notes = "".join(f"# Assumed: {note}.\n" for note in draft.notes)
     said = "".join(f"{_SAID_HEAD}{key}={value}\n" for key, value in draft.answers.items())
     return f"""\
 # Drafted by kb init from "{draft.include}". kb refuses the file while it holds {FILL_IN_MARK}.
 # kb show row_softmax prints a complete example.
-{_SIZES_NOTE}{notes}{said}id: {draft.name}
+{_SEEN_NOTE if draft.answers.get(WORKLOADS) else _SIZES_NOTE}{notes}{said}id: {draft.name}
 title: {json.dumps(draft.name.replace("_", " ").strip())}
 axes: [{", ".join(axes)}]
 workloads:
-  small: {{{small}}}
-  large: {{{large}}}
-default_workload: {{{draft.target}: large}}
+{rows}default_workload: {{{draft.target}: {_choose_default(workloads)}}}
 """
 
 
-def _choose_sizes(draft: Draft) -> list[str]:
+def _choose_workloads(draft: Draft) -> dict[str, str]:
+    """Return the sizes of each workload: those that a program used, else chosen ones."""
+    chosen = dict(zip(("small", "large"), _choose_sizes(draft), strict=True))
+    if seen := draft.answers.get(WORKLOADS, ""):
+        rows = [dict(re.findall(r"(\w+): (\d+)", part)) for part in seen.split("|")]
+        names = (f"observed-{at + 1}" for at in range(len(rows)))
+        small = chosen["small"]
+        chosen = {
+            name: {axis: int(row.get(axis, small[axis])) for axis in small}
+            for name, row in zip(names, rows, strict=True)
+        }
+    return {name: ", ".join(f"{a}: {n}" for a, n in row.items()) for name, row in chosen.items()}
+
+
+def _choose_default(workloads: Mapping[str, str]) -> str:
+    return "large" if "large" in workloads else next(iter(workloads))
+
+
+def _choose_sizes(draft: Draft) -> list[dict[str, int]]:
     """Return the sizes of the small and the large workload: distinct, and divisible."""
     shapes = [p.shape for p in (*draft.inputs, *draft.outputs)]
     count = len(draft.axes)
@@ -547,7 +567,7 @@ def _choose_sizes(draft: Draft) -> list[str]:
         for axis, of in draft.multiples.items():
             step = int(of) if of.isdecimal() else sizes.get(of, 1)
             sizes[axis] = step * max(sizes[axis] // step, 2 if step in sizes.values() else 1)
-        workloads.append(", ".join(f"{draft.fields[axis]}: {n}" for axis, n in sizes.items()))
+        workloads.append({draft.fields[axis]: n for axis, n in sizes.items()})
     return workloads
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
+import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
-from kernelkb.scaffold.draft import assign_field_names
+from kernelkb.scaffold.draft import Function, Parameter, assign_field_names, to_field_name
 
 Call = Mapping[str, Any]
 """One distinct call, as the observer in the user's program writes it."""
@@ -365,3 +368,244 @@ def _write_options(options: Mapping[str, Any]) -> dict[str, str]:
 
 def _write_dict(row: Mapping[str, str]) -> str:
     return "{" + ", ".join(f"{name!r}: {code}" for name, code in row.items()) + "}"
+
+
+class LaunchArgument(NamedTuple):
+    """One argument of a launch."""
+
+    value: bytes
+    """As it was passed; zeros in place of pointers."""
+    memory: Mapping[int, tuple[int, int]]
+    """Of each pointer, by its place in the value: bytes to the end of its allocation, and from the
+    start of it."""
+
+
+class SeenLaunch(NamedTuple):
+    """All launches of a kernel with the same grid, arguments and sizes of memory."""
+
+    name: str
+    """With its types, as ``void twice<float>(float const*, float*, int)``."""
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    """Of dynamic shared memory."""
+    arguments: tuple[LaunchArgument, ...]
+    """Empty where the driver does not tell the sizes of arguments: before CUDA 12.4."""
+    count: int
+
+
+class SeenAnswers(NamedTuple):
+    """What launches say of a draft."""
+
+    answers: Mapping[str, str]
+    """As ``--set`` would say them."""
+    warnings: tuple[str, ...]
+
+
+class _Seen(NamedTuple):
+    """One array or number in each launch."""
+
+    parameter: Parameter
+    numbers: tuple[float, ...]
+    """Its values; of an array the elements behind its pointer."""
+    is_whole: bool = False
+    """Of an array: whether its memory is an allocation of its own, and no part of a pool."""
+
+
+def answer_by_launches(
+    function: Function,
+    kernel: Function,
+    fields: Mapping[str, str],
+    passed: Mapping[str, str],
+    launches: Sequence[SeenLaunch],
+    *,
+    asks_launch: bool,
+) -> SeenAnswers:
+    """Return shapes, numbers, template arguments, launch and workloads as a program used them.
+
+    Args:
+        function: What is drafted: the kernel, or what launches it.
+        kernel: With the fields of structures as its parameters.
+        fields: The structure that each such field belongs to.
+        passed: What the function passes for each parameter of the kernel, where that is a name.
+        launches: The most frequent first.
+        asks_launch: Whether the text does not show the grid: then one grid is for all workloads.
+    """
+    first = launches[0]
+    same = [each for each in launches if each.name == first.name]
+    if asks_launch:
+        shape = (first.grid, first.block, first.shared_bytes)
+        same = [each for each in same if (each.grid, each.block, each.shared_bytes) == shape]
+    rows = [_split_arguments(kernel, fields, each) for each in same]
+    if not rows[0]:
+        text = (
+            "the driver does not tell sizes of arguments (CUDA 12.4 does): only the launch is said"
+        )
+        return SeenAnswers(_answer_launch(kernel, first) if asks_launch else {}, (text,))
+    own = {p.name: p for p in function.parameters}
+    seen = {}
+    for name in rows[0]:
+        outer = own.get(passed.get(name, name if function.is_kernel else ""))
+        if outer is not None:
+            is_whole = all(_is_whole(each, kernel, name) for each in same)
+            seen[outer.name] = _Seen(outer, tuple(row[name] for row in rows), is_whole)
+    answers = _answer_sizes(seen)
+    axes = [name for name, value in answers.items() if value == "axis"]
+    if axes:
+        sizes = [
+            ", ".join(f"{to_field_name(a)}: {int(seen[a].numbers[at])}" for a in axes)
+            for at in range(min(len(same), MAX_WORKLOADS))
+        ]
+        answers["workloads"] = " | ".join(dict.fromkeys(sizes))
+    if function.is_kernel:
+        answers |= _answer_launch(kernel, first)
+    count = sum(each.count for each in launches) - sum(each.count for each in same)
+    left = f"{count} launches with other types, grids or blocks are left out"
+    return SeenAnswers(answers, (left,) if count else ())
+
+
+_POOL_BYTES = 2**21
+"""What pools take from the driver is a multiple of it."""
+
+
+def _is_whole(launch: SeenLaunch, kernel: Function, name: str) -> bool:
+    """Whether a pointer argument has an allocation of its own; not known of one in a structure."""
+    at = [p.name for p in kernel.parameters].index(name)
+    if len(launch.arguments) != len(kernel.parameters) or 0 not in launch.arguments[at].memory:
+        return False
+    left, offset = launch.arguments[at].memory[0]
+    return offset == 0 and left % _POOL_BYTES != 0
+
+
+def _answer_launch(kernel: Function, launch: SeenLaunch) -> dict[str, str]:
+    """Return grid, block, shared memory and the arguments of the template."""
+    answers = {"grid": f"dim3{launch.grid}", "block": f"dim3{launch.block}"}
+    answers["shared"] = str(launch.shared_bytes)
+    match = re.search(rf"\b{re.escape(kernel.name)}<(.*)>\(", launch.name)
+    if match:
+        parts = re.findall(r"(?:[^,<>]|<[^<>]*>)+", match[1])
+        named = zip(kernel.template, parts, strict=False)
+        answers |= {name: _to_source(part.strip()) for name, part in named}
+    return answers
+
+
+def _to_source(text: str) -> str:
+    """Return a template argument as source: ``(bool)1`` and ``4u`` as they are written there."""
+    return {"(bool)1": "true", "(bool)0": "false"}.get(text, re.sub(r"^\(\w+\)", "", text))
+
+
+def _split_arguments(
+    kernel: Function, fields: Mapping[str, str], launch: SeenLaunch
+) -> dict[str, float]:
+    """Return the value of each number, and the elements behind each pointer, by name.
+
+    Empty where the arguments are not those of the text.
+    """
+    found: dict[str, float] = {}
+    arguments = iter(launch.arguments)
+    argument, owner, place, unread = None, "", 0, ""
+    for each in kernel.parameters:
+        is_pointer = each.role in ("input", "output") or each.type.endswith("*")
+        size = 8 if is_pointer else _SIZES.get(each.dtype or _NUMBERS.get(each.type, ""), 0)
+        if fields.get(each.name, "") != owner or not owner:
+            argument, owner, place = next(arguments, None), fields.get(each.name, ""), 0
+        place += -place % size if size else 0
+        unread = owner if not size else unread  # what follows it in a structure is not placed
+        if (
+            argument is None
+            or place + size > len(argument.value)
+            or not size
+            or unread == owner != ""
+        ):
+            continue
+        kind = each.dtype if is_pointer else _NUMBERS.get(each.type, "")
+        if not is_pointer:
+            found[each.name] = struct.unpack_from(_CODES[kind or ""], argument.value, place)[0]
+        elif place in argument.memory and kind in _SIZES:
+            found[each.name] = argument.memory[place][0] // _SIZES[kind]
+        place += size
+    return found if next(arguments, None) is None else {}
+
+
+_CODES = {
+    "float32": "<f",
+    "float64": "<d",
+    "bool": "<?",
+    "int8": "<b",
+    "uint8": "<B",
+    "int16": "<h",
+    "int32": "<i",
+    "int64": "<q",
+    "float16": "<e",
+}
+_SIZES = {dtype: struct.calcsize(code) for dtype, code in _CODES.items()} | {"bfloat16": 2}
+_NUMBERS = {
+    **dict.fromkeys(("int", "int32_t", "unsigned", "unsigned int", "uint32_t", "uint"), "int32"),
+    **dict.fromkeys(
+        ("long", "long long", "int64_t", "size_t", "uint64_t", "unsigned long"), "int64"
+    ),
+    "float": "float32",
+    "double": "float64",
+    "bool": "bool",
+    "half": "float16",
+    "__half": "float16",
+    "char": "int8",
+    "short": "int16",
+}
+"""The types of numbers whose bytes are read."""
+
+
+def _answer_sizes(seen: Mapping[str, _Seen]) -> dict[str, str]:
+    """Return the shape of each array that it has room for exactly, and each number."""
+    numbers = {
+        name: each
+        for name, each in seen.items()
+        if each.parameter.role in ("size", "number") and not each.parameter.type.endswith("*")
+    }
+    sizes = {
+        name: each.numbers
+        for name, each in numbers.items()
+        if all(isinstance(n, int) and n > 0 for n in each.numbers) and set(each.numbers) != {1}
+    }
+    answers: dict[str, str] = {}
+    for name, each in seen.items():
+        if name not in numbers and not each.parameter.shape:
+            shape = _find_shape(each, sizes)
+            answers |= {name: f"[{', '.join(shape)}]"} if shape else {}
+    dims = {d for name in seen for d in seen[name].parameter.shape}
+    dims |= {d for text in answers.values() for d in re.findall(r"\w+", text)}
+    for name, each in numbers.items():
+        if name in dims or len(set(each.numbers)) > 1:
+            answers[name] = "axis"
+        elif each.parameter.role == "size" or each.parameter.value in ("", "FILL_IN"):
+            kind = each.parameter.type
+            answers[name] = _write_number(each.numbers[0], kind)
+    return answers
+
+
+def _find_shape(array: _Seen, sizes: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
+    """Return the shape that fills the memory of an array in each launch; empty for several."""
+    guess = tuple(re.findall(r"\w+", array.parameter.guess))
+    found = []
+    rest = {name for count in (1, 2, 3) for name in combinations(sizes, count)}
+    for dims in (guess, *sorted(rest, key=lambda names: (len(names), names))):
+        values = [
+            sizes.get(d, (int(d),) * len(array.numbers) if d.isdecimal() else ()) for d in dims
+        ]
+        if dims and all(values):
+            products = tuple(map(math.prod, zip(*values, strict=True)))
+            if products == array.numbers:
+                found.append(dims)
+                if dims == guess:
+                    return dims
+    if len(found) == 1:
+        return found[0]
+    is_fixed = not found and len(set(array.numbers)) == 1 and array.is_whole
+    return (str(int(array.numbers[0])),) if is_fixed else ()
+
+
+def _write_number(value: float, kind: str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = repr(float(f"{value:.9g}")) if isinstance(value, float) else str(value)
+    return f"{text}f" if kind == "float" else text

@@ -24,13 +24,15 @@ from kernelkb.actions.project.bench_target import validate_machine
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.measure.machine.environment import TargetChoice
+from kernelkb.measure.process.subprocesses import scratch_folder
+from kernelkb.measure.profile.observe import TIMEOUT_S, record_launches
 from kernelkb.model.base import Name, Record, Target
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.scaffold.c.build_flags import find_submodule, plan_includes
 from kernelkb.scaffold.c.c_source import list_undefined_functions
-from kernelkb.scaffold.c.drafts import draft_pointer_files, draft_tensor_files
+from kernelkb.scaffold.c.drafts import answer_launches, draft_pointer_files, draft_tensor_files
 from kernelkb.scaffold.draft import (
     DRAFTED_VARIANT,
     NO_OUTPUT,
@@ -193,6 +195,58 @@ def init_project(
     return _make_result(source, done, warnings, left)
 
 
+def init_launches(
+    file: str,
+    command: str,
+    kernel: str | None = None,
+    name: str | None = None,
+    answers: Sequence[str] = (),
+    timeout_s: float = TIMEOUT_S,
+) -> InitResult:
+    """Draft a kernel of a C++ program with the sizes, numbers and launches of a run of it.
+
+    Args:
+        file: The kernel's source.
+        command: The program, as typed into a shell.
+        kernel: The function to draft for, where the file holds several.
+        name: The kernel's name; by default the file's.
+        answers: What neither says; they outrank the run.
+        timeout_s: For the program.
+
+    Raises:
+        BadValueError: As ``init_project``; or the program fails or never launches the kernel.
+    """
+    source = find_source(file, name, kernel)
+    function = choose_function(source, kernel)
+    started = [function.name] if function.is_kernel else [*function.launches]
+    started = [kernel] if kernel in started else started
+    if source.analysis.kind != "cuda" or len(started) != 1:
+        kernels = f"; it starts {', '.join(started)}" if started else ""
+        raise BadValueError(
+            f"--from with a file takes a kernel of a C++ program{kernels}: name one with --kernel"
+        )
+    with scratch_folder() as folder:
+        launches = record_launches(command, started[0], folder, timeout_s)
+    given = read_answers([word for word in answers if "=" in word])
+    request, _ = _make_request(source, "cuda", kernel, given)
+    seen = answer_launches(_add_related(request, source), launches)
+    asked = _draft_files(source, "cuda", kernel, given)[0]
+    known = {to_field_name(n) for n in asked.names}
+    open_ = {q.key.lower() for q in asked.questions}
+    said = [
+        f"{key}={value}"
+        for key, value in seen.answers.items()
+        if to_field_name(key) in known and (key not in _LAUNCH_WORDS or key in open_)
+    ]
+    result = init_project(file, None, "cuda", name, kernel, [*said, *answers])
+    ran = f"{command} launched {started[0]} {sum(each.count for each in launches)} times"
+    return result.model_copy(update={"warnings": (ran, *seen.warnings, *result.warnings)})
+
+
+_LAUNCH_WORDS = ("grid", "block", "shared")
+"""What a run says only where the text does not: a grid that depends on sizes is for all of them."""
+
+
 class _Left(NamedTuple):
     """What is left to do for a drafted kernel."""
 
@@ -274,9 +328,7 @@ def _name_answers(
     source: KernelSource, kernel: str | None, questions: Sequence[DraftQuestion]
 ) -> str:
     """Return the command that answers everything by what is guessed."""
-    path = source.path.resolve()
-    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else source.path
-    words = ["kb", "init", str(shown)]
+    words = ["kb", "init", _show_path(source)]
     words += ["--kernel", kernel] if kernel else []
     words += (
         ["--name", source.name] if source.name != to_field_name(kernel or source.path.stem) else []
@@ -287,10 +339,19 @@ def _name_answers(
     return shlex.join(words)
 
 
+def _show_path(source: KernelSource) -> str:
+    path = source.path.resolve()
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else source.path)
+
+
 def _name_recording(source: KernelSource, kernel: str | None) -> str:
-    """Return the command that has a run say everything, where Python calls the function."""
-    if source.analysis.kind in ("cuda", "embedded"):
+    """Return the command that has a run say everything; for a CPU there is none in C++."""
+    if source.analysis.kind == "embedded" or source.analysis.target != "cuda":
         return ""
+    if source.analysis.kind == "cuda":
+        chosen = ["--kernel", kernel] if kernel else []
+        words = [_show_path(source), *chosen, "--from", "./PROGRAM"]
+        return f"kb init {shlex.join(words)}"
     operation = kernel or choose_function(source, None).name
     return f'kb init --from "python PROGRAM" --op {operation}'
 
@@ -311,6 +372,25 @@ def _draft_files(
 ) -> tuple[DraftedFiles, list[str]]:
     """Return the text of each drafted file by name with what it leaves open, and warnings."""
     path, summary = source.path, source.analysis
+    request, warnings = _make_request(source, wanted, kernel, answers)
+    if summary.kind in PYTHON_LANGUAGES:
+        return draft_python_files(request), []
+    if summary.kind == "embedded":
+        return _draft_embedded(request, path)
+    if request.function.style == "pointers":
+        return draft_pointer_files(_add_related(request, source)), warnings
+    others = find_near_definers(path, summary.missing_functions)
+    if wanted == "auto" and any(other.suffix == ".cu" for other in others):
+        request = request._replace(target="cuda")
+    paths = tuple(source.path_from_folder(other) for other in others)
+    return draft_tensor_files(request._replace(others=paths)), warnings
+
+
+def _make_request(
+    source: KernelSource, wanted: TargetChoice, kernel: str | None, answers: Mapping[str, str]
+) -> tuple[DraftRequest, list[str]]:
+    """Return what is drafted, with the flags and headers of the project's build, and warnings."""
+    path, summary = source.path, source.analysis
     request = DraftRequest(
         name=source.name,
         function=choose_function(source, kernel),
@@ -320,10 +400,8 @@ def _draft_files(
         target=_resolve_target(source, wanted),
         answers=answers,
     )
-    if summary.kind in PYTHON_LANGUAGES:
-        return draft_python_files(request), []
-    if summary.kind == "embedded":
-        return _draft_embedded(request, path)
+    if summary.kind in PYTHON_LANGUAGES or summary.kind == "embedded":
+        return request, []
     includes = plan_includes(path, source.root, list_headers(source.root))
     folders = [f"-I{source.path_from_folder(folder)}" for folder in includes.folders]
     flags = [f for f in includes.flags if request.target == "cuda" and _suits(path, f)]
@@ -336,13 +414,7 @@ def _draft_files(
     warnings += [
         f"the project's build defines macros in several ways: {c}" for c in includes.choices
     ]
-    if request.function.style == "pointers":
-        return draft_pointer_files(_add_related(request, source)), warnings
-    others = find_near_definers(path, summary.missing_functions)
-    if wanted == "auto" and any(other.suffix == ".cu" for other in others):
-        request = request._replace(target="cuda")
-    paths = tuple(source.path_from_folder(other) for other in others)
-    return draft_tensor_files(request._replace(others=paths)), warnings
+    return request, warnings
 
 
 def _describe_missing(header: str, root: Path) -> str:

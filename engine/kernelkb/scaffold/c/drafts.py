@@ -17,8 +17,8 @@ from kernelkb.scaffold.c.c_functions import (
     read_facts,
 )
 from kernelkb.scaffold.c.c_source import complete_function
-from kernelkb.scaffold.c.call_plan import CallPlan, is_option, plan_call
-from kernelkb.scaffold.c.syntax import take_structures_apart
+from kernelkb.scaffold.c.call_plan import CallPlan, apply_template, is_option, plan_call
+from kernelkb.scaffold.c.syntax import Structure, bind_arguments, take_structures_apart
 from kernelkb.scaffold.draft import (
     Draft,
     DraftedFiles,
@@ -36,14 +36,13 @@ from kernelkb.scaffold.draft import (
     make_start_input,
     mark_unknown,
 )
+from kernelkb.scaffold.observed_shapes import SeenAnswers, SeenLaunch, answer_by_launches
 
 
 def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
     """Return kernel.yaml and a launcher for a function of pointers."""
     request, macros = _ask_macros(request)
-    inner = (*request.headers, *request.other_texts)
-    texts, structures = take_structures_apart([request.text, *inner, *request.callers])
-    facts = read_facts(texts[0], texts[1 : len(inner) + 1], texts[len(inner) + 1 :])
+    facts, structures = _read_texts(request)
     structures = [each for each in structures if each.function == request.function.name]
     if structures:
         request = request._replace(function=_rebuild(request.function, facts))
@@ -63,6 +62,46 @@ def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
     fills = re.findall(r"kb_(\w+)_is_set", "\n".join(plan.fills))
     names += [*locals_, *fills, *_list_asked_macros(request), "grid", "block", "shared"]
     return finish_draft(draft, files, names)
+
+
+def answer_launches(request: DraftRequest, launches: Sequence[SeenLaunch]) -> SeenAnswers:
+    """Return what launches of a program say of a draft of pointers, as ``--set`` would say it.
+
+    Args:
+        request: The kernel, or the function that launches it.
+        launches: Of one kernel, the most frequent first.
+    """
+    facts, structures = _read_texts(request)
+    name = launches[0].name
+    named = [d for d in facts.declarations if d.is_global and d.body is not None]
+    own = next(d for d in named if re.search(rf"\b{d.name}\b", name))
+    function = request.function
+    if any(each.function == function.name for each in structures):
+        function = _rebuild(function, facts)
+    plan = plan_call(function, facts, request.answers, structures)
+    types = re.search(rf"\b{own.name}<(.*)>\(", name)
+    kernel = apply_template(
+        build_function(own), re.split(r",\s*", types[1]) if types else (), facts
+    )
+    names = [p.name for p in kernel.parameters]
+    sites = [s for s in facts.sites if (s.kernel, s.host.name) == (own.name, function.name)]
+    passed = bind_arguments(sites[0].arguments, names) if sites else {n: n for n in names}
+    fields = {
+        field: each.parameter
+        for each in structures
+        if each.function == own.name
+        for _, field in each.fields
+    }
+    asks = function.is_kernel and not plan.configuration
+    return answer_by_launches(plan.function, kernel, fields, passed, launches, asks_launch=asks)
+
+
+def _read_texts(request: DraftRequest) -> tuple[SourceFacts, list[Structure]]:
+    """Return what a source, its headers and its callers say, with structures taken apart."""
+    inner = (*request.headers, *request.other_texts)
+    texts, structures = take_structures_apart([request.text, *inner, *request.callers])
+    count = len(inner) + 1
+    return read_facts(texts[0], texts[1:count], texts[count:]), structures
 
 
 def _rebuild(function: Function, facts: SourceFacts) -> Function:
