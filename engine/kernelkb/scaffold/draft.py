@@ -6,12 +6,11 @@ import json
 import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.base import Target
-from kernelkb.model.kernels.kernel import Dtype
 from kernelkb.model.kernels.languages import LanguageName
 from kernelkb.safety.untrusted_text import is_torch_expression
 
@@ -45,15 +44,14 @@ WORKLOADS = "workloads"
 """What says the sizes that a program used: ``n: 1000, m: 8 | n: 3000, m: 8``."""
 NO_OUTPUT = "NAME.role=output"
 """What is asked where no array is seen to be written."""
-_DTYPES = get_args(Dtype)
 _FLOAT_DTYPES = "float16|bfloat16|float32"
 _INDEX_NAME = re.compile(
     r"(?:.*_?)(?:idx|index|indices)\d*"
     r"|(?:.*_)?(?:id|target|label|length|indptr|offset|seq_?len|loc|slot|map|table|pos|perm)s?\d*"
     r"|\w*(?:dest|slot|block)_?(?:loc|map|mapping|table)s?\d*"
 )
-_ROLES = ("input", "output", "both")
-_SAID_HEAD = "# Said: "
+ROLES = ("input", "output", "both")
+SAID_HEAD = "# Said: "
 
 
 class Parameter(NamedTuple):
@@ -301,87 +299,8 @@ def finish_draft(draft: Draft, files: Mapping[str, str], names: Iterable[str] = 
     )
 
 
-def read_answers(words: Sequence[str], questions: Sequence[DraftQuestion] = ()) -> dict[str, str]:
-    """Return what ``--set`` words say, by key: ``x=[m, k]``; ``x`` alone takes the guess for it.
-
-    Args:
-        words: As they were typed; a later one wins.
-        questions: With guesses.
-
-    Raises:
-        BadValueError: A word has no value and there is no guess, or a role or dtype is none.
-    """
-    guesses = {q.key.lower(): q.guess.partition("|")[0] for q in questions}
-    answers = {}
-    for word in words:
-        key, _, value = (part.strip() for part in word.partition("="))
-        value = value or guesses.get(key.lower(), "")
-        aspect = key.rpartition(".")[2] if "." in key or key == "dtype" else ""
-        allowed = {"role": _ROLES, "dtype": _DTYPES}.get(aspect, ())
-        if value in ("", "?") or not value.isprintable() or (allowed and value not in allowed):
-            kinds = (
-                f"one of {', '.join(allowed)}" if allowed else "a value, as --set 'x=[rows, cols]'"
-            )
-            raise BadValueError(f"--set {word!r} is no answer; give {kinds}")
-        answers[key.lower()] = value
-    return answers
-
-
-def read_said(text: str) -> dict[str, str]:
-    """Return the answers that a drafted kernel.yaml was written with."""
-    lines = [line for line in text.splitlines() if line.startswith(_SAID_HEAD)]
-    return read_answers([line.removeprefix(_SAID_HEAD) for line in lines])
-
-
-def find_answer(answers: Mapping[str, str], name: str, aspect: str = "") -> str:
-    """Return what was said of a name of the source; empty for nothing."""
-    tail = f".{aspect}" if aspect else ""
-    return answers.get(f"{name}{tail}".lower()) or answers.get(f"{to_field_name(name)}{tail}", "")
-
-
-def apply_answers(
-    parameters: Sequence[Parameter], answers: Mapping[str, str]
-) -> tuple[Parameter, ...]:
-    """Return parameters with what was said of them.
-
-    Raises:
-        BadValueError: A shape is no list of names and numbers.
-    """
-    return tuple(_apply_answer(each, answers) for each in parameters)
-
-
-def _apply_answer(each: Parameter, answers: Mapping[str, str]) -> Parameter:
-    said = find_answer(answers, each.name)
-    if each.role in ("size", "number"):
-        if said and said != "axis":
-            return each._replace(role="number", value=said, use="", origin="said")
-        return each._replace(role="size", guess="") if said else each
-    if each.role == "stream":
-        return each
-    role, dtype = (find_answer(answers, each.name, aspect) for aspect in ("role", "dtype"))
-    told = [name for name, value in (("role", role), ("shape", said), ("dtype", dtype)) if value]
-    shares = not _is_index(each) and not each.has_own_dtype
-    dtype = dtype or each.dtype or (answers.get("dtype", "") if shares else "")
-    if role:
-        kept: ParameterRole = "input" if role == "input" else "output"
-        each = each._replace(role=kept, is_read=role == "both", is_certain=True)
-    if said:
-        each = each._replace(shape=_read_shape(each.name, said), guess="")
-    origin = f"{', '.join(told)} said" if told else each.origin
-    return each._replace(dtype=dtype or None, origin=origin)
-
-
-def _read_shape(name: str, text: str) -> tuple[str, ...]:
-    dims = [part.strip() for part in text.strip("[]() ").split(",") if part.strip()]
-    if not dims or not all(dim.isidentifier() or dim.isdecimal() for dim in dims):
-        raise BadValueError(
-            f"--set '{name}={text}' is no shape; give names and numbers, as '{name}=[rows, 64]'"
-        )
-    return tuple(dims)
-
-
-def _is_index(array: Parameter) -> bool:
-    """Whether an array of unknown dtype holds integers, by its name."""
+def is_index(array: Parameter) -> bool:
+    """Return whether an array of unknown dtype holds integers, by its name."""
     return bool(_INDEX_NAME.fullmatch(to_field_name(array.name)))
 
 
@@ -392,13 +311,13 @@ def _ask(draft: Draft) -> list[DraftQuestion]:
     for each in arrays:
         name = draft.fields[each.name]
         if not each.is_certain:
-            roles = sorted(_ROLES, key=lambda role: role != _guess_role(each))
+            roles = sorted(ROLES, key=lambda role: role != _guess_role(each))
             questions.append(DraftQuestion(f"{name}.role", "|".join(roles), each.use))
         if not each.shape:
             questions.append(DraftQuestion(name, each.guess, each.use))
-        if each.dtype is None and _is_index(each):
+        if each.dtype is None and is_index(each):
             questions.append(DraftQuestion(f"{name}.dtype", "int64|int32", each.use))
-    unknown = [p for p in arrays if p.dtype is None and not _is_index(p)]
+    unknown = [p for p in arrays if p.dtype is None and not is_index(p)]
     shared = [draft.fields[p.name] for p in unknown if not p.has_own_dtype]
     if any(FILL_IN_MARK not in p.type for p in unknown if not p.has_own_dtype):
         questions.append(DraftQuestion("dtype", _FLOAT_DTYPES, f"of {', '.join(shared)}"))
@@ -524,7 +443,7 @@ def _format_head(draft: Draft) -> str:
     workloads = _choose_workloads(draft)
     rows = "".join(f"  {name}: {{{sizes}}}\n" for name, sizes in workloads.items())
     notes = "".join(f"# Assumed: {note}.\n" for note in draft.notes)
-    said = "".join(f"{_SAID_HEAD}{key}={value}\n" for key, value in draft.answers.items())
+    said = "".join(f"{SAID_HEAD}{key}={value}\n" for key, value in draft.answers.items())
     return f"""\
 # Drafted by kb init from "{draft.include}". kb refuses the file while it holds {FILL_IN_MARK}.
 # kb show row_softmax prints a complete example.
@@ -594,7 +513,7 @@ def _format_array(array: Parameter, draft: Draft, options: str) -> str:
     entry += f"  # {comment}\n" if comment else "\n"
     if array.is_certain:
         return entry
-    roles = ", ".join(sorted(_ROLES, key=lambda role: role != _guess_role(array)))
+    roles = ", ".join(sorted(ROLES, key=lambda role: role != _guess_role(array)))
     return f"  - {FILL_IN_MARK}  # {name}.role: one of {roles}\n{entry}"
 
 

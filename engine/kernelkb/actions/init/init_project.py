@@ -30,6 +30,10 @@ from kernelkb.model.base import Name, Record, Target
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.safety.storage import describe_write_cure
+from kernelkb.scaffold.answers import (
+    read_answers,
+    read_said,
+)
 from kernelkb.scaffold.c.build_flags import find_submodule, plan_includes
 from kernelkb.scaffold.c.c_source import list_undefined_functions
 from kernelkb.scaffold.c.drafts import answer_launches, draft_pointer_files, draft_tensor_files
@@ -40,8 +44,6 @@ from kernelkb.scaffold.draft import (
     DraftedFiles,
     DraftQuestion,
     DraftRequest,
-    read_answers,
-    read_said,
     to_field_name,
 )
 from kernelkb.scaffold.python_source import PYTHON_LANGUAGES, draft_python_files

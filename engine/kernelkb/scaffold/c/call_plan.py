@@ -10,6 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.scaffold.answers import (
+    apply_answers,
+    find_answer,
+)
 from kernelkb.scaffold.c.array_shapes import fill_arrays
 from kernelkb.scaffold.c.c_functions import SourceFacts, find_dtype, is_size_type
 from kernelkb.scaffold.c.syntax import (
@@ -27,8 +31,6 @@ from kernelkb.scaffold.draft import (
     DraftQuestion,
     Function,
     Parameter,
-    apply_answers,
-    find_answer,
 )
 
 _INDEX = re.compile(r"\b(?:blockIdx|threadIdx|blockDim|gridDim)\.[xyz]")

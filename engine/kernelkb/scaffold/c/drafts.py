@@ -9,6 +9,13 @@ from pathlib import PurePosixPath
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.languages import choose_compiled_language
+from kernelkb.scaffold.answers import (
+    SeenAnswers,
+    SeenLaunch,
+    answer_by_launches,
+    apply_answers,
+    find_answer,
+)
 from kernelkb.scaffold.c.c_functions import (
     SourceFacts,
     build_function,
@@ -27,8 +34,6 @@ from kernelkb.scaffold.draft import (
     DraftRequest,
     Function,
     Parameter,
-    apply_answers,
-    find_answer,
     finish_draft,
     list_all_inputs,
     list_defaults,
@@ -36,7 +41,6 @@ from kernelkb.scaffold.draft import (
     make_start_input,
     mark_unknown,
 )
-from kernelkb.scaffold.observed_shapes import SeenAnswers, SeenLaunch, answer_by_launches
 
 
 def draft_pointer_files(request: DraftRequest) -> DraftedFiles:

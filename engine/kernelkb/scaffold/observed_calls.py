@@ -1,18 +1,18 @@
-"""Axes, workloads and launches from observed calls: equal sizes in every call are one axis."""
+"""Axes, workloads, launches and kernel.yaml from observed calls: equal sizes are one axis."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
-import struct
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from textwrap import wrap
+from typing import Any, Literal, NamedTuple
 
-from kernelkb.scaffold.draft import Function, Parameter, assign_field_names, to_field_name
+from kernelkb.loading.kernels import dump_kernel_yaml
+from kernelkb.scaffold.draft import assign_field_names
 
+ENTRY = "observed_call"
 Call = Mapping[str, Any]
 """One distinct call, as the observer in the user's program writes it."""
 Size = str | int
@@ -334,278 +334,261 @@ def find_size(name: str, values: Sequence[float], sizes: Sequence[SizeCode]) -> 
     return next((size.text for size in ordered if size.values == tuple(values)), "")
 
 
-def draft_launch(plan: ObservedPlan) -> list[str]:
-    """Return the lines that set ``grid`` and ``options`` as the program did for these sizes."""
-    grids = [tuple(call["launch"]["grid"]) for call in plan.calls]
-    options = [
-        _write_dict({**call["launch"]["constants"], **_write_options(call["launch"]["options"])})
-        for call in plan.calls
-    ]
-    rows = [f"({grid!r}, {option})" for grid, option in zip(grids, options, strict=True)]
-    if len(set(rows)) == 1:
-        return [f"    grid, options = {grids[0]!r}, {options[0]}"]
-    numbers = [(at, each) for at, each in enumerate(plan.numbers) if each.value in plan.axes]
-    keys = [
-        (
-            *(tuple(call["tensors"][at]["shape"]) for at in plan.input_places),
-            *(call["numbers"][at]["value"] for at, _ in numbers),
-        )
-        for call in plan.calls
-    ]
-    names = [f"tuple({array.name}.shape)" for array in plan.inputs]
-    names += [number.name for _, number in numbers]
-    return [
-        "    launches = {  # as observed; other sizes need their own",
-        *(f"        {key!r}: {row}," for key, row in zip(keys, rows, strict=True)),
-        "    }",
-        f"    grid, options = launches[{', '.join(names)},]",
-    ]
+Recipe = Mapping[str, Any]
+_WIDTH = 100
+_CENTRED_SHARE = 0.05
+"""A mean that is smaller than this share of the standard deviation is zero."""
 
 
-def _write_options(options: Mapping[str, Any]) -> dict[str, str]:
-    return {name: repr(value) for name, value in options.items() if value is not None}
+def make_fill(recipe: Recipe, dtype: str) -> dict[str, Any] | None:
+    """Return the fields ``fill`` and ``scale`` that draw values like a recipe; None: none do."""
+    kind = recipe["kind"]
+    if kind in ("zeros", "ones"):
+        return {"fill": kind}
+    if kind == "normal" and _is_centred(recipe):
+        return {"fill": "normal", **_make_scale(recipe["std"])}
+    if kind == "uniform" and recipe["low"] == 0 and recipe["high"] > 0:
+        return {"fill": "uniform", **_make_scale(recipe["high"])}
+    if kind == "integers" and recipe["low"] == 0 and dtype != "bool":
+        return {"fill": "integers", "scale": float(recipe["high"] + 1)}
+    if kind == "flags" and recipe["share"] == 0.5:
+        return {"fill": "integers", "scale": 2.0}
+    return None
 
 
-def _write_dict(row: Mapping[str, str]) -> str:
-    return "{" + ", ".join(f"{name!r}: {code}" for name, code in row.items()) + "}"
+def _make_scale(scale: float) -> dict[str, float]:
+    return {} if math.isclose(scale, 1.0, rel_tol=_CENTRED_SHARE) else {"scale": scale}
 
 
-class LaunchArgument(NamedTuple):
-    """One argument of a launch."""
-
-    value: bytes
-    """As it was passed; zeros in place of pointers."""
-    memory: Mapping[int, tuple[int, int]]
-    """Of each pointer, by its place in the value: bytes to the end of its allocation, and from the
-    start of it."""
+def needs_input_function(plan: ObservedPlan) -> bool:
+    """Return whether the values of an input follow no ``fill`` of a kernel.yaml."""
+    return any(make_fill(array.recipe, array.dtype) is None for array in plan.inputs)
 
 
-class SeenLaunch(NamedTuple):
-    """All launches of a kernel with the same grid, arguments and sizes of memory."""
+def draft_input_function(plan: ObservedPlan) -> str:
+    """Return Python source of ``make_inputs``, which draws all inputs as they were observed."""
+    values = {number.value for number in plan.numbers}
+    sizes = [axis for axis in plan.axes if axis not in values]
+    head = (
+        f"def make_inputs({', '.join(sizes)}):",
+        '    """Draw inputs distributed as the program\'s."""',
+    )
+    first = {axis: size for axis, size in plan.workloads["observed-1"].items() if axis in sizes}
+    lines = [f"    {array.name} = {_draw(array, first)}" for array in plan.inputs]
+    names = ", ".join(array.name for array in plan.inputs)
+    return "\n".join([*head, *lines, f"    return [{names}]"]) + "\n"
+
+
+def _draw(array: ArrayPlan, sizes: Mapping[str, int]) -> str:
+    """Return an expression that draws an array, given the axes of the most frequent call."""
+    recipe = array.recipe
+    if recipe["kind"] == "offsets":  # they end with the size of what they point into
+        same = [axis for axis, size in sizes.items() if size == recipe["high"]]
+        recipe = {**recipe, "high": same[0] if len(same) == 1 else recipe["high"]}
+    values = _write_values(recipe, array.shape)
+    return f"({values}).to(torch.{array.dtype})"
+
+
+def _write_values(recipe: Recipe, sizes: Sequence[Size]) -> str:
+    shape = f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"
+    return _WRITERS[recipe["kind"]](recipe, shape, sizes)
+
+
+def _write_causal(recipe: Recipe, shape: str, sizes: Sequence[Size]) -> str:
+    square = f"torch.ones({sizes[-2]}, {sizes[-1]}, dtype=torch.bool).tril()"
+    kept, masked = _number(recipe["kept"]), _number(recipe["masked"])
+    return f"torch.where({square}, {kept}, {masked}).expand({shape})"
+
+
+def _write_sorted(recipe: Recipe, shape: str, _sizes: Sequence[Size]) -> str:
+    return f"torch.randint({recipe['low']}, {recipe['high'] + 1}, {shape}).sort().values"
+
+
+def _write_offsets(recipe: Recipe, _shape: str, sizes: Sequence[Size]) -> str:
+    lengths, counts = recipe["lengths"], [float(count) for count in recipe["counts"]]
+    places = f"torch.multinomial(torch.tensor({counts}), {sizes[0]} - 1, replacement=True)"
+    ends = f"(rows := torch.tensor({lengths})[{places}]).cumsum(0) * {recipe['high']} // rows.sum()"
+    return f"torch.nn.functional.pad({ends}, (1, 0))"
+
+
+def _write_ranked(recipe: Recipe, shape: str, _sizes: Sequence[Size]) -> str:
+    band = f"torch.searchsorted(torch.tensor({recipe['below']}), torch.rand({shape}))"
+    rank = f"(2.0 ** ({band} - 1) * (1 + torch.rand({shape}))).long()"
+    return f"torch.randperm({recipe['high'] + 1})[{rank}.clamp(max={recipe['count'] - 1})]"
+
+
+def _write_sparse(recipe: Recipe, shape: str, sizes: Sequence[Size]) -> str:
+    rest = _write_values(recipe["of"], sizes)
+    return f"(torch.rand({shape}) < {recipe['share']}) * ({rest})"
+
+
+def _write_uniform(recipe: Recipe, shape: str, _sizes: Sequence[Size]) -> str:
+    low, high = recipe["low"], recipe["high"]
+    return f"torch.rand({shape}) * {high - low:.6g} + {low}"
+
+
+def _write_mean(recipe: Recipe) -> str:
+    return "" if _is_centred(recipe) else f" + {recipe['mean']}"
+
+
+def _is_centred(recipe: Recipe) -> bool:
+    return bool(abs(recipe["mean"]) <= _CENTRED_SHARE * recipe["std"])
+
+
+def _number(value: float | str) -> str:
+    return f'float("{value}")' if isinstance(value, str) else repr(value)
+
+
+_WRITERS: dict[str, Callable[[Recipe, str, Sequence[Size]], str]] = {
+    "zeros": lambda _r, shape, _s: f"torch.zeros({shape})",
+    "ones": lambda _r, shape, _s: f"torch.ones({shape})",
+    "constant": lambda r, shape, _s: f"torch.full({shape}, {_number(r['value'])})",
+    "arange": lambda r, _shape, sizes: f"torch.arange({r['start']}, {r['start']} + {sizes[0]})",
+    "permutation": lambda _r, _shape, sizes: f"torch.randperm({sizes[0]})",
+    "sorted": _write_sorted,
+    "offsets": _write_offsets,
+    "ranked": _write_ranked,
+    "integers": lambda r, shape, _s: f"torch.randint({r['low']}, {r['high'] + 1}, {shape})",
+    "flags": lambda r, shape, _s: f"torch.rand({shape}) < {r['share']}",
+    "causal": _write_causal,
+    "probabilities": lambda _r, shape, _s: f"torch.randn({shape}).softmax(dim=-1)",
+    "sparse": _write_sparse,
+    "uniform": _write_uniform,
+    "positive": lambda r, shape, _s: f"torch.randn({shape}).abs() * {r['rms']}",
+    "normal": lambda r, shape, _s: f"torch.randn({shape}) * {r['std']}{_write_mean(r)}",
+}
+
+
+RECORDED_FILE = "recorded.safetensors"
+VARIANT_FILE = "observed.py"
+
+
+class ObservedKernel(NamedTuple):
+    """What a kernel.yaml is written from."""
 
     name: str
-    """With its types, as ``void twice<float>(float const*, float*, int)``."""
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
-    """Of dynamic shared memory."""
-    arguments: tuple[LaunchArgument, ...]
-    """Empty where the driver does not tell the sizes of arguments: before CUDA 12.4."""
-    count: int
+    operation: str
+    """As it can be named: ``module:function``."""
+    command: str
+    """The program that was observed."""
+    kernels: tuple[str, ...]
+    """Triton kernels that it launches."""
+    plan: ObservedPlan
+    reference: Literal["code", "recorded", "variant"]
+    """``code`` is reference.py; ``variant``: what the observed code writes is right."""
 
 
-class SeenAnswers(NamedTuple):
-    """What launches say of a draft."""
+def draft_observed_yaml(kernel: ObservedKernel) -> str:
+    """Return the text of a kernel.yaml whose workloads and inputs are those of real calls."""
+    plan = kernel.plan
+    fields = {
+        "id": kernel.name,
+        "title": f"{kernel.operation} as {kernel.command} calls it",
+        "axes": list(plan.axes),
+        "workloads": plan.workloads,
+        "default_workload": {
+            target: next(iter(plan.workloads)) for target in _list_targets(kernel)
+        },
+        "inputs": [
+            *(_make_input(array, kernel) for array in plan.inputs),
+            *(_make_number(number) for number in plan.numbers if not number.is_baked),
+        ],
+        "outputs": [_make_array(array) for array in plan.outputs],
+        "reference": _make_reference(kernel),
+        "entry": ENTRY,
+        "variants": [_make_variant(kernel, target) for target in _list_targets(kernel)],
+    }
+    return _write_comments(kernel) + dump_kernel_yaml(fields)
 
-    answers: Mapping[str, str]
-    """As ``--set`` would say them."""
-    warnings: tuple[str, ...]
+
+def _list_targets(kernel: ObservedKernel) -> Sequence[str]:
+    """Return where the observed code can run: interpreted Triton also runs on a GPU."""
+    targets = [kernel.plan.target]
+    return [*targets, "cuda"] if kernel.kernels and "cuda" not in targets else targets
 
 
-class _Seen(NamedTuple):
-    """One array or number in each launch."""
+def _make_variant(kernel: ObservedKernel, target: str) -> dict[str, Any]:
+    is_triton = bool(kernel.kernels) and target == "cuda"
+    return {
+        "id": "observed",
+        "target": target,
+        "language": "triton" if is_triton else "python",
+        "source": VARIANT_FILE,
+        "returns": True,
+        **({"kernels": list(kernel.kernels)} if is_triton else {}),
+        "summary": "the code that the program runs",
+    }
 
-    parameter: Parameter
-    numbers: tuple[float, ...]
-    """Its values; of an array the elements behind its pointer."""
-    is_whole: bool = False
-    """Of an array: whether its memory is an allocation of its own, and no part of a pool."""
 
-
-def answer_by_launches(
-    function: Function,
-    kernel: Function,
-    fields: Mapping[str, str],
-    passed: Mapping[str, str],
-    launches: Sequence[SeenLaunch],
-    *,
-    asks_launch: bool,
-) -> SeenAnswers:
-    """Return shapes, numbers, template arguments, launch and workloads as a program used them.
-
-    Args:
-        function: What is drafted: the kernel, or what launches it.
-        kernel: With the fields of structures as its parameters.
-        fields: The structure that each such field belongs to.
-        passed: What the function passes for each parameter of the kernel, where that is a name.
-        launches: The most frequent first.
-        asks_launch: Whether the text does not show the grid: then one grid is for all workloads.
-    """
-    first = launches[0]
-    same = [each for each in launches if each.name == first.name]
-    if asks_launch:
-        shape = (first.grid, first.block, first.shared_bytes)
-        same = [each for each in same if (each.grid, each.block, each.shared_bytes) == shape]
-    rows = [_split_arguments(kernel, fields, each) for each in same]
-    if not rows[0]:
-        text = (
-            "the driver does not tell sizes of arguments (CUDA 12.4 does): only the launch is said"
+def _write_comments(kernel: ObservedKernel) -> str:
+    lines = [f"# Observed by kb init in: {kernel.command}", "# Calls of each workload:"]
+    for name, call in zip(kernel.plan.workloads, kernel.plan.calls, strict=True):
+        lines.append(f"#   {name}: {call['count']}{_describe_launch(call)}")
+        lines += _describe_data(kernel.plan, call)
+    if kernel.reference != "recorded" and any(call.get("data") for call in kernel.plan.calls):
+        lines.append(
+            "# What is drawn here is like it as far as a recipe tells: kb profile shows its data."
         )
-        return SeenAnswers(_answer_launch(kernel, first) if asks_launch else {}, (text,))
-    own = {p.name: p for p in function.parameters}
-    seen = {}
-    for name in rows[0]:
-        outer = own.get(passed.get(name, name if function.is_kernel else ""))
-        if outer is not None:
-            is_whole = all(_is_whole(each, kernel, name) for each in same)
-            seen[outer.name] = _Seen(outer, tuple(row[name] for row in rows), is_whole)
-    answers = _answer_sizes(seen)
-    axes = [name for name, value in answers.items() if value == "axis"]
-    if axes:
-        sizes = [
-            ", ".join(f"{to_field_name(a)}: {int(seen[a].numbers[at])}" for a in axes)
-            for at in range(min(len(same), MAX_WORKLOADS))
-        ]
-        answers["workloads"] = " | ".join(dict.fromkeys(sizes))
-    if function.is_kernel:
-        answers |= _answer_launch(kernel, first)
-    count = sum(each.count for each in launches) - sum(each.count for each in same)
-    left = f"{count} launches with other types, grids or blocks are left out"
-    return SeenAnswers(answers, (left,) if count else ())
+    if kernel.reference == "variant":
+        lines.append(
+            "# Assumed: what observed.py computes as it stands is taken as right, unchecked."
+        )
+    lines += [
+        "# cost is left out: what any correct kernel must read and write depends on the operation.",
+        '# cost: {bytes: "...", flops: "..."}',
+    ]
+    return "\n".join(lines) + "\n"
 
 
-_POOL_BYTES = 2**21
-"""What pools take from the driver is a multiple of it."""
+def _describe_data(plan: ObservedPlan, call: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the values of the inputs were on which the speed may depend, as comments."""
+    names = {row["name"]: own.name for row, own in zip(call["tensors"], plan.tensors, strict=True)}
+    for row in call.get("data", ()):
+        says = f"{names[row['name']]}{row['says'].removeprefix(row['name'])}"
+        yield from wrap(says, _WIDTH, initial_indent="#     ", subsequent_indent="#       ")
 
 
-def _is_whole(launch: SeenLaunch, kernel: Function, name: str) -> bool:
-    """Whether a pointer argument has an allocation of its own; not known of one in a structure."""
-    at = [p.name for p in kernel.parameters].index(name)
-    if len(launch.arguments) != len(kernel.parameters) or 0 not in launch.arguments[at].memory:
-        return False
-    left, offset = launch.arguments[at].memory[0]
-    return offset == 0 and left % _POOL_BYTES != 0
+def _describe_launch(call: Mapping[str, Any]) -> str:
+    launch = call["launch"]
+    if not launch:
+        return ""
+    options = "".join(
+        f", {name}={value}"
+        for name, value in {**launch["constants"], **launch["options"]}.items()
+        if value is not None
+    )
+    return f", grid {tuple(launch['grid'])}{options}"
 
 
-def _answer_launch(kernel: Function, launch: SeenLaunch) -> dict[str, str]:
-    """Return grid, block, shared memory and the arguments of the template."""
-    answers = {"grid": f"dim3{launch.grid}", "block": f"dim3{launch.block}"}
-    answers["shared"] = str(launch.shared_bytes)
-    match = re.search(rf"\b{re.escape(kernel.name)}<(.*)>\(", launch.name)
-    if match:
-        parts = re.findall(r"(?:[^,<>]|<[^<>]*>)+", match[1])
-        named = zip(kernel.template, parts, strict=False)
-        answers |= {name: _to_source(part.strip()) for name, part in named}
-    return answers
+def _make_array(array: ArrayPlan) -> dict[str, Any]:
+    return {"name": array.name, "shape": list(array.shape), "dtype": array.dtype}
 
 
-def _to_source(text: str) -> str:
-    """Return a template argument as source: ``(bool)1`` and ``4u`` as they are written there."""
-    return {"(bool)1": "true", "(bool)0": "false"}.get(text, re.sub(r"^\(\w+\)", "", text))
+def _make_input(array: ArrayPlan, kernel: ObservedKernel) -> dict[str, Any]:
+    own = {"fill": "normal"}
+    if kernel.reference != "recorded" and not needs_input_function(kernel.plan):
+        own = make_fill(array.recipe, array.dtype) or own
+    elif kernel.reference == "variant":  # which has no file with a function for the inputs
+        own = make_fill(array.recipe, array.dtype) or _choose_fill(array)
+    return {**_make_array(array), **own}
 
 
-def _split_arguments(
-    kernel: Function, fields: Mapping[str, str], launch: SeenLaunch
-) -> dict[str, float]:
-    """Return the value of each number, and the elements behind each pointer, by name.
-
-    Empty where the arguments are not those of the text.
-    """
-    found: dict[str, float] = {}
-    arguments = iter(launch.arguments)
-    argument, owner, place, unread = None, "", 0, ""
-    for each in kernel.parameters:
-        is_pointer = each.role in ("input", "output") or each.type.endswith("*")
-        size = 8 if is_pointer else _SIZES.get(each.dtype or _NUMBERS.get(each.type, ""), 0)
-        if fields.get(each.name, "") != owner or not owner:
-            argument, owner, place = next(arguments, None), fields.get(each.name, ""), 0
-        place += -place % size if size else 0
-        unread = owner if not size else unread  # what follows it in a structure is not placed
-        if (
-            argument is None
-            or place + size > len(argument.value)
-            or not size
-            or unread == owner != ""
-        ):
-            continue
-        kind = each.dtype if is_pointer else _NUMBERS.get(each.type, "")
-        if not is_pointer:
-            found[each.name] = struct.unpack_from(_CODES[kind or ""], argument.value, place)[0]
-        elif place in argument.memory and kind in _SIZES:
-            found[each.name] = argument.memory[place][0] // _SIZES[kind]
-        place += size
-    return found if next(arguments, None) is None else {}
+def _choose_fill(array: ArrayPlan) -> dict[str, Any]:
+    if array.dtype.startswith(("float", "bfloat")):
+        return {"fill": "normal"}
+    high = array.recipe.get("high", array.recipe.get("value", 1))
+    return {"fill": "integers", "scale": float(high + 1)}
 
 
-_CODES = {
-    "float32": "<f",
-    "float64": "<d",
-    "bool": "<?",
-    "int8": "<b",
-    "uint8": "<B",
-    "int16": "<h",
-    "int32": "<i",
-    "int64": "<q",
-    "float16": "<e",
-}
-_SIZES = {dtype: struct.calcsize(code) for dtype, code in _CODES.items()} | {"bfloat16": 2}
-_NUMBERS = {
-    **dict.fromkeys(("int", "int32_t", "unsigned", "unsigned int", "uint32_t", "uint"), "int32"),
-    **dict.fromkeys(
-        ("long", "long long", "int64_t", "size_t", "uint64_t", "unsigned long"), "int64"
-    ),
-    "float": "float32",
-    "double": "float64",
-    "bool": "bool",
-    "half": "float16",
-    "__half": "float16",
-    "char": "int8",
-    "short": "int16",
-}
-"""The types of numbers whose bytes are read."""
+def _make_number(number: NumberPlan) -> dict[str, Any]:
+    dtype = "float64" if isinstance(number.value, float) else "int64"
+    return {"name": number.name, "dtype": dtype, "value": number.value}
 
 
-def _answer_sizes(seen: Mapping[str, _Seen]) -> dict[str, str]:
-    """Return the shape of each array that it has room for exactly, and each number."""
-    numbers = {
-        name: each
-        for name, each in seen.items()
-        if each.parameter.role in ("size", "number") and not each.parameter.type.endswith("*")
-    }
-    sizes = {
-        name: each.numbers
-        for name, each in numbers.items()
-        if all(isinstance(n, int) and n > 0 for n in each.numbers) and set(each.numbers) != {1}
-    }
-    answers: dict[str, str] = {}
-    for name, each in seen.items():
-        if name not in numbers and not each.parameter.shape:
-            shape = _find_shape(each, sizes)
-            answers |= {name: f"[{', '.join(shape)}]"} if shape else {}
-    dims = {d for name in seen for d in seen[name].parameter.shape}
-    dims |= {d for text in answers.values() for d in re.findall(r"\w+", text)}
-    for name, each in numbers.items():
-        if name in dims or len(set(each.numbers)) > 1:
-            answers[name] = "axis"
-        elif each.parameter.role == "size" or each.parameter.value in ("", "FILL_IN"):
-            kind = each.parameter.type
-            answers[name] = _write_number(each.numbers[0], kind)
-    return answers
-
-
-def _find_shape(array: _Seen, sizes: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
-    """Return the shape that fills the memory of an array in each launch; empty for several."""
-    guess = tuple(re.findall(r"\w+", array.parameter.guess))
-    found = []
-    rest = {name for count in (1, 2, 3) for name in combinations(sizes, count)}
-    for dims in (guess, *sorted(rest, key=lambda names: (len(names), names))):
-        values = [
-            sizes.get(d, (int(d),) * len(array.numbers) if d.isdecimal() else ()) for d in dims
-        ]
-        if dims and all(values):
-            products = tuple(map(math.prod, zip(*values, strict=True)))
-            if products == array.numbers:
-                found.append(dims)
-                if dims == guess:
-                    return dims
-    if len(found) == 1:
-        return found[0]
-    is_fixed = not found and len(set(array.numbers)) == 1 and array.is_whole
-    return (str(int(array.numbers[0])),) if is_fixed else ()
-
-
-def _write_number(value: float, kind: str) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    text = repr(float(f"{value:.9g}")) if isinstance(value, float) else str(value)
-    return f"{text}f" if kind == "float" else text
+def _make_reference(kernel: ObservedKernel) -> dict[str, Any]:
+    if kernel.reference == "recorded":
+        return {"recorded": RECORDED_FILE}
+    if kernel.reference == "variant":
+        return {"variant": "observed"}
+    made: dict[str, Any] = {"file": "reference.py", "function": ENTRY}
+    return {**made, "inputs": "make_inputs"} if needs_input_function(kernel.plan) else made
