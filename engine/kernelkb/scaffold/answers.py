@@ -15,6 +15,7 @@ from kernelkb.model.kernels.kernel import Dtype
 from kernelkb.scaffold.draft import (
     ROLES,
     SAID_HEAD,
+    WORKLOADS,
     DraftQuestion,
     Function,
     Parameter,
@@ -178,26 +179,62 @@ def answer_by_launches(
             "the driver does not tell sizes of arguments (CUDA 12.4 does): only the launch is said"
         )
         return SeenAnswers(_answer_launch(kernel, first) if asks_launch else {}, (text,))
+    seen = _collect_seen(function, kernel, passed, same, rows)
+    answers = _answer_sizes(seen)
+    answers |= _answer_workloads(answers, seen, len(same))
+    if function.is_kernel:
+        answers |= _answer_launch(kernel, first)
+    return SeenAnswers(answers, tuple(_list_warnings(seen, launches, same)))
+
+
+def _answer_workloads(
+    answers: Mapping[str, str], seen: Mapping[str, _Seen], count: int
+) -> dict[str, str]:
+    axes = [name for name, value in answers.items() if value == "axis"]
+    sizes = [
+        ", ".join(f"{to_field_name(a)}: {int(seen[a].numbers[at])}" for a in axes)
+        for at in range(min(count, MAX_SEEN_WORKLOADS))
+    ]
+    return {WORKLOADS: " | ".join(dict.fromkeys(sizes))} if axes else {}
+
+
+def _collect_seen(
+    function: Function,
+    kernel: Function,
+    passed: Mapping[str, str],
+    launches: Sequence[SeenLaunch],
+    rows: Sequence[Mapping[str, float]],
+) -> dict[str, _Seen]:
+    """Map each parameter of the function to what the launches of the kernel tell of it."""
     own = {p.name: p for p in function.parameters}
     seen = {}
     for name in rows[0]:
         outer = own.get(passed.get(name, name if function.is_kernel else ""))
-        if outer is not None:
-            is_whole = all(_is_whole(each, kernel, name) for each in same)
+        if outer is not None and all(name in row for row in rows):
+            is_whole = all(_is_whole(each, kernel, name) for each in launches)
             seen[outer.name] = _Seen(outer, tuple(row[name] for row in rows), is_whole)
-    answers = _answer_sizes(seen)
-    axes = [name for name, value in answers.items() if value == "axis"]
-    if axes:
+    return seen
+
+
+def _list_warnings(
+    seen: Mapping[str, _Seen], launches: Sequence[SeenLaunch], same: Sequence[SeenLaunch]
+) -> list[str]:
+    """Return which launches are left out, and which shapes of the text have too little memory."""
+    count = sum(each.count for each in launches)
+    left = count - sum(each.count for each in same)
+    warnings = [f"{left} of {count} launches, with other types, grids or blocks, are left out"]
+    warnings = warnings if left else []
+    for name, each in seen.items():
+        shape = each.parameter.shape
         sizes = [
-            ", ".join(f"{to_field_name(a)}: {int(seen[a].numbers[at])}" for a in axes)
-            for at in range(min(len(same), MAX_SEEN_WORKLOADS))
+            seen[d].numbers if d in seen else (int(d),) for d in shape if d in seen or d.isdecimal()
         ]
-        answers["workloads"] = " | ".join(dict.fromkeys(sizes))
-    if function.is_kernel:
-        answers |= _answer_launch(kernel, first)
-    count = sum(each.count for each in launches) - sum(each.count for each in same)
-    left = f"{count} launches with other types, grids or blocks are left out"
-    return SeenAnswers(answers, (left,) if count else ())
+        if shape and len(sizes) == len(shape) and each.parameter.role in ("input", "output"):
+            needed = math.prod(max(values) for values in sizes)
+            if needed > max(each.numbers):
+                has = f"has {int(max(each.numbers))} elements in the run"
+                warnings.append(f"{name}: [{', '.join(shape)}] is read from the text, but it {has}")
+    return warnings
 
 
 _POOL_BYTES = 2**21

@@ -35,7 +35,7 @@ from kernelkb.scaffold.answers import (
     read_said,
 )
 from kernelkb.scaffold.c.build_flags import find_submodule, plan_includes
-from kernelkb.scaffold.c.c_source import list_undefined_functions
+from kernelkb.scaffold.c.c_functions import list_undefined_functions
 from kernelkb.scaffold.c.drafts import answer_launches, draft_pointer_files, draft_tensor_files
 from kernelkb.scaffold.draft import (
     DRAFTED_VARIANT,
@@ -219,16 +219,9 @@ def init_launches(
         BadValueError: As ``init_project``; or the program fails or never launches the kernel.
     """
     source = find_source(file, name, kernel)
-    function = choose_function(source, kernel)
-    started = [function.name] if function.is_kernel else [*function.launches]
-    started = [kernel] if kernel in started else started
-    if source.analysis.kind != "cuda" or len(started) != 1:
-        kernels = f"; it starts {', '.join(started)}" if started else ""
-        raise BadValueError(
-            f"--from with a file takes a kernel of a C++ program{kernels}: name one with --kernel"
-        )
+    started = _choose_started(source, kernel)
     with scratch_folder() as folder:
-        launches = record_launches(command, started[0], folder, timeout_s)
+        launches = record_launches(command, started, folder, timeout_s)
     given = read_answers([word for word in answers if "=" in word])
     request, _ = _make_request(source, "cuda", kernel, given)
     seen = answer_launches(_add_related(request, source), launches)
@@ -241,8 +234,20 @@ def init_launches(
         if to_field_name(key) in known and (key not in _LAUNCH_WORDS or key in open_)
     ]
     result = init_project(file, None, "cuda", name, kernel, [*said, *answers])
-    ran = f"{command} launched {started[0]} {sum(each.count for each in launches)} times"
-    return result.model_copy(update={"warnings": (ran, *seen.warnings, *result.warnings)})
+    return result.model_copy(update={"warnings": (*seen.warnings, *result.warnings)})
+
+
+def _choose_started(source: KernelSource, kernel: str | None) -> str:
+    """Return the kernel whose launches are recorded: itself, or the one that a launcher starts."""
+    function = choose_function(source, kernel)
+    started = [function.name] if function.is_kernel else [*function.launches]
+    started = [kernel] if kernel in started else started
+    if source.analysis.kind != "cuda" or len(started) != 1:
+        kernels = f"; it starts {', '.join(started)}" if started else ""
+        raise BadValueError(
+            f"--from with a file takes a kernel of a C++ program{kernels}: name one with --kernel"
+        )
+    return started[0]
 
 
 _LAUNCH_WORDS = ("grid", "block", "shared")

@@ -12,8 +12,8 @@ from kernelkb.errors import BadValueError
 from kernelkb.model.kernels.languages import COMPILED_SUFFIXES, HEADER_SUFFIXES, LANGUAGES
 from kernelkb.safety.paths import project_root
 from kernelkb.scaffold.c.build_flags import plan_includes
+from kernelkb.scaffold.c.c_functions import defines_any
 from kernelkb.scaffold.c.c_source import (
-    defines_any,
     summarize_c_source,
     summarize_instantiations,
 )

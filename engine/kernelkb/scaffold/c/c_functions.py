@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -385,6 +386,29 @@ def _read_file(text: str) -> SourceFacts:
             for match in _MEMORY.finditer(text)
         },
     )
+
+
+def list_undefined_functions(text: str, headers: Sequence[str]) -> tuple[str, ...]:
+    """Return the functions that a source or its headers declare and use, and do not define.
+
+    Args:
+        text: What the source holds.
+        headers: What the project's files hold that it includes.
+    """
+    texts = (text, *headers)
+    declarations = [each for one in texts for each in iter_declarations(parse_c(one))]
+    defined = {each.name for each in declarations if each.body is not None}
+    declared = dict.fromkeys(each.name for each in declarations if each.body is None)
+    calls = Counter(re.findall(r"\b([A-Za-z_]\w*)\s*(?:<[^;(){}]*>\s*)?\(", "\n".join(texts)))
+    return tuple(name for name in declared if name not in defined and calls[name] > 1)
+
+
+def defines_any(text: str, names: tuple[str, ...]) -> bool:
+    """Whether C++ or CUDA text defines one of some functions."""
+    if not any(name in text for name in names):
+        return False
+    declarations = iter_declarations(parse_c(text))
+    return any(each.body is not None and each.name in names for each in declarations)
 
 
 def list_undefined_macros(text: str, headers: Sequence[str]) -> list[str]:

@@ -213,29 +213,6 @@ def _is_launcher(declaration: Declaration) -> bool:
     return known and not any(name in _HOST_MEMORY for name, _ in iter_calls(declaration.body))
 
 
-def list_undefined_functions(text: str, headers: Sequence[str]) -> tuple[str, ...]:
-    """Return the functions that a source or its headers declare and use, and do not define.
-
-    Args:
-        text: What the source holds.
-        headers: What the project's files hold that it includes.
-    """
-    texts = (text, *headers)
-    declarations = [each for one in texts for each in iter_declarations(parse_c(one))]
-    defined = {each.name for each in declarations if each.body is not None}
-    declared = dict.fromkeys(each.name for each in declarations if each.body is None)
-    calls = Counter(re.findall(r"\b([A-Za-z_]\w*)\s*(?:<[^;(){}]*>\s*)?\(", "\n".join(texts)))
-    return tuple(name for name in declared if name not in defined and calls[name] > 1)
-
-
-def defines_any(text: str, names: tuple[str, ...]) -> bool:
-    """Whether C++ or CUDA text defines one of some functions."""
-    if not any(name in text for name in names):
-        return False
-    declarations = iter_declarations(parse_c(text))
-    return any(each.body is not None and each.name in names for each in declarations)
-
-
 def _names_cuda(root: Node) -> bool:
     """Whether code names anything of CUDA, other than to refuse its tensors: ``!x.is_cuda()``."""
     for node in iter_nodes(root):

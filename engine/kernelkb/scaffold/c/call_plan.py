@@ -87,30 +87,21 @@ def plan_call(
     site = _find_site(function, facts)
     found = find_template(function, own, site, facts)
     names = [each.name for each in own.template if "..." not in each.type]
-    types = tuple(
-        find_answer(said, name) or value for name, value in zip(names, found, strict=False)
-    )
+    pairs = zip(names, found, strict=False)
+    types = tuple(find_answer(said, name) or value for name, value in pairs)
     function = apply_template(function, types, facts)
-    function = fill_arrays(function, own, facts)
-    function = fill_numbers(set_objects_apart(function, own, facts), site, facts)
-    function = function._replace(parameters=apply_answers(function.parameters, said))
-    shaped = {dim for p in function.parameters for dim in p.shape}
-    if sum(p.role == "size" for p in function.parameters) > 1 or said:
-        function = mark_unused_sizes(function, shaped, said)
-    axes = [p.name for p in function.parameters if p.role == "size"]
-    marked = [
-        p._replace(use=_find_use(p.name, own)) if _is_unknown(p) else p for p in function.parameters
-    ]
-    function = function._replace(parameters=tuple(marked))
+    function = _fill_parameters(function, own, site, facts, said)
+    axes = tuple(p.name for p in function.parameters if p.role == "size")
     launch = _find_launch(function, site, facts, types, said)
     function = _drop_unused(function, own, launch, structures)
     hint = _describe_launch(function, own, site)
+    chosen = dict(zip(names, types, strict=False))
     memory = {n: use for n, use in _list_memory(own, facts).items() if function.is_kernel}
-    asked = _list_questions(function, dict(zip(names, types, strict=False)), launch, own, hint)
-    asked += [DraftQuestion(name, "", use) for name, use in memory.items() if not said.get(name)]
+    asked = _list_questions(function, chosen, launch, own, hint)
+    asked += [DraftQuestion(n, "", use) for n, use in memory.items() if not find_answer(said, n)]
     return CallPlan(
         function,
-        tuple(axes),
+        axes,
         types,
         *launch,
         hint,
@@ -119,6 +110,26 @@ def plan_call(
         tuple(structures),
         site is not None and "MaxDynamicSharedMemorySize" in get_text(site.host.body),
     )
+
+
+def _fill_parameters(
+    function: Function,
+    own: Declaration,
+    site: LaunchSite | None,
+    facts: SourceFacts,
+    said: Mapping[str, str],
+) -> Function:
+    """Return a function with shapes, roles and numbers: of the text, then as they were said."""
+    function = fill_arrays(function, own, facts)
+    function = fill_numbers(set_objects_apart(function, own, facts), site, facts)
+    function = function._replace(parameters=apply_answers(function.parameters, said))
+    shaped = {dim for p in function.parameters for dim in p.shape}
+    if sum(p.role == "size" for p in function.parameters) > 1 or said:
+        function = mark_unused_sizes(function, shaped, said)
+    marked = [
+        p._replace(use=_find_use(p.name, own)) if _is_unknown(p) else p for p in function.parameters
+    ]
+    return function._replace(parameters=tuple(marked))
 
 
 def _list_memory(own: Declaration, facts: SourceFacts) -> dict[str, str]:
