@@ -168,7 +168,7 @@ def test_launches_are_recorded_with_what_their_arguments_point_to(project, make_
     launches = record_launches(command, "twice", tmp_path)
     log = (tmp_path / "program.log").read_text()
 
-    assert [(each.grid, each.block, each.count) for each in launches] == [
+    assert [(each.grid, each.block, each.calls) for each in launches] == [
         ((4, 1, 1), (256, 1, 1), 2),
         ((12, 1, 1), (256, 1, 1), 1),
     ]

@@ -8,6 +8,7 @@ import pytest
 
 from kernelkb.actions.init.init_project import init_project
 from kernelkb.actions.init.init_source import summarize_source
+from kernelkb.cli import main
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.safety.untrusted_text import is_torch_expression
@@ -583,3 +584,14 @@ def test_a_template_without_names_is_read():
     text = "template <typename> struct A;\ntemplate <typename, int = 3>\nvoid f();\n" + SCALE
 
     assert summarize_source("k.cu", text).functions[0].name == "scale_kernel"
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="says why there is no run")
+def test_a_finished_draft_that_was_not_run_says_so(project, capsys):
+    (project / "k.cu").write_text(SCALE)
+    words = ["x=[groups, width]", "mean=[groups]", "y=[groups, width]", "grid=64", "block=256"]
+    given = [word for each in [*words, "reference=mine"] for word in ("--set", each)]
+    status = main(["init", "k.cu", *given])
+
+    assert status == 0
+    assert "the draft was not run: " in capsys.readouterr().out

@@ -79,6 +79,12 @@ def run_init(options: Namespace) -> int:
                 ),
             ]
         )
+    is_new = any(name.endswith("/kernel.yaml") for name in result.written)
+    if is_new and not (result.to_fill or options.json):
+        from kernelkb.actions.init.init_project import run_draft
+
+        with interruptible_measurement("init"):
+            print_lines(filter(None, [run_draft(result.kernel)]))
     return int(bool(result.to_fill))
 
 

@@ -128,7 +128,7 @@ class SeenLaunch(NamedTuple):
     """Of dynamic shared memory."""
     arguments: tuple[LaunchArgument, ...]
     """Empty where the driver does not tell the sizes of arguments: before CUDA 12.4."""
-    count: int
+    calls: int
 
 
 class SeenAnswers(NamedTuple):
@@ -220,8 +220,8 @@ def _list_warnings(
     seen: Mapping[str, _Seen], launches: Sequence[SeenLaunch], same: Sequence[SeenLaunch]
 ) -> list[str]:
     """Return which launches are left out, and which shapes of the text have too little memory."""
-    count = sum(each.count for each in launches)
-    left = count - sum(each.count for each in same)
+    count = sum(each.calls for each in launches)
+    left = count - sum(each.calls for each in same)
     warnings = [f"{left} of {count} launches, with other types, grids or blocks, are left out"]
     warnings = warnings if left else []
     for name, each in seen.items():
@@ -378,7 +378,8 @@ def _find_shape(array: _Seen, sizes: Mapping[str, Sequence[float]]) -> tuple[str
 
 
 def _write_number(value: float, kind: str) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    text = repr(float(f"{value:.9g}")) if isinstance(value, float) else str(value)
-    return f"{text}f" if kind == "float" else text
+    if kind == "bool":
+        return str(bool(value)).lower()
+    if kind not in ("float", "double", "half", "__half"):
+        return str(int(value))
+    return repr(float(f"{value:.9g}")) + ("f" if kind == "float" else "")

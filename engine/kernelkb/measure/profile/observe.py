@@ -282,7 +282,7 @@ def record_launches(
         listed = ", ".join(names[:_SHOWN_NAMES])
         called = f"; it launched {listed}" if listed else " or any other kernel"
         raise BadValueError(f"{command} ended and never launched {kernel}{called}")
-    return tuple(sorted(found, key=lambda each: -each.count))
+    return tuple(sorted(found, key=lambda each: -each.calls))
 
 
 def _build_launch_library(folder: Path) -> Path:
@@ -304,7 +304,7 @@ def _read_launches(folder: Path) -> tuple[list[SeenLaunch], list[str]]:
     names: list[str] = []
     for file in sorted(folder.glob("launches-*.jsonl")):
         rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        counts = next((row["counts"] for row in rows if "counts" in row), [])
+        counts: list[int] = next((row["counts"] for row in rows if "counts" in row), [])
         names += [row["seen"] for row in rows if "seen" in row]
         own = [row for row in rows if "grid" in row]
         for row, count in zip(own, [*counts, *[1] * len(own)], strict=False):

@@ -87,17 +87,15 @@ def plan_call(
     site = _find_site(function, facts)
     found = find_template(function, own, site, facts)
     names = [each.name for each in own.template if "..." not in each.type]
-    pairs = zip(names, found, strict=False)
-    types = tuple(find_answer(said, name) or value for name, value in pairs)
+    types = tuple(find_answer(said, n) or v for n, v in zip(names, found, strict=False))
     function = apply_template(function, types, facts)
     function = _fill_parameters(function, own, site, facts, said)
     axes = tuple(p.name for p in function.parameters if p.role == "size")
     launch = _find_launch(function, site, facts, types, said)
     function = _drop_unused(function, own, launch, structures)
     hint = _describe_launch(function, own, site)
-    chosen = dict(zip(names, types, strict=False))
     memory = {n: use for n, use in _list_memory(own, facts).items() if function.is_kernel}
-    asked = _list_questions(function, chosen, launch, own, hint)
+    asked = _list_questions(function, dict(zip(names, types, strict=False)), launch, own, hint)
     asked += [DraftQuestion(n, "", use) for n, use in memory.items() if not find_answer(said, n)]
     return CallPlan(
         function,

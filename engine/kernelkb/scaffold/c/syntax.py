@@ -585,7 +585,6 @@ def _expand_locals(text: str, layouts: Mapping[str, _Layout], kinds: str) -> str
             sets = re.findall(rf"\b{match[2]}\.{field}\s*=(?!=)\s*([^;]+);", text)
             values |= {field: sets[0]} if len(sets) == 1 else {}
         passed = [" ".join(values.get(f, f"{match[2]}.{f}").split()) for f in fields]
-        text = re.sub(
-            rf"(?<=[(,])(\s*){match[2]}(?=\s*[,)])", lambda m, p=passed: m[1] + ", ".join(p), text
-        )
+        shown = ", ".join(passed).replace("\\", r"\\")
+        text = re.sub(rf"(?<=[(,])(\s*){match[2]}(?=\s*[,)])", rf"\g<1>{shown}", text)
     return text
