@@ -595,3 +595,53 @@ def test_a_finished_draft_that_was_not_run_says_so(project, capsys):
 
     assert status == 0
     assert "the draft was not run: " in capsys.readouterr().out
+
+
+def test_comments_between_the_arguments_of_a_macro_end_nothing():
+    text = (
+        "#define AT(row, col, width) ((row) * (width) + (col))\n"
+        '__global__ void k(const float* x, float* y, int n, int m) { printf("a // b");'
+        " int i = threadIdx.x;\n  if (i < n) y[i] = x[AT(\n    i,  // row, of n\n"
+        "    0,  // column\n    m)]; }\n"
+    )
+
+    assert read_roles(text)["y"] == ("output", True, ("n",))
+
+
+def test_a_parameter_hides_a_constant_of_its_name():
+    text = "const int n = 1000;\n" + SCALE.replace("groups", "n").replace(
+        "(i / width) % n", "i % n"
+    )
+
+    assert read_roles(text)["mean"][2] == ("n",)
+
+
+def test_a_standard_of_c_is_no_flag_of_a_kernel(tmp_path):
+    (tmp_path / "k.cu").write_text(SCALE)
+    (tmp_path / "CMakeLists.txt").write_text(
+        'set(CMAKE_C_FLAGS "-std=c11")\nset(CMAKE_CXX_FLAGS "-std=c++17")\n'
+    )
+
+    assert plan_includes(tmp_path / "k.cu", tmp_path, []).flags == ("-std=c++17",)
+
+
+def test_a_template_parameter_of_the_launch_is_asked_for_once(project):
+    (project / "k.cu").write_text(
+        "template <int ROWS> __global__ void k(const float* x, float* y, int n) {"
+        " int i = threadIdx.x; if (i < n) y[i] = ROWS * x[i]; }\n"
+        "template <int ROWS> struct Runner { static int use(float* x, float* y, int n); };\n"
+        "int main() { int n = 8; float *x, *y; const int ROWS = pick();\n"
+        "  k<ROWS><<<(n + ROWS - 1) / ROWS, 32>>>(x, y, n); }\n"
+    )
+    asked = [line.partition("=")[0] for line in init_project("k.cu").to_fill]
+
+    assert sorted(asked) == sorted(set(asked))
+
+
+def test_a_kernel_that_cannot_be_read_is_not_said_to_be_missing(project):
+    (project / "k.cu").write_text(
+        "#define KERNEL __global__ void\nKERNEL k(float* x) { x[0] = 1; }\n"
+    )
+
+    with pytest.raises(BadValueError, match="names __global__, but no kernel of it can be read"):
+        init_project("k.cu")

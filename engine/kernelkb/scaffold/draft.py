@@ -39,7 +39,7 @@ _SEEN_NOTE = "# Assumed: kb init chose the values of the inputs; the sizes are t
 DRAFTED_VARIANT = "mine"
 OWN_REFERENCE = f"reference: {{variant: {DRAFTED_VARIANT}}}"
 """The line of kernel.yaml that makes the drafted variant the reference."""
-_REFERENCE_KEY = "reference"
+REFERENCE_KEY = "reference"
 WORKLOADS = "workloads"
 """What says the sizes that a program used: ``n: 1000, m: 8 | n: 3000, m: 8``."""
 NO_OUTPUT = "NAME.role=output"
@@ -295,7 +295,7 @@ def finish_draft(draft: Draft, files: Mapping[str, str], names: Iterable[str] = 
     return DraftedFiles(
         {"kernel.yaml": yaml, **files, **more},
         tuple(questions),
-        tuple(dict.fromkeys([*known, _REFERENCE_KEY, WORKLOADS, "dtype"])),
+        tuple(dict.fromkeys([*known, REFERENCE_KEY, WORKLOADS, "dtype"])),
     )
 
 
@@ -330,9 +330,9 @@ def _ask(draft: Draft) -> list[DraftQuestion]:
         why = "no array is seen to be written; say which one is"
         questions.append(DraftQuestion(NO_OUTPUT, "", why))
     questions += draft.questions
-    if not draft.answers.get(_REFERENCE_KEY):
+    if not draft.answers.get(REFERENCE_KEY):
         why = "nothing checks it then; else an expression of torch, as torch.softmax(x, -1)"
-        questions.append(DraftQuestion(_REFERENCE_KEY, DRAFTED_VARIANT, why))
+        questions.append(DraftQuestion(REFERENCE_KEY, DRAFTED_VARIANT, why))
     return questions
 
 
@@ -350,7 +350,7 @@ def _guess_role(array: Parameter) -> str:
 
 def _draft_reference(draft: Draft) -> tuple[str, str]:
     """Return the line of kernel.yaml, and the text of reference.py, or nothing."""
-    said = draft.answers.get(_REFERENCE_KEY, "")
+    said = draft.answers.get(REFERENCE_KEY, "")
     if not said:
         return f"reference: {FILL_IN_MARK}", ""
     if said == DRAFTED_VARIANT:

@@ -44,6 +44,7 @@ from kernelkb.scaffold.draft import (
     DRAFTED_VARIANT,
     NO_OUTPUT,
     OWN_REFERENCE,
+    REFERENCE_KEY,
     DraftedFiles,
     DraftQuestion,
     DraftRequest,
@@ -294,7 +295,9 @@ def _list_what_is_left(source: KernelSource, kernel: str | None, drafted: Drafte
     if drafted.questions and _is_as_drafted(source, drafted.files):
         say = _name_answers(source, kernel, drafted.questions)
         marks = tuple(map(_format_question, drafted.questions))
-        return _Left(marks, _name_recording(source, kernel) or say, say)
+        is_told = any(q.key != REFERENCE_KEY for q in drafted.questions)
+        run = _name_recording(source, kernel, is_told=is_told)
+        return _Left(marks, run or say, say)
     marks, step = tuple(_find_marks(source.folder)), _name_step(source.name, drafted.files)
     return _Left(marks, f"fill in the marks, then {step}" if marks else step, "")
 
@@ -378,11 +381,19 @@ def _show_path(source: KernelSource) -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else source.path)
 
 
-def _name_recording(source: KernelSource, kernel: str | None) -> str:
-    """Return the command that has a run say everything; for a CPU there is none in C++."""
+def _name_recording(source: KernelSource, kernel: str | None, *, is_told: bool) -> str:
+    """Return the command that has a run say what is open; for a CPU there is none in C++.
+
+    Args:
+        source: The kernel's.
+        kernel: As it was chosen.
+        is_told: Whether launches may tell any of it: they tell no reference.
+    """
     if source.analysis.kind == "embedded" or source.analysis.target != "cuda":
         return ""
     if source.analysis.kind == "cuda":
+        if not is_told:
+            return ""
         chosen = ["--kernel", kernel] if kernel else []
         words = [_show_path(source), *chosen, "--from", "./PROGRAM"]
         return f"kb init {shlex.join(words)}"

@@ -78,6 +78,11 @@ def find_source(file: str | None, name: str | None, kernel: str | None) -> Kerne
     if summary is None and path.suffix in COMPILED_SUFFIXES and "template" in text:
         headers = plan_includes(path, root, list_headers(root)).headers
         summary = summarize_instantiations(text, read_headers(headers))
+    if summary is None and path.suffix in COMPILED_SUFFIXES and "__global__" in text:
+        raise BadValueError(
+            f"{path} names __global__, but no kernel of it can be read: it is made by a macro, or "
+            "the text around it is not understood; name the file that a kernel is written out in"
+        )
     if summary is None:
         raise BadValueError(
             f"{path} holds no kernel that kb init recognises: no __global__ function, no "

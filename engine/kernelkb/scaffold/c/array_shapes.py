@@ -541,7 +541,7 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
         if each.role in ("input", "output"):
             shape, is_proved = infer_shape(each.name, own.body, indices, grid)
             parts = list_parts(each.type, facts)
-            shape = tuple(_resolve_constant(d, facts) for d in shape)
+            shape = tuple(d if d in sizes else _resolve_constant(d, facts) for d in shape)
             whole = (*shape, *parts) if shape else each.shape
             is_proved &= _has_known_parts(each, own, facts)
             guess = each.guess if is_proved or not shape else f"[{', '.join(whole)}]"

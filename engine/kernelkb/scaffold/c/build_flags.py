@@ -246,7 +246,8 @@ def _list_project_flags(source: Path, root: Path) -> list[str]:
         words += re.findall(r"[\"'](-[\w=+-]+)[\"']", _read_text(folder / "pyproject.toml"))
         if words:
             break
-    kept = [word for word in words if _KEPT_FLAG.fullmatch(word) and "$" not in word]
+    kept = [w for w in words if _KEPT_FLAG.fullmatch(w) and "$" not in w]
+    kept = [w for w in kept if "std=" not in w or "++" in w]  # not those of C
     standards = [word for word in kept if "std=" in word]
     newest = max(standards, key=_read_standard, default="")
     return [w for w in dict.fromkeys(kept) if w not in standards or w == newest]

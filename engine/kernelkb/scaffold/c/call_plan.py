@@ -253,6 +253,7 @@ def _list_questions(
         DraftQuestion(name[1], "", statement.rpartition("// ")[2])
         for statement in launch[0]
         if FILL_IN_MARK in statement and (name := re.search(r"(\w+) =", statement))
+        if name[1] not in template
     ]
     if function.is_kernel and not launch[1]:
         asked += [DraftQuestion(key, "", hint) for key in _LAUNCH_KEYS[:2]]

@@ -89,6 +89,7 @@ def expand_macros(text: str) -> str:
     if not macros:
         return text
     rest = _MACRO.sub(lambda match: "\n" * match[0].count("\n"), text)
+    rest = _drop_comments(rest)  # between arguments, which come to stand on one line
     pattern = re.compile(rf"\b({'|'.join(map(re.escape, macros))})\s*\(")
     for _ in range(_MAX_PASSES):
         expanded = _expand_once(rest, pattern, macros)
@@ -96,6 +97,12 @@ def expand_macros(text: str) -> str:
             break
         rest = expanded
     return rest
+
+
+def _drop_comments(text: str) -> str:
+    """Return a text without its comments, on the same lines."""
+    pattern = r"(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+')|//[^\n]*|/\*.*?\*/"
+    return re.sub(pattern, lambda m: m[1] or " " + "\n" * m[0].count("\n"), text, flags=re.DOTALL)
 
 
 def _expand_once(text: str, pattern: re.Pattern[str], macros: dict[str, _Macro]) -> str:
@@ -473,10 +480,6 @@ def take_structures_apart(
     layouts = _read_layouts("\n".join(map(_drop_comments, texts)))
     found: list[Structure] = []
     return [_take_apart(text, layouts, found) for text in texts] if layouts else [*texts], found
-
-
-def _drop_comments(text: str) -> str:
-    return re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
 
 
 def _read_layouts(text: str) -> dict[str, _Layout]:
