@@ -645,3 +645,12 @@ def test_a_kernel_that_cannot_be_read_is_not_said_to_be_missing(project):
 
     with pytest.raises(BadValueError, match="names __global__, but no kernel of it can be read"):
         init_project("k.cu")
+
+
+def test_a_pointer_that_is_moved_along_itself_keeps_its_role():
+    text = (
+        "__global__ void k(float* a, float* y, int n) { int i = threadIdx.x;"
+        " a = &a[n * blockIdx.x]; if (i < n) y[i] = a[i]; }"
+    )
+
+    assert read_roles(text)["a"][:2] == ("input", True)

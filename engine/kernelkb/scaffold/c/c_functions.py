@@ -223,7 +223,9 @@ def _collect_accesses(
         alias = _find_alias(node, parent) if is_pointer else None
         if is_pointer and _makes_const(parent):
             accesses.add("read")
-        elif alias is not None and alias not in visited:
+        elif alias is not None and alias in visited:  # A = &A[row * width], which moves it
+            continue
+        elif alias is not None:
             accesses |= _collect_accesses(alias, uses, visited | {alias})
         elif parent.type == "argument_list":
             accesses.add(_classify_argument(node, parent, is_pointer=is_pointer))
