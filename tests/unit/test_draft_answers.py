@@ -654,3 +654,12 @@ def test_a_pointer_that_is_moved_along_itself_keeps_its_role():
     )
 
     assert read_roles(text)["a"][:2] == ("input", True)
+
+
+def test_a_file_of_kernels_names_the_file_that_launches_them(project):
+    (project / "kernels.py").write_text(GATED.partition("def gate")[0])
+    with pytest.raises(BadValueError, match=r'--from "python PROGRAM" --op _gate$'):
+        init_project("kernels.py")
+    (project / "layers.py").write_text("from kernels import _gate\n\n_gate[(1,)](e, g, h, 4)\n")
+    with pytest.raises(BadValueError, match=r"; layers\.py does: name that file$"):
+        init_project("kernels.py")

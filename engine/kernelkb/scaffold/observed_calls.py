@@ -239,7 +239,11 @@ def _plan_array(
     columns = zip(*(array["shape"] for array in arrays), strict=True)
     shape = tuple(axes.find(tuple(column)) for column in columns)
     is_contiguous = all(map(_is_contiguous, arrays))
-    return ArrayPlan(names[key], shape, arrays[0]["dtype"], arrays[0]["recipe"], is_contiguous)
+    recipe = arrays[0]["recipe"]
+    room = recipe["high"] - recipe["low"] + 1 if recipe["kind"] == "distinct" else math.inf
+    if any(math.prod(array["shape"]) > room for array in arrays):
+        recipe = {**recipe, "kind": "integers"}
+    return ArrayPlan(names[key], shape, arrays[0]["dtype"], recipe, is_contiguous)
 
 
 def _is_contiguous(array: Mapping[str, Any]) -> bool:
@@ -304,18 +308,14 @@ def list_sizes(
         shapes = [call["tensors"][at]["shape"] for call in calls]
         strides = [call["tensors"][at]["strides"] for call in calls]
         rank = range(len(shapes[0]))
-        found += [_pick(f"{name}.shape[{n}]", n, shapes) for n in rank]
+        found += [SizeCode(f"{name}.shape[{n}]", tuple(s[n] for s in shapes)) for n in rank]
         counts = tuple(math.prod(shape) for shape in shapes)
         found.append(SizeCode(f"{name}.numel()", counts))
         if len(rank) > 2 and all(shape[-1] for shape in shapes):
             rows = tuple(n // shape[-1] for n, shape in zip(counts, shapes, strict=True))
             found.append(SizeCode(f"{name}.numel() // {name}.shape[-1]", rows))
-        found += [_pick(f"{name}.stride({n})", n, strides) for n in rank]
+        found += [SizeCode(f"{name}.stride({n})", tuple(s[n] for s in strides)) for n in rank]
     return tuple(found)
-
-
-def _pick(text: str, place: int, rows: Sequence[Sequence[int]]) -> SizeCode:
-    return SizeCode(text, tuple(row[place] for row in rows))
 
 
 def find_size(name: str, values: Sequence[float], sizes: Sequence[SizeCode]) -> str:
@@ -385,11 +385,12 @@ def _draw(array: ArrayPlan, sizes: Mapping[str, int]) -> str:
     if recipe["kind"] == "offsets":  # they end with the size of what they point into
         same = [axis for axis, size in sizes.items() if size == recipe["high"]]
         recipe = {**recipe, "high": same[0] if len(same) == 1 else recipe["high"]}
-    values = _write_values(recipe, array.shape)
+    values = write_values(recipe, array.shape)
     return f"({values}).to(torch.{array.dtype})"
 
 
-def _write_values(recipe: Recipe, sizes: Sequence[Size]) -> str:
+def write_values(recipe: Recipe, sizes: Sequence[Size]) -> str:
+    """Return an expression of torch that draws values like a recipe, of these sizes."""
     shape = f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"
     return _WRITERS[recipe["kind"]](recipe, shape, sizes)
 
@@ -402,6 +403,12 @@ def _write_causal(recipe: Recipe, shape: str, sizes: Sequence[Size]) -> str:
 
 def _write_sorted(recipe: Recipe, shape: str, _sizes: Sequence[Size]) -> str:
     return f"torch.randint({recipe['low']}, {recipe['high'] + 1}, {shape}).sort().values"
+
+
+def _write_distinct(recipe: Recipe, shape: str, _sizes: Sequence[Size]) -> str:
+    every = f"torch.randperm({recipe['high'] - recipe['low'] + 1})"
+    taken = f"{every}[:torch.Size({shape}).numel()].view({shape}) + {recipe['low']}"
+    return f"({taken}).sort().values" if recipe["is_sorted"] else taken
 
 
 def _write_offsets(recipe: Recipe, _shape: str, sizes: Sequence[Size]) -> str:
@@ -418,17 +425,13 @@ def _write_ranked(recipe: Recipe, shape: str, _sizes: Sequence[Size]) -> str:
 
 
 def _write_sparse(recipe: Recipe, shape: str, sizes: Sequence[Size]) -> str:
-    rest = _write_values(recipe["of"], sizes)
+    rest = write_values(recipe["of"], sizes)
     return f"(torch.rand({shape}) < {recipe['share']}) * ({rest})"
 
 
 def _write_uniform(recipe: Recipe, shape: str, _sizes: Sequence[Size]) -> str:
     low, high = recipe["low"], recipe["high"]
     return f"torch.rand({shape}) * {high - low:.6g} + {low}"
-
-
-def _write_mean(recipe: Recipe) -> str:
-    return "" if _is_centred(recipe) else f" + {recipe['mean']}"
 
 
 def _is_centred(recipe: Recipe) -> bool:
@@ -446,6 +449,7 @@ _WRITERS: dict[str, Callable[[Recipe, str, Sequence[Size]], str]] = {
     "arange": lambda r, _shape, sizes: f"torch.arange({r['start']}, {r['start']} + {sizes[0]})",
     "permutation": lambda _r, _shape, sizes: f"torch.randperm({sizes[0]})",
     "sorted": _write_sorted,
+    "distinct": _write_distinct,
     "offsets": _write_offsets,
     "ranked": _write_ranked,
     "integers": lambda r, shape, _s: f"torch.randint({r['low']}, {r['high'] + 1}, {shape})",
@@ -455,7 +459,9 @@ _WRITERS: dict[str, Callable[[Recipe, str, Sequence[Size]], str]] = {
     "sparse": _write_sparse,
     "uniform": _write_uniform,
     "positive": lambda r, shape, _s: f"torch.randn({shape}).abs() * {r['rms']}",
-    "normal": lambda r, shape, _s: f"torch.randn({shape}) * {r['std']}{_write_mean(r)}",
+    "normal": lambda r, shape, _s: (
+        f"torch.randn({shape}) * {r['std']}" + ("" if _is_centred(r) else f" + {r['mean']}")
+    ),
 }
 
 

@@ -106,10 +106,7 @@ def choose_function(source: KernelSource, kernel: str | None) -> Function:
     """
     functions = source.analysis.functions
     if not functions:
-        raise BadValueError(
-            f"{source.path} has a kernel, but no function that launches it; "
-            f"name the file that launches it"
-        )
+        raise BadValueError(_describe_unlaunched(source))
     if kernel is None:
         ready = [each for each in functions if each.is_variant]
         if len(functions) == 1 or len(ready) == 1:
@@ -120,6 +117,21 @@ def choose_function(source: KernelSource, kernel: str | None) -> Function:
     if not named:
         raise BadValueError(_format_menu(source, f"{source.path} has no kernel {kernel!r}"))
     return named[0]
+
+
+def _describe_unlaunched(source: KernelSource) -> str:
+    """Return where the kernels of a Python file are launched, else that a run can tell."""
+    names = re.findall(r"\bjit\b[^\n]*\n(?:@[^\n]*\n)*def (\w+)", read_source_text(source.path))
+    launch = re.compile(rf"\b(?:{'|'.join(names) or '(?!)'})\[")
+    path = source.path.resolve()
+    files = (each for each in iter_sources(source.root) if each.suffix == ".py")
+    near = [each for each in files if each.resolve() != path]
+    found = next((each for each in near if launch.search(read_source_text(each))), None)
+    head = f"{source.path} has a kernel, but no function that launches it"
+    if found is not None:
+        return f"{head}; {found.relative_to(source.root)} does: name that file"
+    run = f'kb init --from "python PROGRAM" --op {names[0] if names else "NAME"}'
+    return f"{head}; name the file that does, or record a run: {run}"
 
 
 def _format_menu(source: KernelSource, head: str) -> str:

@@ -68,6 +68,7 @@ _SYSTEM_PREFIXES = (
 _OTHER_PLATFORMS = (
     *("hip", "roc", "musa", "torch_musa/", "mudnn", "parrots/", "THC/", "sys/", "linux/", "arpa/"),
     *("netinet/", "immintrin.h", "x86intrin.h", "arm_neon.h", "windows.h", "Windows.h"),
+    *("io.h", "intrin.h", "_mingw.h", "direct.h", "unistd.h", "math_constants.h"),
     *("device_launch_parameters.h", "driver_types.h", "vector_types.h", "device_functions.h"),
 )
 """Headers of branches for other platforms, and of every system and toolkit."""
