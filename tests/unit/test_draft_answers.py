@@ -663,3 +663,11 @@ def test_a_file_of_kernels_names_the_file_that_launches_them(project):
     (project / "layers.py").write_text("from kernels import _gate\n\n_gate[(1,)](e, g, h, 4)\n")
     with pytest.raises(BadValueError, match=r"; layers\.py does: name that file$"):
         init_project("kernels.py")
+
+
+@pytest.mark.parametrize("name", ["token_ids", "req_to_token_indexs", "DestLoc", "kv_lens", "idx"])
+def test_an_array_of_indices_is_asked_for_its_own_dtype(project, name):
+    (project / "gate.py").write_text(re.sub(r"\bg\b", name, GATED))
+    asked = [line.partition("=")[0] for line in init_project("gate.py", kernel="gate").to_fill]
+
+    assert f"{name.lower()}.dtype" in asked

@@ -46,7 +46,7 @@ NO_OUTPUT = "NAME.role=output"
 """What is asked where no array is seen to be written."""
 _FLOAT_DTYPES = "float16|bfloat16|float32"
 _INDEX_NAME = re.compile(
-    r"(?:.*_?)(?:idx|index|indices)\d*"
+    r".*(?:idx|index|indice)(?:e?s)?\d*|(?:.*_)?lens?\d*"
     r"|(?:.*_)?(?:id|target|label|length|indptr|offset|seq_?len|loc|slot|map|table|pos|perm)s?\d*"
     r"|\w*(?:dest|slot|block)_?(?:loc|map|mapping|table)s?\d*"
 )

@@ -121,7 +121,9 @@ def choose_function(source: KernelSource, kernel: str | None) -> Function:
 
 def _describe_unlaunched(source: KernelSource) -> str:
     """Return where the kernels of a Python file are launched, else that a run can tell."""
-    names = re.findall(r"\bjit\b[^\n]*\n(?:@[^\n]*\n)*def (\w+)", read_source_text(source.path))
+    names = re.findall(
+        r"\bjit\b[^\n]*\n(?:\s*@[^\n]*\n)*\s*def (\w+)", read_source_text(source.path)
+    )
     launch = re.compile(rf"\b(?:{'|'.join(names) or '(?!)'})\[")
     path = source.path.resolve()
     files = (each for each in iter_sources(source.root) if each.suffix == ".py")
