@@ -671,3 +671,37 @@ def test_an_array_of_indices_is_asked_for_its_own_dtype(project, name):
     asked = [line.partition("=")[0] for line in init_project("gate.py", kernel="gate").to_fill]
 
     assert f"{name.lower()}.dtype" in asked
+
+
+def test_macros_of_a_header_are_expanded_in_the_source(project):
+    (project / "macros.h").write_text(
+        "#define CAST4(p) (reinterpret_cast<float4*>(&(p))[0])\n#define LOAD4(p) CAST4(p)\n"
+        "#define UNUSED(p) p\n"
+    )
+    (project / "k.cu").write_text(
+        '#include "macros.h"\n__global__ void k(float* x, float* y, int n) {'
+        " int i = 4 * threadIdx.x; if (i < n) CAST4(y[i]) = LOAD4(x[i]); }\n"
+    )
+    init_project("k.cu", answers=["x=[n]", "y=[n]", "grid=1", "block=32", "reference"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert [a.name for a in kernel.inputs] == ["x"]
+    assert [a.name for a in kernel.outputs] == ["y"]
+
+
+def test_a_launcher_that_a_macro_instantiates_is_drafted(project):
+    (project / "shift.cuh").write_text(
+        "template <int BY, typename T> __global__ void shift_kernel(const T* x, T* y, int n) {"
+        " int i = threadIdx.x; if (i < n) y[i] = x[i] + BY; }\n"
+        "template <int BY, typename T> void shift(const T* x, T* y, int n) {"
+        " shift_kernel<BY, T><<<1, 256>>>(x, y, n); }\n"
+        "#define FOR_ALL(f) f(4, float)\n"
+    )
+    (project / "shift.cu").write_text(
+        '#include "shift.cuh"\n'
+        "#define MAKE(by, T) template void shift<by, T>(const T*, T*, int);\nFOR_ALL(MAKE)\n"
+    )
+    made = init_project("shift.cu", answers=["reference"])
+
+    assert made.to_fill == ()
+    assert "shift<4, float>(" in (project / "kernels/shift/launch.cu").read_text()

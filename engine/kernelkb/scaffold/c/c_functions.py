@@ -10,6 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kernelkb.scaffold.c.syntax import (
+    MACRO,
     Declaration,
     LaunchSite,
     find_launch_sites,
@@ -323,6 +324,24 @@ class SourceFacts(NamedTuple):
     """Structures whose members have one type: that type, and how many there are."""
     memory: Mapping[str, str] = {}
     """``__constant__`` variables that have no value in the text, with the line."""
+
+
+def add_macros(text: str, headers: Sequence[str]) -> str:
+    """Return a text with the macros of its headers that it uses behind it, where they expand it.
+
+    Args:
+        text: What the source holds.
+        headers: What the project's files hold that it includes.
+    """
+    macros = {m[1]: m[0] for header in headers for m in MACRO.finditer(header)}
+    used: dict[str, None] = {}
+    pending = [text]
+    while pending:
+        words = set(re.findall(r"\b(\w+)\b", pending.pop()))
+        new = [name for name in macros if name in words and name not in used]
+        used |= dict.fromkeys(new)
+        pending += [macros[name] for name in new]
+    return "\n".join([text, *(macros[name] for name in used)])
 
 
 def read_facts(text: str, headers: Sequence[str] = (), callers: Sequence[str] = ()) -> SourceFacts:

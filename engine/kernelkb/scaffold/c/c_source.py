@@ -12,6 +12,7 @@ from kernelkb.scaffold.c.array_shapes import trace_arrays
 from kernelkb.scaffold.c.c_functions import (
     DTYPES,
     SourceFacts,
+    add_macros,
     build_function,
     find_style,
     is_tensor,
@@ -94,7 +95,7 @@ def summarize_instantiations(text: str, headers: Sequence[str]) -> SourceSummary
         text: What the source holds.
         headers: What the project's files hold that it includes.
     """
-    wanted = read_facts(text).instantiations
+    wanted = read_facts(add_macros(text, headers)).instantiations
     every = [d for header in headers for d in iter_declarations(parse_c(header))] if wanted else []
     bodies = {each.name: each for each in every if each.body is not None}
     sites = find_launch_sites(every)
@@ -132,7 +133,7 @@ def _list_tensor_functions(
 
 def complete_function(function: Function, text: str, headers: Sequence[str]) -> Function:
     """Return a function of tensors with what the kernels in its file's headers show of it."""
-    own = list(iter_declarations(parse_c(text)))
+    own = list(iter_declarations(parse_c(add_macros(text, headers))))
     inner = [d for header in headers for d in iter_declarations(parse_c(header))]
     found = next(d for d in own if d.name == function.name and d.line == function.line)
     every = [*own, *inner]

@@ -18,6 +18,7 @@ from kernelkb.scaffold.answers import (
 )
 from kernelkb.scaffold.c.c_functions import (
     SourceFacts,
+    add_macros,
     build_function,
     is_size_type,
     list_undefined_macros,
@@ -48,8 +49,7 @@ def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
     request, macros = _ask_macros(request)
     facts, structures = _read_texts(request)
     structures = [each for each in structures if each.function == request.function.name]
-    if structures:
-        request = request._replace(function=_rebuild(request.function, facts))
+    request = request._replace(function=_rebuild(request.function, facts))
     plan = plan_call(request.function, facts, request.answers, structures)
     plan = plan._replace(questions=(*plan.questions, *macros))
     draft = _make_draft(request, plan)
@@ -79,9 +79,7 @@ def answer_launches(request: DraftRequest, launches: Sequence[SeenLaunch]) -> Se
     name = launches[0].name
     named = [d for d in facts.declarations if d.is_global and d.body is not None]
     own = next(d for d in named if re.search(rf"\b{d.name}\b", name))
-    function = request.function
-    if any(each.function == function.name for each in structures):
-        function = _rebuild(function, facts)
+    function = _rebuild(request.function, facts)
     plan = plan_call(function, facts, request.answers, structures)
     types = re.search(rf"\b{own.name}<(.*)>\(", name)
     kernel = apply_template(
@@ -103,13 +101,14 @@ def answer_launches(request: DraftRequest, launches: Sequence[SeenLaunch]) -> Se
 def _read_texts(request: DraftRequest) -> tuple[SourceFacts, list[Structure]]:
     """Return what a source, its headers and its callers say, with structures taken apart."""
     inner = (*request.headers, *request.other_texts)
-    texts, structures = take_structures_apart([request.text, *inner, *request.callers])
+    text = add_macros(request.text, request.headers)
+    texts, structures = take_structures_apart([text, *inner, *request.callers])
     count = len(inner) + 1
     return read_facts(texts[0], texts[1:count], texts[count:]), structures
 
 
 def _rebuild(function: Function, facts: SourceFacts) -> Function:
-    """Return a function with the parameters that it has in a text without structures."""
+    """Return a function as it is in a text with its headers' macros, and without structures."""
     own = next(d for d in facts.declarations if (d.name, d.line) == (function.name, function.line))
     return build_function(own)._replace(launches=function.launches)
 

@@ -64,7 +64,7 @@ class Declaration(NamedTuple):
     """Line of its name, from 1."""
 
 
-_MACRO = re.compile(
+MACRO = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([\w\s,.\\]*)\)((?:\\\r?\n|[^\n])*)", re.MULTILINE
 )
 _MAX_EXPANDED, _MAX_PASSES = 400_000, 4
@@ -82,13 +82,13 @@ def expand_macros(text: str) -> str:
     Without them a read through ``HALF2(x[i])``, a launch or a check of a shape is not seen.
     """
     macros: dict[str, _Macro] = {}
-    for match in _MACRO.finditer(text):
+    for match in MACRO.finditer(text):
         body = re.sub(r"//[^\n]*|/\*.*?\*/|\\\r?\n", " ", match[3], flags=re.DOTALL)
         names = tuple(re.findall(r"\w+|\.\.\.", match[2]))
         macros.setdefault(match[1], _Macro(names, body.strip()))
     if not macros:
         return text
-    rest = _MACRO.sub(lambda match: "\n" * match[0].count("\n"), text)
+    rest = MACRO.sub(lambda match: "\n" * match[0].count("\n"), text)
     rest = _drop_comments(rest)  # between arguments, which come to stand on one line
     pattern = re.compile(rf"\b({'|'.join(map(re.escape, macros))})\s*\(")
     for _ in range(_MAX_PASSES):
