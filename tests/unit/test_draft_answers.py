@@ -696,12 +696,12 @@ def test_a_launcher_that_a_macro_instantiates_is_drafted(project):
         "template <int BY, typename T> void shift(const T* x, T* y, int n) {"
         " shift_kernel<BY, T><<<1, 256>>>(x, y, n); }\n"
         "#define FOR_ALL(f) f(4, float)\n"
+        "#define MAKE(by, T) template void shift<by>(const T*, T*, int);\n"
     )
-    (project / "shift.cu").write_text(
-        '#include "shift.cuh"\n'
-        "#define MAKE(by, T) template void shift<by, T>(const T*, T*, int);\nFOR_ALL(MAKE)\n"
-    )
-    made = init_project("shift.cu", answers=["reference"])
+    (project / "shift.cu").write_text('#include "shift.cuh"\nFOR_ALL(MAKE)\n')
+    asked = init_project("shift.cu")
+    made = init_project("shift.cu", answers=["T=float", "reference"])
 
+    assert asked.to_fill[0].startswith("T=?  # ")
     assert made.to_fill == ()
     assert "shift<4, float>(" in (project / "kernels/shift/launch.cu").read_text()

@@ -75,7 +75,7 @@ def find_source(file: str | None, name: str | None, kernel: str | None) -> Kerne
         raise BadValueError(_MOJO)
     text = read_source_text(path)
     summary = summarize_source(path.name, text)
-    if summary is None and path.suffix in COMPILED_SUFFIXES and "template" in text:
+    if summary is None and path.suffix in COMPILED_SUFFIXES:
         headers = plan_includes(path, root, list_headers(root)).headers
         summary = summarize_instantiations(text, read_headers(headers))
     if summary is None and path.suffix in COMPILED_SUFFIXES and "__global__" in text:

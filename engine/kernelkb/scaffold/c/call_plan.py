@@ -394,7 +394,8 @@ def find_template(
     """
     explicit = facts.instantiations.get(function.name)
     if explicit and all(is_known(text, facts) for text in explicit):
-        return explicit
+        named = [each for each in own.template if "..." not in each.type]
+        return (*explicit, *[FILL_IN_MARK] * (len(named) - len(explicit)))
     given = [] if site is None else [_resolve(text, site, facts) for text in site.template]
     values = []
     for index, parameter in enumerate(own.template):
