@@ -126,6 +126,9 @@ int main(int count, char**) {
                                      arguments, nullptr);
 #endif
   }
+#ifdef USES_ATOI
+  return std::atoi("41") != 42;
+#endif
   return count > 1;
 }
 """
@@ -257,6 +260,25 @@ def test_a_program_that_fails_or_launches_another_kernel_is_refused(project, mak
     with pytest.raises(BadValueError, match=r"\./app 1 failed: "):
         init_launches("k.cu", f"{command} 1")
     assert not (project / "kernels").exists()
+
+
+def test_a_library_that_looks_for_the_next_symbol_still_finds_it(
+    project, make_program, monkeypatch, tmp_path
+):
+    (project / "next.cpp").write_text(
+        "#include <dlfcn.h>\n#include <cstdlib>\n"
+        'extern "C" int atoi(const char* text) noexcept {\n'
+        "  static int depth = 0;\n  if (++depth > 1) std::abort();\n"
+        '  auto next = reinterpret_cast<int (*)(const char*)>(dlsym(RTLD_NEXT, "atoi"));\n'
+        "  int found = next(text);\n  --depth;\n  return found + 1;\n}\n"
+    )
+    shared = ["g++", "-shared", "-fPIC", "next.cpp", "-o", "libnext.so", "-ldl"]
+    subprocess.run(shared, cwd=project, check=True)
+    monkeypatch.setenv("LD_PRELOAD", str(project / "libnext.so"))
+    command = make_program(TWICE, "8844", "-DUSES_ATOI")
+    launches = record_launches(command, "twice", tmp_path)
+
+    assert len(launches) == 2
 
 
 def test_the_command_line_takes_a_file_and_a_program(project, make_program, capsys):

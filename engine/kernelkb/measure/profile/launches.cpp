@@ -51,21 +51,22 @@ State& state() {  // never destroyed: a program may look symbols up before and a
 }
 using Lock = std::lock_guard<std::recursive_mutex>;
 
-void* find_symbol(void* library, const char* name) {
-  using Find = void* (*)(void*, const char*);
+using Find = void* (*)(void*, const char*) noexcept;
+
+Find find_real() {
   static Find find = nullptr;
   for (const char* version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"})
     if (!find) find = reinterpret_cast<Find>(dlvsym(RTLD_NEXT, "dlsym", version));
-  return find ? find(library, name) : nullptr;
+  return find;
 }
 
 template <typename Function>
 Function find_driver(const char* name) {
   Lock lock(state().mutex);
   void*& real = state().reals[name];
-  if (!real) real = find_symbol(RTLD_NEXT, name);
+  if (!real) real = find_real()(RTLD_NEXT, name);
   if (!real)
-    if (void* driver = dlopen("libcuda.so.1", RTLD_NOW)) real = find_symbol(driver, name);
+    if (void* driver = dlopen("libcuda.so.1", RTLD_NOW)) real = find_real()(driver, name);
   return reinterpret_cast<Function>(real);
 }
 
@@ -265,7 +266,14 @@ void* replace(const std::string& name, void* real) {
 
 }  // namespace
 
+__attribute__((noinline)) static void* find_of_driver(void* library, const char* name) {
+  void* real = find_real()(library, name);
+  return real ? replace(name, real) : real;
+}
+
+// For other names a jump, with -O2: what RTLD_NEXT means depends on who calls.
 extern "C" void* dlsym(void* library, const char* name) noexcept {
-  void* real = find_symbol(library, name);
-  return real && std::strncmp(name, "cu", 2) == 0 ? replace(name, real) : real;
+  Find real = find_real();
+  if (name[0] != 'c' || name[1] != 'u') return real(library, name);
+  return find_of_driver(library, name);
 }

@@ -290,7 +290,7 @@ def _build_launch_library(folder: Path) -> Path:
     if compiler is None:
         raise BadValueError("--from a C++ program needs a C++ compiler; install g++ or set CXX")
     library = folder / "launches.so"
-    argv = [compiler, "-std=c++17", "-O1", "-shared", "-fPIC", str(_LAUNCH_SOURCE), "-ldl"]
+    argv = [compiler, "-std=c++17", "-O2", "-shared", "-fPIC", str(_LAUNCH_SOURCE), "-ldl"]
     run = run_supervised([*argv, "-o", str(library)], log=folder / "g.log", timeout_s=_COMPILE_S)
     if run.returncode != 0:
         last = (run.output.strip().splitlines() or [""])[-1]
