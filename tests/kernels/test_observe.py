@@ -15,6 +15,7 @@ from kernelkb.loading.kernels import load_kernel
 from kernelkb.measure.worker.observe.call_record import describe_values
 from kernelkb.measure.worker.observe.names import parse_operation
 from kernelkb.measure.worker.shared.array_values import read_tensors, write_tensors
+from kernelkb.scaffold.observed_calls import write_values
 
 LAYERS = """
 import ctypes
@@ -185,6 +186,9 @@ def test_which_function_a_name_means(operation, module, qualname, is_meant):
         ("arange", torch.arange(4, 20)),
         ("sorted", torch.tensor([0, 0, 3, 8, 8, 11])),
         ("permutation", torch.tensor([3, 0, 2, 1])),
+        ("distinct", torch.arange(0, 600, 3)),
+        ("distinct", torch.arange(599, -1, -3).reshape(20, 10)),
+        ("integers", torch.tensor([[5, 2], [9, 4]])),
         ("integers", torch.tensor([[5, 2], [9, 2]])),
         ("flags", torch.tensor([True, False, False])),
         ("zeros", torch.empty(0, 4)),
@@ -192,6 +196,19 @@ def test_which_function_a_name_means(operation, module, qualname, is_meant):
 )
 def test_how_values_are_distributed_is_told(kind, tensor):
     assert describe_values(tensor)["kind"] == kind
+
+
+@pytest.mark.parametrize("is_sorted", [True, False])
+def test_distinct_places_are_drawn_as_distinct_ones(is_sorted):
+    places = torch.arange(7, 607, 3)
+    recipe = describe_values(places if is_sorted else places.flip(0))
+    drawn = eval(write_values(recipe, ("rows", 10)), {"torch": torch, "rows": 20})
+
+    assert recipe == {"kind": "distinct", "is_sorted": is_sorted, "low": 7, "high": 604}
+    assert drawn.shape == (20, 10)
+    assert len(drawn.unique()) == 200
+    assert int(drawn.min()) >= 7
+    assert int(drawn.max()) <= 604
 
 
 def test_tensors_of_every_kind_survive_a_file(tmp_path):

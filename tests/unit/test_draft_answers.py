@@ -1,16 +1,19 @@
 """What kb init takes from a source, what it asks for, and how an answer fills it in."""
 
 import re
+import shutil
+import subprocess
 
 import pytest
 
 from kernelkb.actions.init.init_project import init_project
 from kernelkb.actions.init.init_source import summarize_source
+from kernelkb.cli import main
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.safety.untrusted_text import is_torch_expression
 from kernelkb.scaffold.c.build_flags import plan_includes
-from kernelkb.scaffold.c.c_functions import read_facts
+from kernelkb.scaffold.c.c_functions import build_function, read_facts
 from kernelkb.scaffold.c.call_plan import plan_call
 
 GATED = """\
@@ -387,3 +390,318 @@ def test_a_returned_tensor_has_the_shape_that_it_was_made_with_only_as_it_is(ret
     output = summarize_source("k.py", text).functions[0].parameters[-1]
 
     assert (output.role, output.shape) == ("output", shape)
+
+
+PARAMETERS = """
+struct Sizes { int batch, seqlen; float scale = 1.f; };
+template <typename T>
+struct Params : public Sizes {
+  const T *__restrict__ x;  // [batch, seqlen]
+  T* y;
+  T* unread;
+  int64_t stride;
+};
+"""
+TAKES_STRUCTURE = """
+#include "params.h"
+template <typename T>
+__global__ void twice(
+    const Params<T> p) {
+  extern __shared__ float tile[];
+  int i = blockIdx.x * blockDim.x + threadIdx.x, stride = 2;
+  if (i < p.batch) p.y[i] = stride * p.x[i] * p.scale;
+}
+void launch(Params<float>& params, cudaStream_t stream) {
+  auto kernel = &twice<float>;
+  int bytes = 100 * 1024;
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  kernel<<<(params.batch + 255) / 256, 256, bytes, stream>>>(params);
+}
+"""
+
+
+def test_the_fields_of_a_structure_are_arguments_and_its_launch_is_found(project):
+    (project / "params.h").write_text(PARAMETERS)
+    (project / "k.cu").write_text(TAKES_STRUCTURE)
+    asked = init_project("k.cu")
+    result = init_project("k.cu", answers=["scale=2.0f", "reference"])
+    launcher = (project / "kernels/k/launch.cu").read_text()
+    arrays = load_kernel(str(project / "kernels/k")).kernel
+
+    assert [line.partition("=")[0] for line in asked.to_fill] == ["scale", "reference"]
+    assert [(a.name, a.shape, a.dtype) for a in (*arrays.inputs, *arrays.outputs)] == [
+        ("x", ("batch",), "float32"),
+        ("y", ("batch",), "float32"),
+    ]
+    assert result.to_fill == ()
+    assert "Params<float> kb_p{};\n  kb_p.batch = static_cast<int>(batch);" in launcher
+    assert "kb_p.x = const_cast<float*>(x);" in launcher
+    assert "float* const unread = nullptr;  // the kernel does not read it" in launcher
+    assert "kb_p.stride = p_stride;" in launcher
+    assert "<<<(batch + 255) / 256, 256, bytes, " in launcher
+
+
+def test_a_launcher_asks_for_the_shared_memory_that_the_host_asks_for(project):
+    (project / "params.h").write_text(PARAMETERS)
+    (project / "k.cu").write_text(TAKES_STRUCTURE)
+    init_project("k.cu")
+    launcher = (project / "kernels/k/launch.cu").read_text()
+
+    limit = "cudaFuncAttributeMaxDynamicSharedMemorySize"
+    assert (
+        f"  int bytes = 100 * 1024;\n  cudaFuncSetAttribute(twice<float>, {limit}, bytes);\n"
+        in (launcher)
+    )
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_a_launcher_that_fills_a_structure_and_constant_memory_compiles(project):
+    (project / "params.h").write_text(PARAMETERS + "__constant__ float gains[4];\n")
+    (project / "k.cu").write_text(TAKES_STRUCTURE.replace("* p.scale", "* p.scale * gains[i % 4]"))
+    words = ["scale=2.0f", "gains={1, 2, 3, 4}", "x=[batch]", "y=[batch]", "reference"]
+    made = init_project("k.cu", answers=words)
+    folder = project / "kernels/k"
+    done = subprocess.run(
+        ["nvcc", "-c", "launch.cu", "-o", "k.o"], cwd=folder, capture_output=True, text=True
+    )
+
+    assert made.to_fill == ()
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_block_that_a_branch_decides_is_asked_for(project):
+    (project / "k.cu").write_text(
+        SCALE + "void run(float* x, float* m, float* y, int groups, int width) {\n"
+        "  dim3 block;\n  if (width < 64) block.x = 32; else block.x = 64;\n"
+        "  scale_kernel<<<groups, block>>>(x, m, y, groups, width);\n}\n"
+        "int main() { }\n"
+    )
+    plan = plan_call(
+        summarize_source("k.cu", (project / "k.cu").read_text()).functions[0]._replace(),
+        read_facts((project / "k.cu").read_text()),
+    )
+    kernel = plan.function._replace(name="scale_kernel", is_kernel=True, line=1)
+    made = plan_call(kernel, read_facts((project / "k.cu").read_text()))
+
+    assert made.configuration == ()
+    assert [q.key for q in made.questions][:2] == ["grid", "block"]
+
+
+def test_a_block_of_the_other_scope_is_not_that_of_a_launch():
+    text = SCALE + (
+        "void run(float* x, float* m, float* y, int groups, int width) {\n"
+        "  { dim3 block(1); other(block); }\n"
+        "  {\n    dim3 block(64);\n"
+        "    scale_kernel<<<groups, block>>>(x, m, y, groups, width);\n  }\n}\n"
+    )
+    facts = read_facts(text)
+    own = facts.declarations[0]
+
+    assert plan_call(build_function(own), facts).statements == ("dim3 block(64);",)
+
+
+def test_an_array_that_is_cast_to_vectors_on_the_way_has_no_shape_or_dtype_of_them():
+    text = (
+        "__global__ void k(float4* x, int n) { int i = threadIdx.x; if (i < n) x[i].x = 0; }\n"
+        "void run(half* x, void* y, int n) {\n"
+        "  k<<<1, 32>>>(reinterpret_cast<float4*>(x), n);\n"
+        "  k<<<1, 32>>>(reinterpret_cast<float4*>(y), n);\n}\n"
+    )
+    function = summarize_source("k.cu", text).functions[0]
+    arrays = plan_call(function, read_facts(text)).function.parameters[:2]
+
+    assert [(a.dtype, a.shape) for a in arrays] == [("float16", ()), (None, ())]
+
+
+def test_a_pointer_that_the_launcher_reads_is_memory_of_the_host(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(float a, const float* x, float* y, int n) { int i = threadIdx.x;"
+        " if (i < n) y[i] = a * x[i]; }\n"
+        "void run(const float* alpha, const float* x, float* y, int n) {"
+        " k<<<1, 32>>>(*alpha, x, y, n); }\n"
+    )
+    init_project("k.cu", answers=["alpha=0.5f", "reference"])
+    folder = project / "kernels/k"
+
+    assert "static float alpha[] = {float(0.5f)};" in (folder / "launch.cu").read_text()
+    assert [a.name for a in load_kernel(str(folder)).kernel.inputs] == ["x"]
+
+
+def test_constant_memory_and_macros_of_the_build_are_asked_for(project):
+    (project / "k.cu").write_text(
+        "__constant__ float gains[4];\n"
+        "__global__ void k(const float* x, float* y, int n) {\n"
+        "  __shared__ float tile[TILE];\n  int i = threadIdx.x;\n"
+        "  if (i < n) y[i] = x[i] * gains[i % 4];\n}\n"
+        "void run(const float* x, float* y, int n) { k<<<1, 32>>>(x, y, n); }\n"
+    )
+    asked = init_project("k.cu", kernel="k", name="k")
+    (project / "k.cu").write_text((project / "k.cu").read_text().replace("void run", "//"))
+    kernel = init_project("k.cu", name="bare")
+
+    assert "TILE=?  # a macro that the build defines" in asked.to_fill
+    assert 'flags: ["-DTILE=FILL_IN"]' in (project / "kernels/k/kernel.yaml").read_text()
+    assert "gains=?  # line 1: __constant__ float gains[4];" in kernel.to_fill
+
+
+def test_of_two_functions_of_one_name_that_which_launches_is_read():
+    text = (
+        "#ifdef USE_CUDA\n" + SCALE + "void scale(float* x, float* m, float* y, int g, int w) {\n"
+        "  scale_kernel<<<g, w>>>(x, m, y, g, w);\n}\n#else\n"
+        "void scale(float* x, float* m, float* y, int g, int w) { y[0] = m[0] = x[0]; }\n#endif\n"
+    )
+    launcher = summarize_source("k.cu", text).functions[0]
+
+    assert (launcher.name, launcher.line) == ("scale", 7)
+
+
+def test_what_is_passed_behind_a_star_may_be_an_input_or_an_output():
+    text = (
+        "import torch\nimport triton\nimport triton.language as tl\n\n\n@triton.jit\n"
+        "def _k(x, stride, y):\n    tl.store(y, tl.load(x))\n\n\n"
+        "def run(x: torch.Tensor, y: torch.Tensor):\n    _k[(1,)](x, *x.stride(), y)\n"
+    )
+    roles = read_roles(text, "k.py")
+
+    assert [roles[name][1] for name in ("x", "y")] == [True, False]
+
+
+def test_a_number_that_is_a_size_of_a_tensor_is_read_there(project):
+    (project / "k.cpp").write_text(
+        "#include <torch/extension.h>\n"
+        "void pick(const at::Tensor x, const int64_t rows, at::Tensor outputs) { outputs.sum(); }\n"
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("pick", &pick); }\n'
+    )
+    asked = init_project("k.cpp", target="cpu")
+    init_project("k.cpp", target="cpu", answers=["x=[rows, 8]"])
+
+    assert any(line.startswith("rows=axis  # a guess") for line in asked.to_fill)
+    assert "--set 'outputs=?'" in asked.say
+    assert "pick(x, x.size(0), outputs)" in (project / "kernels/k/launch.cpp").read_text()
+
+
+def test_a_template_without_names_is_read():
+    text = "template <typename> struct A;\ntemplate <typename, int = 3>\nvoid f();\n" + SCALE
+
+    assert summarize_source("k.cu", text).functions[0].name == "scale_kernel"
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="says why there is no run")
+def test_a_finished_draft_that_was_not_run_says_so(project, capsys):
+    (project / "k.cu").write_text(SCALE)
+    words = ["x=[groups, width]", "mean=[groups]", "y=[groups, width]", "grid=64", "block=256"]
+    given = [word for each in [*words, "reference=mine"] for word in ("--set", each)]
+    status = main(["init", "k.cu", *given])
+
+    assert status == 0
+    assert "the draft was not run: " in capsys.readouterr().out
+
+
+def test_comments_between_the_arguments_of_a_macro_end_nothing():
+    text = (
+        "#define AT(row, col, width) ((row) * (width) + (col))\n"
+        '__global__ void k(const float* x, float* y, int n, int m) { printf("a // b");'
+        " int i = threadIdx.x;\n  if (i < n) y[i] = x[AT(\n    i,  // row, of n\n"
+        "    0,  // column\n    m)]; }\n"
+    )
+
+    assert read_roles(text)["y"] == ("output", True, ("n",))
+
+
+def test_a_parameter_hides_a_constant_of_its_name():
+    text = "const int n = 1000;\n" + SCALE.replace("groups", "n").replace(
+        "(i / width) % n", "i % n"
+    )
+
+    assert read_roles(text)["mean"][2] == ("n",)
+
+
+def test_a_standard_of_c_is_no_flag_of_a_kernel(tmp_path):
+    (tmp_path / "k.cu").write_text(SCALE)
+    (tmp_path / "CMakeLists.txt").write_text(
+        'set(CMAKE_C_FLAGS "-std=c11")\nset(CMAKE_CXX_FLAGS "-std=c++17")\n'
+    )
+
+    assert plan_includes(tmp_path / "k.cu", tmp_path, []).flags == ("-std=c++17",)
+
+
+def test_a_template_parameter_of_the_launch_is_asked_for_once(project):
+    (project / "k.cu").write_text(
+        "template <int ROWS> __global__ void k(const float* x, float* y, int n) {"
+        " int i = threadIdx.x; if (i < n) y[i] = ROWS * x[i]; }\n"
+        "template <int ROWS> struct Runner { static int use(float* x, float* y, int n); };\n"
+        "int main() { int n = 8; float *x, *y; const int ROWS = pick();\n"
+        "  k<ROWS><<<(n + ROWS - 1) / ROWS, 32>>>(x, y, n); }\n"
+    )
+    asked = [line.partition("=")[0] for line in init_project("k.cu").to_fill]
+
+    assert sorted(asked) == sorted(set(asked))
+
+
+def test_a_kernel_that_cannot_be_read_is_not_said_to_be_missing(project):
+    (project / "k.cu").write_text(
+        "#define KERNEL __global__ void\nKERNEL k(float* x) { x[0] = 1; }\n"
+    )
+
+    with pytest.raises(BadValueError, match="names __global__, but no kernel of it can be read"):
+        init_project("k.cu")
+
+
+def test_a_pointer_that_is_moved_along_itself_keeps_its_role():
+    text = (
+        "__global__ void k(float* a, float* y, int n) { int i = threadIdx.x;"
+        " a = &a[n * blockIdx.x]; if (i < n) y[i] = a[i]; }"
+    )
+
+    assert read_roles(text)["a"][:2] == ("input", True)
+
+
+def test_a_file_of_kernels_names_the_file_that_launches_them(project):
+    (project / "kernels.py").write_text(GATED.partition("def gate")[0])
+    with pytest.raises(BadValueError, match=r'--from "python PROGRAM" --op _gate$'):
+        init_project("kernels.py")
+    (project / "layers.py").write_text("from kernels import _gate\n\n_gate[(1,)](e, g, h, 4)\n")
+    with pytest.raises(BadValueError, match=r"; layers\.py does: name that file$"):
+        init_project("kernels.py")
+
+
+@pytest.mark.parametrize("name", ["token_ids", "req_to_token_indexs", "DestLoc", "kv_lens", "idx"])
+def test_an_array_of_indices_is_asked_for_its_own_dtype(project, name):
+    (project / "gate.py").write_text(re.sub(r"\bg\b", name, GATED))
+    asked = [line.partition("=")[0] for line in init_project("gate.py", kernel="gate").to_fill]
+
+    assert f"{name.lower()}.dtype" in asked
+
+
+def test_macros_of_a_header_are_expanded_in_the_source(project):
+    (project / "macros.h").write_text(
+        "#define CAST4(p) (reinterpret_cast<float4*>(&(p))[0])\n#define LOAD4(p) CAST4(p)\n"
+        "#define UNUSED(p) p\n"
+    )
+    (project / "k.cu").write_text(
+        '#include "macros.h"\n__global__ void k(float* x, float* y, int n) {'
+        " int i = 4 * threadIdx.x; if (i < n) CAST4(y[i]) = LOAD4(x[i]); }\n"
+    )
+    init_project("k.cu", answers=["x=[n]", "y=[n]", "grid=1", "block=32", "reference"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert [a.name for a in kernel.inputs] == ["x"]
+    assert [a.name for a in kernel.outputs] == ["y"]
+
+
+def test_a_launcher_that_a_macro_instantiates_is_drafted(project):
+    (project / "shift.cuh").write_text(
+        "template <int BY, typename T> __global__ void shift_kernel(const T* x, T* y, int n) {"
+        " int i = threadIdx.x; if (i < n) y[i] = x[i] + BY; }\n"
+        "template <int BY, typename T> void shift(const T* x, T* y, int n) {"
+        " shift_kernel<BY, T><<<1, 256>>>(x, y, n); }\n"
+        "#define FOR_ALL(f) f(4, float)\n"
+        "#define MAKE(by, T) template void shift<by>(const T*, T*, int);\n"
+    )
+    (project / "shift.cu").write_text('#include "shift.cuh"\nFOR_ALL(MAKE)\n')
+    asked = init_project("shift.cu")
+    made = init_project("shift.cu", answers=["T=float", "reference"])
+
+    assert asked.to_fill[0].startswith("T=?  # ")
+    assert made.to_fill == ()
+    assert "shift<4, float>(" in (project / "kernels/shift/launch.cu").read_text()

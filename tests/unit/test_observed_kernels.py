@@ -5,8 +5,13 @@ import ast
 import pytest
 
 from kernelkb.scaffold.observed_callee import NotSliceable, Places, draft_call, slice_function
-from kernelkb.scaffold.observed_shapes import SizeCode, find_size, plan_calls
-from kernelkb.scaffold.observed_yaml import draft_input_function, make_fill
+from kernelkb.scaffold.observed_calls import (
+    SizeCode,
+    draft_input_function,
+    find_size,
+    make_fill,
+    plan_calls,
+)
 
 FILE = """
 import argparse

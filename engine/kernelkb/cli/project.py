@@ -28,7 +28,7 @@ def add_init_arguments(parser: ArgumentParser) -> None:
         "--from",
         dest="program",
         metavar="COMMAND",
-        help="run this program and record the calls of --op: shapes, values, launches",
+        help="run this program and record the calls of --op, or the launches of the file's kernel",
     )
     parser.add_argument(
         "--op",
@@ -59,6 +59,7 @@ def run_init(options: Namespace) -> int:
     kb init src/add.cu --set 'x=[rows, cols]' --set reference=mine
     kb init 23_Softmax.py --candidate mine.py
     kb init --from "python train.py --steps 3" --op my_op
+    kb init src/add.cu --from "./app 4096"
     """
     result = _init_from(options)
     if options.json:
@@ -78,6 +79,12 @@ def run_init(options: Namespace) -> int:
                 ),
             ]
         )
+    is_new = any(name.endswith("/kernel.yaml") for name in result.written)
+    if is_new and not (result.to_fill or options.json):
+        from kernelkb.actions.init.init_project import run_draft
+
+        with interruptible_measurement("init"):
+            print_lines(filter(None, [run_draft(result.kernel)]))
     return int(bool(result.to_fill))
 
 
@@ -93,14 +100,27 @@ def _init_from(options: Namespace) -> InitResult:
             options.kernel,
             options.answers,
         )
+    limit = {} if options.timeout is None else {"timeout_s": options.timeout}
+    if options.program is not None and options.file and not (options.op or options.candidate):
+        from kernelkb.actions.init.init_project import init_launches
+
+        with interruptible_measurement("init --from"):
+            return init_launches(
+                options.file,
+                options.program,
+                options.kernel,
+                options.name,
+                options.answers,
+                **limit,
+            )
     if options.program is None or options.op is None or options.file or options.candidate:
         raise BadValueError(
-            "--from and --op go together, without a file: kb init --from "
-            '"python train.py --steps 3" --op my_op'
+            "--from takes --op of a Python program, or the file of a C++ program's kernel: "
+            'kb init --from "python train.py --steps 3" --op my_op; '
+            'kb init k.cu --from "./app 4096"'
         )
     from kernelkb.actions.init.init_observed import init_observed
 
-    limit = {} if options.timeout is None else {"timeout_s": options.timeout}
     with interruptible_measurement("init --from"):
         return init_observed(options.program, options.op, options.name, **limit)
 

@@ -6,12 +6,11 @@ import json
 import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.base import Target
-from kernelkb.model.kernels.kernel import Dtype
 from kernelkb.model.kernels.languages import LanguageName
 from kernelkb.safety.untrusted_text import is_torch_expression
 
@@ -36,17 +35,23 @@ _UNUSED_INPUT = """\
   - {name: unused, shape: [1], dtype: float32, fill: zeros}
 """
 _SIZES_NOTE = "# Assumed: kb init chose the sizes of the workloads and the values of the inputs.\n"
+_SEEN_NOTE = "# Assumed: kb init chose the values of the inputs; the sizes are those of a run.\n"
 DRAFTED_VARIANT = "mine"
 OWN_REFERENCE = f"reference: {{variant: {DRAFTED_VARIANT}}}"
 """The line of kernel.yaml that makes the drafted variant the reference."""
-_REFERENCE_KEY = "reference"
-_DTYPES = get_args(Dtype)
+REFERENCE_KEY = "reference"
+WORKLOADS = "workloads"
+"""What says the sizes that a program used: ``n: 1000, m: 8 | n: 3000, m: 8``."""
+NO_OUTPUT = "NAME.role=output"
+"""What is asked where no array is seen to be written."""
 _FLOAT_DTYPES = "float16|bfloat16|float32"
 _INDEX_NAME = re.compile(
-    r"(?:.*_)?(?:idx|index|indices|id|target|label|length|indptr|offset|seq_?len)s?\d*"
+    r".*(?:idx|index|indice)(?:e?s)?\d*|(?:.*_)?lens?\d*"
+    r"|(?:.*_)?(?:id|target|label|length|indptr|offset|seq_?len|loc|slot|map|table|pos|perm)s?\d*"
+    r"|\w*(?:dest|slot|block)_?(?:loc|map|mapping|table)s?\d*"
 )
-_ROLES = ("input", "output", "both")
-_SAID_HEAD = "# Said: "
+ROLES = ("input", "output", "both")
+SAID_HEAD = "# Said: "
 
 
 class Parameter(NamedTuple):
@@ -290,91 +295,12 @@ def finish_draft(draft: Draft, files: Mapping[str, str], names: Iterable[str] = 
     return DraftedFiles(
         {"kernel.yaml": yaml, **files, **more},
         tuple(questions),
-        tuple(dict.fromkeys([*known, _REFERENCE_KEY, "dtype"])),
+        tuple(dict.fromkeys([*known, REFERENCE_KEY, WORKLOADS, "dtype"])),
     )
 
 
-def read_answers(words: Sequence[str], questions: Sequence[DraftQuestion] = ()) -> dict[str, str]:
-    """Return what ``--set`` words say, by key: ``x=[m, k]``; ``x`` alone takes the guess for it.
-
-    Args:
-        words: As they were typed; a later one wins.
-        questions: With guesses.
-
-    Raises:
-        BadValueError: A word has no value and there is no guess, or a role or dtype is none.
-    """
-    guesses = {q.key.lower(): q.guess.partition("|")[0] for q in questions}
-    answers = {}
-    for word in words:
-        key, _, value = (part.strip() for part in word.partition("="))
-        value = value or guesses.get(key.lower(), "")
-        aspect = key.rpartition(".")[2] if "." in key or key == "dtype" else ""
-        allowed = {"role": _ROLES, "dtype": _DTYPES}.get(aspect, ())
-        if value in ("", "?") or not value.isprintable() or (allowed and value not in allowed):
-            kinds = (
-                f"one of {', '.join(allowed)}" if allowed else "a value, as --set 'x=[rows, cols]'"
-            )
-            raise BadValueError(f"--set {word!r} is no answer; give {kinds}")
-        answers[key.lower()] = value
-    return answers
-
-
-def read_said(text: str) -> dict[str, str]:
-    """Return the answers that a drafted kernel.yaml was written with."""
-    lines = [line for line in text.splitlines() if line.startswith(_SAID_HEAD)]
-    return read_answers([line.removeprefix(_SAID_HEAD) for line in lines])
-
-
-def find_answer(answers: Mapping[str, str], name: str, aspect: str = "") -> str:
-    """Return what was said of a name of the source; empty for nothing."""
-    tail = f".{aspect}" if aspect else ""
-    return answers.get(f"{name}{tail}".lower()) or answers.get(f"{to_field_name(name)}{tail}", "")
-
-
-def apply_answers(
-    parameters: Sequence[Parameter], answers: Mapping[str, str]
-) -> tuple[Parameter, ...]:
-    """Return parameters with what was said of them.
-
-    Raises:
-        BadValueError: A shape is no list of names and numbers.
-    """
-    return tuple(_apply_answer(each, answers) for each in parameters)
-
-
-def _apply_answer(each: Parameter, answers: Mapping[str, str]) -> Parameter:
-    said = find_answer(answers, each.name)
-    if each.role in ("size", "number"):
-        if said and said != "axis":
-            return each._replace(role="number", value=said, use="", origin="said")
-        return each._replace(role="size", guess="") if said else each
-    if each.role == "stream":
-        return each
-    role, dtype = (find_answer(answers, each.name, aspect) for aspect in ("role", "dtype"))
-    told = [name for name, value in (("role", role), ("shape", said), ("dtype", dtype)) if value]
-    shares = not _is_index(each) and not each.has_own_dtype
-    dtype = dtype or each.dtype or (answers.get("dtype", "") if shares else "")
-    if role:
-        kept: ParameterRole = "input" if role == "input" else "output"
-        each = each._replace(role=kept, is_read=role == "both", is_certain=True)
-    if said:
-        each = each._replace(shape=_read_shape(each.name, said), guess="")
-    origin = f"{', '.join(told)} said" if told else each.origin
-    return each._replace(dtype=dtype or None, origin=origin)
-
-
-def _read_shape(name: str, text: str) -> tuple[str, ...]:
-    dims = [part.strip() for part in text.strip("[]() ").split(",") if part.strip()]
-    if not dims or not all(dim.isidentifier() or dim.isdecimal() for dim in dims):
-        raise BadValueError(
-            f"--set '{name}={text}' is no shape; give names and numbers, as '{name}=[rows, 64]'"
-        )
-    return tuple(dims)
-
-
-def _is_index(array: Parameter) -> bool:
-    """Whether an array of unknown dtype holds integers, by its name."""
+def is_index(array: Parameter) -> bool:
+    """Return whether an array of unknown dtype holds integers, by its name."""
     return bool(_INDEX_NAME.fullmatch(to_field_name(array.name)))
 
 
@@ -385,13 +311,13 @@ def _ask(draft: Draft) -> list[DraftQuestion]:
     for each in arrays:
         name = draft.fields[each.name]
         if not each.is_certain:
-            roles = sorted(_ROLES, key=lambda role: role != _guess_role(each))
+            roles = sorted(ROLES, key=lambda role: role != _guess_role(each))
             questions.append(DraftQuestion(f"{name}.role", "|".join(roles), each.use))
         if not each.shape:
             questions.append(DraftQuestion(name, each.guess, each.use))
-        if each.dtype is None and _is_index(each):
+        if each.dtype is None and is_index(each):
             questions.append(DraftQuestion(f"{name}.dtype", "int64|int32", each.use))
-    unknown = [p for p in arrays if p.dtype is None and not _is_index(p)]
+    unknown = [p for p in arrays if p.dtype is None and not is_index(p)]
     shared = [draft.fields[p.name] for p in unknown if not p.has_own_dtype]
     if any(FILL_IN_MARK not in p.type for p in unknown if not p.has_own_dtype):
         questions.append(DraftQuestion("dtype", _FLOAT_DTYPES, f"of {', '.join(shared)}"))
@@ -401,18 +327,19 @@ def _ask(draft: Draft) -> list[DraftQuestion]:
         if p.has_own_dtype
     ]
     if not draft.outputs:
-        why = "no array is seen to be written; say NAME.role=output"
-        questions.append(DraftQuestion("outputs", "", why))
+        why = "no array is seen to be written; say which one is"
+        questions.append(DraftQuestion(NO_OUTPUT, "", why))
     questions += draft.questions
-    if not draft.answers.get(_REFERENCE_KEY):
+    if not draft.answers.get(REFERENCE_KEY):
         why = "nothing checks it then; else an expression of torch, as torch.softmax(x, -1)"
-        questions.append(DraftQuestion(_REFERENCE_KEY, DRAFTED_VARIANT, why))
+        questions.append(DraftQuestion(REFERENCE_KEY, DRAFTED_VARIANT, why))
     return questions
 
 
 def _guess_role(array: Parameter) -> str:
     """Return the role that an array's name suggests; else the one that it is listed with."""
     name = to_field_name(array.name)
+    name = re.sub(r"_?(?:ptr|dptr|dev|device|gpu)_?$", "", name)
     if re.fullmatch(r"(?:.*_)?(?:y|o|c|out|output|dst|dest|result|res)s?\d*", name):
         return "output"
     is_input = re.fullmatch(
@@ -423,7 +350,7 @@ def _guess_role(array: Parameter) -> str:
 
 def _draft_reference(draft: Draft) -> tuple[str, str]:
     """Return the line of kernel.yaml, and the text of reference.py, or nothing."""
-    said = draft.answers.get(_REFERENCE_KEY, "")
+    said = draft.answers.get(REFERENCE_KEY, "")
     if not said:
         return f"reference: {FILL_IN_MARK}", ""
     if said == DRAFTED_VARIANT:
@@ -513,23 +440,40 @@ def format_kernel_yaml(draft: Draft, reference: str) -> str:
 
 def _format_head(draft: Draft) -> str:
     axes = [draft.fields[axis] for axis in draft.axes]
-    small, large = _choose_sizes(draft)
+    workloads = _choose_workloads(draft)
+    rows = "".join(f"  {name}: {{{sizes}}}\n" for name, sizes in workloads.items())
     notes = "".join(f"# Assumed: {note}.\n" for note in draft.notes)
-    said = "".join(f"{_SAID_HEAD}{key}={value}\n" for key, value in draft.answers.items())
+    said = "".join(f"{SAID_HEAD}{key}={value}\n" for key, value in draft.answers.items())
     return f"""\
 # Drafted by kb init from "{draft.include}". kb refuses the file while it holds {FILL_IN_MARK}.
 # kb show row_softmax prints a complete example.
-{_SIZES_NOTE}{notes}{said}id: {draft.name}
+{_SEEN_NOTE if draft.answers.get(WORKLOADS) else _SIZES_NOTE}{notes}{said}id: {draft.name}
 title: {json.dumps(draft.name.replace("_", " ").strip())}
 axes: [{", ".join(axes)}]
 workloads:
-  small: {{{small}}}
-  large: {{{large}}}
-default_workload: {{{draft.target}: large}}
+{rows}default_workload: {{{draft.target}: {_choose_default(workloads)}}}
 """
 
 
-def _choose_sizes(draft: Draft) -> list[str]:
+def _choose_workloads(draft: Draft) -> dict[str, str]:
+    """Return the sizes of each workload: those that a program used, else chosen ones."""
+    chosen = dict(zip(("small", "large"), _choose_sizes(draft), strict=True))
+    if seen := draft.answers.get(WORKLOADS, ""):
+        rows = [dict(re.findall(r"(\w+): (\d+)", part)) for part in seen.split("|")]
+        names = (f"observed-{at + 1}" for at in range(len(rows)))
+        small = chosen["small"]
+        chosen = {
+            name: {axis: int(row.get(axis, small[axis])) for axis in small}
+            for name, row in zip(names, rows, strict=True)
+        }
+    return {name: ", ".join(f"{a}: {n}" for a, n in row.items()) for name, row in chosen.items()}
+
+
+def _choose_default(workloads: Mapping[str, str]) -> str:
+    return "large" if "large" in workloads else next(iter(workloads))
+
+
+def _choose_sizes(draft: Draft) -> list[dict[str, int]]:
     """Return the sizes of the small and the large workload: distinct, and divisible."""
     shapes = [p.shape for p in (*draft.inputs, *draft.outputs)]
     count = len(draft.axes)
@@ -542,7 +486,7 @@ def _choose_sizes(draft: Draft) -> list[str]:
         for axis, of in draft.multiples.items():
             step = int(of) if of.isdecimal() else sizes.get(of, 1)
             sizes[axis] = step * max(sizes[axis] // step, 2 if step in sizes.values() else 1)
-        workloads.append(", ".join(f"{draft.fields[axis]}: {n}" for axis, n in sizes.items()))
+        workloads.append({draft.fields[axis]: n for axis, n in sizes.items()})
     return workloads
 
 
@@ -569,7 +513,7 @@ def _format_array(array: Parameter, draft: Draft, options: str) -> str:
     entry += f"  # {comment}\n" if comment else "\n"
     if array.is_certain:
         return entry
-    roles = ", ".join(sorted(_ROLES, key=lambda role: role != _guess_role(array)))
+    roles = ", ".join(sorted(ROLES, key=lambda role: role != _guess_role(array)))
     return f"  - {FILL_IN_MARK}  # {name}.role: one of {roles}\n{entry}"
 
 

@@ -9,11 +9,11 @@ import symtable
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kernelkb.scaffold.observed_shapes import (
+from kernelkb.scaffold.observed_calls import (
+    ENTRY,
     ArrayPlan,
     NumberPlan,
     ObservedPlan,
-    draft_launch,
 )
 
 Function = Mapping[str, Any]
@@ -28,7 +28,6 @@ def _load_extension(name, path):
     return module
 """
 
-ENTRY = "observed_call"
 _LIST_TENSORS = """\
 def _list_tensors(result):
     if isinstance(result, torch.Tensor):
@@ -545,3 +544,39 @@ class _Writer:
         items: Sequence[Mapping[str, Any]] = value.get("list") or value.get("tuple") or ()
         text = ", ".join(map(self.write, items))
         return f"[{text}]" if "list" in value else f"({text}{',' * (len(items) == 1)})"
+
+
+def draft_launch(plan: ObservedPlan) -> list[str]:
+    """Return the lines that set ``grid`` and ``options`` as the program did for these sizes."""
+    grids = [tuple(call["launch"]["grid"]) for call in plan.calls]
+    options = [
+        _write_dict({**call["launch"]["constants"], **_write_options(call["launch"]["options"])})
+        for call in plan.calls
+    ]
+    rows = [f"({grid!r}, {option})" for grid, option in zip(grids, options, strict=True)]
+    if len(set(rows)) == 1:
+        return [f"    grid, options = {grids[0]!r}, {options[0]}"]
+    numbers = [(at, each) for at, each in enumerate(plan.numbers) if each.value in plan.axes]
+    keys = [
+        (
+            *(tuple(call["tensors"][at]["shape"]) for at in plan.input_places),
+            *(call["numbers"][at]["value"] for at, _ in numbers),
+        )
+        for call in plan.calls
+    ]
+    names = [f"tuple({array.name}.shape)" for array in plan.inputs]
+    names += [number.name for _, number in numbers]
+    return [
+        "    launches = {  # as observed; other sizes need their own",
+        *(f"        {key!r}: {row}," for key, row in zip(keys, rows, strict=True)),
+        "    }",
+        f"    grid, options = launches[{', '.join(names)},]",
+    ]
+
+
+def _write_options(options: Mapping[str, Any]) -> dict[str, str]:
+    return {name: repr(value) for name, value in options.items() if value is not None}
+
+
+def _write_dict(row: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"{name!r}: {code}" for name, code in row.items()) + "}"

@@ -129,15 +129,15 @@ def _read_parameters(
 def _list_passed_on(
     function: ast.FunctionDef, jitted: Mapping[str, ast.FunctionDef | None]
 ) -> set[str]:
-    """List the names that are passed to kernels whose text is in another file."""
-    return {
-        ast.unparse(value)
-        for node in ast.walk(function)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Subscript)
-        and jitted.get(ast.unparse(node.func.value)) is None
-        for value in (*node.args, *(k.value for k in node.keywords))
-    }
+    """List the names passed to kernels of another file, or behind a ``*x.stride()``."""
+    found = set[str]()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
+            kernel = jitted.get(ast.unparse(node.func.value))
+            known = [value for _, value in _bind(kernel, node)] if kernel is not None else []
+            every = (*node.args, *(k.value for k in node.keywords))
+            found |= {ast.unparse(value) for value in every if value not in known}
+    return found
 
 
 def _find_given(
@@ -219,10 +219,16 @@ def _iter_passed(
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
             kernel = jitted.get(ast.unparse(node.func.value))
             if kernel is not None:
-                names = [a.arg for a in kernel.args.args]
-                passed = [*zip(names, node.args, strict=False)]
-                passed += [(k.arg or "", k.value) for k in node.keywords]
-                yield kernel, {name: ast.unparse(value) for name, value in passed}
+                yield kernel, {n: ast.unparse(value) for n, value in _bind(kernel, node)}
+
+
+def _bind(kernel: ast.FunctionDef, call: ast.Call) -> list[tuple[str, ast.expr]]:
+    """Return each parameter of a kernel with what a launch passes, up to a ``*x.stride()``."""
+    names = [a.arg for a in kernel.args.args]
+    plain = [isinstance(value, ast.Starred) for value in call.args].index
+    count = plain(True) if any(isinstance(v, ast.Starred) for v in call.args) else len(call.args)
+    passed = [*zip(names, call.args[:count], strict=False)]
+    return passed + [(k.arg or "", k.value) for k in call.keywords]
 
 
 def _list_places(kernel: ast.FunctionDef, name: str) -> set[str]:
@@ -294,11 +300,8 @@ def _list_accessed(
         kernel = jitted.get(ast.unparse(node.func.value))
         if kernel is None:
             continue
-        names = [a.arg for a in kernel.args.args]
-        written = {name for name in names if _is_accessed(kernel, name, calls)}
-        passed = [*zip(names, node.args, strict=False)]
-        passed += [(k.arg or "", k.value) for k in node.keywords]
-        found |= {ast.unparse(value) for name, value in passed if name in written}
+        written = {a.arg for a in kernel.args.args if _is_accessed(kernel, a.arg, calls)}
+        found |= {ast.unparse(v) for name, v in _bind(kernel, node) if name in written}
     return found
 
 

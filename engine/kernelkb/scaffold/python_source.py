@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.languages import LanguageName
+from kernelkb.scaffold.answers import (
+    apply_answers,
+)
 from kernelkb.scaffold.c.c_source import summarize_c_source
 from kernelkb.scaffold.draft import (
     Draft,
@@ -20,7 +23,6 @@ from kernelkb.scaffold.draft import (
     Function,
     Parameter,
     SourceSummary,
-    apply_answers,
     finish_draft,
     list_defaults,
     make_draft,

@@ -23,15 +23,18 @@ from kernelkb.measure.profile.observe import (
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import project_root, shipped_folder
 from kernelkb.scaffold.draft import to_field_name
-from kernelkb.scaffold.observed_callee import ENTRY, CallSource, Places, UnwritableCall, draft_call
-from kernelkb.scaffold.observed_shapes import Call, ObservedPlan, plan_calls
-from kernelkb.scaffold.observed_yaml import (
+from kernelkb.scaffold.observed_callee import CallSource, Places, UnwritableCall, draft_call
+from kernelkb.scaffold.observed_calls import (
+    ENTRY,
     RECORDED_FILE,
     VARIANT_FILE,
+    Call,
     ObservedKernel,
+    ObservedPlan,
     draft_input_function,
     draft_observed_yaml,
     needs_input_function,
+    plan_calls,
 )
 
 _DIFFERS = "its outputs differ"

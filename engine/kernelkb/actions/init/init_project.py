@@ -20,25 +20,34 @@ from kernelkb.actions.init.init_source import (
     read_source_text,
 )
 from kernelkb.actions.kernels.foreign_tasks import make_task_files
+from kernelkb.actions.kernels.measure_variant import check_variant
 from kernelkb.actions.project.bench_target import validate_machine
-from kernelkb.errors import BadValueError
-from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.errors import BadValueError, EnvironmentGapError
+from kernelkb.loading.kernels import FILL_IN_MARK, load_kernel
 from kernelkb.measure.machine.environment import TargetChoice
+from kernelkb.measure.process.subprocesses import scratch_folder
+from kernelkb.measure.profile.observe import TIMEOUT_S, record_launches
+from kernelkb.measure.subject import DEFAULT_OPTIONS
 from kernelkb.model.base import Name, Record, Target
+from kernelkb.model.records.measurement import Build
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.safety.storage import describe_write_cure
+from kernelkb.scaffold.answers import (
+    read_answers,
+    read_said,
+)
 from kernelkb.scaffold.c.build_flags import find_submodule, plan_includes
-from kernelkb.scaffold.c.c_source import list_undefined_functions
-from kernelkb.scaffold.c.drafts import draft_pointer_files, draft_tensor_files
+from kernelkb.scaffold.c.c_functions import list_undefined_functions
+from kernelkb.scaffold.c.drafts import answer_launches, draft_pointer_files, draft_tensor_files
 from kernelkb.scaffold.draft import (
     DRAFTED_VARIANT,
+    NO_OUTPUT,
     OWN_REFERENCE,
+    REFERENCE_KEY,
     DraftedFiles,
     DraftQuestion,
     DraftRequest,
-    read_answers,
-    read_said,
     to_field_name,
 )
 from kernelkb.scaffold.python_source import PYTHON_LANGUAGES, draft_python_files
@@ -49,6 +58,8 @@ _PROJECT_FILES = {
     "knowledge/README.md": "Own patterns and thresholds, added to those of KernelKB.\n",
 }
 _MCP_SERVER = {"command": "kb-mcp", "args": []}
+_OLD_STANDARDS = ("-std=c++11", "-std=c++14")
+"""Which the headers of torch do not compile with."""
 _MANUAL_CURE = "add kb-mcp to your client by hand, for example: claude mcp add kernelkb -- kb-mcp"
 
 
@@ -190,6 +201,87 @@ def init_project(
     return _make_result(source, done, warnings, left)
 
 
+def init_launches(
+    file: str,
+    command: str,
+    kernel: str | None = None,
+    name: str | None = None,
+    answers: Sequence[str] = (),
+    timeout_s: float = TIMEOUT_S,
+) -> InitResult:
+    """Draft a kernel of a C++ program with the sizes, numbers and launches of a run of it.
+
+    Args:
+        file: The kernel's source.
+        command: The program, as typed into a shell.
+        kernel: The function to draft for, where the file holds several.
+        name: The kernel's name; by default the file's.
+        answers: What neither says; they outrank the run.
+        timeout_s: For the program.
+
+    Raises:
+        BadValueError: As ``init_project``; or the program fails or never launches the kernel.
+    """
+    source = find_source(file, name, kernel)
+    started = _choose_started(source, kernel)
+    with scratch_folder() as folder:
+        launches = record_launches(command, started, folder, timeout_s)
+    given = read_answers([word for word in answers if "=" in word])
+    request, _ = _make_request(source, "cuda", kernel, given)
+    seen = answer_launches(_add_related(request, source), launches)
+    asked = _draft_files(source, "cuda", kernel, given)[0]
+    known = {to_field_name(n) for n in asked.names}
+    open_ = {q.key.lower() for q in asked.questions}
+    said = [
+        f"{key}={value}"
+        for key, value in seen.answers.items()
+        if to_field_name(key) in known and (key not in _LAUNCH_WORDS or key in open_)
+    ]
+    result = init_project(file, None, "cuda", name, kernel, [*said, *answers])
+    return result.model_copy(update={"warnings": (*seen.warnings, *result.warnings)})
+
+
+def run_draft(kernel: str) -> str:
+    """Run a finished draft of CUDA once under compute-sanitizer; say what it found, else nothing.
+
+    A shape that is too small reads out of bounds, and such a draft is not to be used. Where this
+    machine has no GPU or no such tool it is not run, and the text says why.
+
+    Args:
+        kernel: Its name.
+    """
+    drafted = [v for v in load_kernel(kernel).kernel.variants if v.id == DRAFTED_VARIANT]
+    if not any(each.language == "cuda" for each in drafted):
+        return ""
+    options = DEFAULT_OPTIONS._replace(with_sanitizer=True)
+    try:
+        made = check_variant(kernel, DRAFTED_VARIANT, "cuda", options)
+    except EnvironmentGapError as error:
+        return f"the draft was not run: {error.gap}"
+    if isinstance(made, Build):
+        return f"the draft was not run: it does not compile; kb build {kernel} says why"
+    if made.status == "correct":
+        return f"the draft ran once under compute-sanitizer ({', '.join(made.sanitized)})"
+    return f"the draft is not usable yet: {made.detail}"
+
+
+def _choose_started(source: KernelSource, kernel: str | None) -> str:
+    """Return the kernel whose launches are recorded: itself, or the one that a launcher starts."""
+    function = choose_function(source, kernel)
+    started = [function.name] if function.is_kernel else [*function.launches]
+    started = [kernel] if kernel in started else started
+    if source.analysis.kind != "cuda" or len(started) != 1:
+        kernels = f"; it starts {', '.join(started)}" if started else ""
+        raise BadValueError(
+            f"--from with a file takes a kernel of a C++ program{kernels}: name one with --kernel"
+        )
+    return started[0]
+
+
+_LAUNCH_WORDS = ("grid", "block", "shared")
+"""What a run says only where the text does not: a grid that depends on sizes is for all of them."""
+
+
 class _Left(NamedTuple):
     """What is left to do for a drafted kernel."""
 
@@ -203,7 +295,9 @@ def _list_what_is_left(source: KernelSource, kernel: str | None, drafted: Drafte
     if drafted.questions and _is_as_drafted(source, drafted.files):
         say = _name_answers(source, kernel, drafted.questions)
         marks = tuple(map(_format_question, drafted.questions))
-        return _Left(marks, _name_recording(source, kernel) or say, say)
+        is_told = any(q.key != REFERENCE_KEY for q in drafted.questions)
+        run = _name_recording(source, kernel, is_told=is_told)
+        return _Left(marks, run or say, say)
     marks, step = tuple(_find_marks(source.folder)), _name_step(source.name, drafted.files)
     return _Left(marks, f"fill in the marks, then {step}" if marks else step, "")
 
@@ -260,6 +354,8 @@ def _is_as_drafted(source: KernelSource, files: Mapping[str, str]) -> bool:
 
 
 def _format_question(question: DraftQuestion) -> str:
+    if question.key == NO_OUTPUT:
+        return f"{NO_OUTPUT}  # {question.why}"
     guess, _, others = question.guess.partition("|")
     kind = f"or {', '.join(others.split('|'))}; " if others else "a guess; " if guess else ""
     return f"{question.key}={guess or '?'}  # {kind}{question.why}"
@@ -269,23 +365,38 @@ def _name_answers(
     source: KernelSource, kernel: str | None, questions: Sequence[DraftQuestion]
 ) -> str:
     """Return the command that answers everything by what is guessed."""
-    path = source.path.resolve()
-    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else source.path
-    words = ["kb", "init", str(shown)]
+    words = ["kb", "init", _show_path(source)]
     words += ["--kernel", kernel] if kernel else []
     words += (
         ["--name", source.name] if source.name != to_field_name(kernel or source.path.stem) else []
     )
     for each in questions:
-        if each.key != "outputs":
+        if each.key != NO_OUTPUT:
             words += ["--set", f"{each.key}={each.guess.partition('|')[0] or '?'}"]
     return shlex.join(words)
 
 
-def _name_recording(source: KernelSource, kernel: str | None) -> str:
-    """Return the command that has a run say everything, where Python calls the function."""
-    if source.analysis.kind in ("cuda", "embedded"):
+def _show_path(source: KernelSource) -> str:
+    path = source.path.resolve()
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else source.path)
+
+
+def _name_recording(source: KernelSource, kernel: str | None, *, is_told: bool) -> str:
+    """Return the command that has a run say what is open; for a CPU there is none in C++.
+
+    Args:
+        source: The kernel's.
+        kernel: As it was chosen.
+        is_told: Whether launches may tell any of it: they tell no reference.
+    """
+    if source.analysis.kind == "embedded" or source.analysis.target != "cuda":
         return ""
+    if source.analysis.kind == "cuda":
+        if not is_told:
+            return ""
+        chosen = ["--kernel", kernel] if kernel else []
+        words = [_show_path(source), *chosen, "--from", "./PROGRAM"]
+        return f"kb init {shlex.join(words)}"
     operation = kernel or choose_function(source, None).name
     return f'kb init --from "python PROGRAM" --op {operation}'
 
@@ -306,6 +417,25 @@ def _draft_files(
 ) -> tuple[DraftedFiles, list[str]]:
     """Return the text of each drafted file by name with what it leaves open, and warnings."""
     path, summary = source.path, source.analysis
+    request, warnings = _make_request(source, wanted, kernel, answers)
+    if summary.kind in PYTHON_LANGUAGES:
+        return draft_python_files(request), []
+    if summary.kind == "embedded":
+        return _draft_embedded(request, path)
+    if request.function.style == "pointers":
+        return draft_pointer_files(_add_related(request, source)), warnings
+    others = find_near_definers(path, summary.missing_functions)
+    if wanted == "auto" and any(other.suffix == ".cu" for other in others):
+        request = request._replace(target="cuda")
+    paths = tuple(source.path_from_folder(other) for other in others)
+    return draft_tensor_files(request._replace(others=paths)), warnings
+
+
+def _make_request(
+    source: KernelSource, wanted: TargetChoice, kernel: str | None, answers: Mapping[str, str]
+) -> tuple[DraftRequest, list[str]]:
+    """Return what is drafted, with the flags and headers of the project's build, and warnings."""
+    path, summary = source.path, source.analysis
     request = DraftRequest(
         name=source.name,
         function=choose_function(source, kernel),
@@ -315,29 +445,21 @@ def _draft_files(
         target=_resolve_target(source, wanted),
         answers=answers,
     )
-    if summary.kind in PYTHON_LANGUAGES:
-        return draft_python_files(request), []
-    if summary.kind == "embedded":
-        return _draft_embedded(request, path)
+    if summary.kind in PYTHON_LANGUAGES or summary.kind == "embedded":
+        return request, []
     includes = plan_includes(path, source.root, list_headers(source.root))
     folders = [f"-I{source.path_from_folder(folder)}" for folder in includes.folders]
     flags = [f for f in includes.flags if request.target == "cuda" and _suits(path, f)]
     request = request._replace(flags=(*folders, *flags), headers=read_headers(includes.headers))
     request = request._replace(uses_torch=_uses_torch(request))
     if request.function.style != "pointers" or request.uses_torch:  # torch links its own libraries
-        kept = tuple(flag for flag in request.flags if not flag.startswith("-l"))
+        kept = tuple(f for f in request.flags if not f.startswith(("-l", *_OLD_STANDARDS)))
         request = request._replace(flags=kept)
     warnings = [_describe_missing(header, source.root) for header in includes.missing]
     warnings += [
         f"the project's build defines macros in several ways: {c}" for c in includes.choices
     ]
-    if request.function.style == "pointers":
-        return draft_pointer_files(_add_related(request, source)), warnings
-    others = find_near_definers(path, summary.missing_functions)
-    if wanted == "auto" and any(other.suffix == ".cu" for other in others):
-        request = request._replace(target="cuda")
-    paths = tuple(source.path_from_folder(other) for other in others)
-    return draft_tensor_files(request._replace(others=paths)), warnings
+    return request, warnings
 
 
 def _describe_missing(header: str, root: Path) -> str:

@@ -12,8 +12,8 @@ from kernelkb.errors import BadValueError
 from kernelkb.model.kernels.languages import COMPILED_SUFFIXES, HEADER_SUFFIXES, LANGUAGES
 from kernelkb.safety.paths import project_root
 from kernelkb.scaffold.c.build_flags import plan_includes
+from kernelkb.scaffold.c.c_functions import defines_any
 from kernelkb.scaffold.c.c_source import (
-    defines_any,
     summarize_c_source,
     summarize_instantiations,
 )
@@ -75,9 +75,14 @@ def find_source(file: str | None, name: str | None, kernel: str | None) -> Kerne
         raise BadValueError(_MOJO)
     text = read_source_text(path)
     summary = summarize_source(path.name, text)
-    if summary is None and path.suffix in COMPILED_SUFFIXES and "template" in text:
+    if summary is None and path.suffix in COMPILED_SUFFIXES:
         headers = plan_includes(path, root, list_headers(root)).headers
         summary = summarize_instantiations(text, read_headers(headers))
+    if summary is None and path.suffix in COMPILED_SUFFIXES and "__global__" in text:
+        raise BadValueError(
+            f"{path} names __global__, but no kernel of it can be read: it is made by a macro, or "
+            "the text around it is not understood; name the file that a kernel is written out in"
+        )
     if summary is None:
         raise BadValueError(
             f"{path} holds no kernel that kb init recognises: no __global__ function, no "
@@ -101,10 +106,7 @@ def choose_function(source: KernelSource, kernel: str | None) -> Function:
     """
     functions = source.analysis.functions
     if not functions:
-        raise BadValueError(
-            f"{source.path} has a kernel, but no function that launches it; "
-            f"name the file that launches it"
-        )
+        raise BadValueError(_describe_unlaunched(source))
     if kernel is None:
         ready = [each for each in functions if each.is_variant]
         if len(functions) == 1 or len(ready) == 1:
@@ -115,6 +117,23 @@ def choose_function(source: KernelSource, kernel: str | None) -> Function:
     if not named:
         raise BadValueError(_format_menu(source, f"{source.path} has no kernel {kernel!r}"))
     return named[0]
+
+
+def _describe_unlaunched(source: KernelSource) -> str:
+    """Return where the kernels of a Python file are launched, else that a run can tell."""
+    names = re.findall(
+        r"\bjit\b[^\n]*\n(?:\s*@[^\n]*\n)*\s*def (\w+)", read_source_text(source.path)
+    )
+    launch = re.compile(rf"\b(?:{'|'.join(names) or '(?!)'})\[")
+    path = source.path.resolve()
+    files = (each for each in iter_sources(source.root) if each.suffix == ".py")
+    near = [each for each in files if each.resolve() != path]
+    found = next((each for each in near if launch.search(read_source_text(each))), None)
+    head = f"{source.path} has a kernel, but no function that launches it"
+    if found is not None:
+        return f"{head}; {found.relative_to(source.root)} does: name that file"
+    run = f'kb init --from "python PROGRAM" --op {names[0] if names else "NAME"}'
+    return f"{head}; name the file that does, or record a run: {run}"
 
 
 def _format_menu(source: KernelSource, head: str) -> str:

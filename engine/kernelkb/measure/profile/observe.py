@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 
 import kernelkb
 from kernelkb.errors import BadValueError, did_you_mean
+from kernelkb.measure.machine.host import find_cxx
 from kernelkb.measure.process.subprocesses import ProcessResult, run_supervised
 from kernelkb.measure.worker.shared.messages.observed import (
     ObservedFunction,
@@ -20,6 +22,7 @@ from kernelkb.measure.worker.shared.messages.observed import (
     StackJob,
     TraceJob,
 )
+from kernelkb.scaffold.answers import LaunchArgument, SeenLaunch
 
 TIMEOUT_S = 600.0
 MAX_VALUE_BYTES = 16 * 2**20
@@ -242,3 +245,90 @@ def _list_warnings(
 def as_plain(function: ObservedFunction) -> dict[str, Any]:
     """Return a function's record without its type, for modules that know nothing of workers."""
     return dict(function)
+
+
+_LAUNCH_SOURCE = Path(next(iter(kernelkb.__path__))) / "measure" / "profile" / "launches.cpp"
+_COMPILE_S = 120.0
+
+
+def record_launches(
+    command: str, kernel: str, folder: Path, timeout_s: float = TIMEOUT_S
+) -> tuple[SeenLaunch, ...]:
+    """Run a program and return the launches of one kernel, the most frequent first.
+
+    A library that is compiled here is loaded into the program, and asks the driver about each
+    argument. It needs no toolkit of CUDA.
+
+    Args:
+        command: As typed into a shell; no shell is involved.
+        kernel: Its name in the source.
+        folder: A scratch folder, empty.
+        timeout_s: Wall-clock limit.
+
+    Raises:
+        BadValueError: There is no C++ compiler, the program fails, or never launches the kernel.
+    """
+    argv = _split_command(command)
+    library = _build_launch_library(folder)
+    preloaded = " ".join(filter(None, [str(library), os.environ.get("LD_PRELOAD")]))
+    env = {"LD_PRELOAD": preloaded, "KB_LAUNCHES": str(folder), "KB_LAUNCH_NAME": kernel}
+    run = run_supervised(argv, log=folder / "program.log", timeout_s=timeout_s, env=env)
+    launches, names = _read_launches(folder)
+    found = [each for each in launches if re.search(rf"\b{re.escape(kernel)}\b", each.name)]
+    if run.returncode != 0 and not (run.timed_out and found):
+        last = (_find_error(run.output).splitlines() or ["it printed nothing"])[-1]
+        raise BadValueError(f"{command} failed: {last}; run it by itself until it ends")
+    if not found:
+        listed = ", ".join(names[:_SHOWN_NAMES])
+        called = f"; it launched {listed}" if listed else " or any other kernel"
+        raise BadValueError(f"{command} ended and never launched {kernel}{called}")
+    return tuple(sorted(found, key=lambda each: -each.calls))
+
+
+def _build_launch_library(folder: Path) -> Path:
+    compiler = find_cxx()
+    if compiler is None:
+        raise BadValueError("--from a C++ program needs a C++ compiler; install g++ or set CXX")
+    library = folder / "launches.so"
+    argv = [compiler, "-std=c++17", "-O2", "-shared", "-fPIC", str(_LAUNCH_SOURCE), "-ldl"]
+    run = run_supervised([*argv, "-o", str(library)], log=folder / "g.log", timeout_s=_COMPILE_S)
+    if run.returncode != 0:
+        last = (run.output.strip().splitlines() or [""])[-1]
+        raise BadValueError(f"{compiler} cannot compile {_LAUNCH_SOURCE.name}: {last}")
+    return library
+
+
+def _read_launches(folder: Path) -> tuple[list[SeenLaunch], list[str]]:
+    """Return what the program's processes launched, and the names of other kernels."""
+    launches: list[SeenLaunch] = []
+    names: list[str] = []
+    for file in sorted(folder.glob("launches-*.jsonl")):
+        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        counts: list[int] = next((row["counts"] for row in rows if "counts" in row), [])
+        names += [row["seen"] for row in rows if "seen" in row]
+        own = [row for row in rows if "grid" in row]
+        for row, count in zip(own, [*counts, *[1] * len(own)], strict=False):
+            arguments = tuple(
+                LaunchArgument(
+                    bytes.fromhex(each["bytes"]),
+                    {at: (left, offset) for at, left, offset in each["memory"]},
+                )
+                for each in row["arguments"]
+            )
+            shape = (tuple(row["grid"]), tuple(row["block"]), row["shared"])
+            launches.append(SeenLaunch(row["name"], *shape, arguments, count))
+    plain = _demangle([each.name for each in launches] + names, folder)
+    launches = [each._replace(name=plain[each.name]) for each in launches]
+    return launches, [plain[name] for name in dict.fromkeys(names)]
+
+
+def _demangle(names: Sequence[str], folder: Path) -> dict[str, str]:
+    """Return names with their types by their mangled ones; without c++filt as they are."""
+    if shutil.which("c++filt") is None or not names:
+        return {name: name for name in names}
+    (folder / "names.txt").write_text("\n".join(names), encoding="utf-8")
+    argv = ["c++filt", f"@{folder / 'names.txt'}"]
+    run = run_supervised(argv, log=folder / "names.log", timeout_s=_COMPILE_S)
+    return dict(zip(names, run.output.splitlines(), strict=False)) | {
+        name: name for name in names if run.returncode != 0
+    }

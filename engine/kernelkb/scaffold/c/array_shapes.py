@@ -465,6 +465,9 @@ def _adopt(own: Parameter, found: Parameter, untraced: int) -> Parameter:
     """Return an array with what the functions do to it that it is passed to."""
     if own.role not in ("input", "output"):
         return own
+    if found.dtype and found.dtype != own.dtype and (own.dtype or count_parts(found.type) > 1):
+        # Passed on by a cast, as vectors of 16 bytes: their count is not that of its elements.
+        found = found._replace(dtype=None, shape=(), guess="")
     is_input = own.role == "input" and found.role == "output" and not found.is_certain
     role = own.role if is_input else found.role
     return own._replace(
@@ -538,7 +541,7 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
         if each.role in ("input", "output"):
             shape, is_proved = infer_shape(each.name, own.body, indices, grid)
             parts = list_parts(each.type, facts)
-            shape = tuple(_resolve_constant(d, facts) for d in shape)
+            shape = tuple(d if d in sizes else _resolve_constant(d, facts) for d in shape)
             whole = (*shape, *parts) if shape else each.shape
             is_proved &= _has_known_parts(each, own, facts)
             guess = each.guess if is_proved or not shape else f"[{', '.join(whole)}]"

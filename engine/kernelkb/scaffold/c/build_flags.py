@@ -68,6 +68,7 @@ _SYSTEM_PREFIXES = (
 _OTHER_PLATFORMS = (
     *("hip", "roc", "musa", "torch_musa/", "mudnn", "parrots/", "THC/", "sys/", "linux/", "arpa/"),
     *("netinet/", "immintrin.h", "x86intrin.h", "arm_neon.h", "windows.h", "Windows.h"),
+    *("io.h", "intrin.h", "_mingw.h", "direct.h", "unistd.h", "math_constants.h"),
     *("device_launch_parameters.h", "driver_types.h", "vector_types.h", "device_functions.h"),
 )
 """Headers of branches for other platforms, and of every system and toolkit."""
@@ -246,7 +247,8 @@ def _list_project_flags(source: Path, root: Path) -> list[str]:
         words += re.findall(r"[\"'](-[\w=+-]+)[\"']", _read_text(folder / "pyproject.toml"))
         if words:
             break
-    kept = [word for word in words if _KEPT_FLAG.fullmatch(word) and "$" not in word]
+    kept = [w for w in words if _KEPT_FLAG.fullmatch(w) and "$" not in w]
+    kept = [w for w in kept if "std=" not in w or "++" in w]  # not those of C
     standards = [word for word in kept if "std=" in word]
     newest = max(standards, key=_read_standard, default="")
     return [w for w in dict.fromkeys(kept) if w not in standards or w == newest]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kernelkb.scaffold.c.syntax import (
+    MACRO,
     Declaration,
     LaunchSite,
     find_launch_sites,
@@ -81,6 +83,10 @@ _BY_VALUE = re.compile(
 """Functions that take numbers by value, so that an element handed to them is only read."""
 _ALIAS = re.compile(
     r"^[ \t]*(?:typedef\s+([\w: ]+)\s+(\w+)|using\s+(\w+)\s*=\s*([\w: ]+))\s*;", re.MULTILINE
+)
+_MEMORY = re.compile(
+    r"^[ \t]*(?:static\s+|extern\s+)*__constant__\s+[\w:<> ]+?\b(\w+)\s*(?:\[[^\]\n]*\]\s*)*;",
+    re.MULTILINE,
 )
 _CONSTANT = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n/]+)"
@@ -218,7 +224,9 @@ def _collect_accesses(
         alias = _find_alias(node, parent) if is_pointer else None
         if is_pointer and _makes_const(parent):
             accesses.add("read")
-        elif alias is not None and alias not in visited:
+        elif alias is not None and alias in visited:  # A = &A[row * width], which moves it
+            continue
+        elif alias is not None:
             accesses |= _collect_accesses(alias, uses, visited | {alias})
         elif parent.type == "argument_list":
             accesses.add(_classify_argument(node, parent, is_pointer=is_pointer))
@@ -314,6 +322,26 @@ class SourceFacts(NamedTuple):
     """Integer constants of files that launch its kernels, which a launcher does not see."""
     records: Mapping[str, tuple[str, int]] = {}
     """Structures whose members have one type: that type, and how many there are."""
+    memory: Mapping[str, str] = {}
+    """``__constant__`` variables that have no value in the text, with the line."""
+
+
+def add_macros(text: str, headers: Sequence[str]) -> str:
+    """Return a text with the macros of its headers that it uses behind it, where they expand it.
+
+    Args:
+        text: What the source holds.
+        headers: What the project's files hold that it includes.
+    """
+    macros = {m[1]: m[0] for header in headers for m in MACRO.finditer(header)}
+    used: dict[str, None] = {}
+    pending = [text]
+    while pending:
+        words = set(re.findall(r"\b(\w+)\b", pending.pop()))
+        new = [name for name in macros if name in words and name not in used]
+        used |= dict.fromkeys(new)
+        pending += [macros[name] for name in new]
+    return "\n".join([text, *(macros[name] for name in used)])
 
 
 def read_facts(text: str, headers: Sequence[str] = (), callers: Sequence[str] = ()) -> SourceFacts:
@@ -344,6 +372,7 @@ def read_facts(text: str, headers: Sequence[str] = (), callers: Sequence[str] = 
         {name: value for each in every for name, value in each.aliases.items()},
         outer_constants,
         {name: parts for each in every for name, parts in each.records.items()},
+        {name: line for each in every for name, line in each.memory.items()},
     )
 
 
@@ -373,7 +402,56 @@ def _read_file(text: str) -> SourceFacts:
         instantiations,
         aliases,
         records=_read_records(root),
+        memory={
+            match[1]: f"line {text.count(chr(10), 0, match.start()) + 1}: {match[0].strip()}"
+            for match in _MEMORY.finditer(text)
+        },
     )
+
+
+def list_undefined_functions(text: str, headers: Sequence[str]) -> tuple[str, ...]:
+    """Return the functions that a source or its headers declare and use, and do not define.
+
+    Args:
+        text: What the source holds.
+        headers: What the project's files hold that it includes.
+    """
+    texts = (text, *headers)
+    declarations = [each for one in texts for each in iter_declarations(parse_c(one))]
+    defined = {each.name for each in declarations if each.body is not None}
+    declared = dict.fromkeys(each.name for each in declarations if each.body is None)
+    calls = Counter(re.findall(r"\b([A-Za-z_]\w*)\s*(?:<[^;(){}]*>\s*)?\(", "\n".join(texts)))
+    return tuple(name for name in declared if name not in defined and calls[name] > 1)
+
+
+def defines_any(text: str, names: tuple[str, ...]) -> bool:
+    """Whether C++ or CUDA text defines one of some functions."""
+    if not any(name in text for name in names):
+        return False
+    declarations = iter_declarations(parse_c(text))
+    return any(each.body is not None and each.name in names for each in declarations)
+
+
+def list_undefined_macros(text: str, headers: Sequence[str]) -> list[str]:
+    """Return the names that arrays of a file are as long as, and that neither it nor a header says.
+
+    The project's build says them then: ``float x[TILE]`` with ``-DTILE=64``.
+
+    Args:
+        text: What the file holds.
+        headers: What the project's files hold that it includes.
+    """
+    root = parse_c(text)
+    found = {
+        get_text(size): None
+        for node in iter_nodes(root)
+        if node.type == "array_declarator" and (size := node.child_by_field_name("size"))
+        if size.type == "identifier"
+    }
+    other = "\n".join((text, *headers))
+    # A macro, a variable or parameter with its type before it, an enumerator.
+    said = r"#[ \t]*define[ \t]+{0}\b|(?:[\w>*&][ \t]+|[,{{][ \t]*){0}\s*(?:[=,;>){{]|$)"
+    return [n for n in found if not re.search(said.format(n), other, re.MULTILINE)]
 
 
 def _read_records(root: Node) -> dict[str, tuple[str, int]]:

@@ -12,6 +12,7 @@ from kernelkb.scaffold.c.array_shapes import trace_arrays
 from kernelkb.scaffold.c.c_functions import (
     DTYPES,
     SourceFacts,
+    add_macros,
     build_function,
     find_style,
     is_tensor,
@@ -94,7 +95,7 @@ def summarize_instantiations(text: str, headers: Sequence[str]) -> SourceSummary
         text: What the source holds.
         headers: What the project's files hold that it includes.
     """
-    wanted = read_facts(text).instantiations
+    wanted = read_facts(add_macros(text, headers)).instantiations
     every = [d for header in headers for d in iter_declarations(parse_c(header))] if wanted else []
     bodies = {each.name: each for each in every if each.body is not None}
     sites = find_launch_sites(every)
@@ -132,7 +133,7 @@ def _list_tensor_functions(
 
 def complete_function(function: Function, text: str, headers: Sequence[str]) -> Function:
     """Return a function of tensors with what the kernels in its file's headers show of it."""
-    own = list(iter_declarations(parse_c(text)))
+    own = list(iter_declarations(parse_c(add_macros(text, headers))))
     inner = [d for header in headers for d in iter_declarations(parse_c(header))]
     found = next(d for d in own if d.name == function.name and d.line == function.line)
     every = [*own, *inner]
@@ -169,7 +170,7 @@ def _list_pointer_functions(
     declarations: list[Declaration], sites: list[LaunchSite]
 ) -> list[Function]:
     """List launchers, then the kernels that none of them starts."""
-    bodies = {each.name: each for each in declarations if each.body is not None}
+    bodies = _index_bodies(declarations, sites)
     launchers = []
     for each in bodies.values():
         launches = _list_launches(each, bodies, sites)
@@ -190,6 +191,18 @@ def _list_pointer_functions(
     return [*outer, *(build_function(each) for each in kernels)]
 
 
+def _index_bodies(
+    declarations: list[Declaration], sites: list[LaunchSite]
+) -> dict[str, Declaration]:
+    """Map each name to its function: of two, as for CPU and GPU, to that which launches."""
+    hosts = [site.host for site in sites]
+    bodies: dict[str, Declaration] = {}
+    for each in declarations:
+        if each.body is not None and bodies.get(each.name) not in hosts:
+            bodies[each.name] = each
+    return bodies
+
+
 def _is_launcher(declaration: Declaration) -> bool:
     """Whether a host function can be called with arrays of the GPU: it copies none itself."""
     if declaration.is_global or declaration.name == "main" or declaration.body is None:
@@ -199,29 +212,6 @@ def _is_launcher(declaration: Declaration) -> bool:
         return False
     known = all(p.role != "number" or _NUMBER_TYPE.fullmatch(p.type) for p in function.parameters)
     return known and not any(name in _HOST_MEMORY for name, _ in iter_calls(declaration.body))
-
-
-def list_undefined_functions(text: str, headers: Sequence[str]) -> tuple[str, ...]:
-    """Return the functions that a source or its headers declare and use, and do not define.
-
-    Args:
-        text: What the source holds.
-        headers: What the project's files hold that it includes.
-    """
-    texts = (text, *headers)
-    declarations = [each for one in texts for each in iter_declarations(parse_c(one))]
-    defined = {each.name for each in declarations if each.body is not None}
-    declared = dict.fromkeys(each.name for each in declarations if each.body is None)
-    calls = Counter(re.findall(r"\b([A-Za-z_]\w*)\s*(?:<[^;(){}]*>\s*)?\(", "\n".join(texts)))
-    return tuple(name for name in declared if name not in defined and calls[name] > 1)
-
-
-def defines_any(text: str, names: tuple[str, ...]) -> bool:
-    """Whether C++ or CUDA text defines one of some functions."""
-    if not any(name in text for name in names):
-        return False
-    declarations = iter_declarations(parse_c(text))
-    return any(each.body is not None and each.name in names for each in declarations)
 
 
 def _names_cuda(root: Node) -> bool:
@@ -366,7 +356,7 @@ def _choose_shape(own: Parameter, known: _Dimensions, traced: Parameter) -> Para
         return own._replace(shape=named)
     if traced.shape and own.name not in known.looked_at:
         return own._replace(shape=traced.shape)
-    guessed = named or traced.shape
+    guessed = () if "0" in (*named, *traced.shape) else named or traced.shape
     return own._replace(guess=f"[{', '.join(guessed)}]" if guessed else traced.guess)
 
 

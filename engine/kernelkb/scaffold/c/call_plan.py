@@ -10,11 +10,17 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.scaffold.answers import (
+    apply_answers,
+    find_answer,
+)
 from kernelkb.scaffold.c.array_shapes import fill_arrays
 from kernelkb.scaffold.c.c_functions import SourceFacts, find_dtype, is_size_type
 from kernelkb.scaffold.c.syntax import (
+    BRANCH,
     Declaration,
     LaunchSite,
+    Structure,
     bind_arguments,
     collect_locals,
     find_local_value,
@@ -25,8 +31,6 @@ from kernelkb.scaffold.draft import (
     DraftQuestion,
     Function,
     Parameter,
-    apply_answers,
-    find_answer,
 )
 
 _INDEX = re.compile(r"\b(?:blockIdx|threadIdx|blockDim|gridDim)\.[xyz]")
@@ -55,11 +59,20 @@ class CallPlan(NamedTuple):
     launch_hint: str
     """What the text shows of a launch that is not known."""
     questions: tuple[DraftQuestion, ...] = ()
-    """What is not known of the template and the launch."""
+    """What is not known of the template, the launch and the memory that it needs."""
+    fills: tuple[str, ...] = ()
+    """Statements that set the ``__constant__`` memory that the kernel reads."""
+    structures: tuple[Structure, ...] = ()
+    """Those that the function takes, whose fields are its parameters here."""
+    asks_shared: bool = False
+    """Whether its host asks for more shared memory than a kernel has without that."""
 
 
 def plan_call(
-    function: Function, facts: SourceFacts, answers: Mapping[str, str] | None = None
+    function: Function,
+    facts: SourceFacts,
+    answers: Mapping[str, str] | None = None,
+    structures: Sequence[Structure] = (),
 ) -> CallPlan:
     """Return shapes, numbers, template arguments and launch of a function of pointers.
 
@@ -67,37 +80,104 @@ def plan_call(
         function: What is called.
         facts: Its file.
         answers: What the user said of it.
+        structures: Those whose fields are its parameters.
     """
     said = answers or {}
     own = _find_declaration(function, facts)
     site = _find_site(function, facts)
     found = find_template(function, own, site, facts)
     names = [each.name for each in own.template if "..." not in each.type]
-    types = tuple(
-        find_answer(said, name) or value for name, value in zip(names, found, strict=False)
-    )
+    types = tuple(find_answer(said, n) or v for n, v in zip(names, found, strict=False))
     function = apply_template(function, types, facts)
+    function = _fill_parameters(function, own, site, facts, said)
+    axes = tuple(p.name for p in function.parameters if p.role == "size")
+    launch = _find_launch(function, site, facts, types, said)
+    function = _drop_unused(function, own, launch, structures)
+    hint = _describe_launch(function, own, site)
+    memory = {n: use for n, use in _list_memory(own, facts).items() if function.is_kernel}
+    asked = _list_questions(function, dict(zip(names, types, strict=False)), launch, own, hint)
+    asked += [DraftQuestion(n, "", use) for n, use in memory.items() if not find_answer(said, n)]
+    return CallPlan(
+        function,
+        axes,
+        types,
+        *launch,
+        hint,
+        tuple(asked),
+        tuple(_fill_memory(n, find_answer(said, n), use) for n, use in memory.items()),
+        tuple(structures),
+        site is not None and "MaxDynamicSharedMemorySize" in get_text(site.host.body),
+    )
+
+
+def _fill_parameters(
+    function: Function,
+    own: Declaration,
+    site: LaunchSite | None,
+    facts: SourceFacts,
+    said: Mapping[str, str],
+) -> Function:
+    """Return a function with shapes, roles and numbers: of the text, then as they were said."""
     function = fill_arrays(function, own, facts)
-    function = fill_numbers(set_objects_apart(function, own), site, facts)
+    function = fill_numbers(set_objects_apart(function, own, facts), site, facts)
     function = function._replace(parameters=apply_answers(function.parameters, said))
     shaped = {dim for p in function.parameters for dim in p.shape}
     if sum(p.role == "size" for p in function.parameters) > 1 or said:
         function = mark_unused_sizes(function, shaped, said)
-    axes = [p.name for p in function.parameters if p.role == "size"]
     marked = [
         p._replace(use=_find_use(p.name, own)) if _is_unknown(p) else p for p in function.parameters
     ]
-    function = function._replace(parameters=tuple(marked))
-    launch = _find_launch(function, site, facts, types, said)
-    hint = _describe_launch(function, own, site)
-    return CallPlan(
-        function,
-        tuple(axes),
-        types,
-        *launch,
-        hint,
-        tuple(_list_questions(function, dict(zip(names, types, strict=False)), launch, own, hint)),
+    return function._replace(parameters=tuple(marked))
+
+
+def _list_memory(own: Declaration, facts: SourceFacts) -> dict[str, str]:
+    """Map the ``__constant__`` memory that a kernel or what it calls names to its declaration."""
+    seen, pending, words = {own.name}, [own], set[str]()
+    while pending:
+        body = pending.pop().body
+        words |= (
+            {get_text(n) for n in iter_nodes(body) if n.type == "identifier"} if body else set()
+        )
+        called = [d for d in facts.declarations if d.name in words and d.name not in seen]
+        seen |= {each.name for each in called}
+        pending += called
+    return {name: use for name, use in facts.memory.items() if name in words}
+
+
+def _fill_memory(name: str, value: str, use: str) -> str:
+    """Return the statements that copy values to ``__constant__`` memory, once."""
+    kind = f"std::remove_all_extents_t<decltype({name})>"
+    return (
+        f"static const {kind} kb_{name}[] = {{{value.strip('{}') or FILL_IN_MARK}}};  // {use}\n"
+        f"  [[maybe_unused]] static const cudaError_t kb_{name}_is_set =\n"
+        f"      cudaMemcpyToSymbol({name}, kb_{name}, sizeof(kb_{name}));"
     )
+
+
+def _drop_unused(
+    function: Function,
+    own: Declaration,
+    launch: tuple[tuple[str, ...], tuple[str, ...]],
+    structures: Sequence[Structure],
+) -> Function:
+    """Return a kernel whose parameters that neither it nor its launch reads are zero.
+
+    Of its arrays only those that are fields of structures: such a structure has many users.
+    """
+    if not function.is_kernel or own.body is None:
+        return function
+    words = {get_text(n) for n in iter_nodes(own.body) if n.type.endswith("identifier")}
+    words |= set(re.findall(r"\w+", " ".join((*launch[0], *launch[1]))))
+    fields = {name for each in structures for _, name in each.fields}
+    parameters = []
+    for each in function.parameters:
+        is_field = each.name in fields and each.role in ("input", "output")
+        if each.name not in words and (is_field or each.value == FILL_IN_MARK):
+            kind, value = (f"{each.type}*", "nullptr") if is_field else (each.type, "0")
+            each = each._replace(role="number", type=kind, value=value, dtype=None)
+            each = each._replace(origin="the kernel does not read it", guess="")
+        parameters.append(each)
+    return function._replace(parameters=tuple(parameters))
 
 
 def _find_launch(
@@ -121,14 +201,27 @@ def _find_launch(
     return tuple(filled), tuple(replaced)
 
 
-def set_objects_apart(function: Function, own: Declaration) -> Function:
-    """Return a function whose pointers to one object, as ``graph->label``, are no arrays."""
-    text = get_text(own.body)
+def _is_read_here(name: str, own: Declaration) -> bool:
+    """Whether a body takes the value behind a pointer: ``*alpha``."""
+    for node in iter_nodes(own.body) if own.body is not None else ():
+        if node.type == "pointer_expression" and re.fullmatch(rf"\*\s*{name}", get_text(node)):
+            return True
+    return False
+
+
+def set_objects_apart(function: Function, own: Declaration, facts: SourceFacts) -> Function:
+    """Return a function whose pointers to one object, as ``graph->label``, are no arrays.
+
+    Nor are those that a launcher reads itself, as ``*alpha``: their value is of the host's memory.
+    """
+    text, is_host = get_text(own.body), any(site.host == own for site in facts.sites)
     parameters = []
     for each in function.parameters:
         is_array = each.role not in ("input", "output") or each.dtype or each.type == "void"
         if not is_array and re.search(rf"\b{each.name}\s*->", text):
             each = each._replace(role="number", type=f"{each.type}*", guess="nullptr")
+        elif is_host and each.role in ("input", "output") and _is_read_here(each.name, own):
+            each = each._replace(role="number", type=f"{each.type}*", shape=(), guess="")
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
 
@@ -160,6 +253,7 @@ def _list_questions(
         DraftQuestion(name[1], "", statement.rpartition("// ")[2])
         for statement in launch[0]
         if FILL_IN_MARK in statement and (name := re.search(r"(\w+) =", statement))
+        if name[1] not in template
     ]
     if function.is_kernel and not launch[1]:
         asked += [DraftQuestion(key, "", hint) for key in _LAUNCH_KEYS[:2]]
@@ -196,7 +290,7 @@ def _find_site(function: Function, facts: SourceFacts) -> LaunchSite | None:
 def _find_use(name: str, own: Declaration) -> str:
     """Return the first line of a body that uses an array, with its number; empty without one."""
     for node in iter_nodes(own.body) if own.body is not None else ():
-        if node.type == "identifier" and get_text(node) == name:
+        if node.type in ("identifier", "type_identifier") and get_text(node) == name:
             while node.parent is not None and not node.type.endswith(("statement", "declaration")):
                 node = node.parent
             first = get_text(node).splitlines()[0].strip()
@@ -211,6 +305,11 @@ def _plan_launch(
     known = {p.name: p.name for p in function.parameters if p.role in ("size", "number")}
     known |= {text: name for name, text in bind_arguments(site.arguments, names).items()}
     known |= name_host_template(site, types)
+    known |= {
+        name: value
+        for name, value in zip(site.template, types, strict=False)
+        if name.isidentifier()
+    }
     known |= facts.outer_constants if site.is_of_caller else {}
     constants = {**facts.constants, **{each.name: "" for each in facts.declarations}}
     found = collect_configuration(site, LaunchContext(known, constants))
@@ -295,7 +394,8 @@ def find_template(
     """
     explicit = facts.instantiations.get(function.name)
     if explicit and all(is_known(text, facts) for text in explicit):
-        return explicit
+        named = [each for each in own.template if "..." not in each.type]
+        return (*explicit, *[FILL_IN_MARK] * (len(named) - len(explicit)))
     given = [] if site is None else [_resolve(text, site, facts) for text in site.template]
     values = []
     for index, parameter in enumerate(own.template):
@@ -360,6 +460,7 @@ _KNOWN_WORDS = frozenset(
     )
 )
 _HOST_ONLY = (
+    BRANCH,
     "decltype",
     "cudaGetDevice",
     "argv",
@@ -414,7 +515,7 @@ def collect_configuration(
         None where a value comes from elsewhere and no number can stand for it.
     """
     host = _Host(
-        collect_locals(site.host),
+        collect_locals(site.host, site.line),
         _collect_kinds(site.host),
         context.known,
         context.constants,
@@ -430,6 +531,9 @@ def collect_configuration(
 
 
 def _collect_statements(text: str, host: _Host, statements: dict[str, str], depth: int) -> bool:
+    for word in re.findall(r"\b([A-Za-z_]\w*)\s*::", text):
+        if word in host.known:  # Traits::kThreads, of a parameter of the template
+            statements[word] = f"using {word} = {host.known[word]};"
     for word in dict.fromkeys(_WORD.findall(text)):
         if word in statements or word in _KNOWN_WORDS or host.known.get(word) == word:
             continue

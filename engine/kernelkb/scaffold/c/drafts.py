@@ -9,9 +9,24 @@ from pathlib import PurePosixPath
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.languages import choose_compiled_language
-from kernelkb.scaffold.c.c_functions import read_facts
+from kernelkb.scaffold.answers import (
+    SeenAnswers,
+    SeenLaunch,
+    answer_by_launches,
+    apply_answers,
+    find_answer,
+)
+from kernelkb.scaffold.c.c_functions import (
+    SourceFacts,
+    add_macros,
+    build_function,
+    is_size_type,
+    list_undefined_macros,
+    read_facts,
+)
 from kernelkb.scaffold.c.c_source import complete_function
-from kernelkb.scaffold.c.call_plan import CallPlan, plan_call
+from kernelkb.scaffold.c.call_plan import CallPlan, apply_template, is_option, plan_call
+from kernelkb.scaffold.c.syntax import Structure, bind_arguments, take_structures_apart
 from kernelkb.scaffold.draft import (
     Draft,
     DraftedFiles,
@@ -20,7 +35,6 @@ from kernelkb.scaffold.draft import (
     DraftRequest,
     Function,
     Parameter,
-    apply_answers,
     finish_draft,
     list_all_inputs,
     list_defaults,
@@ -32,9 +46,12 @@ from kernelkb.scaffold.draft import (
 
 def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
     """Return kernel.yaml and a launcher for a function of pointers."""
-    inner = (*request.headers, *request.other_texts)
-    facts = read_facts(request.text, inner, request.callers)
-    plan = plan_call(request.function, facts, request.answers)
+    request, macros = _ask_macros(request)
+    facts, structures = _read_texts(request)
+    structures = [each for each in structures if each.function == request.function.name]
+    request = request._replace(function=_rebuild(request.function, facts))
+    plan = plan_call(request.function, facts, request.answers, structures)
+    plan = plan._replace(questions=(*plan.questions, *macros))
     draft = _make_draft(request, plan)
     lines = draft_include(request.include, has_main=request.summary.has_main)
     if request.uses_torch:
@@ -46,7 +63,69 @@ def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
     files = {draft.variant.source: launcher, **draft_including_files(request.others)}
     names = [p.name for p in plan.function.parameters] + [*plan.function.template]
     locals_ = re.findall(r"(?:const int|const auto|using) (\w+) =", "\n".join(plan.statements))
-    return finish_draft(draft, files, [*names, *locals_, "grid", "block", "shared"])
+    fills = re.findall(r"kb_(\w+)_is_set", "\n".join(plan.fills))
+    names += [*locals_, *fills, *_list_asked_macros(request), "grid", "block", "shared"]
+    return finish_draft(draft, files, names)
+
+
+def answer_launches(request: DraftRequest, launches: Sequence[SeenLaunch]) -> SeenAnswers:
+    """Return what launches of a program say of a draft of pointers, as ``--set`` would say it.
+
+    Args:
+        request: The kernel, or the function that launches it.
+        launches: Of one kernel, the most frequent first.
+    """
+    facts, structures = _read_texts(request)
+    name = launches[0].name
+    named = [d for d in facts.declarations if d.is_global and d.body is not None]
+    own = next(d for d in named if re.search(rf"\b{d.name}\b", name))
+    function = _rebuild(request.function, facts)
+    plan = plan_call(function, facts, request.answers, structures)
+    types = re.search(rf"\b{own.name}<(.*)>\(", name)
+    kernel = apply_template(
+        build_function(own), re.split(r",\s*", types[1]) if types else (), facts
+    )
+    names = [p.name for p in kernel.parameters]
+    sites = [s for s in facts.sites if (s.kernel, s.host.name) == (own.name, function.name)]
+    passed = bind_arguments(sites[0].arguments, names) if sites else {n: n for n in names}
+    fields = {
+        field: each.parameter
+        for each in structures
+        if each.function == own.name
+        for _, field in each.fields
+    }
+    asks = function.is_kernel and not plan.configuration
+    return answer_by_launches(plan.function, kernel, fields, passed, launches, asks_launch=asks)
+
+
+def _read_texts(request: DraftRequest) -> tuple[SourceFacts, list[Structure]]:
+    """Return what a source, its headers and its callers say, with structures taken apart."""
+    inner = (*request.headers, *request.other_texts)
+    text = add_macros(request.text, request.headers)
+    texts, structures = take_structures_apart([text, *inner, *request.callers])
+    count = len(inner) + 1
+    return read_facts(texts[0], texts[1:count], texts[count:]), structures
+
+
+def _rebuild(function: Function, facts: SourceFacts) -> Function:
+    """Return a function as it is in a text with its headers' macros, and without structures."""
+    own = next(d for d in facts.declarations if (d.name, d.line) == (function.name, function.line))
+    return build_function(own)._replace(launches=function.launches)
+
+
+def _list_asked_macros(request: DraftRequest) -> list[str]:
+    given = {flag[2:].partition("=")[0] for flag in request.flags if flag.startswith("-D")}
+    every = list_undefined_macros(request.text, request.headers)
+    return [n for n in every if n not in given or find_answer(request.answers, n)]
+
+
+def _ask_macros(request: DraftRequest) -> tuple[DraftRequest, list[DraftQuestion]]:
+    """Return a request with the flags for the macros that nothing defines, and what is asked."""
+    said = {n: find_answer(request.answers, n) for n in _list_asked_macros(request)}
+    flags = [f"-D{name}={value or FILL_IN_MARK}" for name, value in said.items()]
+    why = "a macro that the build defines"
+    asked = [DraftQuestion(name, "", why) for name, value in said.items() if not value]
+    return request._replace(flags=(*request.flags, *flags)), asked
 
 
 def _make_draft(request: DraftRequest, plan: CallPlan) -> Draft:
@@ -90,6 +169,7 @@ def draft_c_launcher(draft: Draft, plan: CallPlan, include: str) -> str:
 // Calls {function.name} with the arguments of kernel.yaml: inputs, outputs, sizes, a stream.
 {"#include <cuda_runtime.h>" if is_cuda else ""}
 #include <cstdint>
+#include <type_traits>
 
 {include}
 extern "C" int kb_{draft.name}({", ".join(declared)}) {{
@@ -135,7 +215,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{ module.def("kb_{draft.name}", &
 
 def _draft_numbers(function: Function) -> str:
     lines = [
-        f"  {_declare_constant(p)} = {p.value};{_format_origin(p)}\n"
+        f"  {_declare_constant(p)}{_format_origin(p)}\n"
         for p in function.parameters
         if p.role == "number"
     ]
@@ -143,9 +223,12 @@ def _draft_numbers(function: Function) -> str:
 
 
 def _declare_constant(number: Parameter) -> str:
+    if number.dtype and number.type.endswith("*"):  # the launcher itself reads it
+        kind = number.type.removesuffix("*")
+        return f"static {kind} {number.name}[] = {{{kind}({number.value})}};"
     if number.type.endswith("*"):
-        return f"{number.type} const {number.name}"
-    return f"const {number.type} {number.name}"
+        return f"{number.type} const {number.name} = {number.value};"
+    return f"const {number.type} {number.name} = {number.value};"
 
 
 def _format_origin(number: Parameter) -> str:
@@ -158,23 +241,48 @@ def _format_origin(number: Parameter) -> str:
 
 def _draft_call(plan: CallPlan, stream: str) -> str:
     function = plan.function
-    arguments = ", ".join(_format_argument(p, stream) for p in function.parameters)
+    arguments, filled = _format_arguments(plan, stream)
     called = f"{function.scope}{function.name}"
     if plan.template:
         called += f"<{', '.join(plan.template)}>"
     if not function.is_kernel:
-        return f"  {called}({arguments});\n"
+        return f"{filled}  {called}({arguments});\n"
     if not plan.configuration:
-        return (
+        shown = (
             "  // The text does not show the grid and the block: copy them from your own launch.\n"
             f"  const dim3 kb_blocks({FILL_IN_MARK}), kb_threads({FILL_IN_MARK});"
             f"  // {plan.launch_hint}\n"
             f"  {called}<<<kb_blocks, kb_threads, {_choose_shared(function)}, "
             f"{stream}>>>({arguments});\n"
         )
+        return filled + "".join(f"  {line}\n" for line in plan.fills) + shown
     grid, block, shared, *_ = *plan.configuration, "0"
-    statements = "".join(f"  {line}\n" for line in plan.statements)
+    statements = filled + "".join(f"  {line}\n" for line in (*plan.fills, *plan.statements))
+    if plan.asks_shared:
+        limit = "cudaFuncAttributeMaxDynamicSharedMemorySize"
+        statements += f"  cudaFuncSetAttribute({called}, {limit}, {shared});\n"
     return f"{statements}  {called}<<<{grid}, {block}, {shared}, {stream}>>>({arguments});\n"
+
+
+def _format_arguments(plan: CallPlan, stream: str) -> tuple[str, str]:
+    """Return the arguments of a call, and the statements that fill the structures among them."""
+    members = {name: each for each in plan.structures for _, name in each.fields}
+    chosen = dict(zip(plan.function.template, plan.template, strict=False))
+    arguments: dict[str, None] = {}
+    filled = ""
+    for p in plan.function.parameters:
+        value, each = _format_argument(p, stream), members.get(p.name)
+        if each is None:
+            arguments[value] = None
+            continue
+        own = f"kb_{each.parameter}"
+        if own not in arguments:
+            kind = re.sub(r"\w+", lambda match: chosen.get(match[0], match[0]), each.kind)
+            filled += f"  {kind} {own}{{}};\n"
+            arguments[own] = None
+        field = next(field for field, name in each.fields if name == p.name)
+        filled += f"  {own}.{field} = {value};\n"
+    return ", ".join(arguments), filled
 
 
 def _choose_shared(function: Function) -> str:
@@ -198,15 +306,38 @@ def draft_tensor_files(request: DraftRequest) -> DraftedFiles:
     if function.style != "bound" and request.headers:
         function = complete_function(function, request.text, request.headers)
         request = request._replace(function=function)
-    said = apply_answers(function.parameters, request.answers)
+    request, macros = _ask_macros(request)
+    said = _take_sizes(apply_answers(function.parameters, request.answers))
     shaped = mark_unknown(said, request.text, function.line)
     function = function._replace(parameters=tuple(shaped))
     draft = _make_tensor_draft(request, shaped, list_defaults(function))
+    draft = draft._replace(questions=(*draft.questions, *macros))
     lines = draft_include(request.include, has_main=request.summary.has_main)
     if function.style != "bound":
         lines = _draft_launcher(draft, function, shaped, lines)
     files = {draft.variant.source: lines, **draft_including_files(request.others)}
-    return finish_draft(draft, files, [p.name for p in shaped])
+    return finish_draft(draft, files, [p.name for p in shaped] + _list_asked_macros(request))
+
+
+def _take_sizes(parameters: Sequence[Parameter]) -> list[Parameter]:
+    """Return the parameters of a function of tensors; a number that is a size of one is read there.
+
+    A number that is not known and has the type of a size may be one: its guess is ``axis``.
+    """
+    tensors = [p for p in parameters if p.role in ("input", "output") and p.type != "return"]
+    places = {dim: f"{p.name}.size({at})" for p in tensors for at, dim in enumerate(p.shape)}
+    is_asked = not all(p.shape for p in tensors)
+    found = []
+    for each in parameters:
+        is_open = each.role in ("size", "number") and not each.value
+        if is_open and each.name in places:
+            each = each._replace(role="number", value=places[each.name], origin="of its shape")
+        elif is_open:
+            is_size = is_asked and is_size_type(each.type) and not is_option(each.name)
+            guess = "axis" if is_size else ""
+            each = each._replace(role="number", guess=guess)
+        found.append(each)
+    return found
 
 
 def _make_tensor_draft(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -64,7 +64,7 @@ class Declaration(NamedTuple):
     """Line of its name, from 1."""
 
 
-_MACRO = re.compile(
+MACRO = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([\w\s,.\\]*)\)((?:\\\r?\n|[^\n])*)", re.MULTILINE
 )
 _MAX_EXPANDED, _MAX_PASSES = 400_000, 4
@@ -82,13 +82,14 @@ def expand_macros(text: str) -> str:
     Without them a read through ``HALF2(x[i])``, a launch or a check of a shape is not seen.
     """
     macros: dict[str, _Macro] = {}
-    for match in _MACRO.finditer(text):
+    for match in MACRO.finditer(text):
         body = re.sub(r"//[^\n]*|/\*.*?\*/|\\\r?\n", " ", match[3], flags=re.DOTALL)
         names = tuple(re.findall(r"\w+|\.\.\.", match[2]))
         macros.setdefault(match[1], _Macro(names, body.strip()))
     if not macros:
         return text
-    rest = _MACRO.sub(lambda match: "\n" * match[0].count("\n"), text)
+    rest = MACRO.sub(lambda match: "\n" * match[0].count("\n"), text)
+    rest = _drop_comments(rest)  # between arguments, which come to stand on one line
     pattern = re.compile(rf"\b({'|'.join(map(re.escape, macros))})\s*\(")
     for _ in range(_MAX_PASSES):
         expanded = _expand_once(rest, pattern, macros)
@@ -96,6 +97,12 @@ def expand_macros(text: str) -> str:
             break
         rest = expanded
     return rest
+
+
+def _drop_comments(text: str) -> str:
+    """Return a text without its comments, on the same lines."""
+    pattern = r"(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+')|//[^\n]*|/\*.*?\*/"
+    return re.sub(pattern, lambda m: m[1] or " " + "\n" * m[0].count("\n"), text, flags=re.DOTALL)
 
 
 def _expand_once(text: str, pattern: re.Pattern[str], macros: dict[str, _Macro]) -> str:
@@ -267,8 +274,8 @@ def _list_template_parameters(template: Node) -> tuple[TemplateParameter, ...]:
     for node in parameters.named_children if parameters else []:
         if node.type != "comment":
             head, *default = _DEFAULT.split(get_text(node), maxsplit=1)
-            name = re.findall(r"\w+", head)[-1]
-            kind = head.rpartition(name)[0].strip()
+            name = (re.findall(r"\w+", head) or [""])[-1]
+            kind = head.rpartition(name)[0].strip() if name else head
             found.append(TemplateParameter(name, kind, default[0].strip() if default else ""))
     return tuple(found)
 
@@ -303,9 +310,17 @@ def find_launch_sites(declarations: Sequence[Declaration]) -> list[LaunchSite]:
 
 def _read_site(node: Node, syntax: Node, arguments: Node, host: Declaration) -> LaunchSite:
     called = node.child_by_field_name("function")
+    name, template = read_called_name(called), read_template_arguments(called)
+    held = re.search(
+        rf"\bauto\s*\*?\s*{re.escape(name)}\s*=\s*&?\s*(?:\w+::)*(\w+)\s*(?:<([^;]*)>)?\s*;",
+        get_text(host.body),
+    )
+    if held is not None:  # auto kernel = &twice<float>; kernel<<<..>>>(..)
+        name = held[1]
+        template = tuple(filter(None, (each.strip() for each in (held[2] or "").split(","))))
     return LaunchSite(
-        read_called_name(called),
-        read_template_arguments(called),
+        name,
+        template,
         tuple(get_text(n) for n in syntax.named_children if n.type != "comment"),
         tuple(get_text(n) for n in arguments.named_children if n.type != "comment"),
         host,
@@ -363,18 +378,45 @@ def find_local_value(name: str, host: Declaration) -> str:
     return match[1] if match else ""
 
 
-def collect_locals(host: Declaration) -> dict[str, str]:
-    """Map each local variable of a host function to the statements that declare and set it."""
+def collect_locals(host: Declaration, line: int = 0) -> dict[str, str]:
+    """Map each local variable of a host function to the statements that declare and set it.
+
+    Args:
+        host: The function.
+        line: Where it launches: what a branch beside that line sets begins with ``if (..)``, and a
+            block beside it declares nothing.
+    """
     found: dict[str, str] = {}
     for node in iter_nodes(host.body) if host.body is not None else ():
-        if node.type == "declaration":
+        if node.type == "declaration" and (not line or not _find_branch(node, host, line)):
             found |= {name: text for name, text in _read_declared(node) if name not in found}
         left = node.child_by_field_name("left")
         if node.type == "assignment_expression" and left is not None:
             name = get_text(left).partition(".")[0]
             is_unset = name in found and "=" not in found[name] and "(" not in found[name]
-            if is_unset or (name in found and get_text(left) not in found[name]):
+            is_branch = bool(line) and name in found and _find_branch(node, host, line) == "branch"
+            if is_branch and BRANCH not in found[name]:
+                found[name] += f" {BRANCH} {get_text(node)};"
+            elif is_unset or (name in found and get_text(left) not in found[name]):
                 found[name] += f" {get_text(node)};"
+    return found
+
+
+BRANCH = "if (..)"
+"""Before a statement that is not reached in every call."""
+_BRANCHES = ("if_statement", "else_clause", "while_statement", "for_statement", "case_statement")
+
+
+def _find_branch(node: Node, host: Declaration, line: int) -> str:
+    """Return what does not hold a line and holds a statement: a branch, a block, or nothing."""
+    found = ""
+    around = node.parent
+    while around is not None and around != host.body:
+        if not around.start_point[0] < line <= around.end_point[0] + 1:
+            found = "branch" if around.type in _BRANCHES else found
+            is_block = around.type == "compound_statement"
+            found = found or ("block" if is_block else "")
+        around = around.parent
     return found
 
 
@@ -395,3 +437,157 @@ def _read_declared(node: Node) -> list[tuple[str, str]]:
         elif each.type == "identifier":
             found.append((get_text(each), f"{kind} {get_text(each)};"))
     return found
+
+
+class Structure(NamedTuple):
+    """A structure that a function takes by value, and whose fields a draft passes one by one."""
+
+    function: str
+    parameter: str
+    kind: str
+    """Its type, with template arguments."""
+    fields: tuple[tuple[str, str], ...]
+    """Each field, and the name that stands for it in the rewritten text."""
+
+
+_STRUCTURE = re.compile(
+    r"(?:template\s*<([^<>]*)>\s*)?\bstruct\s+(?:__align__\(\d+\)\s*|alignas\(\d+\)\s*)?(\w+)"
+    r"(?:\s*:\s*(?:public\s+)?(\w+))?\s*(\{)"
+)
+_FIELD = re.compile(
+    r"^((?:(?:const|unsigned|long|struct|typename)\s+)*[A-Za-z_][\w:]*(?:<[^<>;]*>)?(?:\s+const)?)"
+    r"((?:\s*\*|\s|__restrict__|const\b)*[\s*])([A-Za-z_]\w*)\s*(?:=[^;,]*|\{[^{}]*\})?$"
+)
+
+
+class _Layout(NamedTuple):
+    template: tuple[str, ...]
+    fields: tuple[tuple[str, str], ...]
+    """Type and name of each."""
+
+
+def take_structures_apart(
+    texts: Sequence[str],
+) -> tuple[list[str], list[Structure]]:
+    """Return texts in which functions take the fields of structures, and what was taken apart.
+
+    ``k(Params p) { p.y[0] = p.n; }`` becomes ``k(float *y, int n) { y[0] = n; }``, on the same
+    lines. A structure with arrays or methods that are called stays as it is.
+
+    Args:
+        texts: A source, then what it includes.
+    """
+    layouts = _read_layouts("\n".join(map(_drop_comments, texts)))
+    found: list[Structure] = []
+    return [_take_apart(text, layouts, found) for text in texts] if layouts else [*texts], found
+
+
+def _read_layouts(text: str) -> dict[str, _Layout]:
+    """Map each structure of plain fields, also of its base, to them."""
+    layouts: dict[str, _Layout] = {}
+    for match in _STRUCTURE.finditer(text):
+        body = text[match.end() : _find_end(text, match.end())]
+        base = layouts.get(match[3] or "")
+        names = tuple(re.findall(r"(\w+)\s*(?:=[^,]*)?(?:,|$)", match[1] or ""))
+        fields = _read_fields(body)
+        if fields and (base or not match[3]):
+            layouts[match[2]] = _Layout(names, (*(base.fields if base else ()), *fields))
+    # One of numbers alone, as a complex number, is a value.
+    return {n: x for n, x in layouts.items() if any("*" in kind for kind, _ in x.fields)}
+
+
+def _read_fields(body: str) -> list[tuple[str, str]]:
+    """Return type and name of each field; none where one is an array or has an unknown form."""
+    flat = body
+    while (inner := re.sub(r"\{[^{}]*\}", ";", flat)) != flat:
+        flat = inner
+    fields = []
+    for line in filter(None, (" ".join(each.split()) for each in flat.split(";"))):
+        if line.startswith(("static ", "using ", "typedef ", "enum ")) or "(" in line:
+            continue
+        first, *more = line.partition(":")[2].split(",") if line == "public:" else line.split(",")
+        match = _FIELD.match(re.sub(r"^(?:public|private)\s*:\s*", "", first).strip())
+        if match is None:
+            return []
+        kind = match[1] + re.sub(r"[^*]", "", match[2])
+        fields.append((kind, match[3]))
+        for name in more:
+            own = re.fullmatch(r"\s*(\**)\s*(\w+)\s*(?:=.*)?", name)
+            if own is None:
+                return []
+            fields.append((match[1] + own[1], own[2]))
+    return fields
+
+
+def _find_end(text: str, start: int, pair: str = "{}") -> int:
+    """Return where the block ends that begins before a place."""
+    depth = 1
+    for place in range(start, len(text)):
+        depth += (text[place] == pair[0]) - (text[place] == pair[1])
+        if not depth:
+            return place
+    return len(text)
+
+
+def _take_apart(text: str, layouts: Mapping[str, _Layout], found: list[Structure]) -> str:
+    kinds = "|".join(map(re.escape, layouts))
+    taken = re.compile(
+        rf"(?<=[(,])(\s*(?:\w*GRID_CONSTANT\s+|__grid_constant__\s+)?(?:const\s+)?)(?:\w+::)*({kinds})"
+        r"(<[^<>()]*>)?(?:\s*const)?\s*&?\s+&?(?:const\s+)?(\w+)(?=\s*[,)])"
+    )
+    while (match := taken.search(text)) is not None:
+        layout, parameter = layouts[match[2]], match[4]
+        head = max(text.rfind(mark, 0, match.start()) for mark in ";}") + 1
+        closing = _find_end(text, match.end(), "()")
+        opening = re.compile(r"[{;]").search(text, closing)
+        begin = opening.end() if opening and opening[0] == "{" else closing
+        end = _find_end(text, begin) if begin != closing else closing
+        called = re.findall(r"\b(\w+)\s*\(", text[head : match.start() + 1])
+        other = text[head : match.start()] + text[match.end() : closing] + text[begin:end]
+        names = {f: f if _is_free(f, other) else f"{parameter}_{f}" for _, f in layout.fields}
+        given = dict(zip(layout.template, (match[3] or "<>")[1:-1].split(","), strict=False))
+        parts = [f"{_fill(kind, given)} {names[field]}" for kind, field in layout.fields]
+        body = _pass_on(text[begin:end], parameter, names)
+        if begin != closing and called:
+            kind = f"{match[2]}{match[3] or ''}"
+            found.append(Structure(called[-1], parameter, kind, tuple(names.items())))
+        lines = "\n" * match[0].count("\n")
+        text = (
+            text[: match.start()]
+            + ", ".join(parts)
+            + lines
+            + text[match.end() : begin]
+            + body
+            + text[end:]
+        )
+    return _expand_locals(text, layouts, kinds)
+
+
+def _is_free(name: str, text: str) -> bool:
+    return re.search(rf"(?<![.>\w]){re.escape(name)}\b", text) is None
+
+
+def _fill(kind: str, given: Mapping[str, str]) -> str:
+    return re.sub(r"\w+", lambda match: given.get(match[0], match[0]).strip(), kind)
+
+
+def _pass_on(body: str, parameter: str, names: Mapping[str, str]) -> str:
+    """Return a body that uses the fields' own names, also where it passes all of them on."""
+    own = rf"(?<![.>\w]){re.escape(parameter)}"
+    body = re.sub(rf"{own}\.(\w+)\b", lambda m: names.get(m[1], m[0]), body)
+    return re.sub(rf"(?<=[(,])(\s*){own}(?=\s*[,)])", rf"\1{', '.join(names.values())}", body)
+
+
+def _expand_locals(text: str, layouts: Mapping[str, _Layout], kinds: str) -> str:
+    """Pass the fields of a local structure one by one, as what was assigned to each."""
+    declared = re.compile(rf"\b({kinds})(?:<[^<>;()]*>)?\s+(\w+)\s*(?:=?\s*\{{([^{{}};]*)\}})?\s*;")
+    for match in [*declared.finditer(text)]:
+        fields = [field for _, field in layouts[match[1]].fields]
+        values = dict(zip(fields, (match[3] or "").split(","), strict=False)) if match[3] else {}
+        for field in fields:
+            sets = re.findall(rf"\b{match[2]}\.{field}\s*=(?!=)\s*([^;]+);", text)
+            values |= {field: sets[0]} if len(sets) == 1 else {}
+        passed = [" ".join(values.get(f, f"{match[2]}.{f}").split()) for f in fields]
+        shown = ", ".join(passed).replace("\\", r"\\")
+        text = re.sub(rf"(?<=[(,])(\s*){match[2]}(?=\s*[,)])", rf"\g<1>{shown}", text)
+    return text

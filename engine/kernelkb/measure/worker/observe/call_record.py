@@ -36,6 +36,10 @@ _SUM_TOLERANCE = 1e-2
 _BOUND_SHARE = 0.01
 """Of a range, how far the extremes of many draws may be from its ends."""
 _DIGITS = 4
+_DISTINCT_SQUARES = 8
+"""Drawn from a room of n, more than sqrt(8 n) integers are all different once in 50 times."""
+_MAX_ROOM = 10**8
+"""Of distinct integers: drawing them makes all of their room."""
 _HOT_RATIO, _HOT_COUNT = 4.0, 32
 """How often the most frequent value comes at least, over the mean and at all: more than chance."""
 _MAX_LENGTHS = 32
@@ -213,11 +217,11 @@ def describe_values(tensor: torch.Tensor) -> Recipe:
     """Return the recipe of a tensor's values.
 
     Kinds: ``zeros``, ``ones``, ``constant`` (value), ``arange`` (start), ``permutation``,
-    ``sorted`` (low, high, inclusive), ``offsets`` (high, lengths, counts), ``integers`` (low, high,
-    inclusive), ``ranked`` (high, count, below), ``flags`` (share),
-    ``causal`` (kept, masked: the values of a lower triangle and of the rest), ``probabilities``
-    (rows that sum to 1), ``sparse`` (share, and ``of``: the recipe of the rest), ``uniform`` (low,
-    high), ``positive`` (rms) and ``normal`` (mean, std).
+    ``sorted`` (low, high, inclusive), ``distinct`` (low, high, is_sorted), ``offsets`` (high,
+    lengths, counts), ``integers`` (low, high, inclusive), ``ranked`` (high, count, below),
+    ``flags`` (share), ``causal`` (kept, masked: the values of a lower triangle and of the rest),
+    ``probabilities`` (rows that sum to 1), ``sparse`` (share, and ``of``: the recipe of the rest),
+    ``uniform`` (low, high), ``positive`` (rms) and ``normal`` (mean, std).
 
     Args:
         tensor: Of any shape, dtype, strides and device.
@@ -285,12 +289,24 @@ def _describe_integers(array: torch.Tensor) -> Recipe:
         if bool((steps == 1).all()):
             return {"kind": "arange", "start": low}
         if bool((steps >= 0).all()):
-            return {"kind": "sorted", "low": low, "high": high}
+            is_distinct = bool((steps > 0).all()) and _is_no_chance(len(flat), high - low + 1)
+            own = {"kind": "distinct", "is_sorted": True} if is_distinct else {"kind": "sorted"}
+            return {**own, "low": low, "high": high}
         if low == 0 and high == len(flat) - 1 and len(flat.unique()) == len(flat):
             return {"kind": "permutation"}
+    if _is_no_chance(len(flat), high - low + 1) and len(flat.unique()) == len(flat):
+        return {"kind": "distinct", "is_sorted": False, "low": low, "high": high}
     return (
         _describe_skew(flat, high) if low >= 0 else {"kind": "integers", "low": low, "high": high}
     )
+
+
+def _is_no_chance(count: int, room: int) -> bool:
+    """Whether so many drawn integers would hardly be distinct: then they are so on purpose.
+
+    Where a kernel writes to such places, equal ones would make its result a matter of chance.
+    """
+    return count**2 > _DISTINCT_SQUARES * room and count <= room <= _MAX_ROOM
 
 
 def _describe_skew(flat: torch.Tensor, high: int) -> Recipe:

@@ -1,0 +1,279 @@
+// Preloaded into a program: writes each launch of a kernel, and what its arguments point to.
+//
+// The runtime of CUDA, static or not, finds the driver's functions by dlsym and cuGetProcAddress.
+// Both are answered here with functions of this file, which write and then call the driver's.
+// KB_LAUNCHES is the folder to write to, KB_LAUNCH_NAME a part of the kernel's mangled name.
+// A line is {"name", "grid", "block", "shared", "arguments": [{"bytes", "memory": [[at, left, offset]]}]}:
+// bytes in hexadecimal, with zeros for each pointer; of the memory that the pointer at this place
+// points into, what is left behind it, and where in the allocation it points.
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t kMostLaunches = 32;  // different ones that are written
+constexpr std::size_t kMostNames = 400;    // of other kernels
+
+struct Handle {
+  std::string name;
+  bool is_kernel;  // of a library, not of a module
+};
+struct Config {  // CUlaunchConfig
+  unsigned grid[3], block[3], shared;
+  void *stream, *attributes;
+  unsigned count;
+};
+
+struct State {
+  std::recursive_mutex mutex;
+  std::map<void*, Handle> handles;
+  std::map<std::string, void*> reals;
+  std::map<std::string, long> counts;
+  std::vector<std::string> lines;
+  std::set<std::string> seen;
+  pid_t owner = 0;
+};
+
+State& state() {  // never destroyed: a program may look symbols up before and after this file's own
+  static State* only = new State;
+  return *only;
+}
+using Lock = std::lock_guard<std::recursive_mutex>;
+
+using Find = void* (*)(void*, const char*) noexcept;
+
+Find find_real() {
+  static Find find = nullptr;
+  for (const char* version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"})
+    if (!find) find = reinterpret_cast<Find>(dlvsym(RTLD_NEXT, "dlsym", version));
+  return find;
+}
+
+template <typename Function>
+Function find_driver(const char* name) {
+  Lock lock(state().mutex);
+  void*& real = state().reals[name];
+  if (!real) real = find_real()(RTLD_NEXT, name);
+  if (!real)
+    if (void* driver = dlopen("libcuda.so.1", RTLD_NOW)) real = find_real()(driver, name);
+  return reinterpret_cast<Function>(real);
+}
+
+std::string get_name(void* function) {
+  auto known = state().handles.find(function);
+  if (known != state().handles.end()) return known->second.name;
+  const char* name = nullptr;
+  auto ask = find_driver<int (*)(const char**, void*)>("cuFuncGetName");
+  return ask && ask(&name, function) == 0 && name ? name : "";
+}
+
+// Whether argument i exists; its place in a buffer and its size.
+bool find_argument(void* function, std::size_t i, std::size_t* place, std::size_t* size) {
+  auto known = state().handles.find(function);
+  bool is_kernel = known != state().handles.end() && known->second.is_kernel;
+  auto ask = find_driver<int (*)(void*, std::size_t, std::size_t*, std::size_t*)>(
+      is_kernel ? "cuKernelGetParamInfo" : "cuFuncGetParamInfo");
+  return ask && ask(function, i, place, size) == 0;
+}
+
+std::string describe_argument(const unsigned char* value, std::size_t size) {
+  auto ask = find_driver<int (*)(std::uintptr_t*, std::size_t*, std::uintptr_t)>(
+      "cuMemGetAddressRange_v2");
+  std::vector<unsigned char> bytes(value, value + size);
+  std::string memory;
+  for (std::size_t at = 0; ask && at + 8 <= size; at += 8) {
+    std::uintptr_t word, base = 0;
+    std::size_t length = 0;
+    std::memcpy(&word, value + at, 8);
+    if (word < 4096 || ask(&base, &length, word) != 0) continue;
+    std::memset(bytes.data() + at, 0, 8);
+    memory += (memory.empty() ? "[" : ", [") + std::to_string(at) + ", " +
+              std::to_string(base + length - word) + ", " + std::to_string(word - base) + "]";
+  }
+  std::string text;
+  char pair[3];
+  for (unsigned char each : bytes) std::snprintf(pair, 3, "%02x", each), text += pair;
+  return "{\"bytes\": \"" + text + "\", \"memory\": [" + memory + "]}";
+}
+
+void write_line(const std::string& line) {
+  const char* folder = std::getenv("KB_LAUNCHES");
+  if (!folder) return;
+  std::string path = std::string(folder) + "/launches-" + std::to_string(getpid()) + ".jsonl";
+  if (std::FILE* file = std::fopen(path.c_str(), "a")) {
+    std::fprintf(file, "%s\n", line.c_str());
+    std::fclose(file);
+  }
+}
+
+std::string write_three(const unsigned* each) {
+  return "[" + std::to_string(each[0]) + ", " + std::to_string(each[1]) + ", " +
+         std::to_string(each[2]) + "]";
+}
+
+void record(void* function, const Config& config, void** arguments, void** extra) {
+  State& own = state();
+  Lock lock(own.mutex);
+  if (own.owner != getpid()) {  // forked: its parent writes what it saw
+    own.owner = getpid();
+    own.counts.clear(), own.lines.clear(), own.seen.clear();
+  }
+  const char* wanted = std::getenv("KB_LAUNCH_NAME");
+  std::string name = get_name(function);
+  if (!wanted || name.find(wanted) == std::string::npos) {
+    if (own.seen.size() < kMostNames && own.seen.insert(name).second)
+      write_line("{\"seen\": \"" + name + "\"}");
+    return;
+  }
+  const unsigned char* buffer = nullptr;  // of CU_LAUNCH_PARAM_BUFFER_POINTER
+  for (void** each = extra; each && *each; each += 2)
+    if (*each == reinterpret_cast<void*>(1)) buffer = static_cast<unsigned char*>(each[1]);
+  std::string told;
+  std::size_t place, size;
+  for (std::size_t i = 0; find_argument(function, i, &place, &size); ++i) {
+    auto value = buffer ? buffer + place : static_cast<unsigned char*>(arguments ? arguments[i] : nullptr);
+    if (!value) break;
+    told += (told.empty() ? "" : ", ") + describe_argument(value, size);
+  }
+  std::string line = "{\"name\": \"" + name + "\", \"grid\": " + write_three(config.grid) +
+                     ", \"block\": " + write_three(config.block) + ", \"shared\": " +
+                     std::to_string(config.shared) + ", \"arguments\": [" + told + "]}";
+  if (own.counts.count(line) == 0 && own.lines.size() < kMostLaunches) {
+    own.lines.push_back(line);
+    write_line(line);
+  }
+  ++own.counts[line];
+}
+
+__attribute__((destructor)) void write_counts() {
+  State& own = state();
+  if (own.owner != getpid() || own.lines.empty()) return;
+  std::string text;
+  for (const std::string& each : own.lines)
+    text += (text.empty() ? "" : ", ") + std::to_string(own.counts[each]);
+  write_line("{\"counts\": [" + text + "]}");
+}
+
+void keep(void* handle, const char* name, bool is_kernel) {
+  Lock lock(state().mutex);
+  state().handles[handle] = {name, is_kernel};
+}
+
+void* replace(const std::string& name, void* real);
+
+}  // namespace
+
+#define KB_LAUNCH(NAME)                                                                          \
+  extern "C" int NAME(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,        \
+                      unsigned by, unsigned bz, unsigned shared, void* stream, void** arguments, \
+                      void** extra) {                                                            \
+    record(function, {{gx, gy, gz}, {bx, by, bz}, shared, stream, nullptr, 0}, arguments, extra); \
+    return find_driver<decltype(&NAME)>(#NAME)(function, gx, gy, gz, bx, by, bz, shared, stream, \
+                                               arguments, extra);                                \
+  }
+#define KB_LAUNCH_WITH_CONFIG(NAME)                                                             \
+  extern "C" int NAME(const Config* config, void* function, void** arguments, void** extra) {   \
+    record(function, *config, arguments, extra);                                                \
+    return find_driver<decltype(&NAME)>(#NAME)(config, function, arguments, extra);             \
+  }
+#define KB_COOPERATIVE(NAME)                                                                      \
+  extern "C" int NAME(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,         \
+                      unsigned by, unsigned bz, unsigned shared, void* stream, void** arguments) { \
+    record(function, {{gx, gy, gz}, {bx, by, bz}, shared, stream, nullptr, 0}, arguments, nullptr); \
+    return find_driver<decltype(&NAME)>(#NAME)(function, gx, gy, gz, bx, by, bz, shared, stream,  \
+                                               arguments);                                        \
+  }
+KB_LAUNCH(cuLaunchKernel)
+KB_LAUNCH(cuLaunchKernel_ptsz)
+KB_LAUNCH_WITH_CONFIG(cuLaunchKernelEx)
+KB_LAUNCH_WITH_CONFIG(cuLaunchKernelEx_ptsz)
+KB_COOPERATIVE(cuLaunchCooperativeKernel)
+KB_COOPERATIVE(cuLaunchCooperativeKernel_ptsz)
+
+extern "C" int cuModuleGetFunction(void** function, void* module, const char* name) {
+  auto real = find_driver<decltype(&cuModuleGetFunction)>("cuModuleGetFunction");
+  int status = real(function, module, name);
+  if (status == 0) keep(*function, name, false);
+  return status;
+}
+
+extern "C" int cuLibraryGetKernel(void** kernel, void* library, const char* name) {
+  auto real = find_driver<decltype(&cuLibraryGetKernel)>("cuLibraryGetKernel");
+  int status = real(kernel, library, name);
+  if (status == 0) keep(*kernel, name, true);
+  return status;
+}
+
+extern "C" int cuKernelGetFunction(void** function, void* kernel) {
+  int status = find_driver<decltype(&cuKernelGetFunction)>("cuKernelGetFunction")(function, kernel);
+  auto known = state().handles.find(kernel);
+  if (status == 0 && known != state().handles.end())
+    keep(*function, std::string(known->second.name).c_str(), false);
+  return status;
+}
+
+// The symbol's variant: of a thread's own default stream, and of version 12 of the driver.
+static std::string choose_variant(const char* symbol, int version, std::uint64_t flags) {
+  std::string name = symbol;
+  if (name == "cuGetProcAddress" && version >= 12000) return name + "_v2";
+  bool is_launch = name.rfind("cuLaunch", 0) == 0;
+  return is_launch && (flags & 2) ? name + "_ptsz" : name;
+}
+
+extern "C" int cuGetProcAddress(const char* symbol, void** function, int version, std::uint64_t flags) {
+  auto real = find_driver<decltype(&cuGetProcAddress)>("cuGetProcAddress");
+  int status = real(symbol, function, version, flags);
+  if (status == 0 && *function) *function = replace(choose_variant(symbol, version, flags), *function);
+  return status;
+}
+
+extern "C" int cuGetProcAddress_v2(
+    const char* symbol, void** function, int version, std::uint64_t flags, void* found) {
+  auto real = find_driver<decltype(&cuGetProcAddress_v2)>("cuGetProcAddress_v2");
+  int status = real(symbol, function, version, flags, found);
+  if (status == 0 && *function) *function = replace(choose_variant(symbol, version, flags), *function);
+  return status;
+}
+
+namespace {
+
+void* replace(const std::string& name, void* real) {
+  static const std::map<std::string, void*> own = {
+#define KB_OWN(NAME) {#NAME, reinterpret_cast<void*>(&NAME)}
+      KB_OWN(cuLaunchKernel),      KB_OWN(cuLaunchKernel_ptsz),
+      KB_OWN(cuLaunchKernelEx),    KB_OWN(cuLaunchKernelEx_ptsz),
+      KB_OWN(cuLaunchCooperativeKernel), KB_OWN(cuLaunchCooperativeKernel_ptsz),
+      KB_OWN(cuModuleGetFunction), KB_OWN(cuLibraryGetKernel),
+      KB_OWN(cuKernelGetFunction), KB_OWN(cuGetProcAddress),
+      KB_OWN(cuGetProcAddress_v2)};
+  auto found = own.find(name);
+  if (found == own.end() || real == found->second) return real;
+  Lock lock(state().mutex);
+  state().reals[name] = real;
+  return found->second;
+}
+
+}  // namespace
+
+__attribute__((noinline)) static void* find_of_driver(void* library, const char* name) {
+  void* real = find_real()(library, name);
+  return real ? replace(name, real) : real;
+}
+
+// For other names a jump, with -O2: what RTLD_NEXT means depends on who calls.
+extern "C" void* dlsym(void* library, const char* name) noexcept {
+  Find real = find_real();
+  if (name[0] != 'c' || name[1] != 'u') return real(library, name);
+  return find_of_driver(library, name);
+}

@@ -1,0 +1,385 @@
+"""What is said of a draft: by its user with ``--set``, or by the launches of a program."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple, get_args
+
+from kernelkb.errors import BadValueError
+from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.model.kernels.kernel import Dtype
+from kernelkb.scaffold.draft import (
+    ROLES,
+    SAID_HEAD,
+    WORKLOADS,
+    DraftQuestion,
+    Function,
+    Parameter,
+    ParameterRole,
+    is_index,
+    to_field_name,
+)
+
+_DTYPES = get_args(Dtype)
+MAX_SEEN_WORKLOADS = 6
+
+
+def read_answers(words: Sequence[str], questions: Sequence[DraftQuestion] = ()) -> dict[str, str]:
+    """Return what ``--set`` words say, by key: ``x=[m, k]``; ``x`` alone takes the guess for it.
+
+    Args:
+        words: As they were typed; a later one wins.
+        questions: With guesses.
+
+    Raises:
+        BadValueError: A word has no value and there is no guess, or a role or dtype is none.
+    """
+    guesses = {q.key.lower(): q.guess.partition("|")[0] for q in questions}
+    answers = {}
+    for word in words:
+        key, _, value = (part.strip() for part in word.partition("="))
+        value = value or guesses.get(key.lower(), "")
+        aspect = key.rpartition(".")[2] if "." in key or key == "dtype" else ""
+        allowed = {"role": ROLES, "dtype": _DTYPES}.get(aspect, ())
+        if value in ("", "?") or not value.isprintable() or (allowed and value not in allowed):
+            kinds = (
+                f"one of {', '.join(allowed)}" if allowed else "a value, as --set 'x=[rows, cols]'"
+            )
+            raise BadValueError(f"--set {word!r} is no answer; give {kinds}")
+        answers[key.lower()] = value
+    return answers
+
+
+def read_said(text: str) -> dict[str, str]:
+    """Return the answers that a drafted kernel.yaml was written with."""
+    lines = [line for line in text.splitlines() if line.startswith(SAID_HEAD)]
+    return read_answers([line.removeprefix(SAID_HEAD) for line in lines])
+
+
+def find_answer(answers: Mapping[str, str], name: str, aspect: str = "") -> str:
+    """Return what was said of a name of the source; empty for nothing."""
+    tail = f".{aspect}" if aspect else ""
+    return answers.get(f"{name}{tail}".lower()) or answers.get(f"{to_field_name(name)}{tail}", "")
+
+
+def apply_answers(
+    parameters: Sequence[Parameter], answers: Mapping[str, str]
+) -> tuple[Parameter, ...]:
+    """Return parameters with what was said of them.
+
+    Raises:
+        BadValueError: A shape is no list of names and numbers.
+    """
+    return tuple(_apply_answer(each, answers) for each in parameters)
+
+
+def _apply_answer(each: Parameter, answers: Mapping[str, str]) -> Parameter:
+    said = find_answer(answers, each.name)
+    if each.role in ("size", "number"):
+        if said and said != "axis":
+            return each._replace(role="number", value=said, use="", origin="said")
+        return each._replace(role="size", guess="") if said else each
+    if each.role == "stream":
+        return each
+    role, dtype = (find_answer(answers, each.name, aspect) for aspect in ("role", "dtype"))
+    told = [name for name, value in (("role", role), ("shape", said), ("dtype", dtype)) if value]
+    shares = not is_index(each) and not each.has_own_dtype
+    dtype = dtype or each.dtype or (answers.get("dtype", "") if shares else "")
+    if role:
+        kept: ParameterRole = "input" if role == "input" else "output"
+        each = each._replace(role=kept, is_read=role == "both", is_certain=True)
+    if said:
+        each = each._replace(shape=_read_shape(each.name, said), guess="")
+    origin = f"{', '.join(told)} said" if told else each.origin
+    return each._replace(dtype=dtype or None, origin=origin)
+
+
+def _read_shape(name: str, text: str) -> tuple[str, ...]:
+    dims = [part.strip() for part in text.strip("[]() ").split(",") if part.strip()]
+    if not dims or not all(dim.isidentifier() or dim.isdecimal() for dim in dims):
+        raise BadValueError(
+            f"--set '{name}={text}' is no shape; give names and numbers, as '{name}=[rows, 64]'"
+        )
+    return tuple(dims)
+
+
+class LaunchArgument(NamedTuple):
+    """One argument of a launch."""
+
+    value: bytes
+    """As it was passed; zeros in place of pointers."""
+    memory: Mapping[int, tuple[int, int]]
+    """Of each pointer, by its place in the value: bytes to the end of its allocation, and from the
+    start of it."""
+
+
+class SeenLaunch(NamedTuple):
+    """All launches of a kernel with the same grid, arguments and sizes of memory."""
+
+    name: str
+    """With its types, as ``void twice<float>(float const*, float*, int)``."""
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    """Of dynamic shared memory."""
+    arguments: tuple[LaunchArgument, ...]
+    """Empty where the driver does not tell the sizes of arguments: before CUDA 12.4."""
+    calls: int
+
+
+class SeenAnswers(NamedTuple):
+    """What launches say of a draft."""
+
+    answers: Mapping[str, str]
+    """As ``--set`` would say them."""
+    warnings: tuple[str, ...]
+
+
+class _Seen(NamedTuple):
+    """One array or number in each launch."""
+
+    parameter: Parameter
+    numbers: tuple[float, ...]
+    """Its values; of an array the elements behind its pointer."""
+    is_whole: bool = False
+    """Of an array: whether its memory is an allocation of its own, and no part of a pool."""
+
+
+def answer_by_launches(
+    function: Function,
+    kernel: Function,
+    fields: Mapping[str, str],
+    passed: Mapping[str, str],
+    launches: Sequence[SeenLaunch],
+    *,
+    asks_launch: bool,
+) -> SeenAnswers:
+    """Return shapes, numbers, template arguments, launch and workloads as a program used them.
+
+    Args:
+        function: What is drafted: the kernel, or what launches it.
+        kernel: With the fields of structures as its parameters.
+        fields: The structure that each such field belongs to.
+        passed: What the function passes for each parameter of the kernel, where that is a name.
+        launches: The most frequent first.
+        asks_launch: Whether the text does not show the grid: then one grid is for all workloads.
+    """
+    first = launches[0]
+    same = [each for each in launches if each.name == first.name]
+    if asks_launch:
+        shape = (first.grid, first.block, first.shared_bytes)
+        same = [each for each in same if (each.grid, each.block, each.shared_bytes) == shape]
+    rows = [_split_arguments(kernel, fields, each) for each in same]
+    if not rows[0]:
+        text = (
+            "the driver does not tell sizes of arguments (CUDA 12.4 does): only the launch is said"
+        )
+        return SeenAnswers(_answer_launch(kernel, first) if asks_launch else {}, (text,))
+    seen = _collect_seen(function, kernel, passed, same, rows)
+    answers = _answer_sizes(seen)
+    answers |= _answer_workloads(answers, seen, len(same))
+    if function.is_kernel:
+        answers |= _answer_launch(kernel, first)
+    return SeenAnswers(answers, tuple(_list_warnings(seen, launches, same)))
+
+
+def _answer_workloads(
+    answers: Mapping[str, str], seen: Mapping[str, _Seen], count: int
+) -> dict[str, str]:
+    axes = [name for name, value in answers.items() if value == "axis"]
+    sizes = [
+        ", ".join(f"{to_field_name(a)}: {int(seen[a].numbers[at])}" for a in axes)
+        for at in range(min(count, MAX_SEEN_WORKLOADS))
+    ]
+    return {WORKLOADS: " | ".join(dict.fromkeys(sizes))} if axes else {}
+
+
+def _collect_seen(
+    function: Function,
+    kernel: Function,
+    passed: Mapping[str, str],
+    launches: Sequence[SeenLaunch],
+    rows: Sequence[Mapping[str, float]],
+) -> dict[str, _Seen]:
+    """Map each parameter of the function to what the launches of the kernel tell of it."""
+    own = {p.name: p for p in function.parameters}
+    seen = {}
+    for name in rows[0]:
+        outer = own.get(passed.get(name, name if function.is_kernel else ""))
+        if outer is not None and all(name in row for row in rows):
+            is_whole = all(_is_whole(each, kernel, name) for each in launches)
+            seen[outer.name] = _Seen(outer, tuple(row[name] for row in rows), is_whole)
+    return seen
+
+
+def _list_warnings(
+    seen: Mapping[str, _Seen], launches: Sequence[SeenLaunch], same: Sequence[SeenLaunch]
+) -> list[str]:
+    """Return which launches are left out, and which shapes of the text have too little memory."""
+    count = sum(each.calls for each in launches)
+    left = count - sum(each.calls for each in same)
+    warnings = [f"{left} of {count} launches, with other types, grids or blocks, are left out"]
+    warnings = warnings if left else []
+    for name, each in seen.items():
+        shape = each.parameter.shape
+        sizes = [
+            seen[d].numbers if d in seen else (int(d),) for d in shape if d in seen or d.isdecimal()
+        ]
+        if shape and len(sizes) == len(shape) and each.parameter.role in ("input", "output"):
+            needed = math.prod(max(values) for values in sizes)
+            if needed > max(each.numbers):
+                has = f"has {int(max(each.numbers))} elements in the run"
+                warnings.append(f"{name}: [{', '.join(shape)}] is read from the text, but it {has}")
+    return warnings
+
+
+_POOL_BYTES = 2**21
+"""What pools take from the driver is a multiple of it."""
+
+
+def _is_whole(launch: SeenLaunch, kernel: Function, name: str) -> bool:
+    """Whether a pointer argument has an allocation of its own; not known of one in a structure."""
+    at = [p.name for p in kernel.parameters].index(name)
+    if len(launch.arguments) != len(kernel.parameters) or 0 not in launch.arguments[at].memory:
+        return False
+    left, offset = launch.arguments[at].memory[0]
+    return offset == 0 and left % _POOL_BYTES != 0
+
+
+def _answer_launch(kernel: Function, launch: SeenLaunch) -> dict[str, str]:
+    """Return grid, block, shared memory and the arguments of the template."""
+    answers = {"grid": f"dim3{launch.grid}", "block": f"dim3{launch.block}"}
+    answers["shared"] = str(launch.shared_bytes)
+    match = re.search(rf"\b{re.escape(kernel.name)}<(.*)>\(", launch.name)
+    if match:
+        parts = re.findall(r"(?:[^,<>]|<[^<>]*>)+", match[1])
+        named = zip(kernel.template, parts, strict=False)
+        answers |= {name: _to_source(part.strip()) for name, part in named}
+    return answers
+
+
+def _to_source(text: str) -> str:
+    """Return a template argument as source: ``(bool)1`` and ``4u`` as they are written there."""
+    return {"(bool)1": "true", "(bool)0": "false"}.get(text, re.sub(r"^\(\w+\)", "", text))
+
+
+def _split_arguments(
+    kernel: Function, fields: Mapping[str, str], launch: SeenLaunch
+) -> dict[str, float]:
+    """Return the value of each number, and the elements behind each pointer, by name.
+
+    Empty where the arguments are not those of the text.
+    """
+    found: dict[str, float] = {}
+    arguments = iter(launch.arguments)
+    argument, owner, place, unread = None, "", 0, ""
+    for each in kernel.parameters:
+        is_pointer = each.role in ("input", "output") or each.type.endswith("*")
+        size = 8 if is_pointer else _SIZES.get(each.dtype or _NUMBERS.get(each.type, ""), 0)
+        if fields.get(each.name, "") != owner or not owner:
+            argument, owner, place = next(arguments, None), fields.get(each.name, ""), 0
+        place += -place % size if size else 0
+        unread = owner if not size else unread  # what follows it in a structure is not placed
+        if (
+            argument is None
+            or place + size > len(argument.value)
+            or not size
+            or unread == owner != ""
+        ):
+            continue
+        kind = each.dtype if is_pointer else _NUMBERS.get(each.type, "")
+        if not is_pointer:
+            found[each.name] = struct.unpack_from(_CODES[kind or ""], argument.value, place)[0]
+        elif place in argument.memory and kind in _SIZES:
+            found[each.name] = argument.memory[place][0] // _SIZES[kind]
+        place += size
+    return found if next(arguments, None) is None else {}
+
+
+_CODES = {
+    "float32": "<f",
+    "float64": "<d",
+    "bool": "<?",
+    "int8": "<b",
+    "uint8": "<B",
+    "int16": "<h",
+    "int32": "<i",
+    "int64": "<q",
+    "float16": "<e",
+}
+_SIZES = {dtype: struct.calcsize(code) for dtype, code in _CODES.items()} | {"bfloat16": 2}
+_NUMBERS = {
+    **dict.fromkeys(("int", "int32_t", "unsigned", "unsigned int", "uint32_t", "uint"), "int32"),
+    **dict.fromkeys(
+        ("long", "long long", "int64_t", "size_t", "uint64_t", "unsigned long"), "int64"
+    ),
+    "float": "float32",
+    "double": "float64",
+    "bool": "bool",
+    "half": "float16",
+    "__half": "float16",
+    "char": "int8",
+    "short": "int16",
+}
+"""The types of numbers whose bytes are read."""
+
+
+def _answer_sizes(seen: Mapping[str, _Seen]) -> dict[str, str]:
+    """Return the shape of each array that it has room for exactly, and each number."""
+    numbers = {
+        name: each
+        for name, each in seen.items()
+        if each.parameter.role in ("size", "number") and not each.parameter.type.endswith("*")
+    }
+    sizes = {
+        name: each.numbers
+        for name, each in numbers.items()
+        if all(isinstance(n, int) and n > 0 for n in each.numbers) and set(each.numbers) != {1}
+    }
+    answers: dict[str, str] = {}
+    for name, each in seen.items():
+        if name not in numbers and not each.parameter.shape:
+            shape = _find_shape(each, sizes)
+            answers |= {name: f"[{', '.join(shape)}]"} if shape else {}
+    dims = {d for name in seen for d in seen[name].parameter.shape}
+    dims |= {d for text in answers.values() for d in re.findall(r"\w+", text)}
+    for name, each in numbers.items():
+        if name in dims or len(set(each.numbers)) > 1:
+            answers[name] = "axis"
+        elif each.parameter.role == "size" or each.parameter.value in ("", FILL_IN_MARK):
+            kind = each.parameter.type
+            answers[name] = _write_number(each.numbers[0], kind)
+    return answers
+
+
+def _find_shape(array: _Seen, sizes: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
+    """Return the shape that fills the memory of an array in each launch; empty for several."""
+    guess = tuple(re.findall(r"\w+", array.parameter.guess))
+    found = []
+    rest = {name for count in (1, 2, 3) for name in combinations(sizes, count)}
+    for dims in (guess, *sorted(rest, key=lambda names: (len(names), names))):
+        values = [
+            sizes.get(d, (int(d),) * len(array.numbers) if d.isdecimal() else ()) for d in dims
+        ]
+        if dims and all(values):
+            products = tuple(map(math.prod, zip(*values, strict=True)))
+            if products == array.numbers:
+                found.append(dims)
+                if dims == guess:
+                    return dims
+    if len(found) == 1:
+        return found[0]
+    is_fixed = not found and len(set(array.numbers)) == 1 and array.is_whole
+    return (str(int(array.numbers[0])),) if is_fixed else ()
+
+
+def _write_number(value: float, kind: str) -> str:
+    if kind == "bool":
+        return str(bool(value)).lower()
+    if kind not in ("float", "double", "half", "__half"):
+        return str(int(value))
+    return repr(float(f"{value:.9g}")) + ("f" if kind == "float" else "")

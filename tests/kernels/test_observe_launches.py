@@ -1,0 +1,290 @@
+"""kb init FILE --from a C++ program: its launches are recorded between it and the driver.
+
+Only the driver is made up: libcuda.so.1 is compiled here. Program, preloading and the library that
+is preloaded are real, and so is the way to the driver: dlsym, then cuGetProcAddress.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from kernelkb.actions.init.init_project import init_launches, init_project
+from kernelkb.cli import main
+from kernelkb.errors import BadValueError
+from kernelkb.loading.kernels import load_kernel
+from kernelkb.measure.profile.observe import record_launches
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+
+DRIVER = r"""
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <vector>
+static std::map<std::uintptr_t, std::size_t> memory;
+static std::vector<std::size_t> sizes;
+extern "C" {
+int cuMemAlloc_v2(std::uintptr_t* at, std::size_t length) {
+  *at = reinterpret_cast<std::uintptr_t>(std::malloc(length));
+  memory[*at] = length;
+  return 0;
+}
+int cuMemGetAddressRange_v2(std::uintptr_t* base, std::size_t* length, std::uintptr_t at) {
+  auto found = memory.upper_bound(at);
+  if (found == memory.begin()) return 500;
+  --found;
+  if (at >= found->first + found->second) return 500;
+  *base = found->first, *length = found->second;
+  return 0;
+}
+int cuLibraryGetKernel(void** kernel, void*, const char* name) {
+  *kernel = const_cast<char*>(strdup(name));
+  return 0;
+}
+int cuKernelGetParamInfo(void* kernel, std::size_t i, std::size_t* place, std::size_t* size) {
+  const char* told = std::getenv("FAKE_SIZES");
+  std::size_t at = 0;
+  for (const char* each = told ? told : ""; *each; ++each, --i) {
+    *size = *each == '3' ? 32 : *each - '0';
+    at += (*size - at % *size) % *size;
+    *place = at;
+    if (i == 0) return 0;
+    at += *size;
+  }
+  return 1;
+}
+int cuLaunchKernel(void* kernel, unsigned gx, unsigned, unsigned, unsigned bx, unsigned, unsigned,
+                   unsigned, void*, void**, void**) {
+  std::printf("launched %s %u %u\n", static_cast<char*>(kernel), gx, bx);
+  return 0;
+}
+struct Config { unsigned grid[3], block[3], shared; };
+int cuLaunchKernelEx(const Config* c, void* kernel, void**, void**) {
+  std::printf("launched %s %u %u\n", static_cast<char*>(kernel), c->grid[0], c->block[0]);
+  return 0;
+}
+int cuGetProcAddress_v2(const char* symbol, void** function, int, std::uint64_t, void*) {
+#define GIVE(SYMBOL, NAME) \
+  if (!std::strcmp(symbol, SYMBOL)) return *function = reinterpret_cast<void*>(&NAME), 0;
+  GIVE("cuMemAlloc", cuMemAlloc_v2)
+  GIVE("cuLibraryGetKernel", cuLibraryGetKernel)
+  GIVE("cuLaunchKernel", cuLaunchKernel)
+  GIVE("cuLaunchKernelEx", cuLaunchKernelEx)
+  return 500;
+}
+}
+"""
+PROGRAM = r"""
+#include <dlfcn.h>
+#include <cstdint>
+#include <cstdlib>
+#include <initializer_list>
+using Find = int (*)(const char*, void**, int, std::uint64_t, void*);
+using Get = int (*)(void**, void*, const char*);
+using Allocate = int (*)(void**, std::size_t);
+using Launch = int (*)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                       void*, void**, void**);
+struct Config {
+  unsigned grid[3], block[3], shared;
+  void *stream, *attributes;
+  unsigned count;
+};
+struct Params { float *x, *y; int n; float a; };
+using LaunchEx = int (*)(const Config*, void*, void**, void**);
+int main(int count, char**) {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+  auto find = reinterpret_cast<Find>(dlsym(driver, "cuGetProcAddress_v2"));
+  void *launch, *launch_ex, *get, *allocate, *kernel, *other;
+  find("cuLaunchKernel", &launch, 12040, 0, nullptr);
+  find("cuLaunchKernelEx", &launch_ex, 12040, 0, nullptr);
+  find("cuLibraryGetKernel", &get, 12040, 0, nullptr);
+  find("cuMemAlloc", &allocate, 12040, 0, nullptr);
+  reinterpret_cast<Get>(get)(&kernel, nullptr, NAME);
+  reinterpret_cast<Get>(get)(&other, nullptr, "_Z5otherv");
+  auto make = [&](std::size_t bytes) {
+    void* made;
+    reinterpret_cast<Allocate>(allocate)(&made, bytes);
+    return made;
+  };
+  reinterpret_cast<Launch>(launch)(other, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr);
+  for (int n : {3000, 1000, 1000}) {
+    void *x = make(4 * n), *y = make(4 * n);
+    float a = 0.5f;
+#ifdef STRUCTURE
+    Params params{static_cast<float*>(x), static_cast<float*>(y), n, a};
+    void* arguments[] = {&params};
+    Config config{{unsigned(n + 255) / 256, 1, 1}, {256, 1, 1}, 0, nullptr, nullptr, 0};
+    reinterpret_cast<LaunchEx>(launch_ex)(&config, kernel, arguments, nullptr);
+#else
+    void* arguments[] = {&x, &y, &n, &a};
+    reinterpret_cast<Launch>(launch)(kernel, (n + 255) / 256, 1, 1, 256, 1, 1, 0, nullptr,
+                                     arguments, nullptr);
+#endif
+  }
+#ifdef USES_ATOI
+  return std::atoi("41") != 42;
+#endif
+  return count > 1;
+}
+"""
+KERNEL = """
+template <typename T>
+__global__ void twice(const T* x, T* y, int n, float a) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) y[place(i)] = a * x[place(i)];
+}
+"""
+LAUNCHER = """
+void run(const float* x, float* y, int n, float a) {
+  twice<float><<<(n + 255) / 256, 256>>>(x, y, n, a);
+}
+"""
+
+
+@pytest.fixture
+def make_program(project, monkeypatch):
+    """A function that compiles the program, for a kernel's mangled name and argument sizes."""
+
+    def compile_both(name, sizes, *flags):
+        (project / "driver.cpp").write_text(DRIVER)
+        (project / "app.cpp").write_text(PROGRAM)
+        shared = ["g++", "-shared", "-fPIC", "driver.cpp", "-o", "libcuda.so.1"]
+        subprocess.run(shared, cwd=project, check=True)
+        words = [f'-DNAME="{name}"', *flags]
+        subprocess.run(["g++", "app.cpp", "-o", "app", "-ldl", *words], cwd=project, check=True)
+        monkeypatch.setenv("LD_LIBRARY_PATH", str(project))
+        monkeypatch.setenv("FAKE_SIZES", sizes)
+        return "./app"
+
+    return compile_both
+
+
+TWICE = "_Z5twiceIfEvPKT_PS0_if"
+
+
+def test_launches_are_recorded_with_what_their_arguments_point_to(project, make_program, tmp_path):
+    command = make_program(TWICE, "8844")
+    launches = record_launches(command, "twice", tmp_path)
+    log = (tmp_path / "program.log").read_text()
+
+    assert [(each.grid, each.block, each.calls) for each in launches] == [
+        ((4, 1, 1), (256, 1, 1), 2),
+        ((12, 1, 1), (256, 1, 1), 1),
+    ]
+    assert [dict(each.memory) for each in launches[0].arguments] == [
+        {0: (4000, 0)},
+        {0: (4000, 0)},
+        {},
+        {},
+    ]
+    assert launches[0].arguments[2].value == (1000).to_bytes(4, "little")
+    assert log.count(f"launched {TWICE}") == 3  # the driver was reached each time
+    assert os.environ.get("LD_PRELOAD") is None
+
+
+def test_a_draft_of_a_kernel_takes_sizes_numbers_types_and_launch_from_a_run(project, make_program):
+    (project / "k.cu").write_text(KERNEL)
+    result = init_launches("k.cu", make_program(TWICE, "8844"), answers=["reference"])
+    folder = project / "kernels/k"
+    kernel = load_kernel(str(folder)).kernel
+
+    assert result.to_fill == ()
+    assert kernel.workloads == {"observed-1": {"n": 1000}}
+    assert [(a.name, a.shape, a.dtype) for a in (*kernel.inputs, *kernel.outputs)] == [
+        ("x", ("n",), "float32"),
+        ("y", ("n",), "float32"),
+    ]
+    assert (
+        "twice<float><<<dim3(4, 1, 1), dim3(256, 1, 1), 0, " in (folder / "launch.cu").read_text()
+    )
+    assert "const float a = 0.5f;  // said" in (folder / "launch.cu").read_text()
+    assert result.warnings == ("1 of 3 launches, with other types, grids or blocks, are left out",)
+
+
+def test_a_launcher_has_a_workload_for_each_size_that_was_seen(project, make_program):
+    (project / "k.cu").write_text(KERNEL + LAUNCHER)
+    result = init_launches("k.cu", make_program(TWICE, "8844"))
+    again = init_project("k.cu", answers=["reference"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert [line.partition("=")[0] for line in result.to_fill] == ["reference"]
+    assert again.to_fill == ()
+    assert kernel.workloads == {"observed-1": {"n": 1000}, "observed-2": {"n": 3000}}
+
+
+def test_the_fields_of_a_structure_are_read_from_its_bytes(project, make_program):
+    (project / "k.cu").write_text(
+        "struct Params { float *x, *y; int n; float a; };\n"
+        "__global__ void twice(Params p) { int i = blockIdx.x * blockDim.x + threadIdx.x;"
+        " if (i < p.n) p.y[i] = p.a * p.x[i]; }\n"
+    )
+    command = make_program("_Z5twice6Params", "3", "-DSTRUCTURE")
+    result = init_launches("k.cu", command, answers=["reference"])
+    launcher = (project / "kernels/k/launch.cu").read_text()
+
+    assert result.to_fill == ()
+    assert load_kernel(str(project / "kernels/k")).kernel.workloads == {"observed-1": {"n": 1000}}
+    assert re.search(r"const float a = 0\.5f;  // said\n  Params kb_p\{\};", launcher)
+
+
+def test_a_shape_of_the_text_that_has_too_little_memory_is_told(project, make_program):
+    (project / "k.cu").write_text(
+        "__global__ void twice(const float* x, double* y, int n, float a) {"
+        " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = a * x[i]; }\n"
+    )
+    result = init_launches("k.cu", make_program("_Z5twicePKfPdif", "8844"))
+
+    assert "y: [n] is read from the text, but it has 500 elements in the run" in result.warnings
+
+
+def test_a_driver_that_tells_no_sizes_of_arguments_leaves_them_to_be_said(project, make_program):
+    (project / "k.cu").write_text(KERNEL)
+    result = init_launches("k.cu", make_program(TWICE, ""))
+
+    assert any("the driver does not tell sizes" in each for each in result.warnings)
+    assert [line.partition("=")[0] for line in result.to_fill] == [
+        *("x", "y", "n", "a", "reference")
+    ]
+
+
+def test_a_program_that_fails_or_launches_another_kernel_is_refused(project, make_program):
+    command = make_program(TWICE, "8844")
+    (project / "k.cu").write_text(KERNEL.replace("twice", "thrice"))
+    with pytest.raises(BadValueError, match="never launched thrice; it launched "):
+        init_launches("k.cu", command)
+    (project / "k.cu").write_text(KERNEL)
+    with pytest.raises(BadValueError, match=r"\./app 1 failed: "):
+        init_launches("k.cu", f"{command} 1")
+    assert not (project / "kernels").exists()
+
+
+def test_a_library_that_looks_for_the_next_symbol_still_finds_it(
+    project, make_program, monkeypatch, tmp_path
+):
+    (project / "next.cpp").write_text(
+        "#include <dlfcn.h>\n#include <cstdlib>\n"
+        'extern "C" int atoi(const char* text) noexcept {\n'
+        "  static int depth = 0;\n  if (++depth > 1) std::abort();\n"
+        '  auto next = reinterpret_cast<int (*)(const char*)>(dlsym(RTLD_NEXT, "atoi"));\n'
+        "  int found = next(text);\n  --depth;\n  return found + 1;\n}\n"
+    )
+    shared = ["g++", "-shared", "-fPIC", "next.cpp", "-o", "libnext.so", "-ldl"]
+    subprocess.run(shared, cwd=project, check=True)
+    monkeypatch.setenv("LD_PRELOAD", str(project / "libnext.so"))
+    command = make_program(TWICE, "8844", "-DUSES_ATOI")
+    launches = record_launches(command, "twice", tmp_path)
+
+    assert len(launches) == 2
+
+
+def test_the_command_line_takes_a_file_and_a_program(project, make_program, capsys):
+    (project / "k.cu").write_text(KERNEL)
+    command = make_program(TWICE, "8844")
+    status = main(["init", "k.cu", "--from", command, "--set", "reference=mine"])
+
+    assert status == 0
+    assert "next: kb variant add k changed --from mine" in capsys.readouterr().out
