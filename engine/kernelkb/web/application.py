@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import KbError, UnknownNameError
-from kernelkb.render.html.pages import fill_template
+from kernelkb.render.html.pages import fill_template, load_template
 from kernelkb.web import checklist, decision, history, knowledge, live, start
 from kernelkb.web.access import WebAccess, WebGuard
 from kernelkb.web.site import Site, WebPage, digest_static, read_static
@@ -109,13 +109,25 @@ def build_application(access: WebAccess) -> ASGIApp:
 
 
 def warm_up() -> None:
-    """Load what the first page of each kind would wait for: knowledge, rules, search index."""
-    with suppress(KbError, OSError):
-        knowledge.link_entries()
-        decision.show_decision({"speedup": "0.5"})
-        start.show_start()
-        history.show_history({})
-        knowledge.search_entries("bank conflicts")
+    """Load what the first page of each kind would wait for: knowledge, rules, templates, search."""
+    site = Site("")
+    makers: tuple[Callable[[], object], ...] = (
+        start.show_start,
+        knowledge.link_entries,
+        lambda: decision.show_decision({"speedup": "0.5"}),
+        lambda: history.show_history({}),
+        lambda: checklist.show_checklist(writes=True),
+        lambda: start.show_search("bank conflicts"),
+        live.show_live,
+        knowledge.show_quickref,
+        lambda: knowledge.show_entry("trees", decision.DEFAULT_TREE),
+    )
+    for make in makers:
+        with suppress(KbError, OSError):
+            page = make()
+            if isinstance(page, WebPage):
+                site.fill(page)
+    load_template("web/kernel.html")
 
 
 async def _answer_view(

@@ -44,7 +44,10 @@ _MAX_TIMES = 60
 """Measurements in the picture, the newest."""
 _MAX_ATTEMPTS = 80
 _PAGE = 30
-_MAX_OUTCOMES = 400
+_MAX_OUTCOMES = 20
+"""Of a kernel, the newest."""
+_MAX_KERNELS = 20
+"""Whose outcomes are drawn, those measured last."""
 _REGRESSED = 0.97
 """As ``kb lab regress``: an interval below it is a regression."""
 
@@ -63,11 +66,12 @@ def show_history(query: Mapping[str, str]) -> WebPage:
     page = int(query["page"]) if query.get("page", "").isdecimal() else 0
     page = min(page, max(len(names) - 1, 0) // _PAGE)
     shown = names[page * _PAGE : (page + 1) * _PAGE]
-    points = _list_predictions(project, names[:_PAGE])
+    kernels = list_kernel_rows(project)
+    points = _list_predictions(project, [row.name for row in kernels], names[:_PAGE])
     inside = [one.inside for one in points if one.inside is not None]
     said = f"{sum(inside)} of {len(inside)} measured gains lie in their predicted intervals"
     values = {
-        "kernels": list_kernel_rows(project),
+        "kernels": kernels,
         "sessions": summarize_sessions(project, shown),
         "page": page,
         "pages": max(len(names) - 1, 0) // _PAGE + 1,
@@ -79,12 +83,18 @@ def show_history(query: Mapping[str, str]) -> WebPage:
     return WebPage("history.html", "History", "history", values)
 
 
-def _list_predictions(project: Path, names: Sequence[str]) -> list[PredictionPoint]:
+def _list_predictions(
+    project: Path, kernels: Sequence[str], names: Sequence[str]
+) -> list[PredictionPoint]:
     """Return what was told and measured: of the newest outcomes, and of the newest sessions."""
     points: dict[tuple[float, float, str], PredictionPoint] = {}
     with open_attempts(project, writes=False) as store:
-        events = store.list_outcomes(_MAX_OUTCOMES)
-    for event in reversed(events):
+        events = [
+            event
+            for kernel in kernels[:_MAX_KERNELS]
+            for event in store.list_events_of_kind(kernel, ("outcome",), _MAX_OUTCOMES)
+        ]
+    for event in sorted(events, key=lambda one: one.at, reverse=True):
         one = event.outcome
         advised = one.advised if one else None
         if one and advised and advised.predicted and one.measured and advised.fix in one.fixes:
