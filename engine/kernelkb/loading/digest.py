@@ -6,7 +6,9 @@ Imports nothing slow: every start of kb calls it.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from kernelkb.safety.workspace import read_bytes
@@ -19,6 +21,10 @@ except ImportError:
 
 FileStamps = tuple[tuple[str, int, int, int], ...]
 """Path, bytes, time of the last edit in nanoseconds, and inode of every file."""
+
+
+_SETTLED_NS = 2_000_000_000
+"""An edit that is younger may be followed by another one that looks the same."""
 
 
 def list_yaml_files(root: str) -> list[str]:
@@ -39,6 +45,22 @@ def compute_cache_key(root: str, overlay: str | None = None) -> str:
         overlay: A project's knowledge folder; None if it has none.
     """
     return _hash_folders(blake2b(digest_size=16), root, overlay)
+
+
+def find_cache_key(root: str, overlay: str | None = None) -> str:
+    """Return what ``compute_cache_key`` does; files are read again only where one was edited.
+
+    That is seen in 1 ms, reading all of them takes 10.
+    """
+    found = [read_file_stamps(folder) for folder in (root, overlay) if folder]
+    if time.time_ns() - max(latest for latest, _ in found) < _SETTLED_NS:
+        return compute_cache_key(root, overlay)
+    return _compute_key(root, overlay, tuple(stamps for _, stamps in found))
+
+
+@lru_cache(maxsize=4)
+def _compute_key(root: str, overlay: str | None, _stamps: tuple[FileStamps, ...]) -> str:
+    return compute_cache_key(root, overlay)
 
 
 def read_file_stamps(root: str) -> tuple[int, FileStamps]:

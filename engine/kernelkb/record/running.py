@@ -37,7 +37,7 @@ class RunningCommand(NamedTuple):
     begun: float
     """Seconds since 1970."""
     events: tuple[dict[str, Any], ...]
-    """In their order. ``at`` is the time; ``kind`` is step, waiting, notice, result or judge."""
+    """In their order. ``at`` is the time; ``kind``: step, waiting, notice, result, judge or gpu."""
     is_running: bool
     can_stop: bool
     end: str | None
@@ -136,11 +136,13 @@ def find_running(name: str, project: Path) -> RunningCommand | None:
     return next((one for one in list_running(project, _KEPT_FILES) if one.id == name), None)
 
 
-def stamp_running(project: Path) -> tuple[tuple[str, int], ...]:
-    """Return the files and their sizes: what changes whenever there is something new."""
+def stamp_files(folder: Path) -> tuple[tuple[str, int, float], ...]:
+    """Return the files of a folder, their sizes and ages: other where there is something new."""
     found = []
-    with suppress(OSError), os.scandir(running_folder(project)) as entries:
-        found = [(one.name, one.stat().st_size) for one in entries]
+    with suppress(OSError), os.scandir(folder) as entries:
+        for one in entries:
+            seen = one.stat()
+            found.append((one.name, seen.st_size, seen.st_mtime))
     return tuple(sorted(found))
 
 

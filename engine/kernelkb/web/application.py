@@ -135,20 +135,23 @@ async def _answer_view(
 ) -> Response:
     if asked.url.path.startswith("/report"):
         async with reading:
-            page = await asyncio.to_thread(_view, view, asked)
-    else:
-        page = await asyncio.to_thread(_view, view, asked)
-    return await _render(site, page)
+            return await asyncio.to_thread(_view, site, view, asked)
+    return await asyncio.to_thread(_view, site, view, asked)
 
 
-def _view(view: View, asked: Request) -> WebPage:
+def _view(site: Site, view: View, asked: Request) -> Response:
     """Return a view, or a page that says what is wrong in one line."""
     try:
-        return view(asked)
-    except UnknownNameError as error:
-        return show_problem(str(error), 404)
+        return _fill(site, view(asked))
     except KbError as error:
-        return show_problem(str(error), 422)
+        status = 404 if isinstance(error, UnknownNameError) else 422
+        return _fill(site, show_problem(str(error), status))
+
+
+def _fill(site: Site, page: WebPage) -> Response:
+    from starlette.responses import HTMLResponse
+
+    return HTMLResponse(site.fill(page), status_code=page.status)
 
 
 def show_problem(text: str, status: int = 422) -> WebPage:
@@ -156,15 +159,8 @@ def show_problem(text: str, status: int = 422) -> WebPage:
     return WebPage("problem.html", "Not shown", "", {"text": text}, status)
 
 
-async def _render(site: Site, page: WebPage) -> Response:
-    from starlette.responses import HTMLResponse
-
-    html = await asyncio.to_thread(site.fill, page)
-    return HTMLResponse(html, status_code=page.status)
-
-
 async def _answer_missing(_: Request, __: Exception, *, site: Site) -> Response:
-    return await _render(site, show_problem("there is no such page", 404))
+    return _fill(site, show_problem("there is no such page", 404))
 
 
 async def _answer_static(asked: Request) -> Response:
@@ -201,14 +197,14 @@ async def _answer_form(
         key = form.get("form_key")
         if not access.accepts_form(key if isinstance(key, str) else None):
             text = "this form is old or of another site; load the page again"
-            return await _render(site, show_problem(text, 403))
+            return _fill(site, show_problem(text, 403))
         if keeps and access.read_only:
             text = "this page is read-only; start kb web without --read-only"
-            return await _render(site, show_problem(text, 403))
+            return _fill(site, show_problem(text, 403))
         try:
             place = await change(form)
         except KbError as error:
-            return await _render(site, show_problem(str(error)))
+            return _fill(site, show_problem(str(error)))
     return RedirectResponse(place, status_code=303)
 
 

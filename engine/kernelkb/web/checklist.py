@@ -11,9 +11,8 @@ from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import BadValueError, SessionError
 from kernelkb.model.records.session import ChecklistMark, Session, SessionEntry, Step
 from kernelkb.record.outcomes import STEPS_BY_PHASE, sum_minutes_by_phase
-from kernelkb.record.sessions import append_entry, find_open_session, list_session_ids
+from kernelkb.record.sessions import append_entry, find_open_session, list_session_ids, read_session
 from kernelkb.web.site import WebPage
-from kernelkb.web.start import load_cached
 
 PREFLIGHT = "preflight"
 _STEPS_OF_COMMAND = {
@@ -80,7 +79,7 @@ def show_checklist(name: str | None = None, *, writes: bool = False) -> WebPage:
     if chosen is None:
         newest = list_session_ids(project / "sessions")[-5:][::-1]
         return WebPage("no_session.html", "Checklist", "checklist", {"newest": newest})
-    session = load_cached(chosen, project / "sessions")
+    session = read_session(chosen, project / "sessions")
     phases = list_phases(session)
     now = next((phase for phase in phases if phase.left), None)
     can_write = writes and not session.is_closed
@@ -171,7 +170,7 @@ def mark_item(session: str, item: str, passed: bool | None, note: str) -> None:
         SessionError: The session is not open, or its file cannot be written.
     """
     project = get_project_path()
-    known = load_cached(session, project / "sessions")
+    known = read_session(session, project / "sessions")
     items = {one.id for phase in list_phases(known) for one in phase.items}
     text = note.strip()[:_MAX_NOTE]
     if item not in items:

@@ -18,7 +18,7 @@ from kernelkb.record.attempt_store import open_attempts
 from kernelkb.record.attempt_tree import AttemptLog, AttemptNode, AttemptTree
 from kernelkb.record.measurements.compare import compute_comparison
 from kernelkb.record.measurements.store import Store, open_store
-from kernelkb.record.sessions import list_session_ids, session_path
+from kernelkb.record.sessions import list_session_ids, read_session, session_path
 from kernelkb.render.html.diagrams import (
     AttemptDiagram,
     AttemptRow,
@@ -38,7 +38,7 @@ from kernelkb.render.text.attempts import (
 from kernelkb.render.text.measurements import describe_compared_use, describe_comparison
 from kernelkb.units import format_duration
 from kernelkb.web.site import WebPage
-from kernelkb.web.start import list_kernel_rows, load_cached, summarize_sessions
+from kernelkb.web.start import list_kernel_rows, summarize_sessions
 
 _MAX_TIMES = 60
 """Measurements in the picture, the newest."""
@@ -114,7 +114,7 @@ def _load_one(project: Path, name: str) -> list[Session]:
     try:
         if b"predicted:" not in session_path(name, project / "sessions").read_bytes():
             return []
-        return [load_cached(name, project / "sessions")]
+        return [read_session(name, project / "sessions")]
     except (KbError, OSError):
         return []
 

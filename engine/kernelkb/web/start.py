@@ -79,27 +79,8 @@ def find_open_here(project: Path) -> Session | None:
     """Return the open session; None without one, or where its file is wrong."""
     with suppress(KbError):
         name = find_open_session(project)
-        return load_cached(name, project / "sessions") if name else None
+        return read_session(name, project / "sessions") if name else None
     return None
-
-
-def load_cached(name: str, folder: Path) -> Session:
-    """Return a session; its file is read once as long as it does not change.
-
-    Raises:
-        SessionError: Its file is wrong.
-        UnknownNameError: There is none of that name.
-    """
-    try:
-        seen = (folder / f"{name}.md").stat()
-    except OSError:
-        return read_session(name, folder)
-    return _load(name, folder, seen.st_mtime_ns, seen.st_size)
-
-
-@lru_cache(maxsize=1024)
-def _load(name: str, folder: Path, _stamp: int, _size: int) -> Session:
-    return read_session(name, folder)
 
 
 def list_kernel_rows(project: Path) -> list[KernelRow]:
@@ -153,10 +134,7 @@ def summarize_sessions(project: Path, names: list[str]) -> list[SessionSummary]:
     rows = []
     for name in names:
         try:
-            seen = os.stat(f"{project}/sessions/{name}.md")  # noqa: PTH116 a Path takes 20 us
-            one, is_closed = _read_header(
-                name, project / "sessions", seen.st_mtime_ns, seen.st_size
-            )
+            one, is_closed = _read_header(name, project / "sessions")
         except (KbError, OSError):
             rows.append(SessionSummary(session=name, state="unreadable"))
             continue
@@ -172,8 +150,7 @@ def summarize_sessions(project: Path, names: list[str]) -> list[SessionSummary]:
     return rows
 
 
-@lru_cache(maxsize=1024)
-def _read_header(name: str, folder: Path, _stamp: int, _size: int) -> tuple[Session, bool]:
+def _read_header(name: str, folder: Path) -> tuple[Session, bool]:
     """Return what stands at the head of a session's file, and whether an entry ends it.
 
     The entries are not read: a list of sessions would take ten times as long.

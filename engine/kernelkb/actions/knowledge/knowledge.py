@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +20,7 @@ from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.errors import KnowledgeError, Problem, SessionError, UnknownNameError
 from kernelkb.graph.picture import Picture, build_bottleneck_picture, build_tree_picture
 from kernelkb.graph.rows import summarize_measured
-from kernelkb.loading.digest import FileStamps, compute_cache_key, read_file_stamps
+from kernelkb.loading.digest import find_cache_key
 from kernelkb.loading.kernels import FILL_IN_MARK, find_kernel_folders, load_kernel
 from kernelkb.loading.knowledge import find_fix_code_problems, load_knowledge, read_fix_code
 from kernelkb.model.base import Record
@@ -34,8 +33,6 @@ from kernelkb.render.documents.entries import describe_condition
 from kernelkb.render.text.sessions import list_learned_titles
 from kernelkb.safety.paths import overlay_folder, shipped_folder
 
-_SETTLED_NS = 2_000_000_000
-"""An edit that is younger may be followed by another one that looks the same."""
 ENTRY_KINDS = (
     "metrics",
     "bottlenecks",
@@ -221,21 +218,9 @@ def load_project_knowledge() -> Knowledge:
 
 
 def knowledge_digest() -> str:
-    """Return a digest of the files that ``load_project_knowledge`` reads.
-
-    They are read again where one was edited: that is seen in 1 ms, reading them takes 10.
-    """
-    root, overlay = shipped_folder("knowledge"), find_project_overlay()
-    folders = (root, str(overlay)) if overlay else (root,)
-    found = [read_file_stamps(folder) for folder in folders]
-    if time.time_ns() - max(latest for latest, _ in found) < _SETTLED_NS:
-        return compute_cache_key(*folders)
-    return _compute_digest(folders, tuple(stamps for _, stamps in found))
-
-
-@lru_cache(maxsize=4)
-def _compute_digest(folders: tuple[str, ...], _stamps: tuple[FileStamps, ...]) -> str:
-    return compute_cache_key(*folders)
+    """Return a digest of the files that ``load_project_knowledge`` reads."""
+    overlay = find_project_overlay()
+    return find_cache_key(shipped_folder("knowledge"), str(overlay) if overlay else None)
 
 
 @lru_cache(maxsize=2)
