@@ -19,6 +19,7 @@ from kernelkb.actions.knowledge.knowledge import (
     load_project_knowledge,
 )
 from kernelkb.errors import BadValueError, KbError, UnknownNameError
+from kernelkb.model.entries.quantities import Threshold
 from kernelkb.model.entries.workflow import Tree
 from kernelkb.render.documents.entries import describe_condition
 from kernelkb.render.html.diagrams import place_picture
@@ -58,32 +59,6 @@ FIELDS = (
     MetricField("kernel-us", "Duration", "microseconds", None),
 )
 """The headline values, as the flags of ``kb recommend``."""
-
-
-class QuestionText(NamedTuple):
-    """A question of a tree with where its limits come from."""
-
-    id: str
-    ask: str
-    condition: str
-    branches: tuple[tuple[str, str], ...]
-    """``yes``, ``no`` and ``not known``, each with the id that it leads to."""
-    limits: tuple[tuple[str, str, str, str], ...]
-    """Of each threshold its id, value, evidence and source."""
-    origin: str
-    taken: bool
-
-
-class LeafText(NamedTuple):
-    """An end of a tree."""
-
-    id: str
-    verdict: str
-    because: str
-    steps: tuple[str, ...]
-    leads_to: tuple[tuple[str, str], ...]
-    """Kind and id of entries."""
-    taken: bool
 
 
 class TypedNumbers(NamedTuple):
@@ -147,10 +122,12 @@ def show_decision(query: Mapping[str, str]) -> WebPage:
     if picture is None:
         picture = draw_picture(typed.tree if typed.tree in trees else DEFAULT_TREE, {}, {})
     tree = trees.get(typed.tree, trees[DEFAULT_TREE])
-    questions, leaves = describe_tree(tree, frozenset(_list_taken(picture)))
+    conditions, limits = describe_questions(tree)
     values = {
         "typed": typed, "fields": FIELDS, "trees": trees, "tree": tree,
-        "diagram": place_picture(picture), "questions": questions, "leaves": leaves,
+        "diagram": place_picture(picture), "conditions": conditions, "limits": limits,
+        "limit_values": knowledge.threshold_values,
+        "taken": {box["id"] for box in picture["nodes"] if box["taken"]},
         "kernel": kernel, "problem": problem, "gpus": _list_gpus(),
         **list_kernel_functions(),
     }  # fmt: skip
@@ -165,49 +142,21 @@ def _answer(typed: TypedNumbers) -> KernelView:
     return show_kernel(0, section)._replace(name="These numbers")
 
 
-def _list_taken(picture: Any) -> list[str]:
-    return [box["id"] for box in picture["nodes"] if box["taken"]]
-
-
 def _list_gpus() -> list[tuple[str, str]]:
     found = group_entries_by_kind(load_project_knowledge())["devices"]
     return [(name, str(getattr(one, "title", name))) for name, one in found.items()]
 
 
-def describe_tree(
-    tree: Tree, taken: frozenset[str]
-) -> tuple[tuple[QuestionText, ...], tuple[LeafText, ...]]:
-    """Return the questions and the ends of a tree in words, with their thresholds and sources."""
+def describe_questions(tree: Tree) -> tuple[dict[str, str], dict[str, list[Threshold]]]:
+    """Return of each question its condition in words, and the thresholds in it."""
     knowledge = load_project_knowledge()
-    values = knowledge.threshold_values
     rows = {row.id: row for row in knowledge.thresholds.thresholds}
-    questions = []
+    conditions, limits = {}, {}
     for one in tree.questions:
-        names = sorted(set(_iter_thresholds(one.when.model_dump(mode="json", by_alias=True))))
-        limits = tuple(
-            (name, f"{values[name]:g}", rows[name].evidence, ", ".join(rows[name].sources))
-            for name in names
-            if name in rows
-        )
-        branches = (("yes", one.then), ("no", one.otherwise), ("not known", one.unknown))
-        origin = f"{one.origin.rule} {one.origin.refined_because or ''}" if one.origin else ""
-        condition = describe_condition(one.when, values)
-        questions.append(
-            QuestionText(one.id, one.ask, condition, branches, limits, origin, one.id in taken)
-        )
-    leaves = tuple(
-        LeafText(
-            leaf.id, leaf.verdict, leaf.because, leaf.do,
-            tuple(
-                (kind, name)
-                for kind in ("bottlenecks", "symptoms", "patterns", "metrics", "fixes")
-                for name in getattr(leaf.leads_to, kind, ())
-            ),
-            leaf.id in taken,
-        )
-        for leaf in tree.leaves
-    )  # fmt: skip
-    return tuple(questions), leaves
+        conditions[one.id] = describe_condition(one.when, knowledge.threshold_values)
+        names = set(_iter_thresholds(one.when.model_dump(mode="json", by_alias=True)))
+        limits[one.id] = [rows[name] for name in sorted(names & rows.keys())]
+    return conditions, limits
 
 
 def _iter_thresholds(value: object) -> Sequence[str]:

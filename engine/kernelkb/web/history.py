@@ -20,8 +20,8 @@ from kernelkb.record.measurements.compare import compute_comparison
 from kernelkb.record.measurements.store import Store, open_store
 from kernelkb.record.sessions import list_session_ids, read_session, session_path
 from kernelkb.render.html.diagrams import (
+    AttemptBox,
     AttemptDiagram,
-    AttemptRow,
     PredictionPoint,
     TimePoint,
     place_attempts,
@@ -35,7 +35,7 @@ from kernelkb.render.text.attempts import (
     format_attempt_difference,
     format_measured_difference,
 )
-from kernelkb.render.text.measurements import describe_compared_use, describe_comparison
+from kernelkb.render.text.measurements import describe_compared_use
 from kernelkb.units import format_duration
 from kernelkb.web.site import WebPage
 from kernelkb.web.start import list_kernel_rows, summarize_sessions
@@ -217,7 +217,7 @@ def _judge(measured: Sequence[Measurement], promoted: Sequence[Promotion]) -> di
 
 def _list_points(measured: Sequence[Measurement], looks: Mapping[str, str]) -> list[TimePoint]:
     points = []
-    for one in measured:
+    for one in reversed(measured):
         if one.candidate_us is None:
             continue
         low = high = None
@@ -225,11 +225,7 @@ def _list_points(measured: Sequence[Measurement], looks: Mapping[str, str]) -> l
             low = one.candidate_us * one.speedup / one.interval[1]
             high = one.candidate_us * one.speedup / one.interval[0]
         title = f"{one.subject.variant}, {one.at:%d %b %H:%M}: {format_duration(one.candidate_us)}"
-        points.append(
-            TimePoint(
-                one.at.timestamp(), one.candidate_us, low, high, looks[one.id], title, one.id[:12]
-            )
-        )
+        points.append(TimePoint(one.candidate_us, low, high, looks[one.id], title))
     return points
 
 
@@ -255,7 +251,7 @@ def draw_attempts(log: AttemptLog) -> AttemptDiagram:
     return place_attempts(rows, path, describe_attempt_log(log))
 
 
-def _draw_attempt(tree: AttemptTree, node: AttemptNode, path: frozenset[str]) -> AttemptRow:
+def _draw_attempt(tree: AttemptTree, node: AttemptNode, path: frozenset[str]) -> AttemptBox:
     one, outcome = node.attempt, node.outcome
     time = node.find_time_us(tree.place) if tree.place else None
     look = "best" if one.id == tree.best else "path" if one.id in path else "plain"
@@ -268,7 +264,7 @@ def _draw_attempt(tree: AttemptTree, node: AttemptNode, path: frozenset[str]) ->
         what = f"failed: {node.failure}"
     words = [one.id[:ID_DIGITS], one.variant, format_duration(time) if time else "", what]
     title = f"{node.said or what or one.variant}, {one.at:%d %b %Y %H:%M}"
-    return AttemptRow(
+    return AttemptBox(
         one.id,
         one.parent if one.parent in tree.nodes else None,
         look,
@@ -309,7 +305,9 @@ def show_difference(first: str, second: str) -> WebPage:
     values = {
         "pair": (found.a, found.b),
         "comparison": compared,
-        "lines": [describe_comparison(compared), *describe_compared_use(compared)],
-        "difference": list(format_measured_difference(compare_measured(found.a, found.b))),
+        "differences": [
+            *describe_compared_use(compared),
+            *format_measured_difference(compare_measured(found.a, found.b)),
+        ],
     }
     return WebPage("difference.html", "Two measurements", "history", values)
