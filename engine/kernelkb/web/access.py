@@ -45,11 +45,16 @@ class WebAccess(NamedTuple):
 
     def accepts_form(self, sent: str | None) -> bool:
         """Return whether a form came from one of our pages."""
-        return secrets.compare_digest((sent or "").encode(), self.make_form_key().encode())
+        return _is_same(sent, self.make_form_key())
 
     def accepts_token(self, sent: str | None) -> bool:
-        """Return whether a token is ours, in a time that does not depend on how much of it is."""
-        return secrets.compare_digest((sent or "").encode(), self.token.encode())
+        """Return whether a token is ours."""
+        return _is_same(sent, self.token)
+
+
+def _is_same(sent: str | None, secret: str) -> bool:
+    """Whether a text is a secret, in a time that does not depend on how much of it is."""
+    return secrets.compare_digest((sent or "").encode(), secret.encode())
 
 
 class WebGuard:
@@ -74,12 +79,11 @@ class WebGuard:
             return
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         if self._access.accepts_token(query.pop("token", None)) and scope["method"] in _READING:
-            await self._give_cookie(scope, send, headers, query)
-            return
-        if not self._has_token(headers):
+            await _answer(send, 303, "", self._give_cookie(scope["path"], headers, query))
+        elif not self._has_token(headers):
             await _answer(send, 401, "This page needs its token: open the address kb web printed.")
-            return
-        await self._inner(scope, _limit_body(receive), _add_headers(send))
+        else:
+            await self._inner(scope, _limit_body(receive), _add_headers(send))
 
     def _refuse(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
         host = headers.get("host", "")
@@ -107,14 +111,13 @@ class WebGuard:
             return False
         return found is not None and self._access.accepts_token(found.value)
 
-    async def _give_cookie(
-        self, scope: Scope, send: Send, headers: dict[str, str], query: dict[str, str]
-    ) -> None:
+    def _give_cookie(
+        self, path: str, headers: dict[str, str], query: dict[str, str]
+    ) -> dict[str, str]:
+        """Return the headers that lead to the same page without the token."""
         cookie = f"{_name_cookie(headers)}={self._access.token}; Path=/; HttpOnly; SameSite=Strict"
-        path = quote("/" + scope["path"].lstrip("/\\"))
-        place = f"{path}?{urlencode(query)}" if query else path
-        more = {"location": place, "set-cookie": cookie}
-        await _answer(send, 303, "", more)
+        place = quote("/" + path.lstrip("/\\")) + (f"?{urlencode(query)}" if query else "")
+        return {"location": place, "set-cookie": cookie}
 
 
 def _read_headers(scope: Scope) -> dict[str, str]:

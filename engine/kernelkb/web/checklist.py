@@ -15,7 +15,6 @@ from kernelkb.record.outcomes import STEPS_BY_PHASE, sum_minutes_by_phase
 from kernelkb.record.sessions import append_entry, find_open_session, list_session_ids, read_session
 from kernelkb.web.site import WebPage
 
-PREFLIGHT = "preflight"
 _STEPS_OF_COMMAND = {
     "env": ("environment",),
     "build": ("build",),
@@ -98,7 +97,7 @@ def list_phases(session: Session) -> list[ChecklistPhase]:
     budgets = {one.phase: one.budget_min for one in session.phases}
     before = tuple(_make_item(gate, steps, marks) for gate in workflow.preflight)
     title, goal = "Before a session", "What must be right before a GPU is used."
-    found = [ChecklistPhase(PREFLIGHT, title, goal, before, None, None)]
+    found = [ChecklistPhase("preflight", title, goal, before, None, None)]
     for phase in workflow.phases:
         items = tuple(_make_item(gate, steps, marks) for gate in phase.gates)
         names = STEPS_BY_PHASE.get(phase.id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +32,7 @@ from kernelkb.render.html.report_page import (
 )
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import cache_folder
+from kernelkb.web.knowledge import iter_words
 from kernelkb.web.site import WebPage
 
 DEFAULT_TREE = "performance-gate"
@@ -42,23 +43,14 @@ _REPORT_ID = re.compile(r"[0-9a-f]{24}")
 _ENDING = re.compile(r"\.(ncu-rep|nsys-rep|qdrep|sqlite|csv|json|json\.gz|txt|log)$")
 
 
-class MetricField(NamedTuple):
-    """A field of the form, with its slider where the values have a range."""
-
-    name: str
-    title: str
-    hint: str
-    slider: tuple[float, float, float] | None
-    """Lowest, highest, step."""
-
-
-FIELDS = (
-    MetricField("speedup", "Speedup", "reference time / our time", (0.05, 3.0, 0.05)),
-    MetricField("bandwidth", "Bandwidth", "share of the peak, 0 to 1", (0.0, 1.0, 0.01)),
-    MetricField("occupancy", "Occupancy", "share, 0 to 1", (0.0, 1.0, 0.01)),
-    MetricField("kernel-us", "Duration", "microseconds", None),
-)
-"""The headline values, as the flags of ``kb recommend``."""
+FIELDS = {
+    "speedup": ("Speedup", "reference time / our time", (0.05, 3.0, 0.05)),
+    "bandwidth": ("Bandwidth", "share of the peak, 0 to 1", (0.0, 1.0, 0.01)),
+    "occupancy": ("Occupancy", "share, 0 to 1", (0.0, 1.0, 0.01)),
+    "kernel-us": ("Duration", "microseconds", None),
+}
+"""The headline values, as the flags of ``kb recommend``, each with its title, its hint, and lowest,
+highest and step of its slider where the values have a range."""
 
 
 class TypedNumbers(NamedTuple):
@@ -80,7 +72,7 @@ class TypedNumbers(NamedTuple):
 
 def read_numbers(query: Mapping[str, str]) -> TypedNumbers:
     """Return what a form or a link holds."""
-    typed = {field.name: query.get(field.name, "").strip()[:_MAX_TYPED] for field in FIELDS}
+    typed = {name: query.get(name, "").strip()[:_MAX_TYPED] for name in FIELDS}
     metrics, problem = {}, ""
     lines = [line.strip() for line in re.split(r"[\n;,]", query.get("metrics", ""))]
     for line in [line for line in lines if line][:_MAX_METRICS]:
@@ -128,7 +120,7 @@ def show_decision(query: Mapping[str, str]) -> WebPage:
         "diagram": place_picture(picture), "conditions": conditions, "limits": limits,
         "limit_values": knowledge.threshold_values,
         "taken": {box["id"] for box in picture["nodes"] if box["taken"]},
-        "kernel": kernel, "problem": problem, "gpus": _list_gpus(),
+        "kernel": kernel, "problem": problem, "gpus": group_entries_by_kind(knowledge)["devices"],
         **list_kernel_functions(),
     }  # fmt: skip
     return WebPage("decision.html", "Decision", "decision", values)
@@ -142,11 +134,6 @@ def _answer(typed: TypedNumbers) -> KernelView:
     return show_kernel(0, section)._replace(name="These numbers")
 
 
-def _list_gpus() -> list[tuple[str, str]]:
-    found = group_entries_by_kind(load_project_knowledge())["devices"]
-    return [(name, str(getattr(one, "title", name))) for name, one in found.items()]
-
-
 def describe_questions(tree: Tree) -> tuple[dict[str, str], dict[str, list[Threshold]]]:
     """Return of each question its condition in words, and the thresholds in it."""
     knowledge = load_project_knowledge()
@@ -154,18 +141,9 @@ def describe_questions(tree: Tree) -> tuple[dict[str, str], dict[str, list[Thres
     conditions, limits = {}, {}
     for one in tree.questions:
         conditions[one.id] = describe_condition(one.when, knowledge.threshold_values)
-        names = set(_iter_thresholds(one.when.model_dump(mode="json", by_alias=True)))
+        names = set(iter_words(one.when.model_dump(mode="json", by_alias=True)))
         limits[one.id] = [rows[name] for name in sorted(names & rows.keys())]
     return conditions, limits
-
-
-def _iter_thresholds(value: object) -> Sequence[str]:
-    if isinstance(value, dict):
-        own = [value["threshold"]] if isinstance(value.get("threshold"), str) else []
-        return [*own, *(name for one in value.values() for name in _iter_thresholds(one))]
-    if isinstance(value, list | tuple):
-        return [name for one in value for name in _iter_thresholds(one)]
-    return []
 
 
 def _reports_folder() -> Path:

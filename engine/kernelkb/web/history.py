@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from kernelkb.actions.comparison.compare_reports import compare_attempts, compare_measured
@@ -13,11 +14,10 @@ from kernelkb.errors import KbError, UnknownNameError
 from kernelkb.loading.kernels import find_kernel_folders
 from kernelkb.model.records.history import Attempt, AttemptEvent, Measurement, Promotion
 from kernelkb.model.records.measurement import is_valid
-from kernelkb.model.records.session import Session
 from kernelkb.record.attempt_store import open_attempts
 from kernelkb.record.attempt_tree import AttemptLog, AttemptNode, AttemptTree
 from kernelkb.record.measurements.compare import compute_comparison
-from kernelkb.record.measurements.store import Store, open_store
+from kernelkb.record.measurements.store import open_store
 from kernelkb.record.sessions import list_session_ids, read_session, session_path
 from kernelkb.render.html.diagrams import (
     AttemptBox,
@@ -68,14 +68,13 @@ def show_history(query: Mapping[str, str]) -> WebPage:
     shown = names[page * _PAGE : (page + 1) * _PAGE]
     kernels = list_kernel_rows(project)
     points = _list_predictions(project, [row.name for row in kernels], names[:_PAGE])
-    inside = [one.inside for one in points if one.inside is not None]
-    said = f"{sum(inside)} of {len(inside)} measured gains lie in their predicted intervals"
+    inside = sum(one.inside for one in points)
+    said = f"{inside} of {len(points)} measured gains lie in their predicted intervals"
     values = {
         "kernels": kernels,
         "sessions": summarize_sessions(project, shown),
         "page": page,
         "pages": max(len(names) - 1, 0) // _PAGE + 1,
-        "session_count": len(names),
         "chart": place_predictions(points, said),
         "said": said,
         "points": points[:_PAGE],
@@ -87,50 +86,36 @@ def _list_predictions(
     project: Path, kernels: Sequence[str], names: Sequence[str]
 ) -> list[PredictionPoint]:
     """Return what was told and measured: of the newest outcomes, and of the newest sessions."""
-    points: dict[tuple[float, float, str], PredictionPoint] = {}
     with open_attempts(project, writes=False) as store:
         events = [
             event
             for kernel in kernels[:_MAX_KERNELS]
             for event in store.list_events_of_kind(kernel, ("outcome",), _MAX_OUTCOMES)
         ]
+    points: dict[PredictionPoint, None] = {}
     for event in sorted(events, key=lambda one: one.at, reverse=True):
         one = event.outcome
         advised = one.advised if one else None
         if one and advised and advised.predicted and one.measured and advised.fix in one.fixes:
-            low, point, high = advised.predicted
             title = f"{event.kernel}: {advised.fix}"
-            inside = low <= one.measured <= high
-            points[point, one.measured, title] = PredictionPoint(point, one.measured, inside, title)
+            points[PredictionPoint(advised.predicted, one.measured, title)] = None
+    points |= dict.fromkeys(_iter_session_predictions(project / "sessions", names))
+    return list(points)
+
+
+def _iter_session_predictions(folder: Path, names: Sequence[str]) -> Iterator[PredictionPoint]:
+    """Yield what sessions tell; none of one whose file is wrong, or decides nothing."""
     for name in names:
-        for session in _load_one(project, name):
-            for found in _list_session_predictions(session):
-                points.setdefault((found.predicted, found.measured, found.title), found)
-    return list(points.values())
-
-
-def _load_one(project: Path, name: str) -> list[Session]:
-    """Return a session; none where its file is wrong, or decides nothing."""
-    try:
-        if b"predicted:" not in session_path(name, project / "sessions").read_bytes():
-            return []
-        return [read_session(name, project / "sessions")]
-    except (KbError, OSError):
-        return []
-
-
-def _list_session_predictions(session: Session) -> list[PredictionPoint]:
-    return [
-        PredictionPoint(
-            one.predicted[1],
-            one.measured,
-            one.predicted[0] <= one.measured <= one.predicted[2],
-            f"{entry.kernel or session.kernel or session.session}: {one.fix}",
-        )
-        for entry in session.entries
-        for one in entry.decisions
-        if one.predicted and one.measured
-    ]
+        with suppress(KbError, OSError):
+            if b"predicted:" not in session_path(name, folder).read_bytes():
+                continue
+            session = read_session(name, folder)
+            for entry in session.entries:
+                kernel = entry.kernel or session.kernel or name
+                for one in entry.decisions:
+                    if one.predicted and one.measured:
+                        title = f"{kernel}: {one.fix}"
+                        yield PredictionPoint(one.predicted, one.measured, title)
 
 
 def show_kernel_history(kernel: str, query: Mapping[str, str]) -> WebPage:
@@ -146,13 +131,17 @@ def show_kernel_history(kernel: str, query: Mapping[str, str]) -> WebPage:
     """
     project = get_project_path()
     with open_store(project, writes=False) as store:
-        places = _list_places(store, kernel)
-        chosen = _choose_place(places, query)
+        newest = sorted(store.latest(kernel), key=lambda one: one.at, reverse=True)
+        places = list(dict.fromkeys((one.subject.workload, one.subject.device) for one in newest))
+        asked = query.get("workload", ""), query.get("device", "")
+        chosen = asked if asked in places else next(iter(places), (None, None))
         measured = store.history(kernel, None, *chosen, kind="bench", limit=_MAX_TIMES)
         promoted = store.list_promotions(kernel, in_force=False)
     if not places and kernel not in find_kernel_folders(project):
         raise UnknownNameError("kernel", kernel, find_kernel_folders(project), "show", id="kernels")
-    log = _load_log(kernel)
+    log = None
+    with suppress(KbError):
+        log = load_attempt_log(kernel, _MAX_ATTEMPTS)
     looks = _judge(measured, promoted)
     values = {
         "kernel": kernel,
@@ -166,31 +155,6 @@ def show_kernel_history(kernel: str, query: Mapping[str, str]) -> WebPage:
         "tree": draw_attempts(log) if log and log.tree.nodes else None,
     }
     return WebPage("kernel.html", kernel, "history", values)
-
-
-def _load_log(kernel: str) -> AttemptLog | None:
-    try:
-        return load_attempt_log(kernel, _MAX_ATTEMPTS)
-    except KbError:
-        return None
-
-
-def _list_places(store: Store, kernel: str) -> list[tuple[str, str]]:
-    """Return workload and device of what was measured, those of the newest first."""
-    newest: dict[tuple[str, str], float] = {}
-    for one in store.latest(kernel):
-        place = one.subject.workload, one.subject.device
-        newest[place] = max(newest.get(place, 0.0), one.at.timestamp())
-    return sorted(newest, key=lambda place: -newest[place])
-
-
-def _choose_place(
-    places: Sequence[tuple[str, str]], query: Mapping[str, str]
-) -> tuple[str | None, str | None]:
-    asked = query.get("workload"), query.get("device")
-    if asked in places:
-        return asked
-    return places[0] if places else (None, None)
 
 
 def _judge(measured: Sequence[Measurement], promoted: Sequence[Promotion]) -> dict[str, str]:

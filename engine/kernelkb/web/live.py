@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -21,8 +22,8 @@ from kernelkb.model.kernels.tuning import TuningResult, TuningTrial
 from kernelkb.model.records.history import Measurement
 from kernelkb.record.measurements.store import open_store
 from kernelkb.record.running import (
+    KEPT_FILES,
     RunningCommand,
-    find_running,
     list_running,
     running_folder,
     stamp_files,
@@ -72,20 +73,6 @@ class RunView(NamedTuple):
     """The fastest valid time of this kernel from before."""
 
 
-class SearchView(NamedTuple):
-    """A search of configurations, with its trials so far."""
-
-    title: str
-    trials: int
-    best_us: float | None
-    best: dict[str, int]
-    rejected: dict[str, int]
-    """Trials without a time, by reason."""
-    charts: tuple[Any, ...]
-    age_s: float
-    """Since the last trial."""
-
-
 def show_live(*, writes: bool = False) -> WebPage:
     """Return what runs, and what ran lately."""
     values = {**collect_runs(), "commands": COMMANDS if writes else (), "kernels": _list_kernels()}
@@ -132,8 +119,7 @@ def _view(run: RunningCommand, project: Path) -> RunView:
         rows += _read_judge(judge)
     state = "ended" if run.end else "killed"
     state = "running" if run.is_running else "done" if run.end == "done" else state
-    last = run.events[-1].get("at", run.begun) if run.events else run.begun
-    seconds = (time.time() if run.is_running else float(last)) - run.begun
+    seconds = (time.time() if run.is_running else run.told) - run.begun
     incumbent = _find_incumbent(run.what, run.begun, project) if state != "killed" else None
     return RunView(run, tuple(rows), state, max(seconds, 0.0), gpu, incumbent)
 
@@ -187,41 +173,33 @@ def _find_incumbent(what: str, begun: float, project: Path) -> Measurement | Non
     return None
 
 
-def _list_searches(project: Path) -> list[SearchView]:
+def _list_searches(project: Path) -> list[dict[str, Any]]:
+    """Return the searches of configurations that go on, each with its trials so far."""
     now, views = time.time(), []
-    stamps = stamp_files(project / ".kb" / "tuning")
-    for name, _, at in sorted(stamps, key=lambda one: -one[2])[:_MAX_SEARCHES]:
-        path = project / ".kb" / "tuning" / name
-        if path.suffix == ".jsonl" and now - at < _RECENT_S:
+    folder = project / ".kb" / "tuning"
+    for name, _, at in sorted(stamp_files(folder), key=lambda one: -one[2])[:_MAX_SEARCHES]:
+        if name.endswith(".jsonl") and now - at < _RECENT_S:
             with suppress(KbError):
-                views.append(_view_search(path.stem, read_journal(path), now - at))
+                views.append(_view_search(Path(name).stem, read_journal(folder / name)))
     return views
 
 
-def _view_search(title: str, trials: list[TuningTrial], age_s: float) -> SearchView:
-    timed = [one for one in trials if one.time_us]
-    best = min(timed, key=lambda one: one.time_us or 0.0, default=None)
-    rejected: dict[str, int] = {}
-    for one in trials:
-        if one.status != "timed":
-            rejected[one.status] = rejected.get(one.status, 0) + 1
-    return SearchView(
-        title,
-        len(trials),
-        best.time_us if best else None,
-        dict(best.configuration) if best else {},
-        dict(sorted(rejected.items(), key=lambda pair: -pair[1])),
-        tuple(place_convergence(_make_result_so_far(trials)))[:1],
-        age_s,
-    )
-
-
-def _make_result_so_far(trials: list[TuningTrial]) -> TuningResult:
-    return TuningResult(
+def _view_search(title: str, trials: list[TuningTrial]) -> dict[str, Any]:
+    so_far = TuningResult(
         kernel="", variant="", target="cuda", workload="", device="",
         combination_count=0, feasible_count=0, trials=tuple(trials),
         seconds=0.0, device_s=0.0, journal="",
     )  # fmt: skip
+    timed = [one for one in trials if one.time_us]
+    rejected = Counter(one.status for one in trials if one.status != "timed")
+    return {
+        "title": title,
+        "trials": len(trials),
+        "best": min(timed, key=lambda one: one.time_us or 0.0, default=None),
+        "rejected": rejected.most_common(),
+        "why": [one.detail for one in trials if one.detail and not one.time_us][-1:],
+        "charts": list(place_convergence(so_far))[:1],
+    }
 
 
 async def stream_runs(site: Site, render: Callable[[Site], str]) -> AsyncIterator[str]:
@@ -293,7 +271,8 @@ def stop_command(name: str) -> None:
     Raises:
         BadValueError: It does not run any more.
     """
-    run = find_running(name, get_project_path())
+    runs = list_running(get_project_path(), KEPT_FILES)
+    run = next((one for one in runs if one.id == name), None)
     if run is None or not run.is_running or not run.can_stop or run.process <= 1:
         raise BadValueError("it does not run any more")
     try:

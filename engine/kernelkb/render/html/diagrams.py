@@ -11,10 +11,8 @@ from typing import Any, NamedTuple
 from kernelkb.graph.picture import Arrow, Box, Picture
 from kernelkb.render.html.charts import Frame, Scale, Tick
 
-_TREE_COLUMNS = {"question": 0, "leaf": 1}
-"""Column of a kind of box in a tree; what a leaf leads to stands beside it, in one box."""
 _WIDTHS = (330, 330, 250)
-_GAP_X, _GAP_Y, _MARGIN = 96, 16, 12
+_GAP_X, _GAP_Y, _MARGIN = 116, 16, 12
 _LINE, _PAD = 16, 10
 _CHAR = 6.9
 """Width of a letter of 12 px, about."""
@@ -111,10 +109,11 @@ def _place_leads(
 
 
 def _choose_columns(nodes: Sequence[Box]) -> dict[str, int]:
-    if any(box["kind"] == "question" for box in nodes):
-        return {
-            box["id"]: _TREE_COLUMNS[box["kind"]] for box in nodes if box["kind"] in _TREE_COLUMNS
-        }
+    """Return the column of each box; what a leaf leads to stands beside it, in one box."""
+    kinds = {box["kind"] for box in nodes}
+    if "question" in kinds:
+        columns = {"question": 0, "leaf": 1}
+        return {box["id"]: columns[box["kind"]] for box in nodes if box["kind"] in columns}
     first = next((box["id"] for box in nodes if box["kind"] == "bottleneck"), None)
     return {
         box["id"]: 1 if box["id"] == first else 0 if box["kind"] == "metric" else 2 for box in nodes
@@ -312,28 +311,32 @@ def _format_us(us: float) -> str:
 
 
 class PredictionPoint(NamedTuple):
-    """What was told of a change, and what it gave; both are speedups."""
+    """What was told of a change, and what it gave, as speedups."""
 
-    predicted: float
+    told: tuple[float, float, float]
+    """Low, point, high."""
     measured: float
-    inside: bool | None
-    """Whether the measured gain lies in the predicted interval."""
     title: str
+
+    @property
+    def inside(self) -> bool:
+        """Whether the measured gain lies in the predicted interval."""
+        return self.told[0] <= self.measured <= self.told[2]
 
 
 def place_predictions(points: Sequence[PredictionPoint], said: str) -> PointChart | None:
     """Return predictions against outcomes, both on logarithmic axes; None without any."""
-    values = [v for one in points for v in (one.predicted, one.measured) if 0 < v < math.inf]
+    values = [v for one in points for v in (one.told[1], one.measured) if 0 < v < math.inf]
     if not values:
         return None
     low, high = min(0.8, *values) * 0.95, max(2.0, *values) * 1.05
     xs = Scale(low, high, _SQUARE.left, _SQUARE.right, True)
     ys = Scale(low, high, _SQUARE.bottom, _SQUARE.top, True)
-    looks = {True: "inside", False: "outside", None: "plain"}
+    looks = {True: "inside", False: "outside"}
     marks = tuple(
-        (xs.locate(one.predicted), ys.locate(one.measured), looks[one.inside], one.title)
+        (xs.locate(one.told[1]), ys.locate(one.measured), looks[one.inside], one.title)
         for one in points
-        if one.predicted > 0 and one.measured > 0
+        if one.told[1] > 0 and one.measured > 0
     )
     ticks = [one for one in (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0) if low <= one <= high]
     frame = _SQUARE._replace(
