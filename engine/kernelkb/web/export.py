@@ -7,19 +7,15 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from kernelkb.actions.history.attempts import load_attempt_log
 from kernelkb.actions.knowledge.knowledge import group_entries_by_kind, load_project_knowledge
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import BadValueError, KbError
-from kernelkb.record.attempt_store import open_attempts
 from kernelkb.record.sessions import list_session_ids, read_session
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.web import checklist, history, knowledge, start
 from kernelkb.web.site import Site, WebPage, name_file, read_static
-
-_MAX_ATTEMPTS = 400
-"""Attempts of a kernel that get a page, the newest."""
-
 
 ExportedPage = tuple[str, Callable[[], WebPage]]
 """Address of a page of the copy, and what makes it."""
@@ -51,7 +47,7 @@ def export_site(folder: Path, session: str | None = None) -> int:
                 site = Site(project.name, depth=depth, exported=exported)
                 file = folder / name_file(address)
                 file.parent.mkdir(parents=True, exist_ok=True)
-                replace_file(file, site.fill(made).encode())
+                replace_file(file, site.fill(made).encode(), is_synced=False)
                 count += 1
     except OSError as error:
         cure = describe_write_cure(error, "name another folder")
@@ -91,7 +87,6 @@ def _list_all() -> Iterator[ExportedPage]:
 
 def _list_kernel(kernel: str) -> Iterator[ExportedPage]:
     yield (f"kernel/{kernel}", lambda: history.show_kernel_history(kernel, {}))
-    with open_attempts(get_project_path(), writes=False) as store:
-        attempts = store.list_newest(kernel, _MAX_ATTEMPTS)
-    for one in attempts:
-        yield (f"attempt/{one.id}", partial(history.show_attempt, one.id))
+    with suppress(KbError):  # it has none
+        for name in load_attempt_log(kernel, history.MAX_ATTEMPTS).tree.nodes:
+            yield (f"attempt/{name}", partial(history.show_attempt, name))

@@ -42,7 +42,8 @@ from kernelkb.web.start import list_kernel_rows, summarize_sessions
 
 _MAX_TIMES = 60
 """Measurements in the picture, the newest."""
-_MAX_ATTEMPTS = 80
+MAX_ATTEMPTS = 80
+"""In the tree of a kernel, the newest."""
 _PAGE = 30
 _MAX_OUTCOMES = 20
 """Of a kernel, the newest."""
@@ -141,7 +142,7 @@ def show_kernel_history(kernel: str, query: Mapping[str, str]) -> WebPage:
         raise UnknownNameError("kernel", kernel, find_kernel_folders(project), "show", id="kernels")
     log = None
     with suppress(KbError):
-        log = load_attempt_log(kernel, _MAX_ATTEMPTS)
+        log = load_attempt_log(kernel, MAX_ATTEMPTS)
     looks = _judge(measured, promoted)
     values = {
         "kernel": kernel,
