@@ -38,6 +38,8 @@ def export_site(folder: Path, session: str | None = None) -> int:
     count = 0
     try:
         (folder / "static").mkdir(parents=True, exist_ok=True)
+        for draft in folder.rglob(".*.html.*.tmp"):  # of an export that was killed
+            draft.unlink(missing_ok=True)
         for name in ("style.css", "icon.svg"):
             replace_file(folder / "static" / name, read_static(name) or b"")
         for address, make in pages:
