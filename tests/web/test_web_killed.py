@@ -11,8 +11,8 @@ from http.client import HTTPException
 
 import anyio
 import pytest
-from mcp import Client, StdioServerParameters
 from http_server import SERVER_COMMAND
+from mcp import Client, StdioServerParameters
 from web_page import SESSION, fill_project, serve_project, wait_for
 
 from kernelkb.record.running import list_running
