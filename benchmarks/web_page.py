@@ -44,8 +44,8 @@ TOKEN = "benchmark" * 4
 REPEATS = 7
 EMPTY = "/nothing"
 VIEWS = (
-    EMPTY, "/", "/decision", "/decision?speedup=0.3&occupancy=0.4", "/checklist", "/live", "/history",
-    "/kernel/kernel_0", "/knowledge", "/knowledge/quickref", "/search?q=bank+conflicts",
+    EMPTY, "/", "/decision", "/decision?speedup=0.3&occupancy=0.4", "/checklist", "/live",
+    "/history", "/kernel/kernel_0", "/knowledge", "/knowledge/quickref", "/search?q=bank+conflicts",
     "/knowledge/bottlenecks/uncoalesced-global-access",
 )  # fmt: skip
 
@@ -195,8 +195,8 @@ def _load(browser: Any, url: str, path: str) -> Load:
 def _print_table(found: dict[str, list[Load]]) -> None:
     floor = statistics.median(one.paint_ms for one in found[EMPTY])
     print(
-        f"{'view':50} {'median':>7} {'least':>6} {'server':>7} {'page':>7} {'script':>7}   ms to first "
-        "paint, of it the server; kB; ratio to an empty page"
+        f"{'view':50} {'median':>7} {'least':>6} {'server':>7} {'page':>7} {'script':>7}   ms to "
+        "the first paint, of it the server; kB; ratio to an empty page"
     )
     for path, loads in found.items():
         paints, sizes = [one.paint_ms for one in loads], loads[-1].sizes
