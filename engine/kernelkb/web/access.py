@@ -20,6 +20,7 @@ POLICY = (
 MAX_BODY_BYTES = 64 * 2**20
 """Of a report that is dropped on the page."""
 _HEADERS = {
+    "cache-control": "no-store",
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -136,8 +137,8 @@ def _name_cookie(headers: dict[str, str]) -> str:
 
 async def _answer(send: Send, status: int, text: str, more: dict[str, str] | None = None) -> None:
     body = text.encode()
-    given = {**_HEADERS, "content-type": "text/plain; charset=utf-8", "cache-control": "no-store"}
-    headers = {**given, "content-length": str(len(body)), **(more or {})}
+    about = {"content-type": "text/plain; charset=utf-8", "content-length": str(len(body))}
+    headers = {**_HEADERS, **about, **(more or {})}
     raw = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": body})
@@ -149,8 +150,6 @@ def _add_headers(send: Send) -> Send:
             given = message.get("headers", [])
             known = {name.lower() for name, _ in given}
             own = [(k.encode(), v.encode()) for k, v in _HEADERS.items() if k.encode() not in known]
-            if b"cache-control" not in known:
-                own.append((b"cache-control", b"no-store"))
             message = {**message, "headers": [*given, *own]}
         await send(message)
 

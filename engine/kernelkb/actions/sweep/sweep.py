@@ -361,8 +361,10 @@ class SweepRun:
         status = "failure" if row.has_failed else "ok"
         bench, said = row.bench, f"{row.verdict}{f': {row.detail}' if row.detail else ''}"
         about = {"speedup": bench.speedup, "interval": bench.interval} if bench else {}
-        about |= {"name": row.kernel, "variant": row.variant, "seconds": row.seconds}
-        record_event("result", text=said, status=status, **about)
+        record_event(
+            "result", text=said, status=status, name=row.kernel, variant=row.variant,
+            seconds=row.seconds, **about,
+        )  # fmt: skip
         return row
 
     def _list_architectures(self) -> tuple[str, ...]:
