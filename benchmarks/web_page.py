@@ -186,7 +186,10 @@ def _load(browser: Any, url: str, path: str) -> Load:
     tab = context.new_page()
     tab.goto(f"{url}/knowledge/stop-rules?token={TOKEN}")
     tab.goto(url + path)
-    tab.wait_for_timeout(100)
+    for _ in range(100):  # a busy machine paints late
+        tab.wait_for_timeout(100)
+        if _read_paint(tab) >= 0:
+            break
     found = Load(_read_paint(tab), _read_wait(tab), _read_sizes(tab))
     context.close()
     return found
