@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--target", default="auto")
     parser.add_argument("--runs", type=int, default=50, help="of each group")
     options = parser.parse_args()
-    words = ["bench", options.kernel, "--target", options.target, "--json"]
+    words = ["bench", options.kernel, "--target", options.target, "--again", "--json"]
     words += ["--variant", options.variant] if options.variant else []
     order = [False, True] * options.runs
     random.Random(1).shuffle(order)

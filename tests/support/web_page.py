@@ -46,6 +46,8 @@ class PageClient(NamedTuple):
     """Speaks to a server as a browser with the token would."""
 
     url: str
+    process: int
+    """Of the server."""
 
     def ask(self, path, *, form=None, body=None, headers=None, token=TOKEN, method=None):
         """Ask for a page, or send a form; ``body`` is sent as it is."""
@@ -89,7 +91,7 @@ def serve_project(project, *options):
         line = child.stdout.readline()
         address = re.search(r"http://[^/]+", line)
         assert address, line + child.stdout.read()
-        yield PageClient(address[0])
+        yield PageClient(address[0], child.pid)
     finally:
         child.terminate()
         child.wait(30)

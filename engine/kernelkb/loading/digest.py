@@ -6,7 +6,9 @@ Imports nothing slow: every start of kb calls it.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from kernelkb.safety.workspace import read_bytes
@@ -19,6 +21,13 @@ except ImportError:
 
 FileStamps = tuple[tuple[str, int, int, int], ...]
 """Path, bytes, time of the last edit in nanoseconds, and inode of every file."""
+
+
+STABLE_AGE_NS = 2_000_000_000
+"""An edit that is younger may be followed by another one that looks the same."""
+_RESCAN_INTERVAL_NS = 1_000_000_000
+"""Between two scans of the shipped files: a scan takes twice as long as a decision."""
+_last_scan: dict[str, tuple[int, int, FileStamps]] = {}
 
 
 def list_yaml_files(root: str) -> list[str]:
@@ -39,6 +48,32 @@ def compute_cache_key(root: str, overlay: str | None = None) -> str:
         overlay: A project's knowledge folder; None if it has none.
     """
     return _hash_folders(blake2b(digest_size=16), root, overlay)
+
+
+def find_cache_key(root: str, overlay: str | None = None) -> str:
+    """Return what ``compute_cache_key`` does; files are read again only where one was edited.
+
+    An edit of a project's own counts at once, one of the shipped files within a second.
+    """
+    found = scan_shipped(root), *((read_file_stamps(overlay),) if overlay else ())
+    if time.time_ns() - max(latest for latest, _ in found) < STABLE_AGE_NS:
+        return compute_cache_key(root, overlay)
+    return _compute_key(root, overlay, tuple(stamps for _, stamps in found))
+
+
+@lru_cache(maxsize=4)
+def _compute_key(root: str, overlay: str | None, _stamps: tuple[FileStamps, ...]) -> str:
+    return compute_cache_key(root, overlay)
+
+
+def scan_shipped(folder: str) -> tuple[int, FileStamps]:
+    """Return what ``read_file_stamps`` does, at most a second old."""
+    now = time.monotonic_ns()
+    when, latest, files = _last_scan.get(folder, (0, 0, ()))
+    if not files or now - when > _RESCAN_INTERVAL_NS:
+        latest, files = read_file_stamps(folder)
+        _last_scan[folder] = (now, latest, files)
+    return latest, files
 
 
 def read_file_stamps(root: str) -> tuple[int, FileStamps]:

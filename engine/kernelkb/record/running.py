@@ -23,7 +23,7 @@ _MARKS = (".kb", "kernels", "sessions")
 """Folders of which a project has one; nothing is written elsewhere."""
 _MAX_EVENTS = 4000
 _MAX_TEXT = 600
-_KEPT_FILES = 60
+KEPT_FILES = 60
 _MAX_READ_BYTES = 2_000_000
 
 
@@ -37,17 +37,13 @@ class RunningCommand(NamedTuple):
     begun: float
     """Seconds since 1970."""
     events: tuple[dict[str, Any], ...]
-    """In their order. ``at`` is the time; ``kind`` is step, waiting, notice, result or judge."""
+    """In their order. ``at`` is the time; ``kind``: step, waiting, notice, result, judge or gpu."""
     is_running: bool
     can_stop: bool
     end: str | None
     """``done`` or what ended it; None while it runs, and where it was killed."""
-
-    @property
-    def now(self) -> str:
-        """Return what is done now, in a few words."""
-        said = [one for one in self.events if one.get("kind") in ("step", "waiting")]
-        return str(said[-1].get("text", "")) if said else "starting"
+    told: float
+    """When it wrote last, in seconds since 1970."""
 
 
 def running_folder(project: Path) -> Path:
@@ -108,7 +104,7 @@ def _begin(project: Path, header: dict[str, Any]) -> IO[bytes] | None:
     folder = running_folder(project)
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for old in sorted(folder.glob("*.jsonl"))[:-_KEPT_FILES]:
+        for old in sorted(folder.glob("*.jsonl"))[:-KEPT_FILES]:
             old.unlink(missing_ok=True)
         name = f"{time.time_ns():020d}-{secrets.token_hex(4)}.jsonl"
         file = (folder / name).open("ab", buffering=0)
@@ -131,16 +127,13 @@ def list_running(project: Path, limit: int = 20) -> list[RunningCommand]:
     return [one for one in map(_read, paths) if one is not None]
 
 
-def find_running(name: str, project: Path) -> RunningCommand | None:
-    """Return a command of a project by its id; None if there is none."""
-    return next((one for one in list_running(project, _KEPT_FILES) if one.id == name), None)
-
-
-def stamp_running(project: Path) -> tuple[tuple[str, int], ...]:
-    """Return the files and their sizes: what changes whenever there is something new."""
+def stamp_files(folder: Path) -> tuple[tuple[str, int, float], ...]:
+    """Return the files of a folder, their sizes and ages: other where there is something new."""
     found = []
-    with suppress(OSError), os.scandir(running_folder(project)) as entries:
-        found = [(one.name, one.stat().st_size) for one in entries]
+    with suppress(OSError), os.scandir(folder) as entries:
+        for one in entries:
+            seen = one.stat()
+            found.append((one.name, seen.st_size, seen.st_mtime))
     return tuple(sorted(found))
 
 
@@ -168,6 +161,7 @@ def _read(path: Path) -> RunningCommand | None:
         is_running=is_running and end is None,
         can_stop=rows[0].get("can_stop") is True,
         end=end,
+        told=float(rows[-1].get("at", 0.0)),
     )
 
 

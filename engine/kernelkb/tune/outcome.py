@@ -21,6 +21,7 @@ from kernelkb.model.kernels.tuning import (
 )
 from kernelkb.model.records.measurement import Bench, Status
 from kernelkb.model.records.session import Step
+from kernelkb.progress import report_progress
 from kernelkb.record.tuning_journal import open_journal
 from kernelkb.render.text.tuning import describe_rejections, summarize_result
 from kernelkb.tune.plan import TuningOptions, TuningPlan, format_defines, start_search
@@ -99,8 +100,11 @@ def search_and_judge(
     """
     searches = [one.search for one in opened]
     deadline = started + options.budget_s * (1 - _CONFIRM_SHARE)
+    report_progress("search")
     run_searches(lanes, searches, deadline, options.max_trials)
+    report_progress("measure the fastest again, in turns")
     confirmed = confirm_fastest(lanes, searches)
+    report_progress("judge the winner")
     judged = lanes.judge(confirmed) if options.judge else {}
     return tuple(
         _conclude(one, confirmed.get(one.search, Confirmed()), judged.get(one.search), started)

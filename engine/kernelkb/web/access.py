@@ -20,6 +20,7 @@ POLICY = (
 MAX_BODY_BYTES = 64 * 2**20
 """Of a report that is dropped on the page."""
 _HEADERS = {
+    "cache-control": "no-store",
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -45,11 +46,16 @@ class WebAccess(NamedTuple):
 
     def accepts_form(self, sent: str | None) -> bool:
         """Return whether a form came from one of our pages."""
-        return secrets.compare_digest((sent or "").encode(), self.make_form_key().encode())
+        return _is_same(sent, self.make_form_key())
 
     def accepts_token(self, sent: str | None) -> bool:
-        """Return whether a token is ours, in a time that does not depend on how much of it is."""
-        return secrets.compare_digest((sent or "").encode(), self.token.encode())
+        """Return whether a token is ours."""
+        return _is_same(sent, self.token)
+
+
+def _is_same(sent: str | None, secret: str) -> bool:
+    """Whether a text is a secret, in a time that does not depend on how much of it is."""
+    return secrets.compare_digest((sent or "").encode(), secret.encode())
 
 
 class WebGuard:
@@ -74,12 +80,11 @@ class WebGuard:
             return
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         if self._access.accepts_token(query.pop("token", None)) and scope["method"] in _READING:
-            await self._give_cookie(scope, send, headers, query)
-            return
-        if not self._has_token(headers):
+            await _answer(send, 303, "", self._give_cookie(scope["path"], headers, query))
+        elif not self._has_token(headers):
             await _answer(send, 401, "This page needs its token: open the address kb web printed.")
-            return
-        await self._inner(scope, _limit_body(receive), _add_headers(send))
+        else:
+            await self._inner(scope, _limit_body(receive), _add_headers(send))
 
     def _refuse(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
         host = headers.get("host", "")
@@ -107,14 +112,13 @@ class WebGuard:
             return False
         return found is not None and self._access.accepts_token(found.value)
 
-    async def _give_cookie(
-        self, scope: Scope, send: Send, headers: dict[str, str], query: dict[str, str]
-    ) -> None:
+    def _give_cookie(
+        self, path: str, headers: dict[str, str], query: dict[str, str]
+    ) -> dict[str, str]:
+        """Return the headers that lead to the same page without the token."""
         cookie = f"{_name_cookie(headers)}={self._access.token}; Path=/; HttpOnly; SameSite=Strict"
-        path = quote("/" + scope["path"].lstrip("/\\"))
-        place = f"{path}?{urlencode(query)}" if query else path
-        more = {"location": place, "set-cookie": cookie}
-        await _answer(send, 303, "", more)
+        place = quote("/" + path.lstrip("/\\")) + (f"?{urlencode(query)}" if query else "")
+        return {"location": place, "set-cookie": cookie}
 
 
 def _read_headers(scope: Scope) -> dict[str, str]:
@@ -133,8 +137,8 @@ def _name_cookie(headers: dict[str, str]) -> str:
 
 async def _answer(send: Send, status: int, text: str, more: dict[str, str] | None = None) -> None:
     body = text.encode()
-    given = {**_HEADERS, "content-type": "text/plain; charset=utf-8", "cache-control": "no-store"}
-    headers = {**given, "content-length": str(len(body)), **(more or {})}
+    about = {"content-type": "text/plain; charset=utf-8", "content-length": str(len(body))}
+    headers = {**_HEADERS, **about, **(more or {})}
     raw = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": body})
@@ -146,8 +150,6 @@ def _add_headers(send: Send) -> Send:
             given = message.get("headers", [])
             known = {name.lower() for name, _ in given}
             own = [(k.encode(), v.encode()) for k, v in _HEADERS.items() if k.encode() not in known]
-            if b"cache-control" not in known:
-                own.append((b"cache-control", b"no-store"))
             message = {**message, "headers": [*given, *own]}
         await send(message)
 

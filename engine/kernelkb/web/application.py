@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import KbError, UnknownNameError
-from kernelkb.render.html.pages import fill_template
+from kernelkb.render.html.pages import fill_template, load_template
 from kernelkb.web import checklist, decision, history, knowledge, live, start
 from kernelkb.web.access import WebAccess, WebGuard
 from kernelkb.web.site import Site, WebPage, digest_static, read_static
@@ -30,40 +30,39 @@ _PARSERS = 2
 """Reports that are read at once; each takes a process and some memory."""
 
 View = Callable[["Request"], WebPage]
+"""Reads, and changes nothing."""
 
 
-def _list_views(access: WebAccess) -> dict[str, View]:
-    """Return the view of each address; a view reads, and changes nothing."""
-    writes = not access.read_only
+def _list_views(*, writes: bool) -> dict[str, View]:
+    """Return the view of each address."""
+
+    def show_entry(asked: Request) -> WebPage:
+        return knowledge.show_entry(asked.path_params["kind"], asked.path_params["name"])
+
+    def show_pair(show: Callable[[str, str], WebPage]) -> View:
+        return lambda it: show(it.query_params.get("a", ""), it.query_params.get("b", ""))
+
     return {
         "/": lambda _: start.show_start(),
-        "/search": lambda asked: start.show_search(asked.query_params.get("q", "")),
-        "/decision": lambda asked: decision.show_decision(asked.query_params),
-        "/report/{key}": lambda asked: decision.show_report(
-            asked.path_params["key"], asked.query_params
-        ),
-        "/reports": lambda asked: decision.show_two_reports(
-            asked.query_params.get("a", ""), asked.query_params.get("b", "")
-        ),
+        "/search": lambda it: start.show_search(it.query_params.get("q", "")),
+        "/decision": lambda it: decision.show_decision(it.query_params),
+        "/report/{key}": lambda it: decision.show_report(it.path_params["key"], it.query_params),
+        "/reports": show_pair(decision.show_two_reports),
         "/checklist": lambda _: checklist.show_checklist(writes=writes),
-        "/session/{name}": lambda asked: checklist.show_checklist(
-            asked.path_params["name"], writes=writes
+        "/session/{name}": lambda it: checklist.show_checklist(
+            it.path_params["name"], writes=writes
         ),
         "/live": lambda _: live.show_live(writes=writes),
-        "/history": lambda asked: history.show_history(asked.query_params),
-        "/kernel/{name}": lambda asked: history.show_kernel_history(
-            asked.path_params["name"], asked.query_params
+        "/history": lambda it: history.show_history(it.query_params),
+        "/kernel/{name}": lambda it: history.show_kernel_history(
+            it.path_params["name"], it.query_params
         ),
-        "/attempt/{name}": lambda asked: history.show_attempt(asked.path_params["name"]),
-        "/difference": lambda asked: history.show_difference(
-            asked.query_params.get("a", ""), asked.query_params.get("b", "")
-        ),
+        "/attempt/{name}": lambda it: history.show_attempt(it.path_params["name"]),
+        "/difference": show_pair(history.show_difference),
         "/knowledge": lambda _: knowledge.show_index(),
         "/knowledge/quickref": lambda _: knowledge.show_quickref(),
-        "/knowledge/{kind}": lambda asked: knowledge.show_kind(asked.path_params["kind"]),
-        "/knowledge/{kind}/{name}": lambda asked: knowledge.show_entry(
-            asked.path_params["kind"], asked.path_params["name"]
-        ),
+        "/knowledge/{kind}": lambda it: knowledge.show_kind(it.path_params["kind"]),
+        "/knowledge/{kind}/{name}": show_entry,
     }
 
 
@@ -76,46 +75,51 @@ def build_application(access: WebAccess) -> ASGIApp:
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    project = get_project_path()
     writes = not access.read_only
-    site = Site(project.name, writes=writes, form_key=access.make_form_key())
+    site = Site(get_project_path().name, writes=writes, form_key=access.make_form_key())
     reading = asyncio.Semaphore(_PARSERS)
     routes = [
         Route(path, partial(_answer_view, site=site, view=view, reading=reading))
-        for path, view in _list_views(access).items()
+        for path, view in _list_views(writes=writes).items()
     ]
     routes += [
         Route("/static/{digest}/{name}", _answer_static),
         Route("/live/stream", partial(_answer_stream, site=site)),
-        Route(
-            "/decision/report",
-            partial(_answer_form, access=access, site=site, change=_keep_report, keeps=False),
-            methods=["POST"],
-        ),
     ]
-    changes = {"/checklist/mark": _mark, "/live/start": _start, "/live/stop": _stop}
+    changes: dict[str, Change] = {
+        "/decision/report": _keep_report,
+        "/checklist/mark": _mark,
+        "/live/start": _start,
+        "/live/stop": _stop,
+    }
     routes += [
-        Route(
-            path,
-            partial(_answer_form, access=access, site=site, change=change, keeps=True),
-            methods=["POST"],
-        )
-        for path, change in changes.items()
+        Route(path, partial(_answer_form, access=access, site=site, change=do), methods=["POST"])
+        for path, do in changes.items()
     ]
-    application = Starlette(
-        routes=routes, exception_handlers={404: partial(_answer_missing, site=site)}
-    )
-    return WebGuard(application, access)
+    missing = partial(_answer_missing, site=site)
+    return WebGuard(Starlette(routes=routes, exception_handlers={404: missing}), access)
 
 
 def warm_up() -> None:
-    """Load what the first page of each kind would wait for: knowledge, rules, search index."""
-    with suppress(KbError, OSError):
-        knowledge.link_entries()
-        decision.show_decision({"speedup": "0.5"})
-        start.show_start()
-        history.show_history({})
-        knowledge.search_entries("bank conflicts")
+    """Load what the first page of each kind would wait for: knowledge, rules, templates, search."""
+    site = Site("")
+    makers: tuple[Callable[[], object], ...] = (
+        start.show_start,
+        knowledge.link_entries,
+        lambda: decision.show_decision({"speedup": "0.5"}),
+        lambda: history.show_history({}),
+        lambda: checklist.show_checklist(writes=True),
+        lambda: start.show_search("bank conflicts"),
+        live.show_live,
+        knowledge.show_quickref,
+        lambda: knowledge.show_entry("trees", decision.DEFAULT_TREE),
+    )
+    for make in makers:
+        with suppress(KbError, OSError):
+            page = make()
+            if isinstance(page, WebPage):
+                site.fill(page)
+    load_template("web/kernel.html")
 
 
 async def _answer_view(
@@ -123,20 +127,23 @@ async def _answer_view(
 ) -> Response:
     if asked.url.path.startswith("/report"):
         async with reading:
-            page = await asyncio.to_thread(_view, view, asked)
-    else:
-        page = await asyncio.to_thread(_view, view, asked)
-    return await _render(site, page)
+            return await asyncio.to_thread(_view, site, view, asked)
+    return await asyncio.to_thread(_view, site, view, asked)
 
 
-def _view(view: View, asked: Request) -> WebPage:
+def _view(site: Site, view: View, asked: Request) -> Response:
     """Return a view, or a page that says what is wrong in one line."""
     try:
-        return view(asked)
-    except UnknownNameError as error:
-        return show_problem(str(error), 404)
+        return _fill(site, view(asked))
     except KbError as error:
-        return show_problem(str(error), 422)
+        status = 404 if isinstance(error, UnknownNameError) else 422
+        return _fill(site, show_problem(str(error), status))
+
+
+def _fill(site: Site, page: WebPage) -> Response:
+    from starlette.responses import HTMLResponse
+
+    return HTMLResponse(site.fill(page), status_code=page.status)
 
 
 def show_problem(text: str, status: int = 422) -> WebPage:
@@ -144,15 +151,8 @@ def show_problem(text: str, status: int = 422) -> WebPage:
     return WebPage("problem.html", "Not shown", "", {"text": text}, status)
 
 
-async def _render(site: Site, page: WebPage) -> Response:
-    from starlette.responses import HTMLResponse
-
-    html = await asyncio.to_thread(site.fill, page)
-    return HTMLResponse(html, status_code=page.status)
-
-
 async def _answer_missing(_: Request, __: Exception, *, site: Site) -> Response:
-    return await _render(site, show_problem("there is no such page", 404))
+    return _fill(site, show_problem("there is no such page", 404))
 
 
 async def _answer_static(asked: Request) -> Response:
@@ -175,12 +175,12 @@ async def _answer_stream(_: Request, *, site: Site) -> Response:
     return StreamingResponse(live.stream_runs(site, render), media_type="text/event-stream")
 
 
-Change = Callable[["FormData"], Awaitable[str]]
+Change = Callable[["FormData"], str]
 """Does what a form asks for, and returns the address of the page that shows it."""
 
 
 async def _answer_form(
-    asked: Request, *, access: WebAccess, site: Site, change: Change, keeps: bool
+    asked: Request, *, access: WebAccess, site: Site, change: Change
 ) -> Response:
     """Answer a form: refuse one of another site, and one that changes what may only be read."""
     from starlette.responses import RedirectResponse
@@ -189,46 +189,43 @@ async def _answer_form(
         key = form.get("form_key")
         if not access.accepts_form(key if isinstance(key, str) else None):
             text = "this form is old or of another site; load the page again"
-            return await _render(site, show_problem(text, 403))
-        if keeps and access.read_only:
+            return _fill(site, show_problem(text, 403))
+        if access.read_only and change is not _keep_report:
             text = "this page is read-only; start kb web without --read-only"
-            return await _render(site, show_problem(text, 403))
+            return _fill(site, show_problem(text, 403))
         try:
-            place = await change(form)
+            place = await asyncio.to_thread(change, form)
         except KbError as error:
-            return await _render(site, show_problem(str(error)))
+            return _fill(site, show_problem(str(error)))
     return RedirectResponse(place, status_code=303)
 
 
-async def _keep_report(form: FormData) -> str:
+def _keep_report(form: FormData) -> str:
     from starlette.datastructures import UploadFile
 
-    given = form.get("report")
-    text = _read_field(form, "text")
+    given, text = form.get("report"), _read_field(form, "text")
     name, content = "pasted.txt", text.encode()
     if isinstance(given, UploadFile) and given.filename:
-        name, content = Path(given.filename).name, await given.read()
-    key = await asyncio.to_thread(decision.keep_report, content, name)
+        name, content = Path(given.filename).name, given.file.read()
+    key = decision.keep_report(content, name)
     before = _read_field(form, "before")
     return f"/reports?a={quote(before)}&b={key}" if before else f"/report/{key}"
 
 
-async def _mark(form: FormData) -> str:
-    session, item = _read_field(form, "session"), _read_field(form, "item")
+def _mark(form: FormData) -> str:
+    session, item, note = (_read_field(form, name) for name in ("session", "item", "note"))
     passed = {"passed": True, "failed": False}.get(_read_field(form, "passed"))
-    note = _read_field(form, "note")
-    await asyncio.to_thread(checklist.mark_item, session, item, passed, note)
+    checklist.mark_item(session, item, passed, note)
     return f"/checklist#{item}"
 
 
-async def _start(form: FormData) -> str:
-    words = [_read_field(form, name) for name in ("command", "kernel", "variant")]
-    await asyncio.to_thread(live.start_command, *words)
+def _start(form: FormData) -> str:
+    live.start_command(*(_read_field(form, name) for name in ("command", "kernel", "variant")))
     return "/live"
 
 
-async def _stop(form: FormData) -> str:
-    await asyncio.to_thread(live.stop_command, _read_field(form, "run"))
+def _stop(form: FormData) -> str:
+    live.stop_command(_read_field(form, "run"))
     return "/live"
 
 

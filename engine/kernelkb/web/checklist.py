@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kernelkb.actions.knowledge.knowledge import load_project_knowledge
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import BadValueError, SessionError
+from kernelkb.model.entries.workflow import Precheck, WorkflowGate
 from kernelkb.model.records.session import ChecklistMark, Session, SessionEntry, Step
 from kernelkb.record.outcomes import STEPS_BY_PHASE, sum_minutes_by_phase
-from kernelkb.record.sessions import append_entry, find_open_session, list_session_ids
+from kernelkb.record.sessions import append_entry, find_open_session, list_session_ids, read_session
 from kernelkb.web.site import WebPage
-from kernelkb.web.start import load_cached
 
-PREFLIGHT = "preflight"
 _STEPS_OF_COMMAND = {
     "env": ("environment",),
     "build": ("build",),
@@ -33,18 +32,12 @@ _MAX_NOTE = 600
 class ChecklistItem(NamedTuple):
     """One thing to check."""
 
-    id: str
-    check: str
-    passes: str
-    otherwise: str
-    command: str | None
+    gate: Precheck | WorkflowGate
     state: str
     """``passed``, ``failed``, ``warning`` or ``open``."""
     by: str
     """What says so: the result of a step, or of a person; empty while it is open."""
     notes: tuple[str, ...]
-    is_recorded: bool
-    """Whether a step ticks it; else a person does."""
 
 
 class ChecklistPhase(NamedTuple):
@@ -79,8 +72,9 @@ def show_checklist(name: str | None = None, *, writes: bool = False) -> WebPage:
     chosen = name or find_open_session(project)
     if chosen is None:
         newest = list_session_ids(project / "sessions")[-5:][::-1]
-        return WebPage("no_session.html", "Checklist", "checklist", {"newest": newest})
-    session = load_cached(chosen, project / "sessions")
+        values: dict[str, Any] = {"session": None, "newest": newest}
+        return WebPage("checklist.html", "Checklist", "checklist", values)
+    session = read_session(chosen, project / "sessions")
     phases = list_phases(session)
     now = next((phase for phase in phases if phase.left), None)
     can_write = writes and not session.is_closed
@@ -101,17 +95,11 @@ def list_phases(session: Session) -> list[ChecklistPhase]:
     marks = _gather_marks(session)
     spent = sum_minutes_by_phase(session)
     budgets = {one.phase: one.budget_min for one in session.phases}
-    before = tuple(
-        _make_item(one.id, one.check, "", "", one.command, steps, marks)
-        for one in workflow.preflight
-    )
+    before = tuple(_make_item(gate, steps, marks) for gate in workflow.preflight)
     title, goal = "Before a session", "What must be right before a GPU is used."
-    found = [ChecklistPhase(PREFLIGHT, title, goal, before, None, None)]
+    found = [ChecklistPhase("preflight", title, goal, before, None, None)]
     for phase in workflow.phases:
-        items = tuple(
-            _make_item(g.id, g.check, g.passes, g.otherwise, g.command, steps, marks)
-            for g in phase.gates
-        )
+        items = tuple(_make_item(gate, steps, marks) for gate in phase.gates)
         names = STEPS_BY_PHASE.get(phase.id)
         minutes = None if names is None else sum(spent.get(one, 0.0) for one in names)
         budget = budgets.get(phase.id, phase.budget_min)
@@ -128,28 +116,22 @@ def _gather_marks(session: Session) -> dict[str, list[ChecklistMark]]:
 
 
 def _make_item(
-    name: str,
-    check: str,
-    passes: str,
-    otherwise: str,
-    command: str | None,
+    gate: Precheck | WorkflowGate,
     steps: Iterable[Step],
     marks: Mapping[str, list[ChecklistMark]],
 ) -> ChecklistItem:
     """Return an item: the newest word of a person counts before the newest recorded step."""
-    own = marks.get(name, [])
+    own = marks.get(gate.id, [])
     said = next((mark.passed for mark in reversed(own) if mark.passed is not None), None)
     notes = tuple(mark.note for mark in own if mark.note)
-    step = _find_step(command, steps)
-    state, by = "open", ""
-    if step is not None:
-        state = {"ok": "passed", "warning": "warning", "failure": "failed"}[step.status]
-        by = f"{step.name}{f' {step.variant}' if step.variant else ''}: {step.found}"
     if said is not None:
-        state, by = ("passed" if said else "failed"), "ticked by hand"
-    return ChecklistItem(
-        name, check, passes, otherwise, command, state, by, notes, step is not None
-    )
+        return ChecklistItem(gate, "passed" if said else "failed", "ticked by hand", notes)
+    step = _find_step(gate.command, steps)
+    if step is None:
+        return ChecklistItem(gate, "open", "", notes)
+    state = {"ok": "passed", "warning": "warning", "failure": "failed"}[step.status]
+    name = f"{step.name} {step.variant}" if step.variant else step.name
+    return ChecklistItem(gate, state, f"{name}: {step.found}", notes)
 
 
 def _find_step(command: str | None, steps: Iterable[Step]) -> Step | None:
@@ -171,8 +153,8 @@ def mark_item(session: str, item: str, passed: bool | None, note: str) -> None:
         SessionError: The session is not open, or its file cannot be written.
     """
     project = get_project_path()
-    known = load_cached(session, project / "sessions")
-    items = {one.id for phase in list_phases(known) for one in phase.items}
+    known = read_session(session, project / "sessions")
+    items = {one.gate.id for phase in list_phases(known) for one in phase.items}
     text = note.strip()[:_MAX_NOTE]
     if item not in items:
         raise BadValueError(f"the checklist has no item {item[:60]!r}")

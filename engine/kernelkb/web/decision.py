@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from kernelkb.actions.knowledge.knowledge import (
     load_project_knowledge,
 )
 from kernelkb.errors import BadValueError, KbError, UnknownNameError
+from kernelkb.model.entries.quantities import Threshold
 from kernelkb.model.entries.workflow import Tree
 from kernelkb.render.documents.entries import describe_condition
 from kernelkb.render.html.diagrams import place_picture
@@ -31,6 +32,7 @@ from kernelkb.render.html.report_page import (
 )
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import cache_folder
+from kernelkb.web.knowledge import iter_words
 from kernelkb.web.site import WebPage
 
 DEFAULT_TREE = "performance-gate"
@@ -41,49 +43,14 @@ _REPORT_ID = re.compile(r"[0-9a-f]{24}")
 _ENDING = re.compile(r"\.(ncu-rep|nsys-rep|qdrep|sqlite|csv|json|json\.gz|txt|log)$")
 
 
-class MetricField(NamedTuple):
-    """A field of the form, with its slider where the values have a range."""
-
-    name: str
-    title: str
-    hint: str
-    slider: tuple[float, float, float] | None
-    """Lowest, highest, step."""
-
-
-FIELDS = (
-    MetricField("speedup", "Speedup", "reference time / our time", (0.05, 3.0, 0.05)),
-    MetricField("bandwidth", "Bandwidth", "share of the peak, 0 to 1", (0.0, 1.0, 0.01)),
-    MetricField("occupancy", "Occupancy", "share, 0 to 1", (0.0, 1.0, 0.01)),
-    MetricField("kernel-us", "Duration", "microseconds", None),
-)
-"""The headline values, as the flags of ``kb recommend``."""
-
-
-class QuestionText(NamedTuple):
-    """A question of a tree with where its limits come from."""
-
-    id: str
-    ask: str
-    condition: str
-    branches: tuple[tuple[str, str], ...]
-    """``yes``, ``no`` and ``not known``, each with the id that it leads to."""
-    limits: tuple[tuple[str, str, str, str], ...]
-    """Of each threshold its id, value, evidence and source."""
-    origin: str
-    taken: bool
-
-
-class LeafText(NamedTuple):
-    """An end of a tree."""
-
-    id: str
-    verdict: str
-    because: str
-    steps: tuple[str, ...]
-    leads_to: tuple[tuple[str, str], ...]
-    """Kind and id of entries."""
-    taken: bool
+FIELDS = {
+    "speedup": ("Speedup", "reference time / our time", (0.05, 3.0, 0.05)),
+    "bandwidth": ("Bandwidth", "share of the peak, 0 to 1", (0.0, 1.0, 0.01)),
+    "occupancy": ("Occupancy", "share, 0 to 1", (0.0, 1.0, 0.01)),
+    "kernel-us": ("Duration", "microseconds", None),
+}
+"""The headline values, as the flags of ``kb recommend``, each with its title, its hint, and lowest,
+highest and step of its slider where the values have a range."""
 
 
 class TypedNumbers(NamedTuple):
@@ -105,7 +72,7 @@ class TypedNumbers(NamedTuple):
 
 def read_numbers(query: Mapping[str, str]) -> TypedNumbers:
     """Return what a form or a link holds."""
-    typed = {field.name: query.get(field.name, "").strip()[:_MAX_TYPED] for field in FIELDS}
+    typed = {name: query.get(name, "").strip()[:_MAX_TYPED] for name in FIELDS}
     metrics, problem = {}, ""
     lines = [line.strip() for line in re.split(r"[\n;,]", query.get("metrics", ""))]
     for line in [line for line in lines if line][:_MAX_METRICS]:
@@ -147,11 +114,13 @@ def show_decision(query: Mapping[str, str]) -> WebPage:
     if picture is None:
         picture = draw_picture(typed.tree if typed.tree in trees else DEFAULT_TREE, {}, {})
     tree = trees.get(typed.tree, trees[DEFAULT_TREE])
-    questions, leaves = describe_tree(tree, frozenset(_list_taken(picture)))
+    conditions, limits = describe_questions(tree)
     values = {
         "typed": typed, "fields": FIELDS, "trees": trees, "tree": tree,
-        "diagram": place_picture(picture), "questions": questions, "leaves": leaves,
-        "kernel": kernel, "problem": problem, "gpus": _list_gpus(),
+        "diagram": place_picture(picture), "conditions": conditions, "limits": limits,
+        "limit_values": knowledge.threshold_values,
+        "taken": {box["id"] for box in picture["nodes"] if box["taken"]},
+        "kernel": kernel, "problem": problem, "gpus": group_entries_by_kind(knowledge)["devices"],
         **list_kernel_functions(),
     }  # fmt: skip
     return WebPage("decision.html", "Decision", "decision", values)
@@ -165,58 +134,16 @@ def _answer(typed: TypedNumbers) -> KernelView:
     return show_kernel(0, section)._replace(name="These numbers")
 
 
-def _list_taken(picture: Any) -> list[str]:
-    return [box["id"] for box in picture["nodes"] if box["taken"]]
-
-
-def _list_gpus() -> list[tuple[str, str]]:
-    found = group_entries_by_kind(load_project_knowledge())["devices"]
-    return [(name, str(getattr(one, "title", name))) for name, one in found.items()]
-
-
-def describe_tree(
-    tree: Tree, taken: frozenset[str]
-) -> tuple[tuple[QuestionText, ...], tuple[LeafText, ...]]:
-    """Return the questions and the ends of a tree in words, with their thresholds and sources."""
+def describe_questions(tree: Tree) -> tuple[dict[str, str], dict[str, list[Threshold]]]:
+    """Return of each question its condition in words, and the thresholds in it."""
     knowledge = load_project_knowledge()
-    values = knowledge.threshold_values
     rows = {row.id: row for row in knowledge.thresholds.thresholds}
-    questions = []
+    conditions, limits = {}, {}
     for one in tree.questions:
-        names = sorted(set(_iter_thresholds(one.when.model_dump(mode="json", by_alias=True))))
-        limits = tuple(
-            (name, f"{values[name]:g}", rows[name].evidence, ", ".join(rows[name].sources))
-            for name in names
-            if name in rows
-        )
-        branches = (("yes", one.then), ("no", one.otherwise), ("not known", one.unknown))
-        origin = f"{one.origin.rule} {one.origin.refined_because or ''}" if one.origin else ""
-        condition = describe_condition(one.when, values)
-        questions.append(
-            QuestionText(one.id, one.ask, condition, branches, limits, origin, one.id in taken)
-        )
-    leaves = tuple(
-        LeafText(
-            leaf.id, leaf.verdict, leaf.because, leaf.do,
-            tuple(
-                (kind, name)
-                for kind in ("bottlenecks", "symptoms", "patterns", "metrics", "fixes")
-                for name in getattr(leaf.leads_to, kind, ())
-            ),
-            leaf.id in taken,
-        )
-        for leaf in tree.leaves
-    )  # fmt: skip
-    return tuple(questions), leaves
-
-
-def _iter_thresholds(value: object) -> Sequence[str]:
-    if isinstance(value, dict):
-        own = [value["threshold"]] if isinstance(value.get("threshold"), str) else []
-        return [*own, *(name for one in value.values() for name in _iter_thresholds(one))]
-    if isinstance(value, list | tuple):
-        return [name for one in value for name in _iter_thresholds(one)]
-    return []
+        conditions[one.id] = describe_condition(one.when, knowledge.threshold_values)
+        names = set(iter_words(one.when.model_dump(mode="json", by_alias=True)))
+        limits[one.id] = [rows[name] for name in sorted(names & rows.keys())]
+    return conditions, limits
 
 
 def _reports_folder() -> Path:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from kernelkb.actions.comparison.compare_reports import compare_attempts, compare_measured
@@ -13,15 +14,14 @@ from kernelkb.errors import KbError, UnknownNameError
 from kernelkb.loading.kernels import find_kernel_folders
 from kernelkb.model.records.history import Attempt, AttemptEvent, Measurement, Promotion
 from kernelkb.model.records.measurement import is_valid
-from kernelkb.model.records.session import Session
 from kernelkb.record.attempt_store import open_attempts
 from kernelkb.record.attempt_tree import AttemptLog, AttemptNode, AttemptTree
 from kernelkb.record.measurements.compare import compute_comparison
-from kernelkb.record.measurements.store import Store, open_store
-from kernelkb.record.sessions import list_session_ids, session_path
+from kernelkb.record.measurements.store import open_store
+from kernelkb.record.sessions import list_session_ids, read_session, session_path
 from kernelkb.render.html.diagrams import (
+    AttemptBox,
     AttemptDiagram,
-    AttemptRow,
     PredictionPoint,
     TimePoint,
     place_attempts,
@@ -35,16 +35,20 @@ from kernelkb.render.text.attempts import (
     format_attempt_difference,
     format_measured_difference,
 )
-from kernelkb.render.text.measurements import describe_compared_use, describe_comparison
+from kernelkb.render.text.measurements import describe_compared_use
 from kernelkb.units import format_duration
 from kernelkb.web.site import WebPage
-from kernelkb.web.start import list_kernel_rows, load_cached, summarize_sessions
+from kernelkb.web.start import list_kernel_rows, summarize_sessions
 
 _MAX_TIMES = 60
 """Measurements in the picture, the newest."""
-_MAX_ATTEMPTS = 80
+MAX_ATTEMPTS = 80
+"""In the tree of a kernel, the newest."""
 _PAGE = 30
-_MAX_OUTCOMES = 400
+_MAX_OUTCOMES = 20
+"""Of a kernel, the newest."""
+_MAX_KERNELS = 20
+"""Whose outcomes are drawn, those measured last."""
 _REGRESSED = 0.97
 """As ``kb lab regress``: an interval below it is a regression."""
 
@@ -63,15 +67,15 @@ def show_history(query: Mapping[str, str]) -> WebPage:
     page = int(query["page"]) if query.get("page", "").isdecimal() else 0
     page = min(page, max(len(names) - 1, 0) // _PAGE)
     shown = names[page * _PAGE : (page + 1) * _PAGE]
-    points = _list_predictions(project, names[:_PAGE])
-    inside = [one.inside for one in points if one.inside is not None]
-    said = f"{sum(inside)} of {len(inside)} measured gains lie in their predicted intervals"
+    kernels = list_kernel_rows(project)
+    points = _list_predictions(project, [row.name for row in kernels], names[:_PAGE])
+    inside = sum(one.inside for one in points)
+    said = f"{inside} of {len(points)} measured gains lie in their predicted intervals"
     values = {
-        "kernels": list_kernel_rows(project),
+        "kernels": kernels,
         "sessions": summarize_sessions(project, shown),
         "page": page,
         "pages": max(len(names) - 1, 0) // _PAGE + 1,
-        "session_count": len(names),
         "chart": place_predictions(points, said),
         "said": said,
         "points": points[:_PAGE],
@@ -79,48 +83,40 @@ def show_history(query: Mapping[str, str]) -> WebPage:
     return WebPage("history.html", "History", "history", values)
 
 
-def _list_predictions(project: Path, names: Sequence[str]) -> list[PredictionPoint]:
+def _list_predictions(
+    project: Path, kernels: Sequence[str], names: Sequence[str]
+) -> list[PredictionPoint]:
     """Return what was told and measured: of the newest outcomes, and of the newest sessions."""
-    points: dict[tuple[float, float, str], PredictionPoint] = {}
     with open_attempts(project, writes=False) as store:
-        events = store.list_outcomes(_MAX_OUTCOMES)
-    for event in reversed(events):
+        events = [
+            event
+            for kernel in kernels[:_MAX_KERNELS]
+            for event in store.list_events_of_kind(kernel, ("outcome",), _MAX_OUTCOMES)
+        ]
+    points: dict[PredictionPoint, None] = {}
+    for event in sorted(events, key=lambda one: one.at, reverse=True):
         one = event.outcome
         advised = one.advised if one else None
         if one and advised and advised.predicted and one.measured and advised.fix in one.fixes:
-            low, point, high = advised.predicted
             title = f"{event.kernel}: {advised.fix}"
-            inside = low <= one.measured <= high
-            points[point, one.measured, title] = PredictionPoint(point, one.measured, inside, title)
+            points[PredictionPoint(advised.predicted, one.measured, title)] = None
+    points |= dict.fromkeys(_iter_session_predictions(project / "sessions", names))
+    return list(points)
+
+
+def _iter_session_predictions(folder: Path, names: Sequence[str]) -> Iterator[PredictionPoint]:
+    """Yield what sessions tell; none of one whose file is wrong, or decides nothing."""
     for name in names:
-        for session in _load_one(project, name):
-            for found in _list_session_predictions(session):
-                points.setdefault((found.predicted, found.measured, found.title), found)
-    return list(points.values())
-
-
-def _load_one(project: Path, name: str) -> list[Session]:
-    """Return a session; none where its file is wrong, or decides nothing."""
-    try:
-        if b"predicted:" not in session_path(name, project / "sessions").read_bytes():
-            return []
-        return [load_cached(name, project / "sessions")]
-    except (KbError, OSError):
-        return []
-
-
-def _list_session_predictions(session: Session) -> list[PredictionPoint]:
-    return [
-        PredictionPoint(
-            one.predicted[1],
-            one.measured,
-            one.predicted[0] <= one.measured <= one.predicted[2],
-            f"{entry.kernel or session.kernel or session.session}: {one.fix}",
-        )
-        for entry in session.entries
-        for one in entry.decisions
-        if one.predicted and one.measured
-    ]
+        with suppress(KbError, OSError):
+            if b"predicted:" not in session_path(name, folder).read_bytes():
+                continue
+            session = read_session(name, folder)
+            for entry in session.entries:
+                kernel = entry.kernel or session.kernel or name
+                for one in entry.decisions:
+                    if one.predicted and one.measured:
+                        title = f"{kernel}: {one.fix}"
+                        yield PredictionPoint(one.predicted, one.measured, title)
 
 
 def show_kernel_history(kernel: str, query: Mapping[str, str]) -> WebPage:
@@ -136,13 +132,17 @@ def show_kernel_history(kernel: str, query: Mapping[str, str]) -> WebPage:
     """
     project = get_project_path()
     with open_store(project, writes=False) as store:
-        places = _list_places(store, kernel)
-        chosen = _choose_place(places, query)
+        newest = sorted(store.latest(kernel), key=lambda one: one.at, reverse=True)
+        places = list(dict.fromkeys((one.subject.workload, one.subject.device) for one in newest))
+        asked = query.get("workload", ""), query.get("device", "")
+        chosen = asked if asked in places else next(iter(places), (None, None))
         measured = store.history(kernel, None, *chosen, kind="bench", limit=_MAX_TIMES)
         promoted = store.list_promotions(kernel, in_force=False)
     if not places and kernel not in find_kernel_folders(project):
         raise UnknownNameError("kernel", kernel, find_kernel_folders(project), "show", id="kernels")
-    log = _load_log(kernel)
+    log = None
+    with suppress(KbError):
+        log = load_attempt_log(kernel, MAX_ATTEMPTS)
     looks = _judge(measured, promoted)
     values = {
         "kernel": kernel,
@@ -156,31 +156,6 @@ def show_kernel_history(kernel: str, query: Mapping[str, str]) -> WebPage:
         "tree": draw_attempts(log) if log and log.tree.nodes else None,
     }
     return WebPage("kernel.html", kernel, "history", values)
-
-
-def _load_log(kernel: str) -> AttemptLog | None:
-    try:
-        return load_attempt_log(kernel, _MAX_ATTEMPTS)
-    except KbError:
-        return None
-
-
-def _list_places(store: Store, kernel: str) -> list[tuple[str, str]]:
-    """Return workload and device of what was measured, those of the newest first."""
-    newest: dict[tuple[str, str], float] = {}
-    for one in store.latest(kernel):
-        place = one.subject.workload, one.subject.device
-        newest[place] = max(newest.get(place, 0.0), one.at.timestamp())
-    return sorted(newest, key=lambda place: -newest[place])
-
-
-def _choose_place(
-    places: Sequence[tuple[str, str]], query: Mapping[str, str]
-) -> tuple[str | None, str | None]:
-    asked = query.get("workload"), query.get("device")
-    if asked in places:
-        return asked
-    return places[0] if places else (None, None)
 
 
 def _judge(measured: Sequence[Measurement], promoted: Sequence[Promotion]) -> dict[str, str]:
@@ -207,7 +182,7 @@ def _judge(measured: Sequence[Measurement], promoted: Sequence[Promotion]) -> di
 
 def _list_points(measured: Sequence[Measurement], looks: Mapping[str, str]) -> list[TimePoint]:
     points = []
-    for one in measured:
+    for one in reversed(measured):
         if one.candidate_us is None:
             continue
         low = high = None
@@ -215,11 +190,7 @@ def _list_points(measured: Sequence[Measurement], looks: Mapping[str, str]) -> l
             low = one.candidate_us * one.speedup / one.interval[1]
             high = one.candidate_us * one.speedup / one.interval[0]
         title = f"{one.subject.variant}, {one.at:%d %b %H:%M}: {format_duration(one.candidate_us)}"
-        points.append(
-            TimePoint(
-                one.at.timestamp(), one.candidate_us, low, high, looks[one.id], title, one.id[:12]
-            )
-        )
+        points.append(TimePoint(one.candidate_us, low, high, looks[one.id], title))
     return points
 
 
@@ -245,7 +216,7 @@ def draw_attempts(log: AttemptLog) -> AttemptDiagram:
     return place_attempts(rows, path, describe_attempt_log(log))
 
 
-def _draw_attempt(tree: AttemptTree, node: AttemptNode, path: frozenset[str]) -> AttemptRow:
+def _draw_attempt(tree: AttemptTree, node: AttemptNode, path: frozenset[str]) -> AttemptBox:
     one, outcome = node.attempt, node.outcome
     time = node.find_time_us(tree.place) if tree.place else None
     look = "best" if one.id == tree.best else "path" if one.id in path else "plain"
@@ -258,7 +229,7 @@ def _draw_attempt(tree: AttemptTree, node: AttemptNode, path: frozenset[str]) ->
         what = f"failed: {node.failure}"
     words = [one.id[:ID_DIGITS], one.variant, format_duration(time) if time else "", what]
     title = f"{node.said or what or one.variant}, {one.at:%d %b %Y %H:%M}"
-    return AttemptRow(
+    return AttemptBox(
         one.id,
         one.parent if one.parent in tree.nodes else None,
         look,
@@ -299,7 +270,9 @@ def show_difference(first: str, second: str) -> WebPage:
     values = {
         "pair": (found.a, found.b),
         "comparison": compared,
-        "lines": [describe_comparison(compared), *describe_compared_use(compared)],
-        "difference": list(format_measured_difference(compare_measured(found.a, found.b))),
+        "differences": [
+            *describe_compared_use(compared),
+            *format_measured_difference(compare_measured(found.a, found.b)),
+        ],
     }
     return WebPage("difference.html", "Two measurements", "history", values)

@@ -21,13 +21,8 @@ from kernelkb.model.base import Record
 from kernelkb.model.entries.bottleneck import All, Comparison, Not
 from kernelkb.model.entries.bottleneck import Any as AnyOf
 from kernelkb.render.documents.entries import describe_condition
-from kernelkb.render.documents.quickref import (
-    COMMANDS,
-    list_cause_rows,
-    list_gate_rows,
-    list_size_rows,
-)
-from kernelkb.render.html.diagrams import Diagram, place_picture
+from kernelkb.render.documents.quickref import COMMANDS, list_cause_rows, list_gate_rows
+from kernelkb.render.html.diagrams import place_picture
 from kernelkb.web.site import WebPage
 
 KIND_TITLES = {
@@ -74,22 +69,23 @@ def _link_entries(_digest: str) -> EntryLinks:
     named_by: dict[str, dict[str, None]] = {}
     for kind in KIND_TITLES:
         for name, record in groups[kind].items():
-            for word in _iter_words(record.model_dump(mode="json", by_alias=True)):
+            for word in iter_words(record.model_dump(mode="json", by_alias=True)):
                 if word in kinds and word != name:
                     named_by.setdefault(word, {})[name] = None
     return EntryLinks(kinds, titles, {name: tuple(found) for name, found in named_by.items()})
 
 
-def _iter_words(value: object) -> Iterator[str]:
+def iter_words(value: object) -> Iterator[str]:
+    """Yield each text in nested lists and mappings, keys too."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for key, one in value.items():
             yield key
-            yield from _iter_words(one)
+            yield from iter_words(one)
     elif isinstance(value, list | tuple):
         for one in value:
-            yield from _iter_words(one)
+            yield from iter_words(one)
 
 
 def link_entries() -> EntryLinks:
@@ -101,7 +97,7 @@ def show_index() -> WebPage:
     """Return the list of kinds, with the number of entries of each."""
     groups = group_entries_by_kind(load_project_knowledge())
     kinds = [(kind, title, len(groups[kind])) for kind, title in KIND_TITLES.items()]
-    return WebPage("knowledge.html", "Knowledge", "knowledge", {"kinds": kinds})
+    return WebPage("knowledge.html", "Knowledge", "knowledge", {"kind": "", "kinds": kinds})
 
 
 def show_kind(kind: str) -> WebPage:
@@ -117,7 +113,7 @@ def show_kind(kind: str) -> WebPage:
     for name, record in groups[kind].items():
         rows.setdefault(_name_group(record), []).append((name, get_entry_title(record)))
     values = {"kind": kind, "kind_title": KIND_TITLES[kind], "groups": rows}
-    return WebPage("kind.html", KIND_TITLES[kind], "knowledge", values)
+    return WebPage("knowledge.html", KIND_TITLES[kind], "knowledge", values)
 
 
 def _name_group(record: Record) -> str:
@@ -155,13 +151,9 @@ def show_entry(kind: str, name: str) -> WebPage:
         "links": links,
         "named_by": named_by,
         "kind_titles": KIND_TITLES,
-        "diagram_of": _draw(name) if kind in _PICTURED else None,
+        "diagram_of": place_picture(draw_picture(name, {}, {})) if kind in _PICTURED else None,
     }
     return WebPage("entry.html", get_entry_title(record) or name, "knowledge", values)
-
-
-def _draw(name: str) -> Diagram:
-    return place_picture(draw_picture(name, {}, {}))
 
 
 def _describe_conditions(record: Record) -> dict[str, str]:
@@ -181,9 +173,7 @@ def show_quickref() -> WebPage:
     values = {
         "gate": list(list_gate_rows(tree, knowledge)),
         "causes": {target: list(list_cause_rows(knowledge, target)) for target in ("cuda", "cpu")},
-        "sizes": list_size_rows(knowledge),
         "commands": COMMANDS,
-        "links": link_entries(),
     }
     return WebPage("quickref.html", "Quick reference", "knowledge", values)
 

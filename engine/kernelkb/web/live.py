@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +19,15 @@ from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.loading.kernels import find_kernel_folders, load_kernel
 from kernelkb.model.kernels.tuning import TuningResult, TuningTrial
-from kernelkb.record.running import RunningCommand, find_running, list_running, stamp_running
+from kernelkb.model.records.history import Measurement
+from kernelkb.record.measurements.store import open_store
+from kernelkb.record.running import (
+    KEPT_FILES,
+    RunningCommand,
+    list_running,
+    running_folder,
+    stamp_files,
+)
 from kernelkb.record.tuning_journal import read_journal
 from kernelkb.render.html.charts import place_convergence
 from kernelkb.web.site import Site, WebPage
@@ -29,7 +39,6 @@ _MAX_SEARCHES = 3
 _RECENT_S = 1800.0
 """A search without a trial for as long is not shown."""
 _POLL_S = 1.0
-_JUDGE_S = 5.0
 _BEAT_S = 15.0
 """A stream without news says so after this, so that a closed browser is noticed."""
 _MAX_STREAM_S = 1800.0
@@ -43,10 +52,11 @@ class RunRow(NamedTuple):
     text: str
     look: str
     """``ok``, ``warning``, ``failure``, ``now``, ``waiting`` or ``notice``."""
-    found: str
-    seconds: float | None
-    interval: tuple[float, float] | None
-    speedup: float | None
+    found: str = ""
+    seconds: float | None = None
+    speedup: float | None = None
+    interval: tuple[float, float] | None = None
+    baseline: str = ""
 
 
 class RunView(NamedTuple):
@@ -57,22 +67,10 @@ class RunView(NamedTuple):
     state: str
     """``running``, ``done``, ``ended`` or ``killed``."""
     seconds: float
-    judge: str
-    """Where the judge stands; empty where none runs."""
-
-
-class SearchView(NamedTuple):
-    """A search of configurations, with its trials so far."""
-
-    title: str
-    trials: int
-    best_us: float | None
-    best: dict[str, int]
-    rejected: dict[str, int]
-    """Trials without a time, by reason."""
-    charts: tuple[Any, ...]
-    age_s: float
-    """Since the last trial."""
+    gpu: Mapping[str, Any] | None
+    """Clocks, power and temperature as they were sampled last; None where no GPU was timed."""
+    incumbent: Measurement | None
+    """The fastest valid time of this kernel from before."""
 
 
 def show_live(*, writes: bool = False) -> WebPage:
@@ -84,7 +82,7 @@ def show_live(*, writes: bool = False) -> WebPage:
 def collect_runs() -> dict[str, Any]:
     """Return what the template of the runs shows."""
     project = get_project_path()
-    runs = [_view(run) for run in list_running(project, _MAX_SHOWN)]
+    runs = [_view(run, project) for run in list_running(project, _MAX_SHOWN)]
     return {"runs": runs, "searches": _list_searches(project)}
 
 
@@ -100,111 +98,120 @@ def _list_kernels() -> list[tuple[str, list[str]]]:
     return found
 
 
-def _view(run: RunningCommand) -> RunView:
+def _view(run: RunningCommand, project: Path) -> RunView:
     rows: list[RunRow] = []
-    judge = ""
+    judge, gpu = "", None
     for event in run.events:
         kind, text = event.get("kind"), str(event.get("text", ""))
         if kind == "judge":
             judge = str(event.get("folder", ""))
+        elif kind == "gpu":
+            gpu = event
         elif kind == "result":
             name = " ".join(str(event[k]) for k in ("name", "variant") if event.get(k))
             rows = [row for row in rows if not (row.look == "now" and row.text == name)]
             rows.append(_make_result(name, event, text))
-        elif kind == "notice":
-            rows.append(RunRow(text, "notice", "", None, None, None))
-        elif rows and rows[-1].look in ("now", "waiting"):
-            rows[-1] = RunRow(text, "waiting" if kind == "waiting" else "now", "", None, None, None)
         else:
-            look = "waiting" if kind == "waiting" else "now"
-            rows.append(RunRow(text, look, "", None, None, None))
+            rows = _add_event(rows, RunRow(text, {"step": "now"}.get(str(kind), str(kind))))
     if not run.is_running:
         rows = [row for row in rows if row.look not in ("now", "waiting")]
-    state = "running" if run.is_running else "done" if run.end == "done" else "ended"
-    if not run.is_running and run.end is None:
-        state = "killed"
-    last = run.events[-1].get("at", run.begun) if run.events else run.begun
-    seconds = (time.time() if run.is_running else float(last)) - run.begun
-    said = _read_judge(judge) if run.is_running and judge else ""
-    return RunView(run, tuple(rows), state, max(seconds, 0.0), said)
+    elif judge:
+        rows += _read_judge(judge)
+    state = "ended" if run.end else "killed"
+    state = "running" if run.is_running else "done" if run.end == "done" else state
+    seconds = (time.time() if run.is_running else run.told) - run.begun
+    incumbent = _find_incumbent(run.what, run.begun, project) if state != "killed" else None
+    return RunView(run, tuple(rows), state, max(seconds, 0.0), gpu, incumbent)
+
+
+def _add_event(rows: list[RunRow], new: RunRow) -> list[RunRow]:
+    """Return the rows with what is done now at the end; a step goes on when its wait is over."""
+    if new.look == "notice":
+        return [*rows, new]
+    kept = [row for row in rows if row.look != "waiting"]
+    if new.look == "now":
+        was_waiting = len(kept) < len(rows) and kept and kept[-1].look == "now"
+        kept = [row for row in kept if row.look != "now" or was_waiting]
+        return kept if was_waiting else [*kept, new]
+    return [*kept, new]
 
 
 def _make_result(name: str, event: dict[str, Any], text: str) -> RunRow:
-    interval, speedup = event.get("interval"), event.get("speedup")
-    pair = interval if isinstance(interval, list) and len(interval) == 2 else None
-    return RunRow(
-        name,
-        str(event.get("status", "ok")),
-        text,
-        float(event.get("seconds") or 0.0),
-        (float(pair[0]), float(pair[1])) if pair else None,
-        float(speedup) if isinstance(speedup, int | float) else None,
-    )
+    bounds, speedup = event.get("interval"), event.get("speedup")
+    pair = (float(bounds[0]), float(bounds[1])) if bounds and len(bounds) == 2 else None
+    told = str(event.get("baseline") or "its baseline") if pair else ""
+    seconds, status = float(event.get("seconds") or 0.0), str(event.get("status", "ok"))
+    return RunRow(name, status, text, seconds, speedup, pair, told)
 
 
-def _read_judge(folder: str) -> str:
-    """Return what the judge itself wrote last: which runner runs, after how many pairs."""
+def _read_judge(folder: str) -> list[RunRow]:
+    """Return what the judge wrote last: which runner runs, and what the pairs say so far."""
     try:
         text = (Path(folder) / "progress").read_text(encoding="utf-8")[:400]
     except (OSError, ValueError):
-        return ""
-    step, _, count = text.partition("\n")
-    return f"{step}, after {count.strip()} pairs or cases" if count.strip().isdecimal() else step
+        return []
+    step, count, so_far, *_ = *text.split("\n"), "", ""
+    if not step:
+        return []  # it is being written
+    done = f"{count} pairs or workloads done" if count.isdecimal() and count != "0" else ""
+    speedup, low, high, *rival = *so_far.split(), "", "", ""
+    with suppress(ValueError):  # no interval yet
+        pair, told = (float(low), float(high)), f"{' '.join(rival).strip()}, so far"
+        return [RunRow(f"runs: {step}", "now", done, None, float(speedup), pair, told)]
+    return [RunRow(f"runs: {step}", "now", done)]
 
 
-def _list_searches(project: Path) -> list[SearchView]:
-    found = []
-    now = time.time()
-    for path in (project / ".kb" / "tuning").glob("*.jsonl"):
-        with suppress(OSError):
-            found.append((path.stat().st_mtime, path))
-    recent = [(at, path) for at, path in sorted(found, reverse=True) if now - at < _RECENT_S]
-    views = []
-    for at, path in recent[:_MAX_SEARCHES]:
-        with suppress(KbError):
-            views.append(_view_search(path.stem, read_journal(path), now - at))
+@lru_cache(maxsize=64)
+def _find_incumbent(what: str, begun: float, project: Path) -> Measurement | None:
+    """Return the best time of a kernel before a command began; it is looked for once."""
+    words = what.split()
+    if len(words) < 2 or words[0] not in COMMANDS:
+        return None
+    with suppress(KbError), open_store(project, writes=False) as store:
+        before = [one for one in store.best(words[1]) if one.at.timestamp() < begun]
+        return max(before, key=lambda one: one.at, default=None)
+    return None
+
+
+def _list_searches(project: Path) -> list[dict[str, Any]]:
+    """Return the searches of configurations that go on, each with its trials so far."""
+    now, views = time.time(), []
+    folder = project / ".kb" / "tuning"
+    for name, _, at in sorted(stamp_files(folder), key=lambda one: -one[2])[:_MAX_SEARCHES]:
+        if name.endswith(".jsonl") and now - at < _RECENT_S:
+            with suppress(KbError):
+                views.append(_view_search(Path(name).stem, read_journal(folder / name)))
     return views
 
 
-def _view_search(title: str, trials: list[TuningTrial], age_s: float) -> SearchView:
-    timed = [one for one in trials if one.time_us]
-    best = min(timed, key=lambda one: one.time_us or 0.0, default=None)
-    rejected: dict[str, int] = {}
-    for one in trials:
-        if one.status != "timed":
-            rejected[one.status] = rejected.get(one.status, 0) + 1
-    return SearchView(
-        title,
-        len(trials),
-        best.time_us if best else None,
-        dict(best.configuration) if best else {},
-        dict(sorted(rejected.items(), key=lambda pair: -pair[1])),
-        tuple(place_convergence(_make_result_so_far(trials)))[:1],
-        age_s,
-    )
-
-
-def _make_result_so_far(trials: list[TuningTrial]) -> TuningResult:
-    return TuningResult(
+def _view_search(title: str, trials: list[TuningTrial]) -> dict[str, Any]:
+    so_far = TuningResult(
         kernel="", variant="", target="cuda", workload="", device="",
         combination_count=0, feasible_count=0, trials=tuple(trials),
         seconds=0.0, device_s=0.0, journal="",
     )  # fmt: skip
+    timed = [one for one in trials if one.time_us]
+    rejected = Counter(one.status for one in trials if one.status != "timed")
+    return {
+        "title": title,
+        "trials": len(trials),
+        "best": min(timed, key=lambda one: one.time_us or 0.0, default=None),
+        "rejected": rejected.most_common(),
+        "why": [one.detail for one in trials if one.detail and not one.time_us][-1:],
+        "charts": list(place_convergence(so_far))[:1],
+    }
 
 
 async def stream_runs(site: Site, render: Callable[[Site], str]) -> AsyncIterator[str]:
     """Yield the runs as server-sent events, whenever a running command wrote something.
 
-    It looks at the sizes of some files every second, and at nothing of the device. What the judge
-    says of itself changes often and is looked at every five seconds only.
+    It looks at the sizes of some files, and at what the judge says of itself, every second; at
+    nothing of the device.
     """
     seen, begun, last = None, time.monotonic(), 0.0
-    judged, judge = 0.0, ""
     while time.monotonic() - begun < _MAX_STREAM_S:
         project = get_project_path()
-        if time.monotonic() - judged > _JUDGE_S:
-            judged, judge = time.monotonic(), await asyncio.to_thread(_find_judge, project)
-        stamp = (stamp_running(project), await asyncio.to_thread(_stamp_searches, project), judge)
+        stamp = await asyncio.to_thread(_stamp, project)
         if stamp != seen:
             html = await asyncio.to_thread(render, site)
             data = "\n".join(f"data: {line}" for line in html.splitlines())
@@ -216,20 +223,17 @@ async def stream_runs(site: Site, render: Callable[[Site], str]) -> AsyncIterato
         await asyncio.sleep(_POLL_S)
 
 
-def _find_judge(project: Path) -> str:
-    """Return what the judge of a running command says; empty where none runs."""
-    for run in list_running(project, 3):
-        folders = [one.get("folder") for one in run.events if one.get("kind") == "judge"]
-        if run.is_running and folders:
-            return _read_judge(str(folders[-1]))
-    return ""
-
-
-def _stamp_searches(project: Path) -> tuple[tuple[str, int], ...]:
-    found = []
-    with suppress(OSError), os.scandir(project / ".kb" / "tuning") as entries:
-        found = [(one.name, one.stat().st_size) for one in entries]
-    return tuple(sorted(found))
+def _stamp(project: Path) -> tuple[Any, ...]:
+    """Return what changes whenever there is something new to show."""
+    judges = [
+        _read_judge(str(event.get("folder", "")))
+        for run in list_running(project, 3)
+        if run.is_running
+        for event in run.events
+        if event.get("kind") == "judge"
+    ]
+    folders = running_folder(project), project / ".kb" / "tuning"
+    return *map(stamp_files, folders), judges[-1:]
 
 
 def start_command(command: str, kernel: str, variant: str) -> None:
@@ -246,9 +250,7 @@ def start_command(command: str, kernel: str, variant: str) -> None:
         raise BadValueError(f"{kernel[:60]!r} is no kernel of this project")
     if variant and variant not in known[kernel]:
         raise BadValueError(f"{kernel} has no variant {variant[:60]!r}")
-    words = [command, kernel, *(["--variant", variant] if variant and command != "triage" else [])]
-    if variant and command == "triage":
-        words += ["--variant", variant]
+    words = [command, kernel, *(["--variant", variant] if variant else [])]
     program = "import sys; from kernelkb.cli import start; sys.exit(start())"
     _STARTED[:] = [one for one in _STARTED if one.poll() is None]
     _STARTED.append(
@@ -269,7 +271,8 @@ def stop_command(name: str) -> None:
     Raises:
         BadValueError: It does not run any more.
     """
-    run = find_running(name, get_project_path())
+    runs = list_running(get_project_path(), KEPT_FILES)
+    run = next((one for one in runs if one.id == name), None)
     if run is None or not run.is_running or not run.can_stop or run.process <= 1:
         raise BadValueError("it does not run any more")
     try:

@@ -14,7 +14,8 @@ from kernelkb.render.html.pages import fill_template
 
 _STATIC = Path(__file__).parent / "static"
 SCRIPTS = ("htmx.min.js", "sse.min.js", "page.js")
-"""Loaded by each page that is served, in this order."""
+"""Loaded in this order by the pages of ``SCRIPTED`` that are served; the others need none."""
+SCRIPTED = ("decision", "live")
 SECTIONS = {
     "": "Start",
     "decision": "Decision",
@@ -90,7 +91,7 @@ class Site(NamedTuple):
             f"web/{page.template}",
             site=self,
             sections=SECTIONS,
-            scripts=SCRIPTS if self.is_live else (),
+            scripts=SCRIPTS if self.is_live and page.section in SCRIPTED else (),
             page_title=page.title,
             section=page.section,
             **page.values,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -12,13 +13,12 @@ from kernelkb.actions.sessions.session_brief import brief_session
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import find_kernel_folders
 from kernelkb.model.records.history import Measurement
-from kernelkb.model.records.session import Session, SessionSummary
-from kernelkb.record.measurements.store import Store, open_store
+from kernelkb.model.records.session import SessionSummary
+from kernelkb.record.measurements.store import open_store
 from kernelkb.record.sessions import (
     find_open_session,
     list_session_ids,
     read_header,
-    read_session,
     session_path,
 )
 from kernelkb.web.knowledge import search_entries
@@ -36,7 +36,6 @@ class KernelRow(NamedTuple):
     """Where a kernel stands."""
 
     name: str
-    is_own: bool
     best: Measurement | None
     """The fastest valid one of the place that was measured last."""
     latest: Measurement | None
@@ -55,126 +54,58 @@ def show_start() -> WebPage:
     """
     project = get_project_path()
     rows = list_kernel_rows(project)
-    opened, brief = find_open_here(project), describe_next(project)
+    try:
+        brief = brief_session().splitlines()
+    except KbError as error:
+        brief = [f"{project.name}: {error}"]
     values = {
         "kernels": rows[:_MAX_KERNELS],
         "left": max(len(rows) - _MAX_KERNELS, 0),
-        "session": opened,
+        "session": find_open_session(project),
         "brief": brief,
         "tried": [line for line in brief if line.startswith(("+ ", "- "))],
     }
     return WebPage("start.html", "Start", "", values)
 
 
-def describe_next(project: Path) -> list[str]:
-    """Return where work stands and what comes next, as ``kb session show --brief`` prints it."""
-    try:
-        return brief_session().splitlines()
-    except KbError as error:
-        return [f"{project.name}: {error}"]
-
-
-def find_open_here(project: Path) -> Session | None:
-    """Return the open session; None without one, or where its file is wrong."""
-    with suppress(KbError):
-        name = find_open_session(project)
-        return load_cached(name, project / "sessions") if name else None
-    return None
-
-
-def load_cached(name: str, folder: Path) -> Session:
-    """Return a session; its file is read once as long as it does not change.
-
-    Raises:
-        SessionError: Its file is wrong.
-        UnknownNameError: There is none of that name.
-    """
-    try:
-        seen = (folder / f"{name}.md").stat()
-    except OSError:
-        return read_session(name, folder)
-    return _load(name, folder, seen.st_mtime_ns, seen.st_size)
-
-
-@lru_cache(maxsize=1024)
-def _load(name: str, folder: Path, _stamp: int, _size: int) -> Session:
-    return read_session(name, folder)
-
-
 def list_kernel_rows(project: Path) -> list[KernelRow]:
     """Return the kernels of a project and all that were measured, those measured last first."""
-    folders = find_kernel_folders(project)
-    own = {name for name, path in folders.items() if path.is_relative_to(project)}
-    with open_store(project, writes=False) as store:
-        best = _find_best(store)
-        latest = _find_latest(store)
-    names = sorted({*own, *best, *latest})
-    rows = [
-        KernelRow(
-            name,
-            name in own,
-            _choose_place(best.get(name, []), latest.get(name)),
-            latest.get(name),
-        )
-        for name in names
+    own = [
+        name for name, path in find_kernel_folders(project).items() if path.is_relative_to(project)
     ]
-    return sorted(rows, key=lambda row: -row.latest.at.timestamp() if row.latest else 0.0)
+    with open_store(project, writes=False) as store:
+        fastest = store.best()
+        newest = {one.subject.kernel: one for one in sorted(store.latest(), key=_get_time)}
+    rows = []
+    for name in sorted({*own, *newest, *(one.subject.kernel for one in fastest)}):
+        last = newest.get(name)
+        where = (last.subject.workload, last.subject.device) if last else None
+        best = [one for one in fastest if one.subject.kernel == name]
+        here = [one for one in best if (one.subject.workload, one.subject.device) == where]
+        rows.append(KernelRow(name, next(iter([*here, *best]), None), last))
+    return sorted(rows, key=lambda row: -_get_time(row.latest) if row.latest else 0.0)
 
 
-def _find_best(store: Store) -> dict[str, list[Measurement]]:
-    found: dict[str, list[Measurement]] = {}
-    for one in store.best():
-        found.setdefault(one.subject.kernel, []).append(one)
-    return found
-
-
-def _find_latest(store: Store) -> dict[str, Measurement]:
-    found: dict[str, Measurement] = {}
-    for one in store.latest():
-        known = found.get(one.subject.kernel)
-        if known is None or one.at > known.at:
-            found[one.subject.kernel] = one
-    return found
-
-
-def _choose_place(best: list[Measurement], latest: Measurement | None) -> Measurement | None:
-    """Return the best of the place that was measured last, else of any."""
-    where = (latest.subject.workload, latest.subject.device) if latest else None
-    same = [one for one in best if (one.subject.workload, one.subject.device) == where]
-    return next(iter([*same, *best]), None)
+def _get_time(one: Measurement) -> float:
+    return one.at.timestamp()
 
 
 def summarize_sessions(project: Path, names: list[str]) -> list[SessionSummary]:
-    """Return a row for each of some sessions; one whose file is wrong is unreadable."""
-    opened = None
-    with suppress(KbError):
-        opened = find_open_session(project)
-    rows = []
-    for name in names:
-        try:
-            one, is_closed = _read_header(name, project / "sessions")
-        except (KbError, OSError):
-            rows.append(SessionSummary(session=name, state="unreadable"))
-            continue
-        rows.append(
-            SessionSummary(
-                session=name,
-                state="current" if name == opened else "closed" if is_closed else "open",
-                kernel=one.kernel,
-                opened=one.opened,
-                goal=one.goal,
-            )
-        )
-    return rows
-
-
-def _read_header(name: str, folder: Path) -> tuple[Session, bool]:
-    """Return what stands at the head of a session's file, and whether an entry ends it.
+    """Return a row for each of some sessions; one whose file is wrong is unreadable.
 
     The entries are not read: a list of sessions would take ten times as long.
     """
-    is_closed = _CLOSING in session_path(name, folder).read_bytes()
-    return read_header(name, folder), is_closed
+    opened, folder, rows = find_open_session(project), project / "sessions", []
+    for name in names:
+        row = SessionSummary(session=name, state="unreadable")
+        with suppress(KbError, OSError):
+            one = read_header(name, folder)
+            is_closed = _CLOSING in session_path(name, folder).read_bytes()
+            state = "current" if name == opened else "closed" if is_closed else "open"
+            about = {"kernel": one.kernel, "opened": one.opened, "goal": one.goal}
+            row = row.model_copy(update={"state": state, **about})
+        rows.append(row)
+    return rows
 
 
 def show_search(query: str) -> WebPage:
@@ -207,8 +138,14 @@ def _holds(text: str, words: list[str]) -> bool:
 
 def _has_text(project: Path, name: str, words: list[str]) -> bool:
     """Whether the file of a session holds all words; parsing it would take 20 times as long."""
+    path = f"{project}/sessions/{name}.md"
     try:
-        text = (project / "sessions" / f"{name}.md").read_text(encoding="utf-8", errors="replace")
+        seen = os.stat(path)  # noqa: PTH116 a Path takes 20 us
+        return _holds(_read_words(path, seen.st_mtime_ns, seen.st_size), words)
     except OSError:
         return False
-    return _holds(text, words)
+
+
+@lru_cache(maxsize=_NEWEST)
+def _read_words(path: str, _stamp: int, _size: int) -> str:
+    return Path(path).read_text(encoding="utf-8", errors="replace").lower()

@@ -67,15 +67,17 @@ def load_attempt_log(kernel: str, limit: int = MAX_SHOWN) -> AttemptLog:
 def load_tree(store: AttemptStore, kernel: str, limit: int = MAX_SHOWN) -> AttemptTree:
     """Return the newest attempts at a kernel as a tree, with the best one and those before it."""
     found = {one.id: one for one in store.list_newest(kernel, limit)}
-    tree = build_tree(found.values(), store.list_events(found))
+    events = store.list_events(found)
+    tree = build_tree(found.values(), events)
     if tree.place is None or len(found) < limit:
         return tree
     fastest = store.list_fastest(kernel, tree.place.workload, tree.place.device)
     older = [event.attempt for event in fastest if event.attempt not in found]
     if not older:
         return tree
-    found |= store.get_many([*older, *store.list_ancestors(older[0])[:_MAX_OLDER]])
-    return build_tree(found.values(), store.list_events(found))
+    more = store.get_many([*older, *store.list_ancestors(older[0])[:_MAX_OLDER]])
+    events += store.list_events(one for one in more if one not in found)
+    return build_tree((found | more).values(), events)
 
 
 def find_best_attempt(store: AttemptStore, kernel: str) -> AttemptId:

@@ -123,6 +123,7 @@ class StepRunner:
             seconds=seconds,
             speedup=step.speedup,
             interval=step.interval,
+            baseline=step.baseline,
         )
         self._listener(name, variant, step)
         return result

@@ -20,7 +20,7 @@ from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.errors import KnowledgeError, Problem, SessionError, UnknownNameError
 from kernelkb.graph.picture import Picture, build_bottleneck_picture, build_tree_picture
 from kernelkb.graph.rows import summarize_measured
-from kernelkb.loading.digest import compute_cache_key
+from kernelkb.loading.digest import find_cache_key
 from kernelkb.loading.kernels import FILL_IN_MARK, find_kernel_folders, load_kernel
 from kernelkb.loading.knowledge import find_fix_code_problems, load_knowledge, read_fix_code
 from kernelkb.model.base import Record
@@ -220,7 +220,7 @@ def load_project_knowledge() -> Knowledge:
 def knowledge_digest() -> str:
     """Return a digest of the files that ``load_project_knowledge`` reads."""
     overlay = find_project_overlay()
-    return compute_cache_key(shipped_folder("knowledge"), str(overlay) if overlay else None)
+    return find_cache_key(shipped_folder("knowledge"), str(overlay) if overlay else None)
 
 
 @lru_cache(maxsize=2)

@@ -25,7 +25,7 @@ from kernelkb.graph.search import (
     parse_search_index,
     search,
 )
-from kernelkb.loading.digest import compute_cache_key
+from kernelkb.loading.digest import find_cache_key
 from kernelkb.safety.paths import cache_folder, overlay_folder, shipped_folder
 
 _MAX_POSSIBLE = 3
@@ -48,7 +48,7 @@ def find_entries(
     Raises:
         KnowledgeError: The knowledge is wrong (it is only read when no file holds its index).
     """
-    content = compute_cache_key(shipped_folder("knowledge"), overlay_folder())
+    content = find_cache_key(shipped_folder("knowledge"), overlay_folder())
     index = _load_index(content)
     return search(index, query, kind=kind, max_count=limit, field_only=field_only)
 

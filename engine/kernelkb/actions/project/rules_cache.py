@@ -12,21 +12,19 @@ from typing import TYPE_CHECKING
 
 from kernelkb import __version__
 from kernelkb.decide.rules_file import RULES_SCHEMA, format_rules, parse_rules
-from kernelkb.loading.digest import compute_cache_key, read_file_stamps
+from kernelkb.loading.digest import (
+    STABLE_AGE_NS,
+    compute_cache_key,
+    read_file_stamps,
+    scan_shipped,
+)
 from kernelkb.safety.paths import cache_folder, overlay_folder, shipped_folder
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
     from kernelkb.loading.digest import FileStamps
 
-_STABLE_AGE_NS = 2_000_000_000
-"""An edit that is younger may be followed by another one that looks the same."""
-
-_RESCAN_INTERVAL_NS = 1_000_000_000
-"""Between two scans of the shipped files: a scan takes twice as long as a decision."""
-
 _memory_cache: dict[tuple[FileStamps, FileStamps], CompiledRules] = {}
-_last_scan: dict[str, tuple[int, int, FileStamps]] = {}
 
 
 def load_compiled_rules(root: str | None = None) -> CompiledRules:
@@ -43,26 +41,16 @@ def load_compiled_rules(root: str | None = None) -> CompiledRules:
     if root is not None:
         return _load_or_compile(root, None)
     folder, overlay = shipped_folder("knowledge"), overlay_folder()
-    latest, base = _scan_folder(folder)
+    latest, base = scan_shipped(folder)
     edited, own = read_file_stamps(overlay) if overlay else (0, ())
     if rules := _memory_cache.get((base, own)):
         return rules
     _memory_cache.clear()
-    stable = time.time_ns() - max(latest, edited) > _STABLE_AGE_NS  # before the files are read
+    stable = time.time_ns() - max(latest, edited) > STABLE_AGE_NS  # before the files are read
     rules = _load_or_compile(folder, overlay)
     if stable:
         _memory_cache[base, own] = rules
     return rules
-
-
-def _scan_folder(folder: str) -> tuple[int, FileStamps]:
-    """Return the newest modification time and the stamps of the files, at most so old."""
-    now = time.monotonic_ns()
-    when, latest, files = _last_scan.get(folder, (0, 0, ()))
-    if not files or now - when > _RESCAN_INTERVAL_NS:
-        latest, files = read_file_stamps(folder)
-        _last_scan[folder] = (now, latest, files)
-    return latest, files
 
 
 def _load_or_compile(folder: str, overlay: str | None) -> CompiledRules:

@@ -75,6 +75,7 @@ from kernelkb.model.records.measurement import (
     SweepVerdict,
 )
 from kernelkb.model.records.session import Step
+from kernelkb.progress import record_event, report_progress
 from kernelkb.record.sessions import find_open_session_for
 
 _OPTIONS = BenchOptions(keeps=False)
@@ -308,6 +309,7 @@ class SweepRun:
         """
         for name, problem in sorted(self._plan.broken.items()):
             yield self._add(_make_broken_row(name, problem))
+        report_progress(f"judge {len(self._plan.jobs)} variants")
         later = []
         architectures = self._list_architectures()
         for number, planned in enumerate(self._plan.jobs):
@@ -356,6 +358,13 @@ class SweepRun:
 
     def _add(self, row: SweepRow) -> SweepRow:
         self._rows.append(row)
+        status = "failure" if row.has_failed else "ok"
+        bench, said = row.bench, f"{row.verdict}{f': {row.detail}' if row.detail else ''}"
+        about = {"speedup": bench.speedup, "interval": bench.interval} if bench else {}
+        record_event(
+            "result", text=said, status=status, name=row.kernel, variant=row.variant,
+            seconds=row.seconds, **about,
+        )  # fmt: skip
         return row
 
     def _list_architectures(self) -> tuple[str, ...]:

@@ -7,16 +7,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from kernelkb.model.records.measurement import Clocks
+from kernelkb.progress import record_event
 
 _PROC = Path("/proc/driver/nvidia")
 _PARAMETERS_FILE, _VERSION_FILE, _GPUS_FOLDER = _PROC / "params", _PROC / "version", _PROC / "gpus"
 
 _SAMPLE_PERIOD_S = 0.02
 """Chosen: a bench of one second gets some 50 samples."""
+_TOLD_SAMPLES = 50
 THROTTLE_REASONS = {
     0x0000000000000004: "power cap",
     0x0000000000000008: "hardware slowdown",
@@ -199,7 +202,8 @@ class GpuSampler:
         """
         self._device = device
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample_until_stopped, daemon=True)
+        run = copy_context().run  # with this thread's recorder of events
+        self._thread = threading.Thread(target=run, args=(self._sample_until_stopped,), daemon=True)
         self.samples: list[GpuSample] = []
         self.sm_max_mhz = 0.0
 
@@ -226,8 +230,16 @@ class GpuSampler:
             )
             while not self._stop.wait(_SAMPLE_PERIOD_S):
                 self.samples.append(_take_sample(nvml, gpu))
+                if len(self.samples) % _TOLD_SAMPLES == 1:
+                    self._tell(self.samples[-1])
         except Exception:  # no driver, no permission, no such GPU: then there are no samples
             return
+
+    def _tell(self, sample: GpuSample) -> None:
+        """Record a sample for who watches from another process, every second."""
+        told = {"sm_mhz": sample.sm_mhz, "sm_max_mhz": self.sm_max_mhz, "power_w": sample.power_w}
+        reasons = [name for bit, name in THROTTLE_REASONS.items() if sample.throttle_bits & bit]
+        record_event("gpu", **told, temperature_c=sample.temperature_c, text=", ".join(reasons))
 
 
 def _take_sample(nvml: Any, gpu: Any) -> GpuSample:

@@ -200,7 +200,7 @@ class StartedJob(Generic[_Result]):
         """Return the case or runner that ran last, and how many cases or pairs ended before."""
         progress = self._folder / "progress"
         text = progress.read_text(encoding="utf-8") if progress.exists() else ""
-        last_step, _, count = text.partition("\n")
+        last_step, count, *_ = *text.split("\n"), ""
         return last_step, int(count) if count.isdecimal() else 0
 
     def _describe_done(self, count: int) -> str:

@@ -14,6 +14,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -222,6 +223,9 @@ def resolve_url(project: Path, url: str | None) -> URL:
 def make_engine(url: URL) -> Engine:
     """Return an engine that reads and writes; it opens no connection yet.
 
+    One of a file is made once: who is done with it disposes of its connections, and the statements
+    that it compiled are there for the next one.
+
     Raises:
         DatabaseError: The folder of a SQLite file cannot be created.
     """
@@ -234,10 +238,17 @@ def make_engine(url: URL) -> Engine:
         cure = f"run in a project that you may write to, or {OTHER_DATABASE_HINT}"
         cure = describe_write_cure(error, cure)
         raise DatabaseError(f"cannot make {folder}: {error.strerror}; {cure}") from error
+    return _make_file_engine(url) if url.database != ":memory:" else _make_sqlite_engine(url)
+
+
+def _make_sqlite_engine(url: URL) -> Engine:
     engine = create_engine(url, connect_args={"timeout": _WAIT_S})
     event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin_transaction)
     return engine
+
+
+_make_file_engine = lru_cache(maxsize=4)(_make_sqlite_engine)
 
 
 def make_read_only_engine(url: URL) -> Engine:

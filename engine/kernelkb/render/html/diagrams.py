@@ -6,15 +6,13 @@ import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kernelkb.graph.picture import Arrow, Box, Picture
 from kernelkb.render.html.charts import Frame, Scale, Tick
 
-_TREE_COLUMNS = {"question": 0, "leaf": 1}
-"""Column of a kind of box in a tree; what a leaf leads to stands beside it, in one box."""
 _WIDTHS = (330, 330, 250)
-_GAP_X, _GAP_Y, _MARGIN = 96, 16, 12
+_GAP_X, _GAP_Y, _MARGIN = 116, 16, 12
 _LINE, _PAD = 16, 10
 _CHAR = 6.9
 """Width of a letter of 12 px, about."""
@@ -44,6 +42,8 @@ class DiagramArrow(NamedTuple):
     """Of the label."""
     y: float
     taken: bool
+    anchor: str = "start"
+    """Whether the label begins or ends there."""
 
 
 class Diagram(NamedTuple):
@@ -109,10 +109,11 @@ def _place_leads(
 
 
 def _choose_columns(nodes: Sequence[Box]) -> dict[str, int]:
-    if any(box["kind"] == "question" for box in nodes):
-        return {
-            box["id"]: _TREE_COLUMNS[box["kind"]] for box in nodes if box["kind"] in _TREE_COLUMNS
-        }
+    """Return the column of each box; what a leaf leads to stands beside it, in one box."""
+    kinds = {box["kind"] for box in nodes}
+    if "question" in kinds:
+        columns = {"question": 0, "leaf": 1}
+        return {box["id"]: columns[box["kind"]] for box in nodes if box["kind"] in columns}
     first = next((box["id"] for box in nodes if box["kind"] == "bottleneck"), None)
     return {
         box["id"]: 1 if box["id"] == first else 0 if box["kind"] == "metric" else 2 for box in nodes
@@ -184,8 +185,8 @@ def _draw_arrow(
         end_x, end_y = goal.x, goal.y + goal.height / 2
         bend = (end_x - x) / 2
         path = f"M{x},{y}C{x + bend},{y} {end_x - bend},{end_y} {end_x},{end_y}"
-        place = x + 6, y - 4
-    elif goal.y > start.y and not _is_hidden(start, goal, boxes.values()):
+        return DiagramArrow(path, arrow["label"], end_x - 12, end_y - 5, arrow["taken"], "end")
+    if goal.y > start.y and not _is_hidden(start, goal, boxes.values()):
         x, y, end_y = start.x + 26.0, start.y + start.height, goal.y
         path, place = f"M{x},{y}L{x},{end_y}", (x + 6, y + min(13.0, (end_y - y) / 2 + 5))
     else:
@@ -208,12 +209,13 @@ class AttemptBox(NamedTuple):
     """An attempt in the picture of all."""
 
     id: str
-    x: float
-    y: float
+    parent: str | None
     look: str
     """Class of its dot: best, path, faster, slower, failed or plain."""
     text: str
     title: str
+    x: float = 0.0
+    y: float = 0.0
 
 
 class AttemptDiagram(NamedTuple):
@@ -227,54 +229,36 @@ class AttemptDiagram(NamedTuple):
     said: str
 
 
-class AttemptRow(NamedTuple):
-    """What is drawn of an attempt."""
-
-    id: str
-    parent: str | None
-    look: str
-    text: str
-    title: str
-
-
 _ROW_HEIGHT, _STEP, _MAX_STEPS = 26, 18, 10
 
 
-def place_attempts(rows: Sequence[AttemptRow], path: Sequence[str], said: str) -> AttemptDiagram:
+def place_attempts(rows: Sequence[AttemptBox], path: Sequence[str], said: str) -> AttemptDiagram:
     """Return the tree of attempts.
 
     Args:
-        rows: In the order of the picture, each parent before its children.
+        rows: In the order of the picture, each parent before its children; not yet placed.
         path: Attempts from the first state to the best one.
         said: What the picture shows, in words.
     """
-    children: dict[str, list[str]] = {}
-    for row in rows:
-        if row.parent:
-            children.setdefault(row.parent, []).append(row.id)
+    last_child = {row.parent: row.id for row in rows if row.parent}
     depth: dict[str, int] = {}
-    boxes, lines, found = [], [], dict[str, AttemptBox]()
+    lines, found = [], dict[str, AttemptBox]()
     for at, row in enumerate(rows):
-        above = depth.get(row.parent or "", 0)
-        is_branch = row.parent is not None and children.get(row.parent, [""])[-1] != row.id
-        depth[row.id] = min(above + is_branch, _MAX_STEPS)
-        box = AttemptBox(
-            row.id, 12 + _STEP * depth[row.id], 16 + _ROW_HEIGHT * at, row.look, row.text, row.title
-        )
+        is_branch = row.parent is not None and last_child[row.parent] != row.id
+        depth[row.id] = min(depth.get(row.parent or "", 0) + is_branch, _MAX_STEPS)
+        box = row._replace(x=12 + _STEP * depth[row.id], y=16 + _ROW_HEIGHT * at)
         start = found.get(row.parent or "")
         if start is not None:
             line = f"M{start.x},{start.y}V{box.y - 8}Q{start.x},{box.y} {box.x},{box.y}"
             lines.append((line, row.id in path and row.parent in path))
         found[row.id] = box
-        boxes.append(box)
-    return AttemptDiagram(760, 20 + _ROW_HEIGHT * len(rows), tuple(boxes), tuple(lines), said)
+    height = 20 + _ROW_HEIGHT * len(rows)
+    return AttemptDiagram(760, height, tuple(found.values()), tuple(lines), said)
 
 
 class TimePoint(NamedTuple):
-    """One measurement over time."""
+    """One measurement over time; in a picture its times are heights."""
 
-    at: float
-    """Seconds since 1970."""
     us: float
     low_us: float | None
     """By the interval of its speedup; None without one."""
@@ -282,56 +266,41 @@ class TimePoint(NamedTuple):
     look: str
     """``plain``, ``promoted``, ``slower`` or ``wrong``."""
     title: str
-    key: str
-    """Of its row in the table."""
+    x: float = 0.0
 
 
-class TimeMark(NamedTuple):
-    """A measurement in the picture."""
-
-    x: float
-    y: float
-    low: float | None
-    high: float | None
-    look: str
-    title: str
-    key: str
-
-
-class TimeChart(NamedTuple):
-    """Measurements over time."""
+class PointChart(NamedTuple):
+    """Points in a frame."""
 
     frame: Frame
-    marks: tuple[TimeMark, ...]
+    marks: tuple[Any, ...]
+    """Of times ``TimePoint``, of predictions x, y, class and title."""
+    diagonal: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    """Where predicted and measured are equal."""
 
 
 _TIMES = Frame(720, 260, 62, 708, 12, 222, 242, 57)
 _SQUARE = Frame(360, 300, 48, 350, 12, 258, 276, 43)
 
 
-def place_times(points: Sequence[TimePoint], said: str) -> TimeChart | None:
-    """Return the times of a kernel in the order in which they were measured; None without any."""
+def place_times(points: Sequence[TimePoint], said: str) -> PointChart | None:
+    """Return the times of a kernel, the oldest first; None without any."""
     if not points:
         return None
     times = [one for point in points for one in (point.us, point.low_us, point.high_us) if one]
-    low, high = 0.93 * min(times), 1.07 * max(times)
     xs = Scale(0.0, float(max(len(points) - 1, 1)), _TIMES.left + 14, _TIMES.right - 14)
-    ys = Scale(low, high, _TIMES.bottom, _TIMES.top, True)
-    ordered = sorted(points, key=lambda one: one.at)
+    ys = Scale(0.93 * min(times), 1.07 * max(times), _TIMES.bottom, _TIMES.top, True)
     marks = tuple(
-        TimeMark(
-            xs.locate(float(at)),
-            ys.locate(point.us),
-            ys.locate(point.low_us) if point.low_us else None,
-            ys.locate(point.high_us) if point.high_us else None,
-            point.look,
-            point.title,
-            point.key,
+        point._replace(
+            x=xs.locate(float(at)),
+            us=ys.locate(point.us),
+            low_us=ys.locate(point.low_us) if point.low_us else None,
+            high_us=ys.locate(point.high_us) if point.high_us else None,
         )
-        for at, point in enumerate(ordered)
+        for at, point in enumerate(points)
     )
     ticks = tuple(Tick(ys.locate(one), _format_us(one)) for one in ys.list_ticks())
-    return TimeChart(_TIMES._replace(said=said, y_ticks=ticks), marks)
+    return PointChart(_TIMES._replace(said=said, y_ticks=ticks), marks)
 
 
 def _format_us(us: float) -> str:
@@ -342,37 +311,32 @@ def _format_us(us: float) -> str:
 
 
 class PredictionPoint(NamedTuple):
-    """What was told of a change, and what it gave; both are speedups."""
+    """What was told of a change, and what it gave, as speedups."""
 
-    predicted: float
+    told: tuple[float, float, float]
+    """Low, point, high."""
     measured: float
-    inside: bool | None
-    """Whether the measured gain lies in the predicted interval."""
     title: str
 
-
-class ReliabilityChart(NamedTuple):
-    """Predicted against measured gains; on the line they are equal."""
-
-    frame: Frame
-    diagonal: tuple[float, float, float, float]
-    marks: tuple[tuple[float, float, str, str], ...]
-    """x, y, class and title."""
+    @property
+    def inside(self) -> bool:
+        """Whether the measured gain lies in the predicted interval."""
+        return self.told[0] <= self.measured <= self.told[2]
 
 
-def place_predictions(points: Sequence[PredictionPoint], said: str) -> ReliabilityChart | None:
+def place_predictions(points: Sequence[PredictionPoint], said: str) -> PointChart | None:
     """Return predictions against outcomes, both on logarithmic axes; None without any."""
-    values = [v for one in points for v in (one.predicted, one.measured) if 0 < v < math.inf]
+    values = [v for one in points for v in (one.told[1], one.measured) if 0 < v < math.inf]
     if not values:
         return None
     low, high = min(0.8, *values) * 0.95, max(2.0, *values) * 1.05
     xs = Scale(low, high, _SQUARE.left, _SQUARE.right, True)
     ys = Scale(low, high, _SQUARE.bottom, _SQUARE.top, True)
-    looks = {True: "inside", False: "outside", None: "plain"}
+    looks = {True: "inside", False: "outside"}
     marks = tuple(
-        (xs.locate(one.predicted), ys.locate(one.measured), looks[one.inside], one.title)
+        (xs.locate(one.told[1]), ys.locate(one.measured), looks[one.inside], one.title)
         for one in points
-        if one.predicted > 0 and one.measured > 0
+        if one.told[1] > 0 and one.measured > 0
     )
     ticks = [one for one in (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0) if low <= one <= high]
     frame = _SQUARE._replace(
@@ -381,4 +345,4 @@ def place_predictions(points: Sequence[PredictionPoint], said: str) -> Reliabili
         y_ticks=tuple(Tick(ys.locate(one), f"{one:g}x") for one in ticks),
     )
     line = (xs.locate(low), ys.locate(low), xs.locate(high), ys.locate(high))
-    return ReliabilityChart(frame, line, marks)
+    return PointChart(frame, marks, line)

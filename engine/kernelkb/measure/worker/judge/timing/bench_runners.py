@@ -68,7 +68,7 @@ class BenchRunners:
         background = set() if plan.in_pieces else self.slow_names
         self.slow = SlowRivals(self.rivals, background, self._make_buffers, self._load_on)
         self.buffers: CaseBuffers
-        self._at_work, self._pair_count = "", 0
+        self._at_work, self._pair_count, self._so_far = "", 0, ""
         self.case.judging = self._write_judging
 
     def wait_for_start(self) -> None:
@@ -86,15 +86,17 @@ class BenchRunners:
         wait_for_start(self._folder, [runner.pid for runner in self.by_name.values()])
         self.buffers = self._make_buffers(2)
 
-    def write_progress(self, runner_name: str, pair_count: int = 0) -> None:
+    def write_progress(self, runner_name: str, pair_count: int = 0, so_far: str = "") -> None:
         """Say which runner works, and how many pairs were timed, for the message after a timeout.
 
         Args:
             runner_name: Of the runner.
             pair_count: 0 for as many as before.
+            so_far: What the pairs say so far, for who watches; empty for the same as before.
         """
         self._at_work, self._pair_count = runner_name, pair_count or self._pair_count
-        text = f"{runner_name}\n{self._pair_count}"
+        self._so_far = so_far or self._so_far
+        text = f"{runner_name}\n{self._pair_count}\n{self._so_far}"
         (self._folder / "progress").write_text(text, encoding="utf-8")
 
     @contextmanager

@@ -6,6 +6,7 @@ timed in full.
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 import time
@@ -70,6 +71,9 @@ JUDGE = "the judge"
 """Named as what works while the reference runs and outputs are compared: no runner's time."""
 _MAX_EXTRA_PAIRS = 60
 """Pairs after the last that the time allows, until enough calls were compared and timed alone."""
+_MIN_TOLD_PAIRS = 6
+_TOLD_EVERY_S = 0.25
+"""Between two reports of what the pairs say so far: 0.2 ms of 60 pairs."""
 
 
 def is_slower_in_pairs(candidate: Sequence[Batch], rival: Sequence[Batch]) -> bool:
@@ -371,6 +375,7 @@ class _PairTiming:
         self._random = random.SystemRandom()
         self._has_single_calls = candidate.batch_calls > 1 or rival.batch_calls > 1
         self._successive_checks = self._turn = 0
+        self._told_s = 0.0
         self.sampler = OutputSampler(candidate, job)
         self.hidden = HiddenBatches(candidate)
         self.batches = _PairedBatches([], [], [], [])
@@ -405,8 +410,22 @@ class _PairTiming:
             elif self._random.random() < _SUCCESSIVE_CALLS_CHANCE:
                 self._check_successive_calls()
             self._turn += 1
-            self._report_progress(JUDGE)
+            self._report_progress(JUDGE, so_far=self._describe_so_far())
             self.hidden.prepare()
+
+    def _describe_so_far(self) -> str:
+        """Return rival, speedup and its interval by the pairs so far; empty where it was just told.
+
+        Both programs stand still meanwhile, and it decides nothing: the verdict has its own.
+        """
+        now, count = time.monotonic(), len(self.batches.candidate)
+        if count < _MIN_TOLD_PAIRS or now - self._told_s < _TOLD_EVERY_S:
+            return ""
+        self._told_s = now
+        ratios = sort_ratios(self.batches.candidate, self.batches.rival)
+        rank = max(int(count / 2 - 0.98 * math.sqrt(count)), 0)
+        bounds = (ratios[count // 2], ratios[count - 1 - rank], ratios[rank])
+        return " ".join(f"{1 / ratio:.4g}" for ratio in bounds) + f" {self._rival.name}"
 
     def _needs_more_pairs(self, count: int, timed_s: float) -> bool:
         """Return whether pairs vary as beside other programs, so that these decide little.
