@@ -12,6 +12,7 @@ from kernelkb.actions.comparison.compare_lines import (
     LineMatch,
     compare_budgets,
     compare_samples,
+    find_other_work,
     match_lines,
 )
 from kernelkb.actions.comparison.compare_reports import (
@@ -366,3 +367,48 @@ def test_variants_are_no_reports(tmp_path, monkeypatch):
 def test_a_report_that_does_not_exist_is_named(tmp_path):
     with pytest.raises(BadValueError, match=r"no file .*b\.ncu-rep#3; two reports"):
         choose_reports("naive", str(tmp_path / "b.ncu-rep#3"))
+
+
+BUILD = {
+    "register_count": 64.0, "static_shared_bytes": 0.0, "dynamic_shared_bytes": 0.0,
+    "block_thread_count": 256.0,
+}  # fmt: skip
+
+
+def count_instructions(count, **changed):
+    return {**BUILD, "instruction_count": count, **changed}
+
+
+@pytest.mark.parametrize(
+    ("now", "is_other"),
+    [
+        (count_instructions(1.5e9), True),
+        (count_instructions(0.6e9), True),
+        (count_instructions(1.4e9), False),
+        (count_instructions(5e9, register_count=62.0), False),
+        (count_instructions(5e9, block_thread_count=128.0), False),
+        ({"instruction_count": 5e9}, False),
+    ],
+    ids=["more", "less", "about as many", "other code", "other blocks", "build unknown"],
+)
+def test_the_same_code_on_other_data_is_no_change(now, is_other):
+    found = find_other_work(count_instructions(1e9), now, (None, None))
+
+    assert (found is not None) is is_other
+
+
+def test_instructions_that_differ_are_other_code_whatever_the_build_says():
+    one = make_counters(TWO_LINES)
+    other = make_counters(make_function((1, "FADD R3, R4, R3", "", ())))
+    before, now = count_instructions(1e9), count_instructions(5e9)
+
+    assert find_other_work(before, now, (one, one)) is not None
+    assert find_other_work(before, now, (one, other)) is None
+
+
+def test_a_launch_beside_itself_is_no_change():
+    report = REPORTS / "reports" / "four_launches_raw.csv"
+    (kernel,) = compare_reports(ReportChoice(report, 3), ReportChoice(report, 3))["kernels"]
+
+    assert (kernel["prediction"], kernel["falsifier"]) == (None, None)
+    assert "the same launch" in kernel["notes"][0]

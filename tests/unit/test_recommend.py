@@ -368,6 +368,18 @@ def test_no_falsifier_holds_before_the_change(measured, device):
             assert not satisfies(told["before"], told["op"], told["value"])
 
 
+def test_a_busy_memory_whose_bytes_are_unknown_is_judged_by_the_time():
+    """Fewer bytes at the same bandwidth leave it as busy as it was."""
+    measured = {"dram_utilization": 0.93, "sm_utilization": 0.2, "profiled_us": 3810.0}
+    (told,) = [
+        d["falsifier"]
+        for d in recommend(program(), measured, device="h100-sxm")["diagnoses"]
+        if d["bottleneck"] == "dram-bandwidth-bound"
+    ]
+
+    assert (told["metric"], told["op"], told["before"]) == ("profiled_us", "<=", 3810.0)
+
+
 @given(metrics("cuda"))
 @settings(max_examples=25, deadline=None)
 def test_the_promise_of_a_diagnosis_is_that_of_one_of_its_fixes(measured):

@@ -68,6 +68,14 @@ def test_the_binary_report_and_the_raw_page_say_the_same():
             assert one.metrics[name] == pytest.approx(value, rel=1e-3, abs=6e-3), name
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_a_page_that_powershell_wrote_is_read(tmp_path, encoding):
+    page = tmp_path / "raw.csv"
+    page.write_text(RAW.read_text(encoding="utf-8"), encoding=encoding)
+
+    assert read_report(page, RAW_METRICS)[0].metrics == read_report(RAW, RAW_METRICS)[0].metrics
+
+
 def test_the_details_page_says_the_same_as_far_as_it_goes():
     for one, other in zip(
         read_report(DETAILS, RAW_METRICS), read_report(RAW, RAW_METRICS), strict=True

@@ -51,6 +51,9 @@ and 3.5x lies any outcome of a change (chosen)."""
 FLOOR_ERROR = 1.1
 """Measured kernels come this much below a roofline of practical peaks."""
 
+_OF_PEAK = "_utilization"
+"""How metrics end that say how busy a unit is."""
+_DURATIONS = ("profiled_us", "kernel_us")
 _DEFAULT_MOVE = 0.2
 """Least move, as a share of the value before, where nothing predicts one (judgement)."""
 _NOISE = 0.03
@@ -297,9 +300,25 @@ def build_falsifier(
     ]
     if own:
         return _negate(own[0], model, now, prediction)
-    return _compare_as_told(told, facts.values) or (
-        _negate(fired[0], model, now, prediction) if fired else None
-    )
+    if found := _compare_as_told(told, facts.values):
+        return found
+    if not fired:
+        return None
+    if fired[0]["metric"].endswith(_OF_PEAK):
+        return _expect_less_time(facts.values, prediction)
+    return _negate(fired[0], model, now, prediction)
+
+
+def _expect_less_time(
+    known: Mapping[str, float], prediction: Prediction | None
+) -> Expectation | None:
+    """Return that the kernel takes less time: a unit stays as busy where the work on it shrinks."""
+    name = next((name for name in _DURATIONS if name in known), None)
+    if name is None:
+        return None
+    gain = prediction.speedup if prediction else 1 / (1 - _DEFAULT_MOVE)
+    goal = known[name] * (1 - _MOVED_SHARE * (1 - 1 / max(gain, 1.0)))
+    return _make_expectation(name, "<=", goal, known[name])
 
 
 def _negate(

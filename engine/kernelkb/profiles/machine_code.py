@@ -114,8 +114,9 @@ def disassemble(cubin: bytes, names: Sequence[str] | None = None) -> list[SassFu
         except (OSError, subprocess.TimeoutExpired) as error:
             raise KbError(f"nvdisasm failed: {error}") from error
     if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise KbError(f"nvdisasm cannot read the code: {said[-1] if said else 'it said nothing'}")
+        said = (done.stderr or done.stdout).strip().splitlines() or ["it said nothing"]
+        faults = [line for line in said if "warning" not in line.lower()] or said
+        raise KbError(f"nvdisasm cannot read the code: {faults[0]}")
     return parse_disassembly(done.stdout)
 
 

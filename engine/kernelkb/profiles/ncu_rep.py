@@ -244,7 +244,7 @@ def _read_attribute(action: Any, name: str) -> float | None:
 
 def _read_shape(action: Any, name: str) -> str:
     found = [action.metric_by_name(f"{name}_{axis}") for axis in "xyz"]
-    return "" if None in found else f"({', '.join(str(one.value()) for one in found)})"
+    return "" if None in found else f"({', '.join(f'{one.value():.0f}' for one in found)})"
 
 
 def _iter_metrics(action: Any, wanted: Sequence[RawName]) -> Iterator[tuple[str, float]]:

@@ -5,6 +5,7 @@ Only ``.ncu-rep`` files hold counts by instruction, where they were recorded wit
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -111,6 +112,8 @@ def read_report(
     for start, name in _OTHER_FORMATS.items():
         if data.startswith(start):
             raise KbError(f"{path} is {name}; {_CURE}")
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        data = data.decode("utf-16", errors="replace").encode()
     if b"\0" in data:
         raise KbError(f"{path} is a binary file, but no report of Nsight Compute; {_CURE}")
     return read_report_text(data.decode("utf-8-sig", errors="replace"), wanted, name=str(path))

@@ -35,6 +35,13 @@ _MIN_LETTERS = 4
 _MAX_BLOCK_CELLS = 40_000
 """Most pairs of lines in a replaced block whose similarity is computed: about a second."""
 
+_OTHER_WORK = 1.5
+"""Least ratio of executed instructions that the same code shows on other data (judgement)."""
+_OF_A_BUILD = (
+    "register_count", "static_shared_bytes", "dynamic_shared_bytes", "block_thread_count",
+)  # fmt: skip
+"""What a change of the code hardly leaves as it is, all of it."""
+
 _ChangeT = TypeVar("_ChangeT", PartChange, LineChange)
 _MIN_CHANGE = 0.01
 """Least change that is told, as a share of the longer duration."""
@@ -379,3 +386,31 @@ def _weigh(amount: Amount | None, is_timed: bool) -> float:
     if amount is None:
         return 0.0
     return (amount["us"] or 0.0) if is_timed else amount["share"]
+
+
+def find_other_work(
+    before: Mapping[str, float],
+    now: Mapping[str, float],
+    counted: Sequence[SourceCounters | None],
+) -> str | None:
+    """Return why two launches are no change of a kernel: the same code on other data; else None.
+
+    Args:
+        before: Metrics of the old launch.
+        now: Those of the new one.
+        counted: Their instructions; without them, what the build gave tells the same code.
+    """
+    if before == now:
+        return "both are the same launch, so no change is judged"
+    old, new = before.get("instruction_count", 0.0), now.get("instruction_count", 0.0)
+    if not old or not new or 1 / _OTHER_WORK < new / old < _OTHER_WORK:
+        return None
+    codes = [side.function.instructions for side in counted if side and side.function.is_readable]
+    if len(codes) == len(counted):
+        is_same = codes[0] == codes[1]
+    else:
+        is_same = all(name in before and before[name] == now.get(name) for name in _OF_A_BUILD)
+    words = (
+        f"{new / old:.3g}x the instructions of the same code: other data, so no change is judged"
+    )
+    return words if is_same else None

@@ -21,6 +21,7 @@ from kernelkb.actions.comparison.compare_lines import (
     LaunchSamples,
     compare_budgets,
     compare_samples,
+    find_other_work,
     read_launch_samples,
 )
 from kernelkb.actions.history.outcomes import read_changed_sources
@@ -327,6 +328,8 @@ def _compare_sides(
     durations = before.duration_us, now.duration_us
     ratio = round(durations[0] / durations[1], 4) if durations[0] and durations[1] else None
     counted = [side.counters for side in samples]
+    other = find_other_work(before.one.launch.metrics, now.one.launch.metrics, counted)
+    notes = _list_notes(rules, before, now, samples)
     return {
         "before": _describe_launch(before.choice, before.one),
         "now": _describe_launch(now.choice, now.one),
@@ -338,10 +341,12 @@ def _compare_sides(
         "no_samples": next((side.reason for side in samples if side.reason), None),
         "levels": compare_levels(before.one.launch.metrics, now.one.launch.metrics),
         "launch": compare_residency(before.known, now.known),
-        "prediction": check_prediction(before.answer, ratio),
-        "falsifier": check_falsifier(before.answer, now.known, judge_time(*durations)),
+        "prediction": None if other else check_prediction(before.answer, ratio),
+        "falsifier": None
+        if other
+        else check_falsifier(before.answer, now.known, judge_time(*durations)),
         "binds": describe_binding(rules, before.answer, now.answer, counted[1]),
-        "notes": _list_notes(rules, before, now, samples),
+        "notes": [other, *notes] if other else notes,
     }
 
 

@@ -368,7 +368,7 @@ def _format_text(sign: str, point: SourcePoint | None) -> Iterator[str]:
 
 def _format_falsifier(check: FalsifierCheck | None) -> Iterator[str]:
     if check is None:
-        yield "No falsifier: the old report names no cause that one could refute"
+        yield "No falsifier: no cause of the old report is one that this could refute"
         return
     now = "unknown" if check["now"] is None else f"{check['now']:.4g}"
     yield f"Falsifier of {check['bottleneck']}: {check['says']}"
