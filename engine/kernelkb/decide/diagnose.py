@@ -371,7 +371,8 @@ def rank_matches(
 ) -> list[BottleneckMatch]:
     """Return the same matches: faults and terminal verdicts, then the others by score.
 
-    A symptom stands behind its causes. Ties keep evaluation order.
+    A symptom stands behind its causes, and what no change is known for behind what has one. Ties
+    keep evaluation order.
 
     Args:
         matches: Matches in evaluation order.
@@ -380,10 +381,11 @@ def rank_matches(
     found = list(matches)
     scores = _lower_symptoms(found, {match.row["id"]: score(match, effort) for match in found})
 
-    def sort_key(finding: BottleneckMatch) -> tuple[int, float]:
+    def sort_key(finding: BottleneckMatch) -> tuple[int, bool, float]:
         if finding.row["group"] in _LEADING_GROUPS:
-            return _LEADING_GROUPS.index(finding.row["group"]), 0.0
-        return len(_LEADING_GROUPS), -scores[finding.row["id"]]
+            return _LEADING_GROUPS.index(finding.row["group"]), False, 0.0
+        is_bare = not finding.diagnosis["fixes"]
+        return len(_LEADING_GROUPS), is_bare, -scores[finding.row["id"]]
 
     return sorted(found, key=sort_key)
 
