@@ -57,6 +57,16 @@ def test_every_form_holds_the_four_launches(path):
     assert ["transpose" in kernel for kernel in kernels] == [True, True, True, False]
 
 
+@pytest.mark.parametrize(("first_ns", "is_told"), [("40,176", True), ("80,176", False)])
+def test_launches_of_other_lengths_are_told(tmp_path, first_ns, is_told):
+    page = tmp_path / "raw.csv"
+    page.write_text(RAW.read_text().replace('"86,176"', f'"{first_ns}"'))
+    notes = [note for one in recommend_kernels(page) for note in one["notes"]]
+
+    assert ("the longest of 2 launches of this shape, of 40.2 to 86.5 us" in notes) is is_told
+    assert is_told or not any("launches of this shape" in note for note in notes)
+
+
 def test_the_binary_report_and_the_raw_page_say_the_same():
     for one, other in zip(
         read_report(BINARY, RAW_METRICS), read_report(RAW, RAW_METRICS), strict=True

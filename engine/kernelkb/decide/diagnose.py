@@ -531,7 +531,7 @@ def walk_gate_tree(tree: TreeRow, facts: Facts) -> GateWalk:
         branch = "unknown" if holds is None else "then" if holds else "otherwise"
         path.append((node, branch))
         if holds is not None:
-            found = find_reasons(question["when"], facts, holds)
+            found = list(find_reasons(question["when"], facts, holds))
             numbers = [reason for reason in found if reason["op"] != "=="]  # the leaf tells flags
             reasons = format_reasons(numbers, facts) if found else reasons
         node = question["then"] if holds else question["otherwise"] if holds is False else ""

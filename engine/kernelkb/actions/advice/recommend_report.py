@@ -60,6 +60,8 @@ _Shape: TypeAlias = tuple[str, tuple[str, str]]
 """A kernel with its grid and block."""
 _MEASURED = ("profile",)
 """Commands of ``kb`` whose result a report is."""
+_MIN_SPREAD = 1.25
+"""Least ratio of the longest and the shortest launch of a shape that is told (judgement)."""
 _MAX_WITH_LINES = 3
 """Most kernels whose lines are told: each takes a run of the disassembler."""
 _MAX_ABSENT = 5
@@ -227,7 +229,7 @@ def predict_report_change(
     given = parse_given_metrics(program, metrics or {}, {}, "cuda", [])
     with ReaderProcess() as reader:
         launches = _read_launches(program, path, reader)
-        launch, number, _ = _pick_representatives(launches, name, path)[0]
+        launch, number, *_ = _pick_representatives(launches, name, path)[0]
         index = next(at for at, one in enumerate(launches) if one is launch)
         code = read_all_counters(Path(path), [index], reader) if is_binary_report(path) else []
     if launch.says:
@@ -300,7 +302,16 @@ def _answer_representative(
     if not total_us:
         return answer
     share = round(one.spent_us / total_us, 4)
-    return {**answer, "duration_us": _duration_us(one.launch), "share": share}
+    notes = [*_describe_others(one), *answer["notes"]]
+    return {**answer, "duration_us": _duration_us(one.launch), "share": share, "notes": notes}
+
+
+def _describe_others(one: _Representative) -> list[str]:
+    """Return what the launches of the same kernel and shape took, where they differ."""
+    if len(one.times_us) < 2 or max(one.times_us) < _MIN_SPREAD * min(one.times_us):
+        return []
+    low, high = f"{min(one.times_us):,.1f}", f"{max(one.times_us):,.1f}"
+    return [f"the longest of {len(one.times_us)} launches of this shape, of {low} to {high} us"]
 
 
 class _Representative(NamedTuple):
@@ -311,6 +322,8 @@ class _Representative(NamedTuple):
     """Its index among the launches of its kernel."""
     spent_us: float
     """Time of all launches of that kernel and shape."""
+    times_us: tuple[float, ...] = ()
+    """Of each of them that the report holds."""
 
 
 def _pick_representatives(
@@ -333,7 +346,11 @@ def _pick_representatives(
         place = "the text" if is_report_text(path) else path
         raise KbError(f"no kernel in {place} matches {name.pattern!r}; it holds {known}")
     spent = _sum_durations(launches)
-    found = [_Representative(*one, spent[key]) for key, one in longest.items()]
+    times: dict[_Shape, tuple[float, ...]] = {}
+    for launch in launches:
+        key = (launch.kernel, launch.shape)
+        times[key] = (*times.get(key, ()), max(0.0, _duration_us(launch)))
+    found = [_Representative(*one, spent[key], times[key]) for key, one in longest.items()]
     return sorted(found, key=lambda one: -one.spent_us)
 
 
