@@ -1,5 +1,6 @@
 """Reports of Nsight Compute in every form, and files that are none."""
 
+import csv
 import gzip
 import re
 import shutil
@@ -55,6 +56,26 @@ def test_every_form_holds_the_four_launches(path):
 
     assert len(kernels) == 4
     assert ["transpose" in kernel for kernel in kernels] == [True, True, True, False]
+
+
+def test_a_page_of_a_german_machine_is_read(tmp_path):
+    """Numbers of three digits behind the comma alone cannot be told from thousands."""
+    swapped = str.maketrans({",": ".", ".": ","})
+    with RAW.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    page = tmp_path / "raw.csv"
+    with page.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, quoting=csv.QUOTE_ALL)
+        for row in rows:
+            writer.writerow(
+                [c.translate(swapped) if c[:1].isdigit() and " " not in c else c for c in row]
+            )
+
+    for one, other in zip(
+        read_report(page, RAW_METRICS), read_report(RAW, RAW_METRICS), strict=True
+    ):
+        assert one.metrics["profiled_us"] == other.metrics["profiled_us"]
+        assert one.metrics["dram_utilization"] == other.metrics["dram_utilization"]
 
 
 @pytest.mark.parametrize(("first_ns", "is_told"), [("40,176", True), ("80,176", False)])

@@ -20,7 +20,8 @@ _COMPILE_GAP_US = 1000.0
 """Chosen: far above a launch, and below any compilation."""
 _UNIT_SCALES = {  # factor to ns or bytes; without --print-units base, ncu prints scaled units
     "nsecond": 1.0, "ns": 1.0, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6,
-    "second": 1e9, "s": 1e9, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12,
+    "second": 1e9, "s": 1e9, "minute": 6e10, "min": 6e10, "hour": 3.6e12,
+    "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12,
 }  # fmt: skip
 
 

@@ -36,6 +36,11 @@ _DEVICE_COLUMN = "device__attribute_display_name"
 _HOPPER = "9.0"
 _HALF_LANES = 128
 """Of a cycle and SM there, each with two numbers."""
+_LOOKED_AT_ROWS = 20
+"""Of a page, to see how its numbers are written (chosen)."""
+_NUMBER = re.compile(r"\d[\d.,]*")
+_DECIMAL_COMMA = re.compile(r"\d{1,3}(\.\d{3})*,(\d{1,2}|\d{4,})|\d{1,3}(\.\d{3})+,\d+|\d{4,},\d+")
+_DECIMAL_POINT = re.compile(r"\d{1,3}(,\d{3})*\.(\d{1,2}|\d{4,})|\d{1,3}(,\d{3})+\.\d+|\d{4,}\.\d+")
 _LINES_PER_LOOK = 100
 """Lines between two looks at whether the work was cancelled."""
 _RAW_CURE = "write one with: ncu --import REPORT --csv --page raw --print-units base"
@@ -113,9 +118,28 @@ def read_csv_table(text: str, message: str, cure: str) -> list[list[str]]:
     if header is None:
         raise KbError(f"{message}: it has no column '{KERNEL_NAME_COLUMN}'; {cure}")
     try:
-        return list(csv.reader(chain([header], lines)))
+        rows = list(csv.reader(chain([header], lines)))
     except csv.Error as error:
         raise KbError(f"this page is torn ({error}); {cure}") from error
+    return _swap_separators(rows) if _has_decimal_commas(rows) else rows
+
+
+def _has_decimal_commas(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the numbers were written as in German: 4.205.684 and 17,98."""
+    cells = [cell for row in rows[1:_LOOKED_AT_ROWS] for cell in row]
+    commas = sum(bool(_DECIMAL_COMMA.fullmatch(cell)) for cell in cells)
+    return commas > sum(bool(_DECIMAL_POINT.fullmatch(cell)) for cell in cells)
+
+
+def _swap_separators(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    swapped = str.maketrans({",": ".", ".": ","})
+    return [
+        [cell.translate(swapped) if _is_swapped(cell) else cell for cell in row] for row in rows
+    ]
+
+
+def _is_swapped(cell: str) -> bool:
+    return bool(_NUMBER.fullmatch(cell)) and not _DECIMAL_POINT.fullmatch(cell)
 
 
 def iterate_lines(text: str) -> Iterator[str]:
