@@ -60,7 +60,7 @@ _Shape: TypeAlias = tuple[str, tuple[str, str]]
 """A kernel with its grid and block."""
 _MEASURED = ("profile",)
 """Commands of ``kb`` whose result a report is."""
-_MIN_SPREAD = 1.25
+_MIN_SPREAD = 2.0
 """Least ratio of the longest and the shortest launch of a shape that is told (judgement)."""
 _MAX_WITH_LINES = 3
 """Most kernels whose lines are told: each takes a run of the disassembler."""
