@@ -114,7 +114,7 @@ def test_the_rival_has_its_turn_beside_a_batch_on_hidden_inputs_as_beside_others
     notes = []
     job = {"min_pairs": 60, "max_pairs": 60, "budget_s": 0, "working_set_bytes": 0, "target": "cpu"}
     candidate, rival = (NotedTimer(name, notes, calls) for name in ("candidate", "rival"))
-    times = time_pairs(job, candidate, rival, lambda *_: None)
+    times = time_pairs(job, candidate, rival, lambda *_, **__: None)
     order = notes[4:]  # after those that warm up
     pairs = list(zip(order[::2], order[1::2], strict=True))
     hidden = [pair for pair in pairs if pair[0][2] or pair[1][2]]

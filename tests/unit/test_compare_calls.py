@@ -197,7 +197,7 @@ def test_where_the_time_of_each_kernel_moved_is_told(comparison):
 
     assert "changed before.cu:17 -> after.cu:21: 3068.8 -> 30.5 us | atomicAdd(&own" in text
     assert "stalls: long scoreboard 2914.3 -> 29.8 us" in text
-    assert "told block-privatize 125x [40.6, 132], got 91.1x: inside" in text
+    assert "told block-privatize 125x [32.4, 483], got 91.1x: inside" in text
     assert "L2 198 MiB -> 64.1 MiB" in text
 
 

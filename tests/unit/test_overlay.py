@@ -194,7 +194,7 @@ def test_a_pattern_and_a_symptom_of_the_project_are_shown(project, capsys):
 
 
 def test_knowledge_that_stays_as_it_is_is_read_once(project, monkeypatch):
-    monkeypatch.setattr(rules_cache, "_STABLE_AGE_NS", -1)
+    monkeypatch.setattr(rules_cache, "STABLE_AGE_NS", -1)
     write_file(project, "thresholds.yaml", THRESHOLD)
     first = load_compiled_rules()
     monkeypatch.setattr(rules_cache, "_load_or_compile", None)
@@ -204,7 +204,7 @@ def test_knowledge_that_stays_as_it_is_is_read_once(project, monkeypatch):
 
 @pytest.mark.parametrize("change", ["edit", "add", "remove"])
 def test_knowledge_in_memory_follows_every_change(project, monkeypatch, change):
-    monkeypatch.setattr(rules_cache, "_STABLE_AGE_NS", -1)
+    monkeypatch.setattr(rules_cache, "STABLE_AGE_NS", -1)
     file = write_file(project, "thresholds.yaml", THRESHOLD)
     before = load_compiled_rules()["knowledge"]["sha256"]
     match change:
