@@ -948,7 +948,10 @@ def test_a_program_that_fails_tells_a_server_what_it_printed(tools):
     ("arguments", "told"),
     [
         ({"command": "ls 'x"}, "No closing quotation"),
-        ({"command": "ls", "variant": "naive"}, "variant, target, workload and clocks are of a kernel"),
+        (
+            {"command": "ls", "variant": "naive"},
+            "variant, target, workload and clocks are of a kernel",
+        ),
         ({"command": "no-such-program-here"}, "there is no such program"),
         ({}, "give kernel, or command="),
     ],
