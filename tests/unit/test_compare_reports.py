@@ -404,6 +404,7 @@ def test_instructions_that_differ_are_other_code_whatever_the_build_says():
 
     assert find_other_work(before, now, (one, one)) is not None
     assert find_other_work(before, now, (one, other)) is None
+    assert find_other_work(before, {**now, "block_thread_count": 32.0}, (one, one)) is None
 
 
 def test_a_launch_beside_itself_is_no_change():

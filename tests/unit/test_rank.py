@@ -40,6 +40,15 @@ def test_the_larger_saving_comes_first():
     ]
 
 
+def test_a_cause_without_a_change_stands_behind_one_that_has_one():
+    bare = make_finding("bare", saved=None, sure=1.0, minutes=None)
+
+    assert ranked_ids(bare, make_finding("costly", saved=0.1, sure=0.4, minutes=480)) == [
+        "costly",
+        "bare",
+    ]
+
+
 def test_low_confidence_lowers_the_rank():
     assert ranked_ids(make_finding("hint", sure=0.4), make_finding("counter", sure=1.0)) == [
         "counter",

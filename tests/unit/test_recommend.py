@@ -368,6 +368,12 @@ def test_no_falsifier_holds_before_the_change(measured, device):
             assert not satisfies(told["before"], told["op"], told["value"])
 
 
+def test_a_flag_is_told_by_the_sentence_of_its_gate():
+    told = recommend(program(), {"foreign_profile": 1.0}, device="h100-sxm")["gate"]
+
+    assert (told["id"], "foreign_profile" in told["because"]) == ("profile-alone", False)
+
+
 def test_a_busy_memory_whose_bytes_are_unknown_is_judged_by_the_time():
     """Fewer bytes at the same bandwidth leave it as busy as it was."""
     measured = {"dram_utilization": 0.93, "sm_utilization": 0.2, "profiled_us": 3810.0}

@@ -23,7 +23,7 @@ START = "import sys; from kernelkb.cli import start; sys.exit(start())"
 
 
 @pytest.fixture
-def filled(project):
+def filled_project(project):
     fill_project(project)
     return project
 
@@ -48,10 +48,10 @@ def tick_until_it_ends(page, key, name, answered):
         number += 1
 
 
-def test_a_server_that_is_killed_while_it_writes_loses_no_answered_tick(filled):
+def test_a_server_that_is_killed_while_it_writes_loses_no_answered_tick(filled_project):
     answered = []
     for kill in range(2):
-        with serve_project(filled) as page:
+        with serve_project(filled_project) as page:
             key = page.read_form_key()
             begun = len(answered)
             writers = [
@@ -66,16 +66,16 @@ def test_a_server_that_is_killed_while_it_writes_loses_no_answered_tick(filled):
             os.kill(page.process, signal.SIGKILL)
             for writer in writers:
                 writer.join(60)
-    with serve_project(filled) as page:
+    with serve_project(filled_project) as page:
         shown = page.ask("/checklist")
 
-    assert set(answered) <= set(read_notes(filled))
+    assert set(answered) <= set(read_notes(filled_project))
     assert shown.status == 200
     assert 'role="alert"' not in shown.text
 
 
-def test_an_export_that_is_killed_leaves_whole_pages_and_the_next_one_ends_it(filled):
-    folder = filled / "copy"
+def test_an_export_that_is_killed_leaves_whole_pages_and_the_next_one_ends_it(filled_project):
+    folder = filled_project / "copy"
     words = [sys.executable, "-c", START, "web", "--export", str(folder), "--session", SESSION]
     for least in (1, 3):
         with subprocess.Popen(
@@ -98,10 +98,10 @@ def test_an_export_that_is_killed_leaves_whole_pages_and_the_next_one_ends_it(fi
     assert [one.name for one in folder.rglob("*") if one.name.endswith(".tmp")] == []
 
 
-def test_two_browsers_and_an_mcp_client_write_at_once_and_lose_nothing(filled):
+def test_two_browsers_and_an_mcp_client_write_at_once_and_lose_nothing(filled_project):
     async def log_by_mcp():
         parameters = StdioServerParameters(
-            command=sys.executable, args=[*SERVER_COMMAND[1:]], cwd=filled,
+            command=sys.executable, args=[*SERVER_COMMAND[1:]], cwd=filled_project,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )  # fmt: skip
         async with Client(parameters) as client:
@@ -115,7 +115,7 @@ def test_two_browsers_and_an_mcp_client_write_at_once_and_lose_nothing(filled):
         said = {"form_key": key, "session": SESSION, "item": ITEM, "passed": "passed"}
         return [page.ask("/checklist/mark", form={**said, "note": note}).status for note in notes]
 
-    with serve_project(filled) as page, ThreadPoolExecutor(3) as threads:
+    with serve_project(filled_project) as page, ThreadPoolExecutor(3) as threads:
         key = page.read_form_key()
         browsers = [threads.submit(tick, page, key, name) for name in ("one", "other")]
         logged = threads.submit(anyio.run, log_by_mcp)
@@ -126,20 +126,20 @@ def test_two_browsers_and_an_mcp_client_write_at_once_and_lose_nothing(filled):
     assert statuses == [303] * 12
     assert [one.is_error for one in results] == [False] * 6
     assert {f"{name} {at}" for name in ("one", "other") for at in range(6)} <= set(
-        read_notes(filled)
+        read_notes(filled_project)
     )
     for at in range(6):
         assert f"by mcp {at}" in shown
         assert f"other {at}" in shown
 
 
-def test_what_a_killed_page_had_started_goes_on_and_is_seen_by_the_next_one(filled):
-    words = [sys.executable, "-c", _PUBLISHES, str(filled)]
+def test_what_a_killed_page_had_started_goes_on_and_is_seen_by_the_next_one(filled_project):
+    words = [sys.executable, "-c", _PUBLISHES, str(filled_project)]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with serve_project(filled) as page, subprocess.Popen(words, env=env) as child:
-        wait_for(lambda: any(run.is_running for run in list_running(filled)))
+    with serve_project(filled_project) as page, subprocess.Popen(words, env=env) as child:
+        wait_for(lambda: any(run.is_running for run in list_running(filled_project)))
         os.kill(page.process, signal.SIGKILL)
-        with serve_project(filled) as other:
+        with serve_project(filled_project) as other:
             assert "bench elsewhere" in other.ask("/live").text
             child.kill()
             child.wait()

@@ -398,19 +398,17 @@ def find_other_work(
     Args:
         before: Metrics of the old launch.
         now: Those of the new one.
-        counted: Their instructions; without them, what the build gave tells the same code.
+        counted: Their instructions; without them, what the build gave has to do.
     """
     if before == now:
         return "both are the same launch, so no change is judged"
     old, new = before.get("instruction_count", 0.0), now.get("instruction_count", 0.0)
     if not old or not new or 1 / _OTHER_WORK < new / old < _OTHER_WORK:
         return None
+    if any(name not in before or before[name] != now.get(name) for name in _OF_A_BUILD):
+        return None
     codes = [side.function.instructions for side in counted if side and side.function.is_readable]
-    if len(codes) == len(counted):
-        is_same = codes[0] == codes[1]
-    else:
-        is_same = all(name in before and before[name] == now.get(name) for name in _OF_A_BUILD)
-    words = (
-        f"{new / old:.3g}x the instructions of the same code: other data, so no change is judged"
-    )
-    return words if is_same else None
+    if len(codes) == len(counted) and codes[0] != codes[1]:
+        return None
+    code = "the same code" if len(codes) == len(counted) else "what is built alike"
+    return f"{new / old:.3g}x the instructions of {code}: other data, so no change is judged"
