@@ -17,5 +17,13 @@ def make_systems(n: int) -> list[torch.Tensor]:
 
 def solve(matrices: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """Return the solutions of n systems of six equations, (6, n)."""
-    found = torch.linalg.solve_ex(matrices.permute(2, 0, 1), right.T[:, :, None]).result
-    return found[:, :, 0].T.contiguous()
+    rows = torch.cat((matrices, right[:, None]), 1)
+    for k in range(ORDER):
+        pivot = (rows[k:, k].abs().argmax(0) + k)[None, None].expand(1, ORDER + 1, -1)
+        chosen, upper = rows.gather(0, pivot)[0], rows[k]
+        rows = rows.scatter(0, pivot, upper[None])
+        rows[k] = chosen
+        factors = rows[:, k] / chosen[k]
+        factors[k] = 0
+        rows = rows - factors[:, None] * chosen
+    return torch.stack([rows[k, ORDER] / rows[k, k] for k in range(ORDER)])
