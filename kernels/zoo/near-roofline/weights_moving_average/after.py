@@ -15,7 +15,7 @@ def update_block(weights, average, count, decay, BLOCK: tl.constexpr):
     tl.store(average + place, mean, mask=inside)
 
 
-def update_average(weights, old, decay, average):
-    """Move average, which starts as old, towards weights."""
+def update_average(weights, _old, decay, average):
+    """Move average, which starts as the old one, towards weights."""
     count = weights.numel()
     update_block[(triton.cdiv(count, 4096),)](weights, average, count, decay, BLOCK=4096)

@@ -1,5 +1,7 @@
 """Reference of moe_grouped_product_by_expert."""
 
+from itertools import pairwise
+
 import torch
 
 
@@ -18,6 +20,6 @@ def multiply_groups(x: torch.Tensor, weights: torch.Tensor, starts: torch.Tensor
     """Return each row times the weights of its expert."""
     bounds = starts.tolist()
     out = x.new_empty(x.shape[0], weights.shape[2])
-    for expert, (first, last) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for expert, (first, last) in enumerate(pairwise(bounds)):
         out[first:last] = x[first:last] @ weights[expert]
     return out
