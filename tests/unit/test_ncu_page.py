@@ -152,6 +152,58 @@ def test_a_section_without_a_header_is_a_launch_without_a_name():
     assert read_text(SPEED).kernel == "unnamed kernel"
 
 
+def test_a_section_that_comes_again_without_a_header_is_of_another_kernel():
+    first, second = read_report_text(SPEED + SPEED.replace("91.25", "41.00"), WANTED)
+
+    assert (first.kernel, second.kernel) == ("unnamed-kernel-1", "unnamed-kernel-2")
+    assert first.metrics["dram_utilization"] == pytest.approx(0.9125)
+    assert second.metrics["dram_utilization"] == pytest.approx(0.41)
+
+
+def test_of_one_kernel_a_section_may_come_again():
+    found = read_text(f"  {HEADER}\n{SPEED}\n{SPEED.replace('91.25', '41.00')}")
+
+    assert found.kernel == "scale(float *, int)"
+
+
+@pytest.mark.parametrize(
+    ("pipe", "metric"),
+    [
+        ("FP64", "fp64_utilization"),
+        ("FMA", "fma_utilization"),
+        ("ALU", "alu_utilization"),
+        ("XU", "xu_utilization"),
+    ],
+)
+def test_the_use_of_the_busiest_pipe_is_read_from_the_message_that_tells_it(pipe, metric):
+    found = read_text(
+        f"""  {HEADER}
+{SPEED}
+    Section: Compute Workload Analysis
+    Executed Ipc Active                 inst/cycle         1.15
+
+    OPT   {pipe} is the highest-utilized pipeline
+          (85.2%) based on active cycles, taking into account the rates of its instructions.
+"""
+    )
+
+    assert found.metrics[metric] == pytest.approx(0.852)
+
+
+def test_a_saturated_fp64_pipe_of_a_printed_page_is_the_cause():
+    page = f"""  {HEADER.replace("8.6", "7.5")}
+{SPEED.replace("91.25", "12.50")}
+    Compute (SM) Throughput           %        85.20
+    Section: Compute Workload Analysis
+    Executed Ipc Active                 inst/cycle         0.15
+
+    OPT   FP64 is the highest-utilized pipeline (85.2%) based on active cycles.
+"""
+    (answer,) = recommend_from_report(page)["kernels"]
+
+    assert answer["diagnoses"][0]["bottleneck"] == "fp64-on-slow-pipe"
+
+
 def test_titles_of_old_releases_and_counters_by_name_are_read():
     found = read_text(
         f"""  {HEADER}

@@ -165,7 +165,8 @@ def print_answers(
 
         lines += [*format_report_table(answers, width), ""]
         if not chosen:
-            lines += [f"The longest; --kernel NAME shows another of {len(answers)}.", ""]
+            which = "longest" if (answers[0]["duration_us"] or 0) > 0 else "first"
+            lines += [f"The {which}; --kernel NAME shows another of {len(answers)}.", ""]
     shown = answers if chosen else answers[:1]
     for position, answer in enumerate(shown):
         lines += [""] if position else []

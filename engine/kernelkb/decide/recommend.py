@@ -75,6 +75,9 @@ _MANY_UNDECIDED = 3
 _FASTER = "it is faster by more than the times vary"
 """What decides where no counter moves by more than it varies."""
 
+_TIMES = ("kernel_us", "profiled_us", "speedup")
+"""Metrics that are a time: of another, an edit can reach the value and gain nothing."""
+
 _NO_LAUNCH: LaunchTime = {"launch": 0, "duration_us": None, "share": None}
 
 
@@ -272,4 +275,6 @@ def list_change(
 ) -> list[Step]:
     """Return the steps that make a change and judge it."""
     expect = falsifier["expect"] if falsifier else _FASTER
+    if falsifier and falsifier["metric"] not in _TIMES:
+        expect = f"it is faster and {expect}"
     return [FixEdit(fix["id"], fix["do"], place), KeepCondition(expect)]

@@ -46,6 +46,11 @@ _FRAME = re.compile(
 )
 """Of a stack of Python, which is printed before the sections, the outermost frame first."""
 _ESTIMATE = re.compile(r"Est(?:\.|imated) (?P<local>Local )?Speedup: (?P<percent>[\d.,]{1,12}) ?%")
+_BUSIEST = re.compile(
+    r"(?P<title>(?P<pipe>[A-Z][A-Z0-9]{1,8}) is the highest-utilized pipeline) "
+    r"\((?P<percent>[\d.,]{1,12})%\)"
+)
+"""What a message says of a pipe, which is in no row of the default page."""
 _NUMBER = r"[-+]?\d[\d.,]{0,40}(?:e[-+]?\d{1,3})?"
 _ROW = re.compile(
     rf"\s{{0,40}}(?P<title>[A-Za-z#].{{0,160}}?)\s+(?:(?P<unit>[A-Za-z%][\w/%.]{{0,40}})\s+)?"
@@ -82,6 +87,19 @@ class _Page:
         self.rows: list[TitledValue] = []
         self.absent: list[str] = []
         self.rules: list[NcuRule] = []
+        self.sections: set[str] = set()
+
+    def begins_anew(self, section: str) -> bool:
+        """Return whether a section without a header is of another launch than those before."""
+        known = section in self.sections
+        self.sections.add(section)
+        return known and self.name == _NO_NAME
+
+    def end_message(self, message: _Message) -> None:
+        """Keep a message of a rule, and the use of a pipe that it tells."""
+        self.rules.append(_build_rule(message))
+        if found := _BUSIEST.search(" ".join(message.words)):
+            self.rows.append(TitledValue(message.section, found["title"], "%", found["percent"]))
 
 
 class _Message(NamedTuple):
@@ -105,7 +123,8 @@ def is_printed_page(text: str) -> bool:
 def read_printed_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
     """Return every launch of a printed page, in its order.
 
-    A page without a header, as of a section that was copied, is a launch of an unnamed kernel.
+    A page without a header, as of a section that was copied, is a launch of an unnamed kernel; a
+    section that comes again there is of another one.
 
     Args:
         text: The page, with whatever is around it.
@@ -114,6 +133,10 @@ def read_printed_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaun
     lines = [_clean(line) for line in iterate_lines(text)]
     if _has_decimal_commas(lines):
         lines = [_swap_separators(line) for line in lines]
+    pages = list(_iterate_pages(lines))
+    unnamed = [page for page in pages if page.name == _NO_NAME]
+    for number, page in enumerate(unnamed if len(unnamed) > 1 else (), 1):
+        page.name = f"unnamed-kernel-{number}"
     return [
         ProfiledLaunch(
             page.name,
@@ -125,7 +148,7 @@ def read_printed_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaun
             called_by=pick_own_line(page.frames),
             absent=tuple(page.absent),
         )
-        for page in _iterate_pages(lines)
+        for page in pages
     ]
 
 
@@ -164,15 +187,20 @@ def _iterate_pages(lines: Sequence[str]) -> Iterator[_Page]:
         ends_message = bool(header or found or not line.strip() or line.lstrip().startswith("---"))
         rule = _RULE.match(line)
         if message and page and (ends_message or rule):
-            page.rules.append(_build_rule(message))
+            page.end_message(message)
             message = None
         if header:
             if page:
                 yield page
             page, section = header, ""
         elif found:
-            section = found["name"]
-            page = page or _Page(found, _NO_NAME)
+            section = found["name"].strip()
+            if page and page.begins_anew(section):
+                yield page
+                page = None
+            if page is None:
+                page = _Page(found, _NO_NAME)
+                page.begins_anew(section)
         elif page is None:
             continue
         elif not section:
@@ -185,7 +213,7 @@ def _iterate_pages(lines: Sequence[str]) -> Iterator[_Page]:
             at += _read_row(page, section, line, lines[at] if at < len(lines) else "")
     if page:
         if message:
-            page.rules.append(_build_rule(message))
+            page.end_message(message)
         yield page
 
 
