@@ -20,7 +20,7 @@ from kernelkb.errors import BadValueError
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules, HardwareTables
     from kernelkb.decide.time_model import RingAfter
-    from kernelkb.device_math.occupancy import Launch, Limits, Residency
+    from kernelkb.device_math.occupancy import Launch, Limits, Occupancy, Residency
 
 _ACHIEVABLE_SHARES = {"achievable_dram_share": 0.9, "achievable_tensor_share": 0.8}
 """Of a GPU that is described on the command line, as for unmeasured ones in devices.yaml."""
@@ -177,6 +177,25 @@ def derive_residency_metrics(
     filled = waves(int(grid), found.blocks, count) if grid and count else None
     if filled:
         yield "waves", filled.waves
+    if filled and grid and count:
+        yield from _double_blocks(limits, launch, found, int(grid), count)
+
+
+def _double_blocks(
+    limits: Limits, launch: Launch, now: Occupancy, grid: int, sm_count: int
+) -> Iterator[tuple[str, float]]:
+    """Yield the registers with which twice the blocks fit, or all else allows, and their warps."""
+    from kernelkb.device_math.occupancy import describe_residency, registers_for_blocks
+
+    others = now.limits._replace(registers=None)
+    fits = min(limit for limit in others if limit is not None)
+    registers = registers_for_blocks(limits, launch.threads, min(2 * now.blocks, fits))
+    if now.blocks >= fits or not registers or registers >= launch.registers:
+        return
+    held = describe_residency(limits, launch, grid, sm_count)
+    then = describe_residency(limits, launch._replace(registers=registers), grid, sm_count)
+    yield "doubled_block_register_count", float(registers)
+    yield "doubled_block_warp_ratio", then.warps / held.warps
 
 
 def describe_next_step(
