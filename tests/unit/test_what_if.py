@@ -18,6 +18,7 @@ from kernelkb.actions.advice.recommend_report import predict_report_change
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.device_facts import Pressure, predict_launch_change
 from kernelkb.decide.parse_metric import KNOWN_GROUPS, LaunchShape, parse_launch_changes
+from kernelkb.decide.recommend import recommend
 from kernelkb.device_math.occupancy import Launch, count_clusters
 from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.profiles.launch import list_raw_names
@@ -254,6 +255,48 @@ def test_without_code_it_is_not_told_whether_fewer_registers_are_enough():
     assert "ptxas" in found["time"]["because"]
 
 
+def test_fewer_registers_without_spills_are_told_as_measured():
+    found = [one for case in list_cases() if (one := predict_case(case))]
+    told = {one.case.kernel: one.unspilled / one.case.factor for one in found if one.unspilled}
+
+    assert len(told) >= 3
+    assert all(1 / WITHIN <= ratio <= WITHIN for ratio in told.values()), told
+
+
+def iter_register_gains():
+    """Yield (kernel, gain of recommend, that of what-if without spills) where nothing spills now."""
+    for kernel, _, device, metrics, _, _ in recorded_launches():
+        known = complete_metrics(program(), metrics, device)
+        registers = known.get("doubled_block_register_count")
+        answer = recommend(program(), metrics, device=device) if registers else {"diagnoses": ()}
+        for row in answer["diagnoses"]:
+            fixes = {fix["id"]: fix["predicted_speedup"] for fix in row["fixes"]}
+            is_cause = row["bottleneck"] == "occupancy-limited-registers"
+            if is_cause and known["local_instruction_share"] == 0 and fixes.get("launch-bounds"):
+                time = predict(device, metrics, {"registers": str(int(registers))})["time"]
+                without = time["unspilled"] or time
+                yield kernel, fixes["launch-bounds"]["point"], 1 / without["factor"]
+
+
+def test_recommend_and_what_if_agree_on_fewer_registers_that_spill_nothing():
+    rows = list(iter_register_gains())
+
+    assert len(rows) >= 10
+    for kernel, gain, other in rows:
+        assert gain == pytest.approx(other, rel=0.05), kernel
+
+
+def test_more_slots_without_fewer_rounds_give_no_warps():
+    """Four blocks for each SM are one round already; eight are two, then one."""
+    metrics = {"block_thread_count": 256.0, "register_count": 64.0, "grid_block_count": 132.0 * 4}
+    metrics |= {"static_shared_bytes": 0.0, "dynamic_shared_bytes": 0.0}
+    one = complete_metrics(program(), metrics, "h100-sxm")
+    eight = complete_metrics(program(), metrics | {"grid_block_count": 132.0 * 8}, "h100-sxm")
+
+    assert (one["doubled_block_warp_ratio"], eight["doubled_block_warp_ratio"]) == (1, 2)
+    assert one["doubled_block_register_count"] == 32
+
+
 def test_a_larger_ring_takes_from_l1():
     device, metrics = load_recorded("silu_staged_tile", "before")
     found = predict(device, metrics, {"dynamic_smem": "64KiB"})
@@ -298,9 +341,27 @@ def test_what_cannot_be_known_is_asked(changes, words):
         parse_launch_changes(SHAPE, {}, changes)
 
 
-def test_a_mistyped_change_is_named():
-    with pytest.raises(UnknownNameError, match="did you mean 'registers'"):
-        parse_launch_changes(SHAPE, {}, {"register": "64"})
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("register", "registers"),
+        ("block", "threads"),
+        ("num_warps", "threads"),
+        ("blocks", "grid"),
+        ("smem", "dynamic_smem"),
+        ("Dynamic-smem", "dynamic_smem"),
+        ("maxrregcount", "registers"),
+        ("num_stages", "stages"),
+    ],
+)
+def test_a_mistyped_change_and_what_others_call_it_are_named(typed, meant):
+    with pytest.raises(UnknownNameError, match=f"did you mean '{meant}'"):
+        parse_launch_changes(SHAPE, {}, {typed: "64"})
+
+
+def test_a_word_like_none_of_many_names_still_gets_the_closest():
+    with pytest.raises(UnknownNameError, match="unknown change 'carveout'; closest: 'vector'"):
+        parse_launch_changes(SHAPE, {}, {"carveout": "64"})
 
 
 def test_a_launch_that_cannot_be_is_said_and_gets_no_time():

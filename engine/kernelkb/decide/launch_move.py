@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernelkb.decide.time_model import (
     GPU_WIDE,
-    LATENCY_EXPONENT,
     MIN_FILL,
     MIN_TIME,
     Change,
     KernelTime,
     LaunchMove,
     MoveTime,
-    combine_roofs,
+    add_block_starts,
     predict_time,
     split_time,
     sum_groups,
@@ -40,9 +39,6 @@ _QUEUES = ("lg-throttle", "mio-throttle", "tex-throttle", "math-pipe", "dispatch
 """Reasons to wait that are a queue for a unit: fewer warps wait no longer for it."""
 _LOADS = "long-scoreboard"
 _MEETINGS = ("barrier", "sleeping")
-_BLOCK_CYCLES = {9.0: 1.19}
-"""By compute capability, cycles of a GPU between two blocks that begin, at least: what six kernels
-with blocks of 32 to 128 threads reach on an H100 and an H200 (1.19 to 1.24). Others: not known."""
 _SPILL_STORES = 0.5
 """Share of the instructions to local memory that store; L1 passes all of those on to L2."""
 _LOADED = 1.5
@@ -80,7 +76,7 @@ def predict_move(now: KernelTime, known: Mapping[str, float], move: LaunchMove) 
         known: Measured and derived metrics.
         move: How the launch differs.
     """
-    now = _add_block_starts(now, known)
+    now = add_block_starts(now, known)
     unloaded = 1 - move.queued * (1 - min(1.0, compare_unloaded(known)))
     work, added = _scale_work(now, known, move), _add_spills(now, known, move)
     waits = _scale_waits(now, known, move, unloaded)
@@ -99,22 +95,6 @@ def predict_move(now: KernelTime, known: Mapping[str, float], move: LaunchMove) 
     if least <= max(1.0, ring):
         return MoveTime(ring, ring, ring)
     return MoveTime((ring * least) ** 0.5, ring, least)
-
-
-def _add_block_starts(now: KernelTime, known: Mapping[str, float]) -> KernelTime:
-    """Return where the time goes, with the starts of blocks as a resource, where they count."""
-    cycles, least = known.get("sm_elapsed_cycles"), _BLOCK_CYCLES.get(known.get("device.cc", 0.0))
-    if not cycles or least is None or not known.get("grid_block_count"):
-        return now
-    share = min(1 - now.launch, known["grid_block_count"] * least / cycles)
-    use, groups = {**now.use, "block-starts": share}, {**now.groups, "blocks": ["block-starts"]}
-    roofs = combine_roofs(sum_groups(use, groups, now.fill))
-    if roofs > 1 - now.launch:
-        use = {name: value * (1 - now.launch) / roofs for name, value in use.items()}
-        roofs = 1 - now.launch
-    left = (1 - now.launch) ** LATENCY_EXPONENT - roofs**LATENCY_EXPONENT
-    latency = max(0.0, left) ** (1 / LATENCY_EXPONENT)
-    return now._replace(use=use, groups=groups, latency=latency)
 
 
 def compare_unloaded(known: Mapping[str, float]) -> float:
@@ -405,7 +385,8 @@ def tell_time(
     """Return the predicted time, with an interval that holds 4 of 5 measured ones.
 
     Where what no counter tells moves the time by more than ``_FAR``, no ``factor`` is told: it is
-    None, and the reason asks what is not known.
+    None, and the reason asks what is not known. Where ptxas may spill, ``unspilled`` has the time
+    if it does not.
 
     Args:
         rules: The compiled rules.
@@ -420,8 +401,9 @@ def tell_time(
     outcomes += _list_outcomes(now, known, move, spills, left)
     best = min(one.time.low for one in outcomes)
     worst = max(one.time.high for one in outcomes)
+    kept = _tell_unspilled(rules, now, known, move, spills[1], left)
     if worst > _FAR * best:
-        return _tell_open(outcomes, best, worst, _has_less(move))
+        return {**_tell_open(outcomes, best, worst, _has_less(move)), "unspilled": kept}
     if _is_loop_alone(now, move, likely.time):
         return _tell_open([MoveOutcome(_LOOP, likely)], 1 - _LOOP_SHARE, 1 + _LOOP_SHARE, False)
     low, high = _find_interval(move, [one.time for one in outcomes])
@@ -433,7 +415,26 @@ def tell_time(
         "high": round(high, 3),
         "verdict": words,
         "because": _explain(rules, now, known, move, words, left),
+        "unspilled": kept,
     }
+
+
+def _tell_unspilled(
+    rules: CompiledRules,
+    now: KernelTime,
+    known: Mapping[str, float],
+    move: LaunchMove,
+    spilled: float,
+    left: float,
+) -> dict[str, Any] | None:
+    """Return the time if ptxas spills nothing; None where that is not known, or sure.
+
+    That is what the fixes for registers promise: both have one model of the warps and the time.
+    """
+    if spilled <= 0:
+        return None
+    found = tell_time(rules, now, known, move._replace(spilled=0.0), (0.0, 0.0), left)
+    return {name: found[name] for name in ("factor", "low", "high")} if found["factor"] else None
 
 
 def _has_less(move: LaunchMove) -> bool:
@@ -469,6 +470,7 @@ def _tell_open(
         "high": round(high, 3),
         "verdict": words,
         "because": question,
+        "unspilled": None,
     }
 
 

@@ -31,6 +31,9 @@ _MIN_CLOCK = 0.25
 """Smallest share of the highest clock that is believed; a T4 is held at 0.37, a T400 at 0.29."""
 GPU_WIDE = ("memory", "blocks")
 """Groups that serve all SMs together."""
+_BLOCK_CYCLES = {9.0: 1.19}
+"""By compute capability, cycles of a GPU between two blocks that begin, at least: what six kernels
+with blocks of 32 to 128 threads reach on an H100 and an H200 (1.19 to 1.24). Others: not known."""
 _MAX_USE = 1000.0
 """Largest use of a resource that is taken as given; more cannot have been measured."""
 
@@ -171,6 +174,22 @@ def build_kernel_time(row: TimeModelRow, known: Mapping[str, float]) -> KernelTi
     )
     clock = find_held_clock(row, known)
     return now if clock is None else restore_clock(now, clock)
+
+
+def add_block_starts(now: KernelTime, known: Mapping[str, float]) -> KernelTime:
+    """Return where the time goes, with the starts of blocks as a resource, where they count."""
+    cycles, least = known.get("sm_elapsed_cycles"), _BLOCK_CYCLES.get(known.get("device.cc", 0.0))
+    if not cycles or least is None or not known.get("grid_block_count"):
+        return now
+    share = min(1 - now.launch, known["grid_block_count"] * least / cycles)
+    use, groups = {**now.use, "block-starts": share}, {**now.groups, "blocks": ["block-starts"]}
+    roofs = combine_roofs(sum_groups(use, groups, now.fill))
+    if roofs > 1 - now.launch:
+        use = {name: value * (1 - now.launch) / roofs for name, value in use.items()}
+        roofs = 1 - now.launch
+    left = (1 - now.launch) ** LATENCY_EXPONENT - roofs**LATENCY_EXPONENT
+    latency = max(0.0, left) ** (1 / LATENCY_EXPONENT)
+    return now._replace(use=use, groups=groups, latency=latency)
 
 
 def find_held_clock(row: TimeModelRow, known: Mapping[str, float]) -> float | None:
