@@ -264,7 +264,7 @@ def test_fewer_registers_without_spills_are_told_as_measured():
 
 
 def iter_register_gains():
-    """Yield (kernel, gain of recommend, that of what-if without spills) where nothing spills now."""
+    """Yield (kernel, gain of recommend, that of what-if without spills) of spill-free launches."""
     for kernel, _, device, metrics, _, _ in recorded_launches():
         known = complete_metrics(program(), metrics, device)
         registers = known.get("doubled_block_register_count")
