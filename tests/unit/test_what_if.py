@@ -371,6 +371,20 @@ def test_a_launch_that_cannot_be_is_said_and_gets_no_time():
     assert (found["obstacles"], found["time"]) == (["registers_block"], None)
 
 
+def test_l1_that_is_left_is_what_the_driver_set_and_a_range_holds_it_without(tmp_path):
+    path = unpack_report(tmp_path, "h100-sxm", "occupancy-limited-registers")
+    exact = 0
+    for launch in read_report(path, list_raw_names(program()), None):
+        told = launch.metrics["shared_carveout_bytes"]
+        left = {k: v for k, v in launch.metrics.items() if k != "shared_carveout_bytes"}
+        low, high = predict("h100-sxm", left, {})["before"]["carveout_bytes"]
+        exact += low == high
+
+        assert predict("h100-sxm", launch.metrics, {})["before"]["carveout_bytes"] == [told, told]
+        assert low <= told <= high
+    assert exact < len(read_report(path, list_raw_names(program()), None))
+
+
 def test_a_report_tells_live_registers_in_a_dozen_lines(tmp_path):
     report = unpack_report(tmp_path, "h100-sxm", "occupancy-limited-registers")
     found = predict_report_change(str(report), {"registers": "32"}, kernel_pattern="integrate")

@@ -320,6 +320,8 @@ def _describe_both(
 
     fitting = _count(known, "limit_shared_memory_block_count") or None
     before = describe_residency(gpu.limits, now.launch, now.grid, gpu.sm_count, fitting)
+    if told := _count(known, "shared_carveout_bytes"):
+        before = before._replace(carveout=(told, told))
     then = describe_residency(gpu.limits, after.launch, after.grid, gpu.sm_count)
     is_same = after.launch == now.launch
     return before, then._replace(carveout=before.carveout) if is_same else then

@@ -215,10 +215,7 @@ def _describe_pressure(found: Mapping[str, Any]) -> str:
     if not found["missing"]:
         return f"{live}, which fit"
     share = found["local_instruction_share"]
-    return (
-        f"{live}: {found['missing']} spill, about {share:.0%} more instructions, unless ptxas "
-        "finds another order; kb build tells"
-    )
+    return f"{live}: up to {found['missing']} spill, {share:.0%} more instructions; kb build tells"
 
 
 def _format_what_if_time(time: Mapping[str, Any] | None) -> Iterator[str]:
