@@ -366,6 +366,17 @@ def _keep_unspilled(
     return {name: known_names.get(name, levels.get(name[:3], 1.0)) for name in now.use}
 
 
+class OpenEnds(NamedTuple):
+    """What of a move no counter tells."""
+
+    spills: tuple[float, float]
+    """Instructions to local memory that come, as a share of all: at least and at most."""
+    left: float
+    """L1 hits that stay, at least."""
+    uneven: tuple[LaunchMove, ...] = ()
+    """The move where the blocks' work, which is uneven now, spreads otherwise than is likely."""
+
+
 class MoveOutcome(NamedTuple):
     """What a launch could take, if what no counter tells is so."""
 
@@ -379,8 +390,7 @@ def tell_time(
     now: KernelTime,
     known: Mapping[str, float],
     move: LaunchMove,
-    spills: tuple[float, float],
-    left: float,
+    ends: OpenEnds,
 ) -> dict[str, Any]:
     """Return the predicted time, with an interval that holds 4 of 5 measured ones.
 
@@ -393,15 +403,14 @@ def tell_time(
         now: Where the time goes.
         known: Measured and derived metrics.
         move: How the launch differs, as is likely.
-        spills: Instructions to local memory that come, as a share of all: at least and at most.
-        left: L1 hits that stay, at least.
+        ends: What of that is not known.
     """
     likely = predict_move(now, known, move)
     outcomes = [MoveOutcome(_OVERLAP, likely)]
-    outcomes += _list_outcomes(now, known, move, spills, left)
+    outcomes += _list_outcomes(now, known, move, ends)
     best = min(one.time.low for one in outcomes)
     worst = max(one.time.high for one in outcomes)
-    kept = _tell_unspilled(rules, now, known, move, spills[1], left)
+    kept = _tell_unspilled(rules, now, known, move, ends)
     if worst > _FAR * best:
         return {**_tell_open(outcomes, best, worst, _has_less(move)), "unspilled": kept}
     if _is_loop_alone(now, move, likely.time):
@@ -414,7 +423,7 @@ def tell_time(
         "low": round(low, 3),
         "high": round(high, 3),
         "verdict": words,
-        "because": _explain(rules, now, known, move, words, left),
+        "because": _explain(rules, now, known, move, words, ends.left),
         "unspilled": kept,
     }
 
@@ -424,16 +433,16 @@ def _tell_unspilled(
     now: KernelTime,
     known: Mapping[str, float],
     move: LaunchMove,
-    spilled: float,
-    left: float,
+    ends: OpenEnds,
 ) -> dict[str, Any] | None:
     """Return the time if ptxas spills nothing; None where that is not known, or sure.
 
     That is what the fixes for registers promise: both have one model of the warps and the time.
     """
-    if spilled <= 0:
+    if ends.spills[1] <= 0:
         return None
-    found = tell_time(rules, now, known, move._replace(spilled=0.0), (0.0, 0.0), left)
+    without = ends._replace(spills=(0.0, 0.0))
+    found = tell_time(rules, now, known, move._replace(spilled=0.0), without)
     return {name: found[name] for name in ("factor", "low", "high")} if found["factor"] else None
 
 
@@ -481,6 +490,7 @@ _GAPS = "whether lanes still access neighbours (low end), or each its own bytes 
 _FOLLOWED = "how many of the other instructions come or go with the accesses"
 _QUEUE = "how far loads wait in a queue, which fewer warps shorten"
 _STUCK = "what loads wait for beyond the latency: no counted resource is busy"
+_UNEVEN = "how the blocks' work, which is uneven now, spreads over the other grid"
 _LOOP = "how many instructions of the loop's own, and which order of the others, that gives"
 
 
@@ -488,13 +498,14 @@ def _list_outcomes(
     now: KernelTime,
     known: Mapping[str, float],
     move: LaunchMove,
-    spills: tuple[float, float],
-    left: float,
+    ends: OpenEnds,
 ) -> list[MoveOutcome]:
     """Return what the launch could take for each thing that no counter tells."""
-    moves = [(_SPILLS, move._replace(spilled=share)) for share in spills if share != move.spilled]
-    if left < 1:
-        moves.append((_HITS, move._replace(hits=left)))
+    others = [share for share in ends.spills if share != move.spilled]
+    moves = [(_SPILLS, move._replace(spilled=share)) for share in others]
+    moves += [(_UNEVEN, one) for one in ends.uneven]
+    if ends.left < 1:
+        moves.append((_HITS, move._replace(hits=ends.left)))
     if move.warps < 1:
         moves.append((_QUEUE, move._replace(queued=0.0)))
     if move.width != 1:
