@@ -172,6 +172,36 @@ def test_single_changes_are_told_as_measured_in_the_half_held_out_as_in_the_othe
         assert sum(one.is_held for one in half) >= 0.85 * len(half)
 
 
+UNEVEN = (
+    ("mandelbrot_film_tiles", "before"),
+    ("mandelbrot_film_tiles", "after"),
+    ("spmv_hub_rows", "before"),
+    ("frontier_expand_by_vertex", "before"),
+    ("kv_append_ragged_sequences", "before"),
+    ("moe_permute_block_per_expert", "before"),
+)
+"""Launches whose blocks have unequal work, and of whose pair the other side has another grid."""
+
+
+def test_another_grid_of_uneven_blocks_gets_an_interval_that_holds_and_no_number():
+    held = 0
+    for kernel, side, device, now, then, ratio in recorded_launches():
+        if (kernel, side) in UNEVEN:
+            time = predict(device, now, {"grid": str(int(then["grid_block_count"]))})["time"]
+            held += time["low"] <= ratio <= time["high"]
+
+            assert time["factor"] is None
+            assert "work, which is uneven now" in time["because"]
+    assert held >= 0.8 * len(UNEVEN)
+
+
+def test_even_blocks_with_one_long_tail_by_their_number_are_not_uneven():
+    """Of 140 equal blocks on 132 SMs eight run alone, which the launch itself tells."""
+    device, metrics = load_recorded("gemm_140_tiles_one_per_sm", "before")
+
+    assert predict(device, metrics, {"grid": "126", "threads": "512"})["time"]["factor"] is not None
+
+
 def test_what_no_counter_tells_gets_an_interval_and_the_question_but_no_number():
     device, metrics = load_recorded("cache_lookup_8_way", "after")
     time = predict(device, metrics, {"vector": "16:4"})["time"]
@@ -181,12 +211,34 @@ def test_what_no_counter_tells_gets_an_interval_and_the_question_but_no_number()
     assert "whether lanes still access neighbours" in time["because"]
 
 
-def test_a_loop_unrolled_where_instructions_bind_is_not_told():
-    device, metrics = load_recorded("polynomial_degree_511", "before")
-    time = predict(device, metrics, {"unroll": "8:32"})["time"]
+LOOPS = {"polynomial_degree_511": "8:32", "gemm_8x8_a_thread": "4:8"}
+LOOPS |= {"integer_mixer_full_unroll": "8:1024"}
 
-    assert time["factor"] is None
-    assert time["low"] < 0.91 < time["high"]
+
+@pytest.mark.parametrize("kernel", LOOPS)
+def test_a_loop_unrolled_further_where_instructions_bind_is_a_little_faster(kernel):
+    now, then = LOOPS[kernel].split(":")
+    for side, change in (("before", f"{now}:{then}"), ("after", f"{then}:{now}")):
+        found = [one for one in recorded_launches() if one[:2] == (kernel, side)]
+        _, _, device, metrics, _, ratio = found[0]
+        time = predict(device, metrics, {"unroll": change})["time"]
+
+        assert DIRECTIONS[time["verdict"]] == classify(ratio)
+        assert time["factor"] == pytest.approx(ratio, rel=0.15)
+        assert time["low"] < ratio < time["high"]
+    little = predict(device, metrics, {"unroll": "4:5"})["time"]
+    assert (little["factor"], little["verdict"]) == (None, "unknown")
+
+
+def test_without_the_loop_itself_the_other_two_tell_its_time():
+    """Leaves each operation out: what the others gave is within a tenth of what it gave."""
+    gains = {
+        one[0]: one[5] for one in recorded_launches() if one[0] in LOOPS and one[1] == "before"
+    }
+
+    for kernel, gain in gains.items():
+        others = [math.log(other) for name, other in gains.items() if name != kernel]
+        assert math.exp(sum(others) / len(others)) == pytest.approx(gain, rel=0.1)
 
 
 def test_wider_stores_fill_sectors_that_memory_had_to_read_too():

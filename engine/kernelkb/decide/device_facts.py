@@ -243,9 +243,9 @@ def _is_shared_memory_known(known: Mapping[str, float]) -> bool:
 
 _ABOUT = 0.05
 """Share below which a difference counts as none."""
-_EVEN = 0.9
-"""Share of the time in which equal blocks would keep SMs busy that they are with such (of 45
-recorded launches 0.92 at least, and 0.38 to 0.9 of seven with unequal ones)."""
+_EVEN = 0.8
+"""Share of the time in which equal blocks would keep SMs busy, below which the blocks' work counts
+as uneven (chosen; 10 of 550 recorded launches are below)."""
 _OWN_REGISTERS = 2
 """Registers that a thread has besides those that are live at once (of 40 kernels: 2 to 4)."""
 _LIKELY_SPILLS = (0.0, 1.0, 2.5)

@@ -34,6 +34,8 @@ GPU_WIDE = ("memory", "blocks")
 _BLOCK_CYCLES = {9.0: 1.19}
 """By compute capability, cycles of a GPU between two blocks that begin, at least: what six kernels
 with blocks of 32 to 128 threads reach on an H100 and an H200 (1.19 to 1.24). Others: not known."""
+L1_CYCLES, L2_CYCLES = 40.0, 260.0
+"""Of a load that hits; used where the architecture was not measured (H100: 41 and 263)."""
 _MAX_USE = 1000.0
 """Largest use of a resource that is taken as given; more cannot have been measured."""
 
@@ -190,6 +192,27 @@ def add_block_starts(now: KernelTime, known: Mapping[str, float]) -> KernelTime:
     left = (1 - now.launch) ** LATENCY_EXPONENT - roofs**LATENCY_EXPONENT
     latency = max(0.0, left) ** (1 / LATENCY_EXPONENT)
     return now._replace(use=use, groups=groups, latency=latency)
+
+
+def compare_unloaded(known: Mapping[str, float]) -> float:
+    """Return what all loads would wait, each alone and without load, ÷ the measured waiting.
+
+    Below 1 the rest is a queue; above 1 loads wait together. 1 where it is not known.
+    """
+    names = ("stall_long_scoreboard_cycles", "instruction_count", "load_request_count")
+    if any(not known.get(name) for name in names):
+        return 1.0
+    waited, count, loads = (known[name] for name in names)
+    l1 = min(1.0, max(0.0, known.get("l1_hit_rate", 0.0)))
+    alone = l1 * known.get("device.l1_cycles", L1_CYCLES) + (1 - l1) * find_tile_latency(known)
+    return alone * loads / (waited * count)
+
+
+def find_tile_latency(known: Mapping[str, float]) -> float:
+    """Return the cycles of a load that misses L1, without load on."""
+    hit = min(1.0, max(0.0, known.get("l2_hit_rate", 0.0)))
+    cycles = known.get("device.l2_cycles", L2_CYCLES), known.get("device.dram_cycles", 480.0)
+    return hit * cycles[0] + (1 - hit) * cycles[1]
 
 
 def find_held_clock(row: TimeModelRow, known: Mapping[str, float]) -> float | None:
