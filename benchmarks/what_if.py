@@ -274,9 +274,11 @@ def predict(case: Case) -> Told | None:
     known = complete_metrics(rules, case.metrics, case.device)
     found = predict_launch_change(rules, known, case.device, case.changes, case.pressure)
     time = found["time"]
+    if time is None:
+        return None
     names = ("factor", "low", "high", "verdict", "because")
-    kept = time["unspilled"] if time and case.spills_after == 0 else None
-    return time and Told(case, *(time[name] for name in names), kept and kept["factor"])
+    kept = time["unspilled"] if case.spills_after == 0 else None
+    return Told(case, *(time[name] for name in names), unspilled=kept and kept["factor"])
 
 
 def score(title: str, rows: Sequence[Told]) -> str:

@@ -505,7 +505,7 @@ def _list_outcomes(
 
 
 def _tell_loop(likely: MoveTime, unrolled: float) -> dict[str, Any]:
-    """Return what other unrolling gives where a loop's own instructions count; see ``tell_time``."""
+    """Return what other unrolling gives where a loop's own instructions count, as ``tell_time``."""
     found = _tell_open([MoveOutcome(_LOOP, likely)], 1 - _LOOP_SHARE, 1 + _LOOP_SHARE, False)
     if 1 / _LEAST_UNROLLED < unrolled < _LEAST_UNROLLED:
         return found
