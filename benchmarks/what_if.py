@@ -276,9 +276,9 @@ def predict(case: Case) -> Told | None:
     time = found["time"]
     if time is None:
         return None
-    names = ("factor", "low", "high", "verdict", "because")
+    fields = {name: value for name, value in time.items() if name != "unspilled"}
     kept = time["unspilled"] if case.spills_after == 0 else None
-    return Told(case, *(time[name] for name in names), unspilled=kept and kept["factor"])
+    return Told(case, **fields, unspilled=kept and kept["factor"])
 
 
 def score(title: str, rows: Sequence[Told]) -> str:

@@ -390,8 +390,7 @@ def tell_time(
         ends: What of that is not known.
     """
     likely = predict_move(now, known, move)
-    outcomes = [MoveOutcome(_OVERLAP, likely)]
-    outcomes += _list_outcomes(now, known, move, ends)
+    outcomes = [MoveOutcome(_OVERLAP, likely), *_list_outcomes(now, known, move, ends)]
     best = min(one.time.low for one in outcomes)
     worst = max(one.time.high for one in outcomes)
     kept = _tell_unspilled(rules, now, known, move, ends)

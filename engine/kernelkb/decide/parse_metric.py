@@ -41,6 +41,7 @@ LAUNCH_CHANGES = (
     "vector",
 )  # fmt: skip
 """What ``kb recommend --what-if`` changes."""
+_HELP = "recommend --help"
 _MEANT = {
     "threads": "block block_size blockdim block_dim ntid warps num_warps",
     "grid": "blocks grid_size griddim grid_dim programs ctas",
@@ -189,8 +190,7 @@ def parse_launch_changes(
     """
     for name in wanted:
         if name not in LAUNCH_CHANGES:
-            meant = _find_meant(name)
-            raise UnknownNameError("change", name, LAUNCH_CHANGES, "recommend --help", meant)
+            raise UnknownNameError("change", name, LAUNCH_CHANGES, _HELP, _find_meant(name))
     values = _list_values(now)
     ratios = {
         name: _parse_ratio(name, str(wanted[name]), known) for name in wanted if name in _RATIOS
