@@ -157,6 +157,8 @@ class Case(NamedTuple):
     is_held_out: bool
     pressure: Pressure | None = None
     """Of its code, where registers change and its report is kept."""
+    spills_after: float | None = None
+    """Share of the instructions after the change that access local memory; None: not recorded."""
 
 
 def list_cases() -> Iterator[Case]:
@@ -194,8 +196,12 @@ def _build_pair(row: Mapping[str, Any], kind: str, text: str, held_out: bool) ->
         yield Case(
             str(row["kernel"]), kind, str(row["device"]), undone, now, changes, other / us,
             us <= NEAR * min(times), held_out,
-            None if undone or kind != "registers" else _read_pressure(row),
+            None if undone or kind != "registers" else _read_pressure(row), _count_spills(then),
         )  # fmt: skip
+
+
+def _count_spills(metrics: Mapping[str, float]) -> float | None:
+    return complete_metrics(load_compiled_rules(), metrics, None).get("local_instruction_share")
 
 
 def _read_pressure(row: Mapping[str, Any]) -> Pressure | None:
@@ -233,6 +239,8 @@ class Told(NamedTuple):
     high: float
     verdict: str
     because: str
+    unspilled: float | None = None
+    """What is told for the case that nothing spills, where that is asked and nothing did."""
 
     @property
     def error(self) -> float:
@@ -266,8 +274,11 @@ def predict(case: Case) -> Told | None:
     known = complete_metrics(rules, case.metrics, case.device)
     found = predict_launch_change(rules, known, case.device, case.changes, case.pressure)
     time = found["time"]
-    names = ("factor", "low", "high", "verdict", "because")
-    return time and Told(case, *(time[name] for name in names))
+    if time is None:
+        return None
+    fields = {name: value for name, value in time.items() if name != "unspilled"}
+    kept = time["unspilled"] if case.spills_after == 0 else None
+    return Told(case, **fields, unspilled=kept and kept["factor"])
 
 
 def score(title: str, rows: Sequence[Told]) -> str:
@@ -311,6 +322,9 @@ def main() -> int:
             print(score(kind, [row for row in half if row.case.kind == kind]))
         print(score("held out" if held_out else "the other half", half))
         print(score("  near its floor", [row for row in half if row.case.is_near]))
+    kept = [row.unspilled / row.case.factor for row in told if row.unspilled]
+    right = sum(1 / WITHIN <= ratio <= WITHIN for ratio in kept)
+    print(f"untold, if nothing spills: {right} of {len(kept)} that did not within {WITHIN:g}x")
     print(score("all", told))
     print(score("  near its floor", [row for row in told if row.case.is_near]))
     return 0

@@ -126,17 +126,28 @@ class UnknownNameError(KbError):
         name: The name that does not exist.
         known: The names that do.
         verb: The command that lists them.
+        meant: The name that others use such a word for; None: no such use is known.
         **arguments: Of that command; None stands for a value that only the caller knows.
     """
 
     def __init__(
-        self, kind: str, name: str, known: Iterable[str], verb: str, /, **arguments: str | None
+        self,
+        kind: str,
+        name: str,
+        known: Iterable[str],
+        verb: str,
+        meant: str | None = None,
+        /,
+        **arguments: str | None,
     ) -> None:
         names = sorted(known)
-        self.suggestion = offer = did_you_mean(name, names)
-        if not offer and names and len(names) <= 8:
-            offer = f"; known: {', '.join(names)}"
-        self.complaint = f"unknown {kind} {name!r}{offer}"
+        offer = f" (did you mean {meant!r}?)" if meant else did_you_mean(name, names)
+        self.suggestion = offer
+        if not offer and names:
+            few = len(names) <= _FEW_NAMES
+            offer = f"; known: {', '.join(names)}" if few else f"; closest: {_find(name, names)!r}"
+        self.denial = f"unknown {kind} {name!r}"
+        self.complaint = f"{self.denial}{offer}"
         super().__init__(self.complaint, NextStep(verb, arguments, "lists them"))
 
 
@@ -188,12 +199,31 @@ class ForbiddenPathError(KbError, PermissionError):
         return type(self), (self.filename, reason, cure)
 
 
+_FEW_NAMES = 8
+"""Most names that an error lists."""
+_NEAR = 0.6
+"""Likeness of two words from which one was meant (that of difflib)."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ``" (did you mean 'x'?)"`` for a near miss, else ``""``."""
+    """Return ``" (did you mean 'x'?)"`` for a near miss, or a name's own word, else ``""``."""
+    names = list(known)
+    close = _find(word, names, _NEAR) or _find_by_word(word, names)
+    return f" (did you mean {close!r}?)" if close else ""
+
+
+def _find(word: str, names: list[str], likeness: float = 0.0) -> str:
+    """Return the name that is most like a word, at least so much; empty without one."""
     from difflib import get_close_matches  # slow to import, and only needed for an error
 
-    close = get_close_matches(word, list(known), n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    return next(iter(get_close_matches(word, names, 1, likeness)), "")
+
+
+def _find_by_word(word: str, names: list[str]) -> str:
+    """Return the name that alone has ``word`` as one of its words; empty without one."""
+    wanted = word.lower().replace("_", "-")
+    found = [name for name in names if wanted in name.lower().replace("_", "-").split("-")]
+    return found[0] if len(found) == 1 else ""
 
 
 def format_install_command(extra: str, python: str | None = None) -> str:

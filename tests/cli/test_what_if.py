@@ -42,7 +42,8 @@ def test_json_has_both_launches_and_the_time(capsys, report):
 
     found = json.loads(capsys.readouterr().out)
     assert (found["before"]["blocks_per_sm"], found["after"]["blocks_per_sm"]) == (4, 16)
-    assert set(found["time"]) == {"factor", "low", "high", "verdict", "because"}
+    assert set(found["time"]) == {"factor", "low", "high", "verdict", "because", "unspilled"}
+    assert found["time"]["unspilled"]["factor"] < 0.5
 
 
 def test_a_launch_that_fails_says_why_and_exits_1(capsys, report):

@@ -72,6 +72,20 @@ def test_an_unknown_name_offers_the_nearest_and_lists_the_rest():
     )
 
 
+def test_a_word_of_one_name_alone_offers_that_name():
+    error = UnknownNameError("metric", "smem", ["dynamic_smem", "grid"], "show", id="metrics")
+
+    assert str(error).startswith("unknown metric 'smem' (did you mean 'dynamic_smem'?)")
+
+
+def test_what_is_like_none_of_many_names_gets_the_closest():
+    names = [f"cause-{number}" for number in range(20)]
+    error = UnknownNameError("entry", "scare", names, "show", kind=None)
+
+    assert "unknown entry 'scare'; closest: 'cause-" in str(error)
+    assert error.suggestion == ""
+
+
 def test_a_gap_without_a_cure_names_the_command_that_inspects_the_machine():
     assert str(EnvironmentGapError("no nvcc", None)).startswith("no nvcc; `kb env` lists")
     assert str(EnvironmentGapError("no nvcc", "install CUDA 12")) == "no nvcc; install CUDA 12"

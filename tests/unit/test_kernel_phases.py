@@ -1,5 +1,6 @@
 """The inside of a kernel, from counters sampled as it ran: ramp, phases, tail."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -12,10 +13,11 @@ from kernelkb.decide.kernel_phases import (
     find_kept_bytes,
     measure_gaps,
 )
-from kernelkb.profiles.ncu_rep import _read_samples
-from kernelkb.render.text.answers import format_answer_lines
+from kernelkb.profiles.ncu_rep import _read_samples, load_report
+from kernelkb.render.text.answers import _format_timeline, format_answer_lines
 
 QUIET = [0.0] * 20
+SAMPLED = re.compile(r"sm__cycles_active\.avg$")
 
 
 def sample(active, blocks=(), **used):
@@ -58,6 +60,77 @@ def test_samples_that_end_before_the_kernel_tell_no_tail():
     assert describe_timeline(cut, duration_us=46.0)["is_whole"]  # to a sample: they end with it
     assert not found["is_whole"]
     assert (found["tail_us"], found["lost_us"], found["last_block_us"]) == (None, None, None)
+
+
+def test_samples_of_much_less_than_the_duration_are_its_first_part_though_they_end_idle():
+    full = sample([3000] * 40, L2=[0.8] * 40)
+
+    assert describe_timeline(full, duration_us=62.0)["is_whole"]
+    assert not describe_timeline(full, duration_us=80.0)["is_whole"]
+
+
+class Thinned:
+    """A real launch, or one of its counters, with some samples left out, as if dropped."""
+
+    def __init__(self, real, places):
+        self._real, self._places = real, places
+
+    def metric_names(self):
+        return self._real.metric_names()
+
+    def metric_by_name(self, name):
+        return Thinned(self._real.metric_by_name(name), self._places)
+
+    def num_instances(self):
+        return len(self._places)
+
+    def correlation_ids(self):
+        return Thinned(self._real.correlation_ids(), self._places)
+
+    def as_double(self, at):
+        return self._real.as_double(self._places[at])
+
+    def as_uint64(self, at):
+        return self._real.as_uint64(self._places[at])
+
+
+@pytest.fixture(scope="module")
+def sampled_launch(tmp_path_factory):
+    path = unpack_report(tmp_path_factory.mktemp("report"), "h100-sxm", "barrier-stall")
+    action = load_report(path).launches.load(0)
+    name = next(one for one in action.metric_names() if SAMPLED.search(one))
+    return action, list(range(action.metric_by_name(name).num_instances()))
+
+
+def test_dropped_samples_are_counted_and_what_follows_stays_where_it_was(sampled_launch):
+    action, places = sampled_launch
+    whole = _read_samples(action)
+    holed = _read_samples(Thinned(action, [at for at in places if not 100 <= at < 120]))
+
+    assert (whole.missing_count, holed.missing_count) == (0, 20)
+    assert len(holed.series["active"]) == len(whole.series["active"])
+    assert holed.series["active"][200:] == whole.series["active"][200:]
+    assert describe_timeline(holed)["missing_count"] == 20
+
+
+def test_a_full_buffer_leaves_the_first_part_which_is_said_with_the_whole(sampled_launch):
+    action, places = sampled_launch
+    duration_us = action.metric_by_name("gpu__time_duration.sum").value() / 1e3
+    found = describe_timeline(_read_samples(Thinned(action, places[:150])), duration_us)
+    lines = list(_format_timeline(found))
+
+    assert (found["is_whole"], found["tail_us"], found["kernel_us"]) == (False, None, duration_us)
+    assert found["duration_us"] < 0.6 * duration_us
+    assert "only the first" in lines[2]
+    assert f"of its {duration_us:,.0f} us" in lines[2]
+    assert max(map(len, lines)) <= 100
+
+
+def test_a_real_report_with_a_hole_says_how_many_samples_it_lacks(tmp_path):
+    path = unpack_report(tmp_path, "h100-sxm", "register-spilling")
+    answers = recommend_from_report(str(path))["kernels"]
+
+    assert [one["timeline"]["missing_count"] for one in answers].count(3) == 1
 
 
 @pytest.mark.parametrize("active", [[], [0.0] * 50, [3000.0] * 5])

@@ -34,7 +34,8 @@ def test_a_real_launch_gets_the_limits_that_ncu_reports(page):
         found.pop("limit_shared_memory_block_count")
         >= launch.metrics["limit_shared_memory_block_count"]
     )
-    for name, value in found.items():
+    reported = {name: value for name, value in found.items() if not name.startswith("doubled_")}
+    for name, value in reported.items():
         assert value == pytest.approx(launch.metrics[name], abs=6e-3), name
 
 

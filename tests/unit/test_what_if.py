@@ -18,6 +18,7 @@ from kernelkb.actions.advice.recommend_report import predict_report_change
 from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.device_facts import Pressure, predict_launch_change
 from kernelkb.decide.parse_metric import KNOWN_GROUPS, LaunchShape, parse_launch_changes
+from kernelkb.decide.recommend import recommend
 from kernelkb.device_math.occupancy import Launch, count_clusters
 from kernelkb.errors import BadValueError, UnknownNameError
 from kernelkb.profiles.launch import list_raw_names
@@ -171,6 +172,36 @@ def test_single_changes_are_told_as_measured_in_the_half_held_out_as_in_the_othe
         assert sum(one.is_held for one in half) >= 0.85 * len(half)
 
 
+UNEVEN = (
+    ("mandelbrot_film_tiles", "before"),
+    ("mandelbrot_film_tiles", "after"),
+    ("spmv_hub_rows", "before"),
+    ("frontier_expand_by_vertex", "before"),
+    ("kv_append_ragged_sequences", "before"),
+    ("moe_permute_block_per_expert", "before"),
+)
+"""Launches whose blocks have unequal work, and of whose pair the other side has another grid."""
+
+
+def test_another_grid_of_uneven_blocks_gets_an_interval_that_holds_and_no_number():
+    held = 0
+    for kernel, side, device, now, then, ratio in recorded_launches():
+        if (kernel, side) in UNEVEN:
+            time = predict(device, now, {"grid": str(int(then["grid_block_count"]))})["time"]
+            held += time["low"] <= ratio <= time["high"]
+
+            assert time["factor"] is None
+            assert "work, which is uneven now" in time["because"]
+    assert held >= 0.8 * len(UNEVEN)
+
+
+def test_even_blocks_with_one_long_tail_by_their_number_are_not_uneven():
+    """Of 140 equal blocks on 132 SMs eight run alone, which the launch itself tells."""
+    device, metrics = load_recorded("gemm_140_tiles_one_per_sm", "before")
+
+    assert predict(device, metrics, {"grid": "126", "threads": "512"})["time"]["factor"] is not None
+
+
 def test_what_no_counter_tells_gets_an_interval_and_the_question_but_no_number():
     device, metrics = load_recorded("cache_lookup_8_way", "after")
     time = predict(device, metrics, {"vector": "16:4"})["time"]
@@ -180,12 +211,34 @@ def test_what_no_counter_tells_gets_an_interval_and_the_question_but_no_number()
     assert "whether lanes still access neighbours" in time["because"]
 
 
-def test_a_loop_unrolled_where_instructions_bind_is_not_told():
-    device, metrics = load_recorded("polynomial_degree_511", "before")
-    time = predict(device, metrics, {"unroll": "8:32"})["time"]
+LOOPS = {"polynomial_degree_511": "8:32", "gemm_8x8_a_thread": "4:8"}
+LOOPS |= {"integer_mixer_full_unroll": "8:1024"}
 
-    assert time["factor"] is None
-    assert time["low"] < 0.91 < time["high"]
+
+@pytest.mark.parametrize("kernel", LOOPS)
+def test_a_loop_unrolled_further_where_instructions_bind_is_a_little_faster(kernel):
+    now, then = LOOPS[kernel].split(":")
+    for side, change in (("before", f"{now}:{then}"), ("after", f"{then}:{now}")):
+        found = [one for one in recorded_launches() if one[:2] == (kernel, side)]
+        _, _, device, metrics, _, ratio = found[0]
+        time = predict(device, metrics, {"unroll": change})["time"]
+
+        assert DIRECTIONS[time["verdict"]] == classify(ratio)
+        assert time["factor"] == pytest.approx(ratio, rel=0.15)
+        assert time["low"] < ratio < time["high"]
+    little = predict(device, metrics, {"unroll": "4:5"})["time"]
+    assert (little["factor"], little["verdict"]) == (None, "unknown")
+
+
+def test_without_the_loop_itself_the_other_two_tell_its_time():
+    """Leaves each operation out: what the others gave is within a tenth of what it gave."""
+    gains = {
+        one[0]: one[5] for one in recorded_launches() if one[0] in LOOPS and one[1] == "before"
+    }
+
+    for kernel, gain in gains.items():
+        others = [math.log(other) for name, other in gains.items() if name != kernel]
+        assert math.exp(sum(others) / len(others)) == pytest.approx(gain, rel=0.1)
 
 
 def test_wider_stores_fill_sectors_that_memory_had_to_read_too():
@@ -254,6 +307,48 @@ def test_without_code_it_is_not_told_whether_fewer_registers_are_enough():
     assert "ptxas" in found["time"]["because"]
 
 
+def test_fewer_registers_without_spills_are_told_as_measured():
+    found = [one for case in list_cases() if (one := predict_case(case))]
+    told = {one.case.kernel: one.unspilled / one.case.factor for one in found if one.unspilled}
+
+    assert len(told) >= 3
+    assert all(1 / WITHIN <= ratio <= WITHIN for ratio in told.values()), told
+
+
+def iter_register_gains():
+    """Yield (kernel, gain of recommend, that of what-if without spills) of spill-free launches."""
+    for kernel, _, device, metrics, _, _ in recorded_launches():
+        known = complete_metrics(program(), metrics, device)
+        registers = known.get("doubled_block_register_count")
+        answer = recommend(program(), metrics, device=device) if registers else {"diagnoses": ()}
+        for row in answer["diagnoses"]:
+            fixes = {fix["id"]: fix["predicted_speedup"] for fix in row["fixes"]}
+            is_cause = row["bottleneck"] == "occupancy-limited-registers"
+            if is_cause and known["local_instruction_share"] == 0 and fixes.get("launch-bounds"):
+                time = predict(device, metrics, {"registers": str(int(registers))})["time"]
+                without = time["unspilled"] or time
+                yield kernel, fixes["launch-bounds"]["point"], 1 / without["factor"]
+
+
+def test_recommend_and_what_if_agree_on_fewer_registers_that_spill_nothing():
+    rows = list(iter_register_gains())
+
+    assert len(rows) >= 10
+    for kernel, gain, other in rows:
+        assert gain == pytest.approx(other, rel=0.05), kernel
+
+
+def test_more_slots_without_fewer_rounds_give_no_warps():
+    """Four blocks for each SM are one round already; eight are two, then one."""
+    metrics = {"block_thread_count": 256.0, "register_count": 64.0, "grid_block_count": 132.0 * 4}
+    metrics |= {"static_shared_bytes": 0.0, "dynamic_shared_bytes": 0.0}
+    one = complete_metrics(program(), metrics, "h100-sxm")
+    eight = complete_metrics(program(), metrics | {"grid_block_count": 132.0 * 8}, "h100-sxm")
+
+    assert (one["doubled_block_warp_ratio"], eight["doubled_block_warp_ratio"]) == (1, 2)
+    assert one["doubled_block_register_count"] == 32
+
+
 def test_a_larger_ring_takes_from_l1():
     device, metrics = load_recorded("silu_staged_tile", "before")
     found = predict(device, metrics, {"dynamic_smem": "64KiB"})
@@ -298,9 +393,27 @@ def test_what_cannot_be_known_is_asked(changes, words):
         parse_launch_changes(SHAPE, {}, changes)
 
 
-def test_a_mistyped_change_is_named():
-    with pytest.raises(UnknownNameError, match="did you mean 'registers'"):
-        parse_launch_changes(SHAPE, {}, {"register": "64"})
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("register", "registers"),
+        ("block", "threads"),
+        ("num_warps", "threads"),
+        ("blocks", "grid"),
+        ("smem", "dynamic_smem"),
+        ("Dynamic-smem", "dynamic_smem"),
+        ("maxrregcount", "registers"),
+        ("num_stages", "stages"),
+    ],
+)
+def test_a_mistyped_change_and_what_others_call_it_are_named(typed, meant):
+    with pytest.raises(UnknownNameError, match=f"did you mean '{meant}'"):
+        parse_launch_changes(SHAPE, {}, {typed: "64"})
+
+
+def test_a_word_like_none_of_many_names_still_gets_the_closest():
+    with pytest.raises(UnknownNameError, match="unknown change 'carveout'; closest: 'vector'"):
+        parse_launch_changes(SHAPE, {}, {"carveout": "64"})
 
 
 def test_a_launch_that_cannot_be_is_said_and_gets_no_time():
@@ -308,6 +421,20 @@ def test_a_launch_that_cannot_be_is_said_and_gets_no_time():
     found = predict(device, metrics, {"threads": "1024"})
 
     assert (found["obstacles"], found["time"]) == (["registers_block"], None)
+
+
+def test_l1_that_is_left_is_what_the_driver_set_and_a_range_holds_it_without(tmp_path):
+    path = unpack_report(tmp_path, "h100-sxm", "occupancy-limited-registers")
+    exact = 0
+    for launch in read_report(path, list_raw_names(program()), None):
+        told = launch.metrics["shared_carveout_bytes"]
+        left = {k: v for k, v in launch.metrics.items() if k != "shared_carveout_bytes"}
+        low, high = predict("h100-sxm", left, {})["before"]["carveout_bytes"]
+        exact += low == high
+
+        assert predict("h100-sxm", launch.metrics, {})["before"]["carveout_bytes"] == [told, told]
+        assert low <= told <= high
+    assert exact < len(read_report(path, list_raw_names(program()), None))
 
 
 def test_a_report_tells_live_registers_in_a_dozen_lines(tmp_path):

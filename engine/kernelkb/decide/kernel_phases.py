@@ -29,6 +29,9 @@ _LEAST_SAMPLES = 8
 """Of a kernel; in fewer nothing can be told apart."""
 _MOST_MISSING = 1.5
 """Samples by which the duration may be longer than what was sampled."""
+_LEAST_COVERED = 0.85
+"""Share of the duration that samples of the whole cover: those of 239 launches are of another run
+of the kernel, and cover 0.92 to 1.04."""
 _PLATEAU = 0.9
 """Place among the sorted samples of the SMs' active cycles that is taken for all SMs at work."""
 _BEGUN = 0.003
@@ -70,6 +73,8 @@ class Samples(NamedTuple):
     interval_us: float
     series: Mapping[str, tuple[float, ...]]
     """``active`` and ``blocks``, and by resource the share of its peak, 0 to 1."""
+    missing_count: int = 0
+    """Of samples that were dropped, as times tell; the one before stands in their place."""
 
 
 def describe_timeline(
@@ -93,13 +98,17 @@ def describe_timeline(
     full = [at for at in range(start, end) if shares[at] >= _FULL]
     first, last = full[0], full[-1] + 1
     step = samples.interval_us
-    missing_us = (duration_us or inf) - (end - start) * step
+    covered_us = (end - start) * step
+    missing_us = (duration_us or inf) - covered_us
     ends = end < len(active) or missing_us < _MOST_MISSING * step
+    ends = ends and covered_us >= _LEAST_COVERED * (duration_us or 0.0)
     lost = sum(max(0.0, 1 - shares[at]) for at in range(last, end))
     return {
         "interval_us": step,
         "duration_us": round((end - start) * step, 3),
         "is_whole": ends,
+        "kernel_us": duration_us,
+        "missing_count": samples.missing_count,
         "ramp_us": round((first - start) * step, 3),
         "tail_us": round((end - last) * step, 3) if ends else None,
         "lost_us": round(lost * step, 3) if ends else None,

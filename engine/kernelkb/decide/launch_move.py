@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernelkb.decide.time_model import (
     GPU_WIDE,
-    LATENCY_EXPONENT,
+    L1_CYCLES,
+    L2_CYCLES,
     MIN_FILL,
     MIN_TIME,
     Change,
     KernelTime,
     LaunchMove,
     MoveTime,
-    combine_roofs,
+    add_block_starts,
+    compare_unloaded,
+    find_tile_latency,
     predict_time,
     split_time,
     sum_groups,
@@ -40,9 +43,6 @@ _QUEUES = ("lg-throttle", "mio-throttle", "tex-throttle", "math-pipe", "dispatch
 """Reasons to wait that are a queue for a unit: fewer warps wait no longer for it."""
 _LOADS = "long-scoreboard"
 _MEETINGS = ("barrier", "sleeping")
-_BLOCK_CYCLES = {9.0: 1.19}
-"""By compute capability, cycles of a GPU between two blocks that begin, at least: what six kernels
-with blocks of 32 to 128 threads reach on an H100 and an H200 (1.19 to 1.24). Others: not known."""
 _SPILL_STORES = 0.5
 """Share of the instructions to local memory that store; L1 passes all of those on to L2."""
 _LOADED = 1.5
@@ -51,8 +51,6 @@ _REQUEST_SHARES = {"l2-tags": 1.0, "l2-input": 0.5, "l2-other": 0.5, "l1-output"
 """Share of a resource's work that follows requests, not sectors (11 pairs of wider accesses)."""
 _L1_SECTORS = 4.0
 """Sectors of 32 bytes that 32 lanes of one register fill."""
-_L1_CYCLES, _L2_CYCLES = 40.0, 260.0
-"""Of a load that hits; used where the architecture was not measured (H100: 41 and 263)."""
 
 
 _SPILLS_MORE = 0.4
@@ -65,6 +63,9 @@ _SLOW = 1 / 3
 """Latency of loads without load ÷ their waiting, below which something else holds them (chosen)."""
 _LOOP_SHARE = 0.2
 """Most of the time that other unrolling gave or took where instructions bind (0.06 to 0.16)."""
+_LOOP_TIME = 0.9
+"""Time with at least twice the copies of such a loop's body ÷ now: 0.94, 0.91 and 0.86 of three
+loops, of which any two give 0.88 to 0.92."""
 
 
 def predict_move(now: KernelTime, known: Mapping[str, float], move: LaunchMove) -> MoveTime:
@@ -80,7 +81,7 @@ def predict_move(now: KernelTime, known: Mapping[str, float], move: LaunchMove) 
         known: Measured and derived metrics.
         move: How the launch differs.
     """
-    now = _add_block_starts(now, known)
+    now = add_block_starts(now, known)
     unloaded = 1 - move.queued * (1 - min(1.0, compare_unloaded(known)))
     work, added = _scale_work(now, known, move), _add_spills(now, known, move)
     waits = _scale_waits(now, known, move, unloaded)
@@ -99,43 +100,6 @@ def predict_move(now: KernelTime, known: Mapping[str, float], move: LaunchMove) 
     if least <= max(1.0, ring):
         return MoveTime(ring, ring, ring)
     return MoveTime((ring * least) ** 0.5, ring, least)
-
-
-def _add_block_starts(now: KernelTime, known: Mapping[str, float]) -> KernelTime:
-    """Return where the time goes, with the starts of blocks as a resource, where they count."""
-    cycles, least = known.get("sm_elapsed_cycles"), _BLOCK_CYCLES.get(known.get("device.cc", 0.0))
-    if not cycles or least is None or not known.get("grid_block_count"):
-        return now
-    share = min(1 - now.launch, known["grid_block_count"] * least / cycles)
-    use, groups = {**now.use, "block-starts": share}, {**now.groups, "blocks": ["block-starts"]}
-    roofs = combine_roofs(sum_groups(use, groups, now.fill))
-    if roofs > 1 - now.launch:
-        use = {name: value * (1 - now.launch) / roofs for name, value in use.items()}
-        roofs = 1 - now.launch
-    left = (1 - now.launch) ** LATENCY_EXPONENT - roofs**LATENCY_EXPONENT
-    latency = max(0.0, left) ** (1 / LATENCY_EXPONENT)
-    return now._replace(use=use, groups=groups, latency=latency)
-
-
-def compare_unloaded(known: Mapping[str, float]) -> float:
-    """Return what all loads would wait, each alone and without load, ÷ the measured waiting.
-
-    Below 1 the rest is a queue; above 1 loads wait together. 1 where it is not known.
-    """
-    names = ("stall_long_scoreboard_cycles", "instruction_count", "load_request_count")
-    if any(not known.get(name) for name in names):
-        return 1.0
-    waited, count, loads = (known[name] for name in names)
-    l1 = min(1.0, max(0.0, known.get("l1_hit_rate", 0.0)))
-    alone = l1 * known.get("device.l1_cycles", _L1_CYCLES) + (1 - l1) * _find_tile_latency(known)
-    return alone * loads / (waited * count)
-
-
-def _find_tile_latency(known: Mapping[str, float]) -> float:
-    """Return the cycles of a load that misses L1, without load on."""
-    hit = min(1.0, max(0.0, known.get("l2_hit_rate", 0.0)))
-    cycles = known.get("device.l2_cycles", _L2_CYCLES), known.get("device.dram_cycles", 480.0)
-    return hit * cycles[0] + (1 - hit) * cycles[1]
 
 
 def _scale_work(now: KernelTime, known: Mapping[str, float], move: LaunchMove) -> dict[str, float]:
@@ -314,7 +278,7 @@ def _find_ring_time(now: KernelTime, known: Mapping[str, float], move: LaunchMov
     hidden = 1 / max(1.0, move.warps)
     alone = predict_time(now._replace(follows={}), Change(memory, {}, waits, latency=hidden))
     moved = max(now.use[name] for name in memory)
-    waited = _find_tile_latency(known) * rounds / cycles + moved
+    waited = find_tile_latency(known) * rounds / cycles + moved
     return alone + max(0.0, waited - alone * (ring.stages - 1 / ring.blocks))
 
 
@@ -369,7 +333,7 @@ def _find_spill_wait(now: KernelTime, known: Mapping[str, float], move: LaunchMo
     slots = [known.get(name, 0.0) for name in ("sm_active_warps", "sm_count", "sm_elapsed_cycles")]
     if not count or not all(slots) or not now.latency:
         return 0.0
-    cycles = _L1_CYCLES + (_L2_CYCLES - _L1_CYCLES) * move.missed
+    cycles = L1_CYCLES + (L2_CYCLES - L1_CYCLES) * move.missed
     warps, sms, elapsed = slots
     return count * cycles / (warps * move.warps * sms * elapsed) / now.latency
 
@@ -386,6 +350,17 @@ def _keep_unspilled(
     return {name: known_names.get(name, levels.get(name[:3], 1.0)) for name in now.use}
 
 
+class OpenEnds(NamedTuple):
+    """What of a move no counter tells."""
+
+    spills: tuple[float, float]
+    """Instructions to local memory that come, as a share of all: at least and at most."""
+    left: float
+    """L1 hits that stay, at least."""
+    uneven: tuple[LaunchMove, ...] = ()
+    """The move where the blocks' work, which is uneven now, spreads otherwise than is likely."""
+
+
 class MoveOutcome(NamedTuple):
     """What a launch could take, if what no counter tells is so."""
 
@@ -399,31 +374,30 @@ def tell_time(
     now: KernelTime,
     known: Mapping[str, float],
     move: LaunchMove,
-    spills: tuple[float, float],
-    left: float,
+    ends: OpenEnds,
 ) -> dict[str, Any]:
     """Return the predicted time, with an interval that holds 4 of 5 measured ones.
 
-    Where what no counter tells moves the time by more than ``_FAR``, no ``factor`` is told: it is
-    None, and the reason asks what is not known.
+    Where what no counter tells moves the time by more than ``_FAR``, or blocks have unequal work in
+    another grid, no ``factor`` is told: it is None, and the reason asks what is not known. Where
+    ptxas may spill, ``unspilled`` has the time if it does not.
 
     Args:
         rules: The compiled rules.
         now: Where the time goes.
         known: Measured and derived metrics.
         move: How the launch differs, as is likely.
-        spills: Instructions to local memory that come, as a share of all: at least and at most.
-        left: L1 hits that stay, at least.
+        ends: What of that is not known.
     """
     likely = predict_move(now, known, move)
-    outcomes = [MoveOutcome(_OVERLAP, likely)]
-    outcomes += _list_outcomes(now, known, move, spills, left)
+    outcomes = [MoveOutcome(_OVERLAP, likely), *_list_outcomes(now, known, move, ends)]
     best = min(one.time.low for one in outcomes)
     worst = max(one.time.high for one in outcomes)
-    if worst > _FAR * best:
-        return _tell_open(outcomes, best, worst, _has_less(move))
+    kept = _tell_unspilled(rules, now, known, move, ends)
+    if worst > _FAR * best or ends.uneven:
+        return {**_tell_open(outcomes, best, worst, _has_less(move)), "unspilled": kept}
     if _is_loop_alone(now, move, likely.time):
-        return _tell_open([MoveOutcome(_LOOP, likely)], 1 - _LOOP_SHARE, 1 + _LOOP_SHARE, False)
+        return _tell_loop(likely, move.unrolled)
     low, high = _find_interval(move, [one.time for one in outcomes])
     point = likely.time
     words = "faster" if point < 1 - SAME else "slower" if point > 1 + SAME else "same"
@@ -432,8 +406,27 @@ def tell_time(
         "low": round(low, 3),
         "high": round(high, 3),
         "verdict": words,
-        "because": _explain(rules, now, known, move, words, left),
+        "because": _explain(rules, now, known, move, words, ends.left),
+        "unspilled": kept,
     }
+
+
+def _tell_unspilled(
+    rules: CompiledRules,
+    now: KernelTime,
+    known: Mapping[str, float],
+    move: LaunchMove,
+    ends: OpenEnds,
+) -> dict[str, Any] | None:
+    """Return the time if ptxas spills nothing; None where that is not known, or sure.
+
+    That is what the fixes for registers promise: both have one model of the warps and the time.
+    """
+    if ends.spills[1] <= 0:
+        return None
+    without = ends._replace(spills=(0.0, 0.0))
+    found = tell_time(rules, now, known, move._replace(spilled=0.0), without)
+    return {name: found[name] for name in ("factor", "low", "high")} if found["factor"] else None
 
 
 def _has_less(move: LaunchMove) -> bool:
@@ -469,6 +462,7 @@ def _tell_open(
         "high": round(high, 3),
         "verdict": words,
         "because": question,
+        "unspilled": None,
     }
 
 
@@ -479,6 +473,9 @@ _GAPS = "whether lanes still access neighbours (low end), or each its own bytes 
 _FOLLOWED = "how many of the other instructions come or go with the accesses"
 _QUEUE = "how far loads wait in a queue, which fewer warps shorten"
 _STUCK = "what loads wait for beyond the latency: no counted resource is busy"
+_UNEVEN = "how the blocks' work, which is uneven now, spreads over the other grid"
+_LOOP_COPIES = "instructions bind, and a loop's own run once for each of its copies"
+_LEAST_UNROLLED = 2.0
 _LOOP = "how many instructions of the loop's own, and which order of the others, that gives"
 
 
@@ -486,13 +483,14 @@ def _list_outcomes(
     now: KernelTime,
     known: Mapping[str, float],
     move: LaunchMove,
-    spills: tuple[float, float],
-    left: float,
+    ends: OpenEnds,
 ) -> list[MoveOutcome]:
     """Return what the launch could take for each thing that no counter tells."""
-    moves = [(_SPILLS, move._replace(spilled=share)) for share in spills if share != move.spilled]
-    if left < 1:
-        moves.append((_HITS, move._replace(hits=left)))
+    others = [share for share in ends.spills if share != move.spilled]
+    moves = [(_SPILLS, move._replace(spilled=share)) for share in others]
+    moves += [(_UNEVEN, one) for one in ends.uneven]
+    if ends.left < 1:
+        moves.append((_HITS, move._replace(hits=ends.left)))
     if move.warps < 1:
         moves.append((_QUEUE, move._replace(queued=0.0)))
     if move.width != 1:
@@ -503,6 +501,16 @@ def _list_outcomes(
     if max(now.use.values()) < _BUSY and compare_unloaded(known) < _SLOW:
         moves.append((_STUCK, move._replace(is_stuck=True)))
     return [MoveOutcome(why, predict_move(now, known, one)) for why, one in moves]
+
+
+def _tell_loop(likely: MoveTime, unrolled: float) -> dict[str, Any]:
+    """Return what other unrolling gives where a loop's own instructions count, as ``tell_time``."""
+    found = _tell_open([MoveOutcome(_LOOP, likely)], 1 - _LOOP_SHARE, 1 + _LOOP_SHARE, False)
+    if 1 / _LEAST_UNROLLED < unrolled < _LEAST_UNROLLED:
+        return found
+    point = _LOOP_TIME if unrolled > 1 else 1 / _LOOP_TIME
+    words = "faster" if point < 1 else "slower"
+    return {**found, "factor": round(point, 3), "verdict": words, "because": _LOOP_COPIES}
 
 
 def _is_loop_alone(now: KernelTime, move: LaunchMove, point: float) -> bool:

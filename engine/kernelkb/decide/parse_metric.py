@@ -41,6 +41,18 @@ LAUNCH_CHANGES = (
     "vector",
 )  # fmt: skip
 """What ``kb recommend --what-if`` changes."""
+_HELP = "recommend --help"
+_MEANT = {
+    "threads": "block block_size blockdim block_dim ntid warps num_warps",
+    "grid": "blocks grid_size griddim grid_dim programs ctas",
+    "registers": "regs maxrregcount maxnreg launch_bounds",
+    "dynamic_smem": "smem shmem shared shared_memory",
+    "stages": "num_stages pipeline buffers",
+    "unroll": "ilp loads in_flight",
+    "vector": "width vec vec_size lane_bytes bytes",
+    "cluster": "ctas_per_cga num_ctas cluster_dim",
+}
+"""What others call a change: what CUDA, Triton and compilers do."""
 _SIZES = ("static_smem", "dynamic_smem")
 _RATIOS = ("stages", "unroll", "vector")
 _MOST = {"threads": 1024, "registers": 255, "cluster": 16, "stages": 64, "unroll": 1024}
@@ -178,7 +190,7 @@ def parse_launch_changes(
     """
     for name in wanted:
         if name not in LAUNCH_CHANGES:
-            raise UnknownNameError("change", name, LAUNCH_CHANGES, "recommend --help")
+            raise UnknownNameError("change", name, LAUNCH_CHANGES, _HELP, _find_meant(name))
     values = _list_values(now)
     ratios = {
         name: _parse_ratio(name, str(wanted[name]), known) for name in wanted if name in _RATIOS
@@ -202,6 +214,11 @@ def parse_launch_changes(
     return ChangedShape(
         LaunchShape(moved, then["grid"], then["cluster"]), factors, changes, assumed
     )
+
+
+def _find_meant(name: str) -> str | None:
+    word = name.lower().replace("-", "_")
+    return next((change for change, words in _MEANT.items() if word in words.split()), None)
 
 
 def _list_values(shape: LaunchShape) -> dict[str, int]:

@@ -372,7 +372,10 @@ def _predict_metric(
     now: KernelTime | None,
     prediction: Prediction | None,
 ) -> float | None:
-    """Return a metric after the change: the use of a resource, or the share of a wait."""
+    """Return a metric after the change: the use of a resource, or the share of a wait.
+
+    A unit that is no resource has as much to do in less time.
+    """
     if now is None or prediction is None or prediction.change is None:
         return None
     change = prediction.change
@@ -384,7 +387,7 @@ def _predict_metric(
         if own == metric and name in change.waits:
             left = max(compute_latency_factor(now, change), 1e-6)
             return min(value, value * change.waits[name] / left)
-    return None
+    return value / predict_time(now, change) if metric.endswith(_OF_PEAK) else None
 
 
 def estimate_headroom(now: KernelTime, known: Mapping[str, float]) -> float | None:

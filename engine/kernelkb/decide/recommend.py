@@ -205,9 +205,12 @@ def _list_notes(
         return [
             f"a kernel of {library['title']}: change the call, not the kernel: {library['advice']}"
         ]
-    limited = any(finding.row["id"].startswith("occupancy-limited-") for finding in matches)
-    step = describe_next_step(rules, known, device) if limited else None
+    limits = [x.row["id"] for x in matches if x.row["id"].startswith("occupancy-limited-")]
+    step = describe_next_step(rules, known, device) if limits else None
     notes = [f"next step of the launch: {step}"] if step else []
+    fewer = known.get("doubled_block_register_count")
+    if step and fewer and "occupancy-limited-registers" in limits:
+        notes = [f"{notes[0]}; the gain supposes {fewer:.0f} and no spills: what-if tells of those"]
     if len(found.undecided) > _MANY_UNDECIDED:
         named = ", ".join(found.undecided[:_MANY_UNDECIDED])
         more = len(found.undecided) - _MANY_UNDECIDED

@@ -31,6 +31,11 @@ _MIN_CLOCK = 0.25
 """Smallest share of the highest clock that is believed; a T4 is held at 0.37, a T400 at 0.29."""
 GPU_WIDE = ("memory", "blocks")
 """Groups that serve all SMs together."""
+_BLOCK_CYCLES = {9.0: 1.19}
+"""By compute capability, cycles of a GPU between two blocks that begin, at least: what six kernels
+with blocks of 32 to 128 threads reach on an H100 and an H200 (1.19 to 1.24). Others: not known."""
+L1_CYCLES, L2_CYCLES = 40.0, 260.0
+"""Of a load that hits; used where the architecture was not measured (H100: 41 and 263)."""
 _MAX_USE = 1000.0
 """Largest use of a resource that is taken as given; more cannot have been measured."""
 
@@ -171,6 +176,43 @@ def build_kernel_time(row: TimeModelRow, known: Mapping[str, float]) -> KernelTi
     )
     clock = find_held_clock(row, known)
     return now if clock is None else restore_clock(now, clock)
+
+
+def add_block_starts(now: KernelTime, known: Mapping[str, float]) -> KernelTime:
+    """Return where the time goes, with the starts of blocks as a resource, where they count."""
+    cycles, least = known.get("sm_elapsed_cycles"), _BLOCK_CYCLES.get(known.get("device.cc", 0.0))
+    if not cycles or least is None or not known.get("grid_block_count"):
+        return now
+    share = min(1 - now.launch, known["grid_block_count"] * least / cycles)
+    use, groups = {**now.use, "block-starts": share}, {**now.groups, "blocks": ["block-starts"]}
+    roofs = combine_roofs(sum_groups(use, groups, now.fill))
+    if roofs > 1 - now.launch:
+        use = {name: value * (1 - now.launch) / roofs for name, value in use.items()}
+        roofs = 1 - now.launch
+    left = (1 - now.launch) ** LATENCY_EXPONENT - roofs**LATENCY_EXPONENT
+    latency = max(0.0, left) ** (1 / LATENCY_EXPONENT)
+    return now._replace(use=use, groups=groups, latency=latency)
+
+
+def compare_unloaded(known: Mapping[str, float]) -> float:
+    """Return what all loads would wait, each alone and without load, ÷ the measured waiting.
+
+    Below 1 the rest is a queue; above 1 loads wait together. 1 where it is not known.
+    """
+    names = ("stall_long_scoreboard_cycles", "instruction_count", "load_request_count")
+    if any(not known.get(name) for name in names):
+        return 1.0
+    waited, count, loads = (known[name] for name in names)
+    l1 = min(1.0, max(0.0, known.get("l1_hit_rate", 0.0)))
+    alone = l1 * known.get("device.l1_cycles", L1_CYCLES) + (1 - l1) * find_tile_latency(known)
+    return alone * loads / (waited * count)
+
+
+def find_tile_latency(known: Mapping[str, float]) -> float:
+    """Return the cycles of a load that misses L1, without load on."""
+    hit = min(1.0, max(0.0, known.get("l2_hit_rate", 0.0)))
+    cycles = known.get("device.l2_cycles", L2_CYCLES), known.get("device.dram_cycles", 480.0)
+    return hit * cycles[0] + (1 - hit) * cycles[1]
 
 
 def find_held_clock(row: TimeModelRow, known: Mapping[str, float]) -> float | None:

@@ -9,9 +9,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import pairwise
 from math import isfinite
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 from kernelkb.decide.kernel_phases import ACTIVE, BLOCKS, Samples
@@ -76,6 +78,8 @@ _CSV_CURE = (
 
 _SAMPLED = re.compile(r"(?:pmsampling:|\w+\.Triage\w+\.)(?P<counter>[\w.]+)")
 """Names of sampled counters: until 2025.3, and since then with the group that samples them."""
+_MOST_FILLED = 2
+"""Samples with those that were dropped ÷ those that are there, above which there is no timeline."""
 _PEAK = ".avg.pct_of_peak_sustained_elapsed"
 _SERIES = {
     "sm__cycles_active.avg": ACTIVE,
@@ -227,7 +231,22 @@ def _read_samples(action: Any) -> Samples | None:
         if _has_times(metric, count, ends)
     }
     finite = {name: row for name, row in read.items() if all(map(isfinite, row))}
-    return Samples((ends[1] - ends[0]) / (count - 2) / 1e3, finite)
+    repeats = _count_repeats([times.as_uint64(at) for at in range(1, count)])
+    if sum(repeats) > _MOST_FILLED * count:
+        return None
+    filled = {
+        name: tuple(value for value, n in zip(row, repeats, strict=True) for _ in range(n))
+        for name, row in finite.items()
+    }
+    step_us = (ends[1] - ends[0]) / (sum(repeats) - 1) / 1e3
+    return Samples(step_us, filled, sum(repeats) - len(repeats))
+
+
+def _count_repeats(times: Sequence[int]) -> list[int]:
+    """Return how often each sample stands for itself and those that were dropped after it."""
+    steps = [max(1, after - before) for before, after in pairwise(times)]
+    usual = median(steps)
+    return [*(max(1, round(step / usual)) for step in steps), 1]
 
 
 def _has_times(metric: Any, count: int, ends: tuple[int, int]) -> bool:

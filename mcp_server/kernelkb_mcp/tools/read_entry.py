@@ -91,9 +91,8 @@ def _load_entry(name: str) -> list[dict[str, Any]] | dict[str, Any]:
 
         hits = [] if error.suggestion else find_entries(name, limit=1)
         near = "".join(f" (did you mean {hit.id!r}?)" for hit in hits)
-        message = (
-            f"{error.complaint}{near}; search_knowledge(query={name!r}) searches for its words"
-        )
+        said = f"{error.denial}{near}" if near else error.complaint
+        message = f"{said}; search_knowledge(query={name!r}) searches for its words"
         raise ToolError(message) from error
 
 

@@ -184,7 +184,11 @@ class KernelTimeline(TypedDict):
     interval_us: float
     duration_us: float
     is_whole: bool
-    """False: the samples end before the kernel does."""
+    """False: the samples end before the kernel does, so all else is of its first part."""
+    kernel_us: float | None
+    """Its own duration; None: not known."""
+    missing_count: int
+    """Samples in between that were dropped."""
     ramp_us: float
     """Until nine tenths of the SMs that it fills have work."""
     tail_us: float | None

@@ -451,15 +451,25 @@ def _format_diagnoses(answer: KernelFindings) -> Iterator[str]:
 def _format_timeline(timeline: KernelTimeline | None) -> Iterator[str]:
     if timeline is None:
         return
-    whole = "" if timeline["is_whole"] else "; the samples end before it"
-    yield ""
-    yield f"Inside the kernel (a sample every {timeline['interval_us']:.3g} us{whole})"
+    yield from ("", f"Inside the kernel (a sample every {timeline['interval_us']:.3g} us)")
+    yield from _describe_lost_samples(timeline)
     for phase in timeline["phases"]:
         use = ", ".join(f"{name} {share:.0%}" for name, share in phase["use"].items())
         span = f"{phase['from_us']:.0f} to {phase['to_us']:.0f} us"
         yield f"  {span}: {use or 'no resource at a tenth of its peak'}"
     if tail := _describe_tail(timeline):
         yield f"  {tail}"
+
+
+def _describe_lost_samples(timeline: KernelTimeline) -> Iterator[str]:
+    """Yield what of the kernel was not sampled."""
+    if timeline["missing_count"]:
+        yield f"  dropped in between: {timeline['missing_count']} samples"
+    if not timeline["is_whole"]:
+        whole = timeline["kernel_us"]
+        of_all = f" of its {whole:,.0f} us" if whole else " us"
+        first = f"only the first {timeline['duration_us']:,.0f}{of_all} were sampled"
+        yield f"  {first}; ncu --pm-sampling-buffer-size BYTES holds more"
 
 
 def _describe_tail(timeline: KernelTimeline) -> str:

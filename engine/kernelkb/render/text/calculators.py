@@ -215,10 +215,7 @@ def _describe_pressure(found: Mapping[str, Any]) -> str:
     if not found["missing"]:
         return f"{live}, which fit"
     share = found["local_instruction_share"]
-    return (
-        f"{live}: {found['missing']} spill, about {share:.0%} more instructions, unless ptxas "
-        "finds another order; kb build tells"
-    )
+    return f"{live}: up to {found['missing']} spill, {share:.0%} more instructions; kb build tells"
 
 
 def _format_what_if_time(time: Mapping[str, Any] | None) -> Iterator[str]:
@@ -229,6 +226,7 @@ def _format_what_if_time(time: Mapping[str, Any] | None) -> Iterator[str]:
         ends, words = f"x{time['low']:.2g} to x{time['high']:.2g} of now", _OPEN[time["verdict"]]
         yield f"  time            not known: measure; {ends}{words}"
         yield f"    hangs on      {time['because']}"
+        yield from _format_unspilled(time)
         return
     open_ = time["verdict"] != "same" and time["low"] < 1 < time["high"]
     yield (
@@ -236,6 +234,13 @@ def _format_what_if_time(time: Mapping[str, Any] | None) -> Iterator[str]:
         f"{'probably ' if open_ else ''}{_VERDICTS[time['verdict']]}"
     )
     yield f"    because       {time['because']}"
+    yield from _format_unspilled(time)
+
+
+def _format_unspilled(time: Mapping[str, Any]) -> Iterator[str]:
+    if one := time["unspilled"]:
+        ends = f"[{one['low']:.3g}, {one['high']:.3g}]"
+        yield f"    none spilled  x{one['factor']:.3g} of now {ends}, as kb recommend supposes"
 
 
 def _describe_verdict(answer: OccupancyDict) -> str:
