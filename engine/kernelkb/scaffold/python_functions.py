@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from kernelkb.scaffold.draft import Function, Parameter, ParameterRole
 
@@ -16,47 +17,94 @@ _MAKER = re.compile(r"(?:torch\.)?(?:(?:empty|zeros|ones|full|rand|randn)(_like)
 _STORES = ("tl.store", "tl.atomic_add")
 
 
-def list_launches(
-    function: ast.FunctionDef, jitted: Mapping[str, ast.FunctionDef | None]
-) -> tuple[str, ...]:
-    """List the kernels that a function launches: ``k[grid](...)``, ``k.run(...)``, ``k.warmup``.
+class Kernels(NamedTuple):
+    """The kernels of a Python file."""
 
-    A kernel that was assigned to another name counts, too.
+    nodes: Mapping[str, ast.FunctionDef | None]
+    """By name; None for one of another file."""
+    assignments: Sequence[ast.Assign] = ()
+    """Those of the file's top level, which may give a kernel another name."""
+
+
+class Launch(NamedTuple):
+    """One launch of a Triton kernel."""
+
+    kernels: tuple[str, ...]
+    """What may be launched: several where the source chooses between them."""
+    call: ast.Call
+
+
+class _Named(NamedTuple):
+    """What a name or an expression stands for: some kernels."""
+
+    kernels: tuple[str, ...]
+    subscripts: int
+    """How many it needs to be called: of a kernel one, its grid; of a table of kernels two."""
+
+
+def iter_launches(function: ast.FunctionDef, kernels: Kernels) -> Iterator[Launch]:
+    """Yield the launches of a function: ``k[grid](...)``, ``k.run(...)``, ``k.warmup(...)``.
+
+    Also of a kernel that was chosen or bound before: ``k = a if fast else b``, ``run = k[grid]``,
+    ``TABLE[key][grid](...)``.
     """
-    aliases = {name: name for name in jitted}
-    found = []
+    known = {name: _Named((name,), 1) for name in kernels.nodes}
+    inner = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
+    for _ in range(_MAX_RENAMINGS):
+        for node in (*kernels.assignments, *inner):
+            target, found = node.targets[0], _resolve_kernels(node.value, known)
+            if isinstance(target, ast.Name) and found is not None:
+                before = known.get(target.id, _Named((), found.subscripts)).kernels
+                every = tuple(dict.fromkeys([*before, *found.kernels]))
+                known[target.id] = _Named(every, found.subscripts)
     for node in ast.walk(function):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            words = re.findall(r"\w+", ast.unparse(node.value))
-            kernel = next((aliases[word] for word in words if word in aliases), None)
-            if kernel is not None:
-                aliases[node.targets[0].id] = kernel
-        called = node.func if isinstance(node, ast.Call) else None
-        if isinstance(called, ast.Subscript) or (
-            isinstance(called, ast.Attribute) and called.attr in ("run", "warmup")
-        ):
-            called = called.value
-        else:
-            continue
-        while isinstance(called, ast.Call) and called.args:  # wrap_triton(k)[grid](...)
-            called = called.args[0]
-        name = called.id if isinstance(called, ast.Name) else ""
-        if name in aliases:
-            found.append(aliases[name])
-        elif isinstance(called, ast.Attribute) and _find_root(called) in aliases:
-            found.append(called.attr)  # of an imported module with kernels
+        if isinstance(node, ast.Call):
+            called = _resolve_kernels(node.func, known)
+            if called is not None and called.subscripts == 0:
+                yield Launch(called.kernels, node)
+
+
+_MAX_RENAMINGS = 2
+
+
+def _resolve_kernels(node: ast.expr, known: Mapping[str, _Named]) -> _Named | None:
+    """Return the kernels that an expression stands for; None for another value."""
+    parts: list[ast.expr] = []
+    more = 0
+    if isinstance(node, ast.Name):
+        return known.get(node.id)
+    if isinstance(node, ast.Attribute):
+        base = _resolve_kernels(node.value, known)
+        if base is None:
+            return None
+        is_run = node.attr in ("run", "warmup")
+        return base._replace(subscripts=0) if is_run else _Named((node.attr,), 1)
+    if isinstance(node, ast.Subscript):
+        parts, more = [node.value], -1
+    elif isinstance(node, ast.IfExp):
+        parts = [node.body, node.orelse]
+    elif isinstance(node, ast.Dict | ast.List | ast.Tuple):
+        parts, more = node.values if isinstance(node, ast.Dict) else node.elts, 1
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".get"):
+        parts, more = [getattr(node.func, "value", node.func)], -1
+    elif isinstance(node, ast.Call):  # wrap_triton(k)
+        is_launch = _resolve_kernels(node.func, known) is not None
+        parts = [] if is_launch else node.args[:1]
+    found = [each for part in parts if (each := _resolve_kernels(part, known)) is not None]
+    names = tuple(dict.fromkeys(name for each in found for name in each.kernels))
+    left = found[0].subscripts + more if found else -1
+    return _Named(names, left) if left >= 0 else None
+
+
+def list_launches(function: ast.FunctionDef, kernels: Kernels) -> tuple[str, ...]:
+    """List the kernels that a function launches, or may launch."""
+    found = [name for launch in iter_launches(function, kernels) for name in launch.kernels]
     return tuple(dict.fromkeys(found))
-
-
-def _find_root(node: ast.expr) -> str:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def read_python_function(
     function: ast.FunctionDef,
-    jitted: Mapping[str, ast.FunctionDef | None],
+    kernels: Kernels,
     launches: Sequence[str],
     owner: str = "",
     *,
@@ -67,13 +115,13 @@ def read_python_function(
 
     Args:
         function: The function; of an autograd class its ``forward``.
-        jitted: The file's Triton kernels.
+        kernels: The file's Triton kernels.
         launches: Those that it launches.
         owner: Its class; empty for a plain function.
         takes_tensors: Whether arguments without a type are tensors.
         callers: The file's other functions, whose defaults may reach it.
     """
-    parts = _read_parameters(function, jitted, owner, callers, takes_tensors=takes_tensors)
+    parts = _read_parameters(function, kernels, owner, callers, takes_tensors=takes_tensors)
     return Function(
         owner or function.name,
         parts,
@@ -86,15 +134,15 @@ def read_python_function(
 
 def _read_parameters(
     function: ast.FunctionDef,
-    jitted: Mapping[str, ast.FunctionDef | None],
+    kernels: Kernels,
     owner: str,
     callers: Sequence[ast.FunctionDef],
     *,
     takes_tensors: bool,
 ) -> tuple[Parameter, ...]:
     required = _list_required(function)[bool(owner) :]  # without ctx
-    loaded = _list_accessed(function, jitted, ("tl.load",))
-    stored = _list_accessed(function, jitted, _STORES)
+    loaded = _list_accessed(function, kernels, ("tl.load",))
+    stored = _list_accessed(function, kernels, _STORES)
     text, shapes = ast.unparse(function), read_shapes(function)
     given = {a.arg: _find_given(function, a.arg, callers) for a in required}
     used = loaded | stored
@@ -105,9 +153,10 @@ def _read_parameters(
         for a in required
         if given[a.arg][0] != "None" and (_is_tensor(a, text) or a.arg in used)
     ]
-    returned = _read_returned(function, shapes, tensors)
+    guesses = {a: _guess_shape(function, kernels, a, shapes) for a in tensors if a not in shapes}
+    returned = _read_returned(function, shapes, tensors, guesses)
     written = set() if returned else stored
-    elsewhere = set() if returned else _list_passed_on(function, jitted)
+    elsewhere = set() if returned else _list_passed_on(function, kernels)
     parameters = []
     for argument in required:
         each = _make_parameter(argument, tensors, written, shapes)
@@ -118,25 +167,28 @@ def _read_parameters(
         # What a kernel writes into, while others are returned, gets a copy for each call.
         each = each._replace(
             is_read=each.role == "output" and each.name in loaded,
-            guess="" if each.shape else _guess_shape(function, jitted, each.name, shapes),
+            guess=guesses.get(each.name, ""),
             value=f"{each.name}.clone()" if returned and each.name in stored else "",
-            is_certain=each.role == "output" or each.name not in elsewhere,
+            is_certain=each.name not in elsewhere,
         )
         parameters.append(each)
     return (*parameters, *returned)
 
 
-def _list_passed_on(
-    function: ast.FunctionDef, jitted: Mapping[str, ast.FunctionDef | None]
-) -> set[str]:
+def _list_passed_on(function: ast.FunctionDef, kernels: Kernels) -> set[str]:
     """List the names passed to kernels of another file, or behind a ``*x.stride()``."""
     found = set[str]()
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
-            kernel = jitted.get(ast.unparse(node.func.value))
-            known = [value for _, value in _bind(kernel, node)] if kernel is not None else []
-            every = (*node.args, *(k.value for k in node.keywords))
-            found |= {ast.unparse(value) for value in every if value not in known}
+    for names, call in iter_launches(function, kernels):
+        nodes = [node for name in names if (node := kernels.nodes.get(name)) is not None]
+        bound = [[value for _, value in _bind(node, call)] for node in nodes]
+        known = bound[0] if bound and len(bound) == len(names) else []
+        every = (*call.args, *(k.value for k in call.keywords))
+        found |= {ast.unparse(value) for value in every if value not in known}
+        roles = [
+            [_find_passed(node, call, calls) for calls in (("tl.load",), _STORES)] for node in nodes
+        ]
+        for one in roles[1:]:  # a choice between kernels that do not treat it alike
+            found |= one[0] ^ roles[0][0] | one[1] ^ roles[0][1]
     return found
 
 
@@ -188,7 +240,7 @@ def _list_defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
 
 def _guess_shape(
     function: ast.FunctionDef,
-    jitted: Mapping[str, ast.FunctionDef | None],
+    kernels: Kernels,
     tensor: str,
     shapes: Mapping[str, tuple[str, ...]],
 ) -> str:
@@ -196,7 +248,7 @@ def _guess_shape(
 
     Else the size that its mask compares the place with.
     """
-    for kernel, passed in _iter_passed(function, jitted):
+    for kernel, passed in _iter_passed(function, kernels):
         inner = next((n for n, value in passed.items() if value == tensor), None)
         if inner is None:
             continue
@@ -212,14 +264,13 @@ def _guess_shape(
 
 
 def _iter_passed(
-    function: ast.FunctionDef, jitted: Mapping[str, ast.FunctionDef | None]
+    function: ast.FunctionDef, kernels: Kernels
 ) -> Iterator[tuple[ast.FunctionDef, dict[str, str]]]:
     """Yield each kernel that a function launches, and what it passes for its parameters."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
-            kernel = jitted.get(ast.unparse(node.func.value))
+    for names, call in iter_launches(function, kernels):
+        for kernel in map(kernels.nodes.get, names):
             if kernel is not None:
-                yield kernel, {n: ast.unparse(value) for n, value in _bind(kernel, node)}
+                yield kernel, {n: ast.unparse(value) for n, value in _bind(kernel, call)}
 
 
 def _bind(kernel: ast.FunctionDef, call: ast.Call) -> list[tuple[str, ast.expr]]:
@@ -289,20 +340,18 @@ def _is_tensor(argument: ast.arg, text: str) -> bool:
     )
 
 
-def _list_accessed(
-    function: ast.FunctionDef, jitted: Mapping[str, ast.FunctionDef | None], calls: Sequence[str]
-) -> set[str]:
+def _list_accessed(function: ast.FunctionDef, kernels: Kernels, calls: Sequence[str]) -> set[str]:
     """List the names that are passed for a pointer that a kernel loads from, or stores to."""
     found: set[str] = set()
-    for node in ast.walk(function):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Subscript):
-            continue
-        kernel = jitted.get(ast.unparse(node.func.value))
-        if kernel is None:
-            continue
-        written = {a.arg for a in kernel.args.args if _is_accessed(kernel, a.arg, calls)}
-        found |= {ast.unparse(v) for name, v in _bind(kernel, node) if name in written}
+    for names, call in iter_launches(function, kernels):
+        for kernel in map(kernels.nodes.get, names):
+            found |= _find_passed(kernel, call, calls) if kernel is not None else set()
     return found
+
+
+def _find_passed(kernel: ast.FunctionDef, call: ast.Call, calls: Sequence[str]) -> set[str]:
+    accessed = {a.arg for a in kernel.args.args if _is_accessed(kernel, a.arg, calls)}
+    return {ast.unparse(value) for name, value in _bind(kernel, call) if name in accessed}
 
 
 def _is_counted(kernel: ast.FunctionDef, name: str) -> bool:
@@ -339,9 +388,12 @@ def _is_accessed(kernel: ast.FunctionDef, name: str, calls: Sequence[str]) -> bo
 
 
 def _read_returned(
-    function: ast.FunctionDef, shapes: Mapping[str, tuple[str, ...]], tensors: Sequence[str]
+    function: ast.FunctionDef,
+    shapes: Mapping[str, tuple[str, ...]],
+    tensors: Sequence[str],
+    guesses: Mapping[str, str],
 ) -> list[Parameter]:
-    """Return an output for each tensor that a function returns."""
+    """Return an output for each tensor that a function returns; of one like another its guess."""
     returns = [n.value for n in ast.walk(function) if isinstance(n, ast.Return) and n.value]
     values = [v for v in returns if not (isinstance(v, ast.Constant) and v.value is None)]
     if not values:
@@ -369,7 +421,7 @@ def _read_returned(
         output = Parameter(
             field, "return", "output", dtype if dtype in _DTYPES else None, value=picked
         )
-        guess = f"[{', '.join(shape)}]" if shape and not is_known else ""
+        guess = f"[{', '.join(shape)}]" if shape and not is_known else guesses.get(source, "")
         has_own = (base in made and dtype == _OTHER) or base not in (*made, *tensors)
         output = output._replace(shape=shape if is_known else (), guess=guess)
         outputs.append(output._replace(has_own_dtype=has_own))

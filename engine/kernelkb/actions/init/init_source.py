@@ -15,7 +15,7 @@ from kernelkb.scaffold.c.build_flags import plan_includes
 from kernelkb.scaffold.c.c_functions import defines_any
 from kernelkb.scaffold.c.c_source import (
     summarize_c_source,
-    summarize_instantiations,
+    summarize_included,
 )
 from kernelkb.scaffold.draft import Function, SourceSummary, to_field_name
 from kernelkb.scaffold.python_source import summarize_python
@@ -75,9 +75,12 @@ def find_source(file: str | None, name: str | None, kernel: str | None) -> Kerne
         raise BadValueError(_MOJO)
     text = read_source_text(path)
     summary = summarize_source(path.name, text)
-    if summary is None and path.suffix in COMPILED_SUFFIXES:
+    is_asked = summary is None or (kernel and not _holds(summary, kernel))
+    if is_asked and path.suffix in COMPILED_SUFFIXES:
         headers = plan_includes(path, root, list_headers(root)).headers
-        summary = summarize_instantiations(text, read_headers(headers))
+        included = summarize_included(text, read_headers(headers))
+        if included is not None and (summary is None or _holds(included, kernel)):
+            summary = included
     if summary is None and path.suffix in COMPILED_SUFFIXES and "__global__" in text:
         raise BadValueError(
             f"{path} names __global__, but no kernel of it can be read: it is made by a macro, or "
@@ -96,6 +99,10 @@ def find_source(file: str | None, name: str | None, kernel: str | None) -> Kerne
         )
     default = kernel if kernel and len(summary.functions) > 1 else path.stem
     return KernelSource(path, summary, root, name or to_field_name(default))
+
+
+def _holds(summary: SourceSummary, kernel: str | None) -> bool:
+    return any(kernel in (each.name, *each.launches) for each in summary.functions)
 
 
 def choose_function(source: KernelSource, kernel: str | None) -> Function:

@@ -88,23 +88,36 @@ def summarize_c_source(name: str, text: str) -> SourceSummary | None:
     return SourceSummary("cuda", tuple(functions), target, has_main="main" in defined)
 
 
-def summarize_instantiations(text: str, headers: Sequence[str]) -> SourceSummary | None:
-    """Return the functions of headers that a source does nothing but instantiate; None without one.
+def summarize_included(text: str, headers: Sequence[str]) -> SourceSummary | None:
+    """Return the functions of headers that a source instantiates, or calls; None without one.
 
     Args:
         text: What the source holds.
         headers: What the project's files hold that it includes.
     """
-    wanted = read_facts(add_macros(text, headers)).instantiations
-    every = [d for header in headers for d in iter_declarations(parse_c(header))] if wanted else []
+    every = [
+        d
+        for header in headers
+        if any(word in header for word in _KERNEL_WORDS)
+        for d in iter_declarations(parse_c(header))
+    ]
+    if not every:
+        return None
     bodies = {each.name: each for each in every if each.body is not None}
-    sites = find_launch_sites(every)
+    own = list(iter_declarations(parse_c(text)))
+    sites = find_launch_sites([*own, *every])
     functions = [
         build_function(bodies[name])._replace(launches=_list_launches(bodies[name], bodies, sites))
-        for name in wanted
+        for name in read_facts(add_macros(text, headers)).instantiations
         if name in bodies
     ]
-    return SourceSummary("cuda", tuple(functions), "cuda") if functions else None
+    if not functions:
+        words = set(re.findall(r"\w+", text))
+        plain = [each for each in every if find_style(each) == "pointers"]
+        named = _list_pointer_functions(plain, sites)
+        functions = [each for each in named if each.name in words] or named
+    has_main = any(each.name == "main" and each.body is not None for each in own)
+    return SourceSummary("cuda", tuple(functions), "cuda", has_main) if functions else None
 
 
 def _list_tensor_functions(

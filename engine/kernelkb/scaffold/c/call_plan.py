@@ -30,6 +30,7 @@ from kernelkb.scaffold.c.syntax import (
 from kernelkb.scaffold.draft import (
     DraftQuestion,
     Function,
+    Observed,
     Parameter,
 )
 
@@ -73,6 +74,7 @@ def plan_call(
     facts: SourceFacts,
     answers: Mapping[str, str] | None = None,
     structures: Sequence[Structure] = (),
+    observed: Observed | None = None,
 ) -> CallPlan:
     """Return shapes, numbers, template arguments and launch of a function of pointers.
 
@@ -81,6 +83,7 @@ def plan_call(
         facts: Its file.
         answers: What the user said of it.
         structures: Those whose fields are its parameters.
+        observed: Which answers a run gave.
     """
     said = answers or {}
     own = _find_declaration(function, facts)
@@ -89,7 +92,7 @@ def plan_call(
     names = [each.name for each in own.template if "..." not in each.type]
     types = tuple(find_answer(said, n) or v for n, v in zip(names, found, strict=False))
     function = apply_template(function, types, facts)
-    function = _fill_parameters(function, own, site, facts, said)
+    function = _fill_parameters(function, own, site, facts, (said, observed or Observed()))
     axes = tuple(p.name for p in function.parameters if p.role == "size")
     launch = _find_launch(function, site, facts, types, said)
     function = _drop_unused(function, own, launch, structures)
@@ -115,12 +118,13 @@ def _fill_parameters(
     own: Declaration,
     site: LaunchSite | None,
     facts: SourceFacts,
-    said: Mapping[str, str],
+    told: tuple[Mapping[str, str], Observed],
 ) -> Function:
-    """Return a function with shapes, roles and numbers: of the text, then as they were said."""
+    """Return a function with shapes, roles and numbers: of the text, then as they were told."""
+    said, _ = told
     function = fill_arrays(function, own, facts)
     function = fill_numbers(set_objects_apart(function, own, facts), site, facts)
-    function = function._replace(parameters=apply_answers(function.parameters, said))
+    function = function._replace(parameters=apply_answers(function.parameters, *told))
     shaped = {dim for p in function.parameters for dim in p.shape}
     if sum(p.role == "size" for p in function.parameters) > 1 or said:
         function = mark_unused_sizes(function, shaped, said)
