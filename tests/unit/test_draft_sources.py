@@ -48,7 +48,7 @@ inline void run(const float* x, const float* s, float* y, int rows, int cols) {
     "lines",
     [
         "    k = _fast if how else _slow\n    k[(n,)](x, y, n, B=64)\n",
-        "    if how:\n        k = _fast\n    else:\n        k = _slow\n    k[(n,)](x, y, n, B=64)\n",
+        "    k = _slow\n    if how:\n        k = _fast\n    k[(n,)](x, y, n, B=64)\n",
         "    run = (_fast if how else _slow)[(n,)]\n    run(x, y, n, B=64)\n",
         "    TABLE[how][(n,)](x, y, n, B=64)\n",
         "    k = TABLE.get(how)\n    run = k[(n,)]\n    run(x, y, n, B=64)\n",

@@ -391,11 +391,19 @@ def mark_unknown(parameters: Sequence[Parameter], text: str, line: int) -> list[
     marked = []
     for each in parameters:
         if each.role in ("input", "output") and not (each.shape and each.dtype and each.is_certain):
-            each = each._replace(use=_find_use(text, each.name, line))
+            use = _find_use(text, each.name, line)
+            noted = "" if each.shape or each.guess else _find_noted_shape(use)
+            each = each._replace(use=use, guess=each.guess or noted)
         elif each.role == "number" and each.value in ("", FILL_IN_MARK):
             each = each._replace(value=FILL_IN_MARK, use=_find_use(text, each.name, line))
         marked.append(each)
     return marked
+
+
+def _find_noted_shape(use: str) -> str:
+    """Return the shape that a comment notes behind a parameter: ``x,  # [tokens, heads]``."""
+    match = re.search(r"(?:#|//)[^\[]*(\[\s*\w+(?:\s*,\s*\w+)*\s*\])", use)
+    return match[1] if match else ""
 
 
 def list_defaults(function: Function) -> list[str]:

@@ -140,7 +140,9 @@ def _read_parameters(
     *,
     takes_tensors: bool,
 ) -> tuple[Parameter, ...]:
-    required = _list_required(function)[bool(owner) :]  # without ctx
+    required = _list_required(function)
+    if owner and (function.name in _BOUND or (required[:1] and required[0].arg in _BOUND)):
+        required = required[1:]
     loaded = _list_accessed(function, kernels, ("tl.load",))
     stored = _list_accessed(function, kernels, _STORES)
     text, shapes = ast.unparse(function), read_shapes(function)
@@ -173,6 +175,10 @@ def _read_parameters(
         )
         parameters.append(each)
     return (*parameters, *returned)
+
+
+_BOUND = ("forward", "__call__", "ctx", "self", "cls")
+"""Methods, and names of the first parameter of others, that are given it by Python."""
 
 
 def _list_passed_on(function: ast.FunctionDef, kernels: Kernels) -> set[str]:
@@ -217,7 +223,9 @@ def _find_given(
                     found[ast.unparse(own)] = f"the caller's default, line {own.lineno}"
                 elif caller is not function:
                     given, where = _find_given(caller, value.id, callers, depth + 1)
-                    found |= {given: where} if given else {}
+                    found[given] = where
+            elif value is not None:
+                found[""] = ""  # an expression, which only running it tells
     return next(iter(found.items())) if len(found) == 1 else ("", "")
 
 
@@ -259,7 +267,7 @@ def _guess_shape(
                 return f"[{', '.join(shapes[value])}]"
         sizes = {passed[n] for n in _list_limits(kernel, inner) if n in passed}
         if len(sizes) == 1 and (size := sizes.pop()).isidentifier():
-            return f"[{size}]"
+            return "" if _is_by_program(kernel, inner) else f"[{size}]"
     return ""
 
 
@@ -291,7 +299,7 @@ def _list_places(kernel: ast.FunctionDef, name: str) -> set[str]:
 
 
 def _list_limits(kernel: ast.FunctionDef, name: str) -> set[str]:
-    """Return the names that the masks of a pointer's loads compare with."""
+    """Return the names that masks compare the very places with at which a pointer is loaded."""
     values = {
         node.targets[0].id: node.value
         for node in ast.walk(kernel)
@@ -301,13 +309,49 @@ def _list_limits(kernel: ast.FunctionDef, name: str) -> set[str]:
     for node in ast.walk(kernel):
         if not isinstance(node, ast.Call) or not node.args:
             continue
-        if not re.search(rf"\b{re.escape(name)}\b", ast.unparse(node.args[0])):
-            continue
+        place = re.fullmatch(rf"{re.escape(name)}(?: \+ (.*))?", ast.unparse(node.args[0]))
         mask = next((k.value for k in node.keywords if k.arg == "mask"), None)
         mask = values.get(mask.id, mask) if isinstance(mask, ast.Name) else mask
-        if isinstance(mask, ast.Compare) and isinstance(mask.ops[0], ast.Lt):
-            found.add(ast.unparse(mask.comparators[0]))
+        if place and isinstance(mask, ast.Compare) and isinstance(mask.ops[0], ast.Lt):
+            left = _expand(kernel, ast.unparse(mask.left))
+            if _expand(kernel, place[1] or left) == left:
+                found.add(ast.unparse(mask.comparators[0]))
     return found
+
+
+def _is_by_program(kernel: ast.FunctionDef, name: str) -> bool:
+    """Whether each program of a kernel has a part of an array of its own, as a row.
+
+    Then what a mask compares with is not all of the array's size.
+    """
+    programs, moved = set[str](), [name]
+    for node in ast.walk(kernel):
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        value = getattr(node, "value", None)
+        if not isinstance(target, ast.Name) or value is None:
+            continue
+        words = set(re.findall(r"\w+", ast.unparse(value)))
+        if "program_id" in words or (words & programs and "load" not in words):
+            programs.add(target.id)
+        if target.id in moved and isinstance(node, ast.AugAssign) and words & programs:
+            return True
+    calls = [n for n in ast.walk(kernel) if isinstance(n, ast.Call) and n.args]
+    for call in calls:
+        words = set(re.findall(r"\w+", ast.unparse(call.args[0])))
+        mask = next((k.value for k in call.keywords if k.arg == "mask"), None)
+        if name in words and ast.unparse(call.func) in ("tl.load", *_STORES):
+            text = ast.unparse(mask) if mask is not None else ""
+            if words & programs - set(re.findall(r"\w+", _expand(kernel, text))):
+                return True
+    return False
+
+
+def _expand(kernel: ast.FunctionDef, name: str) -> str:
+    """Return what is assigned to a name of a kernel; another text as it is."""
+    for node in ast.walk(kernel):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return ast.unparse(node.value)
+    return name
 
 
 def _list_required(function: ast.FunctionDef) -> list[ast.arg]:
@@ -394,11 +438,11 @@ def _read_returned(
     guesses: Mapping[str, str],
 ) -> list[Parameter]:
     """Return an output for each tensor that a function returns; of one like another its guess."""
-    returns = [n.value for n in ast.walk(function) if isinstance(n, ast.Return) and n.value]
+    returns = [n.value for n in _walk_own(function) if isinstance(n, ast.Return) and n.value]
     values = [v for v in returns if not (isinstance(v, ast.Constant) and v.value is None)]
     if not values:
         return []
-    last = values[-1]
+    last, is_one = values[-1], len({ast.unparse(value) for value in values}) == 1
     parts = last.elts if isinstance(last, ast.Tuple | ast.List) else [last]
     made = _collect_made(function)
     sizes = {dim for shape in shapes.values() for dim in shape}
@@ -413,7 +457,7 @@ def _read_returned(
         source, dims, dtype = made.get(base, (base, (), ""))
         like = source if source in tensors else next(iter(tensors), "")
         is_known = _is_as_made(function, part, base) and (source in tensors or bool(dims))
-        is_known &= all(d in sizes or d.isdecimal() for d in dims)
+        is_known &= is_one and all(d in sizes or d.isdecimal() for d in dims)
         shape = dims or (shapes.get(like, ()) if source in tensors or len(tensors) == 1 else ())
         is_name = isinstance(part, ast.Name) and base not in tensors
         field = base if is_name else f"out{index or ''}"
@@ -422,10 +466,23 @@ def _read_returned(
             field, "return", "output", dtype if dtype in _DTYPES else None, value=picked
         )
         guess = f"[{', '.join(shape)}]" if shape and not is_known else guesses.get(source, "")
+        if not is_one or _CAST.search(ast.unparse(part)):
+            output = output._replace(dtype=None)
+            dtype = _OTHER
         has_own = (base in made and dtype == _OTHER) or base not in (*made, *tensors)
         output = output._replace(shape=shape if is_known else (), guess=guess)
         outputs.append(output._replace(has_own_dtype=has_own))
     return outputs
+
+
+def _walk_own(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """Yield the nodes of a function without those of functions inside of it, as of its grid."""
+    pending: list[ast.AST] = [*function.body]
+    while pending:
+        node = pending.pop(0)
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.Lambda):
+            pending += ast.iter_child_nodes(node)
 
 
 def _is_as_made(function: ast.FunctionDef, part: ast.expr, base: str) -> bool:
@@ -461,13 +518,20 @@ _Made = tuple[str, tuple[str, ...], str]
 def _collect_made(function: ast.FunctionDef) -> dict[str, _Made]:
     """Map each tensor that a function makes to what it is like."""
     made: dict[str, _Made] = {}
-    for node in ast.walk(function):
+    for node in _walk_own(function):
         if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
             continue
-        if isinstance(node.value, ast.Call):
-            own = _read_maker(node.value)
-            if own is not None:
-                made[node.targets[0].id] = own
+        name = node.targets[0].id
+        own = _read_maker(node.value) if isinstance(node.value, ast.Call) else None
+        if own is not None:
+            before = made.get(name, own)
+            is_like = own[:2] == before[:2]
+            dtype = own[2] if own[2] == before[2] else _OTHER
+            made[name] = (*(own[:2] if is_like else ("", ())), dtype)
+        elif name in made and re.match(
+            rf"{name}\.(?:to|float|half|bfloat16|type)\b", ast.unparse(node.value)
+        ):
+            made[name] = (*made[name][:2], _OTHER)
     return made
 
 
@@ -492,6 +556,7 @@ def _read_maker(call: ast.Call) -> _Made | None:
     return (like[0] if like else "", (), dtype)
 
 
+_CAST = re.compile(r"\.(?:to|type_as|float|half|bfloat16|type|view_as_\w+)\(")
 _OTHER = "other"
 """Of a tensor whose dtype is written, and not as that of another tensor or by its name."""
 _DTYPES = (
@@ -538,7 +603,7 @@ def _list_sizes(single: Mapping[str, Mapping[int, str]]) -> set[str]:
     return {name for dims in single.values() for name in dims.values() if name}
 
 
-_SHAPE_IS = re.compile(r"assert[^\n]*?\b(\w+)\.(?:shape|size\(\)) == \(([\w, ]+)\)")
+_SHAPE_IS = re.compile(r"assert[^\n]*?\b(\w+)\.(?:shape|size\(\)) == \(([\w, ]+)\)(?! or )")
 _VIEWED = re.compile(r"(?:^|\n)\s*(\w+) = \1\.(?:view|reshape)\(-1, [\w.\[\]-]+\)")
 _RANK = re.compile(r"assert[^\n]*?\b(\w+)\.(?:ndim|dim\(\)) == (\d+)")
 _SAME_SHAPE = re.compile(r"assert[^\n]*?\b(\w+)\.(?:shape|size\(\)) == (\w+)\.(?:shape|size\(\))")
@@ -583,7 +648,8 @@ def _read_assignment(
             names = [e.id if isinstance(e, ast.Name) else "" for e in each.elts]
             named = [name if name.strip("_") else "" for name in names]
             if not any(isinstance(e, ast.Starred) for e in each.elts):
-                shapes.setdefault(whole[1], tuple(named))
+                if len(shapes.setdefault(whole[1], tuple(named))) != len(named):
+                    shapes[whole[1]] = ("",)  # of several ranks in turn
                 single.setdefault(whole[1], {}).update(enumerate(named))
         elif part and isinstance(each, ast.Name):
             single.setdefault(part[1], {})[int(part[2] or part[3])] = each.id

@@ -135,6 +135,7 @@ def _describe_unlaunched(source: KernelSource) -> str:
     path = source.path.resolve()
     files = (each for each in iter_sources(source.root) if each.suffix == ".py")
     near = [each for each in files if each.resolve() != path]
+    near.sort(key=lambda each: each.stem != path.stem)
     found = next((each for each in near if launch.search(read_source_text(each))), None)
     head = f"{source.path} has a kernel, but no function that launches it"
     if found is not None:

@@ -369,7 +369,8 @@ def _choose_shape(own: Parameter, known: _Dimensions, traced: Parameter) -> Para
         return own._replace(shape=named)
     if traced.shape and own.name not in known.looked_at:
         return own._replace(shape=traced.shape)
-    guessed = () if "0" in (*named, *traced.shape) else named or traced.shape
+    longer = traced.shape if traced.shape[: len(named)] == named else named
+    guessed = () if "0" in (*named, *traced.shape) else longer
     return own._replace(guess=f"[{', '.join(guessed)}]" if guessed else traced.guess)
 
 
