@@ -6,7 +6,7 @@ from kernelkb.actions.init.init_project import init_project
 from kernelkb.actions.init.init_source import summarize_source
 from kernelkb.errors import BadValueError
 from kernelkb.scaffold.answers import read_said
-from kernelkb.scaffold.c.c_source import summarize_included
+from kernelkb.scaffold.c_source import summarize_included
 
 COPIES = """\
 import torch, triton, triton.language as tl

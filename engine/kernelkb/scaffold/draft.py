@@ -263,8 +263,8 @@ def make_draft(
     """
     inputs, outputs = ([p for p in parameters if p.role == r] for r in ("input", "output"))
     starts = [make_start_input(p) for p in outputs if p.is_read]
-    dims = [d for p in (*inputs, *outputs) for d in p.shape if not d.isdecimal()]
-    axes = list(dict.fromkeys([*(axes or ()), *dims]))
+    dims = (d for p in (*inputs, *outputs) for d in p.shape if not d.isdecimal())
+    axes = [*dict.fromkeys((*(axes or ()), *dims))]
     return Draft(
         name=request.name,
         include=request.include,

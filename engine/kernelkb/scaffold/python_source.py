@@ -14,7 +14,7 @@ from kernelkb.model.kernels.languages import LanguageName
 from kernelkb.scaffold.answers import (
     apply_answers,
 )
-from kernelkb.scaffold.c.c_source import summarize_c_source
+from kernelkb.scaffold.c_source import summarize_c_source
 from kernelkb.scaffold.draft import (
     Draft,
     DraftedFiles,
@@ -28,7 +28,8 @@ from kernelkb.scaffold.draft import (
     make_draft,
     mark_unknown,
 )
-from kernelkb.scaffold.python_functions import Kernels, list_launches, read_python_function
+from kernelkb.scaffold.python_functions import read_python_function
+from kernelkb.scaffold.python_launches import Kernels, list_launches
 
 _ALLOWED_CALL_PREFIXES = (
     *("sys.path.", "warnings.", "logging.", "os.environ.", "torch.manual_seed", "torch.set_"),

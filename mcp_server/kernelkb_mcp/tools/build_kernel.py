@@ -69,13 +69,12 @@ async def build_kernel(
     CPU: loops vectorised, or why not. GPU: registers, spills, shared memory. Errors: build.error.
     """
     _refuse_mixture(variant, {"file": file, "add_from": add_from, "restore": restore}, change)
-    if restore is not None:
-        word = restore
+    if (word := restore) is not None:
         chosen = await run_in_thread(lambda: _find_attempt(word, kernel, variant, target))
         variant, target, restore = chosen.variant, chosen.target, chosen.id
     which = {"kernel": kernel, "variant": variant, "target": target, "arch": arch}
-    first = {"file": file, "add_from": add_from, "restore": restore}
-    call = make_tool_call("build_kernel", **which, **first, change=change)
+    first = {"file": file, "add_from": add_from, "restore": restore, "change": change}
+    call = make_tool_call("build_kernel", **which, **first)
     source = _read_set_up(file, say or ())
     if source.program and not get_server_config(ctx).run_programs:
         return result_from_record(_refuse_program(source, kernel))

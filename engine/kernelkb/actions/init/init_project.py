@@ -37,9 +37,9 @@ from kernelkb.scaffold.answers import (
     read_answers,
     read_said,
 )
-from kernelkb.scaffold.c.build_flags import find_submodule, plan_includes
-from kernelkb.scaffold.c.c_functions import defines_any, list_undefined_functions
-from kernelkb.scaffold.c.drafts import answer_launches, draft_pointer_files, draft_tensor_files
+from kernelkb.scaffold.build_flags import find_submodule, plan_includes
+from kernelkb.scaffold.c_drafts import answer_launches, draft_pointer_files, draft_tensor_files
+from kernelkb.scaffold.c_functions import defines_any, list_undefined_functions
 from kernelkb.scaffold.draft import (
     DRAFTED_VARIANT,
     NO_OUTPUT,
@@ -194,12 +194,9 @@ def init_project(
     else:
         drafted, replaced, warnings = _draft_with_answers(source, target, kernel, answers, run)
     _refuse_other_source(source, drafted.files)
-    place = f"kernels/{source.name}"
-    done = write_project(
-        source.root,
-        {f"{place}/{n}": text for n, text in drafted.files.items()},
-        {f"{place}/{n}" for n in replaced},
-    )
+    place = f"kernels/{source.name}/"
+    files = {place + n: text for n, text in drafted.files.items()}
+    done = write_project(source.root, files, {place + n for n in replaced})
     left = _list_what_is_left(source, kernel, drafted)
     return _make_result(source, done, warnings, left)
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from kernelkb.errors import BadValueError
 from kernelkb.model.kernels.languages import COMPILED_SUFFIXES, HEADER_SUFFIXES, LANGUAGES
 from kernelkb.safety.paths import project_root
-from kernelkb.scaffold.c.build_flags import plan_includes
-from kernelkb.scaffold.c.c_functions import defines_any
-from kernelkb.scaffold.c.c_source import (
+from kernelkb.scaffold.build_flags import plan_includes
+from kernelkb.scaffold.c_functions import defines_any
+from kernelkb.scaffold.c_source import (
     summarize_c_source,
     summarize_included,
 )
@@ -74,13 +74,7 @@ def find_source(file: str | None, name: str | None, kernel: str | None) -> Kerne
     if path.suffix in (".mojo", ".🔥"):
         raise BadValueError(_MOJO)
     text = read_source_text(path)
-    summary = summarize_source(path.name, text)
-    is_asked = summary is None or (kernel and not _holds(summary, kernel))
-    if is_asked and path.suffix in COMPILED_SUFFIXES:
-        headers = plan_includes(path, root, list_headers(root)).headers
-        included = summarize_included(text, read_headers(headers))
-        if included is not None and (summary is None or _holds(included, kernel)):
-            summary = included
+    summary = _summarize(path, text, root, kernel)
     if summary is None and path.suffix in COMPILED_SUFFIXES and "__global__" in text:
         raise BadValueError(
             f"{path} names __global__, but no kernel of it can be read: it is made by a macro, or "
@@ -99,6 +93,18 @@ def find_source(file: str | None, name: str | None, kernel: str | None) -> Kerne
         )
     default = kernel if kernel and len(summary.functions) > 1 else path.stem
     return KernelSource(path, summary, root, name or to_field_name(default))
+
+
+def _summarize(path: Path, text: str, root: Path, kernel: str | None) -> SourceSummary | None:
+    """Return the kernels of a source; those of its headers where it has none, or not the chosen."""
+    summary = summarize_source(path.name, text)
+    is_asked = summary is None or (kernel and not _holds(summary, kernel))
+    if is_asked and path.suffix in COMPILED_SUFFIXES:
+        headers = plan_includes(path, root, list_headers(root)).headers
+        included = summarize_included(text, read_headers(headers))
+        if included is not None and (summary is None or _holds(included, kernel)):
+            return included
+    return summary
 
 
 def _holds(summary: SourceSummary, kernel: str | None) -> bool:

@@ -16,7 +16,7 @@ from kernelkb.scaffold.answers import (
     apply_answers,
     find_answer,
 )
-from kernelkb.scaffold.c.c_functions import (
+from kernelkb.scaffold.c_functions import (
     SourceFacts,
     add_macros,
     build_function,
@@ -24,9 +24,8 @@ from kernelkb.scaffold.c.c_functions import (
     list_undefined_macros,
     read_facts,
 )
-from kernelkb.scaffold.c.c_source import complete_function
-from kernelkb.scaffold.c.call_plan import CallPlan, apply_template, is_option, plan_call
-from kernelkb.scaffold.c.syntax import Structure, bind_arguments, take_structures_apart
+from kernelkb.scaffold.c_source import complete_function
+from kernelkb.scaffold.call_plan import CallPlan, apply_template, is_option, plan_call
 from kernelkb.scaffold.draft import (
     Draft,
     DraftedFiles,
@@ -42,6 +41,7 @@ from kernelkb.scaffold.draft import (
     make_start_input,
     mark_unknown,
 )
+from kernelkb.scaffold.syntax import Structure, bind_arguments, take_structures_apart
 
 
 def draft_pointer_files(request: DraftRequest) -> DraftedFiles:

@@ -14,9 +14,15 @@ from kernelkb.scaffold.answers import (
     apply_answers,
     find_answer,
 )
-from kernelkb.scaffold.c.array_shapes import fill_arrays
-from kernelkb.scaffold.c.c_functions import SourceFacts, find_dtype, is_size_type
-from kernelkb.scaffold.c.syntax import (
+from kernelkb.scaffold.array_shapes import fill_arrays
+from kernelkb.scaffold.c_functions import SourceFacts, find_dtype, is_size_type
+from kernelkb.scaffold.draft import (
+    DraftQuestion,
+    Function,
+    Observed,
+    Parameter,
+)
+from kernelkb.scaffold.syntax import (
     BRANCH,
     Declaration,
     LaunchSite,
@@ -26,12 +32,6 @@ from kernelkb.scaffold.c.syntax import (
     find_local_value,
     get_text,
     iter_nodes,
-)
-from kernelkb.scaffold.draft import (
-    DraftQuestion,
-    Function,
-    Observed,
-    Parameter,
 )
 
 _INDEX = re.compile(r"\b(?:blockIdx|threadIdx|blockDim|gridDim)\.[xyz]")

@@ -9,8 +9,9 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
-from kernelkb.scaffold.c.c_functions import SourceFacts, build_function, count_parts, find_dtype
-from kernelkb.scaffold.c.syntax import (
+from kernelkb.scaffold.c_functions import SourceFacts, build_function, count_parts, find_dtype
+from kernelkb.scaffold.draft import Function, Parameter
+from kernelkb.scaffold.syntax import (
     Declaration,
     bind_arguments,
     find_local_value,
@@ -18,7 +19,6 @@ from kernelkb.scaffold.c.syntax import (
     iter_calls,
     iter_nodes,
 )
-from kernelkb.scaffold.draft import Function, Parameter
 
 if TYPE_CHECKING:
     from tree_sitter import Node

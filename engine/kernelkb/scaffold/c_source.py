@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.model.base import Target
-from kernelkb.scaffold.c.array_shapes import trace_arrays
-from kernelkb.scaffold.c.c_functions import (
+from kernelkb.scaffold.array_shapes import trace_arrays
+from kernelkb.scaffold.c_functions import (
     DTYPES,
     SourceFacts,
     add_macros,
@@ -18,7 +18,13 @@ from kernelkb.scaffold.c.c_functions import (
     is_tensor,
     read_facts,
 )
-from kernelkb.scaffold.c.syntax import (
+from kernelkb.scaffold.draft import (
+    Function,
+    Parameter,
+    SourceKind,
+    SourceSummary,
+)
+from kernelkb.scaffold.syntax import (
     Declaration,
     LaunchSite,
     find_launch_sites,
@@ -29,12 +35,6 @@ from kernelkb.scaffold.c.syntax import (
     iter_declarators,
     iter_nodes,
     parse_c,
-)
-from kernelkb.scaffold.draft import (
-    Function,
-    Parameter,
-    SourceKind,
-    SourceSummary,
 )
 
 if TYPE_CHECKING:
@@ -95,12 +95,8 @@ def summarize_included(text: str, headers: Sequence[str]) -> SourceSummary | Non
         text: What the source holds.
         headers: What the project's files hold that it includes.
     """
-    every = [
-        d
-        for header in headers
-        if any(word in header for word in _KERNEL_WORDS)
-        for d in iter_declarations(parse_c(header))
-    ]
+    texts = [text for text in headers if any(word in text for word in _KERNEL_WORDS)]
+    every = [each for one in texts for each in iter_declarations(parse_c(one))]
     if not every:
         return None
     bodies = {each.name: each for each in every if each.body is not None}
