@@ -81,13 +81,11 @@ def plan_call(
     Args:
         function: What is called.
         facts: Its file.
-        answers: What the user said of it.
+        answers, observed: What was told of it, and which of that a run gave.
         structures: Those whose fields are its parameters.
-        observed: Which answers a run gave.
     """
     said = answers or {}
-    own = _find_declaration(function, facts)
-    site = _find_site(function, facts)
+    own, site = _find_declaration(function, facts), _find_site(function, facts)
     found = find_template(function, own, site, facts)
     names = [each.name for each in own.template if "..." not in each.type]
     types = tuple(find_answer(said, n) or v for n, v in zip(names, found, strict=False))

@@ -253,18 +253,17 @@ def make_draft(
     """Return a draft for the parameters of a function.
 
     Args:
-        request: The function and its source.
-        parameters: With what is known of them.
+        request, parameters: The function and its source; with what is known of its parameters.
         variant: What is called.
         entry: Its name; by default one that begins with ``kb_``.
         axes: In the order of the call, before further ones of the shapes.
-        notes: What was assumed, one sentence each.
-        questions: What the launch leaves open.
+        notes, questions: What was assumed, one sentence each; what the launch leaves open.
     """
     inputs, outputs = ([p for p in parameters if p.role == r] for r in ("input", "output"))
     starts = [make_start_input(p) for p in outputs if p.is_read]
     dims = (d for p in (*inputs, *outputs) for d in p.shape if not d.isdecimal())
     axes = [*dict.fromkeys((*(axes or ()), *dims))]
+    named = (*(p.name for p in (*inputs, *starts, *outputs)), *axes)
     return Draft(
         name=request.name,
         include=request.include,
@@ -272,7 +271,7 @@ def make_draft(
         axes=axes,
         inputs=inputs,
         outputs=outputs,
-        fields=assign_field_names([*(p.name for p in (*inputs, *starts, *outputs)), *axes]),
+        fields=assign_field_names(named),
         entry=entry or f"kb_{request.name}",
         variant=variant,
         notes=notes,

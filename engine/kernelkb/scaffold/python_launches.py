@@ -44,8 +44,8 @@ def iter_launches(function: ast.FunctionDef, kernels: Kernels) -> Iterator[Kerne
     known = {name: _KernelNames((name,), 1) for name in kernels.nodes}
     inner = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
     for _ in range(_MAX_RENAMINGS):
-        for node in (*kernels.assignments, *inner):
-            target, found = node.targets[0], _resolve_kernels(node.value, known)
+        for each in (*kernels.assignments, *inner):
+            target, found = each.targets[0], _resolve_kernels(each.value, known)
             if isinstance(target, ast.Name) and found is not None:
                 before = known.get(target.id, _KernelNames((), found.subscripts)).kernels
                 every = tuple(dict.fromkeys([*before, *found.kernels]))

@@ -46,6 +46,7 @@ Restore = Annotated[
 
 Arch = Annotated[str | None, Field(max_length=12, description="No GPU: 9.0 or sm_90.")]
 Source = Annotated[str | None, Field(description="Set up a source: PATH[#NAME].")]
+CopyOf = Annotated[str | None, Field(max_length=60, description="Add variant as its copy.")]
 _FROM = "--from "
 Answers = Annotated[list[str] | None, Field(description="To to_fill: x=[m,k]; --from CMD.")]
 
@@ -58,9 +59,7 @@ async def build_kernel(
     arch: Arch = None,
     file: Source = None,
     say: Answers = None,
-    add_from: Annotated[
-        str | None, Field(max_length=60, description="Add variant as its copy.")
-    ] = None,
+    add_from: CopyOf = None,
     change: Change = None,
     restore: Restore = None,
 ) -> Annotated[CallToolResult, BuildResult]:
@@ -86,9 +85,9 @@ async def build_kernel(
             return set_up_and_build(source, kernel, variant, target, arch)
         if add_from is not None:
             return add_copy(add_from, kernel, variant or "", target)
-        if restore is None:
-            return make_build_result(build_variant(kernel, variant, target, arch, change))
-        return _restore_and_build(restore, kernel, variant, target, arch)
+        if restore is not None:
+            return _restore_and_build(restore, kernel, variant, target, arch)
+        return make_build_result(build_variant(kernel, variant, target, arch, change))
 
     return await run_long_call(ctx, BuildResult, call, work)
 
