@@ -544,6 +544,8 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
             shape = tuple(d if d in sizes else _resolve_constant(d, facts) for d in shape)
             whole = (*shape, *parts) if shape else each.shape
             is_proved &= _has_known_parts(each, own, facts)
+            if any(dim == "0" or "stride" in dim.lower() for dim in whole):
+                shape, is_proved = (), False  # a stride is how far the next element is, and no size
             guess = each.guess if is_proved or not shape else f"[{', '.join(whole)}]"
             each = each._replace(shape=whole if is_proved or not shape else (), guess=guess)
         parameters.append(each)

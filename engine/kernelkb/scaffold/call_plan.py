@@ -81,8 +81,9 @@ def plan_call(
     Args:
         function: What is called.
         facts: Its file.
-        answers, observed: What was told of it, and which of that a run gave.
+        answers: What was told of it.
         structures: Those whose fields are its parameters.
+        observed: Which answers a run gave.
     """
     said = answers or {}
     own, site = _find_declaration(function, facts), _find_site(function, facts)
@@ -91,7 +92,6 @@ def plan_call(
     types = tuple(find_answer(said, n) or v for n, v in zip(names, found, strict=False))
     function = apply_template(function, types, facts)
     function = _fill_parameters(function, own, site, facts, (said, observed or Observed()))
-    axes = tuple(p.name for p in function.parameters if p.role == "size")
     launch = _find_launch(function, site, facts, types, said)
     function = _drop_unused(function, own, launch, structures)
     hint = _describe_launch(function, own, site)
@@ -100,7 +100,7 @@ def plan_call(
     asked += [DraftQuestion(n, "", use) for n, use in memory.items() if not find_answer(said, n)]
     return CallPlan(
         function,
-        axes,
+        tuple(p.name for p in function.parameters if p.role == "size"),
         types,
         *launch,
         hint,

@@ -253,17 +253,17 @@ def make_draft(
     """Return a draft for the parameters of a function.
 
     Args:
-        request, parameters: The function and its source; with what is known of its parameters.
+        request: The function and its source.
+        parameters: With what is known of them.
         variant: What is called.
         entry: Its name; by default one that begins with ``kb_``.
         axes: In the order of the call, before further ones of the shapes.
-        notes, questions: What was assumed, one sentence each; what the launch leaves open.
+        notes: What was assumed, one sentence each.
+        questions: What the launch leaves open.
     """
     inputs, outputs = ([p for p in parameters if p.role == r] for r in ("input", "output"))
     starts = [make_start_input(p) for p in outputs if p.is_read]
-    dims = (d for p in (*inputs, *outputs) for d in p.shape if not d.isdecimal())
-    axes = [*dict.fromkeys((*(axes or ()), *dims))]
-    named = (*(p.name for p in (*inputs, *starts, *outputs)), *axes)
+    axes = _order_axes(axes or (), (*inputs, *outputs))
     return Draft(
         name=request.name,
         include=request.include,
@@ -271,7 +271,7 @@ def make_draft(
         axes=axes,
         inputs=inputs,
         outputs=outputs,
-        fields=assign_field_names(named),
+        fields=assign_field_names([*(p.name for p in (*inputs, *starts, *outputs)), *axes]),
         entry=entry or f"kb_{request.name}",
         variant=variant,
         notes=notes,
@@ -280,6 +280,12 @@ def make_draft(
         observed=request.observed,
         multiples={m[1]: m[2] for m in _MULTIPLE.finditer(request.text) if m[1] in axes},
     )
+
+
+def _order_axes(first: Sequence[str], arrays: Sequence[Parameter]) -> list[str]:
+    """Return axes, then those that only shapes have."""
+    dims = (dim for each in arrays for dim in each.shape if not dim.isdecimal())
+    return [*dict.fromkeys((*first, *dims))]
 
 
 def _ask_numbers(parameters: Sequence[Parameter]) -> list[DraftQuestion]:
