@@ -131,3 +131,138 @@ def test_what_a_run_showed_stays_apart_from_what_was_said(project):
     assert "fill: normal}  # shape observed\n" in text
     assert answers["block"] == "32"
     assert (observed.keys, observed.program) == ({"x", "s", "grid"}, "./app 3")
+
+
+def read_arrays(text, name=""):
+    functions = summarize_source("k.py", text).functions
+    function = next(f for f in functions if f.name == name or not name)
+    return {p.name: p for p in function.parameters if p.role in ("input", "output")}
+
+
+def test_what_the_grid_of_a_launch_returns_is_no_output():
+    text = COPIES + (
+        "    z = torch.empty_like(x)\n"
+        "    def grid(meta):\n        return (n,)\n"
+        "    _fast[grid](x, z, n, B=64)\n    return z\n"
+    )
+
+    assert [p.name for p in read_arrays(text).values() if p.role == "output"] == ["z"]
+
+
+def test_a_method_that_forward_passes_everything_to_keeps_its_first_argument():
+    text = COPIES.partition("def copy")[0] + (
+        "class Copy(torch.autograd.Function):\n"
+        "    @staticmethod\n    def forward(ctx, *args):\n        return Copy._run(*args)\n\n"
+        "    @staticmethod\n    def _run(x: torch.Tensor, n: int):\n"
+        "        z = torch.empty_like(x)\n        _fast[(n,)](x, z, n, B=64)\n        return z\n"
+    )
+    function = summarize_source("k.py", text).functions[0]
+
+    assert [p.name for p in function.parameters] == ["x", "n", "z"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "dtype", "shape"),
+    [
+        ("    z = torch.empty((n, 4), dtype=torch.float32)\n", "float32", ("n", "4")),
+        (
+            "    if how:\n        z = torch.empty((n, 4), dtype=torch.float32)\n"
+            "    else:\n        z = torch.empty((n, 4), dtype=torch.float16)\n",
+            None,
+            ("n", "4"),
+        ),
+        (
+            "    if how:\n        z = torch.empty((n, 4), dtype=torch.float32)\n"
+            "    else:\n        z = torch.empty((n, 8), dtype=torch.float32)\n",
+            "float32",
+            (),
+        ),
+        (
+            "    z = torch.empty((n, 4), dtype=torch.float32)\n    z = z.to(x.dtype)\n",
+            None,
+            ("n", "4"),
+        ),
+    ],
+)
+def test_an_output_that_is_made_in_two_ways_is_known_only_as_far_as_they_agree(lines, dtype, shape):
+    head = COPIES.replace("n = x.numel()", "n, m = x.shape")
+    output = read_arrays(f"{head}{lines}    _fast[(n,)](x, z, n, B=64)\n    return z\n")["z"]
+
+    assert (output.dtype, output.shape) == (dtype, shape)
+
+
+def test_an_output_that_is_cast_when_it_is_returned_has_another_dtype():
+    head = COPIES.replace("n = x.numel()", "n, m = x.shape")
+    made = "    z = torch.zeros_like(x, dtype=torch.float32)\n    _fast[(n,)](x, z, n, B=64)\n"
+    output = read_arrays(f"{head}{made}    return z.to(y.dtype)\n")["out"]
+
+    assert (output.dtype, output.has_own_dtype) == (None, True)
+
+
+ROW = """\
+import torch, triton, triton.language as tl
+
+
+@triton.jit
+def _scale(x, w, y, stride, N, B: tl.constexpr):
+    row = tl.program_id(0)
+    x += row * stride
+    at = tl.arange(0, B)
+    mask = at < N
+    scaled = tl.load(x + at, mask=mask) * tl.load(w + at, mask=mask)
+    tl.store(y + row * stride + at, scaled, mask=mask)
+
+
+def scale(
+    x,
+    w,
+    k,  # [tokens, heads, 64]
+    size,
+):
+    N = size
+    y = torch.empty_like(x)
+    _scale[(k.size(0),)](x, w, y, x.stride(0), N, B=64)
+    return y
+"""
+
+
+def test_the_size_that_a_mask_compares_with_is_no_whole_shape_where_each_program_has_a_row(project):
+    arrays = read_arrays(ROW)
+    (project / "k.py").write_text(ROW)
+    asked = init_project("k.py").to_fill
+
+    assert (arrays["x"].guess, arrays["w"].guess) == ("", "[N]")
+    assert any(line.startswith("k=[tokens, heads, 64]  # a guess; ") for line in asked)
+
+
+def test_of_two_ranks_in_turn_neither_is_the_shape():
+    lines = (
+        "    if how:\n        a, b = x.shape\n    else:\n        a, b, c = x.shape\n"
+        "    _fast[(n,)](x, y, n, B=64)\n"
+    )
+
+    assert read_arrays(COPIES + lines)["x"].shape == ()
+
+
+def test_a_number_that_one_call_passes_as_an_expression_is_not_known():
+    lines = "    _fast[(n,)](x, y, n, B=64)\n"
+    calls = (
+        "\n\ndef outer(x, y):\n    copy(x, y, 3)\n\n\ndef other(x, y):\n    copy(x, y, len(x))\n"
+    )
+    function = summarize_source("k.py", COPIES + lines + calls).functions
+    how = next(f for f in function if f.name == "copy").parameters[2]
+
+    assert how.value == ""
+
+
+def test_a_stride_and_nothing_are_no_sizes_of_a_guess(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n, int row_stride) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "  if (i < n) y[i] = x[blockIdx.y * row_stride + i];\n}\n"
+    )
+
+    assert not any(
+        "stride" in line.partition("#")[0].partition("=")[2]
+        for line in init_project("k.cu").to_fill
+    )
