@@ -266,3 +266,21 @@ def test_a_stride_and_nothing_are_no_sizes_of_a_guess(project):
         "stride" in line.partition("#")[0].partition("=")[2]
         for line in init_project("k.cu").to_fill
     )
+
+
+@pytest.mark.parametrize(
+    ("size", "shape"),
+    [
+        ("x.shape[0]", ("n",)),
+        ("(x.size(1), 4)", ("m", "4")),
+        ("x.shape", ("n", "m")),
+        ("x.shape[:-1]", ()),
+        ("y.shape[0]", ()),
+        ("x.numel()", ()),
+    ],
+)
+def test_what_is_made_as_long_as_one_dimension_is_not_like_the_whole_array(size, shape):
+    head = COPIES.replace("n = x.numel()", "n, m = x.shape")
+    made = f"    z = torch.empty({size}, dtype=x.dtype)\n    _fast[(n,)](x, z, n, B=64)\n"
+
+    assert read_arrays(f"{head}{made}    return z\n")["z"].shape == shape

@@ -199,6 +199,7 @@ def _read_returned(
         is_name = isinstance(part, ast.Name) and base not in tensors
         field = base if is_name else f"out{index or ''}"
         source, dims, dtype = made.get(base, (base, (), ""))
+        dims = _name_sizes(dims, shapes)
         like = source if source in tensors else next(iter(tensors), "")
         sizes = {dim for shape in shapes.values() for dim in shape}
         is_known = _is_as_made(function, part, base) and (source in tensors or bool(dims))
@@ -290,12 +291,20 @@ def _read_maker(call: ast.Call) -> _Made | None:
         return ast.unparse(first), (), dtype
     elements = first.elts if isinstance(first, ast.Tuple | ast.List) else call.args
     dims = tuple(ast.unparse(e) for e in elements)
-    if all(d.isidentifier() or d.isdecimal() for d in dims) and dims != ("shape",):
+    if all(_DIMENSION.fullmatch(d) for d in dims) and dims != ("shape",):
         return "", dims, dtype
-    like = re.match(r"\w+", ast.unparse(first))
-    return (like[0] if like else "", (), dtype)
+    like = re.fullmatch(r"\*?(\w+)(?:\.(?:shape|size\(\)))?", ast.unparse(first))
+    return (like[1] if like else "", (), dtype)
 
 
+def _name_sizes(dims: Sequence[str], shapes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return sizes, ``x.shape[0]`` as the shape of x names it; none if one is not known."""
+    nodes = [ast.parse(dim, mode="eval").body for dim in dims]
+    named = [_find_dimension(n, shapes) or d for n, d in zip(nodes, dims, strict=True)]
+    return tuple(named) if all(d.isidentifier() or d.isdecimal() for d in named) else ()
+
+
+_DIMENSION = re.compile(r"\w+|\w+\.(?:shape\[-?\d+\]|size\(-?\d+\))")
 _CAST = re.compile(r"\.(?:to|type_as|float|half|bfloat16|type|view_as_\w+)\(")
 _OTHER = "other"
 """Of a tensor whose dtype is written, and not as that of another tensor or by its name."""
