@@ -201,7 +201,7 @@ def test_a_draft_of_a_kernel_takes_sizes_numbers_types_and_launch_from_a_run(pro
     assert (
         "twice<float><<<dim3(4, 1, 1), dim3(256, 1, 1), 0, " in (folder / "launch.cu").read_text()
     )
-    assert "const float a = 0.5f;  // said" in (folder / "launch.cu").read_text()
+    assert "const float a = 0.5f;  // observed" in (folder / "launch.cu").read_text()
     assert result.warnings == ("1 of 3 launches, with other types, grids or blocks, are left out",)
 
 
@@ -228,7 +228,7 @@ def test_the_fields_of_a_structure_are_read_from_its_bytes(project, make_program
 
     assert result.to_fill == ()
     assert load_kernel(str(project / "kernels/k")).kernel.workloads == {"observed-1": {"n": 1000}}
-    assert re.search(r"const float a = 0\.5f;  // said\n  Params kb_p\{\};", launcher)
+    assert re.search(r"const float a = 0\.5f;  // observed\n  Params kb_p\{\};", launcher)
 
 
 def test_a_shape_of_the_text_that_has_too_little_memory_is_told(project, make_program):

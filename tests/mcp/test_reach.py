@@ -17,6 +17,7 @@ from tool_calls import call_tool, leave_workspace
 from kernelkb.cli import main
 from kernelkb.commands import COMMANDS, spell_command
 from kernelkb.record.measurements.store import open_store
+from kernelkb_mcp.server import build_server
 from kernelkb_mcp.server_config import TOOLSETS, ServerConfig, enter_workspace
 from kernelkb_mcp.views.next_call import format_call_for_command
 
@@ -227,6 +228,7 @@ def test_a_variant_is_added_as_a_copy_and_then_benched_against_it(project):
         ({"kernel": "broken", "variant": "b", "add_from": "nave"}, "'naive'"),
         ({"kernel": "a", "file": "a.cu", "restore": "best"}, "file and restore"),
         ({"kernel": "a", "file": "a.cu", "change": "x"}, "leave one of them out"),
+        ({"kernel": "a", "say": ["--from ./app"]}, "give file, too"),
     ],
 )
 def test_a_beginning_that_cannot_be_is_refused_and_writes_nothing(project, arguments, text):
@@ -237,6 +239,28 @@ def test_a_beginning_that_cannot_be_is_refused_and_writes_nothing(project, argum
     assert result.is_error
     assert text in result.content[0].text
     assert read_tree(project) == before
+
+
+def test_a_program_is_run_for_a_draft_only_where_the_server_was_started_for_that(project):
+    (project / "ops.py").write_text("import torch\n\n\ndef double(x):\n    return x * 2 + 1\n")
+    (project / "app.py").write_text(
+        "import ops, torch\nfor _ in range(3):\n    ops.double(torch.ones(4, 6))\n"
+    )
+    which = {"kernel": "double", "file": "ops.py#double", "target": "cpu"}
+    say = [f"--from {sys.executable} app.py"]
+    refused = call_tool("build_kernel", **which, say=say).structured_content
+
+    async def run():
+        config = ServerConfig(inline_s=600, run_programs=True)
+        async with Client(build_server(config)) as client:
+            return await client.call_tool("build_kernel", {**which, "say": say})
+
+    assert "this server runs no programs" in refused["summary"]
+    assert refused["next"][0].startswith("in a shell: kb init --from ")
+    assert not (project / "kernels").exists()
+    made = anyio.run(run).structured_content
+    assert made["setup"]["to_fill"] == []
+    assert "observed-1: {" in (project / "kernels/double/kernel.yaml").read_text()
 
 
 def test_a_source_outside_of_the_workspace_is_not_set_up(confined_folder, tmp_path):

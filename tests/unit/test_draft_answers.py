@@ -12,9 +12,9 @@ from kernelkb.cli import main
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.safety.untrusted_text import is_torch_expression
-from kernelkb.scaffold.c.build_flags import plan_includes
-from kernelkb.scaffold.c.c_functions import build_function, read_facts
-from kernelkb.scaffold.c.call_plan import plan_call
+from kernelkb.scaffold.build_flags import plan_includes
+from kernelkb.scaffold.c_functions import build_function, read_facts
+from kernelkb.scaffold.call_plan import plan_call
 
 GATED = """\
 import torch

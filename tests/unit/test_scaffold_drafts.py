@@ -6,9 +6,9 @@ import pytest
 
 from kernelkb.actions.init.init_project import init_project
 from kernelkb.actions.init.init_source import summarize_source
-from kernelkb.scaffold.c.build_flags import plan_includes
-from kernelkb.scaffold.c.c_functions import read_facts
-from kernelkb.scaffold.c.call_plan import plan_call
+from kernelkb.scaffold.build_flags import plan_includes
+from kernelkb.scaffold.c_functions import read_facts
+from kernelkb.scaffold.call_plan import plan_call
 
 PRODUCT = """
 #define TILE 16

@@ -13,11 +13,14 @@ from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.model.kernels.kernel import Dtype
 from kernelkb.scaffold.draft import (
+    OBSERVED_HEAD,
+    PROGRAM_HEAD,
     ROLES,
     SAID_HEAD,
     WORKLOADS,
     DraftQuestion,
     Function,
+    Observed,
     Parameter,
     ParameterRole,
     is_index,
@@ -54,10 +57,16 @@ def read_answers(words: Sequence[str], questions: Sequence[DraftQuestion] = ()) 
     return answers
 
 
-def read_said(text: str) -> dict[str, str]:
-    """Return the answers that a drafted kernel.yaml was written with."""
-    lines = [line for line in text.splitlines() if line.startswith(SAID_HEAD)]
-    return read_answers([line.removeprefix(SAID_HEAD) for line in lines])
+def read_said(text: str) -> tuple[dict[str, str], Observed]:
+    """Return the answers that a drafted kernel.yaml was written with, and which a run gave."""
+    lines = text.splitlines()
+    said, seen, programs = (
+        [line.removeprefix(head) for line in lines if line.startswith(head)]
+        for head in (SAID_HEAD, OBSERVED_HEAD, PROGRAM_HEAD)
+    )
+    observed = read_answers(seen)
+    run = Observed(frozenset(observed), programs[0]) if programs else Observed()
+    return observed | read_answers(said), run
 
 
 def find_answer(answers: Mapping[str, str], name: str, aspect: str = "") -> str:
@@ -67,21 +76,23 @@ def find_answer(answers: Mapping[str, str], name: str, aspect: str = "") -> str:
 
 
 def apply_answers(
-    parameters: Sequence[Parameter], answers: Mapping[str, str]
+    parameters: Sequence[Parameter], answers: Mapping[str, str], observed: Observed
 ) -> tuple[Parameter, ...]:
-    """Return parameters with what was said of them.
+    """Return parameters with what was said of them, or observed.
 
     Raises:
         BadValueError: A shape is no list of names and numbers.
     """
-    return tuple(_apply_answer(each, answers) for each in parameters)
+    return tuple(_apply_answer(each, answers, observed) for each in parameters)
 
 
-def _apply_answer(each: Parameter, answers: Mapping[str, str]) -> Parameter:
+def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observed) -> Parameter:
     said = find_answer(answers, each.name)
+    names = {each.name.lower(), to_field_name(each.name)}
+    verb = "observed" if said and names & observed.keys else "said"
     if each.role in ("size", "number"):
         if said and said != "axis":
-            return each._replace(role="number", value=said, use="", origin="said")
+            return each._replace(role="number", value=said, use="", origin=verb)
         return each._replace(role="size", guess="") if said else each
     if each.role == "stream":
         return each
@@ -94,7 +105,7 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str]) -> Parameter:
         each = each._replace(role=kept, is_read=role == "both", is_certain=True)
     if said:
         each = each._replace(shape=_read_shape(each.name, said), guess="")
-    origin = f"{', '.join(told)} said" if told else each.origin
+    origin = f"{', '.join(told)} {verb}" if told else each.origin
     return each._replace(dtype=dtype or None, origin=origin)
 
 

@@ -51,7 +51,8 @@ _INDEX_NAME = re.compile(
     r"|\w*(?:dest|slot|block)_?(?:loc|map|mapping|table)s?\d*"
 )
 ROLES = ("input", "output", "both")
-SAID_HEAD = "# Said: "
+SAID_HEAD, OBSERVED_HEAD, PROGRAM_HEAD = "# Said: ", "# Observed: ", "# Observed in a run of: "
+"""What kernel.yaml keeps of the answers that it was drafted with, and where they are from."""
 
 
 class Parameter(NamedTuple):
@@ -78,7 +79,8 @@ class Parameter(NamedTuple):
     has_own_dtype: bool = False
     """Its dtype, which is not known, may be another than that of the others."""
     origin: str = ""
-    """Where what is known of it is from, if not from the text: said, or a caller's default."""
+    """Where what is known of it is from, if not from the text: said, observed, or a caller's
+    default."""
 
 
 class DraftQuestion(NamedTuple):
@@ -160,6 +162,14 @@ class SourceSummary(NamedTuple):
     """CUDA text in the strings of a Python file."""
 
 
+class Observed(NamedTuple):
+    """Which answers are from a run, and not from the user."""
+
+    keys: frozenset[str] = frozenset()
+    program: str = ""
+    """The command that was run, in one line."""
+
+
 class DraftRequest(NamedTuple):
     """A function of a source, and the folder that it gets."""
 
@@ -186,7 +196,8 @@ class DraftRequest(NamedTuple):
     other_texts: tuple[str, ...] = ()
     """What the files of ``others`` hold."""
     answers: Mapping[str, str] = {}
-    """What the user said, by key; see ``DraftQuestion``."""
+    """What the user said, or a run showed, by key; see ``DraftQuestion``."""
+    observed: Observed = Observed()
 
 
 class DraftedVariant(NamedTuple):
@@ -224,6 +235,7 @@ class Draft(NamedTuple):
     questions: Sequence[DraftQuestion] = ()
     """What the launcher leaves open: numbers, the grid, arguments of a template."""
     answers: Mapping[str, str] = {}
+    observed: Observed = Observed()
     multiples: Mapping[str, str] = {}
     """The number or the axis that an axis is a multiple of, as the source checks it."""
 
@@ -251,8 +263,7 @@ def make_draft(
     """
     inputs, outputs = ([p for p in parameters if p.role == r] for r in ("input", "output"))
     starts = [make_start_input(p) for p in outputs if p.is_read]
-    dims = [d for p in (*inputs, *outputs) for d in p.shape if not d.isdecimal()]
-    axes = list(dict.fromkeys([*(axes or ()), *dims]))
+    axes = _order_axes(axes or (), (*inputs, *outputs))
     return Draft(
         name=request.name,
         include=request.include,
@@ -266,8 +277,15 @@ def make_draft(
         notes=notes,
         questions=(*questions, *_ask_numbers(parameters)),
         answers=request.answers,
+        observed=request.observed,
         multiples={m[1]: m[2] for m in _MULTIPLE.finditer(request.text) if m[1] in axes},
     )
+
+
+def _order_axes(first: Sequence[str], arrays: Sequence[Parameter]) -> list[str]:
+    """Return axes, then those that only shapes have."""
+    dims = (dim for each in arrays for dim in each.shape if not dim.isdecimal())
+    return [*dict.fromkeys((*first, *dims))]
 
 
 def _ask_numbers(parameters: Sequence[Parameter]) -> list[DraftQuestion]:
@@ -378,11 +396,19 @@ def mark_unknown(parameters: Sequence[Parameter], text: str, line: int) -> list[
     marked = []
     for each in parameters:
         if each.role in ("input", "output") and not (each.shape and each.dtype and each.is_certain):
-            each = each._replace(use=_find_use(text, each.name, line))
+            use = _find_use(text, each.name, line)
+            noted = "" if each.shape or each.guess else _find_noted_shape(use)
+            each = each._replace(use=use, guess=each.guess or noted)
         elif each.role == "number" and each.value in ("", FILL_IN_MARK):
             each = each._replace(value=FILL_IN_MARK, use=_find_use(text, each.name, line))
         marked.append(each)
     return marked
+
+
+def _find_noted_shape(use: str) -> str:
+    """Return the shape that a comment notes behind a parameter: ``x,  # [tokens, heads]``."""
+    match = re.search(r"(?:#|//)[^\[]*(\[\s*\w+(?:\s*,\s*\w+)*\s*\])", use)
+    return match[1] if match else ""
 
 
 def list_defaults(function: Function) -> list[str]:
@@ -443,7 +469,7 @@ def _format_head(draft: Draft) -> str:
     workloads = _choose_workloads(draft)
     rows = "".join(f"  {name}: {{{sizes}}}\n" for name, sizes in workloads.items())
     notes = "".join(f"# Assumed: {note}.\n" for note in draft.notes)
-    said = "".join(f"{SAID_HEAD}{key}={value}\n" for key, value in draft.answers.items())
+    said = _format_answers(draft)
     return f"""\
 # Drafted by kb init from "{draft.include}". kb refuses the file while it holds {FILL_IN_MARK}.
 # kb show row_softmax prints a complete example.
@@ -453,6 +479,15 @@ axes: [{", ".join(axes)}]
 workloads:
 {rows}default_workload: {{{draft.target}: {_choose_default(workloads)}}}
 """
+
+
+def _format_answers(draft: Draft) -> str:
+    """Return the answers that a draft was made with, as comments: observed, then said."""
+    run = draft.observed
+    rows = {key: f"{key}={value}\n" for key, value in draft.answers.items()}
+    seen = "".join(f"{OBSERVED_HEAD}{row}" for key, row in rows.items() if key in run.keys)
+    said = "".join(f"{SAID_HEAD}{row}" for key, row in rows.items() if key not in run.keys)
+    return (f"{PROGRAM_HEAD}{run.program}\n{seen}" if seen else "") + said
 
 
 def _choose_workloads(draft: Draft) -> dict[str, str]:

@@ -7,56 +7,24 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from kernelkb.scaffold.draft import Function, Parameter, ParameterRole
+from kernelkb.scaffold.python_launches import (
+    STORES,
+    Kernels,
+    guess_shape,
+    list_accessed,
+    list_passed_on,
+)
 
 _TENSOR_WORDS = re.compile(
     r"\b{name}\.(?:shape|stride|size|is_cuda|numel|dtype|device|contiguous|view|reshape|dim|ndim"
     r"|new_empty|is_contiguous|data_ptr|unsqueeze|permute|transpose|T|element_size|to)\b"
 )
 _MAKER = re.compile(r"(?:torch\.)?(?:(?:empty|zeros|ones|full|rand|randn)(_like)?|(\w+)\.new_\w+)")
-_STORES = ("tl.store", "tl.atomic_add")
-
-
-def list_launches(
-    function: ast.FunctionDef, jitted: Mapping[str, ast.FunctionDef | None]
-) -> tuple[str, ...]:
-    """List the kernels that a function launches: ``k[grid](...)``, ``k.run(...)``, ``k.warmup``.
-
-    A kernel that was assigned to another name counts, too.
-    """
-    aliases = {name: name for name in jitted}
-    found = []
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            words = re.findall(r"\w+", ast.unparse(node.value))
-            kernel = next((aliases[word] for word in words if word in aliases), None)
-            if kernel is not None:
-                aliases[node.targets[0].id] = kernel
-        called = node.func if isinstance(node, ast.Call) else None
-        if isinstance(called, ast.Subscript) or (
-            isinstance(called, ast.Attribute) and called.attr in ("run", "warmup")
-        ):
-            called = called.value
-        else:
-            continue
-        while isinstance(called, ast.Call) and called.args:  # wrap_triton(k)[grid](...)
-            called = called.args[0]
-        name = called.id if isinstance(called, ast.Name) else ""
-        if name in aliases:
-            found.append(aliases[name])
-        elif isinstance(called, ast.Attribute) and _find_root(called) in aliases:
-            found.append(called.attr)  # of an imported module with kernels
-    return tuple(dict.fromkeys(found))
-
-
-def _find_root(node: ast.expr) -> str:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def read_python_function(
     function: ast.FunctionDef,
-    jitted: Mapping[str, ast.FunctionDef | None],
+    kernels: Kernels,
     launches: Sequence[str],
     owner: str = "",
     *,
@@ -67,13 +35,13 @@ def read_python_function(
 
     Args:
         function: The function; of an autograd class its ``forward``.
-        jitted: The file's Triton kernels.
+        kernels: The file's Triton kernels.
         launches: Those that it launches.
         owner: Its class; empty for a plain function.
         takes_tensors: Whether arguments without a type are tensors.
         callers: The file's other functions, whose defaults may reach it.
     """
-    parts = _read_parameters(function, jitted, owner, callers, takes_tensors=takes_tensors)
+    parts = _read_parameters(function, kernels, owner, callers, takes_tensors=takes_tensors)
     return Function(
         owner or function.name,
         parts,
@@ -86,31 +54,27 @@ def read_python_function(
 
 def _read_parameters(
     function: ast.FunctionDef,
-    jitted: Mapping[str, ast.FunctionDef | None],
+    kernels: Kernels,
     owner: str,
     callers: Sequence[ast.FunctionDef],
     *,
     takes_tensors: bool,
 ) -> tuple[Parameter, ...]:
-    required = _list_required(function)[bool(owner) :]  # without ctx
-    loaded = _list_accessed(function, jitted, ("tl.load",))
-    stored = _list_accessed(function, jitted, _STORES)
+    required = _list_required(function, owner)
+    loaded, stored = (list_accessed(function, kernels, each) for each in (("tl.load",), STORES))
     text, shapes = ast.unparse(function), read_shapes(function)
     given = {a.arg: _find_given(function, a.arg, callers) for a in required}
     used = loaded | stored
     if takes_tensors:
         used |= {a.arg for a in required if a.annotation is None and a.arg != "stream"}
-    tensors = [
-        a.arg
-        for a in required
-        if given[a.arg][0] != "None" and (_is_tensor(a, text) or a.arg in used)
-    ]
-    returned = _read_returned(function, shapes, tensors)
+    present = [a for a in required if given[a.arg][0] != "None"]
+    tensors = [a.arg for a in present if _is_tensor(a, text) or a.arg in used]
+    guesses = {a: guess_shape(function, kernels, a, shapes) for a in tensors if a not in shapes}
+    returned = _read_returned(function, shapes, tensors, guesses)
     written = set() if returned else stored
-    elsewhere = set() if returned else _list_passed_on(function, jitted)
+    elsewhere = set() if returned else list_passed_on(function, kernels)
     parameters = []
-    for argument in required:
-        each = _make_parameter(argument, tensors, written, shapes)
+    for each in (_make_parameter(a, tensors, written, shapes) for a in required):
         if each.role == "number":
             value, origin = given[each.name]
             parameters.append(each if each.value else each._replace(value=value, origin=origin))
@@ -118,26 +82,16 @@ def _read_parameters(
         # What a kernel writes into, while others are returned, gets a copy for each call.
         each = each._replace(
             is_read=each.role == "output" and each.name in loaded,
-            guess="" if each.shape else _guess_shape(function, jitted, each.name, shapes),
+            guess=guesses.get(each.name, ""),
             value=f"{each.name}.clone()" if returned and each.name in stored else "",
-            is_certain=each.role == "output" or each.name not in elsewhere,
+            is_certain=each.name not in elsewhere,
         )
         parameters.append(each)
     return (*parameters, *returned)
 
 
-def _list_passed_on(
-    function: ast.FunctionDef, jitted: Mapping[str, ast.FunctionDef | None]
-) -> set[str]:
-    """List the names passed to kernels of another file, or behind a ``*x.stride()``."""
-    found = set[str]()
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
-            kernel = jitted.get(ast.unparse(node.func.value))
-            known = [value for _, value in _bind(kernel, node)] if kernel is not None else []
-            every = (*node.args, *(k.value for k in node.keywords))
-            found |= {ast.unparse(value) for value in every if value not in known}
-    return found
+_BOUND = ("forward", "__call__", "ctx", "self", "cls")
+"""Methods, and names of the first parameter of others, that are given it by Python."""
 
 
 def _find_given(
@@ -165,7 +119,9 @@ def _find_given(
                     found[ast.unparse(own)] = f"the caller's default, line {own.lineno}"
                 elif caller is not function:
                     given, where = _find_given(caller, value.id, callers, depth + 1)
-                    found |= {given: where} if given else {}
+                    found[given] = where
+            elif value is not None:
+                found[""] = ""  # an expression, which only running it tells
     return next(iter(found.items())) if len(found) == 1 else ("", "")
 
 
@@ -186,82 +142,12 @@ def _list_defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
     return {argument.arg: default for argument, default in pairs}
 
 
-def _guess_shape(
-    function: ast.FunctionDef,
-    jitted: Mapping[str, ast.FunctionDef | None],
-    tensor: str,
-    shapes: Mapping[str, tuple[str, ...]],
-) -> str:
-    """Return the shape of the tensor that a kernel reads at the same places, as a guess.
-
-    Else the size that its mask compares the place with.
-    """
-    for kernel, passed in _iter_passed(function, jitted):
-        inner = next((n for n, value in passed.items() if value == tensor), None)
-        if inner is None:
-            continue
-        places = _list_places(kernel, inner)
-        for name, value in passed.items():
-            is_like = bool(places & _list_places(kernel, name)) and value != tensor
-            if is_like and shapes.get(value):
-                return f"[{', '.join(shapes[value])}]"
-        sizes = {passed[n] for n in _list_limits(kernel, inner) if n in passed}
-        if len(sizes) == 1 and (size := sizes.pop()).isidentifier():
-            return f"[{size}]"
-    return ""
-
-
-def _iter_passed(
-    function: ast.FunctionDef, jitted: Mapping[str, ast.FunctionDef | None]
-) -> Iterator[tuple[ast.FunctionDef, dict[str, str]]]:
-    """Yield each kernel that a function launches, and what it passes for its parameters."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
-            kernel = jitted.get(ast.unparse(node.func.value))
-            if kernel is not None:
-                yield kernel, {n: ast.unparse(value) for n, value in _bind(kernel, node)}
-
-
-def _bind(kernel: ast.FunctionDef, call: ast.Call) -> list[tuple[str, ast.expr]]:
-    """Return each parameter of a kernel with what a launch passes, up to a ``*x.stride()``."""
-    names = [a.arg for a in kernel.args.args]
-    plain = [isinstance(value, ast.Starred) for value in call.args].index
-    count = plain(True) if any(isinstance(v, ast.Starred) for v in call.args) else len(call.args)
-    passed = [*zip(names, call.args[:count], strict=False)]
-    return passed + [(k.arg or "", k.value) for k in call.keywords]
-
-
-def _list_places(kernel: ast.FunctionDef, name: str) -> set[str]:
-    """Return the offsets from a pointer at which a kernel loads and stores."""
-    calls = [n for n in ast.walk(kernel) if isinstance(n, ast.Call) and n.args]
-    texts = [ast.unparse(n.args[0]) for n in calls if ast.unparse(n.func) in ("tl.load", *_STORES)]
-    own = re.compile(rf"\b{re.escape(name)}\b")
-    return {own.sub("_", text) for text in texts if own.search(text)}
-
-
-def _list_limits(kernel: ast.FunctionDef, name: str) -> set[str]:
-    """Return the names that the masks of a pointer's loads compare with."""
-    values = {
-        node.targets[0].id: node.value
-        for node in ast.walk(kernel)
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
-    found = set[str]()
-    for node in ast.walk(kernel):
-        if not isinstance(node, ast.Call) or not node.args:
-            continue
-        if not re.search(rf"\b{re.escape(name)}\b", ast.unparse(node.args[0])):
-            continue
-        mask = next((k.value for k in node.keywords if k.arg == "mask"), None)
-        mask = values.get(mask.id, mask) if isinstance(mask, ast.Name) else mask
-        if isinstance(mask, ast.Compare) and isinstance(mask.ops[0], ast.Lt):
-            found.add(ast.unparse(mask.comparators[0]))
-    return found
-
-
-def _list_required(function: ast.FunctionDef) -> list[ast.arg]:
+def _list_required(function: ast.FunctionDef, owner: str) -> list[ast.arg]:
+    """Return the parameters without a default, and without ctx or self of a method."""
     arguments = [*function.args.posonlyargs, *function.args.args]
-    return arguments[: len(arguments) - len(function.args.defaults)]
+    required = arguments[: len(arguments) - len(function.args.defaults)]
+    is_bound = function.name in _BOUND or (required[:1] and required[0].arg in _BOUND)
+    return required[1:] if owner and is_bound else required
 
 
 def _make_parameter(
@@ -289,68 +175,20 @@ def _is_tensor(argument: ast.arg, text: str) -> bool:
     )
 
 
-def _list_accessed(
-    function: ast.FunctionDef, jitted: Mapping[str, ast.FunctionDef | None], calls: Sequence[str]
-) -> set[str]:
-    """List the names that are passed for a pointer that a kernel loads from, or stores to."""
-    found: set[str] = set()
-    for node in ast.walk(function):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Subscript):
-            continue
-        kernel = jitted.get(ast.unparse(node.func.value))
-        if kernel is None:
-            continue
-        written = {a.arg for a in kernel.args.args if _is_accessed(kernel, a.arg, calls)}
-        found |= {ast.unparse(v) for name, v in _bind(kernel, node) if name in written}
-    return found
-
-
-def _is_counted(kernel: ast.FunctionDef, name: str) -> bool:
-    """Whether a kernel multiplies, divides or compares a parameter: then it is no pointer."""
-    for node in ast.walk(kernel):
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot):
-            continue
-        operands: list[ast.expr] = []
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.FloorDiv | ast.Mod):
-            operands = [node.left, node.right]
-        elif isinstance(node, ast.Compare):
-            operands = [node.left, *node.comparators]
-        if any(isinstance(each, ast.Name) and each.id == name for each in operands):
-            return True
-    return False
-
-
-def _is_accessed(kernel: ast.FunctionDef, name: str, calls: Sequence[str]) -> bool:
-    """Whether a kernel uses a pointer in some calls, also after adding an offset to it."""
-    if _is_counted(kernel, name):
-        return False
-    names = {name}
-    for node in ast.walk(kernel):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            text = ast.unparse(node.value)
-            if "load" not in text and names & set(re.findall(r"\w+", text)):
-                names.add(node.targets[0].id)
-    used = [
-        node.args[0]
-        for node in ast.walk(kernel)
-        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in calls
-    ]
-    return any(names & set(re.findall(r"\w+", ast.unparse(node))) for node in used)
-
-
 def _read_returned(
-    function: ast.FunctionDef, shapes: Mapping[str, tuple[str, ...]], tensors: Sequence[str]
+    function: ast.FunctionDef,
+    shapes: Mapping[str, tuple[str, ...]],
+    tensors: Sequence[str],
+    guesses: Mapping[str, str],
 ) -> list[Parameter]:
-    """Return an output for each tensor that a function returns."""
-    returns = [n.value for n in ast.walk(function) if isinstance(n, ast.Return) and n.value]
+    """Return an output for each tensor that a function returns; of one like another its guess."""
+    returns = [n.value for n in _walk_own(function) if isinstance(n, ast.Return) and n.value]
     values = [v for v in returns if not (isinstance(v, ast.Constant) and v.value is None)]
     if not values:
         return []
-    last = values[-1]
+    last, is_one = values[-1], len({ast.unparse(value) for value in values}) == 1
     parts = last.elts if isinstance(last, ast.Tuple | ast.List) else [last]
-    made = _collect_made(function)
-    sizes = {dim for shape in shapes.values() for dim in shape}
-    computed = _list_computed(function)
+    made, computed = _collect_made(function), _list_computed(function)
     outputs = []
     for index, part in enumerate(parts):
         base = next((w for w in re.findall(r"\w+", ast.unparse(part)) if w != "torch"), "")
@@ -358,22 +196,34 @@ def _read_returned(
             continue
         if len(parts) > 1 and base not in made and base not in tensors and base not in computed:
             continue
-        source, dims, dtype = made.get(base, (base, (), ""))
-        like = source if source in tensors else next(iter(tensors), "")
-        is_known = _is_as_made(function, part, base) and (source in tensors or bool(dims))
-        is_known &= all(d in sizes or d.isdecimal() for d in dims)
-        shape = dims or (shapes.get(like, ()) if source in tensors or len(tensors) == 1 else ())
         is_name = isinstance(part, ast.Name) and base not in tensors
         field = base if is_name else f"out{index or ''}"
-        picked = f"[{index}]" if len(parts) > 1 else ""
-        output = Parameter(
-            field, "return", "output", dtype if dtype in _DTYPES else None, value=picked
-        )
-        guess = f"[{', '.join(shape)}]" if shape and not is_known else ""
+        source, dims, dtype = made.get(base, (base, (), ""))
+        dims = _name_sizes(dims, shapes)
+        like = source if source in tensors else next(iter(tensors), "")
+        sizes = {dim for shape in shapes.values() for dim in shape}
+        is_known = _is_as_made(function, part, base) and (source in tensors or bool(dims))
+        is_known &= is_one and all(d in sizes or d.isdecimal() for d in dims)
+        shape = dims or (shapes.get(like, ()) if source in tensors or len(tensors) == 1 else ())
+        guess = f"[{', '.join(shape)}]" if shape and not is_known else guesses.get(source, "")
+        if not is_one or _CAST.search(ast.unparse(part)):
+            dtype = _OTHER
         has_own = (base in made and dtype == _OTHER) or base not in (*made, *tensors)
+        output = Parameter(field, "return", "output", dtype if dtype in _DTYPES else None)
         output = output._replace(shape=shape if is_known else (), guess=guess)
-        outputs.append(output._replace(has_own_dtype=has_own))
+        value = f"[{index}]" if len(parts) > 1 else ""
+        outputs.append(output._replace(has_own_dtype=has_own, value=value))
     return outputs
+
+
+def _walk_own(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """Yield the nodes of a function without those of functions inside of it, as of its grid."""
+    pending: list[ast.AST] = [*function.body]
+    while pending:
+        node = pending.pop(0)
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.Lambda):
+            pending += ast.iter_child_nodes(node)
 
 
 def _is_as_made(function: ast.FunctionDef, part: ast.expr, base: str) -> bool:
@@ -409,13 +259,20 @@ _Made = tuple[str, tuple[str, ...], str]
 def _collect_made(function: ast.FunctionDef) -> dict[str, _Made]:
     """Map each tensor that a function makes to what it is like."""
     made: dict[str, _Made] = {}
-    for node in ast.walk(function):
+    for node in _walk_own(function):
         if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
             continue
-        if isinstance(node.value, ast.Call):
-            own = _read_maker(node.value)
-            if own is not None:
-                made[node.targets[0].id] = own
+        name = node.targets[0].id
+        own = _read_maker(node.value) if isinstance(node.value, ast.Call) else None
+        if own is not None:
+            before = made.get(name, own)
+            is_like = own[:2] == before[:2]
+            dtype = own[2] if own[2] == before[2] else _OTHER
+            made[name] = (*(own[:2] if is_like else ("", ())), dtype)
+        elif name in made and re.match(
+            rf"{name}\.(?:to|float|half|bfloat16|type)\b", ast.unparse(node.value)
+        ):
+            made[name] = (*made[name][:2], _OTHER)
     return made
 
 
@@ -434,12 +291,21 @@ def _read_maker(call: ast.Call) -> _Made | None:
         return ast.unparse(first), (), dtype
     elements = first.elts if isinstance(first, ast.Tuple | ast.List) else call.args
     dims = tuple(ast.unparse(e) for e in elements)
-    if all(d.isidentifier() or d.isdecimal() for d in dims) and dims != ("shape",):
+    if all(_DIMENSION.fullmatch(d) for d in dims) and dims != ("shape",):
         return "", dims, dtype
-    like = re.match(r"\w+", ast.unparse(first))
-    return (like[0] if like else "", (), dtype)
+    like = re.fullmatch(r"\*?(\w+)(?:\.(?:shape|size\(\)))?", ast.unparse(first))
+    return (like[1] if like else "", (), dtype)
 
 
+def _name_sizes(dims: Sequence[str], shapes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return sizes, ``x.shape[0]`` as the shape of x names it; none if one is not known."""
+    nodes = [ast.parse(dim, mode="eval").body for dim in dims]
+    named = [_find_dimension(n, shapes) or d for n, d in zip(nodes, dims, strict=True)]
+    return tuple(named) if all(d.isidentifier() or d.isdecimal() for d in named) else ()
+
+
+_DIMENSION = re.compile(r"\w+|\w+\.(?:shape\[-?\d+\]|size\(-?\d+\))")
+_CAST = re.compile(r"\.(?:to|type_as|float|half|bfloat16|type|view_as_\w+)\(")
 _OTHER = "other"
 """Of a tensor whose dtype is written, and not as that of another tensor or by its name."""
 _DTYPES = (
@@ -486,7 +352,10 @@ def _list_sizes(single: Mapping[str, Mapping[int, str]]) -> set[str]:
     return {name for dims in single.values() for name in dims.values() if name}
 
 
-_SHAPE_IS = re.compile(r"assert[^\n]*?\b(\w+)\.(?:shape|size\(\)) == \(([\w, ]+)\)")
+_SHAPE_IS = re.compile(
+    r"assert(?![^\n]*\.(?:shape|size\(\)) ==[^\n]* or )[^\n]*?"
+    r"\b(\w+)\.(?:shape|size\(\)) == \(([\w, ]+)\)"
+)
 _VIEWED = re.compile(r"(?:^|\n)\s*(\w+) = \1\.(?:view|reshape)\(-1, [\w.\[\]-]+\)")
 _RANK = re.compile(r"assert[^\n]*?\b(\w+)\.(?:ndim|dim\(\)) == (\d+)")
 _SAME_SHAPE = re.compile(r"assert[^\n]*?\b(\w+)\.(?:shape|size\(\)) == (\w+)\.(?:shape|size\(\))")
@@ -531,7 +400,8 @@ def _read_assignment(
             names = [e.id if isinstance(e, ast.Name) else "" for e in each.elts]
             named = [name if name.strip("_") else "" for name in names]
             if not any(isinstance(e, ast.Starred) for e in each.elts):
-                shapes.setdefault(whole[1], tuple(named))
+                if len(shapes.setdefault(whole[1], tuple(named))) != len(named):
+                    shapes[whole[1]] = ("",)  # of several ranks in turn
                 single.setdefault(whole[1], {}).update(enumerate(named))
         elif part and isinstance(each, ast.Name):
             single.setdefault(part[1], {})[int(part[2] or part[3])] = each.id

@@ -14,7 +14,7 @@ from kernelkb.model.kernels.languages import LanguageName
 from kernelkb.scaffold.answers import (
     apply_answers,
 )
-from kernelkb.scaffold.c.c_source import summarize_c_source
+from kernelkb.scaffold.c_source import summarize_c_source
 from kernelkb.scaffold.draft import (
     Draft,
     DraftedFiles,
@@ -28,7 +28,8 @@ from kernelkb.scaffold.draft import (
     make_draft,
     mark_unknown,
 )
-from kernelkb.scaffold.python_functions import list_launches, read_python_function
+from kernelkb.scaffold.python_functions import read_python_function
+from kernelkb.scaffold.python_launches import Kernels, list_launches
 
 _ALLOWED_CALL_PREFIXES = (
     *("sys.path.", "warnings.", "logging.", "os.environ.", "torch.manual_seed", "torch.set_"),
@@ -138,12 +139,12 @@ def summarize_embedded(text: str) -> SourceSummary | None:
 
 
 def _find_triton_functions(tree: ast.Module, text: str) -> tuple[Function, ...] | None:
-    jitted = _list_jitted(tree)
-    return _list_wrappers(tree, jitted) if jitted and "triton" in text else None
+    kernels = _list_kernels(tree)
+    return _list_wrappers(tree, kernels) if kernels.nodes and "triton" in text else None
 
 
-def _list_jitted(tree: ast.Module) -> dict[str, ast.FunctionDef | None]:
-    """Map each kernel of Triton, also nested or behind autotune and heuristics, to its node."""
+def _list_kernels(tree: ast.Module) -> Kernels:
+    """Return the kernels of Triton, also nested or behind autotune and heuristics."""
     imported = {
         alias.asname or alias.name: None
         for node in tree.body
@@ -158,7 +159,8 @@ def _list_jitted(tree: ast.Module) -> dict[str, ast.FunctionDef | None]:
         and any("jit" in ast.unparse(d) and "jitted" not in node.name for d in node.decorator_list)
         and not any("cute." in ast.unparse(d) for d in node.decorator_list)
     }
-    return imported | decorated | _list_wrapped(tree)
+    nodes = imported | decorated | _list_wrapped(tree)
+    return Kernels(nodes, [node for node in tree.body if isinstance(node, ast.Assign)])
 
 
 def _list_wrapped(tree: ast.Module) -> dict[str, ast.FunctionDef | None]:
@@ -174,28 +176,26 @@ def _list_wrapped(tree: ast.Module) -> dict[str, ast.FunctionDef | None]:
     return found
 
 
-def _list_wrappers(
-    tree: ast.Module, jitted: dict[str, ast.FunctionDef | None]
-) -> tuple[Function, ...]:
+def _list_wrappers(tree: ast.Module, kernels: Kernels) -> tuple[Function, ...]:
     """List the functions that launch a kernel, themselves or through others of the file.
 
     Those that nothing else in the file calls come first; ``forward`` of an autograd function is
     entered through a function that applies its class.
     """
-    plain = [f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name not in jitted]
-    direct = {f.name: list_launches(f, jitted) for f in plain}
-    launching = {name: kernels for name, kernels in direct.items() if kernels}
+    plain = [f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name not in kernels.nodes]
+    direct = {f.name: list_launches(f, kernels) for f in plain}
+    launching = {name: launched for name, launched in direct.items() if launched}
     launching = _drop_warmups(plain, launching)
     callers = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
     found = [
-        read_python_function(f, jitted, launching[f.name], callers=callers)
+        read_python_function(f, kernels, launching[f.name], callers=callers)
         for f in plain
         if f.name in launching
     ]
     for owner in tree.body:
         if isinstance(owner, ast.ClassDef) and _is_autograd(owner):
-            for method, kernels in _list_forward(owner, jitted, launching):
-                found.append(read_python_function(method, jitted, kernels, owner=owner.name))
+            for method, launched in _list_forward(owner, kernels, launching):
+                found.append(read_python_function(method, kernels, launched, owner=owner.name))
     return _order_menu(found)
 
 
@@ -226,7 +226,7 @@ def _is_autograd(owner: ast.ClassDef) -> bool:
 
 def _list_forward(
     owner: ast.ClassDef,
-    jitted: dict[str, ast.FunctionDef | None],
+    kernels: Kernels,
     launching: dict[str, tuple[str, ...]],
 ) -> Iterator[tuple[ast.FunctionDef, tuple[str, ...]]]:
     """Yield what ``apply`` of an autograd function enters, with its kernels.
@@ -239,9 +239,9 @@ def _list_forward(
         called = re.findall(r"\w+", ast.unparse(forward))
         forward = next((methods[n] for n in called if n in methods and n != "forward"), None)
     if forward is not None:
-        kernels = list_launches(forward, jitted) or _list_indirect(forward, launching)
-        if kernels:
-            yield forward, kernels
+        launched = list_launches(forward, kernels) or _list_indirect(forward, launching)
+        if launched:
+            yield forward, launched
 
 
 def _list_indirect(
@@ -264,12 +264,12 @@ def _find_cute_functions(tree: ast.Module, _text: str) -> tuple[Function, ...] |
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and _is_cute_host(node):
             if ".launch(" in ast.unparse(node):
-                found.append(read_python_function(node, {}, (), takes_tensors=True))
+                found.append(read_python_function(node, Kernels({}), (), takes_tensors=True))
         elif isinstance(node, ast.ClassDef) and ".launch(" in ast.unparse(node):
             methods = {m.name: m for m in node.body if isinstance(m, ast.FunctionDef)}
             call, make = methods.get("__call__"), methods.get("__init__")
             if call is not None and _is_cute_host(call) and not _needs_arguments(make):
-                read = read_python_function(call, {}, (), node.name, takes_tensors=True)
+                read = read_python_function(call, Kernels({}), (), node.name, takes_tensors=True)
                 found.append(read._replace(returns="instance"))
     return tuple(found) or None
 
@@ -404,7 +404,7 @@ PYTHON_LANGUAGES: dict[str, PythonLanguage] = {
 def draft_python_files(request: DraftRequest) -> DraftedFiles:
     """Return kernel.yaml and launch.py for a function of a Python file."""
     function, summary = request.function, request.summary
-    said = apply_answers(function.parameters, request.answers)
+    said = apply_answers(function.parameters, request.answers, request.observed)
     parameters = mark_unknown(said, request.text, function.line)
     function = function._replace(parameters=tuple(parameters))
     notes = list_defaults(function)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
@@ -14,11 +16,17 @@ from kernelkb.errors import BadValueError, KbError
 from kernelkb_mcp.calls.arguments import Change, Kernel, Target, Variant, require_path
 from kernelkb_mcp.calls.jobs import make_tool_call
 from kernelkb_mcp.calls.long_calls import run_long_call
-from kernelkb_mcp.calls.tool_adapter import run_in_thread, to_tool_error
+from kernelkb_mcp.calls.tool_adapter import (
+    get_server_config,
+    result_from_record,
+    run_in_thread,
+    to_tool_error,
+)
 from kernelkb_mcp.views.next_call import format_step
 from kernelkb_mcp.views.results import BuildResult, RestoredState
 
 if TYPE_CHECKING:
+    from kernelkb.actions.init.init_project import InitResult
     from kernelkb.measure.machine.environment import TargetChoice
     from kernelkb.model.records.history import Attempt
     from kernelkb.model.records.measurement import Build
@@ -36,9 +44,11 @@ Restore = Annotated[
     Field(max_length=32, description="Write back an attempt: id or best."),
 ]
 
-Arch = Annotated[str | None, Field(max_length=12, description="Without a GPU: 9.0 or sm_90.")]
+Arch = Annotated[str | None, Field(max_length=12, description="No GPU: 9.0 or sm_90.")]
 Source = Annotated[str | None, Field(description="Set up a source: PATH[#NAME].")]
-Answers = Annotated[list[str] | None, Field(description="To to_fill: x=[m,k].")]
+CopyOf = Annotated[str | None, Field(max_length=60, description="Add variant as its copy.")]
+_FROM = "--from "
+Answers = Annotated[list[str] | None, Field(description="To to_fill: x=[m,k]; --from CMD.")]
 
 
 async def build_kernel(
@@ -49,9 +59,7 @@ async def build_kernel(
     arch: Arch = None,
     file: Source = None,
     say: Answers = None,
-    add_from: Annotated[
-        str | None, Field(max_length=60, description="Add variant as its copy.")
-    ] = None,
+    add_from: CopyOf = None,
     change: Change = None,
     restore: Restore = None,
 ) -> Annotated[CallToolResult, BuildResult]:
@@ -60,24 +68,26 @@ async def build_kernel(
     CPU: loops vectorised, or why not. GPU: registers, spills, shared memory. Errors: build.error.
     """
     _refuse_mixture(variant, {"file": file, "add_from": add_from, "restore": restore}, change)
-    if restore is not None:
-        word = restore
+    if (word := restore) is not None:
         chosen = await run_in_thread(lambda: _find_attempt(word, kernel, variant, target))
         variant, target, restore = chosen.variant, chosen.target, chosen.id
     which = {"kernel": kernel, "variant": variant, "target": target, "arch": arch}
-    first = {"file": file, "add_from": add_from, "restore": restore}
-    call = make_tool_call("build_kernel", **which, **first, change=change)
+    first = {"file": file, "add_from": add_from, "restore": restore, "change": change}
+    call = make_tool_call("build_kernel", **which, **first)
+    source = _read_set_up(file, say or ())
+    if source.program and not get_server_config(ctx).run_programs:
+        return result_from_record(_refuse_program(source, kernel))
 
     def work() -> BuildResult:
         from kernelkb.actions.kernels.measure_variant import build_variant
 
         if file is not None:
-            return set_up_and_build(file, kernel, variant, target, arch, say or ())
+            return set_up_and_build(source, kernel, variant, target, arch)
         if add_from is not None:
             return add_copy(add_from, kernel, variant or "", target)
-        if restore is None:
-            return make_build_result(build_variant(kernel, variant, target, arch, change))
-        return _restore_and_build(restore, kernel, variant, target, arch)
+        if restore is not None:
+            return _restore_and_build(restore, kernel, variant, target, arch)
+        return make_build_result(build_variant(kernel, variant, target, arch, change))
 
     return await run_long_call(ctx, BuildResult, call, work)
 
@@ -94,6 +104,37 @@ def _refuse_mixture(
         raise ToolError(message)
     if first["add_from"] is not None and variant is None:
         raise ToolError("add_from copies a variant; variant is the name of the new one")
+
+
+def _read_set_up(file: str | None, say: Sequence[str]) -> SetUp:
+    """Return what a kernel is drafted from; a program stands among the answers.
+
+    Raises:
+        ToolError: A program is named without a source.
+    """
+    programs = [word.removeprefix(_FROM).strip() for word in say if word.startswith(_FROM)]
+    if programs and file is None:
+        raise ToolError(f"{_FROM}runs a program for the source of file; give file, too")
+    said = [word for word in say if not word.startswith(_FROM)]
+    return SetUp(file or "", said, programs[-1] if programs else None)
+
+
+def _refuse_program(source: SetUp, kernel: str) -> BuildResult:
+    """Return why a program is not run, and the command that runs it."""
+    path, function = _split_source(source.file)
+    run = ["--from", source.program or ""]
+    words = ["kb", "init", path, *(["--kernel", function] if function else []), *run]
+    if path.endswith(".py"):
+        words = ["kb", "init", *run, "--op", function or Path(path).stem]
+    return BuildResult(
+        summary="this server runs no programs (kb-mcp --run-programs does): run the first of next "
+        "in a shell",
+        build=None,
+        next=(
+            f"in a shell: {shlex.join([*words, '--name', kernel])}",
+            f"build_kernel(kernel={kernel!r})",
+        ),
+    )
 
 
 def _restore_and_build(
@@ -147,35 +188,36 @@ def make_build_result(
     )
 
 
+class SetUp(NamedTuple):
+    """What a kernel is drafted from."""
+
+    file: str
+    """``PATH``, or ``PATH#FUNCTION``."""
+    said: Sequence[str] = ()
+    """As ``kb init --set`` takes it."""
+    program: str | None = None
+    """A command whose run shows what the source does not say."""
+
+
 def set_up_and_build(
-    file: str,
-    kernel: str,
-    variant: str | None,
-    target: TargetChoice,
-    arch: str | None,
-    said: Sequence[str] = (),
+    source: SetUp, kernel: str, variant: str | None, target: TargetChoice, arch: str | None
 ) -> BuildResult:
     """Draft a kernel's folder from its source, and build it unless something is to be said.
 
     Args:
-        file: ``PATH``, or ``PATH#FUNCTION``.
+        source: What it is drafted from.
         kernel: The name that the kernel gets.
         variant: The variant to build; None: the first.
         target: Where it will run.
         arch: Build for it, without a GPU.
-        said: As ``kb init --set`` takes it.
 
     Raises:
         ToolError: ``file`` is a text, or holds no kernel; or the name is another source's.
     """
-    path, function = _split_source(file)
-    from kernelkb.actions.init.init_project import init_project
     from kernelkb.actions.kernels.measure_variant import build_variant
 
-    try:
-        made = init_project(path, None, target, kernel, function or None, said)
-    except BadValueError as error:  # a menu ends with the command that takes the first function
-        raise ToolError(str(error).replace(f"kb init {path} --kernel ", f"file={path}#")) from error
+    made = _set_up(source, kernel, target)
+    file = source.file
     setup = made.model_dump(mode="json")
     done = f"wrote {', '.join(made.written)}" if made.written else "set up already"
     if made.to_fill:
@@ -187,6 +229,21 @@ def set_up_and_build(
     except (KbError, OSError) as error:
         raise ToolError(f"{done}; it was not built: {to_tool_error(error)}") from error
     return make_build_result(built, done, setup=setup)
+
+
+def _set_up(source: SetUp, kernel: str, target: TargetChoice) -> InitResult:
+    from kernelkb.actions.init.init_observed import init_observed
+    from kernelkb.actions.init.init_project import init_launches, init_project
+
+    path, function = _split_source(source.file)
+    try:
+        if source.program is None:
+            return init_project(path, None, target, kernel, function or None, source.said)
+        if path.endswith(".py"):
+            return init_observed(source.program, function or Path(path).stem, kernel)
+        return init_launches(path, source.program, function or None, kernel, source.said)
+    except BadValueError as error:  # a menu ends with the command that takes the first function
+        raise ToolError(str(error).replace(f"kb init {path} --kernel ", f"file={path}#")) from error
 
 
 def _split_source(file: str) -> tuple[str, str]:

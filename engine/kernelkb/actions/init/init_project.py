@@ -37,9 +37,9 @@ from kernelkb.scaffold.answers import (
     read_answers,
     read_said,
 )
-from kernelkb.scaffold.c.build_flags import find_submodule, plan_includes
-from kernelkb.scaffold.c.c_functions import list_undefined_functions
-from kernelkb.scaffold.c.drafts import answer_launches, draft_pointer_files, draft_tensor_files
+from kernelkb.scaffold.build_flags import find_submodule, plan_includes
+from kernelkb.scaffold.c_drafts import answer_launches, draft_pointer_files, draft_tensor_files
+from kernelkb.scaffold.c_functions import defines_any, list_undefined_functions
 from kernelkb.scaffold.draft import (
     DRAFTED_VARIANT,
     NO_OUTPUT,
@@ -48,6 +48,7 @@ from kernelkb.scaffold.draft import (
     DraftedFiles,
     DraftQuestion,
     DraftRequest,
+    Observed,
     to_field_name,
 )
 from kernelkb.scaffold.python_source import PYTHON_LANGUAGES, draft_python_files
@@ -166,6 +167,7 @@ def init_project(
     name: str | None = None,
     kernel: str | None = None,
     answers: Sequence[str] = (),
+    run: tuple[str, Sequence[str]] = ("", ()),
 ) -> InitResult:
     """Write a kernel folder, sessions, the ignore file, the overlay and the client's entry.
 
@@ -179,6 +181,7 @@ def init_project(
         kernel: The function to draft for, where the file holds several.
         answers: What the source does not say: ``x=[m, k]``, ``x.role=input``, ``eps=1e-6``; a name
             alone takes the guess for it. Earlier answers stay.
+        run: A program, and the answers that were observed in a run of it; ``answers`` win.
 
     Raises:
         BadValueError: No kernel, more than one, a folder of that name of another source, or an
@@ -189,14 +192,11 @@ def init_project(
         pair, warnings = _draft_task_pair(source, candidate, target)
         drafted, replaced = DraftedFiles(pair), frozenset[str]()
     else:
-        drafted, replaced, warnings = _draft_with_answers(source, target, kernel, answers)
+        drafted, replaced, warnings = _draft_with_answers(source, target, kernel, answers, run)
     _refuse_other_source(source, drafted.files)
-    place = f"kernels/{source.name}"
-    done = write_project(
-        source.root,
-        {f"{place}/{n}": text for n, text in drafted.files.items()},
-        {f"{place}/{n}" for n in replaced},
-    )
+    place = f"kernels/{source.name}/"
+    files = {place + n: text for n, text in drafted.files.items()}
+    done = write_project(source.root, files, {place + n for n in replaced})
     left = _list_what_is_left(source, kernel, drafted)
     return _make_result(source, done, warnings, left)
 
@@ -237,7 +237,8 @@ def init_launches(
         for key, value in seen.answers.items()
         if to_field_name(key) in known and (key not in _LAUNCH_WORDS or key in open_)
     ]
-    result = init_project(file, None, "cuda", name, kernel, [*said, *answers])
+    program = " ".join(command.split())
+    result = init_project(file, None, "cuda", name, kernel, answers, (program, said))
     return result.model_copy(update={"warnings": (*seen.warnings, *result.warnings)})
 
 
@@ -318,25 +319,33 @@ def _make_result(
 
 
 def _draft_with_answers(
-    source: KernelSource, target: TargetChoice, kernel: str | None, answers: Sequence[str]
+    source: KernelSource,
+    target: TargetChoice,
+    kernel: str | None,
+    answers: Sequence[str],
+    run: tuple[str, Sequence[str]],
 ) -> tuple[DraftedFiles, frozenset[str], list[str]]:
-    """Return a draft with what was said now and before, and which of its files it replaces.
+    """Return a draft with what was told now and before, and which of its files it replaces.
 
     Raises:
         BadValueError: An answer is to nothing, or the folder was changed since it was drafted.
     """
     yaml = source.folder / "kernel.yaml"
-    said = read_said(read_source_text(yaml)) if yaml.is_file() else {}
-    before, warnings = _draft_files(source, target, kernel, said)
-    if not answers:
+    said, earlier = read_said(read_source_text(yaml) if yaml.is_file() else "")
+    before, warnings = _draft_files(source, target, kernel, said, earlier)
+    program, seen = run
+    if not answers and not seen:
         return before, frozenset(), warnings
-    given = read_answers(answers, before.questions)
+    observed, own = read_answers(seen), read_answers(answers, before.questions)
+    given = observed | own
     names = {to_field_name(n) for n in before.names} | {n.lower() for n in before.names}
     unknown = [key for key in given if key.partition(".")[0] not in names]
     if unknown:
         listed = ", ".join(q.key for q in before.questions) or "nothing"
         raise BadValueError(f"--set {unknown[0]}: there is no such name; asked for: {listed}")
-    after, warnings = _draft_files(source, target, kernel, said | given)
+    keys = (frozenset(observed) if seen else earlier.keys) - frozenset(own)
+    told = Observed(keys, program or earlier.program)
+    after, warnings = _draft_files(source, target, kernel, said | given, told)
     if yaml.is_file() and not _is_as_drafted(source, before.files):
         raise BadValueError(
             f"kernels/{source.name} was changed since kb init drafted it; "
@@ -413,11 +422,16 @@ def _name_step(name: str, files: Mapping[str, str]) -> str:
 
 
 def _draft_files(
-    source: KernelSource, wanted: TargetChoice, kernel: str | None, answers: Mapping[str, str]
+    source: KernelSource,
+    wanted: TargetChoice,
+    kernel: str | None,
+    answers: Mapping[str, str],
+    observed: Observed | None = None,
 ) -> tuple[DraftedFiles, list[str]]:
     """Return the text of each drafted file by name with what it leaves open, and warnings."""
     path, summary = source.path, source.analysis
     request, warnings = _make_request(source, wanted, kernel, answers)
+    request = request._replace(observed=observed or Observed())
     if summary.kind in PYTHON_LANGUAGES:
         return draft_python_files(request), []
     if summary.kind == "embedded":
@@ -456,10 +470,20 @@ def _make_request(
         kept = tuple(f for f in request.flags if not f.startswith(("-l", *_OLD_STANDARDS)))
         request = request._replace(flags=kept)
     warnings = [_describe_missing(header, source.root) for header in includes.missing]
+    warnings += _describe_home(request, includes.headers)
     warnings += [
         f"the project's build defines macros in several ways: {c}" for c in includes.choices
     ]
     return request, warnings
+
+
+def _describe_home(request: DraftRequest, headers: Sequence[Path]) -> list[str]:
+    """Return which header defines a function that its source only includes."""
+    name = request.function.name
+    if request.function.style != "pointers" or defines_any(request.text, (name,)):
+        return []
+    home = next((p for p in headers if defines_any(read_source_text(p), (name,))), None)
+    return [f"{name} is defined in {home.name}: lines are those of that file"] if home else []
 
 
 def _describe_missing(header: str, root: Path) -> str:

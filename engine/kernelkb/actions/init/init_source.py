@@ -11,11 +11,11 @@ from typing import NamedTuple
 from kernelkb.errors import BadValueError
 from kernelkb.model.kernels.languages import COMPILED_SUFFIXES, HEADER_SUFFIXES, LANGUAGES
 from kernelkb.safety.paths import project_root
-from kernelkb.scaffold.c.build_flags import plan_includes
-from kernelkb.scaffold.c.c_functions import defines_any
-from kernelkb.scaffold.c.c_source import (
+from kernelkb.scaffold.build_flags import plan_includes
+from kernelkb.scaffold.c_functions import defines_any
+from kernelkb.scaffold.c_source import (
     summarize_c_source,
-    summarize_instantiations,
+    summarize_included,
 )
 from kernelkb.scaffold.draft import Function, SourceSummary, to_field_name
 from kernelkb.scaffold.python_source import summarize_python
@@ -74,10 +74,7 @@ def find_source(file: str | None, name: str | None, kernel: str | None) -> Kerne
     if path.suffix in (".mojo", ".🔥"):
         raise BadValueError(_MOJO)
     text = read_source_text(path)
-    summary = summarize_source(path.name, text)
-    if summary is None and path.suffix in COMPILED_SUFFIXES:
-        headers = plan_includes(path, root, list_headers(root)).headers
-        summary = summarize_instantiations(text, read_headers(headers))
+    summary = _summarize(path, text, root, kernel)
     if summary is None and path.suffix in COMPILED_SUFFIXES and "__global__" in text:
         raise BadValueError(
             f"{path} names __global__, but no kernel of it can be read: it is made by a macro, or "
@@ -96,6 +93,22 @@ def find_source(file: str | None, name: str | None, kernel: str | None) -> Kerne
         )
     default = kernel if kernel and len(summary.functions) > 1 else path.stem
     return KernelSource(path, summary, root, name or to_field_name(default))
+
+
+def _summarize(path: Path, text: str, root: Path, kernel: str | None) -> SourceSummary | None:
+    """Return the kernels of a source; those of its headers where it has none, or not the chosen."""
+    summary = summarize_source(path.name, text)
+    is_asked = summary is None or (kernel and not _holds(summary, kernel))
+    if is_asked and path.suffix in COMPILED_SUFFIXES:
+        headers = plan_includes(path, root, list_headers(root)).headers
+        included = summarize_included(text, read_headers(headers))
+        if included is not None and (summary is None or _holds(included, kernel)):
+            return included
+    return summary
+
+
+def _holds(summary: SourceSummary, kernel: str | None) -> bool:
+    return any(kernel in (each.name, *each.launches) for each in summary.functions)
 
 
 def choose_function(source: KernelSource, kernel: str | None) -> Function:
@@ -128,6 +141,7 @@ def _describe_unlaunched(source: KernelSource) -> str:
     path = source.path.resolve()
     files = (each for each in iter_sources(source.root) if each.suffix == ".py")
     near = [each for each in files if each.resolve() != path]
+    near.sort(key=lambda each: each.stem != path.stem)
     found = next((each for each in near if launch.search(read_source_text(each))), None)
     head = f"{source.path} has a kernel, but no function that launches it"
     if found is not None:

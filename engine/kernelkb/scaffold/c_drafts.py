@@ -16,7 +16,7 @@ from kernelkb.scaffold.answers import (
     apply_answers,
     find_answer,
 )
-from kernelkb.scaffold.c.c_functions import (
+from kernelkb.scaffold.c_functions import (
     SourceFacts,
     add_macros,
     build_function,
@@ -24,9 +24,8 @@ from kernelkb.scaffold.c.c_functions import (
     list_undefined_macros,
     read_facts,
 )
-from kernelkb.scaffold.c.c_source import complete_function
-from kernelkb.scaffold.c.call_plan import CallPlan, apply_template, is_option, plan_call
-from kernelkb.scaffold.c.syntax import Structure, bind_arguments, take_structures_apart
+from kernelkb.scaffold.c_source import complete_function
+from kernelkb.scaffold.call_plan import CallPlan, apply_template, is_option, plan_call
 from kernelkb.scaffold.draft import (
     Draft,
     DraftedFiles,
@@ -42,6 +41,7 @@ from kernelkb.scaffold.draft import (
     make_start_input,
     mark_unknown,
 )
+from kernelkb.scaffold.syntax import Structure, bind_arguments, take_structures_apart
 
 
 def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
@@ -50,7 +50,7 @@ def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
     facts, structures = _read_texts(request)
     structures = [each for each in structures if each.function == request.function.name]
     request = request._replace(function=_rebuild(request.function, facts))
-    plan = plan_call(request.function, facts, request.answers, structures)
+    plan = plan_call(request.function, facts, request.answers, structures, request.observed)
     plan = plan._replace(questions=(*plan.questions, *macros))
     draft = _make_draft(request, plan)
     lines = draft_include(request.include, has_main=request.summary.has_main)
@@ -307,7 +307,7 @@ def draft_tensor_files(request: DraftRequest) -> DraftedFiles:
         function = complete_function(function, request.text, request.headers)
         request = request._replace(function=function)
     request, macros = _ask_macros(request)
-    said = _take_sizes(apply_answers(function.parameters, request.answers))
+    said = _take_sizes(apply_answers(function.parameters, request.answers, request.observed))
     shaped = mark_unknown(said, request.text, function.line)
     function = function._replace(parameters=tuple(shaped))
     draft = _make_tensor_draft(request, shaped, list_defaults(function))

@@ -9,8 +9,9 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
-from kernelkb.scaffold.c.c_functions import SourceFacts, build_function, count_parts, find_dtype
-from kernelkb.scaffold.c.syntax import (
+from kernelkb.scaffold.c_functions import SourceFacts, build_function, count_parts, find_dtype
+from kernelkb.scaffold.draft import Function, Parameter
+from kernelkb.scaffold.syntax import (
     Declaration,
     bind_arguments,
     find_local_value,
@@ -18,7 +19,6 @@ from kernelkb.scaffold.c.syntax import (
     iter_calls,
     iter_nodes,
 )
-from kernelkb.scaffold.draft import Function, Parameter
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -544,6 +544,8 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
             shape = tuple(d if d in sizes else _resolve_constant(d, facts) for d in shape)
             whole = (*shape, *parts) if shape else each.shape
             is_proved &= _has_known_parts(each, own, facts)
+            if any(dim == "0" or "stride" in dim.lower() for dim in whole):
+                shape, is_proved = (), False  # a stride is how far the next element is, and no size
             guess = each.guess if is_proved or not shape else f"[{', '.join(whole)}]"
             each = each._replace(shape=whole if is_proved or not shape else (), guess=guess)
         parameters.append(each)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.model.base import Target
-from kernelkb.scaffold.c.array_shapes import trace_arrays
-from kernelkb.scaffold.c.c_functions import (
+from kernelkb.scaffold.array_shapes import trace_arrays
+from kernelkb.scaffold.c_functions import (
     DTYPES,
     SourceFacts,
     add_macros,
@@ -18,7 +18,13 @@ from kernelkb.scaffold.c.c_functions import (
     is_tensor,
     read_facts,
 )
-from kernelkb.scaffold.c.syntax import (
+from kernelkb.scaffold.draft import (
+    Function,
+    Parameter,
+    SourceKind,
+    SourceSummary,
+)
+from kernelkb.scaffold.syntax import (
     Declaration,
     LaunchSite,
     find_launch_sites,
@@ -29,12 +35,6 @@ from kernelkb.scaffold.c.syntax import (
     iter_declarators,
     iter_nodes,
     parse_c,
-)
-from kernelkb.scaffold.draft import (
-    Function,
-    Parameter,
-    SourceKind,
-    SourceSummary,
 )
 
 if TYPE_CHECKING:
@@ -88,23 +88,32 @@ def summarize_c_source(name: str, text: str) -> SourceSummary | None:
     return SourceSummary("cuda", tuple(functions), target, has_main="main" in defined)
 
 
-def summarize_instantiations(text: str, headers: Sequence[str]) -> SourceSummary | None:
-    """Return the functions of headers that a source does nothing but instantiate; None without one.
+def summarize_included(text: str, headers: Sequence[str]) -> SourceSummary | None:
+    """Return the functions of headers that a source instantiates, or calls; None without one.
 
     Args:
         text: What the source holds.
         headers: What the project's files hold that it includes.
     """
-    wanted = read_facts(add_macros(text, headers)).instantiations
-    every = [d for header in headers for d in iter_declarations(parse_c(header))] if wanted else []
+    texts = [text for text in headers if any(word in text for word in _KERNEL_WORDS)]
+    every = [each for one in texts for each in iter_declarations(parse_c(one))]
+    if not every:
+        return None
     bodies = {each.name: each for each in every if each.body is not None}
-    sites = find_launch_sites(every)
+    own = list(iter_declarations(parse_c(text)))
+    sites = find_launch_sites([*own, *every])
     functions = [
         build_function(bodies[name])._replace(launches=_list_launches(bodies[name], bodies, sites))
-        for name in wanted
+        for name in read_facts(add_macros(text, headers)).instantiations
         if name in bodies
     ]
-    return SourceSummary("cuda", tuple(functions), "cuda") if functions else None
+    if not functions:
+        words = set(re.findall(r"\w+", text))
+        plain = [each for each in every if find_style(each) == "pointers"]
+        named = _list_pointer_functions(plain, sites)
+        functions = [each for each in named if each.name in words] or named
+    has_main = any(each.name == "main" and each.body is not None for each in own)
+    return SourceSummary("cuda", tuple(functions), "cuda", has_main) if functions else None
 
 
 def _list_tensor_functions(
@@ -356,7 +365,8 @@ def _choose_shape(own: Parameter, known: _Dimensions, traced: Parameter) -> Para
         return own._replace(shape=named)
     if traced.shape and own.name not in known.looked_at:
         return own._replace(shape=traced.shape)
-    guessed = () if "0" in (*named, *traced.shape) else named or traced.shape
+    longer = traced.shape if traced.shape[: len(named)] == named else named
+    guessed = () if "0" in (*named, *traced.shape) else longer
     return own._replace(guess=f"[{', '.join(guessed)}]" if guessed else traced.guess)
 
 

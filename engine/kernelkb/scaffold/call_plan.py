@@ -14,9 +14,15 @@ from kernelkb.scaffold.answers import (
     apply_answers,
     find_answer,
 )
-from kernelkb.scaffold.c.array_shapes import fill_arrays
-from kernelkb.scaffold.c.c_functions import SourceFacts, find_dtype, is_size_type
-from kernelkb.scaffold.c.syntax import (
+from kernelkb.scaffold.array_shapes import fill_arrays
+from kernelkb.scaffold.c_functions import SourceFacts, find_dtype, is_size_type
+from kernelkb.scaffold.draft import (
+    DraftQuestion,
+    Function,
+    Observed,
+    Parameter,
+)
+from kernelkb.scaffold.syntax import (
     BRANCH,
     Declaration,
     LaunchSite,
@@ -26,11 +32,6 @@ from kernelkb.scaffold.c.syntax import (
     find_local_value,
     get_text,
     iter_nodes,
-)
-from kernelkb.scaffold.draft import (
-    DraftQuestion,
-    Function,
-    Parameter,
 )
 
 _INDEX = re.compile(r"\b(?:blockIdx|threadIdx|blockDim|gridDim)\.[xyz]")
@@ -73,24 +74,24 @@ def plan_call(
     facts: SourceFacts,
     answers: Mapping[str, str] | None = None,
     structures: Sequence[Structure] = (),
+    observed: Observed | None = None,
 ) -> CallPlan:
     """Return shapes, numbers, template arguments and launch of a function of pointers.
 
     Args:
         function: What is called.
         facts: Its file.
-        answers: What the user said of it.
+        answers: What was told of it.
         structures: Those whose fields are its parameters.
+        observed: Which answers a run gave.
     """
     said = answers or {}
-    own = _find_declaration(function, facts)
-    site = _find_site(function, facts)
+    own, site = _find_declaration(function, facts), _find_site(function, facts)
     found = find_template(function, own, site, facts)
     names = [each.name for each in own.template if "..." not in each.type]
     types = tuple(find_answer(said, n) or v for n, v in zip(names, found, strict=False))
     function = apply_template(function, types, facts)
-    function = _fill_parameters(function, own, site, facts, said)
-    axes = tuple(p.name for p in function.parameters if p.role == "size")
+    function = _fill_parameters(function, own, site, facts, (said, observed or Observed()))
     launch = _find_launch(function, site, facts, types, said)
     function = _drop_unused(function, own, launch, structures)
     hint = _describe_launch(function, own, site)
@@ -99,7 +100,7 @@ def plan_call(
     asked += [DraftQuestion(n, "", use) for n, use in memory.items() if not find_answer(said, n)]
     return CallPlan(
         function,
-        axes,
+        tuple(p.name for p in function.parameters if p.role == "size"),
         types,
         *launch,
         hint,
@@ -115,12 +116,13 @@ def _fill_parameters(
     own: Declaration,
     site: LaunchSite | None,
     facts: SourceFacts,
-    said: Mapping[str, str],
+    told: tuple[Mapping[str, str], Observed],
 ) -> Function:
-    """Return a function with shapes, roles and numbers: of the text, then as they were said."""
+    """Return a function with shapes, roles and numbers: of the text, then as they were told."""
+    said, _ = told
     function = fill_arrays(function, own, facts)
     function = fill_numbers(set_objects_apart(function, own, facts), site, facts)
-    function = function._replace(parameters=apply_answers(function.parameters, said))
+    function = function._replace(parameters=apply_answers(function.parameters, *told))
     shaped = {dim for p in function.parameters for dim in p.shape}
     if sum(p.role == "size" for p in function.parameters) > 1 or said:
         function = mark_unused_sizes(function, shaped, said)

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from kernelkb.scaffold.c.syntax import (
+from kernelkb.scaffold.draft import CallStyle, Function, Parameter, ParameterRole
+from kernelkb.scaffold.syntax import (
     MACRO,
     Declaration,
     LaunchSite,
@@ -23,7 +24,6 @@ from kernelkb.scaffold.c.syntax import (
     read_called_name,
     read_template_arguments,
 )
-from kernelkb.scaffold.draft import CallStyle, Function, Parameter, ParameterRole
 
 if TYPE_CHECKING:
     from tree_sitter import Node

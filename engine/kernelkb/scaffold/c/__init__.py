@@ -1,1 +1,0 @@
-"""Drafts from C, C++ and CUDA source text."""

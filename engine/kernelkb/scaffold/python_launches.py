@@ -1,0 +1,267 @@
+"""Launches of Triton kernels, and what a kernel does with the arrays that it is given."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+STORES = ("tl.store", "tl.atomic_add")
+
+
+class Kernels(NamedTuple):
+    """The kernels of a Python file."""
+
+    nodes: Mapping[str, ast.FunctionDef | None]
+    """By name; None for one of another file."""
+    assignments: Sequence[ast.Assign] = ()
+    """Those of the file's top level, which may give a kernel another name."""
+
+
+class KernelCall(NamedTuple):
+    """One launch of a Triton kernel."""
+
+    kernels: tuple[str, ...]
+    """What may be launched: several where the source chooses between them."""
+    call: ast.Call
+
+
+class _KernelNames(NamedTuple):
+    """What a name or an expression stands for: some kernels."""
+
+    kernels: tuple[str, ...]
+    subscripts: int
+    """How many it needs to be called: of a kernel one, its grid; of a table of kernels two."""
+
+
+def iter_launches(function: ast.FunctionDef, kernels: Kernels) -> Iterator[KernelCall]:
+    """Yield the launches of a function: ``k[grid](...)``, ``k.run(...)``, ``k.warmup(...)``.
+
+    Also of a kernel that was chosen or bound before: ``k = a if fast else b``, ``run = k[grid]``,
+    ``TABLE[key][grid](...)``.
+    """
+    known = {name: _KernelNames((name,), 1) for name in kernels.nodes}
+    inner = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
+    for _ in range(_MAX_RENAMINGS):
+        for each in (*kernels.assignments, *inner):
+            target, found = each.targets[0], _resolve_kernels(each.value, known)
+            if isinstance(target, ast.Name) and found is not None:
+                before = known.get(target.id, _KernelNames((), found.subscripts)).kernels
+                every = tuple(dict.fromkeys([*before, *found.kernels]))
+                known[target.id] = _KernelNames(every, found.subscripts)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call):
+            called = _resolve_kernels(node.func, known)
+            if called is not None and called.subscripts == 0:
+                yield KernelCall(called.kernels, node)
+
+
+_MAX_RENAMINGS = 2
+
+
+def _resolve_kernels(node: ast.expr, known: Mapping[str, _KernelNames]) -> _KernelNames | None:
+    """Return the kernels that an expression stands for; None for another value."""
+    parts: list[ast.expr] = []
+    more = 0
+    if isinstance(node, ast.Name):
+        return known.get(node.id)
+    if isinstance(node, ast.Attribute):
+        base = _resolve_kernels(node.value, known)
+        if base is None:
+            return None
+        is_run = node.attr in ("run", "warmup")
+        return base._replace(subscripts=0) if is_run else _KernelNames((node.attr,), 1)
+    if isinstance(node, ast.Subscript):
+        parts, more = [node.value], -1
+    elif isinstance(node, ast.IfExp):
+        parts = [node.body, node.orelse]
+    elif isinstance(node, ast.Dict | ast.List | ast.Tuple):
+        parts, more = node.values if isinstance(node, ast.Dict) else node.elts, 1
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".get"):
+        parts, more = [getattr(node.func, "value", node.func)], -1
+    elif isinstance(node, ast.Call):  # wrap_triton(k)
+        is_launch = _resolve_kernels(node.func, known) is not None
+        parts = [] if is_launch else node.args[:1]
+    found = [each for part in parts if (each := _resolve_kernels(part, known)) is not None]
+    names = tuple(dict.fromkeys(name for each in found for name in each.kernels))
+    left = found[0].subscripts + more if found else -1
+    return _KernelNames(names, left) if left >= 0 else None
+
+
+def list_launches(function: ast.FunctionDef, kernels: Kernels) -> tuple[str, ...]:
+    """List the kernels that a function launches, or may launch."""
+    found = [name for launch in iter_launches(function, kernels) for name in launch.kernels]
+    return tuple(dict.fromkeys(found))
+
+
+def list_passed_on(function: ast.FunctionDef, kernels: Kernels) -> set[str]:
+    """List the names passed to kernels of another file, or behind a ``*x.stride()``."""
+    found = set[str]()
+    for names, call in iter_launches(function, kernels):
+        nodes = [node for name in names if (node := kernels.nodes.get(name)) is not None]
+        bound = [[value for _, value in _bind(node, call)] for node in nodes]
+        known = bound[0] if bound and len(bound) == len(names) else []
+        every = (*call.args, *(k.value for k in call.keywords))
+        found |= {ast.unparse(value) for value in every if value not in known}
+        roles = [
+            [_find_passed(node, call, calls) for calls in (("tl.load",), STORES)] for node in nodes
+        ]
+        for one in roles[1:]:  # a choice between kernels that do not treat it alike
+            found |= one[0] ^ roles[0][0] | one[1] ^ roles[0][1]
+    return found
+
+
+def guess_shape(
+    function: ast.FunctionDef,
+    kernels: Kernels,
+    tensor: str,
+    shapes: Mapping[str, tuple[str, ...]],
+) -> str:
+    """Return the shape of the tensor that a kernel reads at the same places, as a guess.
+
+    Else the size that its mask compares the place with.
+    """
+    for kernel, passed in _iter_passed(function, kernels):
+        inner = next((n for n, value in passed.items() if value == tensor), None)
+        if inner is None:
+            continue
+        places = _list_places(kernel, inner)
+        for name, value in passed.items():
+            is_like = bool(places & _list_places(kernel, name)) and value != tensor
+            if is_like and shapes.get(value):
+                return f"[{', '.join(shapes[value])}]"
+        sizes = {passed[n] for n in _list_limits(kernel, inner) if n in passed}
+        if len(sizes) == 1 and (size := sizes.pop()).isidentifier():
+            return "" if _is_by_program(kernel, inner) else f"[{size}]"
+    return ""
+
+
+def _iter_passed(
+    function: ast.FunctionDef, kernels: Kernels
+) -> Iterator[tuple[ast.FunctionDef, dict[str, str]]]:
+    """Yield each kernel that a function launches, and what it passes for its parameters."""
+    for names, call in iter_launches(function, kernels):
+        for kernel in map(kernels.nodes.get, names):
+            if kernel is not None:
+                yield kernel, {n: ast.unparse(value) for n, value in _bind(kernel, call)}
+
+
+def _bind(kernel: ast.FunctionDef, call: ast.Call) -> list[tuple[str, ast.expr]]:
+    """Return each parameter of a kernel with what a launch passes, up to a ``*x.stride()``."""
+    names = [a.arg for a in kernel.args.args]
+    plain = [isinstance(value, ast.Starred) for value in call.args].index
+    count = plain(True) if any(isinstance(v, ast.Starred) for v in call.args) else len(call.args)
+    passed = [*zip(names, call.args[:count], strict=False)]
+    return passed + [(k.arg or "", k.value) for k in call.keywords]
+
+
+def _list_places(kernel: ast.FunctionDef, name: str) -> set[str]:
+    """Return the offsets from a pointer at which a kernel loads and stores."""
+    calls = [n for n in ast.walk(kernel) if isinstance(n, ast.Call) and n.args]
+    texts = [ast.unparse(n.args[0]) for n in calls if ast.unparse(n.func) in ("tl.load", *STORES)]
+    own = re.compile(rf"\b{re.escape(name)}\b")
+    return {own.sub("_", text) for text in texts if own.search(text)}
+
+
+def _list_limits(kernel: ast.FunctionDef, name: str) -> set[str]:
+    """Return the names that masks compare the very places with at which a pointer is loaded."""
+    values = {
+        node.targets[0].id: node.value
+        for node in ast.walk(kernel)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    found = set[str]()
+    for node in ast.walk(kernel):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        place = re.fullmatch(rf"{re.escape(name)}(?: \+ (.*))?", ast.unparse(node.args[0]))
+        mask = next((k.value for k in node.keywords if k.arg == "mask"), None)
+        mask = values.get(mask.id, mask) if isinstance(mask, ast.Name) else mask
+        if place and isinstance(mask, ast.Compare) and isinstance(mask.ops[0], ast.Lt):
+            left = _expand(kernel, ast.unparse(mask.left))
+            if _expand(kernel, place[1] or left) == left:
+                found.add(ast.unparse(mask.comparators[0]))
+    return found
+
+
+def _is_by_program(kernel: ast.FunctionDef, name: str) -> bool:
+    """Whether each program of a kernel has a part of an array of its own, as a row.
+
+    Then what a mask compares with is not all of the array's size.
+    """
+    programs, moved = set[str](), [name]
+    for node in ast.walk(kernel):
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        value = getattr(node, "value", None)
+        if not isinstance(target, ast.Name) or value is None:
+            continue
+        words = set(re.findall(r"\w+", ast.unparse(value)))
+        if "program_id" in words or (words & programs and "load" not in words):
+            programs.add(target.id)
+        if target.id in moved and isinstance(node, ast.AugAssign) and words & programs:
+            return True
+    calls = [n for n in ast.walk(kernel) if isinstance(n, ast.Call) and n.args]
+    for call in calls:
+        words = set(re.findall(r"\w+", ast.unparse(call.args[0])))
+        mask = next((k.value for k in call.keywords if k.arg == "mask"), None)
+        if name in words and ast.unparse(call.func) in ("tl.load", *STORES):
+            text = ast.unparse(mask) if mask is not None else ""
+            if words & programs - set(re.findall(r"\w+", _expand(kernel, text))):
+                return True
+    return False
+
+
+def _expand(kernel: ast.FunctionDef, name: str) -> str:
+    """Return what is assigned to a name of a kernel; another text as it is."""
+    for node in ast.walk(kernel):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return ast.unparse(node.value)
+    return name
+
+
+def list_accessed(function: ast.FunctionDef, kernels: Kernels, calls: Sequence[str]) -> set[str]:
+    """List the names that are passed for a pointer that a kernel loads from, or stores to."""
+    found: set[str] = set()
+    for names, call in iter_launches(function, kernels):
+        for kernel in map(kernels.nodes.get, names):
+            found |= _find_passed(kernel, call, calls) if kernel is not None else set()
+    return found
+
+
+def _find_passed(kernel: ast.FunctionDef, call: ast.Call, calls: Sequence[str]) -> set[str]:
+    accessed = {a.arg for a in kernel.args.args if _is_accessed(kernel, a.arg, calls)}
+    return {ast.unparse(value) for name, value in _bind(kernel, call) if name in accessed}
+
+
+def _is_counted(kernel: ast.FunctionDef, name: str) -> bool:
+    """Whether a kernel multiplies, divides or compares a parameter: then it is no pointer."""
+    for node in ast.walk(kernel):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot):
+            continue
+        operands: list[ast.expr] = []
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.FloorDiv | ast.Mod):
+            operands = [node.left, node.right]
+        elif isinstance(node, ast.Compare):
+            operands = [node.left, *node.comparators]
+        if any(isinstance(each, ast.Name) and each.id == name for each in operands):
+            return True
+    return False
+
+
+def _is_accessed(kernel: ast.FunctionDef, name: str, calls: Sequence[str]) -> bool:
+    """Whether a kernel uses a pointer in some calls, also after adding an offset to it."""
+    if _is_counted(kernel, name):
+        return False
+    names = {name}
+    for node in ast.walk(kernel):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            text = ast.unparse(node.value)
+            if "load" not in text and names & set(re.findall(r"\w+", text)):
+                names.add(node.targets[0].id)
+    used = [
+        node.args[0]
+        for node in ast.walk(kernel)
+        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in calls
+    ]
+    return any(names & set(re.findall(r"\w+", ast.unparse(node))) for node in used)

@@ -1,0 +1,286 @@
+"""What kb init drafts where a kernel is chosen before its launch, or stands in a header."""
+
+import pytest
+
+from kernelkb.actions.init.init_project import init_project
+from kernelkb.actions.init.init_source import summarize_source
+from kernelkb.errors import BadValueError
+from kernelkb.scaffold.answers import read_said
+from kernelkb.scaffold.c_source import summarize_included
+
+COPIES = """\
+import torch, triton, triton.language as tl
+
+
+@triton.jit
+def _fast(x, y, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + at, tl.load(x + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def _slow(x, y, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + at, tl.load(x + at, mask=at < n) + tl.load(y + at, mask=at < n), mask=at < n)
+
+
+TABLE = {"fast": _fast, "slow": _slow}
+
+
+def copy(x, y, how):
+    n = x.numel()
+"""
+ROWS = """\
+template <int B>
+__global__ void scale_rows(const float* x, const float* s, float* y, int rows, int cols) {
+  int r = blockIdx.x;
+  for (int c = threadIdx.x; c < cols; c += B) y[r * cols + c] = x[r * cols + c] * s[r];
+}
+"""
+LAUNCH = """\
+inline void run(const float* x, const float* s, float* y, int rows, int cols) {
+  scale_rows<128><<<rows, 128>>>(x, s, y, rows, cols);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "    k = _fast if how else _slow\n    k[(n,)](x, y, n, B=64)\n",
+        "    k = _slow\n    if how:\n        k = _fast\n    k[(n,)](x, y, n, B=64)\n",
+        "    run = (_fast if how else _slow)[(n,)]\n    run(x, y, n, B=64)\n",
+        "    TABLE[how][(n,)](x, y, n, B=64)\n",
+        "    k = TABLE.get(how)\n    run = k[(n,)]\n    run(x, y, n, B=64)\n",
+    ],
+)
+def test_of_kernels_that_are_chosen_each_may_run_and_where_they_differ_is_asked(lines):
+    function = summarize_source("k.py", COPIES + lines).functions[0]
+    x, y = function.parameters[:2]
+
+    assert sorted(function.launches) == ["_fast", "_slow"]
+    assert (x.role, x.is_certain) == ("input", True)
+    assert (y.role, y.is_read, y.is_certain) == ("output", True, False)
+
+
+def test_a_launch_that_was_bound_to_its_grid_is_one():
+    text = COPIES + "    run = _fast[(n,)]\n    run(x, y, n, B=64)\n"
+    function = summarize_source("k.py", text).functions[0]
+
+    assert function.launches == ("_fast",)
+    assert [(p.role, p.is_certain) for p in function.parameters[:2]] == [
+        ("input", True),
+        ("output", True),
+    ]
+
+
+def test_a_result_of_a_launch_is_no_launch():
+    text = COPIES + "    grid = (n,)\n    z = _fast[grid](x, y, n, B=64)\n    z[0](x)\n"
+
+    assert summarize_source("k.py", text).functions[0].launches == ("_fast",)
+
+
+def test_a_kernel_of_a_header_is_drafted_with_the_launch_of_the_source(project):
+    (project / "rows.cuh").write_text(ROWS)
+    (project / "app.cu").write_text(
+        '#include "rows.cuh"\nint main() {\n  float *x, *s, *y;\n  int rows = 4, cols = 8;\n'
+        "  scale_rows<64><<<rows, 64>>>(x, s, y, rows, cols);\n}\n"
+    )
+    made = init_project("app.cu", answers=["x", "s", "y", "reference"])
+    launcher = (project / "kernels/app/launch.cu").read_text()
+
+    assert made.to_fill == ()
+    assert made.warnings == ("scale_rows is defined in rows.cuh: lines are those of that file",)
+    assert "scale_rows<64><<<rows, 64, 0, " in launcher
+    assert "#define main" in launcher
+
+
+def test_a_launcher_of_a_header_is_drafted_where_the_source_only_calls_it(project):
+    (project / "rows.cuh").write_text(ROWS + LAUNCH)
+    (project / "app.cu").write_text('#include "rows.cuh"\nint main() { run(0, 0, 0, 4, 8); }\n')
+    made = init_project("app.cu", answers=["reference"])
+
+    assert made.to_fill == ()
+    assert "  run(const_cast<float*>(x), " in (project / "kernels/app/launch.cu").read_text()
+
+
+def test_a_kernel_of_a_header_is_chosen_by_its_name_beside_the_sources_own(project):
+    (project / "rows.cuh").write_text(ROWS + LAUNCH)
+    own = "__global__ void mine(const float* a, float* b, int n) { b[threadIdx.x] = a[n]; }\n"
+    (project / "app.cu").write_text('#include "rows.cuh"\n' + own)
+
+    assert init_project("app.cu", name="rows", kernel="run").kernel == "rows"
+    with pytest.raises(BadValueError, match="has no kernel 'other'"):
+        init_project("app.cu", kernel="other")
+
+
+def test_headers_without_a_kernel_hold_none():
+    assert summarize_included("int main() {}", ["int twice(int x) { return 2 * x; }"]) is None
+
+
+def test_what_a_run_showed_stays_apart_from_what_was_said(project):
+    (project / "k.cu").write_text(ROWS)
+    seen = ["x=[rows, cols]", "s=[rows]", "grid=rows", "block=64"]
+    init_project("k.cu", run=("./app 3", seen))
+    init_project("k.cu", answers=["block=32", "y"])
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    answers, observed = read_said(text)
+
+    assert "# Observed in a run of: ./app 3\n# Observed: x=[rows, cols]\n" in text
+    assert "# Said: block=32\n" in text
+    assert "fill: normal}  # shape observed\n" in text
+    assert answers["block"] == "32"
+    assert (observed.keys, observed.program) == ({"x", "s", "grid"}, "./app 3")
+
+
+def read_arrays(text, name=""):
+    functions = summarize_source("k.py", text).functions
+    function = next(f for f in functions if f.name == name or not name)
+    return {p.name: p for p in function.parameters if p.role in ("input", "output")}
+
+
+def test_what_the_grid_of_a_launch_returns_is_no_output():
+    text = COPIES + (
+        "    z = torch.empty_like(x)\n"
+        "    def grid(meta):\n        return (n,)\n"
+        "    _fast[grid](x, z, n, B=64)\n    return z\n"
+    )
+
+    assert [p.name for p in read_arrays(text).values() if p.role == "output"] == ["z"]
+
+
+def test_a_method_that_forward_passes_everything_to_keeps_its_first_argument():
+    text = COPIES.partition("def copy")[0] + (
+        "class Copy(torch.autograd.Function):\n"
+        "    @staticmethod\n    def forward(ctx, *args):\n        return Copy._run(*args)\n\n"
+        "    @staticmethod\n    def _run(x: torch.Tensor, n: int):\n"
+        "        z = torch.empty_like(x)\n        _fast[(n,)](x, z, n, B=64)\n        return z\n"
+    )
+    function = summarize_source("k.py", text).functions[0]
+
+    assert [p.name for p in function.parameters] == ["x", "n", "z"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "dtype", "shape"),
+    [
+        ("    z = torch.empty((n, 4), dtype=torch.float32)\n", "float32", ("n", "4")),
+        (
+            "    if how:\n        z = torch.empty((n, 4), dtype=torch.float32)\n"
+            "    else:\n        z = torch.empty((n, 4), dtype=torch.float16)\n",
+            None,
+            ("n", "4"),
+        ),
+        (
+            "    if how:\n        z = torch.empty((n, 4), dtype=torch.float32)\n"
+            "    else:\n        z = torch.empty((n, 8), dtype=torch.float32)\n",
+            "float32",
+            (),
+        ),
+        (
+            "    z = torch.empty((n, 4), dtype=torch.float32)\n    z = z.to(x.dtype)\n",
+            None,
+            ("n", "4"),
+        ),
+    ],
+)
+def test_an_output_that_is_made_in_two_ways_is_known_only_as_far_as_they_agree(lines, dtype, shape):
+    head = COPIES.replace("n = x.numel()", "n, m = x.shape")
+    output = read_arrays(f"{head}{lines}    _fast[(n,)](x, z, n, B=64)\n    return z\n")["z"]
+
+    assert (output.dtype, output.shape) == (dtype, shape)
+
+
+def test_an_output_that_is_cast_when_it_is_returned_has_another_dtype():
+    head = COPIES.replace("n = x.numel()", "n, m = x.shape")
+    made = "    z = torch.zeros_like(x, dtype=torch.float32)\n    _fast[(n,)](x, z, n, B=64)\n"
+    output = read_arrays(f"{head}{made}    return z.to(y.dtype)\n")["out"]
+
+    assert (output.dtype, output.has_own_dtype) == (None, True)
+
+
+ROW = """\
+import torch, triton, triton.language as tl
+
+
+@triton.jit
+def _scale(x, w, y, stride, N, B: tl.constexpr):
+    row = tl.program_id(0)
+    x += row * stride
+    at = tl.arange(0, B)
+    mask = at < N
+    scaled = tl.load(x + at, mask=mask) * tl.load(w + at, mask=mask)
+    tl.store(y + row * stride + at, scaled, mask=mask)
+
+
+def scale(
+    x,
+    w,
+    k,  # [tokens, heads, 64]
+    size,
+):
+    N = size
+    y = torch.empty_like(x)
+    _scale[(k.size(0),)](x, w, y, x.stride(0), N, B=64)
+    return y
+"""
+
+
+def test_the_size_that_a_mask_compares_with_is_no_whole_shape_where_each_program_has_a_row(project):
+    arrays = read_arrays(ROW)
+    (project / "k.py").write_text(ROW)
+    asked = init_project("k.py").to_fill
+
+    assert (arrays["x"].guess, arrays["w"].guess) == ("", "[N]")
+    assert any(line.startswith("k=[tokens, heads, 64]  # a guess; ") for line in asked)
+
+
+def test_of_two_ranks_in_turn_neither_is_the_shape():
+    lines = (
+        "    if how:\n        a, b = x.shape\n    else:\n        a, b, c = x.shape\n"
+        "    _fast[(n,)](x, y, n, B=64)\n"
+    )
+
+    assert read_arrays(COPIES + lines)["x"].shape == ()
+
+
+def test_a_number_that_one_call_passes_as_an_expression_is_not_known():
+    lines = "    _fast[(n,)](x, y, n, B=64)\n"
+    calls = (
+        "\n\ndef outer(x, y):\n    copy(x, y, 3)\n\n\ndef other(x, y):\n    copy(x, y, len(x))\n"
+    )
+    function = summarize_source("k.py", COPIES + lines + calls).functions
+    how = next(f for f in function if f.name == "copy").parameters[2]
+
+    assert how.value == ""
+
+
+def test_a_stride_and_nothing_are_no_sizes_of_a_guess(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n, int row_stride) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "  if (i < n) y[i] = x[blockIdx.y * row_stride + i];\n}\n"
+    )
+
+    assert not any(
+        "stride" in line.partition("#")[0].partition("=")[2]
+        for line in init_project("k.cu").to_fill
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "shape"),
+    [
+        ("x.shape[0]", ("n",)),
+        ("(x.size(1), 4)", ("m", "4")),
+        ("x.shape", ("n", "m")),
+        ("x.shape[:-1]", ()),
+        ("y.shape[0]", ()),
+        ("x.numel()", ()),
+    ],
+)
+def test_what_is_made_as_long_as_one_dimension_is_not_like_the_whole_array(size, shape):
+    head = COPIES.replace("n = x.numel()", "n, m = x.shape")
+    made = f"    z = torch.empty({size}, dtype=x.dtype)\n    _fast[(n,)](x, z, n, B=64)\n"
+
+    assert read_arrays(f"{head}{made}    return z\n")["z"].shape == shape
