@@ -16,6 +16,7 @@ from kernelkb.render.html.pages import fill_template, load_template
 from kernelkb.web import checklist, decision, history, knowledge, live, start
 from kernelkb.web.access import WebAccess, WebGuard
 from kernelkb.web.site import Site, WebPage, digest_static, read_static
+from kernelkb.web.start import stamp_project
 
 if TYPE_CHECKING:
     from starlette.datastructures import FormData
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 _TYPES = {"css": "text/css", "js": "text/javascript", "txt": "text/plain", "svg": "image/svg+xml"}
 _YEAR = "public, max-age=31536000, immutable"
 _MAX_FIELDS = 40
+_KEPT = ("/history", "/kernel/", "/search", "/knowledge/")
+"""Pages that show nothing but what ``stamp_project`` looks at begin so; the last are kept."""
+_MAX_KEPT, _MAX_ADDRESS = 64, 300
 _PARSERS = 2
 """Reports that are read at once; each takes a process and some memory."""
 
@@ -77,9 +81,9 @@ def build_application(access: WebAccess) -> ASGIApp:
 
     writes = not access.read_only
     site = Site(get_project_path().name, writes=writes, form_key=access.make_form_key())
-    reading = asyncio.Semaphore(_PARSERS)
+    reading, kept = asyncio.Semaphore(_PARSERS), Kept()
     routes = [
-        Route(path, partial(_answer_view, site=site, view=view, reading=reading))
+        Route(path, partial(_answer_view, site=site, view=view, reading=reading, kept=kept))
         for path, view in _list_views(writes=writes).items()
     ]
     routes += [
@@ -122,22 +126,40 @@ def warm_up() -> None:
     load_template("web/kernel.html")
 
 
+Kept = dict[str, tuple[object, bytes]]
+"""By its address, a page and the stamp of the project that it shows."""
+
+
 async def _answer_view(
-    asked: Request, *, site: Site, view: View, reading: asyncio.Semaphore
+    asked: Request, *, site: Site, view: View, reading: asyncio.Semaphore, kept: Kept
 ) -> Response:
     if asked.url.path.startswith("/report"):
         async with reading:
-            return await asyncio.to_thread(_view, site, view, asked)
-    return await asyncio.to_thread(_view, site, view, asked)
+            return await asyncio.to_thread(_view, site, view, asked, kept)
+    return await asyncio.to_thread(_view, site, view, asked, kept)
 
 
-def _view(site: Site, view: View, asked: Request) -> Response:
+def _view(site: Site, view: View, asked: Request, kept: Kept) -> Response:
     """Return a view, or a page that says what is wrong in one line."""
+    from starlette.responses import HTMLResponse
+
+    address = f"{asked.url.path}?{asked.url.query}"
+    # The code of a fix is in a file of its own, at which a stamp does not look.
+    keeps = address.startswith(_KEPT) and asked.path_params.get("kind") != "fixes"
     try:
-        return _fill(site, view(asked))
+        stamp = stamp_project() if keeps and len(address) < _MAX_ADDRESS else None
+        known = kept.get(address)
+        if stamp is not None and known and known[0] == stamp:
+            return HTMLResponse(known[1])
+        answer = _fill(site, view(asked))
     except KbError as error:
         status = 404 if isinstance(error, UnknownNameError) else 422
         return _fill(site, show_problem(str(error), status))
+    if stamp is not None:
+        for oldest in list(kept)[: len(kept) - _MAX_KEPT]:
+            kept.pop(oldest, None)
+        kept[address] = stamp, bytes(answer.body)
+    return answer
 
 
 def _fill(site: Site, page: WebPage) -> Response:
