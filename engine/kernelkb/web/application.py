@@ -43,6 +43,10 @@ def _list_views(*, writes: bool) -> dict[str, View]:
     def show_entry(asked: Request) -> WebPage:
         return knowledge.show_entry(asked.path_params["kind"], asked.path_params["name"])
 
+    def show_checklist(asked: Request) -> WebPage:
+        name, item = asked.path_params.get("name"), asked.query_params.get("mark", "")
+        return checklist.show_checklist(name, writes=writes, marking=item)
+
     def show_pair(show: Callable[[str, str], WebPage]) -> View:
         return lambda it: show(it.query_params.get("a", ""), it.query_params.get("b", ""))
 
@@ -52,10 +56,8 @@ def _list_views(*, writes: bool) -> dict[str, View]:
         "/decision": lambda it: decision.show_decision(it.query_params),
         "/report/{key}": lambda it: decision.show_report(it.path_params["key"], it.query_params),
         "/reports": show_pair(decision.show_two_reports),
-        "/checklist": lambda _: checklist.show_checklist(writes=writes),
-        "/session/{name}": lambda it: checklist.show_checklist(
-            it.path_params["name"], writes=writes
-        ),
+        "/checklist": show_checklist,
+        "/session/{name}": show_checklist,
         "/live": lambda _: live.show_live(writes=writes),
         "/history": lambda it: history.show_history(it.query_params),
         "/kernel/{name}": lambda it: history.show_kernel_history(

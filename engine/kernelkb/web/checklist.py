@@ -57,12 +57,13 @@ class ChecklistPhase(NamedTuple):
         return sum(item.state in ("open", "failed") for item in self.items)
 
 
-def show_checklist(name: str | None = None, *, writes: bool = False) -> WebPage:
+def show_checklist(name: str | None = None, *, writes: bool = False, marking: str = "") -> WebPage:
     """Return the checklist of a session, and its entries.
 
     Args:
         name: Its id; None: the open one.
         writes: Whether the page offers to tick and to note.
+        marking: The item whose form is open.
 
     Raises:
         UnknownNameError: There is no such session.
@@ -83,6 +84,7 @@ def show_checklist(name: str | None = None, *, writes: bool = False) -> WebPage:
         "phases": phases,
         "now": now,
         "can_write": can_write,
+        "marking": marking[:120],
         "entries": session.entries[::-1],
     }
     return WebPage("checklist.html", session.session, "checklist", values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import groupby
 from typing import NamedTuple
 
 from kernelkb.actions.knowledge.knowledge import (
@@ -21,7 +22,7 @@ from kernelkb.model.base import Record
 from kernelkb.model.entries.bottleneck import All, Comparison, Not
 from kernelkb.model.entries.bottleneck import Any as AnyOf
 from kernelkb.render.documents.entries import describe_condition
-from kernelkb.render.documents.quickref import COMMANDS, list_cause_rows, list_gate_rows
+from kernelkb.render.documents.quickref import COMMANDS, CauseRow, list_cause_rows, list_gate_rows
 from kernelkb.render.html.diagrams import place_picture
 from kernelkb.web.site import WebPage
 
@@ -41,7 +42,30 @@ KIND_TITLES = {
     "sources": "Sources",
 }
 """Kinds of entries in the order of the page."""
-_HIDDEN = ("id", "title", "measured", "learned", "code")
+_HIDDEN = (
+    "id", "title", "measured", "learned", "code", "at_call", "recognised_by", "lines", "raw_scale",
+    "raw_zero", "captures", "fallback",
+)  # fmt: skip
+"""Fields that a page shows elsewhere, or that only programs read."""
+_LABELS = {
+    "when": "holds when", "hint": "speaks for it", "data": "of its inputs",
+    "unless": "look-alikes", "falsifier": "revert unless", "cost_min": "cost in minutes",
+    "applies": "applies when", "verify": "it took effect when", "target": "runs on",
+    "targets": "runs on", "do": "what to do", "on_line": "at its line", "level": "evidence level",
+    "cc": "compute capability", "tdp_w": "power limit in W", "dram_gbps": "memory in GB/s",
+    "raw": "counters of the tools", "derive": "computed from", "mma": "matrix instruction",
+    "read": "read on", "log_patterns": "in a log", "carveouts_kb": "shared memory in KiB, choices",
+}  # fmt: skip
+_WORDS = {
+    "sm": "SM", "l1": "L1", "l2": "L2", "mhz": "in MHz", "mb": "in MB", "kb": "in KiB",
+    "min": "in minutes", "tflops": "TFLOPS", "gbps": "in GB/s", "dram": "memory", "us": "in us",
+    "smem": "shared memory in bytes,", "optin": "by opt-in", "gran": "granularity", "xu": "exp",
+    "tc": "tensor", "fma": "FMA per clock", "tmem": "tensor memory", "url": "address",
+    "cuda": "CUDA",
+}  # fmt: skip
+"""Words of the names of fields, as people write them."""
+_MAX_OPEN = 100
+"""Entries of a kind whose groups are all open."""
 _PICTURED = ("trees", "bottlenecks")
 _MAX_HITS = 30
 _CONDITIONS = (All, AnyOf, Not, Comparison)
@@ -110,15 +134,27 @@ def show_kind(kind: str) -> WebPage:
     if kind not in KIND_TITLES:
         raise UnknownNameError("kind", kind, KIND_TITLES, "show", kind=None)
     rows: dict[str, list[tuple[str, str]]] = {}
+    families = load_project_knowledge().symptoms
+    known = {one.id: family.family for family in families for one in family.symptoms}
     for name, record in groups[kind].items():
-        rows.setdefault(_name_group(record), []).append((name, get_entry_title(record)))
-    values = {"kind": kind, "kind_title": KIND_TITLES[kind], "groups": rows}
+        units = {"truth": "yes or no", "us": "microseconds"}
+        unit = str(getattr(record, "unit", ""))
+        group = known.get(name) if kind == "symptoms" else getattr(record, "group", None)
+        title = (group or units.get(unit, unit)).replace("-", " ")
+        rows.setdefault(title, []).append((name, get_entry_title(record)))
+    values = {
+        "kind": kind,
+        "kind_title": KIND_TITLES[kind],
+        "groups": rows,
+        "is_folded": len(groups[kind]) > _MAX_OPEN and len(rows) > 1,
+    }
     return WebPage("knowledge.html", KIND_TITLES[kind], "knowledge", values)
 
 
-def _name_group(record: Record) -> str:
-    group = getattr(record, "group", None)
-    return group.replace("-", " ") if isinstance(group, str) else ""
+def label_field(name: str) -> str:
+    """Return the name of a field as people write it."""
+    words = " ".join(_WORDS.get(word, word) for word in name.split("_"))
+    return _LABELS.get(name, words)
 
 
 def show_entry(kind: str, name: str) -> WebPage:
@@ -149,18 +185,22 @@ def show_entry(kind: str, name: str) -> WebPage:
         "measured": fields.get("measured"),
         "learned": fields.get("learned"),
         "links": links,
+        "label": label_field,
         "named_by": named_by,
         "kind_titles": KIND_TITLES,
-        "diagram_of": place_picture(draw_picture(name, {}, {})) if kind in _PICTURED else None,
+        "diagram_of": None,
     }
+    if kind in _PICTURED:
+        values["diagram_of"] = place_picture(draw_picture(name, {}, {}, says_titles=True))
     return WebPage("entry.html", get_entry_title(record) or name, "knowledge", values)
 
 
 def _describe_conditions(record: Record) -> dict[str, str]:
     """Return the conditions of an entry in words, by field."""
-    limits = load_project_knowledge().threshold_values
+    knowledge = load_project_knowledge()
+    limits, metrics = knowledge.threshold_values, group_entries_by_kind(knowledge)["metrics"]
     return {
-        name: describe_condition(value, limits)
+        name: describe_condition(value, limits, metrics)
         for name, value in record
         if isinstance(value, _CONDITIONS)
     }
@@ -170,12 +210,22 @@ def show_quickref() -> WebPage:
     """Return the quick reference: gate, causes with their first fixes, sizes, commands."""
     knowledge = load_project_knowledge()
     tree = next(tree for tree in knowledge.trees if tree.id == "performance-gate")
+    metrics = {one.id: one for one in knowledge.catalogue.metrics}
+    rows = {target: list_cause_rows(knowledge, target, metrics) for target in ("cuda", "cpu")}
+    causes = {
+        target: [(name.replace("-", " "), list(own)) for name, own in groupby(found, _get_group)]
+        for target, found in rows.items()
+    }
     values = {
-        "gate": list(list_gate_rows(tree, knowledge)),
-        "causes": {target: list(list_cause_rows(knowledge, target)) for target in ("cuda", "cpu")},
+        "gate": list(list_gate_rows(tree, knowledge, metrics)),
+        "causes": causes,
         "commands": COMMANDS,
     }
     return WebPage("quickref.html", "Quick reference", "knowledge", values)
+
+
+def _get_group(row: CauseRow) -> str:
+    return row.group
 
 
 def search_entries(query: str) -> list[Hit]:

@@ -278,6 +278,7 @@ def draw_picture(
     *,
     target: str = "cuda",
     gpu: str | None = None,
+    says_titles: bool = False,
 ) -> Picture:
     """Return the picture of a tree or of a bottleneck.
 
@@ -287,6 +288,7 @@ def draw_picture(
         headlines: Values by headline flag.
         target: ``cuda`` or ``cpu``: the hardware of the headline values.
         gpu: Any name of the GPU, or None.
+        says_titles: Whether conditions call metrics by their titles, not by their ids.
 
     Raises:
         UnknownNameError: No such tree, bottleneck, metric or GPU.
@@ -301,7 +303,8 @@ def draw_picture(
         if tree.id == name:
             walked = walk_gate_tree(program["trees"][tree.id], facts) if given else None
             limits = knowledge.threshold_values
-            texts = {q.id: describe_condition(q.when, limits) for q in tree.questions}
+            named = {one.id: one for one in knowledge.catalogue.metrics} if says_titles else None
+            texts = {q.id: describe_condition(q.when, limits, named) for q in tree.questions}
             return build_tree_picture(tree, walked, texts)
     rows = {row["id"]: row for found in program["bottlenecks"].values() for row in found}
     for bottleneck in knowledge.bottlenecks:

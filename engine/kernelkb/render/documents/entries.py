@@ -13,12 +13,18 @@ from kernelkb.model.base import Record
 from kernelkb.model.entries.bottleneck import All, Any, Bottleneck, Comparison, Condition
 from kernelkb.model.entries.fix import Fix, FixCode
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.quantities import Device
+from kernelkb.model.entries.quantities import Device, Metric
 from kernelkb.model.entries.workflow import Pattern, Tree
+from kernelkb.units import format_size
 
 ThresholdValues = Mapping[str, float]
 """Maps a threshold's id to its value."""
 
+Metrics = Mapping[str, Metric]
+"""Metrics by id."""
+
+_SIGNS = {">=": "≥", "<=": "≤", "==": "="}
+_FACTS = {"device.cc": "compute capability"}
 _MORE_MARK = " –"
 
 _MERMAID_SHAPES = {
@@ -30,21 +36,59 @@ _MERMAID_SHAPES = {
 _DOT_SHAPES = {"question": "hexagon", "leaf": "oval", "fix": "note", "metric": "parallelogram"}
 
 
-def describe_condition(condition: Condition, limits: ThresholdValues) -> str:
-    """Return the whole condition, with thresholds replaced by their values."""
+def describe_condition(
+    condition: Condition, limits: ThresholdValues, metrics: Metrics | None = None
+) -> str:
+    """Return the whole condition, with thresholds replaced by their values.
+
+    Args:
+        condition: The condition.
+        limits: The values of the thresholds.
+        metrics: With them, metrics are called by their titles; None: by their ids.
+    """
     match condition:
         case Comparison():
             limit = limits[condition.threshold] if condition.threshold else condition.value
+            if metrics is not None:
+                return _say_comparison(condition, limit, metrics)
             shown = f"{limit:g}" if isinstance(limit, float) else str(limit)
             return f"{condition.metric} {condition.op} {shown}"
         case All(all=parts):
-            return " and ".join(_describe_nested(part, limits) for part in parts)
+            return " and ".join(_describe_nested(part, limits, metrics) for part in parts)
         case Any(any=parts):
-            return " or ".join(_describe_nested(part, limits) for part in parts)
-    return f"not ({describe_condition(condition.negated, limits)})"
+            return " or ".join(_describe_nested(part, limits, metrics) for part in parts)
+    return f"not ({describe_condition(condition.negated, limits, metrics)})"
 
 
-def abbreviate_condition(condition: Condition, limits: ThresholdValues, max_parts: int = 2) -> str:
+def _say_comparison(one: Comparison, limit: float | str | None, metrics: Metrics) -> str:
+    """Return a comparison as people write it: "over-fetch > 1.5", "not: built for ..."."""
+    unit = metrics[one.metric].unit if one.metric in metrics else ""
+    title = _say_quantity(one.metric, metrics)
+    if unit == "truth" and one.op == "==":
+        return title if limit == 1 else f"not: {title}"
+    if not isinstance(limit, float):
+        shown = _say_quantity(str(limit), metrics)
+    elif unit == "bytes" and limit.is_integer():
+        shown = format_size(int(limit))
+    else:
+        shown = f"{100 * limit:.4g} %" if unit == "share" else f"{limit:.6g}"
+        shown += {"us": " us", "gbps": " GB/s", "seconds": " s"}.get(unit, "")
+    return f"{title} {_SIGNS.get(one.op, one.op)} {shown}"
+
+
+def _say_quantity(name: str, metrics: Metrics) -> str:
+    if name not in metrics:
+        return _FACTS.get(name, name)
+    title = metrics[name].title
+    return title[:1].lower() + title[1:] if title[1:2].islower() else title
+
+
+def abbreviate_condition(
+    condition: Condition,
+    limits: ThresholdValues,
+    max_parts: int = 2,
+    metrics: Metrics | None = None,
+) -> str:
     """Return at most ``max_parts`` parts of a condition, with a dash where parts are left out.
 
     The first parts are kept, because authors put first what a person should look at first.
@@ -55,16 +99,16 @@ def abbreviate_condition(condition: Condition, limits: ThresholdValues, max_part
         case Any(any=parts):
             word = " or "
         case _:
-            return describe_condition(condition, limits)
-    shown = [abbreviate_condition(part, limits, 1) for part in parts[:max_parts]]
+            return describe_condition(condition, limits, metrics)
+    shown = [abbreviate_condition(part, limits, 1, metrics) for part in parts[:max_parts]]
     whole = len(parts) <= max_parts and not any(sign.endswith(_MORE_MARK) for sign in shown)
     return word.join(sign.removesuffix(_MORE_MARK) for sign in shown) + (
         "" if whole else _MORE_MARK
     )
 
 
-def _describe_nested(condition: Condition, limits: ThresholdValues) -> str:
-    text = describe_condition(condition, limits)
+def _describe_nested(condition: Condition, limits: ThresholdValues, metrics: Metrics | None) -> str:
+    text = describe_condition(condition, limits, metrics)
     return text if isinstance(condition, Comparison) else f"({text})"
 
 
