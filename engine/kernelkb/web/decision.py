@@ -113,13 +113,12 @@ def show_decision(query: Mapping[str, str]) -> WebPage:
     except KbError as error:
         problem = str(error)
     if picture is None:
-        picture = draw_picture(
-            typed.tree if typed.tree in trees else DEFAULT_TREE, {}, {}, says_titles=True
-        )
+        picture = draw_picture(tree.id, {}, {}, says_titles=True)
     conditions, limits = describe_questions(tree)
     values = {
         "typed": typed, "fields": FIELDS, "trees": trees, "tree": tree,
-        "is_default": tree.id == DEFAULT_TREE, "diagram": place_picture(picture), "conditions": conditions, "limits": limits,
+        "is_default": tree.id == DEFAULT_TREE,
+        "diagram": place_picture(picture), "conditions": conditions, "limits": limits,
         "limit_values": knowledge.threshold_values,
         "taken": {box["id"] for box in picture["nodes"] if box["taken"]},
         "kernel": kernel, "problem": problem, "gpus": group_entries_by_kind(knowledge)["devices"],

@@ -44,8 +44,6 @@ _MAX_ROWS, _FEW_ROWS = 40, 12
 """Measurements in the table, with the older ones and without them."""
 _MAX_DEPTH = 8
 """Steps to the right in the tree of attempts."""
-MAX_ATTEMPTS = 80
-"""In the tree of a kernel, the newest."""
 _PAGE = 30
 _MAX_OUTCOMES = 20
 """Of a kernel, the newest."""
@@ -145,7 +143,7 @@ def show_kernel_history(kernel: str, query: Mapping[str, str]) -> WebPage:
         raise UnknownNameError("kernel", kernel, find_kernel_folders(project), "show", id="kernels")
     log = None
     with suppress(KbError):
-        log = load_attempt_log(kernel, MAX_ATTEMPTS)
+        log = load_attempt_log(kernel)
     looks = _judge(measured, promoted)
     values = {
         "kernel": kernel,
@@ -212,7 +210,7 @@ class AttemptRow(NamedTuple):
     id: str
     depth: int
     look: str
-    """Class of its dot: best, path, faster, slower, failed or plain."""
+    """Class of its dot: best, way, faster, slower, failed or plain."""
     taken: bool
     """Whether it leads to the best one."""
     text: str
@@ -242,7 +240,7 @@ def _make_attempt_row(
 ) -> AttemptRow:
     one, outcome = node.attempt, node.outcome
     time = node.find_time_us(tree.place) if tree.place else None
-    look = "best" if one.id == tree.best else "path" if one.id in path else "plain"
+    look = "best" if one.id == tree.best else "way" if one.id in path else "plain"
     if look == "plain" and (node.failure or (outcome and outcome.result == "failed")):
         look = "failed"
     elif look == "plain" and outcome and outcome.result in ("faster", "slower"):
@@ -252,7 +250,7 @@ def _make_attempt_row(
         what = f"failed: {node.failure}"
     words = [one.variant, format_duration(time) if time else "", what]
     title = f"{node.said or what or one.variant}, {one.at:%d %b %Y %H:%M}"
-    taken = look in ("best", "path")
+    taken = look in ("best", "way")
     return AttemptRow(one.id, depth, look, taken, ", ".join(filter(None, words))[:96], title)
 
 

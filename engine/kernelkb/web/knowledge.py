@@ -64,6 +64,8 @@ _WORDS = {
     "cuda": "CUDA",
 }  # fmt: skip
 """Words of the names of fields, as people write them."""
+_GROUPED = {"bottlenecks": "group", "metrics": "unit", "thresholds": "evidence"}
+"""The field by which the entries of a kind are listed."""
 _MAX_OPEN = 100
 """Entries of a kind whose groups are all open."""
 _PICTURED = ("trees", "bottlenecks")
@@ -137,11 +139,10 @@ def show_kind(kind: str) -> WebPage:
     families = load_project_knowledge().symptoms
     known = {one.id: family.family for family in families for one in family.symptoms}
     for name, record in groups[kind].items():
-        units = {"truth": "yes or no", "us": "microseconds"}
-        unit = str(getattr(record, "unit", ""))
-        group = known.get(name) if kind == "symptoms" else getattr(record, "group", None)
-        title = (group or units.get(unit, unit)).replace("-", " ")
-        rows.setdefault(title, []).append((name, get_entry_title(record)))
+        group = (
+            known.get(name) if kind == "symptoms" else getattr(record, _GROUPED.get(kind, ""), "")
+        )
+        rows.setdefault(str(group).replace("-", " "), []).append((name, get_entry_title(record)))
     values = {
         "kind": kind,
         "kind_title": KIND_TITLES[kind],
@@ -170,7 +171,9 @@ def show_entry(kind: str, name: str) -> WebPage:
     links = link_entries()
     known = look_up_entries(name) if links.kinds[name] == kind else {}
     fields = known if isinstance(known, dict) and known else record.model_dump(mode="json")
-    shown = {key: value for key, value in fields.items() if key not in _HIDDEN}
+    heading = get_entry_title(record) or name
+    first = {key: fields[key] for key in ("definition",) if key in fields}
+    shown = {k: v for k, v in {**first, **fields}.items() if k not in _HIDDEN and v != heading}
     named_by: dict[str, list[str]] = {}
     for other in links.named_by.get(name, ()):
         named_by.setdefault(links.kinds[other], []).append(other)
@@ -178,7 +181,7 @@ def show_entry(kind: str, name: str) -> WebPage:
         "kind": kind,
         "kind_title": KIND_TITLES[kind],
         "id": name,
-        "heading": get_entry_title(record) or name,
+        "heading": heading,
         "fields": shown,
         "conditions": _describe_conditions(record),
         "code": fields.get("code"),
@@ -192,7 +195,7 @@ def show_entry(kind: str, name: str) -> WebPage:
     }
     if kind in _PICTURED:
         values["diagram_of"] = place_picture(draw_picture(name, {}, {}, says_titles=True))
-    return WebPage("entry.html", get_entry_title(record) or name, "knowledge", values)
+    return WebPage("entry.html", heading, "knowledge", values)
 
 
 def _describe_conditions(record: Record) -> dict[str, str]:

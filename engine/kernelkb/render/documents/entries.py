@@ -80,7 +80,7 @@ def _say_quantity(name: str, metrics: Metrics) -> str:
     if name not in metrics:
         return _FACTS.get(name, name)
     title = metrics[name].title
-    return title[:1].lower() + title[1:] if title[1:2].islower() else title
+    return title[:1].lower() + title[1:] if title[1:2].islower() or title[1:2] == " " else title
 
 
 def abbreviate_condition(
