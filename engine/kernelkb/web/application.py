@@ -148,6 +148,7 @@ def _view(site: Site, view: View, asked: Request, kept: Kept) -> Response:
     address = f"{asked.url.path}?{asked.url.query}"
     # The code of a fix is in a file of its own, at which a stamp does not look.
     keeps = address.startswith(_KEPT) and asked.path_params.get("kind") != "fixes"
+    keeps = keeps or address == "/decision?"
     try:
         stamp = stamp_project() if keeps and len(address) < _MAX_ADDRESS else None
         known = kept.get(address)
