@@ -16,15 +16,10 @@ from kernelkb.record.sessions import append_entry, find_open_session, list_sessi
 from kernelkb.web.site import WebPage
 
 _STEPS_OF_COMMAND = {
-    "env": ("environment",),
-    "build": ("build",),
-    "bench": ("check", "bench"),
-    "triage": ("check", "bench"),
-    "profile": ("profile",),
-    "recommend": ("recommend", "gate"),
-    "compare": ("compare", "bench"),
-    "tune": ("tune",),
-}
+    "env": ("environment",), "build": ("build",), "bench": ("check", "bench"),
+    "triage": ("check", "bench"), "profile": ("profile",), "recommend": ("recommend", "gate"),
+    "compare": ("compare", "bench"), "tune": ("tune",),
+}  # fmt: skip
 """Steps that a command records, by its verb; a gate is ticked by those of its command."""
 _MAX_NOTE = 600
 

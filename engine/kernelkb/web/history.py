@@ -28,8 +28,8 @@ from kernelkb.render.html.diagrams import (
 )
 from kernelkb.render.text.attempts import (
     ID_DIGITS,
+    describe_attempt,
     describe_attempt_log,
-    describe_outcome,
     format_attempt_difference,
     format_measured_difference,
 )
@@ -210,11 +210,8 @@ class AttemptRow(NamedTuple):
     id: str
     depth: int
     look: str
-    """Class of its dot: best, way, faster, slower, failed or plain."""
-    taken: bool
-    """Whether it leads to the best one."""
+    """Class of its dot: best, way (to the best one), faster, slower, failed or plain."""
     text: str
-    title: str
 
 
 def list_attempt_rows(tree: AttemptTree) -> list[list[AttemptRow]]:
@@ -222,36 +219,24 @@ def list_attempt_rows(tree: AttemptTree) -> list[list[AttemptRow]]:
     path = frozenset(tree.list_path(tree.best))
     trees: list[list[AttemptRow]] = []
     for root in tree.roots:
-        rows: list[AttemptRow] = []
         pending = [(root, 0)]
+        trees.append([])
         while pending:
             name, depth = pending.pop()
             node = tree.nodes[name]
-            rows.append(_make_attempt_row(tree, node, depth, path))
+            look = "best" if name == tree.best else "way" if name in path else _judge_attempt(node)
+            trees[-1].append(AttemptRow(name, depth, look, describe_attempt(tree, node)))
             pending += [(one, depth) for one in node.children[-1:]]
             deeper = min(depth + 1, _MAX_DEPTH)
             pending += [(one, deeper) for one in reversed(node.children[:-1])]
-        trees.append(rows)
     return trees
 
 
-def _make_attempt_row(
-    tree: AttemptTree, node: AttemptNode, depth: int, path: frozenset[str]
-) -> AttemptRow:
-    one, outcome = node.attempt, node.outcome
-    time = node.find_time_us(tree.place) if tree.place else None
-    look = "best" if one.id == tree.best else "way" if one.id in path else "plain"
-    if look == "plain" and (node.failure or (outcome and outcome.result == "failed")):
-        look = "failed"
-    elif look == "plain" and outcome and outcome.result in ("faster", "slower"):
-        look = outcome.result
-    what = describe_outcome(outcome) if outcome else "first state" if not one.parent else ""
-    if not outcome and node.failure:
-        what = f"failed: {node.failure}"
-    words = [one.variant, format_duration(time) if time else "", what]
-    title = f"{node.said or what or one.variant}, {one.at:%d %b %Y %H:%M}"
-    taken = look in ("best", "way")
-    return AttemptRow(one.id, depth, look, taken, ", ".join(filter(None, words))[:96], title)
+def _judge_attempt(node: AttemptNode) -> str:
+    result = node.outcome.result if node.outcome else ""
+    if node.failure or result == "failed":
+        return "failed"
+    return result if result in ("faster", "slower") else "plain"
 
 
 def show_attempt(name: str) -> WebPage:

@@ -21,49 +21,24 @@ from kernelkb.graph.search import Hit
 from kernelkb.model.base import Record
 from kernelkb.model.entries.bottleneck import All, Comparison, Not
 from kernelkb.model.entries.bottleneck import Any as AnyOf
-from kernelkb.render.documents.entries import describe_condition
+from kernelkb.render.documents.entries import describe_condition, label_field
 from kernelkb.render.documents.quickref import COMMANDS, CauseRow, list_cause_rows, list_gate_rows
 from kernelkb.render.html.diagrams import place_picture
 from kernelkb.web.site import WebPage
 
 KIND_TITLES = {
-    "bottlenecks": "Causes",
-    "fixes": "Fixes",
-    "trees": "Decision trees",
-    "patterns": "Ways of working",
-    "symptoms": "Messages",
-    "devices": "GPUs and CPUs",
-    "architectures": "Architectures",
-    "metrics": "Metrics",
-    "thresholds": "Thresholds",
-    "workflow": "Phases",
-    "preflight": "Before a session",
-    "stop-rules": "When to stop",
+    "bottlenecks": "Causes", "fixes": "Fixes", "trees": "Decision trees",
+    "patterns": "Ways of working", "symptoms": "Messages", "devices": "GPUs and CPUs",
+    "architectures": "Architectures", "metrics": "Metrics", "thresholds": "Thresholds",
+    "workflow": "Phases", "preflight": "Before a session", "stop-rules": "When to stop",
     "sources": "Sources",
-}
+}  # fmt: skip
 """Kinds of entries in the order of the page."""
 _HIDDEN = (
     "id", "title", "measured", "learned", "code", "at_call", "recognised_by", "lines", "raw_scale",
     "raw_zero", "captures", "fallback",
 )  # fmt: skip
 """Fields that a page shows elsewhere, or that only programs read."""
-_LABELS = {
-    "when": "holds when", "hint": "speaks for it", "data": "of its inputs",
-    "unless": "look-alikes", "falsifier": "revert unless", "cost_min": "cost in minutes",
-    "applies": "applies when", "verify": "it took effect when", "target": "runs on",
-    "targets": "runs on", "do": "what to do", "on_line": "at its line", "level": "evidence level",
-    "cc": "compute capability", "tdp_w": "power limit in W", "dram_gbps": "memory in GB/s",
-    "raw": "counters of the tools", "derive": "computed from", "mma": "matrix instruction",
-    "read": "read on", "log_patterns": "in a log", "carveouts_kb": "shared memory in KiB, choices",
-}  # fmt: skip
-_WORDS = {
-    "sm": "SM", "l1": "L1", "l2": "L2", "mhz": "in MHz", "mb": "in MB", "kb": "in KiB",
-    "min": "in minutes", "tflops": "TFLOPS", "gbps": "in GB/s", "dram": "memory", "us": "in us",
-    "smem": "shared memory in bytes,", "optin": "by opt-in", "gran": "granularity", "xu": "exp",
-    "tc": "tensor", "fma": "FMA per clock", "tmem": "tensor memory", "url": "address",
-    "cuda": "CUDA",
-}  # fmt: skip
-"""Words of the names of fields, as people write them."""
 _GROUPED = {"bottlenecks": "group", "metrics": "unit", "thresholds": "evidence"}
 """The field by which the entries of a kind are listed."""
 _MAX_OPEN = 100
@@ -152,12 +127,6 @@ def show_kind(kind: str) -> WebPage:
     return WebPage("knowledge.html", KIND_TITLES[kind], "knowledge", values)
 
 
-def label_field(name: str) -> str:
-    """Return the name of a field as people write it."""
-    words = " ".join(_WORDS.get(word, word) for word in name.split("_"))
-    return _LABELS.get(name, words)
-
-
 def show_entry(kind: str, name: str) -> WebPage:
     """Return one entry: its fields, its code, what it names and what names it.
 
@@ -201,7 +170,7 @@ def show_entry(kind: str, name: str) -> WebPage:
 def _describe_conditions(record: Record) -> dict[str, str]:
     """Return the conditions of an entry in words, by field."""
     knowledge = load_project_knowledge()
-    limits, metrics = knowledge.threshold_values, group_entries_by_kind(knowledge)["metrics"]
+    limits, metrics = knowledge.threshold_values, {m.id: m for m in knowledge.catalogue.metrics}
     return {
         name: describe_condition(value, limits, metrics)
         for name, value in record

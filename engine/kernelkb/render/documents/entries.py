@@ -27,6 +27,24 @@ _SIGNS = {">=": "≥", "<=": "≤", "==": "="}
 _FACTS = {"device.cc": "compute capability"}
 _MORE_MARK = " –"
 
+_LABELS = {
+    "when": "holds when", "hint": "speaks for it", "data": "of its inputs",
+    "unless": "look-alikes", "falsifier": "revert unless", "cost_min": "cost in minutes",
+    "applies": "applies when", "verify": "it took effect when", "target": "runs on",
+    "targets": "runs on", "do": "what to do", "on_line": "at its line", "level": "evidence level",
+    "cc": "compute capability", "tdp_w": "power limit in W", "dram_gbps": "memory in GB/s",
+    "raw": "counters of the tools", "derive": "computed from", "mma": "matrix instruction",
+    "read": "read on", "log_patterns": "in a log", "carveouts_kb": "shared memory in KiB, choices",
+}  # fmt: skip
+_WORDS = {
+    "sm": "SM", "l1": "L1", "l2": "L2", "mhz": "in MHz", "mb": "in MB", "kb": "in KiB",
+    "min": "in minutes", "tflops": "TFLOPS", "gbps": "in GB/s", "dram": "memory", "us": "in us",
+    "smem": "shared memory in bytes,", "optin": "by opt-in", "gran": "granularity", "xu": "exp",
+    "tc": "tensor", "fma": "FMA per clock", "tmem": "tensor memory", "url": "address",
+    "cuda": "CUDA",
+}  # fmt: skip
+"""Words of the names of fields, as people write them."""
+
 _MERMAID_SHAPES = {
     "question": '{{"%s"}}',
     "leaf": '(["%s"])',
@@ -110,6 +128,11 @@ def abbreviate_condition(
 def _describe_nested(condition: Condition, limits: ThresholdValues, metrics: Metrics | None) -> str:
     text = describe_condition(condition, limits, metrics)
     return text if isinstance(condition, Comparison) else f"({text})"
+
+
+def label_field(name: str) -> str:
+    """Return the name of a field as people write it."""
+    return _LABELS.get(name, " ".join(_WORDS.get(word, word) for word in name.split("_")))
 
 
 def format_mermaid_lines(picture: Picture) -> Iterator[str]:
@@ -302,13 +325,13 @@ def _format_device(device: Device) -> Iterator[str]:
     for name, value in device:
         if name not in ("title", "sources", "ceilings") and value is not None:
             shown = ", ".join(value) if isinstance(value, tuple) else value
-            yield f"| {name} | {shown} |"
+            yield f"| {label_field(name)} | {shown} |"
     for name, value in device.ceilings or ():
         if value is None or value == ():
             continue
         rows = isinstance(value, tuple)
         shown = ", ".join(": ".join(f"{one:g}" for one in row) for row in value) if rows else value
-        yield f"| reached, {name} | {shown} |"
+        yield f"| reached, {label_field(name)} | {shown} |"
 
 
 def _format_sources(names: Iterable[str], knowledge: Knowledge) -> Iterator[str]:
