@@ -28,6 +28,7 @@ from kernelkb.model.entries.bottleneck import Bottleneck
 from kernelkb.model.entries.fix import Fix, FixCode
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.learned import LearnedCatalogue
+from kernelkb.model.entries.workflow import Tree
 from kernelkb.record.sessions import list_session_ids, read_session
 from kernelkb.render.documents.entries import describe_condition
 from kernelkb.render.text.sessions import list_learned_titles
@@ -269,6 +270,12 @@ def _group_entries(knowledge: Knowledge) -> dict[str, dict[str, Record]]:
     return {kind: {record.id: record for record in group} for kind, group in entries.items()}
 
 
+def _word_questions(tree: Tree, knowledge: Knowledge, says_titles: bool) -> dict[str, str]:
+    named = {one.id: one for one in knowledge.catalogue.metrics} if says_titles else None
+    limits = knowledge.threshold_values
+    return {one.id: describe_condition(one.when, limits, named) for one in tree.questions}
+
+
 def _find_learned(learned: LearnedCatalogue, entry: BaseModel) -> dict[str, Any]:
     """Return what sessions taught about a fix or a bottleneck; empty for other entries."""
     field = {Bottleneck: "bottleneck", Fix: "fix"}.get(type(entry))
@@ -315,10 +322,7 @@ def draw_picture(
     for tree in knowledge.trees:
         if tree.id == name:
             walked = walk_gate_tree(program["trees"][tree.id], facts) if given else None
-            limits = knowledge.threshold_values
-            named = {one.id: one for one in knowledge.catalogue.metrics} if says_titles else None
-            texts = {q.id: describe_condition(q.when, limits, named) for q in tree.questions}
-            return build_tree_picture(tree, walked, texts)
+            return build_tree_picture(tree, walked, _word_questions(tree, knowledge, says_titles))
     rows = {row["id"]: row for found in program["bottlenecks"].values() for row in found}
     for bottleneck in knowledge.bottlenecks:
         if bottleneck.id == name:
