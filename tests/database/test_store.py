@@ -1,6 +1,7 @@
 """What was recorded is found again, whole and once, in both databases."""
 
 import json
+import os
 import sqlite3
 from datetime import datetime, timedelta, timezone
 
@@ -17,7 +18,7 @@ from kernelkb.record.measurements.rows import (
     digest,
     is_intact,
 )
-from kernelkb.record.measurements.store import open_store
+from kernelkb.record.measurements.store import open_store, stamp_database
 
 
 def test_an_added_measurement_is_read_back_unchanged(store):
@@ -126,6 +127,39 @@ def test_latest_is_one_bench_for_each_variant_and_place(store):
     store.add([new, old, other, make_build(hours=3)])
 
     assert store.latest() == [new, other]
+
+
+def test_the_newest_of_each_kernel_is_its_last_bench_of_any_variant_and_place(store):
+    other = {"kernel": "gemm", "device": "A GPU"}
+    store.add([
+        make_bench("naive", hours=1), make_bench("vectorized", hours=3), make_build(hours=9),
+        make_bench("naive", hours=2, where={"device": "A GPU"}), make_bench(hours=1, where=other),
+    ])  # fmt: skip
+    found = store.list_newest()
+
+    assert [(one.subject.kernel, one.subject.variant) for one in found] == [
+        ("gemm", "naive"), ("row_softmax", "vectorized"),
+    ]  # fmt: skip
+
+
+def test_the_stamp_of_a_database_is_another_one_after_each_write(tmp_path, monkeypatch):
+    monkeypatch.delenv("KB_DATABASE", raising=False)
+    empty = stamp_database(tmp_path)
+    stamps = []
+    for hour in range(3):
+        with open_store(tmp_path) as store:
+            store.add([make_bench(hours=hour)])
+        file = tmp_path / ".kb" / "measurements.db"
+        os.utime(file, (1e9 + hour, 1e9 + hour))  # as if that were long ago
+        stamps.append(stamp_database(tmp_path))
+        with open_store(tmp_path, writes=False) as store:
+            store.best()
+        stamps.append(stamp_database(tmp_path))
+    os.utime(file)
+
+    assert stamp_database(tmp_path) != stamp_database(tmp_path)  # written a moment ago
+    assert stamps[::2] == stamps[1::2]  # reading changes nothing
+    assert len({empty, *stamps}) == 4
 
 
 def test_a_tampered_record_is_not_returned(tmp_path):

@@ -14,8 +14,10 @@ from kernelkb.actions.knowledge.documents import (
     generate_quickref_sheet,
     is_quickref_fresh,
 )
+from kernelkb.actions.knowledge.knowledge import load_project_knowledge
 from kernelkb.cli import build_parser, main
 from kernelkb.loading.knowledge import load_knowledge
+from kernelkb.render.documents.entries import describe_condition, label_field
 from kernelkb.render.documents.quickref import COMMANDS
 
 QUICK = ("recommend", "occupancy", "roofline", "search", "show")
@@ -124,3 +126,25 @@ def test_two_pages_hold_the_whole_sheet(tmp_path):
 def test_the_command_prints_the_sheet(capsys):
     assert main(["quickref", "--html"]) == 0
     assert capsys.readouterr().out == generate_quickref_sheet()
+
+
+def test_conditions_for_people_name_metrics_by_their_titles():
+    knowledge = load_project_knowledge()
+    metrics = {one.id: one for one in knowledge.catalogue.metrics}
+    tree = next(one for one in knowledge.trees if one.id == "performance-gate")
+    words = [
+        describe_condition(q.when, knowledge.threshold_values, metrics) for q in tree.questions
+    ]
+
+    assert words[0] == "the result is correct"
+    assert "speedup over the reference < 0.5" in words
+    assert not any("_" in one or "==" in one for one in words)
+
+
+def test_no_field_of_a_page_is_called_as_in_the_files():
+    names = ("sm_clock_mhz", "l2_mb", "cost_min", "max_threads_sm", "cc", "applies")
+
+    assert [label_field(name) for name in names] == [
+        "SM clock in MHz", "L2 in MB", "cost in minutes", "max threads SM", "compute capability",
+        "applies when",
+    ]  # fmt: skip

@@ -112,6 +112,23 @@ def test_no_view_is_wider_than_a_phone_or_says_an_error(open_tab, page_server, s
     assert tab.problems == []
 
 
+def test_on_a_phone_the_menu_is_one_row_and_nothing_of_an_attempt_is_cut_off(open_tab, page_server):
+    tab = open_tab(390)
+    tab.goto(f"{page_server.url}/kernel/{KERNEL}")
+    tops = tab.evaluate(
+        "[...document.querySelectorAll('.site nav a')].map(it => it.getBoundingClientRect().top)"
+    )
+    right = tab.evaluate(
+        "Math.max(...[...document.querySelectorAll('.attempts li')].map(it => it.scrollWidth))"
+    )
+
+    assert len(set(tops)) == 1
+    assert 0 < right < 390
+    assert not tab.evaluate(
+        "(it => it.scrollWidth > it.clientWidth)(document.querySelector('nav'))"
+    )
+
+
 def test_the_address_loses_the_token(open_tab):
     assert "token" not in open_tab().url
 
@@ -155,8 +172,9 @@ def test_the_page_is_used_with_the_keyboard_alone(open_tab, page_server):
         tab.keyboard.press("Tab")
         if tab.evaluate("document.activeElement.textContent") == "Tick or note":
             break
-    tab.keyboard.press("Enter")
-    tab.keyboard.press("Tab")
+    with tab.expect_navigation():
+        tab.keyboard.press("Enter")
+    tab.wait_for_function("document.activeElement.name === 'note'")
     tab.keyboard.type("seen by keyboard")
     tab.keyboard.press("Tab")
     with tab.expect_navigation():
@@ -195,7 +213,8 @@ def test_two_browsers_see_what_the_other_one_ticked(open_tab, page_server):
     one, other = open_tab(), open_tab(390)
     for tab in (one, other):
         tab.goto(f"{page_server.url}/checklist")
-    one.locator("summary", has_text="Tick or note").last.evaluate("it => it.click()")
+    with one.expect_navigation():
+        one.locator("a", has_text="Tick or note").last.evaluate("it => it.click()")
     form = one.locator("form[action='/checklist/mark']").last
     form.locator("input[name=note]").evaluate("it => { it.value = 'from the first' }")
     with one.expect_navigation():

@@ -5,13 +5,18 @@ from contextlib import suppress
 from html.parser import HTMLParser
 
 import pytest
+from attempts import make_attempt, make_timing
 from hostile_texts import HOSTILE_TEXTS
-from web_page import KERNEL, REPORT, ROOT, SESSION, fill_project
+from measurements import make_bench
+from web_page import KERNEL, REPORT, ROOT, SESSION, fill_project, write_session
 
 from kernelkb.actions.advice.recommend import recommend_from_metrics
 from kernelkb.actions.knowledge.knowledge import group_entries_by_kind, load_project_knowledge
 from kernelkb.progress import record_event, report_progress
+from kernelkb.record.attempt_store import open_attempts
+from kernelkb.record.measurements.store import open_store
 from kernelkb.record.running import list_running, publish_progress
+from kernelkb.record.sessions import set_open_session
 from kernelkb.web import checklist, decision, history, knowledge, live, start
 from kernelkb.web.site import SCRIPTS, Site, read_static
 
@@ -163,6 +168,40 @@ def test_two_reports_stand_side_by_side(page, report):
     assert page.ask(table.headers["location"]).status == 200
     assert answer.status == 200
     read_page(answer.text)
+
+
+def test_a_kept_page_shows_what_was_measured_since_and_is_the_same_until_then(page, web_project):
+    """Also of a session that was opened, and of an attempt."""
+    before = [page.ask(path).text for path in (f"/kernel/{KERNEL}", "/history", "/")]
+    again = [page.ask(path).text for path in (f"/kernel/{KERNEL}", "/history")]
+    one, content = make_attempt("third", 8, kernel=KERNEL)
+    with open_store(web_project) as store:
+        new = make_bench("naive", 17.0, hours=11, where={"kernel": KERNEL})
+        store.add([new])
+    with open_attempts(web_project) as store:
+        store.add([one], [make_timing(one, 9, 17.5)], [content])
+    write_session(web_project, "one more goal", "2026-11-30-more")
+    set_open_session(web_project, SESSION)
+    after = [page.ask(path).text for path in (f"/kernel/{KERNEL}", "/history", "/")]
+
+    assert again == before[:2]
+    assert new.id[:8] not in before[0]
+    assert new.id[:8] in after[0]
+    assert one.id[:8] in after[0]
+    assert "17.00 us" in after[1]
+    assert "one more goal" in after[1]
+    assert "17.00 us" in after[2]
+
+
+def test_the_older_measurements_of_a_kernel_are_shown_when_asked_for(web_project):
+    with open_store(web_project) as store:
+        store.add(
+            make_bench("many", 30.0, hours=20 + at, where={"kernel": "m"}) for at in range(20)
+        )
+    few, every = (history.show_kernel_history("m", query).values for query in ({}, {"all": "1"}))
+
+    assert (len(few["shown"]), len(every["shown"])) == (12, 20)
+    assert "8 older ones" in Site("project").fill(history.show_kernel_history("m", {}))
 
 
 def test_what_is_no_report_is_said(page):

@@ -16,6 +16,7 @@ from kernelkb.render.html.pages import fill_template, load_template
 from kernelkb.web import checklist, decision, history, knowledge, live, start
 from kernelkb.web.access import WebAccess, WebGuard
 from kernelkb.web.site import Site, WebPage, digest_static, read_static
+from kernelkb.web.start import stamp_project
 
 if TYPE_CHECKING:
     from starlette.datastructures import FormData
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 _TYPES = {"css": "text/css", "js": "text/javascript", "txt": "text/plain", "svg": "image/svg+xml"}
 _YEAR = "public, max-age=31536000, immutable"
 _MAX_FIELDS = 40
+_KEPT = ("/history", "/kernel/", "/search", "/knowledge/")
+"""Pages that show nothing but what ``stamp_project`` looks at begin so; the last are kept."""
+_MAX_KEPT, _MAX_ADDRESS = 64, 300
 _PARSERS = 2
 """Reports that are read at once; each takes a process and some memory."""
 
@@ -39,6 +43,10 @@ def _list_views(*, writes: bool) -> dict[str, View]:
     def show_entry(asked: Request) -> WebPage:
         return knowledge.show_entry(asked.path_params["kind"], asked.path_params["name"])
 
+    def show_checklist(asked: Request) -> WebPage:
+        name, item = asked.path_params.get("name"), asked.query_params.get("mark", "")
+        return checklist.show_checklist(name, writes=writes, marking=item)
+
     def show_pair(show: Callable[[str, str], WebPage]) -> View:
         return lambda it: show(it.query_params.get("a", ""), it.query_params.get("b", ""))
 
@@ -48,10 +56,8 @@ def _list_views(*, writes: bool) -> dict[str, View]:
         "/decision": lambda it: decision.show_decision(it.query_params),
         "/report/{key}": lambda it: decision.show_report(it.path_params["key"], it.query_params),
         "/reports": show_pair(decision.show_two_reports),
-        "/checklist": lambda _: checklist.show_checklist(writes=writes),
-        "/session/{name}": lambda it: checklist.show_checklist(
-            it.path_params["name"], writes=writes
-        ),
+        "/checklist": show_checklist,
+        "/session/{name}": show_checklist,
         "/live": lambda _: live.show_live(writes=writes),
         "/history": lambda it: history.show_history(it.query_params),
         "/kernel/{name}": lambda it: history.show_kernel_history(
@@ -77,9 +83,9 @@ def build_application(access: WebAccess) -> ASGIApp:
 
     writes = not access.read_only
     site = Site(get_project_path().name, writes=writes, form_key=access.make_form_key())
-    reading = asyncio.Semaphore(_PARSERS)
+    reading, kept = asyncio.Semaphore(_PARSERS), Kept()
     routes = [
-        Route(path, partial(_answer_view, site=site, view=view, reading=reading))
+        Route(path, partial(_answer_view, site=site, view=view, reading=reading, kept=kept))
         for path, view in _list_views(writes=writes).items()
     ]
     routes += [
@@ -104,16 +110,11 @@ def warm_up() -> None:
     """Load what the first page of each kind would wait for: knowledge, rules, templates, search."""
     site = Site("")
     makers: tuple[Callable[[], object], ...] = (
-        start.show_start,
-        knowledge.link_entries,
-        lambda: decision.show_decision({"speedup": "0.5"}),
-        lambda: history.show_history({}),
-        lambda: checklist.show_checklist(writes=True),
-        lambda: start.show_search("bank conflicts"),
-        live.show_live,
-        knowledge.show_quickref,
+        start.show_start, knowledge.link_entries, live.show_live, knowledge.show_quickref,
+        lambda: decision.show_decision({"speedup": "0.5"}), lambda: history.show_history({}),
+        lambda: checklist.show_checklist(writes=True), lambda: start.show_search("bank conflicts"),
         lambda: knowledge.show_entry("trees", decision.DEFAULT_TREE),
-    )
+    )  # fmt: skip
     for make in makers:
         with suppress(KbError, OSError):
             page = make()
@@ -122,22 +123,41 @@ def warm_up() -> None:
     load_template("web/kernel.html")
 
 
+Kept = dict[str, tuple[object, bytes]]
+"""By its address, a page and the stamp of the project that it shows."""
+
+
 async def _answer_view(
-    asked: Request, *, site: Site, view: View, reading: asyncio.Semaphore
+    asked: Request, *, site: Site, view: View, reading: asyncio.Semaphore, kept: Kept
 ) -> Response:
     if asked.url.path.startswith("/report"):
         async with reading:
-            return await asyncio.to_thread(_view, site, view, asked)
-    return await asyncio.to_thread(_view, site, view, asked)
+            return await asyncio.to_thread(_view, site, view, asked, kept)
+    return await asyncio.to_thread(_view, site, view, asked, kept)
 
 
-def _view(site: Site, view: View, asked: Request) -> Response:
+def _view(site: Site, view: View, asked: Request, kept: Kept) -> Response:
     """Return a view, or a page that says what is wrong in one line."""
+    from starlette.responses import HTMLResponse
+
+    address = f"{asked.url.path}?{asked.url.query}"
+    # The code of a fix is in a file of its own, at which a stamp does not look.
+    keeps = address.startswith(_KEPT) and asked.path_params.get("kind") != "fixes"
+    keeps = keeps or address == "/decision?"
     try:
-        return _fill(site, view(asked))
+        stamp = stamp_project() if keeps and len(address) < _MAX_ADDRESS else None
+        known = kept.get(address)
+        if stamp is not None and known and known[0] == stamp:
+            return HTMLResponse(known[1])
+        answer = _fill(site, view(asked))
     except KbError as error:
         status = 404 if isinstance(error, UnknownNameError) else 422
         return _fill(site, show_problem(str(error), status))
+    if stamp is not None:
+        for oldest in list(kept)[: len(kept) - _MAX_KEPT]:
+            kept.pop(oldest, None)
+        kept[address] = stamp, bytes(answer.body)
+    return answer
 
 
 def _fill(site: Site, page: WebPage) -> Response:

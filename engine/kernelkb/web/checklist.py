@@ -16,15 +16,10 @@ from kernelkb.record.sessions import append_entry, find_open_session, list_sessi
 from kernelkb.web.site import WebPage
 
 _STEPS_OF_COMMAND = {
-    "env": ("environment",),
-    "build": ("build",),
-    "bench": ("check", "bench"),
-    "triage": ("check", "bench"),
-    "profile": ("profile",),
-    "recommend": ("recommend", "gate"),
-    "compare": ("compare", "bench"),
-    "tune": ("tune",),
-}
+    "env": ("environment",), "build": ("build",), "bench": ("check", "bench"),
+    "triage": ("check", "bench"), "profile": ("profile",), "recommend": ("recommend", "gate"),
+    "compare": ("compare", "bench"), "tune": ("tune",),
+}  # fmt: skip
 """Steps that a command records, by its verb; a gate is ticked by those of its command."""
 _MAX_NOTE = 600
 
@@ -57,12 +52,13 @@ class ChecklistPhase(NamedTuple):
         return sum(item.state in ("open", "failed") for item in self.items)
 
 
-def show_checklist(name: str | None = None, *, writes: bool = False) -> WebPage:
+def show_checklist(name: str | None = None, *, writes: bool = False, marking: str = "") -> WebPage:
     """Return the checklist of a session, and its entries.
 
     Args:
         name: Its id; None: the open one.
         writes: Whether the page offers to tick and to note.
+        marking: The item whose form is open.
 
     Raises:
         UnknownNameError: There is no such session.
@@ -83,6 +79,7 @@ def show_checklist(name: str | None = None, *, writes: bool = False) -> WebPage:
         "phases": phases,
         "now": now,
         "can_write": can_write,
+        "marking": marking[:120],
         "entries": session.entries[::-1],
     }
     return WebPage("checklist.html", session.session, "checklist", values)

@@ -101,22 +101,23 @@ def show_decision(query: Mapping[str, str]) -> WebPage:
     typed = read_numbers(query)
     knowledge = load_project_knowledge()
     trees = {tree.id: tree for tree in knowledge.trees}
+    tree = trees.get(typed.tree, trees[DEFAULT_TREE])
     problem, kernel, picture = typed.problem, None, None
     given = bool(typed.headlines or typed.metrics)
     try:
         picture = draw_picture(
-            typed.tree if typed.tree in trees else DEFAULT_TREE,
-            typed.metrics, typed.headlines, target=typed.target, gpu=typed.gpu or None,
+            tree.id, typed.metrics, typed.headlines, target=typed.target, gpu=typed.gpu or None,
+            says_titles=True,
         )  # fmt: skip
         kernel = _answer(typed) if given else None
     except KbError as error:
         problem = str(error)
     if picture is None:
-        picture = draw_picture(typed.tree if typed.tree in trees else DEFAULT_TREE, {}, {})
-    tree = trees.get(typed.tree, trees[DEFAULT_TREE])
+        picture = draw_picture(tree.id, {}, {}, says_titles=True)
     conditions, limits = describe_questions(tree)
     values = {
         "typed": typed, "fields": FIELDS, "trees": trees, "tree": tree,
+        "is_default": tree.id == DEFAULT_TREE,
         "diagram": place_picture(picture), "conditions": conditions, "limits": limits,
         "limit_values": knowledge.threshold_values,
         "taken": {box["id"] for box in picture["nodes"] if box["taken"]},

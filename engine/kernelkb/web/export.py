@@ -88,7 +88,7 @@ def _list_all() -> Iterator[ExportedPage]:
 
 
 def _list_kernel(kernel: str) -> Iterator[ExportedPage]:
-    yield (f"kernel/{kernel}", lambda: history.show_kernel_history(kernel, {}))
+    yield (f"kernel/{kernel}", lambda: history.show_kernel_history(kernel, {"all": "1"}))
     with suppress(KbError):  # it has none
-        for name in load_attempt_log(kernel, history.MAX_ATTEMPTS).tree.nodes:
+        for name in load_attempt_log(kernel).tree.nodes:
             yield (f"attempt/{name}", partial(history.show_attempt, name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from kernelkb.actions.comparison.compare_reports import compare_attempts, compare_measured
 from kernelkb.actions.history.attempts import load_attempt_log
@@ -15,23 +16,20 @@ from kernelkb.loading.kernels import find_kernel_folders
 from kernelkb.model.records.history import Attempt, AttemptEvent, Measurement, Promotion
 from kernelkb.model.records.measurement import is_valid
 from kernelkb.record.attempt_store import open_attempts
-from kernelkb.record.attempt_tree import AttemptLog, AttemptNode, AttemptTree
+from kernelkb.record.attempt_tree import AttemptNode, AttemptTree
 from kernelkb.record.measurements.compare import compute_comparison
 from kernelkb.record.measurements.store import open_store
 from kernelkb.record.sessions import list_session_ids, read_session, session_path
 from kernelkb.render.html.diagrams import (
-    AttemptBox,
-    AttemptDiagram,
     PredictionPoint,
     TimePoint,
-    place_attempts,
     place_predictions,
     place_times,
 )
 from kernelkb.render.text.attempts import (
     ID_DIGITS,
+    describe_attempt,
     describe_attempt_log,
-    describe_outcome,
     format_attempt_difference,
     format_measured_difference,
 )
@@ -42,8 +40,10 @@ from kernelkb.web.start import list_kernel_rows, summarize_sessions
 
 _MAX_TIMES = 60
 """Measurements in the picture, the newest."""
-MAX_ATTEMPTS = 80
-"""In the tree of a kernel, the newest."""
+_MAX_ROWS, _FEW_ROWS = 40, 12
+"""Measurements in the table, with the older ones and without them."""
+_MAX_DEPTH = 8
+"""Steps to the right in the tree of attempts."""
 _PAGE = 30
 _MAX_OUTCOMES = 20
 """Of a kernel, the newest."""
@@ -125,6 +125,7 @@ def show_kernel_history(kernel: str, query: Mapping[str, str]) -> WebPage:
     Args:
         kernel: Its name.
         query: ``workload`` and ``device``: which measurements; by default those of the newest.
+            ``all``: the older ones, too.
 
     Raises:
         UnknownNameError: There is neither a kernel nor a measurement of that name.
@@ -142,18 +143,19 @@ def show_kernel_history(kernel: str, query: Mapping[str, str]) -> WebPage:
         raise UnknownNameError("kernel", kernel, find_kernel_folders(project), "show", id="kernels")
     log = None
     with suppress(KbError):
-        log = load_attempt_log(kernel, MAX_ATTEMPTS)
+        log = load_attempt_log(kernel)
     looks = _judge(measured, promoted)
     values = {
         "kernel": kernel,
         "places": places,
         "place": chosen,
-        "measured": measured,
+        "measured": measured[:_MAX_ROWS],
+        "shown": measured[: _MAX_ROWS if "all" in query else _FEW_ROWS],
         "looks": looks,
         "chart": place_times(_list_points(measured, looks), _describe_times(kernel, measured)),
         "log": log,
         "log_said": describe_attempt_log(log) if log and log.tree.nodes else "",
-        "tree": draw_attempts(log) if log and log.tree.nodes else None,
+        "trees": list_attempt_rows(log.tree) if log else [],
     }
     return WebPage("kernel.html", kernel, "history", values)
 
@@ -202,40 +204,39 @@ def _describe_times(kernel: str, measured: Sequence[Measurement]) -> str:
     return f"{kernel}: {len(times)} valid times, the first {first}, the best {best}"
 
 
-def draw_attempts(log: AttemptLog) -> AttemptDiagram:
-    """Return the tree of attempts, the best path marked."""
-    tree = log.tree
-    path = tree.list_path(tree.best)
-    ordered: list[str] = []
-    pending = list(reversed(tree.roots))
-    while pending:
-        name = pending.pop()
-        ordered.append(name)
-        pending += reversed(tree.nodes[name].children)
-    rows = [_draw_attempt(tree, tree.nodes[name], frozenset(path)) for name in ordered]
-    return place_attempts(rows, path, describe_attempt_log(log))
+class AttemptRow(NamedTuple):
+    """An attempt in the tree of all: a branch is one step deeper than what it comes from."""
+
+    id: str
+    depth: int
+    look: str
+    """Class of its dot: best, way (to the best one), faster, slower, failed or plain."""
+    text: str
 
 
-def _draw_attempt(tree: AttemptTree, node: AttemptNode, path: frozenset[str]) -> AttemptBox:
-    one, outcome = node.attempt, node.outcome
-    time = node.find_time_us(tree.place) if tree.place else None
-    look = "best" if one.id == tree.best else "path" if one.id in path else "plain"
-    if look == "plain" and (node.failure or (outcome and outcome.result == "failed")):
-        look = "failed"
-    elif look == "plain" and outcome and outcome.result in ("faster", "slower"):
-        look = outcome.result
-    what = describe_outcome(outcome) if outcome else "first state" if not one.parent else ""
-    if not outcome and node.failure:
-        what = f"failed: {node.failure}"
-    words = [one.id[:ID_DIGITS], one.variant, format_duration(time) if time else "", what]
-    title = f"{node.said or what or one.variant}, {one.at:%d %b %Y %H:%M}"
-    return AttemptBox(
-        one.id,
-        one.parent if one.parent in tree.nodes else None,
-        look,
-        "  ".join(word for word in words if word)[:96],
-        title,
-    )
+def list_attempt_rows(tree: AttemptTree) -> list[list[AttemptRow]]:
+    """Return each first state with what came of it, each attempt before those that follow it."""
+    path = frozenset(tree.list_path(tree.best))
+    trees: list[list[AttemptRow]] = []
+    for root in tree.roots:
+        pending = [(root, 0)]
+        trees.append([])
+        while pending:
+            name, depth = pending.pop()
+            node = tree.nodes[name]
+            look = "best" if name == tree.best else "way" if name in path else _judge_attempt(node)
+            trees[-1].append(AttemptRow(name, depth, look, describe_attempt(tree, node)))
+            pending += [(one, depth) for one in node.children[-1:]]
+            deeper = min(depth + 1, _MAX_DEPTH)
+            pending += [(one, deeper) for one in reversed(node.children[:-1])]
+    return trees
+
+
+def _judge_attempt(node: AttemptNode) -> str:
+    result = node.outcome.result if node.outcome else ""
+    if node.failure or result == "failed":
+        return "failed"
+    return result if result in ("faster", "slower") else "plain"
 
 
 def show_attempt(name: str) -> WebPage:

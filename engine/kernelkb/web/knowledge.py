@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import groupby
 from typing import NamedTuple
 
 from kernelkb.actions.knowledge.knowledge import (
@@ -20,28 +21,28 @@ from kernelkb.graph.search import Hit
 from kernelkb.model.base import Record
 from kernelkb.model.entries.bottleneck import All, Comparison, Not
 from kernelkb.model.entries.bottleneck import Any as AnyOf
-from kernelkb.render.documents.entries import describe_condition
-from kernelkb.render.documents.quickref import COMMANDS, list_cause_rows, list_gate_rows
+from kernelkb.render.documents.entries import describe_condition, label_field
+from kernelkb.render.documents.quickref import COMMANDS, CauseRow, list_cause_rows, list_gate_rows
 from kernelkb.render.html.diagrams import place_picture
 from kernelkb.web.site import WebPage
 
 KIND_TITLES = {
-    "bottlenecks": "Causes",
-    "fixes": "Fixes",
-    "trees": "Decision trees",
-    "patterns": "Ways of working",
-    "symptoms": "Messages",
-    "devices": "GPUs and CPUs",
-    "architectures": "Architectures",
-    "metrics": "Metrics",
-    "thresholds": "Thresholds",
-    "workflow": "Phases",
-    "preflight": "Before a session",
-    "stop-rules": "When to stop",
+    "bottlenecks": "Causes", "fixes": "Fixes", "trees": "Decision trees",
+    "patterns": "Ways of working", "symptoms": "Messages", "devices": "GPUs and CPUs",
+    "architectures": "Architectures", "metrics": "Metrics", "thresholds": "Thresholds",
+    "workflow": "Phases", "preflight": "Before a session", "stop-rules": "When to stop",
     "sources": "Sources",
-}
+}  # fmt: skip
 """Kinds of entries in the order of the page."""
-_HIDDEN = ("id", "title", "measured", "learned", "code")
+_HIDDEN = (
+    "id", "title", "measured", "learned", "code", "at_call", "recognised_by", "lines", "raw_scale",
+    "raw_zero", "captures", "fallback",
+)  # fmt: skip
+"""Fields that a page shows elsewhere, or that only programs read."""
+_GROUPED = {"bottlenecks": "group", "metrics": "unit", "thresholds": "evidence"}
+"""The field by which the entries of a kind are listed."""
+_MAX_OPEN = 100
+"""Entries of a kind whose groups are all open."""
 _PICTURED = ("trees", "bottlenecks")
 _MAX_HITS = 30
 _CONDITIONS = (All, AnyOf, Not, Comparison)
@@ -110,15 +111,20 @@ def show_kind(kind: str) -> WebPage:
     if kind not in KIND_TITLES:
         raise UnknownNameError("kind", kind, KIND_TITLES, "show", kind=None)
     rows: dict[str, list[tuple[str, str]]] = {}
+    families = load_project_knowledge().symptoms
+    known = {one.id: family.family for family in families for one in family.symptoms}
     for name, record in groups[kind].items():
-        rows.setdefault(_name_group(record), []).append((name, get_entry_title(record)))
-    values = {"kind": kind, "kind_title": KIND_TITLES[kind], "groups": rows}
+        group = (
+            known.get(name) if kind == "symptoms" else getattr(record, _GROUPED.get(kind, ""), "")
+        )
+        rows.setdefault(str(group).replace("-", " "), []).append((name, get_entry_title(record)))
+    values = {
+        "kind": kind,
+        "kind_title": KIND_TITLES[kind],
+        "groups": rows,
+        "is_folded": len(groups[kind]) > _MAX_OPEN and len(rows) > 1,
+    }
     return WebPage("knowledge.html", KIND_TITLES[kind], "knowledge", values)
-
-
-def _name_group(record: Record) -> str:
-    group = getattr(record, "group", None)
-    return group.replace("-", " ") if isinstance(group, str) else ""
 
 
 def show_entry(kind: str, name: str) -> WebPage:
@@ -134,7 +140,9 @@ def show_entry(kind: str, name: str) -> WebPage:
     links = link_entries()
     known = look_up_entries(name) if links.kinds[name] == kind else {}
     fields = known if isinstance(known, dict) and known else record.model_dump(mode="json")
-    shown = {key: value for key, value in fields.items() if key not in _HIDDEN}
+    heading = get_entry_title(record) or name
+    first = {key: fields[key] for key in ("definition",) if key in fields}
+    shown = {k: v for k, v in {**first, **fields}.items() if k not in _HIDDEN and v != heading}
     named_by: dict[str, list[str]] = {}
     for other in links.named_by.get(name, ()):
         named_by.setdefault(links.kinds[other], []).append(other)
@@ -142,25 +150,29 @@ def show_entry(kind: str, name: str) -> WebPage:
         "kind": kind,
         "kind_title": KIND_TITLES[kind],
         "id": name,
-        "heading": get_entry_title(record) or name,
+        "heading": heading,
         "fields": shown,
         "conditions": _describe_conditions(record),
         "code": fields.get("code"),
         "measured": fields.get("measured"),
         "learned": fields.get("learned"),
         "links": links,
+        "label": label_field,
         "named_by": named_by,
         "kind_titles": KIND_TITLES,
-        "diagram_of": place_picture(draw_picture(name, {}, {})) if kind in _PICTURED else None,
+        "diagram_of": None,
     }
-    return WebPage("entry.html", get_entry_title(record) or name, "knowledge", values)
+    if kind in _PICTURED:
+        values["diagram_of"] = place_picture(draw_picture(name, {}, {}, says_titles=True))
+    return WebPage("entry.html", heading, "knowledge", values)
 
 
 def _describe_conditions(record: Record) -> dict[str, str]:
     """Return the conditions of an entry in words, by field."""
-    limits = load_project_knowledge().threshold_values
+    knowledge = load_project_knowledge()
+    limits, metrics = knowledge.threshold_values, {m.id: m for m in knowledge.catalogue.metrics}
     return {
-        name: describe_condition(value, limits)
+        name: describe_condition(value, limits, metrics)
         for name, value in record
         if isinstance(value, _CONDITIONS)
     }
@@ -170,12 +182,22 @@ def show_quickref() -> WebPage:
     """Return the quick reference: gate, causes with their first fixes, sizes, commands."""
     knowledge = load_project_knowledge()
     tree = next(tree for tree in knowledge.trees if tree.id == "performance-gate")
+    metrics = {one.id: one for one in knowledge.catalogue.metrics}
+    rows = {target: list_cause_rows(knowledge, target, metrics) for target in ("cuda", "cpu")}
+    causes = {
+        target: [(name.replace("-", " "), list(own)) for name, own in groupby(found, _get_group)]
+        for target, found in rows.items()
+    }
     values = {
-        "gate": list(list_gate_rows(tree, knowledge)),
-        "causes": {target: list(list_cause_rows(knowledge, target)) for target in ("cuda", "cpu")},
+        "gate": list(list_gate_rows(tree, knowledge, metrics)),
+        "causes": causes,
         "commands": COMMANDS,
     }
     return WebPage("quickref.html", "Quick reference", "knowledge", values)
+
+
+def _get_group(row: CauseRow) -> str:
+    return row.group
 
 
 def search_entries(query: str) -> list[Hit]:

@@ -17,13 +17,9 @@ SCRIPTS = ("htmx.min.js", "sse.min.js", "page.js")
 """Loaded in this order by the pages of ``SCRIPTED`` that are served; the others need none."""
 SCRIPTED = ("decision", "live")
 SECTIONS = {
-    "": "Start",
-    "decision": "Decision",
-    "checklist": "Checklist",
-    "live": "Live",
-    "history": "History",
-    "knowledge": "Knowledge",
-}
+    "": "Start", "decision": "Decision", "checklist": "Checklist", "live": "Live",
+    "history": "History", "knowledge": "Knowledge",
+}  # fmt: skip
 """Views by their address, in the order of the menu."""
 
 

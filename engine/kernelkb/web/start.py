@@ -8,13 +8,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from kernelkb.actions.knowledge.knowledge import knowledge_digest
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.actions.sessions.session_brief import brief_session
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import find_kernel_folders
 from kernelkb.model.records.history import Measurement
 from kernelkb.model.records.session import SessionSummary
-from kernelkb.record.measurements.store import open_store
+from kernelkb.record.measurements.store import open_store, stamp_database
+from kernelkb.record.running import stamp_files
 from kernelkb.record.sessions import (
     find_open_session,
     list_session_ids,
@@ -73,9 +75,7 @@ def list_kernel_rows(project: Path) -> list[KernelRow]:
     own = [
         name for name, path in find_kernel_folders(project).items() if path.is_relative_to(project)
     ]
-    with open_store(project, writes=False) as store:
-        fastest = store.best()
-        newest = {one.subject.kernel: one for one in sorted(store.latest(), key=_get_time)}
+    fastest, newest = _read_kernels(project, stamp_database(project))
     rows = []
     for name in sorted({*own, *newest, *(one.subject.kernel for one in fastest)}):
         last = newest.get(name)
@@ -84,6 +84,26 @@ def list_kernel_rows(project: Path) -> list[KernelRow]:
         here = [one for one in best if (one.subject.workload, one.subject.device) == where]
         rows.append(KernelRow(name, next(iter([*here, *best]), None), last))
     return sorted(rows, key=lambda row: -_get_time(row.latest) if row.latest else 0.0)
+
+
+def stamp_project() -> tuple[object, ...]:
+    """Return what is another one where measurements, sessions, kernels or knowledge changed.
+
+    Raises:
+        KbError: The knowledge or the database cannot be read.
+    """
+    project = get_project_path()
+    sessions = stamp_files(project / "sessions"), find_open_session(project)
+    kernels = tuple(find_kernel_folders(project))
+    return stamp_database(project), sessions, kernels, knowledge_digest()
+
+
+@lru_cache(maxsize=2)
+def _read_kernels(
+    project: Path, _stamp: tuple[object, ...]
+) -> tuple[list[Measurement], dict[str, Measurement]]:
+    with open_store(project, writes=False) as store:
+        return store.best(), {one.subject.kernel: one for one in store.list_newest()}
 
 
 def _get_time(one: Measurement) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 from kernelkb.actions.history.measured_subject import identify_checkout
@@ -34,6 +35,7 @@ from kernelkb.record.attempt_tree import (
     build_tree,
     find_stuck,
 )
+from kernelkb.record.measurements.store import stamp_database
 from kernelkb.render.text.attempts import ID_DIGITS
 from kernelkb.safety.files import exchange_file
 from kernelkb.safety.storage import describe_write_cure
@@ -56,12 +58,24 @@ def load_attempt_log(kernel: str, limit: int = MAX_SHOWN) -> AttemptLog:
         UnknownNameError: There is no such kernel.
         DatabaseError: The database cannot be read.
     """
-    with open_attempts(get_project_path(), writes=False) as store:
-        count = store.count(kernel)
-        if not count:
-            load_kernel(kernel, get_project_path())
-        tree = load_tree(store, kernel, limit)
+    project = get_project_path()
+    count, tree = _read_tree(project, kernel, limit, stamp_database(project))
+    if not count:
+        load_kernel(kernel, project)
     return AttemptLog(kernel, tree, count, find_stuck(tree))
+
+
+def read_tree(project: Path, kernel: str, limit: int = MAX_SHOWN) -> AttemptTree:
+    """Return ``load_tree`` of a project's database: the same one until something is written."""
+    return _read_tree(project, kernel, limit, stamp_database(project))[1]
+
+
+@lru_cache(maxsize=16)
+def _read_tree(
+    project: Path, kernel: str, limit: int, _stamp: tuple[object, ...]
+) -> tuple[int, AttemptTree]:
+    with open_attempts(project, writes=False) as store:
+        return store.count(kernel), load_tree(store, kernel, limit)
 
 
 def load_tree(store: AttemptStore, kernel: str, limit: int = MAX_SHOWN) -> AttemptTree:

@@ -28,6 +28,7 @@ from kernelkb.model.entries.bottleneck import Bottleneck
 from kernelkb.model.entries.fix import Fix, FixCode
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.learned import LearnedCatalogue
+from kernelkb.model.entries.workflow import Tree
 from kernelkb.record.sessions import list_session_ids, read_session
 from kernelkb.render.documents.entries import describe_condition
 from kernelkb.render.text.sessions import list_learned_titles
@@ -235,8 +236,21 @@ def find_project_overlay() -> Path | None:
     return Path(folder) if folder else None
 
 
-def group_entries_by_kind(knowledge: Knowledge) -> dict[str, dict[str, Record]]:
+_grouped: list[tuple[Knowledge, Mapping[str, Mapping[str, Record]]]] = []
+"""The knowledge that was grouped last: grouping takes 1 ms, and each page asks for it."""
+
+
+def group_entries_by_kind(knowledge: Knowledge) -> Mapping[str, Mapping[str, Record]]:
     """Return the entries of each kind by id, in the order of their files."""
+    for known, groups in _grouped:
+        if known is knowledge:
+            return groups
+    found = _group_entries(knowledge)
+    _grouped[:] = [(knowledge, found)]
+    return found
+
+
+def _group_entries(knowledge: Knowledge) -> dict[str, dict[str, Record]]:
     fixes = [fix for family in knowledge.families for fix in family.fixes]
     entries: dict[str, tuple[Any, ...]] = {
         "metrics": knowledge.catalogue.metrics,
@@ -254,6 +268,12 @@ def group_entries_by_kind(knowledge: Knowledge) -> dict[str, dict[str, Record]]:
         "preflight": knowledge.workflow.preflight,
     }
     return {kind: {record.id: record for record in group} for kind, group in entries.items()}
+
+
+def _word_questions(tree: Tree, knowledge: Knowledge, says_titles: bool) -> dict[str, str]:
+    named = {one.id: one for one in knowledge.catalogue.metrics} if says_titles else None
+    limits = knowledge.threshold_values
+    return {one.id: describe_condition(one.when, limits, named) for one in tree.questions}
 
 
 def _find_learned(learned: LearnedCatalogue, entry: BaseModel) -> dict[str, Any]:
@@ -278,6 +298,7 @@ def draw_picture(
     *,
     target: str = "cuda",
     gpu: str | None = None,
+    says_titles: bool = False,
 ) -> Picture:
     """Return the picture of a tree or of a bottleneck.
 
@@ -287,6 +308,7 @@ def draw_picture(
         headlines: Values by headline flag.
         target: ``cuda`` or ``cpu``: the hardware of the headline values.
         gpu: Any name of the GPU, or None.
+        says_titles: Whether conditions call metrics by their titles, not by their ids.
 
     Raises:
         UnknownNameError: No such tree, bottleneck, metric or GPU.
@@ -300,9 +322,7 @@ def draw_picture(
     for tree in knowledge.trees:
         if tree.id == name:
             walked = walk_gate_tree(program["trees"][tree.id], facts) if given else None
-            limits = knowledge.threshold_values
-            texts = {q.id: describe_condition(q.when, limits) for q in tree.questions}
-            return build_tree_picture(tree, walked, texts)
+            return build_tree_picture(tree, walked, _word_questions(tree, knowledge, says_titles))
     rows = {row["id"]: row for found in program["bottlenecks"].values() for row in found}
     for bottleneck in knowledge.bottlenecks:
         if bottleneck.id == name:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from kernelkb.actions.advice.code_location import AnsweredVariant, find_change
 from kernelkb.actions.advice.next_steps import list_change_steps
-from kernelkb.actions.history.attempts import load_tree
+from kernelkb.actions.history.attempts import read_tree
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.actions.sessions.sessions import (
     choose_session_id,
@@ -26,7 +26,6 @@ from kernelkb.errors import KbError, NextStep
 from kernelkb.loading.kernels import find_kernel_folder, load_kernel, select_variant
 from kernelkb.model.records.history import AttemptEvent
 from kernelkb.model.records.session import Session
-from kernelkb.record.attempt_store import open_attempts
 from kernelkb.record.attempt_tree import AttemptNode, AttemptTree, describe_way_back, find_stuck
 from kernelkb.record.sessions import (
     find_open_session,
@@ -98,8 +97,7 @@ def _list_brief_lines(
     if session is not None:
         lines += _describe_mistakes(find_mistakes(project))
     if subject is not None:
-        with open_attempts(project, writes=False) as store:
-            tree = load_tree(store, subject, _MAX_READ)
+        tree = read_tree(project, subject, _MAX_READ)
         lines += _describe_budget(session, tree) if session else []
         lines += _describe_kernel(subject, tree, format_step)
     elif not lines:

@@ -7,7 +7,9 @@ does not grow with the number of measurements.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
@@ -17,6 +19,7 @@ from typing import Any, Self
 from sqlalchemy import URL, ColumnElement, Engine, ScalarSelect, Select, and_, func, select, true
 
 from kernelkb.errors import BadValueError, UnknownNameError
+from kernelkb.loading.digest import STABLE_AGE_NS
 from kernelkb.model.records.history import Measurement, MeasurementKind, Promotion
 from kernelkb.record.measurements.database import (
     begin_read,
@@ -95,6 +98,30 @@ def open_engine(project: Path, url: str | None = None, *, writes: bool = True) -
         engine.dispose()
         raise
     return engine
+
+
+def stamp_database(project: Path) -> tuple[object, ...]:
+    """Return what is another one after each write to a project's database.
+
+    Of PostgreSQL, and of a file that was written a moment ago, it is another one at each call: two
+    writes within one tick of the file system's clock have the same time.
+
+    Raises:
+        BadValueError: The URL in ``KB_DATABASE`` is invalid.
+        EnvironmentGapError: The driver of the database is not installed.
+    """
+    url = resolve_url(project, os.environ.get("KB_DATABASE"))
+    file, now = str(url.database), time.time_ns()
+    found: list[object] = [file]
+    for name in (file, f"{file}-wal"):
+        with suppress(OSError):
+            seen = os.stat(name)  # noqa: PTH116 a Path takes 20 us
+            if seen.st_size:  # a reader makes an empty log, and removes it
+                found.append((seen.st_ino, seen.st_size, seen.st_mtime_ns))
+                is_new = now - seen.st_mtime_ns < STABLE_AGE_NS
+                found += [time.monotonic_ns()] if is_new else []
+    is_file = url.get_backend_name() == "sqlite"
+    return tuple(found) if is_file else (time.monotonic_ns(),)
 
 
 def open_read_only(project: Path) -> Store:
@@ -257,6 +284,15 @@ class Store:
         )
         return self.get_many([row["id"] for row in rows])
 
+    def list_newest(self) -> list[Measurement]:
+        """Return the newest bench of each kernel, in the order of their names."""
+        rows = self._fetch_rows(select_newest_per_series(match_series(kind="bench")))
+        newest: dict[str, Any] = {}
+        for row in sorted(rows, key=lambda r: (r["at"] or 0, r["id"] or "")):
+            if row["id"] is not None:
+                newest[row["kernel"]] = row["id"]
+        return self.get_many([newest[name] for name in sorted(newest)])
+
     def iter_all(self) -> Iterator[Measurement]:
         """Yield all measurements in the order of their ids, each checked against its id."""
         last = ""
@@ -376,15 +412,12 @@ def select_fastest(condition: ColumnElement[bool]) -> Select[Any]:
 
 
 def select_newest_per_series(condition: ColumnElement[bool]) -> Select[Any]:
-    """Select each series with the id of its newest measurement."""
-    last = (
-        select(_M.id)
-        .where(_M.series == _S.key)
-        .order_by(_M.at.desc(), _M.id)
-        .limit(1)
-        .scalar_subquery()
-    )
-    return select(series, last.label("id")).where(condition)
+    """Select each series with the id and the time of its newest measurement."""
+    of_series = _M.series == _S.key
+    newest_first = _M.at.desc(), _M.id
+    last = select(_M.id).where(of_series).order_by(*newest_first).limit(1).scalar_subquery()
+    at = select(func.max(_M.at)).where(of_series).scalar_subquery()
+    return select(series, last.label("id"), at.label("at")).where(condition)
 
 
 def select_next_ids(measurement: str, limit: int) -> Select[Any]:

@@ -13,13 +13,37 @@ from kernelkb.model.base import Record
 from kernelkb.model.entries.bottleneck import All, Any, Bottleneck, Comparison, Condition
 from kernelkb.model.entries.fix import Fix, FixCode
 from kernelkb.model.entries.knowledge import Knowledge
-from kernelkb.model.entries.quantities import Device
+from kernelkb.model.entries.quantities import Device, Metric
 from kernelkb.model.entries.workflow import Pattern, Tree
+from kernelkb.units import format_size
 
 ThresholdValues = Mapping[str, float]
 """Maps a threshold's id to its value."""
 
+Metrics = Mapping[str, Metric]
+"""Metrics by id."""
+
+_SIGNS = {">=": "≥", "<=": "≤", "==": "="}
+_FACTS = {"device.cc": "compute capability"}
 _MORE_MARK = " –"
+
+_LABELS = {
+    "when": "holds when", "hint": "speaks for it", "data": "of its inputs",
+    "unless": "look-alikes", "falsifier": "revert unless", "cost_min": "cost in minutes",
+    "applies": "applies when", "verify": "it took effect when", "target": "runs on",
+    "targets": "runs on", "do": "what to do", "on_line": "at its line", "level": "evidence level",
+    "cc": "compute capability", "tdp_w": "power limit in W", "dram_gbps": "memory in GB/s",
+    "raw": "counters of the tools", "derive": "computed from", "mma": "matrix instruction",
+    "read": "read on", "log_patterns": "in a log", "carveouts_kb": "shared memory in KiB, choices",
+}  # fmt: skip
+_WORDS = {
+    "sm": "SM", "l1": "L1", "l2": "L2", "mhz": "in MHz", "mb": "in MB", "kb": "in KiB",
+    "min": "in minutes", "tflops": "TFLOPS", "gbps": "in GB/s", "dram": "memory", "us": "in us",
+    "smem": "shared memory in bytes,", "optin": "by opt-in", "gran": "granularity", "xu": "exp",
+    "tc": "tensor", "fma": "FMA per clock", "tmem": "tensor memory", "url": "address",
+    "cuda": "CUDA",
+}  # fmt: skip
+"""Words of the names of fields, as people write them."""
 
 _MERMAID_SHAPES = {
     "question": '{{"%s"}}',
@@ -30,21 +54,59 @@ _MERMAID_SHAPES = {
 _DOT_SHAPES = {"question": "hexagon", "leaf": "oval", "fix": "note", "metric": "parallelogram"}
 
 
-def describe_condition(condition: Condition, limits: ThresholdValues) -> str:
-    """Return the whole condition, with thresholds replaced by their values."""
+def describe_condition(
+    condition: Condition, limits: ThresholdValues, metrics: Metrics | None = None
+) -> str:
+    """Return the whole condition, with thresholds replaced by their values.
+
+    Args:
+        condition: The condition.
+        limits: The values of the thresholds.
+        metrics: With them, metrics are called by their titles; None: by their ids.
+    """
     match condition:
         case Comparison():
             limit = limits[condition.threshold] if condition.threshold else condition.value
+            if metrics is not None:
+                return _say_comparison(condition, limit, metrics)
             shown = f"{limit:g}" if isinstance(limit, float) else str(limit)
             return f"{condition.metric} {condition.op} {shown}"
         case All(all=parts):
-            return " and ".join(_describe_nested(part, limits) for part in parts)
+            return " and ".join(_describe_nested(part, limits, metrics) for part in parts)
         case Any(any=parts):
-            return " or ".join(_describe_nested(part, limits) for part in parts)
-    return f"not ({describe_condition(condition.negated, limits)})"
+            return " or ".join(_describe_nested(part, limits, metrics) for part in parts)
+    return f"not ({describe_condition(condition.negated, limits, metrics)})"
 
 
-def abbreviate_condition(condition: Condition, limits: ThresholdValues, max_parts: int = 2) -> str:
+def _say_comparison(one: Comparison, limit: float | str | None, metrics: Metrics) -> str:
+    """Return a comparison as people write it: "over-fetch > 1.5", "not: built for ..."."""
+    unit = metrics[one.metric].unit if one.metric in metrics else ""
+    title = _say_quantity(one.metric, metrics)
+    if unit == "truth" and one.op == "==":
+        return title if limit == 1 else f"not: {title}"
+    if not isinstance(limit, float):
+        shown = _say_quantity(str(limit), metrics)
+    elif unit == "bytes" and limit.is_integer():
+        shown = format_size(int(limit))
+    else:
+        shown = f"{100 * limit:.4g} %" if unit == "share" else f"{limit:.6g}"
+        shown += {"us": " us", "gbps": " GB/s", "seconds": " s"}.get(unit, "")
+    return f"{title} {_SIGNS.get(one.op, one.op)} {shown}"
+
+
+def _say_quantity(name: str, metrics: Metrics) -> str:
+    if name not in metrics:
+        return _FACTS.get(name, name)
+    title = metrics[name].title
+    return title[:1].lower() + title[1:] if title[1:2].islower() or title[1:2] == " " else title
+
+
+def abbreviate_condition(
+    condition: Condition,
+    limits: ThresholdValues,
+    max_parts: int = 2,
+    metrics: Metrics | None = None,
+) -> str:
     """Return at most ``max_parts`` parts of a condition, with a dash where parts are left out.
 
     The first parts are kept, because authors put first what a person should look at first.
@@ -55,17 +117,22 @@ def abbreviate_condition(condition: Condition, limits: ThresholdValues, max_part
         case Any(any=parts):
             word = " or "
         case _:
-            return describe_condition(condition, limits)
-    shown = [abbreviate_condition(part, limits, 1) for part in parts[:max_parts]]
+            return describe_condition(condition, limits, metrics)
+    shown = [abbreviate_condition(part, limits, 1, metrics) for part in parts[:max_parts]]
     whole = len(parts) <= max_parts and not any(sign.endswith(_MORE_MARK) for sign in shown)
     return word.join(sign.removesuffix(_MORE_MARK) for sign in shown) + (
         "" if whole else _MORE_MARK
     )
 
 
-def _describe_nested(condition: Condition, limits: ThresholdValues) -> str:
-    text = describe_condition(condition, limits)
+def _describe_nested(condition: Condition, limits: ThresholdValues, metrics: Metrics | None) -> str:
+    text = describe_condition(condition, limits, metrics)
     return text if isinstance(condition, Comparison) else f"({text})"
+
+
+def label_field(name: str) -> str:
+    """Return the name of a field as people write it."""
+    return _LABELS.get(name, " ".join(_WORDS.get(word, word) for word in name.split("_")))
 
 
 def format_mermaid_lines(picture: Picture) -> Iterator[str]:
@@ -258,13 +325,13 @@ def _format_device(device: Device) -> Iterator[str]:
     for name, value in device:
         if name not in ("title", "sources", "ceilings") and value is not None:
             shown = ", ".join(value) if isinstance(value, tuple) else value
-            yield f"| {name} | {shown} |"
+            yield f"| {label_field(name)} | {shown} |"
     for name, value in device.ceilings or ():
         if value is None or value == ():
             continue
         rows = isinstance(value, tuple)
         shown = ", ".join(": ".join(f"{one:g}" for one in row) for row in value) if rows else value
-        yield f"| reached, {name} | {shown} |"
+        yield f"| reached, {label_field(name)} | {shown} |"
 
 
 def _format_sources(names: Iterable[str], knowledge: Knowledge) -> Iterator[str]:

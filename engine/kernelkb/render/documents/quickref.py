@@ -13,7 +13,7 @@ from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.learned import LearnedCatalogue
 from kernelkb.model.entries.quantities import Architecture, Device
 from kernelkb.model.entries.workflow import Tree
-from kernelkb.render.documents.entries import abbreviate_condition, describe_condition
+from kernelkb.render.documents.entries import Metrics, abbreviate_condition, describe_condition
 
 COMMANDS = (
     ("kb env", "what this machine can build and measure"),
@@ -59,12 +59,20 @@ class SizeRow(NamedTuple):
     values: tuple[str, ...]
 
 
-def list_cause_rows(knowledge: Knowledge, target: str) -> Iterator[CauseRow]:
-    """Yield the bottlenecks of a target in the order of evaluation."""
+def list_cause_rows(
+    knowledge: Knowledge, target: str, metrics: Metrics | None = None
+) -> Iterator[CauseRow]:
+    """Yield the bottlenecks of a target in the order of evaluation.
+
+    Args:
+        knowledge: The knowledge.
+        target: ``cuda`` or ``cpu``.
+        metrics: With them, conditions call metrics by their titles; None: by their ids.
+    """
     limits = knowledge.threshold_values
     for b in sorted(knowledge.bottlenecks, key=lambda b: get_args(Group).index(b.group)):
         if b.target == target:
-            when = abbreviate_condition(b.when, limits)
+            when = abbreviate_condition(b.when, limits, metrics=metrics)
             yield CauseRow(b.group, when, b.id, b.fixes[:_FIXES_SHOWN])
 
 
@@ -175,15 +183,23 @@ def format_quickref(knowledge: Knowledge) -> str:
     return "\n".join(_format_lines(knowledge)) + "\n"
 
 
-def list_gate_rows(tree: Tree, knowledge: Knowledge) -> Iterator[tuple[str, str, str]]:
-    """Yield condition, verdict and first advice of each leaf of a gate tree, in its order."""
+def list_gate_rows(
+    tree: Tree, knowledge: Knowledge, metrics: Metrics | None = None
+) -> Iterator[tuple[str, str, str]]:
+    """Yield condition, verdict and first advice of each leaf of a gate tree, in its order.
+
+    Args:
+        tree: The tree.
+        knowledge: The knowledge.
+        metrics: As in ``list_cause_rows``.
+    """
     limits = knowledge.threshold_values
     leaves = {leaf.id: leaf for leaf in tree.leaves}
     for question in tree.questions:
         for goal, negated in ((question.then, False), (question.otherwise, True)):
             if goal in leaves:
                 leaf = leaves[goal]
-                words = describe_condition(question.when, limits)
+                words = describe_condition(question.when, limits, metrics)
                 yield f"not ({words})" if negated else words, leaf.verdict, leaf.do[0]
 
 

@@ -1,4 +1,4 @@
-"""Computes where boxes and lines lie in pictures of trees, attempts and measurements."""
+"""Computes where boxes and lines lie in pictures of trees and measurements."""
 
 from __future__ import annotations
 
@@ -203,57 +203,6 @@ def _draw_arrow(
 def _is_hidden(start: DiagramBox, goal: DiagramBox, boxes: Iterable[DiagramBox]) -> bool:
     """Whether another box stands between two of one column."""
     return any(start.y < one.y < goal.y and one.x == start.x for one in boxes)
-
-
-class AttemptBox(NamedTuple):
-    """An attempt in the picture of all."""
-
-    id: str
-    parent: str | None
-    look: str
-    """Class of its dot: best, path, faster, slower, failed or plain."""
-    text: str
-    title: str
-    x: float = 0.0
-    y: float = 0.0
-
-
-class AttemptDiagram(NamedTuple):
-    """The attempts at a kernel: one row each, a branch one step to the right."""
-
-    width: float
-    height: float
-    boxes: tuple[AttemptBox, ...]
-    lines: tuple[tuple[str, bool], ...]
-    """Path of SVG, and whether it leads to the best attempt."""
-    said: str
-
-
-_ROW_HEIGHT, _STEP, _MAX_STEPS = 26, 18, 10
-
-
-def place_attempts(rows: Sequence[AttemptBox], path: Sequence[str], said: str) -> AttemptDiagram:
-    """Return the tree of attempts.
-
-    Args:
-        rows: In the order of the picture, each parent before its children; not yet placed.
-        path: Attempts from the first state to the best one.
-        said: What the picture shows, in words.
-    """
-    last_child = {row.parent: row.id for row in rows if row.parent}
-    depth: dict[str, int] = {}
-    lines, found = [], dict[str, AttemptBox]()
-    for at, row in enumerate(rows):
-        is_branch = row.parent is not None and last_child[row.parent] != row.id
-        depth[row.id] = min(depth.get(row.parent or "", 0) + is_branch, _MAX_STEPS)
-        box = row._replace(x=12 + _STEP * depth[row.id], y=16 + _ROW_HEIGHT * at)
-        start = found.get(row.parent or "")
-        if start is not None:
-            line = f"M{start.x},{start.y}V{box.y - 8}Q{start.x},{box.y} {box.x},{box.y}"
-            lines.append((line, row.id in path and row.parent in path))
-        found[row.id] = box
-    height = 20 + _ROW_HEIGHT * len(rows)
-    return AttemptDiagram(760, height, tuple(found.values()), tuple(lines), said)
 
 
 class TimePoint(NamedTuple):

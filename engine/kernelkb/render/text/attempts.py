@@ -86,7 +86,7 @@ def _format_branch(
         name, first, rest = pending.pop()
         node = tree.nodes[name]
         mark = "*" if name in path else " "
-        yield f"{first}{mark} {name[:ID_DIGITS]}  {_describe_node(tree, node)}"
+        yield f"{first}{mark} {name[:ID_DIGITS]}  {describe_attempt(tree, node)}"
         children = node.children
         if len(children) == 1:
             pending.append((children[0], rest, rest))
@@ -98,7 +98,8 @@ def _format_branch(
         pending += reversed(rows)
 
 
-def _describe_node(tree: AttemptTree, node: AttemptNode) -> str:
+def describe_attempt(tree: AttemptTree, node: AttemptNode) -> str:
+    """Return in one line what an attempt was, what it gave, and its time."""
     outcome = node.outcome
     what = "first state" if node.attempt.parent is None else "not timed yet"
     if outcome is not None:
