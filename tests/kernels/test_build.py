@@ -7,6 +7,7 @@ import shutil
 import pytest
 import yaml
 from broken_kernels import make_broken_kernel
+from planted_kernels import write_planted
 
 from kernelkb.actions.kernels.measure_variant import build_configurations, build_variant
 from kernelkb.actions.project.bench_target import validate_machine
@@ -103,6 +104,21 @@ def test_a_compiler_error_is_a_result_with_its_place(project):
     assert (found.status, found.library) == ("failed", None)
     assert found.error.startswith("naive.cpp:7:")
     assert found.cure == f"fix naive.cpp and build again; the whole log: {found.directory}.log"
+
+
+def test_a_cure_is_found_by_the_lines_behind_an_error(project):
+    if find_nvcc() is None:
+        pytest.skip("no nvcc")
+    disabled = "-D__CUDA_NO_HALF_OPERATORS__", "-D__CUDA_NO_HALF_CONVERSIONS__"
+    flags = f', flags: ["{disabled[0]}", "{disabled[1]}"]'
+    folder = write_planted(project, "simt.cu", 0, language="cuda", target="cuda", extra=flags)
+    own = (folder / "simt.cu").read_text()
+    product = "__global__ void scale(half* x, half s) { x[threadIdx.x] = x[threadIdx.x] * s; }\n"
+    (folder / "simt.cu").write_text(f"{own}\n#include <cuda_fp16.h>\n{product}")
+    found = build_variant("planted", arch="9.0")
+
+    assert found.status == "failed"
+    assert found.cure.startswith("half-operators-disabled: "), found.cure
 
 
 def test_a_failed_build_leaves_its_whole_log_and_nothing_else(project):

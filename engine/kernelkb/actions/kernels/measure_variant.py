@@ -185,18 +185,19 @@ def build_prepared(bench_target: BenchTarget, options: BenchOptions = DEFAULT_OP
 def _add_cure(built: Build) -> Build:
     """Return a failed build with the cure of its log's first error, and where the log is kept.
 
-    What a general symptom says of any code is no cure beside the one that names the file.
+    What a general symptom says of any code is no cure beside the one that names the file. The log
+    comes first: an error alone lacks the lines behind it, such as the types of operands.
     """
     if built.error is None:
         return built
     kept, log = locate_failed_log(built.directory), ""
     with suppress(OSError):
         log = kept.read_text(encoding="utf-8", errors="replace")[:_MAX_LOG_CHARS]
-    found, cure = find_failure(load_compiled_rules(), f"{built.error}\n{log}"), built.cure or ""
+    rules, cure = load_compiled_rules(), built.cure or ""
+    found = find_failure(rules, log) or find_failure(rules, f"{built.error}\n{log}")
     if found is not None:
         cure = f"{found['symptom']}: {' '.join(filter(None, (found['note'], found['cure'])))}"
-    where = f"; the whole log: {kept}" if log else ""
-    return built.model_copy(update={"cure": f"{cure}{where}"})
+    return built.model_copy(update={"cure": cure + (f"; the whole log: {kept}" if log else "")})
 
 
 class StepResults(NamedTuple):
