@@ -46,11 +46,6 @@ _FRAME = re.compile(
 )
 """Of a stack of Python, which is printed before the sections, the outermost frame first."""
 _ESTIMATE = re.compile(r"Est(?:\.|imated) (?P<local>Local )?Speedup: (?P<percent>[\d.,]{1,12}) ?%")
-_BUSIEST = re.compile(
-    r"(?P<title>(?P<pipe>[A-Z][A-Z0-9]{1,8}) is the highest-utilized pipeline) "
-    r"\((?P<percent>[\d.,]{1,12})%\)"
-)
-"""What a message says of a pipe, which is in no row of the default page."""
 _NUMBER = r"[-+]?\d[\d.,]{0,40}(?:e[-+]?\d{1,3})?"
 _ROW = re.compile(
     rf"\s{{0,40}}(?P<title>[A-Za-z#].{{0,160}}?)\s+(?:(?P<unit>[A-Za-z%][\w/%.]{{0,40}})\s+)?"
@@ -94,12 +89,6 @@ class _Page:
         known = section in self.sections
         self.sections.add(section)
         return known and self.name == _NO_NAME
-
-    def end_message(self, message: _Message) -> None:
-        """Keep a message of a rule, and the use of a pipe that it tells."""
-        self.rules.append(_build_rule(message))
-        if found := _BUSIEST.search(" ".join(message.words)):
-            self.rows.append(TitledValue(message.section, found["title"], "%", found["percent"]))
 
 
 class _Message(NamedTuple):
@@ -187,7 +176,7 @@ def _iterate_pages(lines: Sequence[str]) -> Iterator[_Page]:
         ends_message = bool(header or found or not line.strip() or line.lstrip().startswith("---"))
         rule = _RULE.match(line)
         if message and page and (ends_message or rule):
-            page.end_message(message)
+            page.rules.append(_build_rule(message))
             message = None
         if header:
             if page:
@@ -213,7 +202,7 @@ def _iterate_pages(lines: Sequence[str]) -> Iterator[_Page]:
             at += _read_row(page, section, line, lines[at] if at < len(lines) else "")
     if page:
         if message:
-            page.end_message(message)
+            page.rules.append(_build_rule(message))
         yield page
 
 
