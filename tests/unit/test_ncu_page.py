@@ -160,6 +160,47 @@ def test_a_section_that_comes_again_without_a_header_is_of_another_kernel():
     assert second.metrics["dram_utilization"] == pytest.approx(0.41)
 
 
+COLUMNS = """\
+# Three ways to add
+
+## GPU Speed Of Light Throughput
+
+| Metric Name | Metric Unit | one_sum | by_block | by_warp |
+|---|---|---|---|---|
+| DRAM Throughput | % | 3.10 | 41.20 | 88.75 |
+| Duration | us | 5,120.00 | 402.50 | 190.25 |
+| Elapsed Cycles | cycle | 1 | 2 |
+
+The rest is not about ncu:
+
+| 1 | 2 | 3 | 4 | 5 |
+
+## Launch Statistics
+
+| Metric Name | Metric Unit | one_sum | by_block | by_warp |
+|---|---|---|---|---|
+| Registers Per Thread | register/thread | 16 | 24 | 32 |
+"""
+
+
+def test_of_a_table_that_compares_kernels_each_column_is_a_launch():
+    found = {one.kernel: one.metrics for one in read_report_text(COLUMNS, WANTED)}
+
+    assert list(found) == ["one_sum", "by_block", "by_warp"]
+    first = {"dram_utilization": 0.031, "profiled_us": 5120.0, "register_count": 16}
+    assert found["one_sum"] == pytest.approx(first)
+    assert found["by_warp"]["dram_utilization"] == pytest.approx(0.8875)
+    assert found["by_warp"]["register_count"] == 32
+
+
+def test_a_page_that_was_laid_out_as_markdown_is_no_comparison():
+    page = f"{HEADER}\n## Section: GPU Speed Of Light Throughput\n"
+    page += "| Metric Name | Metric Unit | Metric Value |\n|---|---|---|\n"
+    page += "| DRAM Throughput | % | 9.5 |\n"
+
+    assert read_text(page).kernel == "scale(float *, int)"
+
+
 def test_of_one_kernel_a_section_may_come_again():
     found = read_text(f"  {HEADER}\n{SPEED}\n{SPEED.replace('91.25', '41.00')}")
 

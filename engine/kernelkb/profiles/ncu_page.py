@@ -8,7 +8,7 @@ quotation marks of mails, tables of Markdown, comments behind values, lines that
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kernelkb.profiles.launch import (
@@ -60,6 +60,12 @@ _DECIMAL_COMMA = re.compile(
     r"\s(?:\d{1,3}(?:\.\d{3}){1,6}|\d{1,18}),\d{1,2}$|\s\d{1,3}(?:\.\d{3}){2,6}$"
 )
 _DECIMAL_POINT = re.compile(r"\s[\d,]{0,24}\.\d{1,2}$")
+_COLUMNS = re.compile(
+    r"\s{0,9}\| {0,9}Metric(?: Name)? {0,99}\| {0,9}(?:Metric )?Unit {0,99}"
+    r"\|(?P<names>.{1,4000})\|$"
+)
+"""The head of a table of Markdown that compares kernels, each in a column of its own."""
+_HEADING = re.compile(r"\s{0,3}#{1,6} {1,9}(?P<name>\S.*)")
 _SUMMARY_VALUES = 3
 _TABLE_HEAD = "Metric Name"
 _NO_NAME = "unnamed kernel"
@@ -106,14 +112,15 @@ def is_printed_page(text: str) -> bool:
         has_launch = has_launch or _TABLE_HEAD in line or bool(_BEGINS_HEADER.search(line))
         if has_section and has_launch:
             return True
-    return False
+    return any(map(_find_columns, iterate_lines(text)))
 
 
 def read_printed_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
     """Return every launch of a printed page, in its order.
 
     A page without a header, as of a section that was copied, is a launch of an unnamed kernel; a
-    section that comes again there is of another one.
+    section that comes again there is of another one. Of a table that compares kernels each column
+    is one.
 
     Args:
         text: The page, with whatever is around it.
@@ -123,6 +130,9 @@ def read_printed_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaun
     if _has_decimal_commas(lines):
         lines = [_swap_separators(line) for line in lines]
     pages = list(_iterate_pages(lines))
+    if not pages:
+        columns = _read_columns(iterate_lines(text))
+        return [ProfiledLaunch(name, pick_metrics(rows, wanted)) for name, rows in columns.items()]
     unnamed = [page for page in pages if page.name == _NO_NAME]
     for number, page in enumerate(unnamed if len(unnamed) > 1 else (), 1):
         page.name = f"unnamed-kernel-{number}"
@@ -139,6 +149,33 @@ def read_printed_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaun
         )
         for page in pages
     ]
+
+
+def _find_columns(line: str) -> list[str]:
+    """Return the names of the kernels that a table compares; none in another line."""
+    found = _COLUMNS.match(line[:_MAX_LINE_CHARS].rstrip())
+    names = [cell.strip(" `*") for cell in found["names"].split("|")] if found else []
+    return names if names != ["Metric Value"] else []
+
+
+def _read_columns(lines: Iterable[str]) -> dict[str, list[TitledValue]]:
+    """Return the rows of each kernel of the tables that compare kernels, by its name."""
+    rows: dict[str, list[TitledValue]] = {}
+    names: list[str] = []
+    section = ""
+    for line in lines:
+        heading, cells = _HEADING.match(line), [cell.strip(" `*") for cell in line.split("|")[1:-1]]
+        if heading:
+            section, names = heading["name"].strip(), []
+        elif begun := _find_columns(line):
+            names = begun
+        elif names and len(cells) == len(names) + 2:
+            title, unit, *values = cells
+            for name, value in zip(names, values, strict=True):
+                rows.setdefault(name, []).append(TitledValue(section, title, unit, value))
+        elif not cells:
+            names = []
+    return rows
 
 
 def _clean(line: str) -> str:
