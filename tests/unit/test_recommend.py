@@ -9,7 +9,7 @@ from shipped_rules import compare_metrics, metrics, program, validate_answer
 
 from kernelkb.decide.conditions import satisfies
 from kernelkb.decide.diagnose import diagnose, rank_matches
-from kernelkb.decide.predict import Predictor
+from kernelkb.decide.predict import Predictor, is_told
 from kernelkb.decide.recommend import build_recommendation, find_library, recommend
 from kernelkb.decide.rules_file import format_rules
 from kernelkb.model.answers.next_step import ToolCommand
@@ -319,10 +319,28 @@ def test_every_answer_is_json_even_at_the_edges_of_what_can_be_measured(measured
     [
         {"kernel_us": 1e308, "floor_us": 1e-300},
         {"kernel_us": 1e308, "algorithmic_bytes": 1.0, "copy_peak_gbps": 1e300},
+        {
+            "profiled_us": 1e-3,
+            "issue_use": 0,
+            "l2_other_utilization": 0,
+            "dram_read_bytes": 0,
+            "dram_write_bytes": 1e308,
+        },
+        {
+            "profiled_us": 1e308,
+            "tensor_utilization": 1,
+            "l2_atomic_utilization": 0,
+            "l2_sector_count": 1e308,
+        },
     ],
 )
 def test_a_distance_beyond_all_numbers_is_unknown(measured):
-    json.dumps(recommend_for(**measured), allow_nan=False)
+    json.dumps(recommend_for("l4", **measured), allow_nan=False)
+
+
+def test_a_gain_that_rounds_to_nothing_is_not_told():
+    assert not is_told({"low": 0.0, "point": 0.0, "high": 0.0})
+    assert is_told({"low": 1.0, "point": 1.1, "high": 1.2})
 
 
 @given(metrics("cuda"))

@@ -311,7 +311,10 @@ def _make_ceiling(
     reached: float,
     read_share: float | None,
     source: _Source,
-) -> Ceiling:
+) -> Ceiling | None:
+    """Return the ceiling with how much of it is reached; None where that is beyond all numbers."""
+    if not math.isfinite(reached):
+        return None
     return {
         "resource": resource,
         "rate": round(rate, 1),

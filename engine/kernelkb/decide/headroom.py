@@ -418,7 +418,7 @@ def _count_moved(known: Mapping[str, float]) -> dict[str, float]:
     moved = {level: known[name] for level, name in levels.items() if name in known}
     if "l2_sector_count" in known:
         moved["l2"] = known["l2_sector_count"] * 32
-    return moved
+    return {level: amount for level, amount in moved.items() if isfinite(amount)}
 
 
 def _find_floor(known: Mapping[str, float], ceiling: Ceiling, us: float) -> float:

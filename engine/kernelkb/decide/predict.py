@@ -272,7 +272,8 @@ def _widen_for_missing(row: TimeModelRow, now: KernelTime | None) -> float:
 
 def is_told(gain: PredictedSpeedup) -> bool:
     """Return whether an interval tells about how large a gain is, or that a loss is less likely."""
-    return gain["high"] <= _WIDEST_TOLD * gain["low"] or gain["low"] * gain["point"] >= 1
+    is_narrow = 0 < gain["high"] <= _WIDEST_TOLD * gain["low"]
+    return is_narrow or gain["low"] * gain["point"] >= 1
 
 
 def build_falsifier(
