@@ -35,11 +35,13 @@ def main() -> None:
     )
     parser.add_argument("kernel")
     parser.add_argument("--variant", default=None)
+    parser.add_argument("--workload", default=None)
     parser.add_argument("--target", default="auto")
     parser.add_argument("--runs", type=int, default=50, help="of each group")
     options = parser.parse_args()
     words = ["bench", options.kernel, "--target", options.target, "--again", "--json"]
     words += ["--variant", options.variant] if options.variant else []
+    words += ["--workload", options.workload] if options.workload else []
     order = [False, True] * options.runs
     random.Random(1).shuffle(order)
     times: dict[bool, list[float]] = {False: [], True: []}
