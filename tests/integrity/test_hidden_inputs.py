@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from hidden_judging import DISTRIBUTIONS, judge, make_case
 
+from kernelkb.measure.worker.judge.hidden_reference import HiddenReference
+
 NON_FINITE = ("infinities", "nan")
 SOFTMAX = "def reference(x):\n    return torch.softmax(x, -1)\n"
 LAYER_NORM = "def reference(x):\n    return F.layer_norm(x, x.shape[-1:])\n"
@@ -363,3 +365,21 @@ def test_a_distribution_follows_from_the_seed_and_spares_integers(tmp_path, dtyp
 
     assert torch.equal(first.view(torch.uint8), second.view(torch.uint8))
     assert torch.equal(first.float(), plain) == is_narrow
+
+
+@pytest.mark.parametrize(
+    ("got", "right", "is_correct"),
+    [(math.inf, 65_000.0, True), (-math.inf, 65_000.0, False), (math.inf, 60_000.0, False)],
+)
+def test_a_half_may_be_infinite_where_an_error_that_passes_overflows(
+    tmp_path, got, right, is_correct
+):
+    case = make_case(tmp_path, "def reference(x):\n    return 2 * x\n", [[64, 64]], "float16")
+    inputs = case.make_inputs(7, "hundredfold")
+    inputs[0][3, 5] = right / 2
+    hidden = HiddenReference(case, inputs, "hundredfold", {}, [2.0])
+    output = 2 * inputs[0]
+
+    assert hidden.compare([output])["correct"]
+    output[3, 5] = got
+    assert hidden.compare([output])["correct"] is is_correct

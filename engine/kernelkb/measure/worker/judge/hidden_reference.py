@@ -15,7 +15,11 @@ from typing import NamedTuple
 
 import torch
 
-from kernelkb.measure.worker.judge.compare.error_limits import WrongElements, off_count
+from kernelkb.measure.worker.judge.compare.error_limits import (
+    WrongElements,
+    find_alike_overflow,
+    off_count,
+)
 from kernelkb.measure.worker.judge.compare.error_shape import describe_error_shape
 from kernelkb.measure.worker.judge.compare.oracle import (
     ALL_ROWS,
@@ -149,6 +153,13 @@ def find_error(chunk: Chunk, defined: torch.Tensor, *, is_tiny: bool) -> torch.T
         return error
     is_between = (value * chunk.oracle >= 0) & (value.abs() <= chunk.oracle.abs())
     return torch.where(is_between, 0.0, error)
+
+
+def find_overflow(chunk: Chunk, limits: ChunkLimits) -> torch.Tensor:
+    """Return where the candidate is infinite and may be: an error that passes overflows, too."""
+    if chunk.output is None:
+        raise ValueError("nothing is compared")
+    return find_alike_overflow(chunk.output, chunk.oracle, limits.error)
 
 
 def find_nan_followers(chunk: Chunk, base: float) -> torch.Tensor:
@@ -430,6 +441,7 @@ class HiddenReference:
                 allowed = 0.0
                 wrong.add(*self._find_wrong_beside_non_finite(chunk, own, limits.base))
                 continue
+            own = own._replace(defined=own.defined & ~find_overflow(chunk, own))
             error = find_error(chunk, own.defined, is_tiny=self._distribution == "tiny")
             is_lost = own.defined & ~get_value(chunk).isfinite()
             lost_count += int(is_lost.count_nonzero())

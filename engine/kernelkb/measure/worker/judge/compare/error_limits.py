@@ -212,20 +212,30 @@ def find_wrong(
     return wrong
 
 
-def _overflow_alike(
-    limits: ErrorLimits, output: torch.Tensor, oracle: torch.Tensor
+def find_alike_overflow(
+    output: torch.Tensor, oracle: torch.Tensor, allowed: torch.Tensor
 ) -> torch.Tensor:
     """Return where one is infinite and the other so large that an allowed error overflows, too.
 
     65,519.9 is the largest half and 65,520 infinity: sums in another order give either.
+
+    Args:
+        output: The candidate's, in its own dtype.
+        oracle: What is right; same shape.
+        allowed: Absolute error of each element that passes; same shape.
     """
     if not output.is_floating_point():
         return torch.zeros_like(oracle, dtype=torch.bool)
     largest, value = torch.finfo(output.dtype).max, output.to(oracle.dtype)
-    reached = [size + limits.atol + limits.rtol * size >= largest
-               for size in (value.abs(), oracle.abs())]  # fmt: skip
-    overflows = (value.isinf() & reached[1]) | (oracle.isinf() & reached[0])
-    return overflows & (value.sign() == oracle.sign())
+    reaches = torch.minimum(value.abs(), oracle.abs()) + allowed >= largest
+    return reaches & (value.isinf() ^ oracle.isinf()) & (value.sign() == oracle.sign())
+
+
+def _overflow_alike(
+    limits: ErrorLimits, output: torch.Tensor, oracle: torch.Tensor
+) -> torch.Tensor:
+    smaller = torch.minimum(output.to(oracle.dtype).abs(), oracle.abs())
+    return find_alike_overflow(output, oracle, limits.atol + limits.rtol * smaller)
 
 
 class OutputErrors:
