@@ -383,3 +383,28 @@ def test_a_half_may_be_infinite_where_an_error_that_passes_overflows(
     assert hidden.compare([output])["correct"]
     output[3, 5] = got
     assert hidden.compare([output])["correct"] is is_correct
+
+
+ROUNDED = "def reference(x):\n    return torch.round(x * 10).to(torch.int32)\n"
+WHOLE = "def reference(x):\n    return (x * 10 > 5).to(torch.int32)\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "count", "by", "is_correct"),
+    [
+        (ROUNDED, 3, 1, True),  # x / s and x (1 / s) differ in the last digit, and then by one
+        (ROUNDED, 3, 2, False),
+        (ROUNDED, 9, 1, False),
+        (WHOLE, 1, 1, False),
+    ],
+)
+def test_a_few_numbers_that_are_rounded_may_be_one_off(tmp_path, source, count, by, is_correct):
+    case = make_case(tmp_path, source, [[64, 128]])
+    exact = case.run_reference
+
+    def add(x):
+        (right,) = exact([x], None)
+        right.view(-1)[:count] += by
+        return right
+
+    assert judge(case, add).own is is_correct

@@ -28,6 +28,7 @@ from kernelkb.measure.worker.judge.inputs.references import (
     computes_indices,
     convolves,
     multiplies_matrices,
+    rounds_off,
 )
 from kernelkb.measure.worker.shared.fp32_precision import fp32_precision
 from kernelkb.measure.worker.shared.memory import release_torch_cache
@@ -133,8 +134,11 @@ class ReferenceOutputs:
         sensitivity: list[float],
     ) -> list[ErrorLimits]:
         has_convolution = convolves(self._operations)
+        rounds = any(x.is_floating_point() for x in self._inputs) and rounds_off(self._operations)
         return [
-            own.make_limits(tolerances.get(spec["dtype"]), change, convolves=has_convolution)
+            own.make_limits(
+                tolerances.get(spec["dtype"]), change, convolves=has_convolution, rounds=rounds
+            )
             for spec, own, change in zip(self._case.output_specs, errors, sensitivity, strict=True)
         ]
 

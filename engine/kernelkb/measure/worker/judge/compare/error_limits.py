@@ -99,7 +99,12 @@ class ReferenceErrors:
             self._off_count += off_count(error, oracle, **self._relative)
 
     def make_limits(
-        self, tolerance: ToleranceSpec | None, sensitivity: float = 0.0, *, convolves: bool = False
+        self,
+        tolerance: ToleranceSpec | None,
+        sensitivity: float = 0.0,
+        *,
+        convolves: bool = False,
+        rounds: bool = False,
     ) -> ErrorLimits:
         """Return how far the output may be off.
 
@@ -112,11 +117,12 @@ class ReferenceErrors:
             tolerance: The kernel's own tolerance for this dtype.
             sensitivity: Change of the output for 1-ulp changes of the inputs, in the output's unit.
             convolves: Whether Winograd's error is allowed.
+            rounds: Whether numbers with a fraction are rounded to integers.
         """
         if tolerance is not None:
             return ErrorLimits(**tolerance, reference_error=self._worst)
         if not self._is_float:
-            return self._make_integer_limits()
+            return self._make_integer_limits(rounds=rounds)
         dtype = self._dtype
         ulp = torch.finfo(getattr(torch, dtype)).eps
         ulp *= _NARROW_ORACLE_FACTOR if self._is_narrow else 1.0
@@ -131,18 +137,21 @@ class ReferenceErrors:
         most_off = min(1.0, _OFF_SHARE + _OFF_FACTOR * own_share)
         return ErrorLimits(*limits, **(self._relative or {}), off_share=most_off)
 
-    def _make_integer_limits(self) -> ErrorLimits:
+    def _make_integer_limits(self, *, rounds: bool) -> ErrorLimits:
         """Return limits for integers: equality, unless rounding decides some of the reference's.
 
-        Then 8 times as many may differ, up to 5 %, by at most as much.
+        Then 8 times as many may differ, up to 5 %, by at most as much. Where numbers are rounded,
+        a few may be one off in any case: x / s and x (1 / s) differ in the last digit.
         """
         equal_share = self._equal_count / self._count if self._count else 1.0
         rounded_share = _REFERENCE_ERROR_FACTOR * (1.0 - equal_share)
+        if rounds and self._count:
+            rounded_share = max(rounded_share, _FEW_OFF_ELEMENTS / self._count)
         return ErrorLimits(
             atol=-1.0,  # an element that differs never matches
             rtol=0.0,
             matched_ratio=1.0 - min(_MAX_ROUNDED_SHARE, rounded_share),
-            max_error=self._worst,
+            max_error=max(self._worst, float(rounds)),
             reference_error=self._worst,
         )
 

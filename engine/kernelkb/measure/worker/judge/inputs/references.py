@@ -425,6 +425,11 @@ def has_steps(operations: frozenset[str]) -> bool:
     return any(name in _STEPS for name in operations)
 
 
+def rounds_off(operations: frozenset[str]) -> bool:
+    """Return whether it rounds numbers to integers."""
+    return not operations.isdisjoint(("round", "floor", "ceil", "trunc"))
+
+
 def record_operations(call: Callable[[], Any]) -> frozenset[str]:
     """Call a function and return the names of the ATen operations that it runs.
 
