@@ -408,3 +408,32 @@ def test_a_few_numbers_that_are_rounded_may_be_one_off(tmp_path, source, count, 
         return right
 
     assert judge(case, add).own is is_correct
+
+
+TOP = "def reference(x):\n    return torch.topk(x, 8, dim=-1).indices\n"
+
+
+@pytest.mark.parametrize("descending_from", [0, 1])
+def test_of_equal_elements_the_first_may_be_picked(tmp_path, descending_from):
+    """Of 200 numbers in bf16 many are equal; which of them torch picks is not defined."""
+    case = make_case(tmp_path, TOP, [[64, 200]], "bfloat16")
+
+    def pick(x):
+        order = torch.sort(x.float(), dim=-1, descending=True, stable=True)[1]
+        return order[:, descending_from : 8 + descending_from].contiguous()
+
+    found = judge(case, pick)
+
+    assert (found.own, bool(found.failed)) == (descending_from == 0, descending_from == 1)
+
+
+def test_numbers_that_are_rounded_may_fall_on_the_other_side_beside_infinities(tmp_path):
+    source = "def reference(x, s):\n    return torch.round(x / s[:, None]) * s[:, None]\n"
+    case = make_case(tmp_path, source, [[64, 128], [64]], "float16")
+
+    def quantise(x, s):
+        return (torch.round(x.float() * (1 / s.float()[:, None])) * s.float()[:, None]).to(x.dtype)
+
+    for seed in range(6):
+        found = judge(case, quantise, seed=10 * seed)
+        assert not found.failed & set(NON_FINITE), seed

@@ -28,6 +28,7 @@ from kernelkb.measure.worker.judge.inputs.references import (
     computes_indices,
     convolves,
     multiplies_matrices,
+    orders_elements,
     rounds_off,
 )
 from kernelkb.measure.worker.shared.fp32_precision import fp32_precision
@@ -101,6 +102,8 @@ class ReferenceOutputs:
             truncated = self._make_limits(self._collect_tf32_errors(), tolerances, sensitivity)
             pairs = zip(self._limits, truncated, strict=True)
             self._limits = [max(pair, key=lambda limits: limits.atol) for pair in pairs]
+        if orders_elements(self._operations):
+            self._oracle.settle_ties()
         release_torch_cache()  # the candidate runs next and may need as much memory
 
     def _collect_reference_errors(self) -> list[ReferenceErrors]:

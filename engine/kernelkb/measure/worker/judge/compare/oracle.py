@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import torch
@@ -16,6 +17,7 @@ from kernelkb.measure.worker.judge.inputs.memory_plan import (
     SAMPLED_NOTE,
     root_mean_square,
 )
+from kernelkb.measure.worker.judge.inputs.references import StableOrderMode
 from kernelkb.measure.worker.shared.fp32_precision import fp32_precision
 from kernelkb.measure.worker.shared.memory import release_torch_cache
 from kernelkb.measure.worker.shared.messages.specs import ArraySpec
@@ -201,6 +203,7 @@ class Oracle:
         self.dtype: torch.dtype | None = case.plan.oracle_dtype if self.is_kept else torch.float64
         self._native: list[torch.Tensor | None] = []
         self._outputs: Tensors = []
+        self._is_stable = False
         if not self.is_kept:
             self._find_dtype()
             if sampled:
@@ -242,7 +245,8 @@ class Oracle:
 
     def _run_native(self, inputs: Tensors) -> Tensors:
         stated = self._case.case_spec.get("precision")
-        with fp32_precision("tf32" if stated == "open" else stated):
+        order = StableOrderMode() if self._is_stable else nullcontext()
+        with fp32_precision("tf32" if stated == "open" else stated), order:
             return self._case.run_reference(inputs, None)
 
     def run(self, inputs: Tensors, *, preserve_inputs: bool = True) -> Tensors:
@@ -267,21 +271,31 @@ class Oracle:
             yield from self._compute_pieces(with_native=with_native)
 
     def _compute_pieces(self, *, with_native: bool) -> Iterator[OraclePiece]:
-        has_integers = any(
-            not getattr(torch, spec["dtype"]).is_floating_point for spec in self._case.output_specs
-        )
+        is_asked = with_native or has_integers(self._case)
         for rows in self.pieces:
             inputs = take_rows(self._case, self._inputs, rows)
             outputs = self.run(inputs)
             native: list[torch.Tensor | None] = [None] * len(outputs)
-            if with_native or has_integers:
-                native = [*(outputs if self.dtype is None else self._run_native(inputs))]
+            if is_asked:
+                is_same = self.dtype is None and not self._is_stable
+                native = [*(outputs if is_same else self._run_native(inputs))]
             yield OraclePiece(rows, outputs, native)
 
     def drop_native(self) -> None:
         """Free what the reference itself returned of floating-point outputs."""
         self._native = _drop_floats(self._native)
         self._sample = [one._replace(native=_drop_floats(one.native)) for one in self._sample]
+
+    def settle_ties(self) -> None:
+        """From now on the reference's own integers are those of a stable order.
+
+        Those of the oracle are in the order that torch happens to choose; either is right.
+        """
+        self._is_stable = True
+        if self._native and has_integers(self._case):
+            self._native = _drop_floats([*self._run_native(self._inputs)])
+        elif self._sample and has_integers(self._case):
+            self._sample = list(self._compute_pieces(with_native=False))
 
     def read_all(self) -> Tensors:
         """Return all rows of the outputs, which must be small."""
@@ -297,6 +311,11 @@ class Oracle:
             perturbed = perturb_inputs(inputs, seed, self.dtype)
             joined.append(self.run(perturbed, preserve_inputs=False))
         return _join(joined)
+
+
+def has_integers(case: KernelCase) -> bool:
+    """Return whether any output holds no floating-point numbers."""
+    return not all(getattr(torch, one["dtype"]).is_floating_point for one in case.output_specs)
 
 
 def _drop_floats(tensors: list[torch.Tensor | None]) -> list[torch.Tensor | None]:

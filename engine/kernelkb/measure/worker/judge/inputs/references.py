@@ -464,6 +464,37 @@ class NanIgnoringMode(TorchFunctionMode):  # type: ignore[misc]  # torch has no 
         return args[0].copy_(result) if name.endswith("_") else result
 
 
+class StableOrderMode(TorchFunctionMode):  # type: ignore[misc]  # as above
+    """While active, equal elements keep their order, as kernels have it that take the first.
+
+    Which of them torch takes is not defined.
+    """
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run one function of torch, with a stable order where it sorts or picks by rank."""
+        name, given = getattr(func, "__name__", ""), dict(kwargs or {})
+        if name == "topk":
+            return _take_first(*args, **given)
+        if name in ("sort", "argsort"):
+            given["stable"] = True
+            if len(args) > 1:  # the overload with stable has keywords alone
+                given |= dict(zip(("dim", "descending"), args[1:], strict=False))
+            return func(args[0], **given)
+        return func(*args, **given)
+
+
+def _take_first(tensor: torch.Tensor, k: int, dim: int = -1, largest: bool = True, **_: Any) -> Any:
+    found = torch.sort(tensor, dim=dim, descending=largest, stable=True)
+    parts = (part.narrow(dim, 0, k).contiguous() for part in found)
+    return torch.return_types.topk(parts)
+
+
 def _lowest(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.nan_to_num(float("-inf"), float("inf"), float("-inf"))
 
