@@ -165,14 +165,10 @@ def read_printed_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaun
     if _has_decimal_commas(lines):
         lines = [_swap_separators(line) for line in lines]
     pages = list(_iterate_pages(lines))
-    if not pages:
-        columns = _read_columns(iterate_lines(text))
-        return [ProfiledLaunch(name, pick_metrics(rows, wanted)) for name, rows in columns.items()]
     if not any(page.rows or page.has_header for page in pages):
-        listed = read_listed_metrics(text, wanted)
-        rules = tuple(rule for page in pages for rule in page.rules)
-        if listed:
-            return [listed[0]._replace(rules=rules), *listed[1:]] if len(listed) == 1 else listed
+        without_pages = _read_without_pages(text, wanted, pages)
+        if without_pages:
+            return without_pages
     pages = _join_labelled(pages)
     unnamed = [page for page in pages if page.name == _NO_NAME]
     for number, page in enumerate(unnamed if len(unnamed) > 1 else (), 1):
@@ -190,6 +186,18 @@ def read_printed_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaun
         )
         for page in pages
     ]
+
+
+def _read_without_pages(
+    text: str, wanted: Sequence[RawName], pages: Sequence[_Page]
+) -> list[ProfiledLaunch]:
+    """Return the launches of tables and lists, with what messages beside them say of one."""
+    columns = _read_columns(iterate_lines(text))
+    if columns:
+        return [ProfiledLaunch(name, pick_metrics(rows, wanted)) for name, rows in columns.items()]
+    listed = read_listed_metrics(text, wanted)
+    rules = tuple(rule for page in pages for rule in page.rules)
+    return [listed[0]._replace(rules=rules)] if len(listed) == 1 else listed
 
 
 def _join_labelled(pages: Sequence[_Page]) -> list[_Page]:
@@ -262,47 +270,65 @@ def _iterate_pages(lines: Sequence[str]) -> Iterator[_Page]:
     while at < len(lines):
         line = lines[at]
         header, length = _find_header(lines, at)
-        found = _SECTION.match(line)
         at += length or 1
-        ends_message = bool(header or found or not line.strip() or line.lstrip().startswith("---"))
         rule = _RULE.match(line)
-        label = bold["name"] if (bold := _BOLD.match(line)) else label
-        if message and page and (ends_message or rule):
+        label = "" if header else _find_label(line, label)
+        begun = header or _begin_page(page, lines, at - 1, section, label)
+        found = None if header else _SECTION.match(line)
+        if message and page and (header or found or rule or _ends_message(line)):
             page.rules.append(_build_rule(message))
             message = None
-        if header:
+        if begun:
             if page:
                 yield page
-            page, section, label = header, "", ""
-        elif found:
+            page = begun
+            section = "" if header else section
+        if found:
             section = found["name"].strip()
-            renamed = page is not None and not page.has_header and page.label != label
-            if page and (page.begins_anew(section) or renamed):
-                yield page
-                page = None
-            if page is None:
-                page = _Page(found, _find_signature(lines, at - 1))
-                page.has_header, page.label = False, label
-                page.begins_anew(section)
-        elif not section and (head := _HEAD.match(line)) and not (page and page.has_header):
-            if page:
-                yield page
-            page = _Page(head, _NO_NAME)
-        elif rule and (page or _holds_wait_rule("\n".join(lines[at - 1 : at + _MAX_RULE_LINES]))):
-            page = page or _Page(rule, _NO_NAME)
-            message = _Message(section, [rule["text"]])
-        elif page is None:
+        elif page is None or (begun and not rule):
             continue
-        elif not section and page.has_header:
-            page.frames += _read_frame(line)
+        elif rule:
+            message = _Message(section, [rule["text"]])
         elif message:
             message.words.append(line.strip())
+        elif not section and page.has_header:
+            page.frames += _read_frame(line)
         else:
             at += _read_row(page, section, line, lines[at] if at < len(lines) else "")
     if page:
         if message:
             page.rules.append(_build_rule(message))
         yield page
+
+
+def _find_label(line: str, label: str) -> str:
+    """Return what a line names in bold, or the word before."""
+    bold = _BOLD.match(line)
+    return bold["name"] if bold else label
+
+
+def _ends_message(line: str) -> bool:
+    return not line.strip() or line.lstrip().startswith("---")
+
+
+def _begin_page(
+    page: _Page | None, lines: Sequence[str], at: int, section: str, label: str
+) -> _Page | None:
+    """Return the launch that a line without a header begins: a section, a table or a message."""
+    line = lines[at]
+    if found := _SECTION.match(line):
+        renamed = page is not None and not page.has_header and page.label != label
+        name = found["name"].strip()
+        if page and not page.begins_anew(name) and not renamed:
+            return None
+        begun = _Page(found, _find_signature(lines, at))
+        begun.has_header, begun.label = False, label
+        begun.begins_anew(name)
+        return begun
+    head = None if section or (page and page.has_header) else _HEAD.match(line)
+    if head is None and page is None and (rule := _RULE.match(line)):
+        head = rule if _holds_wait_rule("\n".join(lines[at : at + _MAX_RULE_LINES])) else None
+    return _Page(head, _NO_NAME) if head else None
 
 
 def _find_signature(lines: Sequence[str], at: int) -> str:
@@ -373,7 +399,7 @@ def _build_rule(message: _Message) -> NcuRule:
 
 _LEFT_OUT = {"per", "cache", "tex", "sm", "multiprocessor", "the", "warps", "warp"}
 """Words of titles that people leave out."""
-_SAME_WORD = {"inst": "instruction", "issued": "issued", "mem": "memory"}
+_SAME_WORD = {"inst": "instruction", "mem": "memory"}
 _SAME_TITLE = {
     "dram": "dram throughput",
     "dram peak": "dram throughput",
