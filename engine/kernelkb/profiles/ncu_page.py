@@ -102,7 +102,7 @@ class _Page:
         self.rules: list[NcuRule] = []
         self.sections: set[str] = set()
         self.label = ""
-        """What somebody wrote in bold above a section without a header."""
+        """What stands in bold above a section without a header."""
 
     def begins_anew(self, section: str) -> bool:
         """Return whether a section without a header is of another launch than those before."""
@@ -429,7 +429,7 @@ _MARKUP = " `*"
 
 
 class _Listed(NamedTuple):
-    """A kernel of which somebody wrote metrics down."""
+    """A kernel whose metrics a text lists."""
 
     kernel: str
     label: str
@@ -481,7 +481,7 @@ def _spell_unit(unit: str) -> str:
 
 
 def read_listed_metrics(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
-    """Return launches of which somebody wrote the metrics down; none in a text without them.
+    """Return launches whose metrics a text lists; none in a text without them.
 
     These are tables of Markdown with a metric in each row and a kernel in each column, or the
     reverse, and lists of ``name: value``. A cell that does not begin with a number is a remark; a
