@@ -25,7 +25,33 @@ class Example(Record):
 UNBALANCED = {"sm_balance": 0.5, "sm_imbalance_loss": 0.4, "grid_fill": 4.0}
 WARPS = {"grid_block_count": 1000, "block_thread_count": 32}
 ATOMICS = {"atomic_share": 0.5, "lanes_per_instruction": 32.0, "atomic_concentration": 1.0}
+STAGED = {
+    "limit_shared_memory_block_count": 2,
+    "limit_registers_block_count": 4,
+    "limit_warps_block_count": 4,
+    "limit_blocks_block_count": 16,
+    "theoretical_occupancy": 0.5,
+    "eligible_warps": 0.6,
+}
 COMMON = [
+    Example(
+        name="no load is asynchronous before compute capability 8.0",
+        fix="fewer-stages",
+        metrics={**STAGED, "device.cc": 7.5},
+        works=False,
+    ),
+    Example(
+        name="whether loads are asynchronous is not known",
+        fix="fewer-stages",
+        metrics={**STAGED, "device.cc": 8.6},
+        works=None,
+    ),
+    Example(
+        name="loads are asynchronous",
+        fix="fewer-stages",
+        metrics={**STAGED, "device.cc": 8.0, "async_copy_count": 64},
+        works=True,
+    ),
     Example(
         name="order says nothing while all blocks start at once",
         fix="sort-work-longest-first",

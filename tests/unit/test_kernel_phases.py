@@ -69,6 +69,13 @@ def test_samples_of_much_less_than_the_duration_are_its_first_part_though_they_e
     assert not describe_timeline(full, duration_us=80.0)["is_whole"]
 
 
+def test_a_launch_of_which_only_active_cycles_were_sampled_has_one_phase():
+    found = describe_timeline(Samples(1.5, {"active": (*QUIET, *[3000.0] * 40, *QUIET)}))
+
+    (phase,) = found["phases"]
+    assert phase["use"] == {}
+
+
 class Thinned:
     """A real launch, or one of its counters, with some samples left out, as if dropped."""
 

@@ -430,3 +430,148 @@ def test_a_stack_of_python_names_the_line_that_launched_it():
     assert launches[0].metrics == launches[1].metrics
     answer = recommend_from_report(f"{HEADER}\n{stack}{SPEED}")
     assert "called by /home/me/run.py:31 (<module>)" in answer["kernels"][0]["notes"]
+
+
+def read_all(text):
+    return [
+        (one.kernel, {metric: round(value, 9) for metric, value in one.metrics.items()})
+        for one in read_report_text(text, WANTED)
+    ]
+
+
+def test_of_a_table_without_units_each_column_of_values_is_a_launch():
+    text = """## First try
+| Metric | old | **new** | change |
+|---|---|---|---|
+| Duration | 40.5 μs | **8.1 µs** | −80% |
+| L1/TEX throughput | 71% | 12.5% (of peak) | less |
+| Registers / thread | 40 | 96 | |
+"""
+    assert read_all(text) == [
+        ("old", {"profiled_us": 40.5, "l1_utilization": 0.71, "register_count": 40}),
+        ("new", {"profiled_us": 8.1, "l1_utilization": 0.125, "register_count": 96}),
+    ]
+
+
+def test_a_table_with_a_kernel_in_each_row_is_read_by_its_head():
+    text = """| kernel | time (ms) | Duration | DRAM % | occupancy |
+| --- | ---: | ---: | ---: | --- |
+| scatter | 1 | 1.5 ms | 61% | 33.0% |
+| gather | 1 | 3 ms | 22% | 50% |
+"""
+    assert read_all(text) == [
+        ("scatter", {"profiled_us": 1500, "dram_utilization": 0.61, "occupancy": 0.33}),
+        ("gather", {"profiled_us": 3000, "dram_utilization": 0.22, "occupancy": 0.5}),
+    ]
+
+
+def test_a_list_of_raw_names_is_a_launch():
+    text = """- kernel name: `void mix<4>(float *)`
+- grid size: `(60, 4, 1)`
+- `dram__throughput.avg.pct_of_peak_sustained_elapsed`: `14.5`
+- `launch__registers_per_thread`: `198.0`
+"""
+    ((kernel, metrics),) = read_all(text)
+
+    assert kernel == "void mix<4>(float *)"
+    assert metrics["grid_block_count"] == 240
+    assert metrics["dram_utilization"] == pytest.approx(0.145)
+
+
+@pytest.mark.parametrize("cell", ["50-80%", "17.5 - 19.4%", ">80%", "0.62", "high", "+12%", "1.3x"])
+def test_what_is_no_measured_share_is_not_read(cell):
+    head = "| Metric | Value |\n|---|---|\n| Registers per thread | 32 |\n| Duration | 2 us |\n"
+    read = read_all(f"{head}| Waves per SM | 3 |\n| DRAM Throughput | {cell} |\n")
+
+    assert read == [("kernel", {"register_count": 32, "profiled_us": 2, "waves": 3})]
+
+
+def test_a_table_of_goals_is_no_report():
+    text = "| Metric | Target |\n|---|---|\n| DRAM Throughput | >75% |\n| Occupancy | 50-80% |\n"
+    with pytest.raises(KbError, match="no report of Nsight Compute"):
+        read_report_text(text, WANTED)
+
+
+def test_columns_that_come_again_with_other_numbers_are_other_launches():
+    rows = (
+        "| Metric | a | b |\n|-|-|-|\n| DRAM Throughput | {0}% | 9% |\n| L2 Hit Rate | 5% | 6% |\n"
+    )
+    rows += "| Duration | {0} us | 7 us |\n\n"
+    text = f"### small\n{rows.format(1)}### large\n{rows.format(2)}"
+
+    assert [kernel for kernel, _ in read_all(text)] == ["a", "b", "a (large)", "b (large)"]
+
+
+def test_lines_that_a_tool_numbered_are_read():
+    numbered = "\n".join(
+        f"{at}:{line}" for at, line in enumerate(f"{HEADER}\n{SPEED}".splitlines(), 5)
+    )
+
+    assert read_text(numbered).metrics == read_text(f"{HEADER}\n{SPEED}").metrics
+
+
+def test_pages_in_comments_are_named_by_the_function_before_them():
+    page = """//  {0}(const float2 *, int, float *)
+//  Section: GPU Speed Of Light Throughput
+//  ------------------------ --------- ---------
+//  DRAM Throughput                  %     {1}.5
+//  Duration                   usecond    30.00
+//  ------------------------ --------- ---------
+__global__ void {0}(const float2 *p, int n, float *r)
+"""
+    read = read_all(page.format("near", 16) + page.format("far", 34))
+
+    assert [(kernel.partition("(")[0], one["dram_utilization"]) for kernel, one in read] == [
+        ("near", 0.165),
+        ("far", 0.345),
+    ]
+
+
+def test_a_table_that_was_copied_without_its_section_is_read():
+    table = """// before
+----------------------- ----------- ------------
+Metric Name             Metric Unit Metric Value
+----------------------- ----------- ------------
+DRAM Throughput                   %        83.37
+Duration                         us       {0}.90
+----------------------- ----------- ------------
+"""
+    read = read_all(table.format(656) + table.format(600))
+
+    assert [one["profiled_us"] for _, one in read] == [656.9, 600.9]
+
+
+def test_a_message_of_what_warps_wait_for_is_read_alone():
+    text = """What stuck out was:
+    OPT   Est. Speedup: 35.04%
+          On average, each warp of this workload spends 10.9 cycles being stalled waiting for
+          sibling warps at a CTA barrier. This stall type represents about 48.2% of the total
+          average of 22.6 cycles between issuing two instructions.
+"""
+    launch = read_text(text)
+
+    assert launch.metrics == {"stall_barrier_cycles": 10.9, "warp_latency_cycles": 22.6}
+
+
+def test_sections_under_one_bold_word_are_one_launch():
+    section = "**{0}:**\n```\nSection: {1}\nMetric Name Metric Unit Metric Value\n{2}\n```\n"
+    occupancy = "Achieved Occupancy       %      {0}.5"
+    registers = "Registers Per Thread register/thread {0}"
+    text = "".join(
+        section.format(name, title, row.format(number))
+        for title, row in (("Occupancy", occupancy), ("Launch Statistics", registers))
+        for name, number in (("plain", 74), ("tiled", 57))
+    )
+
+    assert read_all(text) == [
+        ("plain", {"occupancy": 0.745, "register_count": 74}),
+        ("tiled", {"occupancy": 0.575, "register_count": 57}),
+    ]
+
+
+def test_a_launch_that_failed_is_said_with_the_error():
+    page = "==ERROR== LaunchFailed\n  k(int) (0, 0, 0)x(0, 0, 0), Context 1, Stream 7\n"
+    page += "    Section: Occupancy\n    Metric Name Metric Unit Metric Value\n"
+    page += "    Theoretical Occupancy          %    (!) nan\n"
+    with pytest.raises(KbError, match="ncu says: LaunchFailed"):
+        read_report_text(page, WANTED)

@@ -133,7 +133,8 @@ def _find_last_block(samples: Samples, start: int, end: int) -> float | None:
 def _list_phases(samples: Samples, start: int, first: int, last: int) -> list[KernelPhase]:
     """Return the phases between ramp and tail."""
     used = {name: row for name, row in samples.series.items() if name not in (ACTIVE, BLOCKS)}
-    bounds = list(pairwise([first, *_find_cuts(list(used.values()), first, last), last]))
+    cuts = _find_cuts(list(used.values()), first, last) if used else []
+    bounds = list(pairwise([first, *cuts, last]))
     means = [{name: fmean(row[begin:end]) for name, row in used.items()} for begin, end in bounds]
     changing = {
         name

@@ -55,7 +55,9 @@ _ROW = re.compile(
 _UNFINISHED_ROW = re.compile(
     r"\s{1,40}[A-Za-z#][\w #%/().\[\]-]{0,160}?\s{2,160}[A-Za-z%][\w/%]{0,40}$"
 )
-_ABSENT = re.compile(r"\s{0,40}(?P<title>[\w.]{3,200})\s+(?:\S{1,40}\s+)?\(!\) (?:n/a|nan)$")
+_ABSENT = re.compile(
+    r"\s{0,40}(?P<title>[\w.#](?:\S| (?! )){2,200}?)\s+(?:\S{1,40}\s+)?\(!\) (?:n/a|nan)$"
+)
 _DECIMAL_COMMA = re.compile(
     r"\s(?:\d{1,3}(?:\.\d{3}){1,6}|\d{1,18}),\d{1,2}$|\s\d{1,3}(?:\.\d{3}){2,6}$"
 )
@@ -68,10 +70,20 @@ _COLUMNS = re.compile(
 _HEADING = re.compile(r"\s{0,3}#{1,6} {1,9}(?P<name>\S.*)")
 _SUMMARY_VALUES = 3
 _TABLE_HEAD = "Metric Name"
+_HEAD = re.compile(r"\s{0,40}Metric Name\s+Metric Unit\s+Metric Value$")
+_LINE_NUMBER = re.compile(r"\s{0,8}\d{1,6}(?:[:→] ?|\t)")
+"""What tools that show files put before a line."""
+_SIGNATURE = re.compile(r"\s{0,40}(?P<name>[A-Za-z_][\w:<>, ]{0,300}\([\w:<>,*&\[\] ]{0,3000}\))$")
+"""A header of which only the function was kept, as a comment does."""
+_BOLD = re.compile(r"\s{0,9}\*\*(?P<name>[^*]{1,60}?):?\*\*:?$")
+_WAIT_RULE = re.compile(r"\beach warp of this \w{1,20} spends [\d.]{1,12} cycles being stalled\b")
+"""The message of a rule that was copied without its section."""
 _NO_NAME = "unnamed kernel"
 _MAX_LINE_CHARS = 8000
 """Names of templates have thousands."""
 _MAX_ROW_CHARS = 300
+_MAX_RULE_LINES = 4
+"""In which a message says what warps wait for."""
 _MAX_NAME_LINES = 12
 """Of a name that was wrapped."""
 
@@ -81,7 +93,7 @@ class _Page:
 
     def __init__(self, header: re.Match[str], name: str) -> None:
         found = header.groupdict()
-        self.name, self.cc = name, found.get("cc") or ""
+        self.name, self.cc, self.has_header = name, found.get("cc") or "", name != _NO_NAME
         self.shape = tuple(f"({found[k]})" if found.get(k) else "" for k in ("grid", "block"))
         self.count = int(found.get("count") or 1)
         self.frames: list[str] = []
@@ -89,12 +101,14 @@ class _Page:
         self.absent: list[str] = []
         self.rules: list[NcuRule] = []
         self.sections: set[str] = set()
+        self.label = ""
+        """What stands in bold above a section without a header."""
 
     def begins_anew(self, section: str) -> bool:
         """Return whether a section without a header is of another launch than those before."""
         known = section in self.sections
         self.sections.add(section)
-        return known and self.name == _NO_NAME
+        return known and not self.has_header
 
 
 class _Message(NamedTuple):
@@ -107,12 +121,33 @@ class _Message(NamedTuple):
 def is_printed_page(text: str) -> bool:
     """Return whether a text holds what Nsight Compute prints for people."""
     has_section = has_launch = False
-    for line in map(_clean, iterate_lines(text)):
-        has_section = has_section or bool(_SECTION.match(line))
-        has_launch = has_launch or _TABLE_HEAD in line or bool(_BEGINS_HEADER.search(line))
+    for line in map(_clean, _iterate_numbered(text)):
+        has_section = has_section or bool(_SECTION.match(line)) or bool(_HEAD.match(line))
+        has_launch = has_launch or _TABLE_HEAD in line or _begins_launch(line)
         if has_section and has_launch:
             return True
-    return any(map(_find_columns, iterate_lines(text)))
+    return any(map(_find_columns, iterate_lines(text))) or _holds_wait_rule(text)
+
+
+def _begins_launch(line: str) -> bool:
+    return bool(_BEGINS_HEADER.search(line) or _SIGNATURE.match(line))
+
+
+def _holds_wait_rule(text: str) -> bool:
+    """Whether a rule's message was copied alone: it says how long warps wait, and for what."""
+    return "cycles being stalled" in text and bool(_WAIT_RULE.search(" ".join(text.split())))
+
+
+def _iterate_numbered(text: str) -> Iterator[str]:
+    """Yield lines, without the numbers that a tool put before them all."""
+    has_numbers = any(
+        _SECTION.match(line[found.end() :])
+        for line in iterate_lines(text)
+        if "Section:" in line and (found := _LINE_NUMBER.match(line))
+    )
+    for line in iterate_lines(text):
+        found = _LINE_NUMBER.match(line) if has_numbers else None
+        yield line[found.end() :] if found else line
 
 
 def read_printed_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
@@ -126,13 +161,15 @@ def read_printed_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaun
         text: The page, with whatever is around it.
         wanted: Metrics to read, with their titles and raw names.
     """
-    lines = [_clean(line) for line in iterate_lines(text)]
+    lines = [_clean(line) for line in _iterate_numbered(text)]
     if _has_decimal_commas(lines):
         lines = [_swap_separators(line) for line in lines]
     pages = list(_iterate_pages(lines))
-    if not pages:
-        columns = _read_columns(iterate_lines(text))
-        return [ProfiledLaunch(name, pick_metrics(rows, wanted)) for name, rows in columns.items()]
+    if not any(page.rows or page.has_header for page in pages):
+        without_pages = _read_without_pages(text, wanted, pages)
+        if without_pages:
+            return without_pages
+    pages = _join_labelled(pages)
     unnamed = [page for page in pages if page.name == _NO_NAME]
     for number, page in enumerate(unnamed if len(unnamed) > 1 else (), 1):
         page.name = f"unnamed-kernel-{number}"
@@ -149,6 +186,31 @@ def read_printed_page(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaun
         )
         for page in pages
     ]
+
+
+def _read_without_pages(
+    text: str, wanted: Sequence[RawName], pages: Sequence[_Page]
+) -> list[ProfiledLaunch]:
+    """Return the launches of tables and lists, with what messages beside them say of one."""
+    columns = _read_columns(iterate_lines(text))
+    if columns:
+        return [ProfiledLaunch(name, pick_metrics(rows, wanted)) for name, rows in columns.items()]
+    listed = read_listed_metrics(text, wanted)
+    rules = tuple(rule for page in pages for rule in page.rules)
+    return [listed[0]._replace(rules=rules)] if len(listed) == 1 else listed
+
+
+def _join_labelled(pages: Sequence[_Page]) -> list[_Page]:
+    """Return pages, of those that a word in bold names alike only the first, with what all hold."""
+    first: dict[str, _Page] = {}
+    for page in pages:
+        known = first.setdefault(page.label, page) if page.label else page
+        if known is not page:
+            known.rows += page.rows
+            known.rules += page.rules
+        elif page.label and page.name == _NO_NAME:
+            page.name = page.label
+    return [page for page in pages if not page.label or first[page.label] is page]
 
 
 def _find_columns(line: str) -> list[str]:
@@ -204,43 +266,76 @@ def _swap_separators(line: str) -> str:
 def _iterate_pages(lines: Sequence[str]) -> Iterator[_Page]:
     page: _Page | None = None
     message: _Message | None = None
-    section, at = "", 0
+    section, label, at = "", "", 0
     while at < len(lines):
         line = lines[at]
         header, length = _find_header(lines, at)
-        found = _SECTION.match(line)
         at += length or 1
-        ends_message = bool(header or found or not line.strip() or line.lstrip().startswith("---"))
         rule = _RULE.match(line)
-        if message and page and (ends_message or rule):
+        label = "" if header else _find_label(line, label)
+        begun = header or _begin_page(page, lines, at - 1, section, label)
+        found = None if header else _SECTION.match(line)
+        if message and page and (header or found or rule or _ends_message(line)):
             page.rules.append(_build_rule(message))
             message = None
-        if header:
+        if begun:
             if page:
                 yield page
-            page, section = header, ""
-        elif found:
+            page = begun
+            section = "" if header else section
+        if found:
             section = found["name"].strip()
-            if page and page.begins_anew(section):
-                yield page
-                page = None
-            if page is None:
-                page = _Page(found, _NO_NAME)
-                page.begins_anew(section)
-        elif page is None:
+        elif page is None or (begun and not rule):
             continue
-        elif not section:
-            page.frames += _read_frame(line)
         elif rule:
             message = _Message(section, [rule["text"]])
         elif message:
             message.words.append(line.strip())
+        elif not section and page.has_header:
+            page.frames += _read_frame(line)
         else:
             at += _read_row(page, section, line, lines[at] if at < len(lines) else "")
     if page:
         if message:
             page.rules.append(_build_rule(message))
         yield page
+
+
+def _find_label(line: str, label: str) -> str:
+    """Return what a line names in bold, or the word before."""
+    bold = _BOLD.match(line)
+    return bold["name"] if bold else label
+
+
+def _ends_message(line: str) -> bool:
+    return not line.strip() or line.lstrip().startswith("---")
+
+
+def _begin_page(
+    page: _Page | None, lines: Sequence[str], at: int, section: str, label: str
+) -> _Page | None:
+    """Return the launch that a line without a header begins: a section, a table or a message."""
+    line = lines[at]
+    if found := _SECTION.match(line):
+        renamed = page is not None and not page.has_header and page.label != label
+        name = found["name"].strip()
+        if page and not page.begins_anew(name) and not renamed:
+            return None
+        begun = _Page(found, _find_signature(lines, at))
+        begun.has_header, begun.label = False, label
+        begun.begins_anew(name)
+        return begun
+    head = None if section or (page and page.has_header) else _HEAD.match(line)
+    if head is None and page is None and (rule := _RULE.match(line)):
+        head = rule if _holds_wait_rule("\n".join(lines[at : at + _MAX_RULE_LINES])) else None
+    return _Page(head, _NO_NAME) if head else None
+
+
+def _find_signature(lines: Sequence[str], at: int) -> str:
+    """Return the function that the line before a section names alone, as comments keep it."""
+    before = next((line for line in reversed(lines[max(0, at - 2) : at]) if line.strip()), "")
+    found = _SIGNATURE.match(before)
+    return found["name"] if found else _NO_NAME
 
 
 def _read_frame(line: str) -> list[str]:
@@ -300,3 +395,172 @@ def _build_rule(message: _Message) -> NcuRule:
     share = parse_cell_number(found["percent"].replace(",", "."))
     removes, where = parse_rule_estimate(share, scope)
     return NcuRule(message.section, _ESTIMATE.sub("", text).strip(), removes, where)
+
+
+_LEFT_OUT = {"per", "cache", "tex", "sm", "multiprocessor", "the", "warps", "warp"}
+"""Words of titles that people leave out."""
+_SAME_WORD = {"inst": "instruction", "mem": "memory"}
+_SAME_TITLE = {
+    "dram": "dram throughput",
+    "dram peak": "dram throughput",
+    "dram utilization": "dram throughput",
+    "dram rate": "memory throughput",
+    "occupancy": "achieved occupancy",
+    "registers": "registers thread",
+    "issue active": "issue slots busy",
+    "ipc": "executed ipc active",
+    "executed ipc": "executed ipc active",
+}
+_LEAST_LISTED = 3
+"""Metrics that make a list a report: texts name one or two in passing (chosen)."""
+_LISTED = re.compile(
+    r"[~≈]?(?P<value>\d[\d.,]{0,40})\s{0,3}(?P<unit>[A-Za-zμµ%][\w/%]{0,20})?(?=$|[\s,;(])"
+)
+_TITLE_UNIT = re.compile(r"[,(\[] ?(?P<unit>%|[nmuμµ]?s|[KMGT]B(?:/s)?)[)\]]?$")
+_LISTED_UNITS = {"GB": "Gbyte", "MB": "Mbyte", "KB": "Kbyte", "TB": "Tbyte"}
+_BULLET = re.compile(
+    r"\s{0,9}[-*•] {1,4}[`*\"]{0,4}(?P<title>[\w#][^:`|]{1,160}?)[`*\"]{0,4} ?[:=] ?(?P<value>\S.*)"
+)
+_BETWEEN_BULLETS = re.compile(r", (?=[A-Z][\w/ ]{2,60}:)")
+_SIZES = re.compile(r"\(\d{1,10}(?:, ?\d{1,10}){2}\)")
+_RULER = re.compile(r"\s{0,9}\|?[-:| ]{3,999}$")
+_ASIDE = re.compile(r"\([^()]{0,80}\)|,.*")
+_MARKUP = " `*"
+
+
+class _Listed(NamedTuple):
+    """A kernel whose metrics a text lists."""
+
+    kernel: str
+    label: str
+    """Its name, and where it comes again the heading above it."""
+    metrics: dict[str, float]
+
+
+class _Titles:
+    """Metrics by the words of their titles, as people write them."""
+
+    def __init__(self, wanted: Sequence[RawName]) -> None:
+        self.names = {name: one for one in wanted for name in one.names}
+        self.metrics: dict[str, list[RawName]] = {}
+        for one in wanted:
+            for title in one.titles:
+                self.metrics.setdefault(_join_words(title.partition("/")[2]), []).append(one)
+        self.metrics.pop("", None)
+
+    def read(self, title: str, cell: str) -> dict[str, float]:
+        """Return the metric that a title and what stands beside it say; nothing in a remark."""
+        found = _LISTED.match(cell)
+        if not found:
+            return {}
+        number = parse_cell_number(found["value"].rstrip(".,"))
+        if one := self.names.get(title):
+            value = one.to_metric_unit(number, "")
+            return {} if value is None else {one.metric: value}
+        named = _TITLE_UNIT.search(title)
+        unit = _spell_unit(found["unit"] or (named["unit"] if named else ""))
+        whole = _join_words(_ASIDE.sub(" ", title))
+        for words in (_join_words(title), whole, _SAME_TITLE.get(whole, "")):
+            for one in self.metrics.get(words, ()):
+                has_unit = unit == "%" if one.fits_unit("%") else unit or "_us" not in one.metric
+                value = one.to_metric_unit(number, unit) if one.fits_unit(unit) else None
+                if has_unit and value is not None:
+                    return {one.metric: value}
+        return {}
+
+
+def _join_words(title: str) -> str:
+    words = re.findall(r"[a-z0-9#]+", title.lower().replace("_", " "))
+    return " ".join(_SAME_WORD.get(word, word) for word in words if word not in _LEFT_OUT)
+
+
+def _spell_unit(unit: str) -> str:
+    """Return a unit as ncu spells it."""
+    unit = unit.replace("μ", "u").replace("µ", "u")
+    return _LISTED_UNITS.get(unit[:2], unit[:2]) + unit[2:]
+
+
+def read_listed_metrics(text: str, wanted: Sequence[RawName]) -> list[ProfiledLaunch]:
+    """Return launches whose metrics a text lists; none in a text without them.
+
+    These are tables of Markdown with a metric in each row and a kernel in each column, or the
+    reverse, and lists of ``name: value``. A cell that does not begin with a number is a remark; a
+    share needs its percent sign, and a time its unit; of a range neither end is taken.
+
+    Args:
+        text: A note, an issue or a log.
+        wanted: Metrics to read, with their titles and raw names.
+    """
+    titles = _Titles(wanted)
+    launches: list[_Listed] = []
+    alone = _Listed("kernel", "kernel", {})
+    table: list[list[str]] = []
+    heading = ""
+    for line in [*iterate_lines(text), ""]:
+        if line.count("|") > 1:
+            cells = [] if _RULER.match(line) else line.strip().strip("|").split("|")
+            table += [[cell.replace("**", "").strip(_MARKUP) for cell in cells]] if cells else []
+            continue
+        for one in _read_table(table, titles):
+            _add_listed(launches, alone, one, heading)
+        table = []
+        found = _HEADING.match(line)
+        heading = found["name"].strip(_MARKUP) if found else heading
+        alone = _read_bullet(line, titles, alone)
+    read = [one for one in (*launches, alone) if len(one.metrics) >= _LEAST_LISTED]
+    return [ProfiledLaunch(one.label, one.metrics) for one in read]
+
+
+def _read_table(table: Sequence[Sequence[str]], titles: _Titles) -> list[_Listed]:
+    """Return the kernels of a table; one that names none has a single column of values."""
+    if len(table) < 2 or any(len(row) != len(table[0]) for row in table):
+        return []
+    columns = list(zip(*table, strict=True))
+    ways = [
+        [_read_cells(names, values, titles) for values in others]
+        for names, others in ((columns[0], columns[1:]), (table[0], table[1:]))
+    ]
+    best = max(ways, key=lambda way: sum(len(one.metrics) for one in way))
+    found = [one for one in best if one.metrics]
+    is_single = len(found) == 1 and best is ways[0]
+    return [one._replace(kernel="") for one in found] if is_single else found
+
+
+def _read_cells(names: Sequence[str], values: Sequence[str], titles: _Titles) -> _Listed:
+    waits = "stall " if "stall" in names[0].lower() else ""
+    found: dict[str, float] = {}
+    for title, cell in zip(names[1:], values[1:], strict=True):
+        missing = "" if "stall" in title.lower() else waits
+        found |= titles.read(f"{missing}{title}", cell)
+    words = [cell for cell in values if cell and not _LISTED.match(cell)]
+    return _Listed(" ".join(words[: 1 if values[0] in words[:1] and not waits else 2]), "", found)
+
+
+def _add_listed(launches: list[_Listed], alone: _Listed, one: _Listed, heading: str) -> None:
+    """Add a kernel, or what is new of one that was named before."""
+    if not one.kernel:
+        alone.metrics.update(one.metrics)
+        return
+    known = next((has for has in reversed(launches) if has.kernel == one.kernel), None)
+    if known and not known.metrics.keys() & one.metrics.keys():
+        known.metrics.update(one.metrics)
+    else:
+        launches.append(one._replace(label=f"{one.kernel} ({heading})" if known else one.kernel))
+
+
+def _read_bullet(line: str, titles: _Titles, alone: _Listed) -> _Listed:
+    """Return a kernel with what a line of a list says of it."""
+    found = _BULLET.match(line)
+    if not found:
+        return alone
+    title, value = found["title"].strip(_MARKUP), found["value"].strip(_MARKUP)
+    if _join_words(title) in ("kernel", "kernel name"):
+        return alone._replace(label=value)
+    sizes = _SIZES.match(value)
+    if sizes and _join_words(title) in ("grid size", "block size", "grid", "block"):
+        value = next(multiply_shape(sizes[0], "")).value
+        title = "launch__grid_size" if "grid" in title.lower() else "launch__block_size"
+    for part in _BETWEEN_BULLETS.split(f"{title}: {value}"):
+        name, _, cell = part.partition(":")
+        alone.metrics.update(titles.read(name.strip(), cell.strip(_MARKUP)))
+    return alone

@@ -20,7 +20,7 @@ from kernelkb.profiles.ncu_csv import (
     read_details_page,
     read_raw_page,
 )
-from kernelkb.profiles.ncu_page import is_printed_page, read_printed_page
+from kernelkb.profiles.ncu_page import is_printed_page, read_listed_metrics, read_printed_page
 from kernelkb.profiles.ncu_rep import (
     COMPRESSED_MAGIC,
     MAGIC,
@@ -55,6 +55,7 @@ _START_BYTES = 2**16
 _MAX_PATH_CHARS = 1000
 _REPORT_TEXT = re.compile(r"==PROF==|Section: |Metric Name\b|\bpct_of_peak_sustained|^\"ID\",")
 """What no path holds, and the text of a report does."""
+_FAILED_LAUNCH = re.compile(r"==ERROR== (?P<error>\w{1,80})\s*$", re.MULTILINE)
 _OTHER_FORMATS = {
     b"\x7fELF": "a program or library",
     b"PK\x03\x04": "an archive",
@@ -186,9 +187,16 @@ def read_report_text(
         return [parse_program(text, name)]
     elif (tables := find_program_tables(text)) is not None:
         return [describe_program(tables)]
+    elif listed := read_listed_metrics(text, wanted):
+        return listed
     else:
         raise KbError(f"{name} is no report of Nsight Compute{_guess_format(text)}; {_CURE}")
-    return _complete_launches(name, read(text, wanted), wanted)
+    launches = read(text, wanted)
+    failed = _FAILED_LAUNCH.search(text)
+    if failed and not any(any(launch.metrics.values()) for launch in launches):
+        cure = "make it run without the profiler, then profile again"
+        raise KbError(f"{name} holds no measured launch; ncu says: {failed['error']}; {cure}")
+    return _complete_launches(name, launches, wanted)
 
 
 def _complete_launches(
