@@ -349,3 +349,34 @@ def test_what_is_made_as_long_as_one_dimension_is_not_like_the_whole_array(size,
     made = f"    z = torch.empty({size}, dtype=x.dtype)\n    _fast[(n,)](x, z, n, B=64)\n"
 
     assert read_arrays(f"{head}{made}    return z\n")["z"].shape == shape
+
+
+@pytest.mark.parametrize(
+    ("made", "dtype", "shape"),
+    [
+        ("torch::empty_like(x)", "float32", ("n", "m")),
+        ("torch::empty_like(x, x.options().dtype(torch::kInt8))", "int8", ("n", "m")),
+        ("torch::empty(x.sizes(), torch::TensorOptions().dtype(torch::kInt8))", "int8", ("n", "m")),
+        ("torch::zeros({m, n}, x.options())", "float32", ("m", "n")),
+        ("x.new_zeros({m, n})", "float32", ("m", "n")),
+        ("torch::zeros({m, n}, options)", "int32", ("m", "n")),
+        ("torch::zeros({m, n}, x.options().dtype(wanted))", None, ("m", "n")),
+        ("torch::zeros({m, n})", None, ("m", "n")),
+    ],
+)
+def test_what_an_extension_makes_has_the_type_and_shape_that_the_statement_says(made, dtype, shape):
+    text = (
+        "#include <torch/extension.h>\n"
+        "__global__ void k(const float* x, void* y, int n, int m) {\n"
+        "  int i = blockIdx.x;\n"
+        "  for (int j = threadIdx.x; j < m; j += 32) ((char*)y)[i * m + j] = x[i * m + j];\n}\n"
+        "torch::Tensor f(torch::Tensor x, torch::ScalarType wanted) {\n"
+        "  int n = x.size(0), m = x.size(1);\n  TORCH_CHECK(x.dim() == 2);\n"
+        "  auto options = torch::dtype(torch::kInt32).device(x.device());\n"
+        f"  auto y = {made};\n"
+        "  k<<<n, 32>>>(x.data_ptr<float>(), y.data_ptr(), n, m);\n  return y;\n}\n"
+    )
+    functions = summarize_source("k.cu", text).functions
+    output = next(f for f in functions if f.name == "f").parameters[-1]
+
+    assert (output.dtype, output.shape) == (dtype, shape)

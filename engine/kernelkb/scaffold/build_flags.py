@@ -169,9 +169,10 @@ def _needs_half_operators(text: str) -> bool:
     """
     if not _TORCH_HEADER.search(text) or _TORCH_HALF.search(text):
         return False
-    plain, pointers = (set(each.findall(text)) for each in (_HALF_NAME, _HALF_POINTER))
-    plain, pointers = ("|".join(sorted(names)) or "$^" for names in (plain - pointers, pointers))
-    number = rf"\b(?:(?:{plain})\b(?:\[[^\]\n]*\])?|(?:{pointers})\[[^\]\n]*\])"
+    pointers = set(_HALF_POINTER.findall(text))
+    plain = set(_HALF_NAME.findall(text)) - pointers
+    one, each = ("|".join(sorted(names)) or "$^" for names in (plain, pointers))
+    number = rf"\b(?:(?:{one})\b(?:\[[^\]\n]*\])?|(?:{each})\[[^\]\n]*\])"
     return bool(
         re.search(rf"{number}\s*(?:[-+*/]=?|[<>]=?)\s*[\w(]|[\w)\]]\s*[-+*/<>]=?\s*{number}", text)
     )
