@@ -1,5 +1,7 @@
 """What kb init drafts where a kernel is chosen before its launch, or stands in a header."""
 
+import re
+
 import pytest
 
 from kernelkb.actions.init.init_project import init_project
@@ -255,6 +257,69 @@ def test_a_number_that_one_call_passes_as_an_expression_is_not_known():
     assert how.value == ""
 
 
+@pytest.mark.parametrize(
+    ("calls", "value"),
+    [
+        ("def outer(x, y, out=None):\n    copy(x, y, out)\n", "None"),
+        ("def outer(x, y, out=None):\n    out = len(x)\n    copy(x, y, out)\n", ""),
+        ("def outer(x, y, *, out=None):\n    out, z = len(x), y\n    copy(x, z, out)\n", ""),
+    ],
+)
+def test_a_default_that_the_caller_assigns_to_does_not_reach_what_it_calls(calls, value):
+    lines = "    _fast[(n,)](x, y, n, B=64)\n"
+    functions = summarize_source("k.py", f"{COPIES}{lines}\n\n{calls}").functions
+    how = next(f for f in functions if f.name == "copy").parameters[2]
+
+    assert how.value == value
+
+
+def test_what_a_function_passes_to_itself_says_nothing_of_its_first_call():
+    lines = "    _fast[(n,)](x, y, n, B=64)\n    if n > 64:\n        copy(y, None, True)\n"
+    arrays = read_arrays(COPIES + lines)
+
+    assert arrays["y"].role == "output"
+
+
+def test_a_returned_output_has_another_name_than_the_argument_that_it_is(project):
+    text = COPIES.replace("def copy(x, y, how):", "def copy(x, out, how):")
+    (project / "k.py").write_text(f"{text}    _fast[(n,)](x, out, n, B=64)\n    return out\n")
+    init_project("k.py", kernel="copy")
+    drafted = next(project.glob("kernels/*/kernel.yaml")).read_text()
+    names = re.findall(r"- {name: (\w+)", drafted)
+
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "at", "bound"),
+    [("int a", "i", 32), ("int a, int b, int c", "(i * b + j) * c + k", 24)],
+)
+def test_integers_that_may_be_indices_lie_within_the_smallest_axis(project, sizes, at, bound):
+    (project / "k.cu").write_text(
+        f"__global__ void k(const int* where, float* y, {sizes}) {{\n"
+        "  int i = blockIdx.x, j = blockIdx.y, k = threadIdx.x;\n"
+        f"  y[{at}] = (float)where[{at}];\n}}\n"
+    )
+    init_project("k.cu", answers={"where": "[a, b, c]" if "b" in sizes else "[a]"})
+    drafted = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert f"dtype: int32, fill: integers, scale: {bound}}}" in drafted
+
+
+def test_a_radius_is_no_axis(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int rows, int cols, int radius) {\n"
+        "  int r = blockIdx.y * blockDim.y + threadIdx.y;\n"
+        "  int c = blockIdx.x * blockDim.x + threadIdx.x;\n  float sum = 0;\n"
+        "  if (r >= rows || c >= cols) return;\n"
+        "  for (int i = max(0, r - radius); i <= min(rows - 1, r + radius); ++i)\n"
+        "    sum += x[i * cols + c];\n  y[r * cols + c] = sum;\n}\n"
+    )
+    init_project("k.cu")
+
+    assert "axes: [rows, cols]\n" in (project / "kernels/k/kernel.yaml").read_text()
+
+
 def test_a_stride_and_nothing_are_no_sizes_of_a_guess(project):
     (project / "k.cu").write_text(
         "__global__ void k(const float* x, float* y, int n, int row_stride) {\n"
@@ -284,3 +349,34 @@ def test_what_is_made_as_long_as_one_dimension_is_not_like_the_whole_array(size,
     made = f"    z = torch.empty({size}, dtype=x.dtype)\n    _fast[(n,)](x, z, n, B=64)\n"
 
     assert read_arrays(f"{head}{made}    return z\n")["z"].shape == shape
+
+
+@pytest.mark.parametrize(
+    ("made", "dtype", "shape"),
+    [
+        ("torch::empty_like(x)", "float32", ("n", "m")),
+        ("torch::empty_like(x, x.options().dtype(torch::kInt8))", "int8", ("n", "m")),
+        ("torch::empty(x.sizes(), torch::TensorOptions().dtype(torch::kInt8))", "int8", ("n", "m")),
+        ("torch::zeros({m, n}, x.options())", "float32", ("m", "n")),
+        ("x.new_zeros({m, n})", "float32", ("m", "n")),
+        ("torch::zeros({m, n}, options)", "int32", ("m", "n")),
+        ("torch::zeros({m, n}, x.options().dtype(wanted))", None, ("m", "n")),
+        ("torch::zeros({m, n})", None, ("m", "n")),
+    ],
+)
+def test_what_an_extension_makes_has_the_type_and_shape_that_the_statement_says(made, dtype, shape):
+    text = (
+        "#include <torch/extension.h>\n"
+        "__global__ void k(const float* x, void* y, int n, int m) {\n"
+        "  int i = blockIdx.x;\n"
+        "  for (int j = threadIdx.x; j < m; j += 32) ((char*)y)[i * m + j] = x[i * m + j];\n}\n"
+        "torch::Tensor f(torch::Tensor x, torch::ScalarType wanted) {\n"
+        "  int n = x.size(0), m = x.size(1);\n  TORCH_CHECK(x.dim() == 2);\n"
+        "  auto options = torch::dtype(torch::kInt32).device(x.device());\n"
+        f"  auto y = {made};\n"
+        "  k<<<n, 32>>>(x.data_ptr<float>(), y.data_ptr(), n, m);\n  return y;\n}\n"
+    )
+    functions = summarize_source("k.cu", text).functions
+    output = next(f for f in functions if f.name == "f").parameters[-1]
+
+    assert (output.dtype, output.shape) == (dtype, shape)

@@ -31,7 +31,7 @@ _ERROR = re.compile(
     r"^(?!.*\berrors?: 0\b)(?:"
     r".*(?:\berror(?: \w+)? ?[:#]|\bError:|\berreur\b|\bFehler:|错误|エラー|\bfatal\s*:|\bFATAL\b"
     r"|==ERROR==|NCCL WARN|undefined (?:reference|symbol)|[Cc]ommand not found"
-    r"|Segmentation fault|\bAborted\b|terminate called|Assertion .* failed)"
+    r"|CMake Error|Segmentation fault|\bAborted\b|terminate called|Assertion (?:.* failed|`))"
     r"|(?:\[\w+\]:\s*)?[\w.]+(?:Error|Exception|Interrupt)\b(?::|$)"
     r")"
 )
@@ -42,6 +42,9 @@ _CONSEQUENCE = re.compile(
     r"|ERROR: Failed building wheel"
 )
 """Lines that only report that something else failed."""
+
+_HEADING = re.compile(r"CMake Error (?:at|in) \S[^\n]*:\s*$")
+"""An error line whose words stand in the next line."""
 
 _COMPILERS = frozenset({"nvcc", "build"})
 """Kinds of symptoms whose general ones are errors of a compiler in the text of a program."""
@@ -420,11 +423,13 @@ def _cut_line(line: str) -> str:
 
 def find_first_error(log: LogText) -> FirstError | None:
     """Return the first line that reports an error, or the first consequence of one, or None."""
-    consequence, offset = None, 0
+    consequence, offset, is_headed = None, 0, False
     for line in log.shown.split("\n"):
         if _CONSEQUENCE.search(line):
             consequence = offset if consequence is None else consequence
-        elif _ERROR.match(line):
+        elif _HEADING.match(line):
+            is_headed = True
+        elif (is_headed and line.strip()) or _ERROR.match(line):
             return _quote_error(log, offset)
         offset += len(line) + 1
     return None if consequence is None else _quote_error(log, consequence)

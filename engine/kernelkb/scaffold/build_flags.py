@@ -44,6 +44,15 @@ _LANGUAGE_FLAGS = {
     ),
 }
 """Options of nvcc, and the code that is not compiled without them; they change no other code."""
+_HALF_FLAGS = tuple(
+    f"-U__CUDA_NO_{name}__"
+    for name in ("HALF_OPERATORS", "HALF_CONVERSIONS", "HALF2_OPERATORS", "BFLOAT16_CONVERSIONS")
+)
+"""Options that give a torch extension the operators of cuda_fp16.h, which torch switches off."""
+_TORCH_HEADER = re.compile(r"#\s*include\s*[<\"](?:torch|ATen|c10)/")
+_TORCH_HALF = re.compile(r"\b(?:at|c10|torch)::(?:Half|BFloat16)\b|\bAT_DISPATCH\w*|\bscalar_t\b")
+_HALF_NAME = re.compile(r"\b(?:__half2?|half2?)\s+(?:const\s+)?(\w+)\s*[=;,)\[]")
+_HALF_POINTER = re.compile(r"\b(?:__half2?|half2?)\s*(?:const\s*)?\*\s*(?:\w*restrict\w*\s+)?(\w+)")
 _LIBRARIES = {
     "cublas.h": "cublas",
     "cublas_v2.h": "cublas",
@@ -59,6 +68,8 @@ _LIBRARIES = {
 """The library that a header of the CUDA toolkit declares."""
 _BUILD_FOLDER = re.compile(r"[\w./-]*include[\w./-]*|[\w./-]*csrc[\w./-]*|[\w.-]+/[\w./-]+")
 _MAX_HEADERS = 400
+_MAX_LOADERS = 40
+"""Python files of one folder that are read for the options that they have torch compile with."""
 _SYSTEM_PREFIXES = (
     *("torch/", "ATen/", "c10/", "cuda", "cub/", "thrust/", "cooperative_groups", "tvm/", "nv/"),
     *("pybind11/", "Python.h", "mma.h", "curand", "cublas", "cusparse", "nccl", "cudnn", "nvtx"),
@@ -145,9 +156,26 @@ def _list_needed_flags(files: Iterable[Path]) -> list[str]:
     """Return the options of nvcc, and the libraries, that files cannot be compiled without."""
     texts = [_read_text(file) for file in files]
     flags = [flag for flag, code in _LANGUAGE_FLAGS.items() if any(map(code.search, texts))]
+    flags += _HALF_FLAGS if _needs_half_operators(re.sub(r"//[^\n]*", "", "\n".join(texts))) else ()
     whole = [_UNDEFINED_PART.sub("", text) for text in texts]
     names = [name for text in whole for _, name in _INCLUDE.findall(text)]
     return [*flags, *(f"-l{_LIBRARIES[name]}" for name in names if name in _LIBRARIES)]
+
+
+def _needs_half_operators(text: str) -> bool:
+    """Whether a torch extension calculates with numbers of cuda_fp16.h by operators.
+
+    Beside torch's own operators those are ambiguous, so a source with torch's types gets none.
+    """
+    if not _TORCH_HEADER.search(text) or _TORCH_HALF.search(text):
+        return False
+    pointers = set(_HALF_POINTER.findall(text))
+    plain = set(_HALF_NAME.findall(text)) - pointers
+    one, each = ("|".join(sorted(names)) or "$^" for names in (plain, pointers))
+    number = rf"\b(?:(?:{one})\b(?:\[[^\]\n]*\])?|(?:{each})\[[^\]\n]*\])"
+    return bool(
+        re.search(rf"{number}\s*(?:[-+*/]=?|[<>]=?)\s*[\w(]|[\w)\]]\s*[-+*/<>]=?\s*{number}", text)
+    )
 
 
 def _is_standard(name: str) -> bool:
@@ -228,7 +256,7 @@ def _list_named_folders(root: Path) -> list[Path]:
             plain = re.sub(r"\$\{\w*(?:SOURCE|BINARY|LIST)_DIR\}/?", "", call)
             words += [str(path.parent.relative_to(root) / word) for word in plain.split()]
             words += plain.split()
-    words += [text for text in _list_setup_strings(root) if _BUILD_FOLDER.fullmatch(text)]
+    words += [text for text in _list_strings(root / "setup.py") if _BUILD_FOLDER.fullmatch(text)]
     return [root / word for word in dict.fromkeys(words) if (root / word).is_dir()]
 
 
@@ -243,7 +271,9 @@ def _list_project_flags(source: Path, root: Path) -> list[str]:
         words += [word for file in files for word in _list_make_words(_read_make(file))]
         words += _list_cmake_words(_read_text(folder / "CMakeLists.txt"))
         words += _list_bazel_words(folder)
-        words += [text for text in _list_setup_strings(folder) if _SETUP_FLAG.fullmatch(text)]
+        loaders = [f for f in sorted(folder.glob("*.py"))[:_MAX_LOADERS] if _loads(f, source)]
+        texts = [t for f in (folder / "setup.py", *loaders) for t in _list_strings(f)]
+        words += [text for text in texts if _SETUP_FLAG.fullmatch(text)]
         words += re.findall(r"[\"'](-[\w=+-]+)[\"']", _read_text(folder / "pyproject.toml"))
         if words:
             break
@@ -357,14 +387,20 @@ def find_submodule(header: str, root: Path) -> str:
     return f"git submodule update --init {(named or empty)[0] if named else ''}".strip()
 
 
-def _list_setup_strings(root: Path) -> list[str]:
-    """List the strings of setup.py."""
+def _list_strings(file: Path) -> list[str]:
+    """List the strings of a Python file."""
     try:
-        tree = ast.parse(_read_text(root / "setup.py"))
+        tree = ast.parse(_read_text(file))
     except (SyntaxError, ValueError, RecursionError):
         return []
     nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
     return [node.value for node in nodes if isinstance(node.value, str)]
+
+
+def _loads(file: Path, source: Path) -> bool:
+    """Whether a Python file has torch compile the source when it runs."""
+    text = _read_text(file)
+    return "extra_cuda_cflags" in text and source.name in text
 
 
 def _read_text(path: Path) -> str:

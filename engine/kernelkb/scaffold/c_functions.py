@@ -529,3 +529,69 @@ def find_style(declaration: Declaration) -> CallStyle:
             else "tvm-ffi"
         )
     return "tvm-ffi" if any(_FFI_TENSOR.fullmatch(text) for text in texts) else "pointers"
+
+
+_MAKERS = re.compile(
+    r"(?:(?:torch|at)::)?(?:empty|zeros|ones|full)_?(like)?\s*\(\s*(.*)|(\w+)\.(?:new_\w+|clone|contiguous)\((.*)",
+    re.DOTALL,
+)
+TORCH_KINDS = {
+    **dict.fromkeys(("kHalf", "kFloat16", "float16"), "float16"),
+    **dict.fromkeys(("kBFloat16", "bfloat16"), "bfloat16"),
+    **dict.fromkeys(("kInt", "kInt32", "int32"), "int32"),
+    **dict.fromkeys(("kLong", "kInt64", "int64"), "int64"),
+    **dict.fromkeys(("kChar", "kInt8", "int8"), "int8"),
+    **dict.fromkeys(("kByte", "kUInt8", "uint8"), "uint8"),
+    **dict.fromkeys(("kFloat", "kFloat32", "float32"), "float32"),
+    **dict.fromkeys(("kDouble", "kFloat64"), "float64"),
+}
+"""Data types by their names in torch."""
+_KIND_OF = re.compile(r"\b(\w+)\.(?:options|scalar_type|dtype|type)\(\)")
+
+
+class MadeTensor(NamedTuple):
+    """What the statement that makes a tensor says of it."""
+
+    source: str = ""
+    """Tensor whose shape it has; empty for none."""
+    dtype_source: str = ""
+    """Tensor whose data type it has, where ``dtype`` is empty."""
+    dims: tuple[str, ...] = ()
+    dtype: str = ""
+
+
+def collect_made(declaration: Declaration) -> dict[str, MadeTensor]:
+    """Map each tensor that a body makes to the tensor it is like, or to its sizes."""
+    values = {}
+    for node in iter_nodes(declaration.body) if declaration.body else ():
+        name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
+        if node.type == "init_declarator" and name is not None and value is not None:
+            values[get_text(name)] = get_text(value)
+    options = {name: text for name, text in values.items() if "ption" in name + text}
+    made = {}
+    for own, text in values.items():
+        if match := _MAKERS.match(text):
+            words = re.findall(r"(?<![\w.])\w+", text)
+            whole = " ".join([text, *(options[w] for w in words if w in options and w != own)])
+            made[own] = _read_made(match, whole)
+    return made
+
+
+def _read_made(match: re.Match[str], whole: str) -> MadeTensor:
+    """Return what a tensor is made like; ``whole`` is the call with the options it is given."""
+    like = re.match(r"\w+", match[2] or "") if match[1] else None
+    source = like[0] if like else match[3] or ""
+    given = re.search(r"\bdtype\(\s*([\w:.]+(?:\(\))?)", whole)
+    said = given[1] if given else whole
+    kinds = {TORCH_KINDS[word] for word in re.findall(r"\w+", said) if word in TORCH_KINDS}
+    of = {*_KIND_OF.findall(said)} or ({source} if source and not given else set())
+    dtype = kinds.pop() if len(kinds) == 1 else ""
+    dtype_source = of.pop() if len(of) == 1 and not (dtype or kinds) else ""
+    arguments = match[2] or match[4] or ""
+    sizes = re.match(r"\s*\{([^{}]*)\}", arguments)
+    same = re.match(r"(\w+)\.sizes\(\)", arguments)
+    if not sizes and (source or same):
+        return MadeTensor(same[1] if same else source, dtype_source, (), dtype)
+    dims = tuple(part.strip() for part in sizes[1].split(",")) if sizes else ()
+    is_plain = all(d.isidentifier() or d.isdecimal() for d in dims)
+    return MadeTensor("", dtype_source, dims if is_plain else (), dtype)

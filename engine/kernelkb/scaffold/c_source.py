@@ -11,9 +11,12 @@ from kernelkb.model.base import Target
 from kernelkb.scaffold.array_shapes import trace_arrays
 from kernelkb.scaffold.c_functions import (
     DTYPES,
+    TORCH_KINDS,
+    MadeTensor,
     SourceFacts,
     add_macros,
     build_function,
+    collect_made,
     find_style,
     is_tensor,
     read_facts,
@@ -283,20 +286,6 @@ _LOOKS = re.compile(
 )
 """Members of a tensor that depend on its shape."""
 _POINTER = re.compile(r"\b(\w+)\.(?:\w*data_ptr|data)\b")
-_MAKERS = re.compile(
-    r"(?:(?:torch|at)::)?(?:empty|zeros|ones|full)_?(like)?\s*\(\s*(.*)|(\w+)\.(?:new_\w+|clone|contiguous)\((.*)",
-    re.DOTALL,
-)
-_KINDS = {
-    **dict.fromkeys(("kHalf", "kFloat16", "float16"), "float16"),
-    **dict.fromkeys(("kBFloat16", "bfloat16"), "bfloat16"),
-    **dict.fromkeys(("kInt", "kInt32", "int32"), "int32"),
-    **dict.fromkeys(("kLong", "kInt64", "int64"), "int64"),
-    **dict.fromkeys(("kChar", "kInt8", "int8"), "int8"),
-    **dict.fromkeys(("kByte", "kUInt8", "uint8"), "uint8"),
-    **dict.fromkeys(("kFloat", "kFloat32", "float32"), "float32"),
-    **dict.fromkeys(("kDouble", "kFloat64"), "float64"),
-}
 
 
 def read_tensor_function(
@@ -513,7 +502,7 @@ def _read_dtypes(declaration: Declaration, tensors: Sequence[str]) -> dict[str, 
         tested = {word for word in words if word in tensors}
         is_test = "==" in text or re.match(r"\w*(?:CHECK|ASSERT)", text)
         if len(tested) == 1 and is_test:
-            kinds = {_KINDS[word] for word in words if word in _KINDS}
+            kinds = {TORCH_KINDS[word] for word in words if word in TORCH_KINDS}
             found.setdefault(tested.pop(), set()).update(kinds)
     return {name: kinds.pop() for name, kinds in found.items() if len(kinds) == 1}
 
@@ -558,40 +547,21 @@ def _read_returned(
     last = texts[-1] if texts else "out"
     listed = re.fullmatch(r"(?:std::make_tuple|std::tuple\S*)?\s*[({](.*)[)}]", last, re.DOTALL)
     names = [part.strip() for part in listed[1].split(",")] if listed else [last]
-    made = _collect_made(declaration)
+    made = collect_made(declaration)
     sizes = known.list_sizes()
     outputs = []
     for index, name in enumerate(names):
-        source, dims = made.get(name, (name if name in tensors else "", ()))
-        like = arrays.get(source)
+        given = name if name in tensors else ""
+        own = made.get(name, MadeTensor(given, given))
+        like, dims = arrays.get(own.source), own.dims
         field = name if name.isidentifier() and name not in tensors else f"out{index or ''}"
         is_known = bool(dims) and all(d in sizes or (d.isdecimal() and d != "0") for d in dims)
         shape = dims if is_known else like.shape if like else ()
         guess = like.guess if like else ""
         guess = guess or (f"[{', '.join(dims)}]" if dims else "")
-        dtype = like.dtype if like else None
+        kind = arrays.get(own.dtype_source)
+        dtype = own.dtype or (kind.dtype if kind else None)
         outputs.append(
             Parameter(field, "return", "output", dtype, shape=shape, guess="" if shape else guess)
         )
     return outputs
-
-
-def _collect_made(declaration: Declaration) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Map each tensor that a body makes to the tensor it is like, or to its sizes."""
-    made: dict[str, tuple[str, tuple[str, ...]]] = {}
-    for node in iter_nodes(declaration.body) if declaration.body else ():
-        name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
-        match = _MAKERS.match(get_text(value)) if node.type == "init_declarator" else None
-        if match is None or name is None:
-            continue
-        if match[1]:
-            source = re.match(r"\w+", match[2] or "")
-            made[get_text(name)] = (source[0] if source else "", ())
-        elif match[3]:
-            made[get_text(name)] = (match[3], ())
-        else:
-            sizes = re.match(r"\{([^{}]*)\}", match[2] or "")
-            dims = tuple(part.strip() for part in sizes[1].split(",")) if sizes else ()
-            whole = dims if all(d.isidentifier() or d.isdecimal() for d in dims) else ()
-            made[get_text(name)] = ("", whole)
-    return made

@@ -38,6 +38,7 @@ _INDEX = re.compile(r"\b(?:blockIdx|threadIdx|blockDim|gridDim)\.[xyz]")
 _OPTION = re.compile(
     r"\w*(?:threads?|tpb|bdim)\w*|\w*(?:block|group)_?size\w*|warp_?size"
     r"|\w*(?:mode|flag|type|kind|offset|start\w*|begin|device\w*|rank|axis)"
+    r"|\w*(?:radius|radii|halo)"
     r"|\w*(?:kernel_?num|version|iters?|iterations|steps?|repeats?|nreps?|stride\w*|pad\w*)"
 )
 """Names of integers that are options of a call, and no sizes."""

@@ -29,7 +29,7 @@ _FACTORS = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
 """Of the axes in turn: no two have one size, so that a mix-up of axes cannot pass a check."""
 _MULTIPLE = re.compile(r"\b([A-Za-z_]\w*)\s*%\s*(\w+)\s*==\s*0")
 _INTEGER_BOUND = 32
-"""Exclusive upper bound of drawn integers: below every size, so that subscripts stay in range."""
+"""Exclusive upper bound of drawn integers, which no size may be below where they are indices."""
 _UNUSED_INPUT = """\
   # The kernel reads no array; a kernel.yaml has at least one input.
   - {name: unused, shape: [1], dtype: float32, fill: zeros}
@@ -529,7 +529,9 @@ def _format_input(array: Parameter, draft: Draft) -> str:
     if array.dtype is None or array.dtype.startswith(("float", "bfloat")):
         is_positive = re.search(r"var(?!i?able)|std|sigma", array.name.lower())
         return _format_array(array, draft, f", fill: {'uniform' if is_positive else 'normal'}")
-    bound = "2" if array.dtype == "bool" else str(_INTEGER_BOUND)
+    bound = 2 if array.dtype == "bool" else _INTEGER_BOUND
+    if array.dtype in ("int32", "int64"):  # perhaps indices, which have to lie within each axis
+        bound = min([bound, *_choose_sizes(draft)[0].values()])
     return _format_array(array, draft, f", fill: integers, scale: {bound}")
 
 

@@ -99,12 +99,18 @@ def _find_given(
 ) -> tuple[str, str]:
     """Return what the file's own calls pass for a parameter, and where that is said.
 
-    That is a constant, or the default of the caller's parameter; nothing where calls differ.
+    That is a constant, or the default of the caller's parameter, which the caller does not
+    assign to; nothing where calls differ. How it calls itself says nothing.
     """
     names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
     found: dict[str, str] = {}
     for caller in callers if depth < _MAX_CALLERS else ():
-        for call in ast.walk(caller):
+        assigned = {
+            n.id
+            for n in ast.walk(caller)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        }
+        for call in ast.walk(caller) if caller is not function else ():
             called = call.func if isinstance(call, ast.Call) else None
             if not isinstance(called, ast.Name) or called.id != function.name:
                 continue
@@ -113,11 +119,11 @@ def _find_given(
             value = passed.get(name)
             if isinstance(value, ast.Constant):
                 found[ast.unparse(value)] = f"line {call.lineno} passes it"  # type: ignore[attr-defined]
-            elif isinstance(value, ast.Name):
+            elif isinstance(value, ast.Name) and value.id not in assigned:
                 own = _list_defaults(caller).get(value.id)
                 if own is not None:
                     found[ast.unparse(own)] = f"the caller's default, line {own.lineno}"
-                elif caller is not function:
+                else:
                     given, where = _find_given(caller, value.id, callers, depth + 1)
                     found[given] = where
             elif value is not None:
@@ -197,7 +203,7 @@ def _read_returned(
         if len(parts) > 1 and base not in made and base not in tensors and base not in computed:
             continue
         is_name = isinstance(part, ast.Name) and base not in tensors
-        field = base if is_name else f"out{index or ''}"
+        field = base if is_name else f"{'result' if 'out' in tensors else 'out'}{index or ''}"
         source, dims, dtype = made.get(base, (base, (), ""))
         dims = _name_sizes(dims, shapes)
         like = source if source in tensors else next(iter(tensors), "")
