@@ -75,7 +75,12 @@ def build_tree_picture(
 
 
 def build_bottleneck_picture(
-    bottleneck: Bottleneck, knowledge: Knowledge, known: Mapping[str, float], verdict: str
+    bottleneck: Bottleneck,
+    knowledge: Knowledge,
+    known: Mapping[str, float],
+    verdict: str,
+    *,
+    says_titles: bool = False,
 ) -> Picture:
     """Return the picture of a bottleneck with its metrics, look-alikes and fixes.
 
@@ -84,26 +89,30 @@ def build_bottleneck_picture(
         knowledge: Source of the metrics' titles.
         known: Values of metrics, which the picture shows.
         verdict: ``matches``, ``excluded`` or ``unknown``.
+        says_titles: Whether boxes hold the titles of entries alone, not their ids.
     """
     titles = {metric.id: metric.title for metric in knowledge.catalogue.metrics}
+    shown: dict[str, str] = {}
+    if says_titles:
+        shown = {one.id: one.title for one in knowledge.bottlenecks}
+        shown |= {one.id: one.do for family in knowledge.families for one in family.fixes}
     hit = verdict == "matches"
     label = f"{bottleneck.title}\n{verdict}" if known else bottleneck.title
     nodes = [_build_box(bottleneck.id, "bottleneck", label, hit)]
     edges: list[Arrow] = []
     for name in dict.fromkeys(leaf.metric for leaf in iter_comparisons(bottleneck.when)):
         value = f" {known[name]:.4g}" if name in known else ""
-        text = f"{titles.get(name, name)}\n{name}{value}"
+        text = f"{titles.get(name, name)}\n{value if says_titles else name + value}".strip()
         nodes.append(_build_box(f"metric:{name}", "metric", text, name in known))
         edges.append(_build_arrow(f"metric:{name}", bottleneck.id, "", name in known and hit))
     for other in bottleneck.unless:
-        nodes.append(
-            _build_box(f"bottleneck:{other.bottleneck}", "look-alike", other.bottleneck, False)
-        )
+        label = shown.get(other.bottleneck, other.bottleneck)
+        nodes.append(_build_box(f"bottleneck:{other.bottleneck}", "look-alike", label, False))
         edges.append(
             _build_arrow(bottleneck.id, f"bottleneck:{other.bottleneck}", "or is it", False)
         )
     for position, fix in enumerate(bottleneck.fixes):
-        nodes.append(_build_box(f"fix:{fix}", "fix", fix, hit and position == 0))
+        nodes.append(_build_box(f"fix:{fix}", "fix", shown.get(fix, fix), hit and position == 0))
         edges.append(
             _build_arrow(bottleneck.id, f"fix:{fix}", str(position + 1), hit and not position)
         )

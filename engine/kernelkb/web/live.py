@@ -185,11 +185,7 @@ def _list_searches(project: Path) -> list[dict[str, Any]]:
 
 
 def _view_search(title: str, trials: list[TuningTrial]) -> dict[str, Any]:
-    so_far = TuningResult(
-        kernel="", variant="", target="cuda", workload="", device="",
-        combination_count=0, feasible_count=0, trials=tuple(trials),
-        seconds=0.0, device_s=0.0, journal="",
-    )  # fmt: skip
+    so_far = TuningResult.model_construct(trials=tuple(trials))
     timed = [one for one in trials if one.time_us]
     rejected = Counter(one.status for one in trials if one.status != "timed")
     return {

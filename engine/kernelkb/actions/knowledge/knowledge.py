@@ -328,6 +328,8 @@ def draw_picture(
         if bottleneck.id == name:
             shown = known if given else {}
             judged = judge_bottleneck(rows[name], facts.truth)
-            return build_bottleneck_picture(bottleneck, knowledge, shown, judged)
+            return build_bottleneck_picture(
+                bottleneck, knowledge, shown, judged, says_titles=says_titles
+            )
     names = [tree.id for tree in knowledge.trees] + list(rows)
     raise UnknownNameError("tree or bottleneck", name, names, "show", id="trees")
