@@ -38,6 +38,7 @@ _MAX_SHOWN = 12
 _MAX_SEARCHES = 3
 _RECENT_S = 1800.0
 """A search without a trial for as long is not shown."""
+_SAMPLED = ("sm_mhz", "sm_max_mhz", "temperature_c", "power_w")
 _POLL_S = 1.0
 _BEAT_S = 15.0
 """A stream without news says so after this, so that a closed browser is noticed."""
@@ -82,7 +83,10 @@ def show_live(*, writes: bool = False) -> WebPage:
 def collect_runs() -> dict[str, Any]:
     """Return what the template of the runs shows."""
     project = get_project_path()
-    runs = [_view(run, project) for run in list_running(project, _MAX_SHOWN)]
+    runs = []
+    for run in list_running(project, _MAX_SHOWN):
+        with suppress(TypeError, ValueError, LookupError):  # its file holds nonsense
+            runs.append(_view(run, project))
     return {"runs": runs, "searches": _list_searches(project)}
 
 
@@ -106,7 +110,7 @@ def _view(run: RunningCommand, project: Path) -> RunView:
         if kind == "judge":
             judge = str(event.get("folder", ""))
         elif kind == "gpu":
-            gpu = event
+            gpu = {**event, **{name: float(event[name]) for name in _SAMPLED}}
         elif kind == "result":
             name = " ".join(str(event[k]) for k in ("name", "variant") if event.get(k))
             rows = [row for row in rows if not (row.look == "now" and row.text == name)]
