@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.loading.kernels import find_kernel_folders, load_kernel
-from kernelkb.model.kernels.tuning import TuningResult, TuningTrial
+from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult, TuningTrial
 from kernelkb.model.records.history import Measurement
 from kernelkb.record.measurements.store import open_store
 from kernelkb.record.running import (
@@ -29,7 +29,7 @@ from kernelkb.record.running import (
     stamp_files,
 )
 from kernelkb.record.tuning_journal import read_journal
-from kernelkb.render.html.charts import place_convergence
+from kernelkb.render.html.charts import IntervalPicture, place_convergence, place_intervals
 from kernelkb.web.site import Site, WebPage
 
 COMMANDS = ("triage", "bench", "build", "profile", "tune")
@@ -58,6 +58,13 @@ class RunRow(NamedTuple):
     speedup: float | None = None
     interval: tuple[float, float] | None = None
     baseline: str = ""
+
+    @property
+    def picture(self) -> IntervalPicture:
+        """Where the interval lies on an axis that shows 1; only with one."""
+        low, high = self.interval or (1.0, 1.0)
+        shown = ConfirmedConfiguration.model_construct(low=low, high=high, gain=self.speedup or low)
+        return place_intervals([shown])[0]
 
 
 class RunView(NamedTuple):

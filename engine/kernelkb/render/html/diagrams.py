@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kernelkb.graph.picture import Arrow, Box, Picture
@@ -173,6 +174,7 @@ def _order_by_walk(picture: Picture) -> list[Box]:
     return list(order.values())
 
 
+@lru_cache(maxsize=1024)
 def _wrap(text: str, width: float) -> tuple[str, ...]:
     letters = int((width - 2 * _PAD) / _CHAR)
     lines = [line for part in text.split("\n") for line in textwrap.wrap(part, letters)]
