@@ -74,13 +74,18 @@ def build_tree_picture(
     return {"directed": True, "title": tree.title, "nodes": nodes, "edges": edges}
 
 
+def name_entries(knowledge: Knowledge) -> dict[str, str]:
+    """Return what boxes say of bottlenecks and fixes, by their ids."""
+    titles = {one.id: one.title for one in knowledge.bottlenecks}
+    return titles | {one.id: one.do for family in knowledge.families for one in family.fixes}
+
+
 def build_bottleneck_picture(
     bottleneck: Bottleneck,
     knowledge: Knowledge,
     known: Mapping[str, float],
     verdict: str,
-    *,
-    says_titles: bool = False,
+    shown: Mapping[str, str],
 ) -> Picture:
     """Return the picture of a bottleneck with its metrics, look-alikes and fixes.
 
@@ -89,20 +94,16 @@ def build_bottleneck_picture(
         knowledge: Source of the metrics' titles.
         known: Values of metrics, which the picture shows.
         verdict: ``matches``, ``excluded`` or ``unknown``.
-        says_titles: Whether boxes hold the titles of entries alone, not their ids.
+        shown: What the boxes of entries hold by id; empty: the ids.
     """
     titles = {metric.id: metric.title for metric in knowledge.catalogue.metrics}
-    shown: dict[str, str] = {}
-    if says_titles:
-        shown = {one.id: one.title for one in knowledge.bottlenecks}
-        shown |= {one.id: one.do for family in knowledge.families for one in family.fixes}
     hit = verdict == "matches"
     label = f"{bottleneck.title}\n{verdict}" if known else bottleneck.title
     nodes = [_build_box(bottleneck.id, "bottleneck", label, hit)]
     edges: list[Arrow] = []
     for name in dict.fromkeys(leaf.metric for leaf in iter_comparisons(bottleneck.when)):
         value = f" {known[name]:.4g}" if name in known else ""
-        text = f"{titles.get(name, name)}\n{value if says_titles else name + value}".strip()
+        text = f"{titles.get(name, name)}\n{value if shown else name + value}".strip()
         nodes.append(_build_box(f"metric:{name}", "metric", text, name in known))
         edges.append(_build_arrow(f"metric:{name}", bottleneck.id, "", name in known and hit))
     for other in bottleneck.unless:

@@ -121,7 +121,6 @@ def show_decision(query: Mapping[str, str]) -> WebPage:
         "fields": FIELDS,
         "trees": trees,
         "tree": tree,
-        "is_default": tree.id == DEFAULT_TREE,
         "diagram": place_picture(picture),
         "taken": {box["id"] for box in picture["nodes"] if box["taken"]},
         "kernel": kernel,

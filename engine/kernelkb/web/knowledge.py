@@ -17,8 +17,11 @@ from kernelkb.actions.knowledge.knowledge import (
     look_up_entries,
 )
 from kernelkb.errors import UnknownNameError
+from kernelkb.model.base import Record
+from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.render.documents.entries import (
     CONDITIONS,
+    LimitRow,
     label_field,
     list_limits,
     say_conditions,
@@ -165,25 +168,15 @@ def show_entry(kind: str, name: str) -> WebPage:
     named_by: dict[str, list[str]] = {}
     for other in links.named_by.get(name, ()):
         named_by.setdefault(links.kinds[other], []).append(other)
+    picture = draw_picture(name, {}, {}, says_titles=True) if kind in _PICTURED else None
     values = {
         "kind": kind,
-        "kind_title": KIND_TITLES[kind],
         "id": name,
         "heading": heading,
         "fields": shown,
-        "limits": {
-            field: list_limits(value, knowledge)
-            for field, value in [
-                *record,
-                *((one.id, one.when) for one in getattr(record, "questions", ())),
-            ]
-            if isinstance(value, CONDITIONS)
-        },
+        "limits": _list_limits(record, knowledge),
         "tree": record if kind == "trees" else None,
-        "goals": {
-            **{one.id: one.ask for one in getattr(record, "questions", ())},
-            **{one.id: f"{one.verdict}: {one.because}" for one in getattr(record, "leaves", ())},
-        },
+        "goals": _name_goals(record),
         "code": fields.get("code"),
         "measured": fields.get("measured"),
         "learned": fields.get("learned"),
@@ -191,11 +184,25 @@ def show_entry(kind: str, name: str) -> WebPage:
         "label": label_field,
         "named_by": named_by,
         "kind_titles": KIND_TITLES,
-        "diagram_of": None,
+        "diagram_of": picture and place_picture(picture),
     }
-    if kind in _PICTURED:
-        values["diagram_of"] = place_picture(draw_picture(name, {}, {}, says_titles=True))
     return WebPage("entry.html", heading, "knowledge", values)
+
+
+def _list_limits(record: Record, knowledge: Knowledge) -> dict[str, list[LimitRow]]:
+    """Return the limits in each condition of an entry, by its field or by its question."""
+    asked = [(one.id, one.when) for one in getattr(record, "questions", ())]
+    return {
+        name: list_limits(value, knowledge)
+        for name, value in [*record, *asked]
+        if isinstance(value, CONDITIONS)
+    }
+
+
+def _name_goals(record: Record) -> dict[str, str]:
+    """Return by id where an answer in a tree leads: the next question, or the verdict of an end."""
+    ends = {one.id: f"{one.verdict}: {one.because}" for one in getattr(record, "leaves", ())}
+    return {one.id: one.ask for one in getattr(record, "questions", ())} | ends
 
 
 def show_quickref() -> WebPage:

@@ -97,8 +97,8 @@ def _say_comparison(one: Comparison, limit: float | str | None, metrics: Metrics
     title = _say_quantity(one.metric, metrics)
     if unit == "truth" and one.op == "==":
         return title if limit == 1 else f"not: {title}"
-    number, unit = _say_limit(limit, unit, metrics)
-    return f"{title} {_SIGNS.get(one.op, one.op)} {number} {unit}".rstrip()
+    number, of = _say_limit(limit, unit, metrics)
+    return f"{title} {_SIGNS.get(one.op, one.op)} {number} {of}".rstrip()
 
 
 def describe_bound(one: Comparison, limit: float | str | None, metrics: Metrics) -> tuple[str, str]:
@@ -106,8 +106,8 @@ def describe_bound(one: Comparison, limit: float | str | None, metrics: Metrics)
     unit = metrics[one.metric].unit if one.metric in metrics else ""
     if unit == "truth" and one.op == "==":
         return ("yes" if limit == 1 else "no"), ""
-    number, unit = _say_limit(limit, unit, metrics)
-    return f"{_SIGNS.get(one.op, one.op)} {number}", unit
+    number, of = _say_limit(limit, unit, metrics)
+    return f"{_SIGNS.get(one.op, one.op)} {number}", of
 
 
 def _say_limit(limit: float | str | None, unit: str, metrics: Metrics) -> tuple[str, str]:
