@@ -15,6 +15,8 @@ _MAX_BYTES = 2.0**60
 """Largest size that is accepted."""
 _PLAUSIBLE_RANGE = (1e-6, 1e30)
 """Accepted range of operations, microseconds and rates; outside it, quotients overflow."""
+_HOURS_FROM_MIN, _DAYS_FROM_H = 120, 48
+"""From here on a time is told in the next larger unit."""
 
 
 def parse_byte_count(name: str, text: str | int) -> int:
@@ -112,10 +114,15 @@ def format_duration(us: float) -> str:
 
 
 def format_minutes(minutes: float) -> str:
-    """Return minutes as text; below one minute in seconds."""
+    """Return minutes as text as people say them: in seconds, minutes, hours or days."""
     if minutes < 1:
         return f"{minutes * 60:.3g} s"
-    return f"{minutes:.1f} min" if minutes < 10 else f"{minutes:.0f} min"
+    if minutes < 10:
+        return f"{minutes:.1f} min"
+    if minutes < _HOURS_FROM_MIN:
+        return f"{minutes:.0f} min"
+    hours = minutes / 60
+    return f"{hours:.3g} h" if hours < _DAYS_FROM_H else f"{hours / 24:,.0f} days"
 
 
 def describe_time_budget(

@@ -85,3 +85,28 @@ def test_a_module_that_one_other_imports_is_named_in_a_readme():
     ]
 
     assert [str(path.relative_to(ROOT)) for path in alone if not is_named_above(path)] == []
+
+
+MAX_PAGE_LINES = 3650
+"""Of the page of a project: Python, templates, style and its two scripts; the aim is 3,500."""
+
+
+def list_page_files():
+    engine = ENGINE / "kernelkb"
+    return [
+        *engine.glob("web/*.py"),
+        *engine.glob("web/static/page.js"),
+        *engine.glob("render/html/templates/web/*"),
+        engine / "render" / "html" / "diagrams.py",
+        engine / "record" / "running.py",
+        ROOT / "mcp_server" / "kernelkb_mcp" / "calls" / "apps.py",
+    ]
+
+
+def test_the_page_is_small_without_packing():
+    """No line of Python escapes the formatter, and a line of style holds one rule."""
+    texts = {path.name: path.read_text("utf-8") for path in list_page_files()}
+
+    assert sum(len(text.splitlines()) for text in texts.values()) <= MAX_PAGE_LINES
+    assert [name for name, text in texts.items() if "fmt: skip" in text] == []
+    assert [line for line in texts["style.css"].splitlines() if line.count("}") > 1] == []

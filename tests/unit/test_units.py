@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kernelkb.errors import BadValueError
 from kernelkb.units import (
+    format_minutes,
     parse_byte_count,
     parse_positive_number,
     parse_whole_number,
@@ -74,3 +75,11 @@ def test_an_invalid_quantity_is_rejected(text):
 def test_any_text_is_a_size_or_a_refusal(text):
     with suppress(BadValueError):
         assert parse_byte_count("smem", text) >= 0
+
+
+@pytest.mark.parametrize(
+    ("minutes", "said"),
+    [(0.5, "30 s"), (2.5, "2.5 min"), (90, "90 min"), (390, "6.5 h"), (119855, "83 days")],
+)
+def test_a_long_time_is_told_in_hours_or_days(minutes, said):
+    assert format_minutes(minutes) == said

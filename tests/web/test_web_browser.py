@@ -235,3 +235,37 @@ def test_without_scripts_every_form_still_works(browser, page_server):
     context.close()
 
     assert "stop" in shown
+
+
+def test_back_leads_through_every_view_and_each_is_as_it_was(open_tab, page_server):
+    tab, seen = open_tab(), []
+    for path in VIEWS:
+        tab.goto(page_server.url + path)
+        seen.append((tab.url, tab.inner_text("h1")))
+    for url, heading in seen[-2::-1]:
+        tab.go_back()
+
+        assert (tab.url, tab.inner_text("h1")) == (url, heading)
+    assert tab.problems == []
+
+
+def test_the_keyboard_skips_the_menu_of_every_view_and_reaches_all_that_is_in_it(
+    open_tab, page_server
+):
+    tab = open_tab()
+    for path in VIEWS:
+        tab.goto(page_server.url + path)
+        tab.keyboard.press("Tab")
+        tab.keyboard.press("Enter")
+        tab.keyboard.press("Tab")
+        where = tab.evaluate(
+            "(it => it === document.body || !!it.closest('main'))(document.activeElement)"
+        )
+        left_out = tab.evaluate(
+            "[...document.querySelectorAll('main :is(a[href],button,input,select,summary)')]"
+            ".filter(it => it.type !== 'hidden' && it.tabIndex < 0).length"
+        )
+
+        assert tab.url.endswith("#main"), path
+        assert where, path
+        assert left_out == 0, path

@@ -123,6 +123,37 @@ def test_a_fix_is_linked_from_its_cause_and_back():
     assert 'href="/knowledge/bottlenecks/uncoalesced-global-access"' in fix
 
 
+def test_a_cause_tells_its_limits_as_a_table_and_its_boxes_in_words():
+    site = Site("project")
+    text = site.fill(knowledge.show_entry("bottlenecks", "uncoalesced-global-access"))
+    values = knowledge.show_entry("bottlenecks", "uncoalesced-global-access").values
+    boxes = [line for box in values["diagram_of"].boxes for line in box.lines]
+
+    assert ("Over-fetch", "> 1.5", "") in [row[1:4] for row in values["limits"]["when"]]
+    assert ("Share of sectors in excess", "> 10", "%") in [
+        row[1:4] for row in values["limits"]["when"]
+    ]
+    assert 'href="/knowledge/thresholds/' in text
+    assert "Let neighbouring threads walk the" in boxes
+    assert not any("_" in line for line in boxes)
+
+
+def test_a_metric_tells_in_words_what_it_is_computed_from():
+    text = Site("project").fill(knowledge.show_entry("metrics", "over_fetch"))
+
+    assert "DRAM bytes / bytes of the algorithm (dram_bytes / algorithmic_bytes)" in text
+
+
+def test_every_question_of_a_tree_has_a_place_that_the_decision_leads_to(page):
+    path = "/knowledge/trees/performance-gate"
+    places = set(read_page(page.ask(path).text).ids)
+    links = read_page(page.ask("/decision?speedup=0.3").text).links
+    asked = {one.partition("#")[2] for one in links if one.startswith(f"{path}#")}
+
+    assert len(asked) > 10
+    assert asked <= places
+
+
 @pytest.mark.parametrize(
     ("query", "metrics"),
     [

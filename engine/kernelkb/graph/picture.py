@@ -74,8 +74,18 @@ def build_tree_picture(
     return {"directed": True, "title": tree.title, "nodes": nodes, "edges": edges}
 
 
+def name_entries(knowledge: Knowledge) -> dict[str, str]:
+    """Return what boxes say of bottlenecks and fixes, by their ids."""
+    titles = {one.id: one.title for one in knowledge.bottlenecks}
+    return titles | {one.id: one.do for family in knowledge.families for one in family.fixes}
+
+
 def build_bottleneck_picture(
-    bottleneck: Bottleneck, knowledge: Knowledge, known: Mapping[str, float], verdict: str
+    bottleneck: Bottleneck,
+    knowledge: Knowledge,
+    known: Mapping[str, float],
+    verdict: str,
+    shown: Mapping[str, str],
 ) -> Picture:
     """Return the picture of a bottleneck with its metrics, look-alikes and fixes.
 
@@ -84,6 +94,7 @@ def build_bottleneck_picture(
         knowledge: Source of the metrics' titles.
         known: Values of metrics, which the picture shows.
         verdict: ``matches``, ``excluded`` or ``unknown``.
+        shown: What the boxes of entries hold by id; empty: the ids.
     """
     titles = {metric.id: metric.title for metric in knowledge.catalogue.metrics}
     hit = verdict == "matches"
@@ -92,18 +103,17 @@ def build_bottleneck_picture(
     edges: list[Arrow] = []
     for name in dict.fromkeys(leaf.metric for leaf in iter_comparisons(bottleneck.when)):
         value = f" {known[name]:.4g}" if name in known else ""
-        text = f"{titles.get(name, name)}\n{name}{value}"
+        text = f"{titles.get(name, name)}\n{value if shown else name + value}".strip()
         nodes.append(_build_box(f"metric:{name}", "metric", text, name in known))
         edges.append(_build_arrow(f"metric:{name}", bottleneck.id, "", name in known and hit))
     for other in bottleneck.unless:
-        nodes.append(
-            _build_box(f"bottleneck:{other.bottleneck}", "look-alike", other.bottleneck, False)
-        )
+        label = shown.get(other.bottleneck, other.bottleneck)
+        nodes.append(_build_box(f"bottleneck:{other.bottleneck}", "look-alike", label, False))
         edges.append(
             _build_arrow(bottleneck.id, f"bottleneck:{other.bottleneck}", "or is it", False)
         )
     for position, fix in enumerate(bottleneck.fixes):
-        nodes.append(_build_box(f"fix:{fix}", "fix", fix, hit and position == 0))
+        nodes.append(_build_box(f"fix:{fix}", "fix", shown.get(fix, fix), hit and position == 0))
         edges.append(
             _build_arrow(bottleneck.id, f"fix:{fix}", str(position + 1), hit and not position)
         )

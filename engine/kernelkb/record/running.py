@@ -152,16 +152,18 @@ def _read(path: Path) -> RunningCommand | None:
     if not rows or not isinstance(rows[0].get("what"), str):
         return None
     end = next((str(row["end"]) for row in rows if "end" in row), None)
+    numbers = [rows[0].get("process"), rows[0].get("at"), rows[-1].get("at")]
+    process, begun, told = (one if isinstance(one, int | float) else 0 for one in numbers)
     return RunningCommand(
         path.stem,
         rows[0]["what"],
-        int(rows[0].get("process", 0)),
-        float(rows[0].get("at", 0.0)),
+        int(process),
+        float(begun),
         tuple(row for row in rows[1:] if "kind" in row),
         is_running=is_running and end is None,
         can_stop=rows[0].get("can_stop") is True,
         end=end,
-        told=float(rows[-1].get("at", 0.0)),
+        told=float(told),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode
@@ -76,13 +77,15 @@ class WebGuard:
         headers = _read_headers(scope)
         refused = self._refuse(scope, headers)
         if refused is not None:
-            await _answer(send, *refused)
+            await _answer(scope, receive, send, *refused)
             return
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
         if self._access.accepts_token(query.pop("token", None)) and scope["method"] in _READING:
-            await _answer(send, 303, "", self._give_cookie(scope["path"], headers, query))
+            where = self._give_cookie(scope["path"], headers, query)
+            await _answer(scope, receive, send, 303, "", where)
         elif not self._has_token(headers):
-            await _answer(send, 401, "This page needs its token: open the address kb web printed.")
+            told = "This page needs its token: open the address kb web printed."
+            await _answer(scope, receive, send, 401, told)
         else:
             await self._inner(scope, _limit_body(receive), _add_headers(send))
 
@@ -135,13 +138,12 @@ def _name_cookie(headers: dict[str, str]) -> str:
     return f"kernelkb_{headers['host'].rpartition(':')[2] or '80'}"
 
 
-async def _answer(send: Send, status: int, text: str, more: dict[str, str] | None = None) -> None:
-    body = text.encode()
-    about = {"content-type": "text/plain; charset=utf-8", "content-length": str(len(body))}
-    headers = {**_HEADERS, **about, **(more or {})}
-    raw = [(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": status, "headers": raw})
-    await send({"type": "http.response.body", "body": body})
+async def _answer(
+    scope: Scope, receive: Receive, send: Send, status: int, text: str, more: Mapping[str, str] = {}
+) -> None:
+    from starlette.responses import PlainTextResponse
+
+    await PlainTextResponse(text, status, {**_HEADERS, **more})(scope, receive, send)
 
 
 def _add_headers(send: Send) -> Send:

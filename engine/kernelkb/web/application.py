@@ -110,11 +110,16 @@ def warm_up() -> None:
     """Load what the first page of each kind would wait for: knowledge, rules, templates, search."""
     site = Site("")
     makers: tuple[Callable[[], object], ...] = (
-        start.show_start, knowledge.link_entries, live.show_live, knowledge.show_quickref,
-        lambda: decision.show_decision({"speedup": "0.5"}), lambda: history.show_history({}),
-        lambda: checklist.show_checklist(writes=True), lambda: start.show_search("bank conflicts"),
+        start.show_start,
+        knowledge.link_entries,
+        live.show_live,
+        knowledge.show_quickref,
+        lambda: decision.show_decision({"speedup": "0.5"}),
+        lambda: history.show_history({}),
+        lambda: checklist.show_checklist(writes=True),
+        lambda: start.show_search("bank conflicts"),
         lambda: knowledge.show_entry("trees", decision.DEFAULT_TREE),
-    )  # fmt: skip
+    )
     for make in makers:
         with suppress(KbError, OSError):
             page = make()

@@ -16,10 +16,15 @@ from kernelkb.record.sessions import append_entry, find_open_session, list_sessi
 from kernelkb.web.site import WebPage
 
 _STEPS_OF_COMMAND = {
-    "env": ("environment",), "build": ("build",), "bench": ("check", "bench"),
-    "triage": ("check", "bench"), "profile": ("profile",), "recommend": ("recommend", "gate"),
-    "compare": ("compare", "bench"), "tune": ("tune",),
-}  # fmt: skip
+    "env": ("environment",),
+    "build": ("build",),
+    "bench": ("check", "bench"),
+    "triage": ("check", "bench"),
+    "profile": ("profile",),
+    "recommend": ("recommend", "gate"),
+    "compare": ("compare", "bench"),
+    "tune": ("tune",),
+}
 """Steps that a command records, by its verb; a gate is ticked by those of its command."""
 _MAX_NOTE = 600
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,9 +19,7 @@ from kernelkb.actions.knowledge.knowledge import (
     load_project_knowledge,
 )
 from kernelkb.errors import BadValueError, KbError, UnknownNameError
-from kernelkb.model.entries.quantities import Threshold
-from kernelkb.model.entries.workflow import Tree
-from kernelkb.render.documents.entries import describe_condition
+from kernelkb.render.documents.entries import describe_reason
 from kernelkb.render.html.diagrams import place_picture
 from kernelkb.render.html.report_page import (
     KernelSection,
@@ -32,7 +30,7 @@ from kernelkb.render.html.report_page import (
 )
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import cache_folder
-from kernelkb.web.knowledge import iter_words
+from kernelkb.web.knowledge import link_entries
 from kernelkb.web.site import WebPage
 
 DEFAULT_TREE = "performance-gate"
@@ -106,25 +104,42 @@ def show_decision(query: Mapping[str, str]) -> WebPage:
     given = bool(typed.headlines or typed.metrics)
     try:
         picture = draw_picture(
-            tree.id, typed.metrics, typed.headlines, target=typed.target, gpu=typed.gpu or None,
+            tree.id,
+            typed.metrics,
+            typed.headlines,
+            target=typed.target,
+            gpu=typed.gpu or None,
             says_titles=True,
-        )  # fmt: skip
+        )
         kernel = _answer(typed) if given else None
     except KbError as error:
         problem = str(error)
     if picture is None:
         picture = draw_picture(tree.id, {}, {}, says_titles=True)
-    conditions, limits = describe_questions(tree)
     values = {
-        "typed": typed, "fields": FIELDS, "trees": trees, "tree": tree,
-        "is_default": tree.id == DEFAULT_TREE,
-        "diagram": place_picture(picture), "conditions": conditions, "limits": limits,
-        "limit_values": knowledge.threshold_values,
+        "typed": typed,
+        "fields": FIELDS,
+        "trees": trees,
+        "tree": tree,
+        "diagram": place_picture(picture),
         "taken": {box["id"] for box in picture["nodes"] if box["taken"]},
-        "kernel": kernel, "problem": problem, "gpus": group_entries_by_kind(knowledge)["devices"],
-        **list_kernel_functions(),
-    }  # fmt: skip
+        "kernel": kernel,
+        "problem": problem,
+        "gpus": group_entries_by_kind(knowledge)["devices"],
+        **list_functions(),
+    }
     return WebPage("decision.html", "Decision", "decision", values)
+
+
+def list_functions() -> dict[str, Any]:
+    """Return what the template of a kernel calls: causes and metrics by their titles."""
+    titles = link_entries().titles
+    metrics = {one.id: one for one in load_project_knowledge().catalogue.metrics}
+    return {
+        **list_kernel_functions(),
+        "say": lambda name: titles.get(name, name),
+        "compare": partial(describe_reason, metrics=metrics),
+    }
 
 
 def _answer(typed: TypedNumbers) -> KernelView:
@@ -133,18 +148,6 @@ def _answer(typed: TypedNumbers) -> KernelView:
     )
     section = KernelSection(found["kernels"][0], 1, ("", ""), None, None)
     return show_kernel(0, section)._replace(name="These numbers")
-
-
-def describe_questions(tree: Tree) -> tuple[dict[str, str], dict[str, list[Threshold]]]:
-    """Return of each question its condition in words, and the thresholds in it."""
-    knowledge = load_project_knowledge()
-    rows = {row.id: row for row in knowledge.thresholds.thresholds}
-    conditions, limits = {}, {}
-    for one in tree.questions:
-        conditions[one.id] = describe_condition(one.when, knowledge.threshold_values)
-        names = set(iter_words(one.when.model_dump(mode="json", by_alias=True)))
-        limits[one.id] = [rows[name] for name in sorted(names & rows.keys())]
-    return conditions, limits
 
 
 def _reports_folder() -> Path:
@@ -204,9 +207,11 @@ def show_report(key: str, query: Mapping[str, str]) -> WebPage:
     stamp = os.stat(path).st_mtime_ns  # noqa: PTH116
     values = _read_report(str(path), stamp, pattern, gpu, knowledge_digest())
     return WebPage(
-        "report_view.html", "Report", "decision",
+        "report_view.html",
+        "Report",
+        "decision",
         {**values, "key": key, "query": dict(query), "reports": list_reports(key)},
-    )  # fmt: skip
+    )
 
 
 @lru_cache(maxsize=8)
@@ -216,7 +221,8 @@ def _read_report(
     given: str = path
     if path.endswith((".txt", ".log")):
         given = Path(path).read_text(encoding="utf-8", errors="replace")
-    return list_page_values(collect_contents(given, kernel_pattern=pattern, gpu=gpu))
+    shown = list_page_values(collect_contents(given, kernel_pattern=pattern, gpu=gpu))
+    return {**shown, **list_functions()}
 
 
 def list_reports(but: str = "") -> list[str]:
@@ -247,5 +253,5 @@ def show_two_reports(first: str, second: str) -> WebPage:
         _read_report(str(path), path.stat().st_mtime_ns, None, None, knowledge_digest())
         for path in paths
     ]
-    values = {"lines": lines, "sides": sides, "keys": (first, second), **list_kernel_functions()}
+    values = {"lines": lines, "sides": sides, "keys": (first, second), **list_functions()}
     return WebPage("two_reports.html", "Two reports", "decision", values)

@@ -30,6 +30,7 @@ from kernelkb.render.text.attempts import (
     ID_DIGITS,
     describe_attempt,
     describe_attempt_log,
+    describe_outcome,
     format_attempt_difference,
     format_measured_difference,
 )
@@ -255,8 +256,16 @@ def show_attempt(name: str) -> WebPage:
             lines = list(format_attempt_difference(compare_attempts(one.parent, one.id)))
         except KbError as error:
             lines = [str(error)]
-    values = {"attempt": one, "events": events, "lines": lines}
+    values = {"attempt": one, "events": events, "lines": lines, "say_event": _say_event}
     return WebPage("attempt.html", f"Attempt {one.id[:ID_DIGITS]}", "history", values)
+
+
+def _say_event(one: AttemptEvent) -> str:
+    """Return what an event gave: in its own words, else as an outcome, else its time."""
+    time = (
+        f"{one.verdict or 'timed'}, {format_duration(one.candidate_us)}" if one.candidate_us else ""
+    )
+    return one.found or (describe_outcome(one.outcome) if one.outcome else time)
 
 
 def show_difference(first: str, second: str) -> WebPage:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 from kernelkb.actions.knowledge.knowledge import (
@@ -15,37 +16,56 @@ from kernelkb.actions.knowledge.knowledge import (
     load_project_knowledge,
     look_up_entries,
 )
-from kernelkb.actions.knowledge.search import find_entries
 from kernelkb.errors import UnknownNameError
-from kernelkb.graph.search import Hit
 from kernelkb.model.base import Record
-from kernelkb.model.entries.bottleneck import All, Comparison, Not
-from kernelkb.model.entries.bottleneck import Any as AnyOf
-from kernelkb.render.documents.entries import describe_condition, label_field
-from kernelkb.render.documents.quickref import COMMANDS, CauseRow, list_cause_rows, list_gate_rows
+from kernelkb.model.entries.knowledge import Knowledge
+from kernelkb.render.documents.entries import (
+    CONDITIONS,
+    LimitRow,
+    label_field,
+    list_limits,
+    say_conditions,
+)
+from kernelkb.render.documents.quickref import COMMANDS, list_cause_rows, list_gate_rows
 from kernelkb.render.html.diagrams import place_picture
 from kernelkb.web.site import WebPage
 
 KIND_TITLES = {
-    "bottlenecks": "Causes", "fixes": "Fixes", "trees": "Decision trees",
-    "patterns": "Ways of working", "symptoms": "Messages", "devices": "GPUs and CPUs",
-    "architectures": "Architectures", "metrics": "Metrics", "thresholds": "Thresholds",
-    "workflow": "Phases", "preflight": "Before a session", "stop-rules": "When to stop",
+    "bottlenecks": "Causes",
+    "fixes": "Fixes",
+    "trees": "Decision trees",
+    "patterns": "Ways of working",
+    "symptoms": "Messages",
+    "devices": "GPUs and CPUs",
+    "architectures": "Architectures",
+    "metrics": "Metrics",
+    "thresholds": "Thresholds",
+    "workflow": "Phases",
+    "preflight": "Before a session",
+    "stop-rules": "When to stop",
     "sources": "Sources",
-}  # fmt: skip
+}
 """Kinds of entries in the order of the page."""
 _HIDDEN = (
-    "id", "title", "measured", "learned", "code", "at_call", "recognised_by", "lines", "raw_scale",
-    "raw_zero", "captures", "fallback",
-)  # fmt: skip
+    "id",
+    "title",
+    "measured",
+    "learned",
+    "code",
+    "at_call",
+    "recognised_by",
+    "lines",
+    "raw_scale",
+    "raw_zero",
+    "captures",
+    "fallback",
+)
 """Fields that a page shows elsewhere, or that only programs read."""
 _GROUPED = {"bottlenecks": "group", "metrics": "unit", "thresholds": "evidence"}
 """The field by which the entries of a kind are listed."""
 _MAX_OPEN = 100
 """Entries of a kind whose groups are all open."""
 _PICTURED = ("trees", "bottlenecks")
-_MAX_HITS = 30
-_CONDITIONS = (All, AnyOf, Not, Comparison)
 
 
 class EntryLinks(NamedTuple):
@@ -133,26 +153,30 @@ def show_entry(kind: str, name: str) -> WebPage:
     Raises:
         UnknownNameError: There is no such entry of that kind.
     """
-    groups = group_entries_by_kind(load_project_knowledge())
+    knowledge = load_project_knowledge()
+    groups = group_entries_by_kind(knowledge)
     record = groups.get(kind, {}).get(name)
     if record is None or kind not in KIND_TITLES:
         raise UnknownNameError(f"page of {kind}", name, groups.get(kind, KIND_TITLES), "show")
     links = link_entries()
-    known = look_up_entries(name) if links.kinds[name] == kind else {}
-    fields = known if isinstance(known, dict) and known else record.model_dump(mode="json")
+    found = look_up_entries(name) if links.kinds[name] == kind else {}
+    known = found if isinstance(found, dict) and found else record.model_dump(mode="json")
+    fields = {**known, **say_conditions(record, known, knowledge)}
     heading = get_entry_title(record) or name
     first = {key: fields[key] for key in ("definition",) if key in fields}
     shown = {k: v for k, v in {**first, **fields}.items() if k not in _HIDDEN and v != heading}
     named_by: dict[str, list[str]] = {}
     for other in links.named_by.get(name, ()):
         named_by.setdefault(links.kinds[other], []).append(other)
+    picture = draw_picture(name, {}, {}, says_titles=True) if kind in _PICTURED else None
     values = {
         "kind": kind,
-        "kind_title": KIND_TITLES[kind],
         "id": name,
         "heading": heading,
         "fields": shown,
-        "conditions": _describe_conditions(record),
+        "limits": _list_limits(record, knowledge),
+        "tree": record if kind == "trees" else None,
+        "goals": _name_goals(record),
         "code": fields.get("code"),
         "measured": fields.get("measured"),
         "learned": fields.get("learned"),
@@ -160,22 +184,25 @@ def show_entry(kind: str, name: str) -> WebPage:
         "label": label_field,
         "named_by": named_by,
         "kind_titles": KIND_TITLES,
-        "diagram_of": None,
+        "diagram_of": picture and place_picture(picture),
     }
-    if kind in _PICTURED:
-        values["diagram_of"] = place_picture(draw_picture(name, {}, {}, says_titles=True))
     return WebPage("entry.html", heading, "knowledge", values)
 
 
-def _describe_conditions(record: Record) -> dict[str, str]:
-    """Return the conditions of an entry in words, by field."""
-    knowledge = load_project_knowledge()
-    limits, metrics = knowledge.threshold_values, {m.id: m for m in knowledge.catalogue.metrics}
+def _list_limits(record: Record, knowledge: Knowledge) -> dict[str, list[LimitRow]]:
+    """Return the limits in each condition of an entry, by its field or by its question."""
+    asked = [(one.id, one.when) for one in getattr(record, "questions", ())]
     return {
-        name: describe_condition(value, limits, metrics)
-        for name, value in record
-        if isinstance(value, _CONDITIONS)
+        name: list_limits(value, knowledge)
+        for name, value in [*record, *asked]
+        if isinstance(value, CONDITIONS)
     }
+
+
+def _name_goals(record: Record) -> dict[str, str]:
+    """Return by id where an answer in a tree leads: the next question, or the verdict of an end."""
+    ends = {one.id: f"{one.verdict}: {one.because}" for one in getattr(record, "leaves", ())}
+    return {one.id: one.ask for one in getattr(record, "questions", ())} | ends
 
 
 def show_quickref() -> WebPage:
@@ -185,7 +212,9 @@ def show_quickref() -> WebPage:
     metrics = {one.id: one for one in knowledge.catalogue.metrics}
     rows = {target: list_cause_rows(knowledge, target, metrics) for target in ("cuda", "cpu")}
     causes = {
-        target: [(name.replace("-", " "), list(own)) for name, own in groupby(found, _get_group)]
+        target: [
+            (name.replace("-", " "), list(own)) for name, own in groupby(found, attrgetter("group"))
+        ]
         for target, found in rows.items()
     }
     values = {
@@ -194,12 +223,3 @@ def show_quickref() -> WebPage:
         "commands": COMMANDS,
     }
     return WebPage("quickref.html", "Quick reference", "knowledge", values)
-
-
-def _get_group(row: CauseRow) -> str:
-    return row.group
-
-
-def search_entries(query: str) -> list[Hit]:
-    """Return the entries that answer a question, the best first."""
-    return find_entries(query[:400], limit=_MAX_HITS) if query.strip() else []

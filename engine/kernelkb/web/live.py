@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import BadValueError, KbError
 from kernelkb.loading.kernels import find_kernel_folders, load_kernel
-from kernelkb.model.kernels.tuning import TuningResult, TuningTrial
+from kernelkb.model.kernels.tuning import ConfirmedConfiguration, TuningResult, TuningTrial
 from kernelkb.model.records.history import Measurement
 from kernelkb.record.measurements.store import open_store
 from kernelkb.record.running import (
@@ -29,7 +29,7 @@ from kernelkb.record.running import (
     stamp_files,
 )
 from kernelkb.record.tuning_journal import read_journal
-from kernelkb.render.html.charts import place_convergence
+from kernelkb.render.html.charts import IntervalPicture, place_convergence, place_intervals
 from kernelkb.web.site import Site, WebPage
 
 COMMANDS = ("triage", "bench", "build", "profile", "tune")
@@ -38,6 +38,7 @@ _MAX_SHOWN = 12
 _MAX_SEARCHES = 3
 _RECENT_S = 1800.0
 """A search without a trial for as long is not shown."""
+_SAMPLED = ("sm_mhz", "sm_max_mhz", "temperature_c", "power_w")
 _POLL_S = 1.0
 _BEAT_S = 15.0
 """A stream without news says so after this, so that a closed browser is noticed."""
@@ -57,6 +58,13 @@ class RunRow(NamedTuple):
     speedup: float | None = None
     interval: tuple[float, float] | None = None
     baseline: str = ""
+
+    @property
+    def picture(self) -> IntervalPicture:
+        """Where the interval lies on an axis that shows 1; only with one."""
+        low, high = self.interval or (1.0, 1.0)
+        shown = ConfirmedConfiguration.model_construct(low=low, high=high, gain=self.speedup or low)
+        return place_intervals([shown])[0]
 
 
 class RunView(NamedTuple):
@@ -82,7 +90,10 @@ def show_live(*, writes: bool = False) -> WebPage:
 def collect_runs() -> dict[str, Any]:
     """Return what the template of the runs shows."""
     project = get_project_path()
-    runs = [_view(run, project) for run in list_running(project, _MAX_SHOWN)]
+    runs = []
+    for run in list_running(project, _MAX_SHOWN):
+        with suppress(TypeError, ValueError, LookupError):  # its file holds nonsense
+            runs.append(_view(run, project))
     return {"runs": runs, "searches": _list_searches(project)}
 
 
@@ -106,7 +117,7 @@ def _view(run: RunningCommand, project: Path) -> RunView:
         if kind == "judge":
             judge = str(event.get("folder", ""))
         elif kind == "gpu":
-            gpu = event
+            gpu = {**event, **{name: float(event[name]) for name in _SAMPLED}}
         elif kind == "result":
             name = " ".join(str(event[k]) for k in ("name", "variant") if event.get(k))
             rows = [row for row in rows if not (row.look == "now" and row.text == name)]
@@ -185,11 +196,7 @@ def _list_searches(project: Path) -> list[dict[str, Any]]:
 
 
 def _view_search(title: str, trials: list[TuningTrial]) -> dict[str, Any]:
-    so_far = TuningResult(
-        kernel="", variant="", target="cuda", workload="", device="",
-        combination_count=0, feasible_count=0, trials=tuple(trials),
-        seconds=0.0, device_s=0.0, journal="",
-    )  # fmt: skip
+    so_far = TuningResult.model_construct(trials=tuple(trials))
     timed = [one for one in trials if one.time_us]
     rejected = Counter(one.status for one in trials if one.status != "timed")
     return {

@@ -16,10 +16,8 @@ _STATIC = Path(__file__).parent / "static"
 SCRIPTS = ("htmx.min.js", "sse.min.js", "page.js")
 """Loaded in this order by the pages of ``SCRIPTED`` that are served; the others need none."""
 SCRIPTED = ("decision", "live")
-SECTIONS = {
-    "": "Start", "decision": "Decision", "checklist": "Checklist", "live": "Live",
-    "history": "History", "knowledge": "Knowledge",
-}  # fmt: skip
+_NAMES = ("decision", "checklist", "live", "history", "knowledge")
+SECTIONS = {"": "Start", **{name: name.title() for name in _NAMES}}
 """Views by their address, in the order of the menu."""
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.actions.knowledge.knowledge import knowledge_digest
+from kernelkb.actions.knowledge.search import find_entries
 from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.actions.sessions.session_brief import brief_session
 from kernelkb.errors import KbError
@@ -23,11 +23,11 @@ from kernelkb.record.sessions import (
     read_header,
     session_path,
 )
-from kernelkb.web.knowledge import search_entries
+from kernelkb.web.knowledge import link_entries
 from kernelkb.web.site import WebPage
 
 _MAX_KERNELS = 60
-_MAX_FOUND = 20
+_MAX_FOUND, _MAX_HITS = 20, 30
 _CLOSING = b"\ncloses: true\n"
 """How an entry that ends a session is written."""
 _NEWEST = 400
@@ -83,7 +83,7 @@ def list_kernel_rows(project: Path) -> list[KernelRow]:
         best = [one for one in fastest if one.subject.kernel == name]
         here = [one for one in best if (one.subject.workload, one.subject.device) == where]
         rows.append(KernelRow(name, next(iter([*here, *best]), None), last))
-    return sorted(rows, key=lambda row: -_get_time(row.latest) if row.latest else 0.0)
+    return sorted(rows, key=lambda row: -row.latest.at.timestamp() if row.latest else 0.0)
 
 
 def stamp_project() -> tuple[object, ...]:
@@ -104,10 +104,6 @@ def _read_kernels(
 ) -> tuple[list[Measurement], dict[str, Measurement]]:
     with open_store(project, writes=False) as store:
         return store.best(), {one.subject.kernel: one for one in store.list_newest()}
-
-
-def _get_time(one: Measurement) -> float:
-    return one.at.timestamp()
 
 
 def summarize_sessions(project: Path, names: list[str]) -> list[SessionSummary]:
@@ -145,7 +141,8 @@ def show_search(query: str) -> WebPage:
         sessions = summarize_sessions(project, [*named, *texts][:_MAX_FOUND])
     values = {
         "query": query[:400],
-        "hits": search_entries(query),
+        "hits": find_entries(query[:400], limit=_MAX_HITS) if words else [],
+        "kinds": link_entries().kinds,
         "kernels": kernels[:_MAX_FOUND],
         "sessions": sessions,
     }
@@ -158,14 +155,7 @@ def _holds(text: str, words: list[str]) -> bool:
 
 def _has_text(project: Path, name: str, words: list[str]) -> bool:
     """Whether the file of a session holds all words; parsing it would take 20 times as long."""
-    path = f"{project}/sessions/{name}.md"
-    try:
-        seen = os.stat(path)  # noqa: PTH116 a Path takes 20 us
-        return _holds(_read_words(path, seen.st_mtime_ns, seen.st_size), words)
-    except OSError:
-        return False
-
-
-@lru_cache(maxsize=_NEWEST)
-def _read_words(path: str, _stamp: int, _size: int) -> str:
-    return Path(path).read_text(encoding="utf-8", errors="replace").lower()
+    with suppress(OSError):
+        path = session_path(name, project / "sessions")
+        return _holds(path.read_text(encoding="utf-8", errors="replace"), words)
+    return False

@@ -18,7 +18,12 @@ from kernelkb.decide.derive import complete_metrics
 from kernelkb.decide.diagnose import judge_bottleneck, walk_gate_tree
 from kernelkb.decide.parse_metric import resolve_device
 from kernelkb.errors import KnowledgeError, Problem, SessionError, UnknownNameError
-from kernelkb.graph.picture import Picture, build_bottleneck_picture, build_tree_picture
+from kernelkb.graph.picture import (
+    Picture,
+    build_bottleneck_picture,
+    build_tree_picture,
+    name_entries,
+)
 from kernelkb.graph.rows import summarize_measured
 from kernelkb.loading.digest import find_cache_key
 from kernelkb.loading.kernels import FILL_IN_MARK, find_kernel_folders, load_kernel
@@ -326,8 +331,8 @@ def draw_picture(
     rows = {row["id"]: row for found in program["bottlenecks"].values() for row in found}
     for bottleneck in knowledge.bottlenecks:
         if bottleneck.id == name:
-            shown = known if given else {}
-            judged = judge_bottleneck(rows[name], facts.truth)
-            return build_bottleneck_picture(bottleneck, knowledge, shown, judged)
+            titles = name_entries(knowledge) if says_titles else {}
+            shown, judged = known if given else {}, judge_bottleneck(rows[name], facts.truth)
+            return build_bottleneck_picture(bottleneck, knowledge, shown, judged, titles)
     names = [tree.id for tree in knowledge.trees] + list(rows)
     raise UnknownNameError("tree or bottleneck", name, names, "show", id="trees")

@@ -36,7 +36,7 @@ from kernelkb.record.sessions import (
 )
 from kernelkb.render.text.attempts import ID_DIGITS, describe_outcome, mark_imported
 from kernelkb.render.text.steps import describe_place
-from kernelkb.units import format_duration
+from kernelkb.units import format_duration, format_minutes
 
 MAX_BYTES = 2000
 _MAX_TRIED = 8
@@ -247,6 +247,13 @@ def _describe_mistakes(mistakes: Sequence[Mistake]) -> Iterator[str]:
         yield f"mistakes that recur: {'; '.join(told)}"
 
 
+_SPENT: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("attempts", "attempts", "{:.0f}".format),
+    ("minutes", "since it was opened", format_minutes),
+    ("device_seconds", "on the device", lambda seconds: format_minutes(seconds / 60)),
+)
+
+
 def _describe_budget(session: Session, tree: AttemptTree) -> Iterator[str]:
     """Yield what was used of the budget, and what is left."""
     since = session.opened if session.opened.tzinfo else session.opened.replace(tzinfo=UTC)
@@ -258,15 +265,11 @@ def _describe_budget(session: Session, tree: AttemptTree) -> Iterator[str]:
         "device_seconds": sum(event.seconds for event in events if event.kind in _ON_DEVICE),
     }
     told = []
-    for field, title in (
-        ("attempts", "attempts"),
-        ("minutes", "minutes"),
-        ("device_seconds", "s on the device"),
-    ):
+    for field, title, say in _SPENT:
         limit = getattr(session.budget, field) if session.budget else None
-        of = f" of {limit:.0f}" if limit else ""
+        of = f" of {say(limit)}" if limit else ""
         over = ", used up" if limit and used[field] >= limit else ""
-        told.append(f"{used[field]:.0f}{of} {title}{over}")
+        told.append(f"{say(used[field])}{of} {title}".rstrip() + over)
     yield f"spent: {', '.join(told)}"
 
 

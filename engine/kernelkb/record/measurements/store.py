@@ -83,13 +83,14 @@ def open_engine(project: Path, url: str | None = None, *, writes: bool = True) -
     """Return the database of a project, with its tables; raises as ``open_store`` does.
 
     A file that is only read is not made: an empty database in memory stands for it. Where nothing
-    may be written, as under a read-only server, it is opened read-only.
+    may be written, as under a read-only server or in a project of another user, it is opened
+    read-only.
     """
     check_file(address := resolve_url(project, url or os.environ.get("KB_DATABASE")), writes=writes)
     is_file = address.get_backend_name() == "sqlite"
     if not writes and is_file and not Path(address.database or "").exists():
         address = URL.create("sqlite+pysqlite", database=":memory:")
-    elif not writes and not may_write():
+    elif not writes and not (may_write() and _can_write(address, is_file=is_file)):
         return make_read_only_engine(address)
     engine = make_engine(address)
     try:
@@ -98,6 +99,12 @@ def open_engine(project: Path, url: str | None = None, *, writes: bool = True) -
         engine.dispose()
         raise
     return engine
+
+
+def _can_write(address: URL, *, is_file: bool) -> bool:
+    """Whether this user may write the file, and the logs that SQLite makes beside it."""
+    file = Path(address.database or "")
+    return not is_file or all(os.access(one, os.W_OK) for one in (file, file.parent))
 
 
 def stamp_database(project: Path) -> tuple[object, ...]:

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any as Plain
+from typing import NamedTuple
 
 import yaml
 
 from kernelkb.graph.picture import Box, Picture, build_tree_picture
 from kernelkb.model.base import Record
-from kernelkb.model.entries.bottleneck import All, Any, Bottleneck, Comparison, Condition
+from kernelkb.model.entries.bottleneck import (
+    All,
+    Any,
+    Bottleneck,
+    Comparison,
+    Condition,
+    Falsifier,
+    Not,
+    iter_comparisons,
+)
 from kernelkb.model.entries.fix import Fix, FixCode
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.quantities import Device, Metric
@@ -23,6 +35,7 @@ ThresholdValues = Mapping[str, float]
 Metrics = Mapping[str, Metric]
 """Metrics by id."""
 
+CONDITIONS = (All, Any, Not, Comparison)
 _SIGNS = {">=": "≥", "<=": "≤", "==": "="}
 _FACTS = {"device.cc": "compute capability"}
 _MORE_MARK = " –"
@@ -84,14 +97,100 @@ def _say_comparison(one: Comparison, limit: float | str | None, metrics: Metrics
     title = _say_quantity(one.metric, metrics)
     if unit == "truth" and one.op == "==":
         return title if limit == 1 else f"not: {title}"
+    number, of = _say_limit(limit, unit, metrics)
+    return f"{title} {_SIGNS.get(one.op, one.op)} {number} {of}".rstrip()
+
+
+def describe_bound(one: Comparison, limit: float | str | None, metrics: Metrics) -> tuple[str, str]:
+    """Return what a comparison requires of its metric, and the unit of it: ``("≥ 40", "%")``."""
+    unit = metrics[one.metric].unit if one.metric in metrics else ""
+    if unit == "truth" and one.op == "==":
+        return ("yes" if limit == 1 else "no"), ""
+    number, of = _say_limit(limit, unit, metrics)
+    return f"{_SIGNS.get(one.op, one.op)} {number}", of
+
+
+def _say_limit(limit: float | str | None, unit: str, metrics: Metrics) -> tuple[str, str]:
+    """Return a limit without its unit, and its unit as people write it; empty without one."""
     if not isinstance(limit, float):
-        shown = _say_quantity(str(limit), metrics)
-    elif unit == "bytes" and limit.is_integer():
-        shown = format_size(int(limit))
-    else:
-        shown = f"{100 * limit:.4g} %" if unit == "share" else f"{limit:.6g}"
-        shown += {"us": " us", "gbps": " GB/s", "seconds": " s"}.get(unit, "")
-    return f"{title} {_SIGNS.get(one.op, one.op)} {shown}"
+        return _say_quantity(str(limit), metrics), ""
+    if unit == "bytes" and limit.is_integer():
+        number, _, unit = format_size(int(limit)).partition(" ")
+        return number, unit
+    if unit == "share":
+        return f"{100 * limit:.4g}", "%"
+    units = {"us": "us", "gbps": "GB/s", "seconds": "s", "cycles": "cycles", "bytes": "B"}
+    return f"{limit:.6g}", units.get(unit, "")
+
+
+class LimitRow(NamedTuple):
+    """What a condition requires of one metric."""
+
+    metric: str
+    """Its id; empty for a fact of a device, which has no entry of its own."""
+    title: str
+    bound: str
+    unit: str
+    threshold: str
+    """The entry that holds the limit; empty where the condition itself does."""
+    source: str
+    """Where the threshold is from, in words."""
+
+
+def list_limits(condition: Condition, knowledge: Knowledge) -> list[LimitRow]:
+    """Return the limits in a condition, each once."""
+    rows: dict[LimitRow, None] = {}
+    metrics = {one.id: one for one in knowledge.catalogue.metrics}
+    known = {one.id: one for one in knowledge.thresholds.thresholds}
+    for one in iter_comparisons(condition):
+        limit = knowledge.threshold_values[one.threshold] if one.threshold else one.value
+        title = metrics[one.metric].title if one.metric in metrics else one.metric
+        origin = known.get(one.threshold or "")
+        said = f"{origin.evidence}: {', '.join(origin.sources)}" if origin else "this entry"
+        bound = describe_bound(one, limit, metrics)
+        name = one.metric if one.metric in metrics else ""
+        rows[LimitRow(name, title, *bound, one.threshold or "", said)] = None
+    return list(rows)
+
+
+def say_conditions(value: object, plain: Plain, knowledge: Knowledge) -> Plain:
+    """Return an entry as plain data, each condition and each formula in it in words.
+
+    Args:
+        value: A record, or a part of one.
+        plain: The same as plain data.
+        knowledge: Titles of metrics, and values of thresholds.
+    """
+    metrics = {one.id: one for one in knowledge.catalogue.metrics}
+    if isinstance(value, Falsifier):
+        value = Comparison(metric=value.metric, op=value.op, value=value.value)
+    if isinstance(value, CONDITIONS):
+        return describe_condition(value, knowledge.threshold_values, metrics)
+    if isinstance(value, Metric):
+        said = [f"{describe_formula(one, metrics)} ({one})" for one in value.derive]
+        return {**plain, "derive": said}
+    if isinstance(value, Record) and isinstance(plain, dict):
+        inner = ((type(value).model_fields[name].alias or name, one) for name, one in value)
+        return {k: say_conditions(one, plain[k], knowledge) for k, one in inner if k in plain}
+    if isinstance(value, tuple) and isinstance(plain, list) and len(value) == len(plain):
+        return [say_conditions(*pair, knowledge) for pair in zip(value, plain, strict=True)]
+    return plain
+
+
+def describe_reason(metric: str, value: float, op: str, limit: float, metrics: Metrics) -> str:
+    """Return why a comparison holds, as people write it: "over-fetch is 3.9, > 1.5"."""
+    if metric not in metrics or metrics[metric].unit == "truth":
+        return f"{_say_quantity(metric, metrics)} {value:.4g} {op} {limit:.4g}"
+    unit = metrics[metric].unit
+    measured, bound = (
+        " ".join(_say_limit(float(f"{x:.4g}"), unit, metrics)).rstrip() for x in (value, limit)
+    )
+    return f"{_say_quantity(metric, metrics)} is {measured}, {_SIGNS.get(op, op)} {bound}"
+
+
+def describe_formula(formula: str, metrics: Metrics) -> str:
+    """Return a formula with the titles of metrics in the place of their ids."""
+    return re.sub(r"[a-z][a-z0-9_.]*", lambda found: _say_quantity(found[0], metrics), formula)
 
 
 def _say_quantity(name: str, metrics: Metrics) -> str:

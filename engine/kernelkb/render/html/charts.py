@@ -258,7 +258,7 @@ def _place_trials(result: TuningResult, positions: Sequence[float], unit: str) -
         frame._replace(
             said=f"best time so far over {unit}: {format_duration(best_us)} in the end",
             x_ticks=tuple(Tick(xs.locate(one), f"{one:g}") for one in xs.list_ticks()),
-            y_ticks=_list_time_ticks(ys),
+            y_ticks=list_time_ticks(ys),
         ),
         unit=unit,
         dots=tuple(dots),
@@ -275,7 +275,8 @@ def _make_time_scale(result: TuningResult, best_us: float, frame: Frame) -> Scal
     return Scale(0.97 * best_us, high, frame.bottom, frame.top, True)
 
 
-def _list_time_ticks(ys: Scale) -> tuple[Tick, ...]:
+def list_time_ticks(ys: Scale) -> tuple[Tick, ...]:
+    """Return the ticks of an axis of times in microseconds."""
     return tuple(Tick(ys.locate(one), _format_time_tick(one)) for one in ys.list_ticks())
 
 
@@ -357,7 +358,7 @@ def _place_groups(name: str, groups: dict[int, list[float]], ys: Scale) -> Value
         for at, (value, times) in enumerate(groups.items())
     )
     said = cut_text(f"median time by {name}: {told}")
-    return ValueChart(_BOXES._replace(said=said, y_ticks=_list_time_ticks(ys)), name, boxes)
+    return ValueChart(_BOXES._replace(said=said, y_ticks=list_time_ticks(ys)), name, boxes)
 
 
 def _place_box(

@@ -6,10 +6,11 @@ import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kernelkb.graph.picture import Arrow, Box, Picture
-from kernelkb.render.html.charts import Frame, Scale, Tick
+from kernelkb.render.html.charts import Frame, Scale, Tick, list_time_ticks
 
 _WIDTHS = (330, 330, 250)
 _GAP_X, _GAP_Y, _MARGIN = 116, 16, 12
@@ -103,9 +104,15 @@ def _place_leads(
     for leaf, names in leads.items():
         at = boxes[leaf]
         yield DiagramBox(
-            f"leads:{leaf}", "leads", at.x + at.width + 4, at.y, _WIDTHS[2],
-            _measure_leads(names), tuple(names), at.taken,
-        )  # fmt: skip
+            f"leads:{leaf}",
+            "leads",
+            at.x + at.width + 4,
+            at.y,
+            _WIDTHS[2],
+            _measure_leads(names),
+            tuple(names),
+            at.taken,
+        )
 
 
 def _choose_columns(nodes: Sequence[Box]) -> dict[str, int]:
@@ -167,6 +174,7 @@ def _order_by_walk(picture: Picture) -> list[Box]:
     return list(order.values())
 
 
+@lru_cache(maxsize=1024)
 def _wrap(text: str, width: float) -> tuple[str, ...]:
     letters = int((width - 2 * _PAD) / _CHAR)
     lines = [line for part in text.split("\n") for line in textwrap.wrap(part, letters)]
@@ -248,15 +256,7 @@ def place_times(points: Sequence[TimePoint], said: str) -> PointChart | None:
         )
         for at, point in enumerate(points)
     )
-    ticks = tuple(Tick(ys.locate(one), _format_us(one)) for one in ys.list_ticks())
-    return PointChart(_TIMES._replace(said=said, y_ticks=ticks), marks)
-
-
-def _format_us(us: float) -> str:
-    for size, unit in ((1e6, "s"), (1e3, "ms")):
-        if us >= size:
-            return f"{us / size:.3g} {unit}"
-    return f"{us:.3g} us"
+    return PointChart(_TIMES._replace(said=said, y_ticks=list_time_ticks(ys)), marks)
 
 
 class PredictionPoint(NamedTuple):

@@ -460,6 +460,7 @@ def list_kernel_functions() -> dict[str, Any]:
     """Return the functions that the template of a kernel calls."""
     return {
         "compare": format_comparison,
+        "say": str,
         "describe_line": describe_line,
         "speedup": format_speedup,
         "get_file_name": lambda path: PurePath(path).name,
