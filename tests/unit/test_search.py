@@ -278,3 +278,10 @@ def test_tags_in_front_of_a_title_say_nothing():
     title = "Excessive bank conflicts in a transpose kernel"
 
     assert search_ids(f"[QST][Zzyzx] {title}") == search_ids(title) != []
+
+
+def test_a_name_of_somebodys_code_is_no_subject():
+    """Its parts are words, push and px, that texts hold and no entry is called by."""
+    found = search_ids("The causes of local memory in PushPX, and how to get rid of local memory")
+
+    assert "local-array-indexing" in found[:3]

@@ -270,12 +270,18 @@ def _iter_subject_words(index: SearchIndex, text: str) -> Iterator[str]:
         words = split_words(chunk)
         if any(word not in index.vocabulary for word in words):
             parts = split_camel_case(chunk)
-            words = parts if set(parts) & index.vocabulary else words
+            if set(parts) & index.vocabulary:
+                words = [part for part in parts if _is_named(index, part)]
         for word in words:
             for part in _split_compound(index, word):
                 if part not in seen and (len(part) > 1 or part.isdigit()):
                     seen.add(part)
                     yield part
+
+
+def _is_named(index: SearchIndex, part: str) -> bool:
+    """Whether an entry's names hold it: the rest of a name in somebody's code is no subject."""
+    return bool(_find_named_documents(index, {part: 1.0}))
 
 
 def _split_compound(index: SearchIndex, word: str) -> tuple[str, ...]:
