@@ -40,7 +40,9 @@ def test_undecided_changes_are_not_counted_as_correct():
     assert find_outcome_line("changes", **counts).endswith("not known whether any was wrong")
 
 
-def test_times_below_a_minute_are_seconds():
+def test_times_are_said_in_seconds_minutes_hours_or_days():
     assert find_outcome_line("time", minutes=0.05) == "3 s"
     assert find_outcome_line("time", minutes=1.5) == "1.5 min"
-    assert find_outcome_line("time", minutes=997.0) == "997 min"
+    assert find_outcome_line("time", minutes=97.0) == "97 min"
+    assert find_outcome_line("time", minutes=997.0) == "16.6 h"
+    assert find_outcome_line("time", minutes=99_700.0) == "69 days"

@@ -280,7 +280,7 @@ def _iter_subject_words(index: SearchIndex, text: str) -> Iterator[str]:
 
 
 def _is_named(index: SearchIndex, part: str) -> bool:
-    """Whether an entry's names hold it: the rest of a name in somebody's code is no subject."""
+    """Whether an entry's names hold it: the rest of an identifier is no subject."""
     return bool(_find_named_documents(index, {part: 1.0}))
 
 
