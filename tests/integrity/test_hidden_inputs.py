@@ -427,6 +427,24 @@ def test_of_equal_elements_the_first_may_be_picked(tmp_path, descending_from):
     assert (found.own, bool(found.failed)) == (descending_from == 0, descending_from == 1)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "torch.topk(x, 8).indices",
+        "torch.topk(input=x, k=8).indices",
+        "x.topk(8, -1, True, True)[1]",
+        "torch.sort(x, -1, True)[1][:, :8]",
+        "x.argsort(dim=-1, descending=True)[:, :8]",
+        "torch.topk(x, 8, out=(x.new_empty(0), torch.empty(0, dtype=torch.int64))).indices",
+    ],
+)
+def test_the_first_may_be_picked_however_the_reference_spells_it(tmp_path, call):
+    case = make_case(tmp_path, f"def reference(x):\n    return {call}\n", [[64, 200]])
+    found = judge(case, lambda x: torch.sort(x, dim=-1, descending=True, stable=True)[1][:, :8])
+
+    assert found.own
+
+
 def test_a_number_may_be_rounded_to_the_other_side_beside_infinities(tmp_path):
     source = "def reference(x):\n    return torch.round(x * 4) / 4\n"
     case = make_case(tmp_path, source, [[64, 128]], "float16")

@@ -478,15 +478,22 @@ class StableOrderMode(TorchFunctionMode):  # type: ignore[misc]  # as above
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Run one function of torch, with a stable order where it sorts or picks by rank."""
-        name, given = getattr(func, "__name__", ""), dict(kwargs or {})
-        if name == "topk":
-            return _take_first(*args, **given)
-        if name in ("sort", "argsort"):
-            given["stable"] = True
-            if len(args) > 1:  # the overload with stable has keywords alone
-                given |= dict(zip(("dim", "descending"), args[1:], strict=False))
-            return func(args[0], **given)
-        return func(*args, **given)
+        names = _ORDER_ARGUMENTS.get(getattr(func, "__name__", ""))
+        if names is None or "out" in (kwargs or {}):
+            return func(*args, **(kwargs or {}))
+        # The overloads with stable take it by keyword alone, and so all others.
+        given = {**dict(zip(names, args, strict=False)), **(kwargs or {})}
+        tensor = given.pop("input")
+        return _take_first(tensor, **given) if "k" in given else func(tensor, **given | _STABLE)
+
+
+_ORDER_ARGUMENTS = {
+    "topk": ("input", "k", "dim", "largest", "sorted"),
+    "sort": ("input", "dim", "descending"),
+    "argsort": ("input", "dim", "descending"),
+}
+"""Functions that choose among equal elements, with what they take by position."""
+_STABLE = {"stable": True}
 
 
 def _take_first(tensor: torch.Tensor, k: int, dim: int = -1, largest: bool = True, **_: Any) -> Any:
