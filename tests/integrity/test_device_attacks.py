@@ -91,7 +91,7 @@ def test_work_on_an_untimed_stream_is_detected_while_timed(project):
         write_attack(project, later, cuda=True),
         target="cuda",
         workload="large",
-        options=BenchOptions(budget_s=1.0),
+        options=BenchOptions(budget_s=4.0),  # more than 30 calls on a busy machine, too
     )
 
     assert found.verdict in ("invalid", "incorrect"), found
@@ -249,8 +249,12 @@ def softmax(x, y):
     name = write_attack(project, body, python=True, cuda=True)
     found = bench_variant(name, target="cuda", options=BenchOptions(budget_s=1.0))
 
-    assert found.verdict == "invalid", found
-    assert "the judge's clock" in found.detail
+    if found.disturbed_by:  # the judge's clock is too coarse to accuse, and is the one that counts
+        assert found.verdict == "inconclusive", found
+        assert found.speedup < 2
+    else:
+        assert found.verdict == "invalid", found
+        assert "the judge's clock" in found.detail
 
 
 KEEP_IN_L2_KERNEL = """
