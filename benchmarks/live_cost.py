@@ -3,28 +3,37 @@
     python benchmarks/live_cost.py row_softmax --runs 50
     python benchmarks/live_cost.py row_softmax --target cuda --runs 50
 
-Run it in a project with the kernel. The two groups differ by the attached
-stream of ``kb web`` alone. It prints the median of each group, their ratio with a bootstrap
-interval.
+Run it in a project with the kernel. ``kb web`` serves all the time; the two groups differ by the
+reader of its live stream alone, a process of its own as a browser is. It prints the median of each
+group, their ratio with a bootstrap interval.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import re
 import statistics
 import subprocess
 import sys
-import threading
-import urllib.request
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 PROGRAM = "import sys; from kernelkb.cli import start; sys.exit(start())"
 TOKEN = "benchmark" * 4
+READER = """
+import sys, urllib.request
+url, token = sys.argv[1:]
+asked = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+with urllib.request.urlopen(asked) as stream:
+    for number, _ in enumerate(stream):
+        if number == 0:
+            print("follows", flush=True)
+"""
 DRAWS = 4000
 
 
@@ -38,6 +47,7 @@ def main() -> None:
     parser.add_argument("--workload", default=None)
     parser.add_argument("--target", default="auto")
     parser.add_argument("--runs", type=int, default=50, help="of each group")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no run after these")
     options = parser.parse_args()
     words = ["bench", options.kernel, "--target", options.target, "--again", "--json"]
     words += ["--variant", options.variant] if options.variant else []
@@ -45,12 +55,16 @@ def main() -> None:
     order = [False, True] * options.runs
     random.Random(1).shuffle(order)
     times: dict[bool, list[float]] = {False: [], True: []}
-    for number, is_followed in enumerate(order):
-        with _follow() if is_followed else _do_nothing():
-            us = _bench(words)
-        print(f"{number + 1:4} {'followed' if is_followed else 'alone':9} {us} us", flush=True)
-        if us is not None:
-            times[is_followed].append(us)
+    began = time.monotonic()
+    with _serve() as url:
+        for number, is_followed in enumerate(order):
+            if time.monotonic() - began > options.seconds:
+                break
+            with _follow(url) if is_followed else nullcontext():
+                us = _bench(words)
+            print(f"{number + 1:4} {'followed' if is_followed else 'alone':9} {us} us", flush=True)
+            if us is not None:
+                times[is_followed].append(us)
     _print_ratio(times[False], times[True])
 
 
@@ -66,13 +80,8 @@ def _bench(words: Sequence[str]) -> float | None:
 
 
 @contextmanager
-def _do_nothing() -> Iterator[None]:
-    yield
-
-
-@contextmanager
-def _follow() -> Iterator[None]:
-    """Serve the page, and read its stream as a browser would."""
+def _serve() -> Iterator[str]:
+    """Serve the page; yields its address."""
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, "web", "--no-browser", "--read-only", "--port", "0"],
         env={**os.environ, "KERNELKB_TOKEN": TOKEN},
@@ -83,24 +92,23 @@ def _follow() -> Iterator[None]:
             found = re.search(r"http://[^/]+", server.stdout.readline() if server.stdout else "")
             if found is None:
                 raise SystemExit("kb web did not start")
-            reader = threading.Thread(target=_read_stream, args=(found[0],), daemon=True)
-            reader.start()
-            reader.join(20)  # what it loads at its start is no part of following
-            yield
+            yield found[0]
         finally:
             server.terminate()
 
 
-def _read_stream(url: str) -> None:
-    asked = urllib.request.Request(  # noqa: S310 our own server
-        f"{url}/live/stream", headers={"Authorization": f"Bearer {TOKEN}"}
-    )
-    try:
-        with urllib.request.urlopen(asked) as stream:  # noqa: S310 our own server
-            while stream.readline():
-                pass
-    except OSError:  # the server ended
-        return
+@contextmanager
+def _follow(url: str) -> Iterator[None]:
+    """Read the stream of the page as a browser would, from its first event on."""
+    with subprocess.Popen(
+        [sys.executable, "-c", READER, f"{url}/live/stream", TOKEN], stdout=subprocess.PIPE
+    ) as reader:
+        try:
+            if not (reader.stdout and reader.stdout.readline()):
+                raise SystemExit("kb web sends no stream")
+            yield
+        finally:
+            reader.kill()
 
 
 def _print_ratio(alone: Sequence[float], followed: Sequence[float]) -> None:

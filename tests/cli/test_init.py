@@ -4,9 +4,11 @@ import json
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from kernelkb.actions.init import init_project
 from kernelkb.cli import main
 
 TUTORIAL = """\
@@ -536,3 +538,23 @@ def test_an_unfinished_draft_blocks_no_other_kernel_and_is_listed(repository, ca
     assert (
         "unfinished draft kernels/own (kernel.yaml:12, kernel.yaml:17)" in capsys.readouterr().out
     )
+
+
+@pytest.mark.parametrize(
+    ("found", "code"),
+    [
+        (SimpleNamespace(status="correct", sanitized=("memcheck",)), 0),
+        (SimpleNamespace(status="incorrect", detail="small: 3 of 12 elements are wrong"), 1),
+    ],
+)
+def test_a_draft_that_fails_where_it_runs_is_no_success(
+    repository, monkeypatch, capsys, found, code
+):
+    """Stands for a GPU, on which finished drafts run once."""
+    (repository / "src" / "add.cu").write_text(TUTORIAL)
+    monkeypatch.setattr(init_project, "check_variant", lambda *_: found)
+    ended = main(["init", "src/add.cu", "--set", "reference=mine"])
+
+    assert ended == code
+    said = capsys.readouterr().out
+    assert ("not usable yet: small: 3 of 12" if code else "ran once under") in said

@@ -49,6 +49,10 @@ def cell(rows, columns):
 
 def large(a, b):
     return (a * 1000).to(torch.int64) + 2**60
+
+
+def half_product(a, b):
+    return (64 * a.float() @ b.float().T).half()
 """
 TERM_COUNT = 4096
 
@@ -367,6 +371,20 @@ def test_of_a_large_task_with_one_output_the_judge_keeps_few_copies(loss):
     ReferenceOutputs(task, inputs, {})
     arrays = torch.cuda.max_memory_allocated() / inputs[0].nbytes
     assert arrays < 6.5, "the inputs, a copy of them that the task may change, and what it makes"
+
+
+def test_a_reference_that_answers_in_half_is_no_reason_to_accept_all(expected):
+    """Its squares are infinite in half; they were, and so was what an element might be off."""
+    a, b = draw_inputs(48, 0)
+    found = expected(a, b, "half_product", [48, 48], "float16")
+    right = (64 * a @ b.T).half()
+
+    assert found.dtype == torch.float64  # asked for, though its answers are halves
+    assert 256 < float(right.float().square().mean().sqrt()) < math.inf
+    assert found.run_selftest()[0] == []
+    assert found.compare([right])["correct"]
+    assert not found.compare([-right])["correct"]
+    assert 0 < found.relative_errors([right + right.abs() / 64])[0] < 0.02
 
 
 @pytest.mark.parametrize("rtol", [0.0, 1e-5])

@@ -51,7 +51,7 @@ def add_init_arguments(parser: ArgumentParser) -> None:
 def run_init(options: Namespace) -> int:
     """Set up KernelKB in a project: a kernel.yaml for its kernel, sessions/, the MCP entry.
 
-    Exits 1 while something is left to fill in.
+    Exits 1 while something is left to fill in, or the draft fails where it is run.
 
     kb init src/add.cu
     kb init other/add.cu --name other_add
@@ -84,7 +84,9 @@ def run_init(options: Namespace) -> int:
         from kernelkb.actions.init.init_project import run_draft
 
         with interruptible_measurement("init"):
-            print_lines(filter(None, [run_draft(result.kernel)]))
+            found, is_unusable = run_draft(result.kernel)
+        print_lines(filter(None, [found]))
+        return int(is_unusable)
     return int(bool(result.to_fill))
 
 

@@ -242,28 +242,31 @@ def init_launches(
     return result.model_copy(update={"warnings": (*seen.warnings, *result.warnings)})
 
 
-def run_draft(kernel: str) -> str:
-    """Run a finished draft of CUDA once under compute-sanitizer; say what it found, else nothing.
+def run_draft(kernel: str) -> tuple[str, bool]:
+    """Run a finished draft of CUDA once under compute-sanitizer.
 
     A shape that is too small reads out of bounds, and such a draft is not to be used. Where this
     machine has no GPU or no such tool it is not run, and the text says why.
 
     Args:
         kernel: Its name.
+
+    Returns:
+        What was found, empty for a draft of another language; and whether it is not to be used.
     """
     drafted = [v for v in load_kernel(kernel).kernel.variants if v.id == DRAFTED_VARIANT]
     if not any(each.language == "cuda" for each in drafted):
-        return ""
+        return "", False
     options = DEFAULT_OPTIONS._replace(with_sanitizer=True)
     try:
         made = check_variant(kernel, DRAFTED_VARIANT, "cuda", options)
     except EnvironmentGapError as error:
-        return f"the draft was not run: {error.gap}"
+        return f"the draft was not run: {error.gap}", False
     if isinstance(made, Build):
-        return f"the draft was not run: it does not compile; kb build {kernel} says why"
+        return f"the draft was not run: it does not compile; kb build {kernel} says why", True
     if made.status == "correct":
-        return f"the draft ran once under compute-sanitizer ({', '.join(made.sanitized)})"
-    return f"the draft is not usable yet: {made.detail}"
+        return f"the draft ran once under compute-sanitizer ({', '.join(made.sanitized)})", False
+    return f"the draft is not usable yet: {made.detail}", True
 
 
 def _choose_started(source: KernelSource, kernel: str | None) -> str:

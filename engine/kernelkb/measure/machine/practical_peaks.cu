@@ -63,20 +63,33 @@ __global__ void peaks_read_l2(const float4* __restrict__ from, float* sink, unsi
     if (sum == -1.0f) *sink = sum;
 }
 
-// For each Loads reads a thread makes Stores writes, each of another part of a buffer.
-template <int Loads, int Stores>
+// For each Loads reads a thread makes Stores writes, each of another part of a buffer; a block has
+// Unroll neighbouring tiles, and goes on to others where the grid is smaller than the buffer.
+template <int Loads, int Stores, int Unroll>
 __global__ void peaks_mix(const float4* __restrict__ from, float4* __restrict__ to, size_t count) {
-    const size_t stride = size_t{gridDim.x} * blockDim.x;
-    for (size_t i = size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
-        float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    const size_t tile = size_t{blockDim.x} * Unroll;
+    for (size_t at = blockIdx.x * tile + threadIdx.x; at < count; at += gridDim.x * tile) {
+        float4 sums[Unroll];
 #pragma unroll
-        for (int k = 0; k < Loads; ++k) {
-            const float4 v = __ldcs(from + k * count + i);
-            sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+        for (int step = 0; step < Unroll; ++step) {
+            const size_t i = at + step * blockDim.x;
+            sums[step] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll
+            for (int k = 0; k < Loads; ++k) {
+                if (i >= count) break;
+                const float4 v = __ldcs(from + k * count + i);
+                sums[step].x += v.x, sums[step].y += v.y, sums[step].z += v.z, sums[step].w += v.w;
+            }
         }
 #pragma unroll
-        for (int k = 0; k < Stores; ++k) __stcs(to + k * count + i, sum);
-        if (Stores == 0 && sum.x + sum.y + sum.z + sum.w == -1.0f) *to = sum;
+        for (int step = 0; step < Unroll; ++step) {
+            const size_t i = at + step * blockDim.x;
+            if (i >= count) break;
+            const float4 sum = sums[step];
+#pragma unroll
+            for (int k = 0; k < Stores; ++k) __stcs(to + k * count + i, sum);
+            if (Stores == 0 && sum.x + sum.y + sum.z + sum.w == -1.0f) *to = sum;
+        }
     }
 }
 
@@ -96,27 +109,26 @@ __global__ void peaks_copy_narrow(const T* __restrict__ from, T* __restrict__ to
     }
 }
 
-// Each block goes through its own part of a buffer that stays in L2, again and again: of every
-// Loads + Stores words some are read and some are written. L1 is passed by.
+// The grid goes through arrays that stay in L2, again and again, and a block has another part each time:
+// Loads arrays are read and Stores arrays, behind them in the buffer, are written. L1 is passed by.
 template <int Loads, int Stores>
-__global__ void peaks_mix_l2(float4* buffer, size_t count, int rounds) {
-    constexpr int kWords = Loads + Stores;
-    const size_t part = count / gridDim.x / (kWords * kThreads) * (kWords * kThreads);
-    float4* own = buffer + part * blockIdx.x + threadIdx.x;
+__global__ void peaks_mix_l2(float4* buffer, unsigned count, int rounds) {
+    const unsigned stride = gridDim.x * blockDim.x;
     float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     for (int round = 0; round < rounds; ++round) {
-#pragma unroll 2
-        for (size_t at = 0; at < part; at += kWords * kThreads) {
+        const unsigned block = (blockIdx.x + unsigned(round) * 61u) % gridDim.x;
+#pragma unroll 4
+        for (unsigned i = block * blockDim.x + threadIdx.x; i < count; i += stride) {
 #pragma unroll
             for (int k = 0; k < Loads; ++k) {
-                const float4 v = __ldcg(own + at + k * kThreads);
+                const float4 v = __ldcg(buffer + size_t{count} * k + i);
                 sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
             }
 #pragma unroll
-            for (int k = Loads; k < kWords; ++k) __stcg(own + at + k * kThreads, sum);
+            for (int k = Loads; k < Loads + Stores; ++k) __stcg(buffer + size_t{count} * k + i, sum);
         }
     }
-    if (sum.x + sum.y + sum.z + sum.w == -1.0f) *own = sum;
+    if (sum.x + sum.y + sum.z + sum.w == -1.0f) *buffer = sum;
 }
 
 // Lanes lanes together read a piece of Lanes words of T at a random place, several pieces at a time.
@@ -397,13 +409,20 @@ double empty_us() {
     return us / kLaunches;
 }
 
+// A grid that fills the SMs and goes on, and grids with a block for each tile.
 template <int Loads, int Stores>
 void print_mix(const Buffers& b, const char* end) {
     const size_t count = b.stream_count / std::max(Loads, Stores);
     const double bytes = double(count) * (Loads + Stores) * sizeof(float4);
-    const double us = shortest_us(
-        [&] { peaks_mix<Loads, Stores><<<b.sm_count * 8, kThreads>>>(b.first, b.second, count); });
-    std::printf("[%.6g, %.6g]%s", double(Loads) / (Loads + Stores), bytes / us / 1e3, end);
+    const auto us = [&](auto kernel, size_t blocks, int threads) {
+        return shortest_us([&] { kernel<<<unsigned(blocks), threads>>>(b.first, b.second, count); });
+    };
+    const auto tiles = [&](size_t tile) { return (count + tile - 1) / tile; };
+    const double best = std::min({us(peaks_mix<Loads, Stores, 1>, size_t(b.sm_count) * 8, kThreads),
+                                  us(peaks_mix<Loads, Stores, 1>, tiles(256), 256),
+                                  us(peaks_mix<Loads, Stores, 2>, tiles(256), 128),
+                                  us(peaks_mix<Loads, Stores, 4>, tiles(1024), 256)});
+    std::printf("[%.6g, %.6g]%s", double(Loads) / (Loads + Stores), bytes / best / 1e3, end);
 }
 
 // Bandwidth of device memory by the share of its bytes that are read.
@@ -441,15 +460,16 @@ double narrow_gbps_unrolled(const Buffers& b) {
     const size_t bytes = b.stream_count * sizeof(float4);
     const auto* from = reinterpret_cast<const T*>(b.first);
     auto* to = reinterpret_cast<T*>(b.second);
+    const size_t count = bytes / sizeof(T), tile = size_t{256} * Unroll;
     const double us = shortest_us([&] {
-        peaks_copy_narrow<T, Unroll><<<b.sm_count * 16, 256>>>(from, to, bytes / sizeof(T));
+        peaks_copy_narrow<T, Unroll><<<unsigned((count + tile - 1) / tile), 256>>>(from, to, count);
     });
     return 2.0 * double(bytes) / us / 1e3;
 }
 
 template <typename T>
 double narrow_gbps(const Buffers& b) {
-    return std::max({narrow_gbps_unrolled<T, 1>(b), narrow_gbps_unrolled<T, 4>(b),
+    return std::max({narrow_gbps_unrolled<T, 4>(b), narrow_gbps_unrolled<T, 8>(b),
                      narrow_gbps_unrolled<T, 16>(b)});
 }
 
@@ -459,20 +479,17 @@ void print_narrow(const Buffers& b) {
                 narrow_gbps<uint64_t>(b), narrow_gbps<float4>(b));
 }
 
-// The best of two grids and three sizes that stay in L2: of the largest, half of the reads come from its far part.
+// The best of three grids and three sizes that stay in L2: of the largest, half of the reads come from its far part.
 template <int Loads, int Stores>
 void print_l2_mix(const Buffers& b, const char* end) {
     constexpr int kRounds = 16;
     double best = 0.0;
-    for (int blocks : {b.sm_count * 4, b.sm_count * 8}) {
-        for (int share : {8, 4, 2}) {
-            const size_t count = b.l2_bytes / share / sizeof(float4);
-            const size_t step = size_t{Loads + Stores} * kThreads;
-            const size_t part = count / size_t(blocks) / step * step;
-            if (part == 0) continue;
-            const double bytes = double(part) * blocks * kRounds * sizeof(float4);
+    for (int blocks : {b.sm_count * 2, b.sm_count * 4, b.sm_count * 8}) {
+        for (int share : {8, 5, 3}) {
+            const unsigned count = unsigned(b.l2_bytes / share / (Loads + Stores) / sizeof(float4));
+            const double bytes = double(count) * (Loads + Stores) * kRounds * sizeof(float4);
             const double us = shortest_us(
-                [&] { peaks_mix_l2<Loads, Stores><<<blocks, kThreads>>>(b.first, count, kRounds); });
+                [&] { peaks_mix_l2<Loads, Stores><<<blocks, 256>>>(b.first, count, kRounds); });
             best = std::max(best, bytes / us / 1e3);
         }
     }

@@ -23,7 +23,12 @@ from kernelkb.measure.worker.judge.compare.oracle import (
 )
 from kernelkb.measure.worker.judge.compare.wrong_values import Rerun, WrongOutput
 from kernelkb.measure.worker.judge.inputs.inputs import KernelCase, Tensors, find_poison
-from kernelkb.measure.worker.judge.inputs.memory_plan import CHUNK_ELEMENTS, MeanSquare, split_alike
+from kernelkb.measure.worker.judge.inputs.memory_plan import (
+    CHUNK_ELEMENTS,
+    MeanSquare,
+    split_alike,
+    widen,
+)
 from kernelkb.measure.worker.judge.inputs.references import (
     computes_indices,
     convolves,
@@ -165,7 +170,7 @@ class ReferenceOutputs:
                 if oracle.is_floating_point() and oracle.numel():
                     change = (output - oracle).abs()
                     # A larger change is a value that the task rounds to a step.
-                    bound = _MAX_SENSITIVITY_RATIO * oracle.square().mean().sqrt()
+                    bound = _MAX_SENSITIVITY_RATIO * widen(oracle).square().mean().sqrt()
                     smooth = change[change <= bound]
                     largest = float(smooth.max()) if smooth.numel() else 0.0
                     sensitivity[index] = max(sensitivity[index], largest)
@@ -421,7 +426,7 @@ def _iter_partly_wrong(
         row = oracle.clone()
         row[largest_at // (oracle.numel() // oracle.shape[0])] = 0.0
         yield "one row of zeros", row
-    is_small = (oracle.abs() < oracle.square().mean().sqrt()) & (oracle != 0)
+    is_small = (oracle.abs() < widen(oracle).square().mean().sqrt()) & (oracle != 0)
     if float(is_small.float().mean()) > _SMALL_FACTOR * off_share:
         yield "zero below the root mean square", oracle.masked_fill(is_small, 0.0)
 
@@ -436,6 +441,7 @@ class RelativeError:
         """Add a chunk of both; integers, and what is not finite in the oracle, are left out."""
         if not oracle.is_floating_point():
             return
+        oracle = widen(oracle)
         difference = output.to(oracle.dtype) - oracle
         is_finite = oracle.isfinite()
         if not bool(is_finite.all()):

@@ -79,7 +79,7 @@ class MeanSquare:
     def add(self, values: torch.Tensor) -> None:
         """Add the elements of a chunk; an empty one adds nothing."""
         if values.numel():
-            self._means.append((float(values.square().mean()), values.numel()))
+            self._means.append((float(widen(values).square().mean()), values.numel()))
 
     def root(self) -> float:
         """Return the root of the mean; 0 without elements."""
@@ -87,6 +87,11 @@ class MeanSquare:
             return math.sqrt(self._means[0][0])
         count = sum(count for _, count in self._means)
         return math.sqrt(sum(mean * n for mean, n in self._means) / count) if count else 0.0
+
+
+def widen(values: torch.Tensor) -> torch.Tensor:
+    """Return floating-point numbers in fp32 at least: in fp16 the square of 256 is infinite."""
+    return values.float() if values.element_size() < torch.float32.itemsize else values
 
 
 def largest_of(values: torch.Tensor) -> float:
