@@ -28,6 +28,7 @@
 namespace {
 
 constexpr int kThreads = 512;
+constexpr int kNarrowThreads = 256;
 constexpr int kRepeats = 7;
 constexpr int kLineBytes = 128;
 constexpr int kChaseSteps = 20000;
@@ -65,14 +66,14 @@ __global__ void peaks_read_l2(const float4* __restrict__ from, float* sink, unsi
 
 // For each Loads reads a thread makes Stores writes, each of another part of a buffer; a block has
 // Unroll neighbouring tiles, and goes on to others where the grid is smaller than the buffer.
-template <int Loads, int Stores, int Unroll>
+template <int Loads, int Stores, int Unroll, int Threads>
 __global__ void peaks_mix(const float4* __restrict__ from, float4* __restrict__ to, size_t count) {
-    const size_t tile = size_t{blockDim.x} * Unroll;
+    constexpr size_t tile = size_t{Threads} * Unroll;
     for (size_t at = blockIdx.x * tile + threadIdx.x; at < count; at += gridDim.x * tile) {
         float4 sums[Unroll];
 #pragma unroll
         for (int step = 0; step < Unroll; ++step) {
-            const size_t i = at + step * blockDim.x;
+            const size_t i = at + step * Threads;
             sums[step] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll
             for (int k = 0; k < Loads; ++k) {
@@ -83,7 +84,7 @@ __global__ void peaks_mix(const float4* __restrict__ from, float4* __restrict__ 
         }
 #pragma unroll
         for (int step = 0; step < Unroll; ++step) {
-            const size_t i = at + step * blockDim.x;
+            const size_t i = at + step * Threads;
             if (i >= count) break;
             const float4 sum = sums[step];
 #pragma unroll
@@ -97,16 +98,14 @@ __global__ void peaks_mix(const float4* __restrict__ from, float4* __restrict__ 
 // same bytes, and more of them in flight.
 template <typename T, int Unroll>
 __global__ void peaks_copy_narrow(const T* __restrict__ from, T* __restrict__ to, size_t count) {
-    const size_t stride = size_t{gridDim.x} * blockDim.x * Unroll;
-    for (size_t i = size_t{blockIdx.x} * blockDim.x * Unroll + threadIdx.x; i < count; i += stride) {
-        T held[Unroll];
+    const size_t first = size_t{blockIdx.x} * kNarrowThreads * Unroll + threadIdx.x;
+    T held[Unroll];
 #pragma unroll
-        for (int k = 0; k < Unroll; ++k)
-            if (i + k * blockDim.x < count) held[k] = from[i + k * blockDim.x];
+    for (int k = 0; k < Unroll; ++k)
+        if (first + k * kNarrowThreads < count) held[k] = from[first + k * kNarrowThreads];
 #pragma unroll
-        for (int k = 0; k < Unroll; ++k)
-            if (i + k * blockDim.x < count) to[i + k * blockDim.x] = held[k];
-    }
+    for (int k = 0; k < Unroll; ++k)
+        if (first + k * kNarrowThreads < count) to[first + k * kNarrowThreads] = held[k];
 }
 
 // The grid goes through arrays that stay in L2, again and again, and a block has another part each time:
@@ -418,10 +417,10 @@ void print_mix(const Buffers& b, const char* end) {
         return shortest_us([&] { kernel<<<unsigned(blocks), threads>>>(b.first, b.second, count); });
     };
     const auto tiles = [&](size_t tile) { return (count + tile - 1) / tile; };
-    const double best = std::min({us(peaks_mix<Loads, Stores, 1>, size_t(b.sm_count) * 8, kThreads),
-                                  us(peaks_mix<Loads, Stores, 1>, tiles(256), 256),
-                                  us(peaks_mix<Loads, Stores, 2>, tiles(256), 128),
-                                  us(peaks_mix<Loads, Stores, 4>, tiles(1024), 256)});
+    const double best = std::min({us(peaks_mix<Loads, Stores, 1, kThreads>, size_t(b.sm_count) * 8, kThreads),
+                                  us(peaks_mix<Loads, Stores, 1, 256>, tiles(256), 256),
+                                  us(peaks_mix<Loads, Stores, 2, 128>, tiles(256), 128),
+                                  us(peaks_mix<Loads, Stores, 4, 256>, tiles(1024), 256)});
     std::printf("[%.6g, %.6g]%s", double(Loads) / (Loads + Stores), bytes / best / 1e3, end);
 }
 
@@ -460,9 +459,9 @@ double narrow_gbps_unrolled(const Buffers& b) {
     const size_t bytes = b.stream_count * sizeof(float4);
     const auto* from = reinterpret_cast<const T*>(b.first);
     auto* to = reinterpret_cast<T*>(b.second);
-    const size_t count = bytes / sizeof(T), tile = size_t{256} * Unroll;
+    const size_t count = bytes / sizeof(T), tile = size_t{kNarrowThreads} * Unroll;
     const double us = shortest_us([&] {
-        peaks_copy_narrow<T, Unroll><<<unsigned((count + tile - 1) / tile), 256>>>(from, to, count);
+        peaks_copy_narrow<T, Unroll><<<unsigned((count + tile - 1) / tile), kNarrowThreads>>>(from, to, count);
     });
     return 2.0 * double(bytes) / us / 1e3;
 }
@@ -482,7 +481,7 @@ void print_narrow(const Buffers& b) {
 // The best of three grids and three sizes that stay in L2: of the largest, half of the reads come from its far part.
 template <int Loads, int Stores>
 void print_l2_mix(const Buffers& b, const char* end) {
-    constexpr int kRounds = 16;
+    constexpr int kRounds = 128;  // of a shorter launch the start and end would count
     double best = 0.0;
     for (int blocks : {b.sm_count * 2, b.sm_count * 4, b.sm_count * 8}) {
         for (int share : {8, 5, 3}) {
@@ -549,7 +548,7 @@ void print_atomics(const Buffers& b) {
         std::printf("%s[%u, %.6g]", before, words, atomics_per_ns(b, words - 1));
         before = ", ";
     }
-    constexpr int kSteps = 512;
+    constexpr int kSteps = 2048;
     before = "], \"shared_atomic_rates\": [";
     for (unsigned words : {1u, 32u, 1024u}) {
         const int blocks = b.sm_count * 4;
