@@ -22,6 +22,7 @@ from kernelkb.web.site import SCRIPTS, Site, read_static
 
 TABLE = ROOT / "tests" / "data" / "ncu" / "row_softmax_full.csv"
 _ACTIVE = {"script", "iframe", "object", "embed", "base", "style", "template"}
+CAUSE = {"kind": "bottlenecks", "name": "uncoalesced-global-access"}
 _VOID = {"meta", "link", "input", "br", "img", "col"}
 
 
@@ -108,7 +109,7 @@ def test_every_entry_of_the_knowledge_has_a_page_that_links_only_to_entries():
     known = {f"/knowledge/{kind}/{name}" for kind, found in groups.items() for name in found}
     for kind in knowledge.KIND_TITLES:
         for name in list(groups[kind])[:: len(groups[kind]) // 8 + 1]:
-            links = read_page(site.fill(knowledge.show_entry(kind, name))).links
+            links = read_page(site.fill(knowledge.show_entry({"kind": kind, "name": name}))).links
             inner = {one for one in links if re.match(r"/knowledge/[^/]+/", one)}
 
             assert inner <= known | {"/knowledge/quickref"}
@@ -116,8 +117,8 @@ def test_every_entry_of_the_knowledge_has_a_page_that_links_only_to_entries():
 
 def test_a_fix_is_linked_from_its_cause_and_back():
     site = Site("project")
-    cause = site.fill(knowledge.show_entry("bottlenecks", "uncoalesced-global-access"))
-    fix = site.fill(knowledge.show_entry("fixes", "remap-threads-coalesced"))
+    cause = site.fill(knowledge.show_entry(CAUSE))
+    fix = site.fill(knowledge.show_entry({"kind": "fixes", "name": "remap-threads-coalesced"}))
 
     assert 'href="/knowledge/fixes/remap-threads-coalesced"' in cause
     assert 'href="/knowledge/bottlenecks/uncoalesced-global-access"' in fix
@@ -125,8 +126,10 @@ def test_a_fix_is_linked_from_its_cause_and_back():
 
 def test_a_cause_tells_its_limits_as_a_table_and_its_boxes_in_words():
     site = Site("project")
-    text = site.fill(knowledge.show_entry("bottlenecks", "uncoalesced-global-access"))
-    values = knowledge.show_entry("bottlenecks", "uncoalesced-global-access").values
+    text = site.fill(knowledge.show_entry(CAUSE))
+    values = knowledge.show_entry(
+        {"kind": "bottlenecks", "name": "uncoalesced-global-access"}
+    ).values
     boxes = [line for box in values["diagram_of"].boxes for line in box.lines]
 
     assert ("Over-fetch", "> 1.5", "") in [row[1:4] for row in values["limits"]["when"]]
@@ -139,7 +142,7 @@ def test_a_cause_tells_its_limits_as_a_table_and_its_boxes_in_words():
 
 
 def test_a_metric_tells_in_words_what_it_is_computed_from():
-    text = Site("project").fill(knowledge.show_entry("metrics", "over_fetch"))
+    text = Site("project").fill(knowledge.show_entry({"kind": "metrics", "name": "over_fetch"}))
 
     assert "DRAM bytes / bytes of the algorithm (dram_bytes / algorithmic_bytes)" in text
 
@@ -229,10 +232,12 @@ def test_the_older_measurements_of_a_kernel_are_shown_when_asked_for(web_project
         store.add(
             make_bench("many", 30.0, hours=20 + at, where={"kernel": "m"}) for at in range(20)
         )
-    few, every = (history.show_kernel_history("m", query).values for query in ({}, {"all": "1"}))
+    few, every = (
+        history.show_kernel_history({"name": "m", **more}).values for more in ({}, {"all": "1"})
+    )
 
     assert (len(few["shown"]), len(every["shown"])) == (12, 20)
-    assert "8 older ones" in Site("project").fill(history.show_kernel_history("m", {}))
+    assert "8 older ones" in Site("project").fill(history.show_kernel_history({"name": "m"}))
 
 
 def test_what_is_no_report_is_said(page):
@@ -244,7 +249,7 @@ def test_what_is_no_report_is_said(page):
 def test_an_item_is_ticked_by_the_step_that_its_command_recorded(web_project, attempts):
     items = {
         item.gate.id: item
-        for phase in checklist.show_checklist().values["phases"]
+        for phase in checklist.show_checklist({}).values["phases"]
         for item in phase.items
     }
 
@@ -317,9 +322,9 @@ def hostile_project(tmp_path_factory):
 def test_hostile_texts_of_a_project_stay_texts(hostile_project):
     site = Site("project", writes=True, form_key="k")
     pages = (
-        start.show_start(), history.show_history({}), history.show_kernel_history(KERNEL, {}),
-        checklist.show_checklist(writes=True), live.show_live(writes=True),
-        history.show_attempt(hostile_project[1]), start.show_search("<script>"),
+        start.show_start({}), history.show_history({}),
+        history.show_kernel_history({"name": KERNEL}), checklist.show_checklist({}),
+        live.show_live({}), history.show_attempt({"name": hostile_project[1]}), start.show_search({"q": "<script>"}),
     )  # fmt: skip
     for page in pages:
         text = site.fill(page)

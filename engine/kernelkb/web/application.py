@@ -15,7 +15,7 @@ from kernelkb.errors import KbError, UnknownNameError
 from kernelkb.render.html.pages import fill_template, load_template
 from kernelkb.web import checklist, decision, history, knowledge, live, start
 from kernelkb.web.access import WebAccess, WebGuard
-from kernelkb.web.site import Site, WebPage, digest_static, read_static
+from kernelkb.web.site import Site, View, WebPage, digest_static, read_static
 from kernelkb.web.start import stamp_project
 
 if TYPE_CHECKING:
@@ -33,43 +33,35 @@ _MAX_KEPT, _MAX_ADDRESS = 64, 300
 _PARSERS = 2
 """Reports that are read at once; each takes a process and some memory."""
 
-View = Callable[["Request"], WebPage]
-"""Reads, and changes nothing."""
-
-
-def _list_views(*, writes: bool) -> dict[str, View]:
-    """Return the view of each address."""
-
-    def show_entry(asked: Request) -> WebPage:
-        return knowledge.show_entry(asked.path_params["kind"], asked.path_params["name"])
-
-    def show_checklist(asked: Request) -> WebPage:
-        name, item = asked.path_params.get("name"), asked.query_params.get("mark", "")
-        return checklist.show_checklist(name, writes=writes, marking=item)
-
-    def show_pair(show: Callable[[str, str], WebPage]) -> View:
-        return lambda it: show(it.query_params.get("a", ""), it.query_params.get("b", ""))
-
-    return {
-        "/": lambda _: start.show_start(),
-        "/search": lambda it: start.show_search(it.query_params.get("q", "")),
-        "/decision": lambda it: decision.show_decision(it.query_params),
-        "/report/{key}": lambda it: decision.show_report(it.path_params["key"], it.query_params),
-        "/reports": show_pair(decision.show_two_reports),
-        "/checklist": show_checklist,
-        "/session/{name}": show_checklist,
-        "/live": lambda _: live.show_live(writes=writes),
-        "/history": lambda it: history.show_history(it.query_params),
-        "/kernel/{name}": lambda it: history.show_kernel_history(
-            it.path_params["name"], it.query_params
-        ),
-        "/attempt/{name}": lambda it: history.show_attempt(it.path_params["name"]),
-        "/difference": show_pair(history.show_difference),
-        "/knowledge": lambda _: knowledge.show_index(),
-        "/knowledge/quickref": lambda _: knowledge.show_quickref(),
-        "/knowledge/{kind}": lambda it: knowledge.show_kind(it.path_params["kind"]),
-        "/knowledge/{kind}/{name}": show_entry,
-    }
+VIEWS: dict[str, View] = {
+    "/": start.show_start,
+    "/search": start.show_search,
+    "/decision": decision.show_decision,
+    "/report/{key}": decision.show_report,
+    "/reports": decision.show_two_reports,
+    "/checklist": checklist.show_checklist,
+    "/session/{name}": checklist.show_checklist,
+    "/live": live.show_live,
+    "/history": history.show_history,
+    "/kernel/{name}": history.show_kernel_history,
+    "/attempt/{name}": history.show_attempt,
+    "/difference": history.show_difference,
+    "/knowledge": knowledge.show_index,
+    "/knowledge/quickref": knowledge.show_quickref,
+    "/knowledge/{kind}": knowledge.show_kind,
+    "/knowledge/{kind}/{name}": knowledge.show_entry,
+}
+_FIRST: tuple[tuple[View, Mapping[str, str]], ...] = (
+    (start.show_start, {}),
+    (live.show_live, {}),
+    (knowledge.show_quickref, {}),
+    (decision.show_decision, {"speedup": "0.5"}),
+    (history.show_history, {}),
+    (checklist.show_checklist, {}),
+    (start.show_search, {"q": "bank conflicts"}),
+    (knowledge.show_entry, {"kind": "trees", "name": decision.DEFAULT_TREE}),
+)
+"""Views that together load knowledge, rules, templates and search."""
 
 
 def build_application(access: WebAccess) -> ASGIApp:
@@ -81,12 +73,13 @@ def build_application(access: WebAccess) -> ASGIApp:
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    writes = not access.read_only
-    site = Site(get_project_path().name, writes=writes, form_key=access.make_form_key())
+    site = Site(
+        get_project_path().name, writes=not access.read_only, form_key=access.make_form_key()
+    )
     reading, kept = asyncio.Semaphore(_PARSERS), Kept()
     routes = [
         Route(path, partial(_answer_view, site=site, view=view, reading=reading, kept=kept))
-        for path, view in _list_views(writes=writes).items()
+        for path, view in VIEWS.items()
     ]
     routes += [
         Route("/static/{digest}/{name}", _answer_static),
@@ -107,24 +100,10 @@ def build_application(access: WebAccess) -> ASGIApp:
 
 
 def warm_up() -> None:
-    """Load what the first page of each kind would wait for: knowledge, rules, templates, search."""
-    site = Site("")
-    makers: tuple[Callable[[], object], ...] = (
-        start.show_start,
-        knowledge.link_entries,
-        live.show_live,
-        knowledge.show_quickref,
-        lambda: decision.show_decision({"speedup": "0.5"}),
-        lambda: history.show_history({}),
-        lambda: checklist.show_checklist(writes=True),
-        lambda: start.show_search("bank conflicts"),
-        lambda: knowledge.show_entry("trees", decision.DEFAULT_TREE),
-    )
-    for make in makers:
+    """Load what the first page of each kind would wait for."""
+    for view, asked in _FIRST:
         with suppress(KbError, OSError):
-            page = make()
-            if isinstance(page, WebPage):
-                site.fill(page)
+            Site("").fill(view(asked))
     load_template("web/kernel.html")
 
 
@@ -154,7 +133,7 @@ def _view(site: Site, view: View, asked: Request, kept: Kept) -> Response:
         known = kept.get(address)
         if stamp is not None and known and known[0] == stamp:
             return HTMLResponse(known[1])
-        answer = _fill(site, view(asked))
+        answer = _fill(site, view({**asked.query_params, **asked.path_params}))
     except KbError as error:
         status = 404 if isinstance(error, UnknownNameError) else 422
         return _fill(site, show_problem(str(error), status))

@@ -57,20 +57,18 @@ class ChecklistPhase(NamedTuple):
         return sum(item.state in ("open", "failed") for item in self.items)
 
 
-def show_checklist(name: str | None = None, *, writes: bool = False, marking: str = "") -> WebPage:
+def show_checklist(asked: Mapping[str, str]) -> WebPage:
     """Return the checklist of a session, and its entries.
 
     Args:
-        name: Its id; None: the open one.
-        writes: Whether the page offers to tick and to note.
-        marking: The item whose form is open.
+        asked: ``name``: its id; without it the open one. ``mark``: the item whose form is open.
 
     Raises:
         UnknownNameError: There is no such session.
         SessionError: Its file is wrong.
     """
     project = get_project_path()
-    chosen = name or find_open_session(project)
+    chosen = asked.get("name") or find_open_session(project)
     if chosen is None:
         newest = list_session_ids(project / "sessions")[-5:][::-1]
         values: dict[str, Any] = {"session": None, "newest": newest}
@@ -78,13 +76,11 @@ def show_checklist(name: str | None = None, *, writes: bool = False, marking: st
     session = read_session(chosen, project / "sessions")
     phases = list_phases(session)
     now = next((phase for phase in phases if phase.left), None)
-    can_write = writes and not session.is_closed
     values = {
         "session": session,
         "phases": phases,
         "now": now,
-        "can_write": can_write,
-        "marking": marking[:120],
+        "marking": asked.get("mark", "")[:120],
         "entries": session.entries[::-1],
     }
     return WebPage("checklist.html", session.session, "checklist", values)

@@ -54,18 +54,18 @@ _REGRESSED = 0.97
 """As ``kb lab regress``: an interval below it is a regression."""
 
 
-def show_history(query: Mapping[str, str]) -> WebPage:
+def show_history(asked: Mapping[str, str]) -> WebPage:
     """Return the kernels, the sessions of one page with their trend, and the predictions.
 
     Args:
-        query: ``page``: how many pages of older sessions to go back.
+        asked: ``page``: how many pages of older sessions to go back.
 
     Raises:
         DatabaseError: The database cannot be read.
     """
     project = get_project_path()
     names = list_session_ids(project / "sessions")[::-1]
-    page = int(query["page"]) if query.get("page", "").isdecimal() else 0
+    page = int(asked["page"]) if asked.get("page", "").isdecimal() else 0
     page = min(page, max(len(names) - 1, 0) // _PAGE)
     shown = names[page * _PAGE : (page + 1) * _PAGE]
     kernels = list_kernel_rows(project)
@@ -120,24 +120,23 @@ def _iter_session_predictions(folder: Path, names: Sequence[str]) -> Iterator[Pr
                         yield PredictionPoint(one.predicted, one.measured, title)
 
 
-def show_kernel_history(kernel: str, query: Mapping[str, str]) -> WebPage:
+def show_kernel_history(asked: Mapping[str, str]) -> WebPage:
     """Return the attempts at a kernel, and its measurements over time.
 
     Args:
-        kernel: Its name.
-        query: ``workload`` and ``device``: which measurements; by default those of the newest.
-            ``all``: the older ones, too.
+        asked: ``name``: the kernel. ``workload`` and ``device``: which measurements; by default
+            those of the newest. ``all``: the older ones, too.
 
     Raises:
         UnknownNameError: There is neither a kernel nor a measurement of that name.
         DatabaseError: The database cannot be read.
     """
-    project = get_project_path()
+    project, kernel = get_project_path(), asked["name"]
     with open_store(project, writes=False) as store:
         newest = sorted(store.latest(kernel), key=lambda one: one.at, reverse=True)
         places = list(dict.fromkeys((one.subject.workload, one.subject.device) for one in newest))
-        asked = query.get("workload", ""), query.get("device", "")
-        chosen = asked if asked in places else next(iter(places), (None, None))
+        place = asked.get("workload", ""), asked.get("device", "")
+        chosen = place if place in places else next(iter(places), (None, None))
         measured = store.history(kernel, None, *chosen, kind="bench", limit=_MAX_TIMES)
         promoted = store.list_promotions(kernel, in_force=False)
     if not places and kernel not in find_kernel_folders(project):
@@ -151,7 +150,7 @@ def show_kernel_history(kernel: str, query: Mapping[str, str]) -> WebPage:
         "places": places,
         "place": chosen,
         "measured": measured[:_MAX_ROWS],
-        "shown": measured[: _MAX_ROWS if "all" in query else _FEW_ROWS],
+        "shown": measured[: _MAX_ROWS if "all" in asked else _FEW_ROWS],
         "looks": looks,
         "chart": place_times(_list_points(measured, looks), _describe_times(kernel, measured)),
         "log": log,
@@ -240,15 +239,15 @@ def _judge_attempt(node: AttemptNode) -> str:
     return result if result in ("faster", "slower") else "plain"
 
 
-def show_attempt(name: str) -> WebPage:
-    """Return one attempt: what was done with it, and what differs from the state before.
+def show_attempt(asked: Mapping[str, str]) -> WebPage:
+    """Return the attempt ``name``: what was done with it, what differs from the state before.
 
     Raises:
         UnknownNameError: There is no such attempt.
         DatabaseError: The database cannot be read.
     """
     with open_attempts(get_project_path(), writes=False) as store:
-        one: Attempt = store.find(name)
+        one: Attempt = store.find(asked["name"])
         events: list[AttemptEvent] = store.list_events([one.id])
     lines: list[str] = []
     if one.parent:
@@ -268,14 +267,14 @@ def _say_event(one: AttemptEvent) -> str:
     return one.found or (describe_outcome(one.outcome) if one.outcome else time)
 
 
-def show_difference(first: str, second: str) -> WebPage:
-    """Return the ratio of two measurements with its interval, and what differs besides.
+def show_difference(asked: Mapping[str, str]) -> WebPage:
+    """Return the ratio of measurements ``a`` and ``b`` with its interval, and what differs.
 
     Raises:
         UnknownNameError: There is no such measurement.
         DatabaseError: The database cannot be read.
     """
-    found = select_and_compare(first, second)
+    found = select_and_compare(asked.get("a", ""), asked.get("b", ""))
     compared = found.comparison
     values = {
         "pair": (found.a, found.b),

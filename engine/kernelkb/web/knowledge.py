@@ -114,20 +114,20 @@ def link_entries() -> EntryLinks:
     return _link_entries(knowledge_digest())
 
 
-def show_index() -> WebPage:
+def show_index(_: Mapping[str, str]) -> WebPage:
     """Return the list of kinds, with the number of entries of each."""
     groups = group_entries_by_kind(load_project_knowledge())
     kinds = [(kind, title, len(groups[kind])) for kind, title in KIND_TITLES.items()]
     return WebPage("knowledge.html", "Knowledge", "knowledge", {"kind": "", "kinds": kinds})
 
 
-def show_kind(kind: str) -> WebPage:
-    """Return the list of a kind's entries, in groups where they have some.
+def show_kind(asked: Mapping[str, str]) -> WebPage:
+    """Return the list of the entries of a ``kind``, in groups where they have some.
 
     Raises:
         UnknownNameError: There is no such kind.
     """
-    groups = group_entries_by_kind(load_project_knowledge())
+    groups, kind = group_entries_by_kind(load_project_knowledge()), asked["kind"]
     if kind not in KIND_TITLES:
         raise UnknownNameError("kind", kind, KIND_TITLES, "show", kind=None)
     rows: dict[str, list[tuple[str, str]]] = {}
@@ -147,13 +147,13 @@ def show_kind(kind: str) -> WebPage:
     return WebPage("knowledge.html", KIND_TITLES[kind], "knowledge", values)
 
 
-def show_entry(kind: str, name: str) -> WebPage:
-    """Return one entry: its fields, its code, what it names and what names it.
+def show_entry(asked: Mapping[str, str]) -> WebPage:
+    """Return the entry ``name`` of a ``kind``: its fields, code, what it names and what names it.
 
     Raises:
         UnknownNameError: There is no such entry of that kind.
     """
-    knowledge = load_project_knowledge()
+    knowledge, kind, name = load_project_knowledge(), asked["kind"], asked["name"]
     groups = group_entries_by_kind(knowledge)
     record = groups.get(kind, {}).get(name)
     if record is None or kind not in KIND_TITLES:
@@ -205,7 +205,7 @@ def _name_goals(record: Record) -> dict[str, str]:
     return {one.id: one.ask for one in getattr(record, "questions", ())} | ends
 
 
-def show_quickref() -> WebPage:
+def show_quickref(_: Mapping[str, str]) -> WebPage:
     """Return the quick reference: gate, causes with their first fixes, sizes, commands."""
     knowledge = load_project_knowledge()
     tree = next(tree for tree in knowledge.trees if tree.id == "performance-gate")

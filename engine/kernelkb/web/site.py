@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +35,10 @@ class WebPage(NamedTuple):
     """One of ``SECTIONS``, which the menu marks."""
     values: Mapping[str, Any]
     status: int = 200
+
+
+View = Callable[[Mapping[str, str]], WebPage]
+"""Reads what an address names, in its path or behind its question mark, and changes nothing."""
 
 
 class Site(NamedTuple):

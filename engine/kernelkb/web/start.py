@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -48,7 +49,7 @@ class KernelRow(NamedTuple):
         return self.best.metrics.get("attainable_speedup") if self.best else None
 
 
-def show_start() -> WebPage:
+def show_start(_: Mapping[str, str]) -> WebPage:
     """Return what a person sees first.
 
     Raises:
@@ -124,13 +125,13 @@ def summarize_sessions(project: Path, names: list[str]) -> list[SessionSummary]:
     return rows
 
 
-def show_search(query: str) -> WebPage:
-    """Return what knowledge, kernels and sessions hold some words.
+def show_search(asked: Mapping[str, str]) -> WebPage:
+    """Return what knowledge, kernels and sessions hold the words ``q``.
 
     Raises:
         KbError: The knowledge or the database cannot be read.
     """
-    project = get_project_path()
+    project, query = get_project_path(), asked.get("q", "")
     words = query.lower().split()
     kernels, sessions = [], []
     if words:

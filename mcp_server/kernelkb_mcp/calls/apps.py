@@ -130,10 +130,10 @@ def _draw_comparison(given: Mapping[str, Any]) -> WebPage | None:
     first, dots, second = str(given.get("id", "")).partition("..")
     if not dots or "/" in first or "." in first:  # attempts, or reports
         return None
-    return show_difference(first, second)
+    return show_difference({"a": first, "b": second})
 
 
 def _draw_checklist(_: Mapping[str, Any]) -> WebPage | None:
     from kernelkb.web.checklist import show_checklist
 
-    return show_checklist()
+    return show_checklist({})
