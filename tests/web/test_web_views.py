@@ -324,7 +324,8 @@ def test_hostile_texts_of_a_project_stay_texts(hostile_project):
     pages = (
         start.show_start({}), history.show_history({}),
         history.show_kernel_history({"name": KERNEL}), checklist.show_checklist({}),
-        live.show_live({}), history.show_attempt({"name": hostile_project[1]}), start.show_search({"q": "<script>"}),
+        live.show_live({}), history.show_attempt({"name": hostile_project[1]}),
+        start.show_search({"q": "<script>"}),
     )  # fmt: skip
     for page in pages:
         text = site.fill(page)
