@@ -100,8 +100,7 @@ def show_decision(asked: Mapping[str, str]) -> WebPage:
     knowledge = load_project_knowledge()
     trees = {tree.id: tree for tree in knowledge.trees}
     tree = trees.get(typed.tree, trees[DEFAULT_TREE])
-    problem, kernel, picture = typed.problem, None, None
-    given = bool(typed.headlines or typed.metrics)
+    problem, kernel = typed.problem, None
     try:
         picture = draw_picture(
             tree.id,
@@ -111,10 +110,9 @@ def show_decision(asked: Mapping[str, str]) -> WebPage:
             gpu=typed.gpu or None,
             says_titles=True,
         )
-        kernel = _answer(typed) if given else None
+        kernel = _answer(typed) if typed.headlines or typed.metrics else None
     except KbError as error:
         problem = str(error)
-    if picture is None:
         picture = draw_picture(tree.id, {}, {}, says_titles=True)
     values = {
         "typed": typed,
