@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,6 @@ from kernelkb.web.site import Site, View, WebPage, digest_static, read_static
 from kernelkb.web.start import stamp_project
 
 if TYPE_CHECKING:
-    from starlette.datastructures import FormData
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp
@@ -114,10 +113,8 @@ Kept = dict[str, tuple[object, bytes]]
 async def _answer_view(
     asked: Request, *, site: Site, view: View, reading: asyncio.Semaphore, kept: Kept
 ) -> Response:
-    if asked.url.path.startswith("/report"):
-        async with reading:
-            return await asyncio.to_thread(_view, site, view, asked, kept)
-    return await asyncio.to_thread(_view, site, view, asked, kept)
+    async with reading if asked.url.path.startswith("/report") else nullcontext():
+        return await asyncio.to_thread(_view, site, view, asked, kept)
 
 
 def _view(site: Site, view: View, asked: Request, kept: Kept) -> Response:
@@ -179,7 +176,7 @@ async def _answer_stream(_: Request, *, site: Site) -> Response:
     return StreamingResponse(live.stream_runs(site, render), media_type="text/event-stream")
 
 
-Change = Callable[["FormData"], str]
+Change = Callable[[Mapping[str, Any]], str]
 """Does what a form asks for, and returns the address of the page that shows it."""
 
 
@@ -190,49 +187,43 @@ async def _answer_form(
     from starlette.responses import RedirectResponse
 
     async with asked.form(max_files=1, max_fields=_MAX_FIELDS, max_part_size=8 * 2**20) as form:
-        key = form.get("form_key")
-        if not access.accepts_form(key if isinstance(key, str) else None):
+        given = {k: v for k, v in form.items() if isinstance(v, str) or k == "report"}
+        if not access.accepts_form(str(given.get("form_key"))):
             text = "this form is old or of another site; load the page again"
             return _fill(site, show_problem(text, 403))
         if access.read_only and change is not _keep_report:
             text = "this page is read-only; start kb web without --read-only"
             return _fill(site, show_problem(text, 403))
         try:
-            place = await asyncio.to_thread(change, form)
+            place = await asyncio.to_thread(change, given)
         except KbError as error:
             return _fill(site, show_problem(str(error)))
     return RedirectResponse(place, status_code=303)
 
 
-def _keep_report(form: FormData) -> str:
+def _keep_report(form: Mapping[str, Any]) -> str:
     from starlette.datastructures import UploadFile
 
-    given, text = form.get("report"), _read_field(form, "text")
-    name, content = "pasted.txt", text.encode()
+    given, before = form.get("report"), form.get("before", "")
+    name, content = "pasted.txt", form.get("text", "").encode()
     if isinstance(given, UploadFile) and given.filename:
         name, content = Path(given.filename).name, given.file.read()
     key = decision.keep_report(content, name)
-    before = _read_field(form, "before")
     return f"/reports?a={quote(before)}&b={key}" if before else f"/report/{key}"
 
 
-def _mark(form: FormData) -> str:
-    session, item, note = (_read_field(form, name) for name in ("session", "item", "note"))
-    passed = {"passed": True, "failed": False}.get(_read_field(form, "passed"))
+def _mark(form: Mapping[str, Any]) -> str:
+    session, item, note = (form.get(name, "") for name in ("session", "item", "note"))
+    passed = {"passed": True, "failed": False}.get(form.get("passed", ""))
     checklist.mark_item(session, item, passed, note)
     return f"/checklist#{item}"
 
 
-def _start(form: FormData) -> str:
-    live.start_command(*(_read_field(form, name) for name in ("command", "kernel", "variant")))
+def _start(form: Mapping[str, Any]) -> str:
+    live.start_command(*(form.get(name, "") for name in ("command", "kernel", "variant")))
     return "/live"
 
 
-def _stop(form: FormData) -> str:
-    live.stop_command(_read_field(form, "run"))
+def _stop(form: Mapping[str, Any]) -> str:
+    live.stop_command(form.get("run", ""))
     return "/live"
-
-
-def _read_field(form: Mapping[str, Any], name: str) -> str:
-    value = form.get(name, "")
-    return value if isinstance(value, str) else ""

@@ -16,6 +16,7 @@ from kernelkb.actions.knowledge.knowledge import (
     load_project_knowledge,
     look_up_entries,
 )
+from kernelkb.decide.recommend import PERFORMANCE_GATE
 from kernelkb.errors import UnknownNameError
 from kernelkb.model.base import Record
 from kernelkb.model.entries.knowledge import Knowledge
@@ -26,7 +27,7 @@ from kernelkb.render.documents.entries import (
     list_limits,
     say_conditions,
 )
-from kernelkb.render.documents.quickref import COMMANDS, list_cause_rows, list_gate_rows
+from kernelkb.render.documents.quickref import COMMANDS, list_cause_rows
 from kernelkb.render.html.diagrams import place_picture
 from kernelkb.web.site import WebPage
 
@@ -206,9 +207,8 @@ def _name_goals(record: Record) -> dict[str, str]:
 
 
 def show_quickref(_: Mapping[str, str]) -> WebPage:
-    """Return the quick reference: gate, causes with their first fixes, sizes, commands."""
+    """Return the quick reference: the causes with their first fixes, and the commands."""
     knowledge = load_project_knowledge()
-    tree = next(tree for tree in knowledge.trees if tree.id == "performance-gate")
     metrics = {one.id: one for one in knowledge.catalogue.metrics}
     rows = {target: list_cause_rows(knowledge, target, metrics) for target in ("cuda", "cpu")}
     causes = {
@@ -218,7 +218,7 @@ def show_quickref(_: Mapping[str, str]) -> WebPage:
         for target, found in rows.items()
     }
     values = {
-        "gate": list(list_gate_rows(tree, knowledge, metrics)),
+        "gate": next(tree for tree in knowledge.trees if tree.id == PERFORMANCE_GATE),
         "causes": causes,
         "commands": COMMANDS,
     }

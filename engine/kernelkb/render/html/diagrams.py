@@ -107,8 +107,7 @@ def _place_boxes(picture: Picture, columns: Mapping[str, int]) -> dict[str, Diag
     found: dict[str, DiagramBox] = {}
     row = float(_MARGIN)
     leaving = Counter(one["source"] for one in picture["edges"])
-    ordered = [box for box in _order_by_walk(picture) if box["id"] in columns]
-    for box in sorted(ordered, key=lambda one: columns[one["id"]] > 1):
+    for box in _order_by_walk(picture, columns):
         column = columns[box["id"]]
         lines = _wrap(labels[box["id"]], _WIDTHS[column])
         height = 2 * _PAD + _LINE * len(lines)
@@ -129,18 +128,18 @@ def _place_boxes(picture: Picture, columns: Mapping[str, int]) -> dict[str, Diag
     return found
 
 
-def _order_by_walk(picture: Picture) -> list[Box]:
-    """Return each question with its leaves behind it, in the order of the tree."""
+def _order_by_walk(picture: Picture, columns: Mapping[str, int]) -> list[Box]:
+    """Return each question with its ends behind it, in the order of the tree."""
+    ends = (
+        (arrow["source"], arrow["target"])
+        if columns.get(arrow["target"], -1) > columns[arrow["source"]]
+        else (arrow["source"],)
+        for arrow in picture["edges"]
+        if arrow["source"] in columns
+    )
     known = {box["id"]: box for box in picture["nodes"]}
-    order: dict[str, Box] = {}
-    for box in picture["nodes"]:
-        order.setdefault(box["id"], box)
-        if box["kind"] == "question":
-            for arrow in picture["edges"]:
-                goal = known.get(arrow["target"])
-                if arrow["source"] == box["id"] and goal and goal["kind"] == "leaf":
-                    order.setdefault(goal["id"], goal)
-    return list(order.values())
+    order = dict.fromkeys([*(name for pair in ends for name in pair), *columns])
+    return [known[name] for name in sorted(order, key=lambda name: columns[name] > 1)]
 
 
 @lru_cache(maxsize=1024)
