@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import KbError, UnknownNameError
 from kernelkb.render.html.pages import fill_template, load_template
 from kernelkb.web import checklist, decision, history, knowledge, live, start
-from kernelkb.web.access import WebAccess, WebGuard
+from kernelkb.web.access import WebGuard, is_secret, make_form_key
 from kernelkb.web.site import Site, View, WebPage, digest_static, read_static
 from kernelkb.web.start import stamp_project
 
@@ -63,18 +63,18 @@ _FIRST: tuple[tuple[View, Mapping[str, str]], ...] = (
 """Views that together load knowledge, rules, templates and search."""
 
 
-def build_application(access: WebAccess) -> ASGIApp:
+def build_application(token: str, hosts: Collection[str], *, writes: bool) -> ASGIApp:
     """Return the page as an application that answers only those who have the token.
 
     Args:
-        access: Who may call, and whether forms may change something.
+        token: What they send.
+        hosts: Every Host header that is accepted, with its port.
+        writes: Whether forms may change something.
     """
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    site = Site(
-        get_project_path().name, writes=not access.read_only, form_key=access.make_form_key()
-    )
+    site = Site(get_project_path().name, writes=writes, form_key=make_form_key(token))
     reading, kept = asyncio.Semaphore(_PARSERS), Kept()
     routes = [
         Route(path, partial(_answer_view, site=site, view=view, reading=reading, kept=kept))
@@ -91,11 +91,12 @@ def build_application(access: WebAccess) -> ASGIApp:
         "/live/stop": _stop,
     }
     routes += [
-        Route(path, partial(_answer_form, access=access, site=site, change=do), methods=["POST"])
+        Route(path, partial(_answer_form, site=site, change=do), methods=["POST"])
         for path, do in changes.items()
     ]
     missing = partial(_answer_missing, site=site)
-    return WebGuard(Starlette(routes=routes, exception_handlers={404: missing}), access)
+    inner = Starlette(routes=routes, exception_handlers={404: missing})
+    return WebGuard(inner, token, hosts)
 
 
 def warm_up() -> None:
@@ -180,18 +181,16 @@ Change = Callable[[Mapping[str, Any]], str]
 """Does what a form asks for, and returns the address of the page that shows it."""
 
 
-async def _answer_form(
-    asked: Request, *, access: WebAccess, site: Site, change: Change
-) -> Response:
+async def _answer_form(asked: Request, *, site: Site, change: Change) -> Response:
     """Answer a form: refuse one of another site, and one that changes what may only be read."""
     from starlette.responses import RedirectResponse
 
     async with asked.form(max_files=1, max_fields=_MAX_FIELDS, max_part_size=8 * 2**20) as form:
         given = {k: v for k, v in form.items() if isinstance(v, str) or k == "report"}
-        if not access.accepts_form(str(given.get("form_key"))):
+        if not is_secret(str(given.get("form_key")), site.form_key):
             text = "this form is old or of another site; load the page again"
             return _fill(site, show_problem(text, 403))
-        if access.read_only and change is not _keep_report:
+        if not site.writes and change is not _keep_report:
             text = "this page is read-only; start kb web without --read-only"
             return _fill(site, show_problem(text, 403))
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter
@@ -18,6 +18,7 @@ from kernelkb.actions.knowledge.knowledge import (
 )
 from kernelkb.decide.recommend import PERFORMANCE_GATE
 from kernelkb.errors import UnknownNameError
+from kernelkb.graph.search_documents import iter_strings
 from kernelkb.model.base import Record
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.render.documents.entries import (
@@ -91,23 +92,10 @@ def _link_entries(_digest: str) -> EntryLinks:
     named_by: dict[str, dict[str, None]] = {}
     for kind in KIND_TITLES:
         for name, record in groups[kind].items():
-            for word in iter_words(record.model_dump(mode="json", by_alias=True)):
+            for word in iter_strings(record.model_dump(mode="json", by_alias=True)):
                 if word in kinds and word != name:
                     named_by.setdefault(word, {})[name] = None
     return EntryLinks(kinds, titles, {name: tuple(found) for name, found in named_by.items()})
-
-
-def iter_words(value: object) -> Iterator[str]:
-    """Yield each text in nested lists and mappings, keys too."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, one in value.items():
-            yield key
-            yield from iter_words(one)
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from iter_words(one)
 
 
 def link_entries() -> EntryLinks:
@@ -175,12 +163,10 @@ def show_entry(asked: Mapping[str, str]) -> WebPage:
         "id": name,
         "heading": heading,
         "fields": shown,
+        "all": fields,
         "limits": _list_limits(record, knowledge),
         "tree": record if kind == "trees" else None,
         "goals": _name_goals(record),
-        "code": fields.get("code"),
-        "measured": fields.get("measured"),
-        "learned": fields.get("learned"),
         "links": links,
         "label": label_field,
         "named_by": named_by,

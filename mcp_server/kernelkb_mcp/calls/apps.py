@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 from mcp.server.context import CallNext, HandlerResult
@@ -27,14 +27,6 @@ EXTENSION_ID = "io.modelcontextprotocol/ui"
 MIME_TYPE = "text/html;profile=mcp-app"
 VIEW = "kernelkb/view"
 """Key of a view in the ``_meta`` of a result."""
-_SCHEME = "ui://kernelkb/"
-_TITLES = {
-    "decision": "Decision: gate, tree and causes",
-    "comparison": "Two measurements",
-    "checklist": "Checklist of the session",
-}
-TOOL_VIEWS = {"recommend_fix": "decision", "read_entry": "comparison", "session": "checklist"}
-"""The view of each tool that has one."""
 _MAX_VIEW_BYTES = 400_000
 
 
@@ -73,10 +65,9 @@ def supports_apps(ctx: Any) -> bool:
 
 def bind_view(tool: Tool) -> Tool:
     """Return a tool with the document that shows its results; one without is as it is."""
-    view = TOOL_VIEWS.get(tool.name)
-    if view is None:
+    if tool.name not in TOOL_VIEWS:
         return tool
-    meta = {**(tool.meta or {}), "ui": {"resourceUri": f"{_SCHEME}{view}"}}
+    meta = {**(tool.meta or {}), "ui": {"resourceUri": TOOL_VIEWS[tool.name].uri}}
     return tool.model_copy(update={"meta": meta})
 
 
@@ -84,7 +75,7 @@ def read_document(uri: str) -> str | None:
     """Return the document of a ``ui://`` address; None if there is none."""
     from kernelkb.render.html.pages import fill_template
 
-    title = _TITLES.get(uri.removeprefix(_SCHEME)) if uri.startswith(_SCHEME) else None
+    title = next((view.title for view in TOOL_VIEWS.values() if view.uri == uri), None)
     return None if title is None else fill_template("web/app.html", title=title)
 
 
@@ -97,13 +88,8 @@ def draw_view(tool: str, given: Mapping[str, Any]) -> str | None:
     """
     from kernelkb.web.site import Site
 
-    makers: dict[str, Callable[[Mapping[str, Any]], WebPage | None]] = {
-        "recommend_fix": _draw_decision,
-        "read_entry": _draw_comparison,
-        "session": _draw_checklist,
-    }
     with suppress(KbError, OSError):  # the text says what is wrong
-        page = makers[tool](given)
+        page = TOOL_VIEWS[tool].draw(given)
         if page is not None:
             html = Site("", depth=0, is_bare=True).fill(page)
             return html if len(html.encode()) <= _MAX_VIEW_BYTES else None
@@ -137,3 +123,21 @@ def _draw_checklist(_: Mapping[str, Any]) -> WebPage | None:
     from kernelkb.web.checklist import show_checklist
 
     return show_checklist({})
+
+
+class ToolView(NamedTuple):
+    """What is drawn of the results of a tool."""
+
+    uri: str
+    title: str
+    draw: Callable[[Mapping[str, Any]], WebPage | None]
+
+
+TOOL_VIEWS = {
+    "recommend_fix": ToolView(
+        "ui://kernelkb/decision", "Decision: gate, tree and causes", _draw_decision
+    ),
+    "read_entry": ToolView("ui://kernelkb/comparison", "Two measurements", _draw_comparison),
+    "session": ToolView("ui://kernelkb/checklist", "Checklist of the session", _draw_checklist),
+}
+"""The view of each tool that has one."""
