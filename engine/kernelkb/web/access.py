@@ -131,12 +131,13 @@ async def _answer(
 
 
 def _add_headers(send: Send) -> Send:
+    from starlette.datastructures import MutableHeaders
+
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            given = message.get("headers", [])
-            known = {name.lower() for name, _ in given}
-            own = [(k.encode(), v.encode()) for k, v in _HEADERS.items() if k.encode() not in known]
-            message = {**message, "headers": [*given, *own]}
+            given = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                given.setdefault(name, value)
         await send(message)
 
     return send_with_headers

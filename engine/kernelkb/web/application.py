@@ -39,7 +39,7 @@ VIEWS: dict[str, View] = {
     "/report/{key}": decision.show_report,
     "/reports": decision.show_two_reports,
     "/checklist": checklist.show_checklist,
-    "/session/{name}": checklist.show_checklist,
+    "/session/{session}": checklist.show_checklist,
     "/live": live.show_live,
     "/history": history.show_history,
     "/kernel/{name}": history.show_kernel_history,
@@ -50,17 +50,8 @@ VIEWS: dict[str, View] = {
     "/knowledge/{kind}": knowledge.show_kind,
     "/knowledge/{kind}/{name}": knowledge.show_entry,
 }
-_FIRST: tuple[tuple[View, Mapping[str, str]], ...] = (
-    (start.show_start, {}),
-    (live.show_live, {}),
-    (knowledge.show_quickref, {}),
-    (decision.show_decision, {"speedup": "0.5"}),
-    (history.show_history, {}),
-    (checklist.show_checklist, {}),
-    (start.show_search, {"q": "bank conflicts"}),
-    (knowledge.show_entry, {"kind": "trees", "name": decision.DEFAULT_TREE}),
-)
-"""Views that together load knowledge, rules, templates and search."""
+_FIRST = {"speedup": "0.5", "q": "bank conflicts", "kind": "trees", "name": decision.DEFAULT_TREE}
+"""With which the views together load knowledge, rules, templates and search."""
 
 
 def build_application(token: str, hosts: Collection[str], *, writes: bool) -> ASGIApp:
@@ -101,9 +92,9 @@ def build_application(token: str, hosts: Collection[str], *, writes: bool) -> AS
 
 def warm_up() -> None:
     """Load what the first page of each kind would wait for."""
-    for view, asked in _FIRST:
-        with suppress(KbError, OSError):
-            Site("").fill(view(asked))
+    for view in VIEWS.values():
+        with suppress(KbError, OSError, LookupError):
+            Site("").fill(view(_FIRST))
     load_template("web/kernel.html")
 
 

@@ -17,15 +17,12 @@ from kernelkb.web.site import WebPage
 
 _STEPS_OF_COMMAND = {
     "env": ("environment",),
-    "build": ("build",),
     "bench": ("check", "bench"),
     "triage": ("check", "bench"),
-    "profile": ("profile",),
     "recommend": ("recommend", "gate"),
     "compare": ("compare", "bench"),
-    "tune": ("tune",),
 }
-"""Steps that a command records, by its verb; a gate is ticked by those of its command."""
+"""Steps that a command records, by its verb; others record one of their own name."""
 _MAX_NOTE = 600
 
 
@@ -61,14 +58,14 @@ def show_checklist(asked: Mapping[str, str]) -> WebPage:
     """Return the checklist of a session, and its entries.
 
     Args:
-        asked: ``name``: its id; without it the open one. ``mark``: the item whose form is open.
+        asked: ``session``: its id; without it the open one. ``mark``: the item whose form is open.
 
     Raises:
         UnknownNameError: There is no such session.
         SessionError: Its file is wrong.
     """
     project = get_project_path()
-    chosen = asked.get("name") or find_open_session(project)
+    chosen = asked.get("session") or find_open_session(project)
     if chosen is None:
         newest = list_session_ids(project / "sessions")[-5:][::-1]
         values: dict[str, Any] = {"session": None, "newest": newest}
@@ -81,7 +78,6 @@ def show_checklist(asked: Mapping[str, str]) -> WebPage:
         "phases": phases,
         "now": now,
         "marking": asked.get("mark", "")[:120],
-        "entries": session.entries[::-1],
     }
     return WebPage("checklist.html", session.session, "checklist", values)
 
@@ -134,8 +130,8 @@ def _make_item(
 
 def _find_step(command: str | None, steps: Iterable[Step]) -> Step | None:
     """Return the newest step that the command of an item records."""
-    words = (command or "").split()
-    wanted = _STEPS_OF_COMMAND.get(words[1] if len(words) > 1 else "", ())
+    _, verb, *_ = *(command or "").split(), "", ""
+    wanted = _STEPS_OF_COMMAND.get(verb, (verb,))
     found = None
     for step in steps:
         if step.name in wanted:

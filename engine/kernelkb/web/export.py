@@ -63,7 +63,7 @@ def _list_session(name: str) -> Iterator[ExportedPage]:
         one for one in (session.kernel, *(entry.kernel for entry in session.entries)) if one
     )
     for address in ("", f"session/{name}"):
-        yield address, checklist.show_checklist, {"name": name}
+        yield address, checklist.show_checklist, {"session": name}
     for kernel in kernels:
         yield from _list_kernel(kernel)
 
@@ -74,7 +74,7 @@ def _list_all() -> Iterator[ExportedPage]:
     yield "history", history.show_history, {}
     yield "checklist", checklist.show_checklist, {}
     for name in list_session_ids(project / "sessions"):
-        yield f"session/{name}", checklist.show_checklist, {"name": name}
+        yield f"session/{name}", checklist.show_checklist, {"session": name}
     for row in start.list_kernel_rows(project):
         yield from _list_kernel(row.name)
     yield "knowledge", knowledge.show_index, {}

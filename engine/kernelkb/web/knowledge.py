@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import groupby
-from operator import attrgetter
 from typing import NamedTuple
 
 from kernelkb.actions.knowledge.knowledge import (
@@ -120,12 +119,12 @@ def show_kind(asked: Mapping[str, str]) -> WebPage:
     if kind not in KIND_TITLES:
         raise UnknownNameError("kind", kind, KIND_TITLES, "show", kind=None)
     rows: dict[str, list[tuple[str, str]]] = {}
-    families = load_project_knowledge().symptoms
-    known = {one.id: family.family for family in families for one in family.symptoms}
+    knowledge = load_project_knowledge()
+    known = {one.id: family.family for family in knowledge.symptoms for one in family.symptoms}
+    known |= {one.id: family.family for family in knowledge.families for one in family.fixes}
     for name, record in groups[kind].items():
-        group = (
-            known.get(name) if kind == "symptoms" else getattr(record, _GROUPED.get(kind, ""), "")
-        )
+        named = known if kind in ("symptoms", "fixes") else {}
+        group = named.get(name) or getattr(record, _GROUPED.get(kind, ""), "")
         rows.setdefault(str(group).replace("-", " "), []).append((name, get_entry_title(record)))
     values = {
         "kind": kind,
@@ -196,12 +195,12 @@ def show_quickref(_: Mapping[str, str]) -> WebPage:
     """Return the quick reference: the causes with their first fixes, and the commands."""
     knowledge = load_project_knowledge()
     metrics = {one.id: one for one in knowledge.catalogue.metrics}
-    rows = {target: list_cause_rows(knowledge, target, metrics) for target in ("cuda", "cpu")}
     causes = {
         target: [
-            (name.replace("-", " "), list(own)) for name, own in groupby(found, attrgetter("group"))
+            (name.replace("-", " "), list(own))
+            for name, own in groupby(list_cause_rows(knowledge, target, metrics), lambda r: r.group)
         ]
-        for target, found in rows.items()
+        for target in ("cuda", "cpu")
     }
     values = {
         "gate": next(tree for tree in knowledge.trees if tree.id == PERFORMANCE_GATE),

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from kernelkb.errors import BadValueError
 from kernelkb.safety.http_access import (
     HttpConfig,
-    Token,
     bind_socket,
     format_host,
     is_loopback,
@@ -67,7 +66,10 @@ def serve_page(
         threading.Thread(target=warm_up, daemon=True).start()
         name = "127.0.0.1" if address.host in _ANY_ADDRESS else format_host(address.host)
         url = f"http://{name}:{port}/"
-        _announce(url, token, "" if writes else ", read-only")
+        shown = f"{url}?token={token.text if token.is_new else 'TOKEN'}"
+        mode = "" if writes else ", read-only"
+        sys.stdout.write(f"kb web serves {shown}{mode}; Ctrl-C ends it\n")
+        sys.stdout.flush()
         if opens_browser:
             webbrowser.open(f"{url}?token={token.text}")
         _run(application, channel)
@@ -90,9 +92,3 @@ def _run(application: ASGIApp, channel: socket.socket) -> None:
     )
     with suppress(KeyboardInterrupt):
         uvicorn.Server(served).run(sockets=[channel])
-
-
-def _announce(url: str, token: Token, mode: str) -> None:
-    shown = f"{url}?token={token.text}" if token.is_new else f"{url}?token=TOKEN"
-    sys.stdout.write(f"kb web serves {shown}{mode}; Ctrl-C ends it\n")
-    sys.stdout.flush()

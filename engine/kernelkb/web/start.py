@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kernelkb.actions.knowledge.knowledge import knowledge_digest
 from kernelkb.actions.knowledge.search import find_entries
 from kernelkb.actions.project.bench_target import get_project_path
-from kernelkb.actions.sessions.session_brief import brief_session
+from kernelkb.actions.sessions.session_brief import list_brief_lines
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import find_kernel_folders
 from kernelkb.model.records.history import Measurement
@@ -28,7 +28,6 @@ from kernelkb.record.sessions import (
 from kernelkb.web.knowledge import link_entries
 from kernelkb.web.site import WebPage
 
-_MAX_KERNELS = 60
 _MAX_FOUND, _MAX_HITS = 12, 30
 _NEWEST = 400
 """Files of sessions whose goals are searched, the newest."""
@@ -66,17 +65,14 @@ def show_start(_: Mapping[str, str]) -> WebPage:
         DatabaseError: The database cannot be read.
     """
     project = get_project_path()
-    rows = list_kernel_rows(project)
     try:
-        brief = brief_session().splitlines()
+        brief = list_brief_lines()
     except KbError as error:
         brief = [f"{project.name}: {error}"]
     values = {
-        "kernels": rows[:_MAX_KERNELS],
-        "left": max(len(rows) - _MAX_KERNELS, 0),
+        "kernels": list_kernel_rows(project),
         "session": find_open_session(project),
         "brief": brief,
-        "tried": [line for line in brief if line.startswith(("+ ", "- "))],
     }
     return WebPage("start.html", "Start", "", values)
 
@@ -153,13 +149,24 @@ def show_search(asked: Mapping[str, str]) -> WebPage:
         named = [name for name in names if _holds(name, words)]
         texts = [name for name in names if name not in named and _has_text(project, name, words)]
         sessions = list_session_rows(project, [*named, *texts][:_MAX_FOUND])
-    values = {
-        "query": query[:400],
-        "hits": find_entries(query[:400], limit=_MAX_HITS) if words else [],
-        "kinds": link_entries().kinds,
-        "kernels": kernels[:_MAX_FOUND],
-        "sessions": sessions,
+    hits = find_entries(query[:400], limit=_MAX_HITS) if words else []
+    kinds = link_entries().kinds
+    found = {
+        "Kernels": [(row.name, ("kernel", row.name), "") for row in kernels[:_MAX_FOUND]],
+        "Sessions": [
+            (row.id, ("session", row.id), row.session.goal if row.session else row.state)
+            for row in sessions
+        ],
+        "Knowledge": [
+            (
+                hit.title or hit.id,
+                ("knowledge", kinds[hit.id], hit.id) if hit.id in kinds else (),
+                f"{hit.kind} {hit.id}",
+            )
+            for hit in hits
+        ],
     }
+    values = {"query": query[:400], "found": found}
     return WebPage("search.html", f"Search: {query[:60]}", "", values)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from mcp.server.context import CallNext, HandlerResult
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 EXTENSION_ID = "io.modelcontextprotocol/ui"
 MIME_TYPE = "text/html;profile=mcp-app"
+_SCHEME = "ui://kernelkb/"
 VIEW = "kernelkb/view"
 """Key of a view in the ``_meta`` of a result."""
 _MAX_VIEW_BYTES = 400_000
@@ -67,7 +68,7 @@ def bind_view(tool: Tool) -> Tool:
     """Return a tool with the document that shows its results; one without is as it is."""
     if tool.name not in TOOL_VIEWS:
         return tool
-    meta = {**(tool.meta or {}), "ui": {"resourceUri": TOOL_VIEWS[tool.name].uri}}
+    meta = {**(tool.meta or {}), "ui": {"resourceUri": f"{_SCHEME}{TOOL_VIEWS[tool.name][0]}"}}
     return tool.model_copy(update={"meta": meta})
 
 
@@ -75,7 +76,7 @@ def read_document(uri: str) -> str | None:
     """Return the document of a ``ui://`` address; None if there is none."""
     from kernelkb.render.html.pages import fill_template
 
-    title = next((view.title for view in TOOL_VIEWS.values() if view.uri == uri), None)
+    title = {f"{_SCHEME}{name}": title for name, title, _ in TOOL_VIEWS.values()}.get(uri)
     return None if title is None else fill_template("web/app.html", title=title)
 
 
@@ -89,7 +90,7 @@ def draw_view(tool: str, given: Mapping[str, Any]) -> str | None:
     from kernelkb.web.site import Site
 
     with suppress(KbError, OSError):  # the text says what is wrong
-        page = TOOL_VIEWS[tool].draw(given)
+        page = TOOL_VIEWS[tool][2](given)
         if page is not None:
             html = Site("", depth=0, is_bare=True).fill(page)
             return html if len(html.encode()) <= _MAX_VIEW_BYTES else None
@@ -125,19 +126,9 @@ def _draw_checklist(_: Mapping[str, Any]) -> WebPage | None:
     return show_checklist({})
 
 
-class ToolView(NamedTuple):
-    """What is drawn of the results of a tool."""
-
-    uri: str
-    title: str
-    draw: Callable[[Mapping[str, Any]], WebPage | None]
-
-
-TOOL_VIEWS = {
-    "recommend_fix": ToolView(
-        "ui://kernelkb/decision", "Decision: gate, tree and causes", _draw_decision
-    ),
-    "read_entry": ToolView("ui://kernelkb/comparison", "Two measurements", _draw_comparison),
-    "session": ToolView("ui://kernelkb/checklist", "Checklist of the session", _draw_checklist),
+TOOL_VIEWS: dict[str, tuple[str, str, Callable[[Mapping[str, Any]], WebPage | None]]] = {
+    "recommend_fix": ("decision", "Decision: gate, tree and causes", _draw_decision),
+    "read_entry": ("comparison", "Two measurements", _draw_comparison),
+    "session": ("checklist", "Checklist of the session", _draw_checklist),
 }
-"""The view of each tool that has one."""
+"""The name, the title and the maker of the view of each tool that has one."""
