@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Collection, Mapping
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode
 
@@ -67,7 +66,7 @@ class WebGuard:
         if is_secret(query.pop("token", None), self._token) and scope["method"] in _READING:
             where = self._give_cookie(scope["path"], headers, query)
             await _answer(scope, receive, send, 303, "", where)
-        elif not self._has_token(headers):
+        elif not self._has_token(scope, headers):
             told = "This page needs its token: open the address kb web printed."
             await _answer(scope, receive, send, 401, told)
         else:
@@ -89,15 +88,13 @@ class WebGuard:
             return 403, "A form of another site cannot write here."
         return None
 
-    def _has_token(self, headers: dict[str, str]) -> bool:
+    def _has_token(self, scope: Scope, headers: dict[str, str]) -> bool:
+        from starlette.requests import Request
+
         scheme, _, sent = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return is_secret(sent.strip(), self._token)
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(_name_cookie(headers))
-        except CookieError:
-            return False
-        return found is not None and is_secret(found.value, self._token)
+        return is_secret(Request(scope).cookies.get(_name_cookie(headers)), self._token)
 
     def _give_cookie(
         self, path: str, headers: dict[str, str], query: dict[str, str]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext, suppress
 from functools import partial
+from mimetypes import guess_type
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp
 
-_TYPES = {"css": "text/css", "js": "text/javascript", "txt": "text/plain", "svg": "image/svg+xml"}
 _YEAR = "public, max-age=31536000, immutable"
 _MAX_FIELDS = 40
 _KEPT = ("/history", "/kernel/", "/search", "/knowledge/")
@@ -155,7 +155,7 @@ async def _answer_static(asked: Request) -> Response:
     content = read_static(name)
     if content is None or asked.path_params["digest"] != digest_static(name):
         return Response(status_code=404)
-    kind = _TYPES[name.rpartition(".")[2]]
+    kind, _ = guess_type(name)
     return Response(content, media_type=kind, headers={"cache-control": _YEAR})
 
 

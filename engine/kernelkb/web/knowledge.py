@@ -128,7 +128,6 @@ def show_kind(asked: Mapping[str, str]) -> WebPage:
         rows.setdefault(str(group).replace("-", " "), []).append((name, get_entry_title(record)))
     values = {
         "kind": kind,
-        "kind_title": KIND_TITLES[kind],
         "groups": rows,
         "is_folded": len(groups[kind]) > _MAX_OPEN and len(rows) > 1,
     }
@@ -160,7 +159,6 @@ def show_entry(asked: Mapping[str, str]) -> WebPage:
     values = {
         "kind": kind,
         "id": name,
-        "heading": heading,
         "fields": shown,
         "all": fields,
         "limits": _list_limits(record, knowledge),

@@ -60,9 +60,7 @@ def serve_page(
         ) from error
     with channel:
         port = channel.getsockname()[1]
-        application = build_application(
-            token.text, list_accepted_hosts(address, port), writes=writes
-        )
+        page = build_application(token.text, list_accepted_hosts(address, port), writes=writes)
         threading.Thread(target=warm_up, daemon=True).start()
         name = "127.0.0.1" if address.host in _ANY_ADDRESS else format_host(address.host)
         url = f"http://{name}:{port}/"
@@ -72,7 +70,7 @@ def serve_page(
         sys.stdout.flush()
         if opens_browser:
             webbrowser.open(f"{url}?token={token.text}")
-        _run(application, channel)
+        _run(page, channel)
 
 
 def _run(application: ASGIApp, channel: socket.socket) -> None:

@@ -70,13 +70,12 @@ def place_picture(picture: Picture) -> Diagram:
         gone[arrow["source"]] += 1
         share = gone[arrow["source"]] / (leaving[arrow["source"]] + 1)
         arrows.append(_draw_arrow(arrow, boxes, columns, share))
-    shown = boxes.values()
     taken = [box.lines[0] for box in boxes.values() if box.taken]
     path = f"; the path taken: {' – '.join(taken)}" if taken else ""
     return Diagram(
-        width=_MARGIN + max((box.x + box.width for box in shown), default=0.0),
-        height=_MARGIN + max((box.y + box.height for box in shown), default=0.0),
-        boxes=tuple(shown),
+        width=_MARGIN + max((box.x + box.width for box in boxes.values()), default=0.0),
+        height=_MARGIN + max((box.y + box.height for box in boxes.values()), default=0.0),
+        boxes=tuple(boxes.values()),
         arrows=tuple(arrows),
         said=f"{picture['title']}: {len(boxes)} boxes{path}",
     )
@@ -84,14 +83,9 @@ def place_picture(picture: Picture) -> Diagram:
 
 def _choose_columns(nodes: Sequence[Box]) -> dict[str, int]:
     """Return the column of each box; what an end of a tree leads to stands in its box, not here."""
-    kinds = {box["kind"] for box in nodes}
-    if "question" in kinds:
-        columns = {"question": 0, "leaf": 1}
-        return {box["id"]: columns[box["kind"]] for box in nodes if box["kind"] in columns}
-    first = next((box["id"] for box in nodes if box["kind"] == "bottleneck"), None)
-    return {
-        box["id"]: 1 if box["id"] == first else 0 if box["kind"] == "metric" else 2 for box in nodes
-    }
+    tree, cause = {"question": 0, "leaf": 1}, {"metric": 0, "bottleneck": 1}
+    columns = tree if nodes[0]["kind"] in tree else {**cause, "look-alike": 2, "fix": 2}
+    return {box["id"]: columns[box["kind"]] for box in nodes if box["kind"] in columns}
 
 
 def _place_boxes(picture: Picture, columns: Mapping[str, int]) -> dict[str, DiagramBox]:
