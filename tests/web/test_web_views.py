@@ -2,6 +2,7 @@
 
 import re
 from contextlib import suppress
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 
 import pytest
@@ -12,11 +13,14 @@ from web_page import KERNEL, REPORT, ROOT, SESSION, fill_project, write_session
 
 from kernelkb.actions.advice.recommend import recommend_from_metrics
 from kernelkb.actions.knowledge.knowledge import group_entries_by_kind, load_project_knowledge
+from kernelkb.actions.sessions.session_brief import list_brief_lines, resume_session
+from kernelkb.model.records.session import Session, SessionEntry, Step
 from kernelkb.progress import record_event, report_progress
 from kernelkb.record.attempt_store import open_attempts
+from kernelkb.record.attempt_tree import build_tree
 from kernelkb.record.measurements.store import open_store
 from kernelkb.record.running import list_running, publish_progress
-from kernelkb.record.sessions import set_open_session
+from kernelkb.record.sessions import append_entry, create_session, set_open_session
 from kernelkb.web import checklist, decision, history, knowledge, live, start
 from kernelkb.web.site import SCRIPTS, Site, read_static
 
@@ -238,6 +242,118 @@ def test_the_older_measurements_of_a_kernel_are_shown_when_asked_for(web_project
 
     assert (len(few["shown"]), len(every["shown"])) == (12, 20)
     assert "8 older ones" in Site("project").fill(history.show_kernel_history({"name": "m"}))
+
+
+def grow(parents):
+    """Return a tree of attempts, each after the one of that place in the list; the last is best."""
+    made = []
+    for at, parent in enumerate(parents):
+        after = made[parent].id if parent is not None else None
+        made.append(make_attempt(f"state {at}", at, after)[0])
+    times = [make_timing(one, at, 90.0 - at) for at, one in enumerate(made)]
+    return build_tree(made, times), [one.id for one in made]
+
+
+def list_ids(lines):
+    return [[row.id for row in line] for line in lines]
+
+
+def test_the_way_to_the_best_attempt_is_one_line_and_the_others_are_beside_it():
+    tree, ids = grow([None, 0, 0, 2, 1, 1, 4, 3, 5])
+    (line,) = history.list_attempt_lines(tree)
+
+    assert list_ids([line]) == [[ids[0], ids[1], ids[5], ids[8]]]
+    assert [row.look for row in line] == ["way", "way", "way", "best"]
+    assert [row.count for row in line] == [3, 2, 0, 0]
+    assert list_ids(line[0].branches) == [[ids[2], ids[3], ids[7]]]
+    assert list_ids(line[1].branches) == [[ids[4], ids[6]]]
+
+
+def test_attempts_that_branch_again_and_again_do_not_move_to_the_right_for_ever():
+    parents = [None]
+    for at in range(30):
+        parents += [2 * at, 2 * at]  # the first of two is left each time, the other one goes on
+    parents = [None if at is None else max(at - 1, 0) for at in parents]
+    tree, ids = grow([*parents, 0])
+
+    def measure(lines):
+        return max((1 + measure(row.branches) for line in lines for row in line), default=0)
+
+    def count(lines):
+        return sum(1 + count(row.branches) for line in lines for row in line)
+
+    lines = history.list_attempt_lines(tree)
+    assert count(lines) == len(ids)
+    assert 3 < measure(lines) <= 9
+
+
+def test_a_kernel_page_folds_what_was_tried_beside_the_best_and_the_older_ones(web_project):
+    made = []
+    with open_attempts(web_project) as store:
+        for at in range(24):
+            after = made[at - 1 if at % 6 else max(at - 3, 0)].id if made else None
+            one, content = make_attempt(f"long {at}", at, after, kernel="long_story")
+            made.append(one)
+            store.add([one], [make_timing(one, at, 90.0 - at)], [content])
+    with open_store(web_project) as store:
+        store.add([make_bench("naive", 30.0, where={"kernel": "long_story"})])
+    text = Site("project").fill(history.show_kernel_history({"name": "long_story"}))
+
+    assert "<summary>2 others from here</summary>" in text
+    assert re.search(r"<summary>\d+ before</summary>", text)
+    assert all(one.id[:8] in text for one in made)
+    read_page(text)
+
+
+def write_bench(project, day, speedup, **context):
+    """Write a session with one bench."""
+    opened = datetime(2026, 6, day, 9, tzinfo=UTC)
+    name, goal = f"2026-06-{day:02d}-trend", "faster"
+    step = Step(
+        name="bench", variant="naive", status="ok", found="timed", seconds=1.0, speedup=speedup,
+        baseline="torch", workload="medium", verdict="faster",
+    )  # fmt: skip
+    create_session(Session(session=name, opened=opened, goal=goal, kernel="trend"), project)
+    given = {"kernel": "trend", "target": "cuda", "machine": "A GPU", **context}
+    append_entry(SessionEntry(session=name, at=opened, goal=goal, steps=(step,), **given), project)
+    return name
+
+
+def test_a_session_tells_its_best_bench_beside_that_of_the_one_before_that_is_like_it(project):
+    folder = project / "sessions"
+    first, second = write_bench(folder, 1, 1.25), write_bench(folder, 2, 1.5)
+    other = write_bench(folder, 3, 0.5, machine="Another GPU")
+    last = write_bench(folder, 4, 1.375)
+    values = history.show_history({}).values
+
+    assert [row.id for row in values["sessions"]] == [last, other, second, first]
+    assert values["before"] == {second: 1.25, last: 1.5}
+    assert "1.38x" in Site("project").fill(history.show_history({}))
+
+
+def test_of_many_kernels_the_further_ones_are_folded(project):
+    with open_store(project) as store:
+        store.add(make_bench("naive", 30.0, where={"kernel": f"k{at}"}) for at in range(20))
+    text = Site("project").fill(start.show_start({}))
+
+    assert "<summary>8 more</summary>" in text
+    assert text.count('href="/kernel/') == 20
+
+
+def test_what_was_tried_is_no_next_step(project):
+    fill_project(project)
+    told = [line for line in list_brief_lines(kernel=KERNEL) if not isinstance(line, str)]
+    tried = {line.text for line in told if line.label in ("+", "-")}
+
+    assert tried
+    assert not tried & set(resume_session(KERNEL, None).steps)
+
+
+def test_the_fixes_are_listed_by_family(page):
+    text = page.ask("/knowledge/fixes").text
+
+    assert text.count('<details class="phase">') == len(load_project_knowledge().families)
+    assert "memory traffic" in text
 
 
 def test_what_is_no_report_is_said(page):
