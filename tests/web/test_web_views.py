@@ -356,6 +356,16 @@ def test_the_fixes_are_listed_by_family(page):
     assert "memory traffic" in text
 
 
+def test_a_report_names_the_others_by_when_they_were_kept(page, report):
+    other = page.send("/decision/report", text=TABLE.read_text("utf-8")).headers["location"]
+    links = read_page(page.ask(other).text).links
+    key, before = report.rpartition("/")[2], other.rpartition("/")[2]
+
+    assert f"/reports?a={before}&b={key}" in links
+    assert re.search(r">\d\d \w{3} \d\d:\d\d</a>", page.ask(other).text)
+    assert not any(link.endswith(f"b={before}") for link in links)
+
+
 def test_what_is_no_report_is_said(page):
     answer = page.send("/decision/report", text="hello")
 

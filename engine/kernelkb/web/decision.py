@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -208,7 +209,7 @@ def show_report(asked: Mapping[str, str]) -> WebPage:
         "report_view.html",
         "Report",
         "decision",
-        {**values, "key": key, "pattern": pattern, "reports": list_reports(key)},
+        {**values, "key": key, "pattern": pattern, "reports": _list_reports(key)},
     )
 
 
@@ -223,13 +224,11 @@ def _read_report(
     return {**shown, **list_functions()}
 
 
-def list_reports(but: str = "") -> list[str]:
-    """Return the ids of the reports that are kept, the newest first."""
-    folder = _reports_folder()
-    if not folder.is_dir():
-        return []
-    found = sorted(folder.iterdir(), key=lambda one: -one.stat().st_mtime)
-    return [one.name.partition(".")[0] for one in found if not one.name.startswith(f"{but}.")]
+def _list_reports(but: str) -> dict[str, datetime]:
+    """Return when each other report was kept, by its id; the newest first."""
+    kept = {one.name.partition(".")[0]: one.stat().st_mtime for one in _reports_folder().iterdir()}
+    newest = sorted(kept.items(), key=lambda pair: -pair[1])
+    return {key: datetime.fromtimestamp(at, UTC) for key, at in newest if key not in ("", but)}
 
 
 def show_two_reports(asked: Mapping[str, str]) -> WebPage:
