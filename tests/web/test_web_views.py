@@ -264,7 +264,7 @@ def test_the_way_to_the_best_attempt_is_one_line_and_the_others_are_beside_it():
 
     assert list_ids([line]) == [[ids[0], ids[1], ids[5], ids[8]]]
     assert [row.look for row in line] == ["way", "way", "way", "best"]
-    assert [row.count for row in line] == [3, 2, 0, 0]
+    assert [row.beside for row in line] == [3, 2, 0, 0]
     assert list_ids(line[0].branches) == [[ids[2], ids[3], ids[7]]]
     assert list_ids(line[1].branches) == [[ids[4], ids[6]]]
 

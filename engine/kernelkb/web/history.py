@@ -117,11 +117,11 @@ def _iter_predictions(
         if one and advised and advised.predicted and one.measured and advised.fix in one.fixes:
             title = f"{event.kernel}: {advised.fix}"
             yield PredictionPoint(advised.predicted, one.measured, title)
-    for row in rows:
-        for entry in row.session.entries if row.session else ():
+    for session in filter(None, (row.session for row in rows)):
+        for entry in session.entries:
             for decision in entry.decisions:
                 if decision.predicted and decision.measured:
-                    title = f"{entry.kernel or row.session.kernel or row.id}: {decision.fix}"
+                    title = f"{entry.kernel or session.kernel or session.session}: {decision.fix}"
                     yield PredictionPoint(decision.predicted, decision.measured, title)
 
 
@@ -220,9 +220,9 @@ class AttemptRow(NamedTuple):
     """What else was tried from it than the attempt that follows in its line."""
 
     @property
-    def count(self) -> int:
+    def beside(self) -> int:
         """How many attempts are in its branches."""
-        return sum(1 + one.count for line in self.branches for one in line)
+        return sum(1 + one.beside for line in self.branches for one in line)
 
 
 def list_attempt_lines(tree: AttemptTree) -> list[list[AttemptRow]]:

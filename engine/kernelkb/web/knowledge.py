@@ -120,7 +120,7 @@ def show_kind(asked: Mapping[str, str]) -> WebPage:
         raise UnknownNameError("kind", kind, KIND_TITLES, "show", kind=None)
     rows: dict[str, list[tuple[str, str]]] = {}
     knowledge = load_project_knowledge()
-    known = {one.id: family.family for family in knowledge.symptoms for one in family.symptoms}
+    known = {one.id: str(made.family) for made in knowledge.symptoms for one in made.symptoms}
     known |= {one.id: family.family for family in knowledge.families for one in family.fixes}
     for name, record in groups[kind].items():
         named = known if kind in ("symptoms", "fixes") else {}
