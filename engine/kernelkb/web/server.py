@@ -54,10 +54,8 @@ def serve_page(
     try:
         channel = bind_socket(address)
     except OSError as error:
-        raise BadValueError(
-            f"cannot listen on {address.host}:{address.port}: {error.strerror}; "
-            "--port 0 chooses a free port"
-        ) from error
+        told = f"{address.host}:{address.port}: {error.strerror}; --port 0 chooses a free port"
+        raise BadValueError(f"cannot listen on {told}") from error
     with channel:
         port = channel.getsockname()[1]
         page = build_application(token.text, list_accepted_hosts(address, port), writes=writes)
@@ -65,9 +63,8 @@ def serve_page(
         name = "127.0.0.1" if address.host in _ANY_ADDRESS else format_host(address.host)
         url = f"http://{name}:{port}/"
         shown = f"{url}?token={token.text if token.is_new else 'TOKEN'}"
-        sys.stdout.write(
-            f"kb web serves {shown}{'' if writes else ', read-only'}; Ctrl-C ends it\n"
-        )
+        shown += "" if writes else ", read-only"
+        sys.stdout.write(f"kb web serves {shown}; Ctrl-C ends it\n")
         sys.stdout.flush()
         if opens_browser:
             webbrowser.open(f"{url}?token={token.text}")
