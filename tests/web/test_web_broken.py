@@ -95,8 +95,8 @@ def test_lines_of_100_kb_make_pages_of_few_kb(project):
     folder.mkdir(parents=True)
     (folder / "a.jsonl").write_text("{}\n" + '{"number": 0, "detail": "' + LONG + '"}\n', "utf-8")
     pages = fill(
-        checklist.show_checklist(writes=True), live.show_live(writes=True), start.show_start(),
-        history.show_history({}), start.show_search(LONG),
+        checklist.show_checklist({}), live.show_live({}), start.show_start({}),
+        history.show_history({}), start.show_search({"q": LONG}),
     )  # fmt: skip
 
     assert max(map(len, pages)) < 60_000
@@ -115,7 +115,7 @@ def test_a_file_of_a_running_command_that_holds_nonsense_takes_no_view_away(proj
     folder.mkdir(parents=True)
     (folder / f"{1:020d}-00000000.jsonl").write_text(content, "utf-8")
 
-    assert "Live" in fill(live.show_live())[0]
+    assert "Live" in fill(live.show_live({}))[0]
 
 
 def test_a_port_that_is_taken_is_said_in_one_line_with_the_cure(project, capsys):

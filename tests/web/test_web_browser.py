@@ -129,6 +129,17 @@ def test_on_a_phone_the_menu_is_one_row_and_nothing_of_an_attempt_is_cut_off(ope
     )
 
 
+def test_a_printed_page_has_its_measurements_and_no_menu(open_tab, page_server):
+    tab = open_tab()
+    tab.goto(f"{page_server.url}/kernel/{KERNEL}")
+    tab.emulate_media(media="print")
+
+    assert tab.is_visible("text=Measurements")
+    assert tab.is_visible("td >> text=naive")
+    assert not tab.is_visible(".site")
+    assert not tab.is_visible("button")
+
+
 def test_the_address_loses_the_token(open_tab):
     assert "token" not in open_tab().url
 

@@ -36,7 +36,7 @@ def watch(children):
 
 
 def show(view_of):
-    page = live.show_live()
+    page = live.show_live({})
     (view,) = [one for one in page.values["runs"] if one.run.what == view_of]
     return view, Site("project").fill(page)
 

@@ -2,6 +2,7 @@
 
 import re
 from contextlib import suppress
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 
 import pytest
@@ -12,16 +13,20 @@ from web_page import KERNEL, REPORT, ROOT, SESSION, fill_project, write_session
 
 from kernelkb.actions.advice.recommend import recommend_from_metrics
 from kernelkb.actions.knowledge.knowledge import group_entries_by_kind, load_project_knowledge
+from kernelkb.actions.sessions.session_brief import list_brief_lines, resume_session
+from kernelkb.model.records.session import Session, SessionEntry, Step
 from kernelkb.progress import record_event, report_progress
 from kernelkb.record.attempt_store import open_attempts
+from kernelkb.record.attempt_tree import build_tree
 from kernelkb.record.measurements.store import open_store
 from kernelkb.record.running import list_running, publish_progress
-from kernelkb.record.sessions import set_open_session
+from kernelkb.record.sessions import append_entry, create_session, set_open_session
 from kernelkb.web import checklist, decision, history, knowledge, live, start
 from kernelkb.web.site import SCRIPTS, Site, read_static
 
 TABLE = ROOT / "tests" / "data" / "ncu" / "row_softmax_full.csv"
 _ACTIVE = {"script", "iframe", "object", "embed", "base", "style", "template"}
+CAUSE = {"kind": "bottlenecks", "name": "uncoalesced-global-access"}
 _VOID = {"meta", "link", "input", "br", "img", "col"}
 
 
@@ -108,7 +113,7 @@ def test_every_entry_of_the_knowledge_has_a_page_that_links_only_to_entries():
     known = {f"/knowledge/{kind}/{name}" for kind, found in groups.items() for name in found}
     for kind in knowledge.KIND_TITLES:
         for name in list(groups[kind])[:: len(groups[kind]) // 8 + 1]:
-            links = read_page(site.fill(knowledge.show_entry(kind, name))).links
+            links = read_page(site.fill(knowledge.show_entry({"kind": kind, "name": name}))).links
             inner = {one for one in links if re.match(r"/knowledge/[^/]+/", one)}
 
             assert inner <= known | {"/knowledge/quickref"}
@@ -116,8 +121,8 @@ def test_every_entry_of_the_knowledge_has_a_page_that_links_only_to_entries():
 
 def test_a_fix_is_linked_from_its_cause_and_back():
     site = Site("project")
-    cause = site.fill(knowledge.show_entry("bottlenecks", "uncoalesced-global-access"))
-    fix = site.fill(knowledge.show_entry("fixes", "remap-threads-coalesced"))
+    cause = site.fill(knowledge.show_entry(CAUSE))
+    fix = site.fill(knowledge.show_entry({"kind": "fixes", "name": "remap-threads-coalesced"}))
 
     assert 'href="/knowledge/fixes/remap-threads-coalesced"' in cause
     assert 'href="/knowledge/bottlenecks/uncoalesced-global-access"' in fix
@@ -125,8 +130,10 @@ def test_a_fix_is_linked_from_its_cause_and_back():
 
 def test_a_cause_tells_its_limits_as_a_table_and_its_boxes_in_words():
     site = Site("project")
-    text = site.fill(knowledge.show_entry("bottlenecks", "uncoalesced-global-access"))
-    values = knowledge.show_entry("bottlenecks", "uncoalesced-global-access").values
+    text = site.fill(knowledge.show_entry(CAUSE))
+    values = knowledge.show_entry(
+        {"kind": "bottlenecks", "name": "uncoalesced-global-access"}
+    ).values
     boxes = [line for box in values["diagram_of"].boxes for line in box.lines]
 
     assert ("Over-fetch", "> 1.5", "") in [row[1:4] for row in values["limits"]["when"]]
@@ -139,7 +146,7 @@ def test_a_cause_tells_its_limits_as_a_table_and_its_boxes_in_words():
 
 
 def test_a_metric_tells_in_words_what_it_is_computed_from():
-    text = Site("project").fill(knowledge.show_entry("metrics", "over_fetch"))
+    text = Site("project").fill(knowledge.show_entry({"kind": "metrics", "name": "over_fetch"}))
 
     assert "DRAM bytes / bytes of the algorithm (dram_bytes / algorithmic_bytes)" in text
 
@@ -229,10 +236,134 @@ def test_the_older_measurements_of_a_kernel_are_shown_when_asked_for(web_project
         store.add(
             make_bench("many", 30.0, hours=20 + at, where={"kernel": "m"}) for at in range(20)
         )
-    few, every = (history.show_kernel_history("m", query).values for query in ({}, {"all": "1"}))
+    few, every = (
+        history.show_kernel_history({"name": "m", **more}).values for more in ({}, {"all": "1"})
+    )
 
     assert (len(few["shown"]), len(every["shown"])) == (12, 20)
-    assert "8 older ones" in Site("project").fill(history.show_kernel_history("m", {}))
+    assert "8 older ones" in Site("project").fill(history.show_kernel_history({"name": "m"}))
+
+
+def grow(parents):
+    """Return a tree of attempts, each after the one of that place in the list; the last is best."""
+    made = []
+    for at, parent in enumerate(parents):
+        after = made[parent].id if parent is not None else None
+        made.append(make_attempt(f"state {at}", at, after)[0])
+    times = [make_timing(one, at, 90.0 - at) for at, one in enumerate(made)]
+    return build_tree(made, times), [one.id for one in made]
+
+
+def list_ids(lines):
+    return [[row.id for row in line] for line in lines]
+
+
+def test_the_way_to_the_best_attempt_is_one_line_and_the_others_are_beside_it():
+    tree, ids = grow([None, 0, 0, 2, 1, 1, 4, 3, 5])
+    (line,) = history.list_attempt_lines(tree)
+
+    assert list_ids([line]) == [[ids[0], ids[1], ids[5], ids[8]]]
+    assert [row.look for row in line] == ["way", "way", "way", "best"]
+    assert [row.beside for row in line] == [3, 2, 0, 0]
+    assert list_ids(line[0].branches) == [[ids[2], ids[3], ids[7]]]
+    assert list_ids(line[1].branches) == [[ids[4], ids[6]]]
+
+
+def test_attempts_that_branch_again_and_again_do_not_move_to_the_right_for_ever():
+    parents = [None]
+    for at in range(30):
+        parents += [2 * at, 2 * at]  # the first of two is left each time, the other one goes on
+    parents = [None if at is None else max(at - 1, 0) for at in parents]
+    tree, ids = grow([*parents, 0])
+
+    def measure(lines):
+        return max((1 + measure(row.branches) for line in lines for row in line), default=0)
+
+    def count(lines):
+        return sum(1 + count(row.branches) for line in lines for row in line)
+
+    lines = history.list_attempt_lines(tree)
+    assert count(lines) == len(ids)
+    assert 3 < measure(lines) <= 9
+
+
+def test_a_kernel_page_folds_what_was_tried_beside_the_best_and_the_older_ones(web_project):
+    made = []
+    with open_attempts(web_project) as store:
+        for at in range(24):
+            after = made[at - 1 if at % 6 else max(at - 3, 0)].id if made else None
+            one, content = make_attempt(f"long {at}", at, after, kernel="long_story")
+            made.append(one)
+            store.add([one], [make_timing(one, at, 90.0 - at)], [content])
+    with open_store(web_project) as store:
+        store.add([make_bench("naive", 30.0, where={"kernel": "long_story"})])
+    text = Site("project").fill(history.show_kernel_history({"name": "long_story"}))
+
+    assert "<summary>2 others from here</summary>" in text
+    assert re.search(r"<summary>\d+ before</summary>", text)
+    assert all(one.id[:8] in text for one in made)
+    read_page(text)
+
+
+def write_bench(project, day, speedup, **context):
+    """Write a session with one bench."""
+    opened = datetime(2026, 6, day, 9, tzinfo=UTC)
+    name, goal = f"2026-06-{day:02d}-trend", "faster"
+    step = Step(
+        name="bench", variant="naive", status="ok", found="timed", seconds=1.0, speedup=speedup,
+        baseline="torch", workload="medium", verdict="faster",
+    )  # fmt: skip
+    create_session(Session(session=name, opened=opened, goal=goal, kernel="trend"), project)
+    given = {"kernel": "trend", "target": "cuda", "machine": "A GPU", **context}
+    append_entry(SessionEntry(session=name, at=opened, goal=goal, steps=(step,), **given), project)
+    return name
+
+
+def test_a_session_tells_its_best_bench_beside_that_of_the_one_before_that_is_like_it(project):
+    folder = project / "sessions"
+    first, second = write_bench(folder, 1, 1.25), write_bench(folder, 2, 1.5)
+    other = write_bench(folder, 3, 0.5, machine="Another GPU")
+    last = write_bench(folder, 4, 1.375)
+    values = history.show_history({}).values
+
+    assert [row.id for row in values["sessions"]] == [last, other, second, first]
+    assert values["before"] == {second: 1.25, last: 1.5}
+    assert "1.38x" in Site("project").fill(history.show_history({}))
+
+
+def test_of_many_kernels_the_further_ones_are_folded(project):
+    with open_store(project) as store:
+        store.add(make_bench("naive", 30.0, where={"kernel": f"k{at}"}) for at in range(20))
+    text = Site("project").fill(start.show_start({}))
+
+    assert "<summary>8 more</summary>" in text
+    assert text.count('href="/kernel/') == 20
+
+
+def test_what_was_tried_is_no_next_step(project):
+    fill_project(project)
+    told = [line for line in list_brief_lines(kernel=KERNEL) if not isinstance(line, str)]
+    tried = {line.text for line in told if line.label in ("+", "-")}
+
+    assert tried
+    assert not tried & set(resume_session(KERNEL, None).steps)
+
+
+def test_the_fixes_are_listed_by_family(page):
+    text = page.ask("/knowledge/fixes").text
+
+    assert text.count('<details class="phase">') == len(load_project_knowledge().families)
+    assert "memory traffic" in text
+
+
+def test_a_report_names_the_others_by_when_they_were_kept(page, report):
+    other = page.send("/decision/report", text=TABLE.read_text("utf-8")).headers["location"]
+    links = read_page(page.ask(other).text).links
+    key, before = report.rpartition("/")[2], other.rpartition("/")[2]
+
+    assert f"/reports?a={before}&b={key}" in links
+    assert re.search(r">\d\d \w{3} \d\d:\d\d</a>", page.ask(other).text)
+    assert not any(link.endswith(f"b={before}") for link in links)
 
 
 def test_what_is_no_report_is_said(page):
@@ -244,7 +375,7 @@ def test_what_is_no_report_is_said(page):
 def test_an_item_is_ticked_by_the_step_that_its_command_recorded(web_project, attempts):
     items = {
         item.gate.id: item
-        for phase in checklist.show_checklist().values["phases"]
+        for phase in checklist.show_checklist({}).values["phases"]
         for item in phase.items
     }
 
@@ -294,7 +425,9 @@ def test_nothing_is_written_where_there_is_no_project(tmp_path):
 
 
 def test_scripts_are_few_and_together_below_100_kb():
-    assert sum(len(read_static(name)) for name in SCRIPTS) < 100_000
+    names = {name for of_section in SCRIPTS.values() for name in of_section}
+
+    assert sum(len(read_static(name)) for name in names) < 100_000
 
 
 @pytest.fixture(scope="module")
@@ -317,9 +450,10 @@ def hostile_project(tmp_path_factory):
 def test_hostile_texts_of_a_project_stay_texts(hostile_project):
     site = Site("project", writes=True, form_key="k")
     pages = (
-        start.show_start(), history.show_history({}), history.show_kernel_history(KERNEL, {}),
-        checklist.show_checklist(writes=True), live.show_live(writes=True),
-        history.show_attempt(hostile_project[1]), start.show_search("<script>"),
+        start.show_start({}), history.show_history({}),
+        history.show_kernel_history({"name": KERNEL}), checklist.show_checklist({}),
+        live.show_live({}), history.show_attempt({"name": hostile_project[1]}),
+        start.show_search({"q": "<script>"}),
     )  # fmt: skip
     for page in pages:
         text = site.fill(page)

@@ -246,16 +246,13 @@ def run_web(options: Namespace) -> int:
         return print_record(record, lines, as_json=options.json)
     if options.session is not None:
         raise BadValueError("--session chooses what --export writes; add --export DIR")
-    from kernelkb.web.server import WebConfig, serve_page
+    from kernelkb.safety.http_access import HttpConfig
+    from kernelkb.web.server import serve_page
 
     serve_page(
-        WebConfig(
-            options.host,
-            options.port,
-            options.allow_remote,
-            options.token_file,
-            options.read_only,
-            opens_browser=not options.no_browser and sys.stdout.isatty(),
-        )
+        HttpConfig(options.host, options.port, token_file=options.token_file),
+        allow_remote=options.allow_remote,
+        writes=not options.read_only,
+        opens_browser=not options.no_browser and sys.stdout.isatty(),
     )
     return 0

@@ -131,19 +131,20 @@ def _find_synonyms(text: str, groups: list[list[str]]) -> Iterator[str]:
 
 def _join_text(record: BaseModel) -> str:
     fields = (field for field in type(record).model_fields if field not in _UNINDEXED_FIELDS)
-    return " ; ".join(text for field in fields for text in _iter_strings(getattr(record, field)))
+    return " ; ".join(text for field in fields for text in iter_strings(getattr(record, field)))
 
 
-def _iter_strings(value: object) -> Iterator[str]:
+def iter_strings(value: object) -> Iterator[str]:
+    """Yield each text in nested records, lists and mappings, keys too."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, BaseModel):
         yield _join_text(value)
     elif isinstance(value, Mapping):
-        yield from _iter_strings((*value.keys(), *value.values()))
+        yield from iter_strings((*value.keys(), *value.values()))
     elif isinstance(value, tuple | list):
         for inner in value:
-            yield from _iter_strings(inner)
+            yield from iter_strings(inner)
 
 
 def _get_title(record: BaseModel) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
-from http.cookies import CookieError, SimpleCookie
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, quote, urlencode
 
 if TYPE_CHECKING:
@@ -33,29 +32,13 @@ _HEADERS = {
 _READING = ("GET", "HEAD")
 
 
-class WebAccess(NamedTuple):
-    """Who may call, and what for."""
-
-    token: str
-    hosts: frozenset[str]
-    """Every Host header that is accepted, with its port."""
-    read_only: bool = False
-
-    def make_form_key(self) -> str:
-        """Return what each form must send back; other sites cannot read it."""
-        return hmac.new(self.token.encode(), b"form", hashlib.sha256).hexdigest()
-
-    def accepts_form(self, sent: str | None) -> bool:
-        """Return whether a form came from one of our pages."""
-        return _is_same(sent, self.make_form_key())
-
-    def accepts_token(self, sent: str | None) -> bool:
-        """Return whether a token is ours."""
-        return _is_same(sent, self.token)
+def make_form_key(token: str) -> str:
+    """Return what each form must send back; other sites cannot read it."""
+    return hmac.new(token.encode(), b"form", hashlib.sha256).hexdigest()
 
 
-def _is_same(sent: str | None, secret: str) -> bool:
-    """Whether a text is a secret, in a time that does not depend on how much of it is."""
+def is_secret(sent: str | None, secret: str) -> bool:
+    """Return whether a text is a secret, in a time that does not depend on how much of it is."""
     return secrets.compare_digest((sent or "").encode(), secret.encode())
 
 
@@ -66,8 +49,8 @@ class WebGuard:
     sites cannot send; the address in the browser loses it.
     """
 
-    def __init__(self, inner: ASGIApp, access: WebAccess) -> None:
-        self._inner, self._access = inner, access
+    def __init__(self, inner: ASGIApp, token: str, hosts: Collection[str]) -> None:
+        self._inner, self._token, self._hosts = inner, token, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -80,10 +63,10 @@ class WebGuard:
             await _answer(scope, receive, send, *refused)
             return
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-        if self._access.accepts_token(query.pop("token", None)) and scope["method"] in _READING:
+        if is_secret(query.pop("token", None), self._token) and scope["method"] in _READING:
             where = self._give_cookie(scope["path"], headers, query)
             await _answer(scope, receive, send, 303, "", where)
-        elif not self._has_token(headers):
+        elif not self._has_token(scope, headers):
             told = "This page needs its token: open the address kb web printed."
             await _answer(scope, receive, send, 401, told)
         else:
@@ -91,7 +74,7 @@ class WebGuard:
 
     def _refuse(self, scope: Scope, headers: dict[str, str]) -> tuple[int, str] | None:
         host = headers.get("host", "")
-        if host not in self._access.hosts:
+        if host not in self._hosts:
             return 421, "This server is not called that; open the address kb web printed."
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > MAX_BODY_BYTES:
@@ -105,21 +88,19 @@ class WebGuard:
             return 403, "A form of another site cannot write here."
         return None
 
-    def _has_token(self, headers: dict[str, str]) -> bool:
+    def _has_token(self, scope: Scope, headers: dict[str, str]) -> bool:
+        from starlette.requests import Request
+
         scheme, _, sent = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            return self._access.accepts_token(sent.strip())
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(_name_cookie(headers))
-        except CookieError:
-            return False
-        return found is not None and self._access.accepts_token(found.value)
+            return is_secret(sent.strip(), self._token)
+        return is_secret(Request(scope).cookies.get(_name_cookie(headers)), self._token)
 
     def _give_cookie(
         self, path: str, headers: dict[str, str], query: dict[str, str]
     ) -> dict[str, str]:
         """Return the headers that lead to the same page without the token."""
-        cookie = f"{_name_cookie(headers)}={self._access.token}; Path=/; HttpOnly; SameSite=Strict"
+        cookie = f"{_name_cookie(headers)}={self._token}; Path=/; HttpOnly; SameSite=Strict"
         place = quote("/" + path.lstrip("/\\")) + (f"?{urlencode(query)}" if query else "")
         return {"location": place, "set-cookie": cookie}
 
@@ -147,12 +128,13 @@ async def _answer(
 
 
 def _add_headers(send: Send) -> Send:
+    from starlette.datastructures import MutableHeaders
+
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
-            given = message.get("headers", [])
-            known = {name.lower() for name, _ in given}
-            own = [(k.encode(), v.encode()) for k, v in _HEADERS.items() if k.encode() not in known]
-            message = {**message, "headers": [*given, *own]}
+            given = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                given.setdefault(name, value)
         await send(message)
 
     return send_with_headers

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping
+from contextlib import nullcontext, suppress
 from functools import partial
+from mimetypes import guess_type
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -14,17 +15,15 @@ from kernelkb.actions.project.bench_target import get_project_path
 from kernelkb.errors import KbError, UnknownNameError
 from kernelkb.render.html.pages import fill_template, load_template
 from kernelkb.web import checklist, decision, history, knowledge, live, start
-from kernelkb.web.access import WebAccess, WebGuard
-from kernelkb.web.site import Site, WebPage, digest_static, read_static
+from kernelkb.web.access import WebGuard, is_secret, make_form_key
+from kernelkb.web.site import Site, View, WebPage, digest_static, read_static
 from kernelkb.web.start import stamp_project
 
 if TYPE_CHECKING:
-    from starlette.datastructures import FormData
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp
 
-_TYPES = {"css": "text/css", "js": "text/javascript", "txt": "text/plain", "svg": "image/svg+xml"}
 _YEAR = "public, max-age=31536000, immutable"
 _MAX_FIELDS = 40
 _KEPT = ("/history", "/kernel/", "/search", "/knowledge/")
@@ -33,60 +32,44 @@ _MAX_KEPT, _MAX_ADDRESS = 64, 300
 _PARSERS = 2
 """Reports that are read at once; each takes a process and some memory."""
 
-View = Callable[["Request"], WebPage]
-"""Reads, and changes nothing."""
+VIEWS: dict[str, View] = {
+    "/": start.show_start,
+    "/search": start.show_search,
+    "/decision": decision.show_decision,
+    "/report/{key}": decision.show_report,
+    "/reports": decision.show_two_reports,
+    "/checklist": checklist.show_checklist,
+    "/session/{session}": checklist.show_checklist,
+    "/live": live.show_live,
+    "/history": history.show_history,
+    "/kernel/{name}": history.show_kernel_history,
+    "/attempt/{name}": history.show_attempt,
+    "/difference": history.show_difference,
+    "/knowledge": knowledge.show_index,
+    "/knowledge/quickref": knowledge.show_quickref,
+    "/knowledge/{kind}": knowledge.show_kind,
+    "/knowledge/{kind}/{name}": knowledge.show_entry,
+}
+_FIRST = {"speedup": "0.5", "q": "bank conflicts", "kind": "trees", "name": decision.DEFAULT_TREE}
+"""With which the views together load knowledge, rules, templates and search."""
 
 
-def _list_views(*, writes: bool) -> dict[str, View]:
-    """Return the view of each address."""
-
-    def show_entry(asked: Request) -> WebPage:
-        return knowledge.show_entry(asked.path_params["kind"], asked.path_params["name"])
-
-    def show_checklist(asked: Request) -> WebPage:
-        name, item = asked.path_params.get("name"), asked.query_params.get("mark", "")
-        return checklist.show_checklist(name, writes=writes, marking=item)
-
-    def show_pair(show: Callable[[str, str], WebPage]) -> View:
-        return lambda it: show(it.query_params.get("a", ""), it.query_params.get("b", ""))
-
-    return {
-        "/": lambda _: start.show_start(),
-        "/search": lambda it: start.show_search(it.query_params.get("q", "")),
-        "/decision": lambda it: decision.show_decision(it.query_params),
-        "/report/{key}": lambda it: decision.show_report(it.path_params["key"], it.query_params),
-        "/reports": show_pair(decision.show_two_reports),
-        "/checklist": show_checklist,
-        "/session/{name}": show_checklist,
-        "/live": lambda _: live.show_live(writes=writes),
-        "/history": lambda it: history.show_history(it.query_params),
-        "/kernel/{name}": lambda it: history.show_kernel_history(
-            it.path_params["name"], it.query_params
-        ),
-        "/attempt/{name}": lambda it: history.show_attempt(it.path_params["name"]),
-        "/difference": show_pair(history.show_difference),
-        "/knowledge": lambda _: knowledge.show_index(),
-        "/knowledge/quickref": lambda _: knowledge.show_quickref(),
-        "/knowledge/{kind}": lambda it: knowledge.show_kind(it.path_params["kind"]),
-        "/knowledge/{kind}/{name}": show_entry,
-    }
-
-
-def build_application(access: WebAccess) -> ASGIApp:
+def build_application(token: str, hosts: Collection[str], *, writes: bool) -> ASGIApp:
     """Return the page as an application that answers only those who have the token.
 
     Args:
-        access: Who may call, and whether forms may change something.
+        token: What they send.
+        hosts: Every Host header that is accepted, with its port.
+        writes: Whether forms may change something.
     """
     from starlette.applications import Starlette
     from starlette.routing import Route
 
-    writes = not access.read_only
-    site = Site(get_project_path().name, writes=writes, form_key=access.make_form_key())
+    site = Site(get_project_path().name, writes=writes, form_key=make_form_key(token))
     reading, kept = asyncio.Semaphore(_PARSERS), Kept()
     routes = [
         Route(path, partial(_answer_view, site=site, view=view, reading=reading, kept=kept))
-        for path, view in _list_views(writes=writes).items()
+        for path, view in VIEWS.items()
     ]
     routes += [
         Route("/static/{digest}/{name}", _answer_static),
@@ -99,32 +82,19 @@ def build_application(access: WebAccess) -> ASGIApp:
         "/live/stop": _stop,
     }
     routes += [
-        Route(path, partial(_answer_form, access=access, site=site, change=do), methods=["POST"])
+        Route(path, partial(_answer_form, site=site, change=do), methods=["POST"])
         for path, do in changes.items()
     ]
     missing = partial(_answer_missing, site=site)
-    return WebGuard(Starlette(routes=routes, exception_handlers={404: missing}), access)
+    inner = Starlette(routes=routes, exception_handlers={404: missing})
+    return WebGuard(inner, token, hosts)
 
 
 def warm_up() -> None:
-    """Load what the first page of each kind would wait for: knowledge, rules, templates, search."""
-    site = Site("")
-    makers: tuple[Callable[[], object], ...] = (
-        start.show_start,
-        knowledge.link_entries,
-        live.show_live,
-        knowledge.show_quickref,
-        lambda: decision.show_decision({"speedup": "0.5"}),
-        lambda: history.show_history({}),
-        lambda: checklist.show_checklist(writes=True),
-        lambda: start.show_search("bank conflicts"),
-        lambda: knowledge.show_entry("trees", decision.DEFAULT_TREE),
-    )
-    for make in makers:
-        with suppress(KbError, OSError):
-            page = make()
-            if isinstance(page, WebPage):
-                site.fill(page)
+    """Load what the first page of each kind would wait for."""
+    for view in VIEWS.values():
+        with suppress(KbError, OSError, LookupError):
+            Site("").fill(view(_FIRST))
     load_template("web/kernel.html")
 
 
@@ -135,10 +105,8 @@ Kept = dict[str, tuple[object, bytes]]
 async def _answer_view(
     asked: Request, *, site: Site, view: View, reading: asyncio.Semaphore, kept: Kept
 ) -> Response:
-    if asked.url.path.startswith("/report"):
-        async with reading:
-            return await asyncio.to_thread(_view, site, view, asked, kept)
-    return await asyncio.to_thread(_view, site, view, asked, kept)
+    async with reading if asked.url.path.startswith("/report") else nullcontext():
+        return await asyncio.to_thread(_view, site, view, asked, kept)
 
 
 def _view(site: Site, view: View, asked: Request, kept: Kept) -> Response:
@@ -154,7 +122,7 @@ def _view(site: Site, view: View, asked: Request, kept: Kept) -> Response:
         known = kept.get(address)
         if stamp is not None and known and known[0] == stamp:
             return HTMLResponse(known[1])
-        answer = _fill(site, view(asked))
+        answer = _fill(site, view({**asked.query_params, **asked.path_params}))
     except KbError as error:
         status = 404 if isinstance(error, UnknownNameError) else 422
         return _fill(site, show_problem(str(error), status))
@@ -187,7 +155,7 @@ async def _answer_static(asked: Request) -> Response:
     content = read_static(name)
     if content is None or asked.path_params["digest"] != digest_static(name):
         return Response(status_code=404)
-    kind = _TYPES[name.rpartition(".")[2]]
+    kind, _ = guess_type(name)
     return Response(content, media_type=kind, headers={"cache-control": _YEAR})
 
 
@@ -200,60 +168,52 @@ async def _answer_stream(_: Request, *, site: Site) -> Response:
     return StreamingResponse(live.stream_runs(site, render), media_type="text/event-stream")
 
 
-Change = Callable[["FormData"], str]
+Change = Callable[[Mapping[str, Any]], str]
 """Does what a form asks for, and returns the address of the page that shows it."""
 
 
-async def _answer_form(
-    asked: Request, *, access: WebAccess, site: Site, change: Change
-) -> Response:
+async def _answer_form(asked: Request, *, site: Site, change: Change) -> Response:
     """Answer a form: refuse one of another site, and one that changes what may only be read."""
     from starlette.responses import RedirectResponse
 
     async with asked.form(max_files=1, max_fields=_MAX_FIELDS, max_part_size=8 * 2**20) as form:
-        key = form.get("form_key")
-        if not access.accepts_form(key if isinstance(key, str) else None):
+        given = {k: v for k, v in form.items() if isinstance(v, str) or k == "report"}
+        if not is_secret(str(given.get("form_key")), site.form_key):
             text = "this form is old or of another site; load the page again"
             return _fill(site, show_problem(text, 403))
-        if access.read_only and change is not _keep_report:
+        if not site.writes and change is not _keep_report:
             text = "this page is read-only; start kb web without --read-only"
             return _fill(site, show_problem(text, 403))
         try:
-            place = await asyncio.to_thread(change, form)
+            place = await asyncio.to_thread(change, given)
         except KbError as error:
             return _fill(site, show_problem(str(error)))
     return RedirectResponse(place, status_code=303)
 
 
-def _keep_report(form: FormData) -> str:
+def _keep_report(form: Mapping[str, Any]) -> str:
     from starlette.datastructures import UploadFile
 
-    given, text = form.get("report"), _read_field(form, "text")
-    name, content = "pasted.txt", text.encode()
+    given, before = form.get("report"), form.get("before", "")
+    name, content = "pasted.txt", form.get("text", "").encode()
     if isinstance(given, UploadFile) and given.filename:
         name, content = Path(given.filename).name, given.file.read()
     key = decision.keep_report(content, name)
-    before = _read_field(form, "before")
     return f"/reports?a={quote(before)}&b={key}" if before else f"/report/{key}"
 
 
-def _mark(form: FormData) -> str:
-    session, item, note = (_read_field(form, name) for name in ("session", "item", "note"))
-    passed = {"passed": True, "failed": False}.get(_read_field(form, "passed"))
+def _mark(form: Mapping[str, Any]) -> str:
+    session, item, note = (form.get(name, "") for name in ("session", "item", "note"))
+    passed = {"passed": True, "failed": False}.get(form.get("passed", ""))
     checklist.mark_item(session, item, passed, note)
     return f"/checklist#{item}"
 
 
-def _start(form: FormData) -> str:
-    live.start_command(*(_read_field(form, name) for name in ("command", "kernel", "variant")))
+def _start(form: Mapping[str, Any]) -> str:
+    live.start_command(*(form.get(name, "") for name in ("command", "kernel", "variant")))
     return "/live"
 
 
-def _stop(form: FormData) -> str:
-    live.stop_command(_read_field(form, "run"))
+def _stop(form: Mapping[str, Any]) -> str:
+    live.stop_command(form.get("run", ""))
     return "/live"
-
-
-def _read_field(form: Mapping[str, Any], name: str) -> str:
-    value = form.get(name, "")
-    return value if isinstance(value, str) else ""

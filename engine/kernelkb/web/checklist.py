@@ -17,15 +17,12 @@ from kernelkb.web.site import WebPage
 
 _STEPS_OF_COMMAND = {
     "env": ("environment",),
-    "build": ("build",),
     "bench": ("check", "bench"),
     "triage": ("check", "bench"),
-    "profile": ("profile",),
     "recommend": ("recommend", "gate"),
     "compare": ("compare", "bench"),
-    "tune": ("tune",),
 }
-"""Steps that a command records, by its verb; a gate is ticked by those of its command."""
+"""Steps that a command records, by its verb; others record one of their own name."""
 _MAX_NOTE = 600
 
 
@@ -57,20 +54,18 @@ class ChecklistPhase(NamedTuple):
         return sum(item.state in ("open", "failed") for item in self.items)
 
 
-def show_checklist(name: str | None = None, *, writes: bool = False, marking: str = "") -> WebPage:
+def show_checklist(asked: Mapping[str, str]) -> WebPage:
     """Return the checklist of a session, and its entries.
 
     Args:
-        name: Its id; None: the open one.
-        writes: Whether the page offers to tick and to note.
-        marking: The item whose form is open.
+        asked: ``session``: its id; without it the open one. ``mark``: the item whose form is open.
 
     Raises:
         UnknownNameError: There is no such session.
         SessionError: Its file is wrong.
     """
     project = get_project_path()
-    chosen = name or find_open_session(project)
+    chosen = asked.get("session") or find_open_session(project)
     if chosen is None:
         newest = list_session_ids(project / "sessions")[-5:][::-1]
         values: dict[str, Any] = {"session": None, "newest": newest}
@@ -78,14 +73,11 @@ def show_checklist(name: str | None = None, *, writes: bool = False, marking: st
     session = read_session(chosen, project / "sessions")
     phases = list_phases(session)
     now = next((phase for phase in phases if phase.left), None)
-    can_write = writes and not session.is_closed
     values = {
         "session": session,
         "phases": phases,
         "now": now,
-        "can_write": can_write,
-        "marking": marking[:120],
-        "entries": session.entries[::-1],
+        "marking": asked.get("mark", "")[:120],
     }
     return WebPage("checklist.html", session.session, "checklist", values)
 
@@ -138,8 +130,8 @@ def _make_item(
 
 def _find_step(command: str | None, steps: Iterable[Step]) -> Step | None:
     """Return the newest step that the command of an item records."""
-    words = (command or "").split()
-    wanted = _STEPS_OF_COMMAND.get(words[1] if len(words) > 1 else "", ())
+    _, verb, *_ = *(command or "").split(), "", ""
+    wanted = _STEPS_OF_COMMAND.get(verb, (verb,))
     found = None
     for step in steps:
         if step.name in wanted:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,19 +90,18 @@ def read_numbers(query: Mapping[str, str]) -> TypedNumbers:
     )
 
 
-def show_decision(query: Mapping[str, str]) -> WebPage:
+def show_decision(asked: Mapping[str, str]) -> WebPage:
     """Return a tree with the path that numbers take, the gate, the causes and their gains.
 
     Args:
-        query: ``tree``, the fields of ``FIELDS``, ``metrics`` (lines of name=value), ``gpu`` and
+        asked: ``tree``, the fields of ``FIELDS``, ``metrics`` (lines of name=value), ``gpu`` and
             ``target``; all may be absent.
     """
-    typed = read_numbers(query)
+    typed = read_numbers(asked)
     knowledge = load_project_knowledge()
     trees = {tree.id: tree for tree in knowledge.trees}
     tree = trees.get(typed.tree, trees[DEFAULT_TREE])
-    problem, kernel, picture = typed.problem, None, None
-    given = bool(typed.headlines or typed.metrics)
+    problem, kernel = typed.problem, None
     try:
         picture = draw_picture(
             tree.id,
@@ -111,10 +111,9 @@ def show_decision(query: Mapping[str, str]) -> WebPage:
             gpu=typed.gpu or None,
             says_titles=True,
         )
-        kernel = _answer(typed) if given else None
+        kernel = _answer(typed) if typed.headlines or typed.metrics else None
     except KbError as error:
         problem = str(error)
-    if picture is None:
         picture = draw_picture(tree.id, {}, {}, says_titles=True)
     values = {
         "typed": typed,
@@ -192,25 +191,25 @@ def find_report(key: str) -> Path:
     return found[0]
 
 
-def show_report(key: str, query: Mapping[str, str]) -> WebPage:
+def show_report(asked: Mapping[str, str]) -> WebPage:
     """Return the page of a report: its kernels, their time budgets, causes and sources.
 
     Args:
-        key: Of ``keep_report``.
-        query: ``kernel``, a regular expression, and ``gpu``.
+        asked: ``key``: of ``keep_report``; ``kernel``, a regular expression; ``gpu``.
 
     Raises:
         KbError: It is no report, or it is not kept any more.
     """
+    key = asked["key"]
     path = find_report(key)
-    pattern, gpu = query.get("kernel", "")[:200] or None, query.get("gpu", "")[:120] or None
+    pattern, gpu = asked.get("kernel", "")[:200] or None, asked.get("gpu", "")[:120] or None
     stamp = os.stat(path).st_mtime_ns  # noqa: PTH116
     values = _read_report(str(path), stamp, pattern, gpu, knowledge_digest())
     return WebPage(
         "report_view.html",
         "Report",
         "decision",
-        {**values, "key": key, "query": dict(query), "reports": list_reports(key)},
+        {**values, "key": key, "pattern": pattern, "reports": _list_reports(key)},
     )
 
 
@@ -225,17 +224,15 @@ def _read_report(
     return {**shown, **list_functions()}
 
 
-def list_reports(but: str = "") -> list[str]:
-    """Return the ids of the reports that are kept, the newest first."""
-    folder = _reports_folder()
-    if not folder.is_dir():
-        return []
-    found = sorted(folder.iterdir(), key=lambda one: -one.stat().st_mtime)
-    return [one.name.partition(".")[0] for one in found if not one.name.startswith(f"{but}.")]
+def _list_reports(but: str) -> dict[str, datetime]:
+    """Return when each other report was kept, by its id; the newest first."""
+    kept = {one.name.partition(".")[0]: one.stat().st_mtime for one in _reports_folder().iterdir()}
+    newest = sorted(kept.items(), key=lambda pair: -pair[1])
+    return {key: datetime.fromtimestamp(at, UTC) for key, at in newest if key not in ("", but)}
 
 
-def show_two_reports(first: str, second: str) -> WebPage:
-    """Return what changed from one report to another, and the causes of both.
+def show_two_reports(asked: Mapping[str, str]) -> WebPage:
+    """Return what changed from report ``a`` to report ``b``, and the causes of both.
 
     Raises:
         KbError: One is no report, or is not kept any more.
@@ -244,7 +241,8 @@ def show_two_reports(first: str, second: str) -> WebPage:
     from kernelkb.actions.project.profile_reports import choose_reports
     from kernelkb.render.text.comparisons import format_report_comparison
 
-    paths = [find_report(key) for key in (first, second)]
+    keys = asked.get("a", ""), asked.get("b", "")
+    paths = [find_report(key) for key in keys]
     chosen = choose_reports(*(str(path) for path in paths))
     if chosen is None:
         raise BadValueError("only .ncu-rep files, CSV pages and traces can be compared")
@@ -253,5 +251,5 @@ def show_two_reports(first: str, second: str) -> WebPage:
         _read_report(str(path), path.stat().st_mtime_ns, None, None, knowledge_digest())
         for path in paths
     ]
-    values = {"lines": lines, "sides": sides, "keys": (first, second), **list_functions()}
+    values = {"lines": lines, "sides": sides, "keys": keys, **list_functions()}
     return WebPage("two_reports.html", "Two reports", "decision", values)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 from kernelkb.actions.history.attempts import load_attempt_log
@@ -15,10 +14,10 @@ from kernelkb.record.sessions import list_session_ids, read_session
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.web import checklist, history, knowledge, start
-from kernelkb.web.site import Site, WebPage, name_file, read_static
+from kernelkb.web.site import Site, View, name_file, read_static
 
-ExportedPage = tuple[str, Callable[[], WebPage]]
-"""Address of a page of the copy, and what makes it."""
+ExportedPage = tuple[str, View, Mapping[str, str]]
+"""Address of a page of the copy, its view, and what that is asked for."""
 
 
 def export_site(folder: Path, session: str | None = None) -> int:
@@ -34,7 +33,7 @@ def export_site(folder: Path, session: str | None = None) -> int:
     """
     pages = list(_list_session(session) if session else _list_all())
     project = get_project_path()
-    exported = frozenset(address for address, _ in pages)
+    exported = frozenset(page[0] for page in pages)
     count = 0
     try:
         (folder / "static").mkdir(parents=True, exist_ok=True)
@@ -42,9 +41,9 @@ def export_site(folder: Path, session: str | None = None) -> int:
             draft.unlink(missing_ok=True)
         for name in ("style.css", "icon.svg"):
             replace_file(folder / "static" / name, read_static(name) or b"")
-        for address, make in pages:
+        for address, view, asked in pages:
             with suppress(KbError):  # a session whose file is wrong has no page
-                made = make()
+                made = view(asked)
                 depth = name_file(address).count("/")
                 site = Site(project.name, depth=depth, exported=exported)
                 file = folder / name_file(address)
@@ -63,32 +62,32 @@ def _list_session(name: str) -> Iterator[ExportedPage]:
     kernels = dict.fromkeys(
         one for one in (session.kernel, *(entry.kernel for entry in session.entries)) if one
     )
-    yield ("", lambda: checklist.show_checklist(name))
-    yield (f"session/{name}", lambda: checklist.show_checklist(name))
+    for address in ("", f"session/{name}"):
+        yield address, checklist.show_checklist, {"session": name}
     for kernel in kernels:
         yield from _list_kernel(kernel)
 
 
 def _list_all() -> Iterator[ExportedPage]:
     project = get_project_path()
-    yield ("", start.show_start)
-    yield ("history", lambda: history.show_history({}))
-    yield ("checklist", checklist.show_checklist)
+    yield "", start.show_start, {}
+    yield "history", history.show_history, {}
+    yield "checklist", checklist.show_checklist, {}
     for name in list_session_ids(project / "sessions"):
-        yield (f"session/{name}", partial(checklist.show_checklist, name))
+        yield f"session/{name}", checklist.show_checklist, {"session": name}
     for row in start.list_kernel_rows(project):
         yield from _list_kernel(row.name)
-    yield ("knowledge", knowledge.show_index)
-    yield ("knowledge/quickref", knowledge.show_quickref)
+    yield "knowledge", knowledge.show_index, {}
+    yield "knowledge/quickref", knowledge.show_quickref, {}
     groups = group_entries_by_kind(load_project_knowledge())
     for kind in knowledge.KIND_TITLES:
-        yield (f"knowledge/{kind}", partial(knowledge.show_kind, kind))
+        yield f"knowledge/{kind}", knowledge.show_kind, {"kind": kind}
         for name in groups[kind]:
-            yield (f"knowledge/{kind}/{name}", partial(knowledge.show_entry, kind, name))
+            yield f"knowledge/{kind}/{name}", knowledge.show_entry, {"kind": kind, "name": name}
 
 
 def _list_kernel(kernel: str) -> Iterator[ExportedPage]:
-    yield (f"kernel/{kernel}", lambda: history.show_kernel_history(kernel, {"all": "1"}))
+    yield f"kernel/{kernel}", history.show_kernel_history, {"name": kernel, "all": "1"}
     with suppress(KbError):  # it has none
         for name in load_attempt_log(kernel).tree.nodes:
-            yield (f"attempt/{name}", partial(history.show_attempt, name))
+            yield f"attempt/{name}", history.show_attempt, {"name": name}

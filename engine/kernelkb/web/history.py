@@ -19,7 +19,7 @@ from kernelkb.record.attempt_store import open_attempts
 from kernelkb.record.attempt_tree import AttemptNode, AttemptTree
 from kernelkb.record.measurements.compare import compute_comparison
 from kernelkb.record.measurements.store import open_store
-from kernelkb.record.sessions import list_session_ids, read_session, session_path
+from kernelkb.record.sessions import list_session_ids
 from kernelkb.render.html.diagrams import (
     PredictionPoint,
     TimePoint,
@@ -37,7 +37,7 @@ from kernelkb.render.text.attempts import (
 from kernelkb.render.text.measurements import describe_compared_use
 from kernelkb.units import format_duration
 from kernelkb.web.site import WebPage
-from kernelkb.web.start import list_kernel_rows, summarize_sessions
+from kernelkb.web.start import SessionRow, list_kernel_rows, list_session_rows
 
 _MAX_TIMES = 60
 """Measurements in the picture, the newest."""
@@ -45,7 +45,8 @@ _MAX_ROWS, _FEW_ROWS = 40, 12
 """Measurements in the table, with the older ones and without them."""
 _MAX_DEPTH = 8
 """Steps to the right in the tree of attempts."""
-_PAGE = 30
+_PAGE = 12
+_MAX_POINTS = 30
 _MAX_OUTCOMES = 20
 """Of a kernel, the newest."""
 _MAX_KERNELS = 20
@@ -54,90 +55,93 @@ _REGRESSED = 0.97
 """As ``kb lab regress``: an interval below it is a regression."""
 
 
-def show_history(query: Mapping[str, str]) -> WebPage:
+def show_history(asked: Mapping[str, str]) -> WebPage:
     """Return the kernels, the sessions of one page with their trend, and the predictions.
 
     Args:
-        query: ``page``: how many pages of older sessions to go back.
+        asked: ``page``: how many pages of older sessions to go back.
 
     Raises:
         DatabaseError: The database cannot be read.
     """
     project = get_project_path()
     names = list_session_ids(project / "sessions")[::-1]
-    page = int(query["page"]) if query.get("page", "").isdecimal() else 0
-    page = min(page, max(len(names) - 1, 0) // _PAGE)
-    shown = names[page * _PAGE : (page + 1) * _PAGE]
+    last = max(len(names) - 1, 0) // _PAGE
+    page = min(int(asked["page"]) if asked.get("page", "").isdecimal() else 0, last)
+    shown = list_session_rows(project, names[page * _PAGE : (page + 1) * _PAGE])
     kernels = list_kernel_rows(project)
-    points = _list_predictions(project, [row.name for row in kernels], names[:_PAGE])
+    newest = list_session_rows(project, names[:_PAGE])
+    points = list(_iter_predictions(project, [row.name for row in kernels], newest))
     inside = sum(one.inside for one in points)
     said = f"{inside} of {len(points)} measured gains lie in their predicted intervals"
     values = {
         "kernels": kernels,
-        "sessions": summarize_sessions(project, shown),
+        "sessions": shown,
+        "before": _find_earlier(shown),
         "page": page,
-        "pages": max(len(names) - 1, 0) // _PAGE + 1,
+        "pages": last + 1,
         "chart": place_predictions(points, said),
         "said": said,
-        "points": points[:_PAGE],
+        "points": points[:_MAX_POINTS],
     }
     return WebPage("history.html", "History", "history", values)
 
 
-def _list_predictions(
-    project: Path, kernels: Sequence[str], names: Sequence[str]
-) -> list[PredictionPoint]:
-    """Return what was told and measured: of the newest outcomes, and of the newest sessions."""
+def _find_earlier(rows: Sequence[SessionRow]) -> dict[str, float]:
+    """Return for each session the best speedup of the last one before it that is like it."""
+    found: dict[str, float] = {}
+    seen: dict[tuple[str | None, ...], float] = {}
+    for row in reversed(rows):
+        if row.best:
+            one = row.best
+            like = one.kernel, one.target, one.machine, one.baseline, one.workload
+            if like in seen:
+                found[row.id] = seen[like]
+            seen[like] = one.speedup
+    return found
+
+
+def _iter_predictions(
+    project: Path, kernels: Sequence[str], rows: Sequence[SessionRow]
+) -> Iterator[PredictionPoint]:
+    """Yield what was told and measured: in the newest outcomes, then in sessions."""
     with open_attempts(project, writes=False) as store:
         events = [
             event
             for kernel in kernels[:_MAX_KERNELS]
             for event in store.list_events_of_kind(kernel, ("outcome",), _MAX_OUTCOMES)
         ]
-    points: dict[PredictionPoint, None] = {}
     for event in sorted(events, key=lambda one: one.at, reverse=True):
         one = event.outcome
         advised = one.advised if one else None
         if one and advised and advised.predicted and one.measured and advised.fix in one.fixes:
             title = f"{event.kernel}: {advised.fix}"
-            points[PredictionPoint(advised.predicted, one.measured, title)] = None
-    points |= dict.fromkeys(_iter_session_predictions(project / "sessions", names))
-    return list(points)
+            yield PredictionPoint(advised.predicted, one.measured, title)
+    for session in filter(None, (row.session for row in rows)):
+        for entry in session.entries:
+            for decision in entry.decisions:
+                if decision.predicted and decision.measured:
+                    title = f"{entry.kernel or session.kernel or session.session}: {decision.fix}"
+                    yield PredictionPoint(decision.predicted, decision.measured, title)
 
 
-def _iter_session_predictions(folder: Path, names: Sequence[str]) -> Iterator[PredictionPoint]:
-    """Yield what sessions tell; none of one whose file is wrong, or decides nothing."""
-    for name in names:
-        with suppress(KbError, OSError):
-            if b"predicted:" not in session_path(name, folder).read_bytes():
-                continue
-            session = read_session(name, folder)
-            for entry in session.entries:
-                kernel = entry.kernel or session.kernel or name
-                for one in entry.decisions:
-                    if one.predicted and one.measured:
-                        title = f"{kernel}: {one.fix}"
-                        yield PredictionPoint(one.predicted, one.measured, title)
-
-
-def show_kernel_history(kernel: str, query: Mapping[str, str]) -> WebPage:
+def show_kernel_history(asked: Mapping[str, str]) -> WebPage:
     """Return the attempts at a kernel, and its measurements over time.
 
     Args:
-        kernel: Its name.
-        query: ``workload`` and ``device``: which measurements; by default those of the newest.
-            ``all``: the older ones, too.
+        asked: ``name``: the kernel. ``workload`` and ``device``: which measurements; by default
+            those of the newest. ``all``: the older ones, too.
 
     Raises:
         UnknownNameError: There is neither a kernel nor a measurement of that name.
         DatabaseError: The database cannot be read.
     """
-    project = get_project_path()
+    project, kernel = get_project_path(), asked["name"]
     with open_store(project, writes=False) as store:
         newest = sorted(store.latest(kernel), key=lambda one: one.at, reverse=True)
         places = list(dict.fromkeys((one.subject.workload, one.subject.device) for one in newest))
-        asked = query.get("workload", ""), query.get("device", "")
-        chosen = asked if asked in places else next(iter(places), (None, None))
+        place = asked.get("workload", ""), asked.get("device", "")
+        chosen = place if place in places else next(iter(places), (None, None))
         measured = store.history(kernel, None, *chosen, kind="bench", limit=_MAX_TIMES)
         promoted = store.list_promotions(kernel, in_force=False)
     if not places and kernel not in find_kernel_folders(project):
@@ -151,12 +155,12 @@ def show_kernel_history(kernel: str, query: Mapping[str, str]) -> WebPage:
         "places": places,
         "place": chosen,
         "measured": measured[:_MAX_ROWS],
-        "shown": measured[: _MAX_ROWS if "all" in query else _FEW_ROWS],
+        "shown": measured[: _MAX_ROWS if "all" in asked else _FEW_ROWS],
         "looks": looks,
         "chart": place_times(_list_points(measured, looks), _describe_times(kernel, measured)),
         "log": log,
         "log_said": describe_attempt_log(log) if log and log.tree.nodes else "",
-        "trees": list_attempt_rows(log.tree) if log else [],
+        "lines": list_attempt_lines(log.tree) if log else [],
     }
     return WebPage("kernel.html", kernel, "history", values)
 
@@ -206,31 +210,44 @@ def _describe_times(kernel: str, measured: Sequence[Measurement]) -> str:
 
 
 class AttemptRow(NamedTuple):
-    """An attempt in the tree of all: a branch is one step deeper than what it comes from."""
+    """An attempt in the tree of all."""
 
     id: str
-    depth: int
     look: str
     """Class of its dot: best, way (to the best one), faster, slower, failed or plain."""
     text: str
+    branches: tuple[list[AttemptRow], ...]
+    """What else was tried from it than the attempt that follows in its line."""
+
+    @property
+    def beside(self) -> int:
+        """How many attempts are in its branches."""
+        return sum(1 + one.beside for line in self.branches for one in line)
 
 
-def list_attempt_rows(tree: AttemptTree) -> list[list[AttemptRow]]:
-    """Return each first state with what came of it, each attempt before those that follow it."""
+def list_attempt_lines(tree: AttemptTree) -> list[list[AttemptRow]]:
+    """Return each first state with what came of it: the way to the best one is one line."""
     path = frozenset(tree.list_path(tree.best))
-    trees: list[list[AttemptRow]] = []
-    for root in tree.roots:
-        pending = [(root, 0)]
-        trees.append([])
-        while pending:
-            name, depth = pending.pop()
-            node = tree.nodes[name]
-            look = "best" if name == tree.best else "way" if name in path else _judge_attempt(node)
-            trees[-1].append(AttemptRow(name, depth, look, describe_attempt(tree, node)))
-            pending += [(one, depth) for one in node.children[-1:]]
-            deeper = min(depth + 1, _MAX_DEPTH)
-            pending += [(one, deeper) for one in reversed(node.children[:-1])]
-    return trees
+    return [_list_line(tree, path, root, 0) for root in tree.roots]
+
+
+def _list_line(tree: AttemptTree, path: frozenset[str], name: str, depth: int) -> list[AttemptRow]:
+    rows: list[AttemptRow] = []
+    pending = [name]
+    while pending:
+        at = pending.pop()
+        node = tree.nodes[at]
+        following = next((one for one in node.children if one in path), None)
+        following = following or next(reversed(node.children), None)
+        others = [one for one in node.children if one != following]
+        pending += [following] if following else []
+        if depth == _MAX_DEPTH:
+            pending += reversed(others)
+            others = []
+        branches = tuple(_list_line(tree, path, one, depth + 1) for one in others)
+        look = "best" if at == tree.best else "way" if at in path else _judge_attempt(node)
+        rows.append(AttemptRow(at, look, describe_attempt(tree, node), branches))
+    return rows
 
 
 def _judge_attempt(node: AttemptNode) -> str:
@@ -240,15 +257,15 @@ def _judge_attempt(node: AttemptNode) -> str:
     return result if result in ("faster", "slower") else "plain"
 
 
-def show_attempt(name: str) -> WebPage:
-    """Return one attempt: what was done with it, and what differs from the state before.
+def show_attempt(asked: Mapping[str, str]) -> WebPage:
+    """Return the attempt ``name``: what was done with it, what differs from the state before.
 
     Raises:
         UnknownNameError: There is no such attempt.
         DatabaseError: The database cannot be read.
     """
     with open_attempts(get_project_path(), writes=False) as store:
-        one: Attempt = store.find(name)
+        one: Attempt = store.find(asked["name"])
         events: list[AttemptEvent] = store.list_events([one.id])
     lines: list[str] = []
     if one.parent:
@@ -268,14 +285,14 @@ def _say_event(one: AttemptEvent) -> str:
     return one.found or (describe_outcome(one.outcome) if one.outcome else time)
 
 
-def show_difference(first: str, second: str) -> WebPage:
-    """Return the ratio of two measurements with its interval, and what differs besides.
+def show_difference(asked: Mapping[str, str]) -> WebPage:
+    """Return the ratio of measurements ``a`` and ``b`` with its interval, and what differs.
 
     Raises:
         UnknownNameError: There is no such measurement.
         DatabaseError: The database cannot be read.
     """
-    found = select_and_compare(first, second)
+    found = select_and_compare(asked.get("a", ""), asked.get("b", ""))
     compared = found.comparison
     values = {
         "pair": (found.a, found.b),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import groupby
-from operator import attrgetter
 from typing import NamedTuple
 
 from kernelkb.actions.knowledge.knowledge import (
@@ -16,7 +15,9 @@ from kernelkb.actions.knowledge.knowledge import (
     load_project_knowledge,
     look_up_entries,
 )
+from kernelkb.decide.recommend import PERFORMANCE_GATE
 from kernelkb.errors import UnknownNameError
+from kernelkb.graph.search_documents import iter_strings
 from kernelkb.model.base import Record
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.render.documents.entries import (
@@ -26,7 +27,7 @@ from kernelkb.render.documents.entries import (
     list_limits,
     say_conditions,
 )
-from kernelkb.render.documents.quickref import COMMANDS, list_cause_rows, list_gate_rows
+from kernelkb.render.documents.quickref import COMMANDS, list_cause_rows
 from kernelkb.render.html.diagrams import place_picture
 from kernelkb.web.site import WebPage
 
@@ -90,23 +91,10 @@ def _link_entries(_digest: str) -> EntryLinks:
     named_by: dict[str, dict[str, None]] = {}
     for kind in KIND_TITLES:
         for name, record in groups[kind].items():
-            for word in iter_words(record.model_dump(mode="json", by_alias=True)):
+            for word in iter_strings(record.model_dump(mode="json", by_alias=True)):
                 if word in kinds and word != name:
                     named_by.setdefault(word, {})[name] = None
     return EntryLinks(kinds, titles, {name: tuple(found) for name, found in named_by.items()})
-
-
-def iter_words(value: object) -> Iterator[str]:
-    """Yield each text in nested lists and mappings, keys too."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for key, one in value.items():
-            yield key
-            yield from iter_words(one)
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from iter_words(one)
 
 
 def link_entries() -> EntryLinks:
@@ -114,46 +102,45 @@ def link_entries() -> EntryLinks:
     return _link_entries(knowledge_digest())
 
 
-def show_index() -> WebPage:
+def show_index(_: Mapping[str, str]) -> WebPage:
     """Return the list of kinds, with the number of entries of each."""
     groups = group_entries_by_kind(load_project_knowledge())
     kinds = [(kind, title, len(groups[kind])) for kind, title in KIND_TITLES.items()]
     return WebPage("knowledge.html", "Knowledge", "knowledge", {"kind": "", "kinds": kinds})
 
 
-def show_kind(kind: str) -> WebPage:
-    """Return the list of a kind's entries, in groups where they have some.
+def show_kind(asked: Mapping[str, str]) -> WebPage:
+    """Return the list of the entries of a ``kind``, in groups where they have some.
 
     Raises:
         UnknownNameError: There is no such kind.
     """
-    groups = group_entries_by_kind(load_project_knowledge())
+    groups, kind = group_entries_by_kind(load_project_knowledge()), asked["kind"]
     if kind not in KIND_TITLES:
         raise UnknownNameError("kind", kind, KIND_TITLES, "show", kind=None)
     rows: dict[str, list[tuple[str, str]]] = {}
-    families = load_project_knowledge().symptoms
-    known = {one.id: family.family for family in families for one in family.symptoms}
+    knowledge = load_project_knowledge()
+    known = {one.id: str(made.family) for made in knowledge.symptoms for one in made.symptoms}
+    known |= {one.id: family.family for family in knowledge.families for one in family.fixes}
     for name, record in groups[kind].items():
-        group = (
-            known.get(name) if kind == "symptoms" else getattr(record, _GROUPED.get(kind, ""), "")
-        )
+        named = known if kind in ("symptoms", "fixes") else {}
+        group = named.get(name) or getattr(record, _GROUPED.get(kind, ""), "")
         rows.setdefault(str(group).replace("-", " "), []).append((name, get_entry_title(record)))
     values = {
         "kind": kind,
-        "kind_title": KIND_TITLES[kind],
         "groups": rows,
         "is_folded": len(groups[kind]) > _MAX_OPEN and len(rows) > 1,
     }
     return WebPage("knowledge.html", KIND_TITLES[kind], "knowledge", values)
 
 
-def show_entry(kind: str, name: str) -> WebPage:
-    """Return one entry: its fields, its code, what it names and what names it.
+def show_entry(asked: Mapping[str, str]) -> WebPage:
+    """Return the entry ``name`` of a ``kind``: its fields, code, what it names and what names it.
 
     Raises:
         UnknownNameError: There is no such entry of that kind.
     """
-    knowledge = load_project_knowledge()
+    knowledge, kind, name = load_project_knowledge(), asked["kind"], asked["name"]
     groups = group_entries_by_kind(knowledge)
     record = groups.get(kind, {}).get(name)
     if record is None or kind not in KIND_TITLES:
@@ -172,14 +159,11 @@ def show_entry(kind: str, name: str) -> WebPage:
     values = {
         "kind": kind,
         "id": name,
-        "heading": heading,
         "fields": shown,
+        "all": fields,
         "limits": _list_limits(record, knowledge),
         "tree": record if kind == "trees" else None,
         "goals": _name_goals(record),
-        "code": fields.get("code"),
-        "measured": fields.get("measured"),
-        "learned": fields.get("learned"),
         "links": links,
         "label": label_field,
         "named_by": named_by,
@@ -205,20 +189,19 @@ def _name_goals(record: Record) -> dict[str, str]:
     return {one.id: one.ask for one in getattr(record, "questions", ())} | ends
 
 
-def show_quickref() -> WebPage:
-    """Return the quick reference: gate, causes with their first fixes, sizes, commands."""
+def show_quickref(_: Mapping[str, str]) -> WebPage:
+    """Return the quick reference: the causes with their first fixes, and the commands."""
     knowledge = load_project_knowledge()
-    tree = next(tree for tree in knowledge.trees if tree.id == "performance-gate")
     metrics = {one.id: one for one in knowledge.catalogue.metrics}
-    rows = {target: list_cause_rows(knowledge, target, metrics) for target in ("cuda", "cpu")}
     causes = {
         target: [
-            (name.replace("-", " "), list(own)) for name, own in groupby(found, attrgetter("group"))
+            (name.replace("-", " "), list(own))
+            for name, own in groupby(list_cause_rows(knowledge, target, metrics), lambda r: r.group)
         ]
-        for target, found in rows.items()
+        for target in ("cuda", "cpu")
     }
     values = {
-        "gate": list(list_gate_rows(tree, knowledge, metrics)),
+        "gate": next(tree for tree in knowledge.trees if tree.id == PERFORMANCE_GATE),
         "causes": causes,
         "commands": COMMANDS,
     }

@@ -7,20 +7,17 @@ import sys
 import threading
 import webbrowser
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kernelkb.errors import BadValueError
 from kernelkb.safety.http_access import (
     HttpConfig,
-    Token,
     bind_socket,
     format_host,
     is_loopback,
     list_accepted_hosts,
     load_token,
 )
-from kernelkb.web.access import WebAccess
 from kernelkb.web.application import build_application, warm_up
 
 if TYPE_CHECKING:
@@ -33,49 +30,45 @@ _END_S = 1
 _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 compared
 
 
-class WebConfig(NamedTuple):
-    """Where the page is served, and for whom."""
-
-    host: str = "127.0.0.1"
-    port: int = DEFAULT_PORT
-    """0: the system chooses a free port."""
-    allow_remote: bool = False
-    token_file: Path | None = None
-    read_only: bool = False
-    opens_browser: bool = False
-
-
-def serve_page(config: WebConfig) -> None:
+def serve_page(
+    address: HttpConfig, *, allow_remote: bool, writes: bool, opens_browser: bool
+) -> None:
     """Serve the page of the project around the working directory.
+
+    Args:
+        address: Where, and the file of the token.
+        allow_remote: Whether other machines may reach it.
+        writes: Whether the page may change something.
+        opens_browser: Whether to open the page in one.
 
     Raises:
         BadValueError: The address is not loopback and that was not allowed, the token's file is
             wrong, or the address is in use.
     """
-    if not is_loopback(config.host) and not config.allow_remote:
+    if not is_loopback(address.host) and not allow_remote:
         raise BadValueError(
-            f"--host {config.host} can be reached from other machines: who has the token can build "
-            "and run code here, and it crosses the network in the clear; add --allow-remote if you "
-            "mean that"
+            f"--host {address.host} can be reached from other machines: who has the token can run "
+            "code here, and it crosses the network in the clear; add --allow-remote if you mean it"
         )
-    token = load_token(config.token_file)
-    address = HttpConfig(config.host, config.port)
+    token = load_token(address.token_file)
     try:
         channel = bind_socket(address)
     except OSError as error:
-        where = f"{config.host}:{config.port}"
-        raise BadValueError(
-            f"cannot listen on {where}: {error.strerror}; --port 0 chooses a free port"
-        ) from error
+        told = f"{address.host}:{address.port}: {error.strerror}; --port 0 chooses a free port"
+        raise BadValueError(f"cannot listen on {told}") from error
     with channel:
         port = channel.getsockname()[1]
-        access = WebAccess(
-            token.text, frozenset(list_accepted_hosts(address, port)), config.read_only
-        )
-        application = build_application(access)
+        page = build_application(token.text, list_accepted_hosts(address, port), writes=writes)
         threading.Thread(target=warm_up, daemon=True).start()
-        _announce(config, port, token)
-        _run(application, channel)
+        name = "127.0.0.1" if address.host in _ANY_ADDRESS else format_host(address.host)
+        url = f"http://{name}:{port}/"
+        shown = f"{url}?token={token.text if token.is_new else 'TOKEN'}"
+        shown += "" if writes else ", read-only"
+        sys.stdout.write(f"kb web serves {shown}; Ctrl-C ends it\n")
+        sys.stdout.flush()
+        if opens_browser:
+            webbrowser.open(f"{url}?token={token.text}")
+        _run(page, channel)
 
 
 def _run(application: ASGIApp, channel: socket.socket) -> None:
@@ -95,15 +88,3 @@ def _run(application: ASGIApp, channel: socket.socket) -> None:
     )
     with suppress(KeyboardInterrupt):
         uvicorn.Server(served).run(sockets=[channel])
-
-
-def _announce(config: WebConfig, port: int, token: Token) -> None:
-    """Print the address, with the token if it is new; open it in a browser if that is wanted."""
-    name = "127.0.0.1" if config.host in _ANY_ADDRESS else format_host(config.host)
-    url = f"http://{name}:{port}/"
-    shown = f"{url}?token={token.text}" if token.is_new else f"{url}?token=TOKEN"
-    mode = ", read-only" if config.read_only else ""
-    sys.stdout.write(f"kb web serves {shown}{mode}; Ctrl-C ends it\n")
-    sys.stdout.flush()
-    if config.opens_browser:
-        webbrowser.open(f"{url}?token={token.text}")

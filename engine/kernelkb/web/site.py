@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,9 +13,8 @@ from urllib.parse import quote, urlencode
 from kernelkb.render.html.pages import fill_template
 
 _STATIC = Path(__file__).parent / "static"
-SCRIPTS = ("htmx.min.js", "sse.min.js", "page.js")
-"""Loaded in this order by the pages of ``SCRIPTED`` that are served; the others need none."""
-SCRIPTED = ("decision", "live")
+SCRIPTS = {"decision": ("htmx.min.js", "page.js"), "live": ("htmx.min.js", "sse.min.js")}
+"""By section, what its served pages load in this order; the others need none."""
 _NAMES = ("decision", "checklist", "live", "history", "knowledge")
 SECTIONS = {"": "Start", **{name: name.title() for name in _NAMES}}
 """Views by their address, in the order of the menu."""
@@ -35,6 +34,10 @@ class WebPage(NamedTuple):
     """One of ``SECTIONS``, which the menu marks."""
     values: Mapping[str, Any]
     status: int = 200
+
+
+View = Callable[[Mapping[str, str]], WebPage]
+"""Reads what an address names, in its path or behind its question mark, and changes nothing."""
 
 
 class Site(NamedTuple):
@@ -85,7 +88,7 @@ class Site(NamedTuple):
             f"web/{page.template}",
             site=self,
             sections=SECTIONS,
-            scripts=SCRIPTS if self.is_live and page.section in SCRIPTED else (),
+            scripts=SCRIPTS.get(page.section, ()) if self.is_live else (),
             page_title=page.title,
             section=page.section,
             **page.values,
@@ -104,7 +107,7 @@ def read_static(name: str) -> bytes | None:
     """Return a file that all pages share; None if there is none of that name."""
     if name == "style.css":
         return fill_template("web/style.css").encode()
-    known = (*SCRIPTS, "icon.svg", "LICENSES.txt")
+    known = {"icon.svg", "LICENSES.txt"}.union(*SCRIPTS.values())
     return (_STATIC / name).read_bytes() if name in known else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -10,26 +11,24 @@ from typing import NamedTuple
 from kernelkb.actions.knowledge.knowledge import knowledge_digest
 from kernelkb.actions.knowledge.search import find_entries
 from kernelkb.actions.project.bench_target import get_project_path
-from kernelkb.actions.sessions.session_brief import brief_session
+from kernelkb.actions.sessions.session_brief import list_brief_lines
 from kernelkb.errors import KbError
 from kernelkb.loading.kernels import find_kernel_folders
 from kernelkb.model.records.history import Measurement
-from kernelkb.model.records.session import SessionSummary
+from kernelkb.model.records.session import AchievedSpeedup, Session
 from kernelkb.record.measurements.store import open_store, stamp_database
+from kernelkb.record.outcomes import compute_session_outcomes
 from kernelkb.record.running import stamp_files
 from kernelkb.record.sessions import (
     find_open_session,
     list_session_ids,
-    read_header,
+    read_session,
     session_path,
 )
 from kernelkb.web.knowledge import link_entries
 from kernelkb.web.site import WebPage
 
-_MAX_KERNELS = 60
-_MAX_FOUND, _MAX_HITS = 20, 30
-_CLOSING = b"\ncloses: true\n"
-"""How an entry that ends a session is written."""
+_MAX_FOUND, _MAX_HITS = 12, 30
 _NEWEST = 400
 """Files of sessions whose goals are searched, the newest."""
 
@@ -48,24 +47,32 @@ class KernelRow(NamedTuple):
         return self.best.metrics.get("attainable_speedup") if self.best else None
 
 
-def show_start() -> WebPage:
+class SessionRow(NamedTuple):
+    """Where a session stands."""
+
+    id: str
+    state: str
+    """``current``: commands log to it. ``unreadable``: its file is wrong. Else open or closed."""
+    session: Session | None = None
+    best: AchievedSpeedup | None = None
+    """Of the benches that can be compared with its last one."""
+
+
+def show_start(_: Mapping[str, str]) -> WebPage:
     """Return what a person sees first.
 
     Raises:
         DatabaseError: The database cannot be read.
     """
     project = get_project_path()
-    rows = list_kernel_rows(project)
     try:
-        brief = brief_session().splitlines()
+        brief = list_brief_lines()
     except KbError as error:
         brief = [f"{project.name}: {error}"]
     values = {
-        "kernels": rows[:_MAX_KERNELS],
-        "left": max(len(rows) - _MAX_KERNELS, 0),
+        "kernels": list_kernel_rows(project),
         "session": find_open_session(project),
         "brief": brief,
-        "tried": [line for line in brief if line.startswith(("+ ", "- "))],
     }
     return WebPage("start.html", "Start", "", values)
 
@@ -106,31 +113,34 @@ def _read_kernels(
         return store.best(), {one.subject.kernel: one for one in store.list_newest()}
 
 
-def summarize_sessions(project: Path, names: list[str]) -> list[SessionSummary]:
-    """Return a row for each of some sessions; one whose file is wrong is unreadable.
-
-    The entries are not read: a list of sessions would take ten times as long.
-    """
+def list_session_rows(project: Path, names: Sequence[str]) -> list[SessionRow]:
+    """Return a row for each of some sessions."""
     opened, folder, rows = find_open_session(project), project / "sessions", []
     for name in names:
-        row = SessionSummary(session=name, state="unreadable")
+        row = SessionRow(name, "unreadable")
         with suppress(KbError, OSError):
-            one = read_header(name, folder)
-            is_closed = _CLOSING in session_path(name, folder).read_bytes()
-            state = "current" if name == opened else "closed" if is_closed else "open"
-            about = {"kernel": one.kernel, "opened": one.opened, "goal": one.goal}
-            row = row.model_copy(update={"state": state, **about})
+            path = session_path(name, folder)
+            seen = path.stat()
+            one, best = _read_session(path, (seen.st_mtime_ns, seen.st_size))
+            state = "current" if name == opened else "closed" if one.is_closed else "open"
+            row = SessionRow(name, state, one, best)
         rows.append(row)
     return rows
 
 
-def show_search(query: str) -> WebPage:
-    """Return what knowledge, kernels and sessions hold some words.
+@lru_cache(maxsize=64)
+def _read_session(path: Path, _stamp: tuple[int, int]) -> tuple[Session, AchievedSpeedup | None]:
+    one = read_session(path.stem, path.parent)
+    return one, compute_session_outcomes(one).best
+
+
+def show_search(asked: Mapping[str, str]) -> WebPage:
+    """Return what knowledge, kernels and sessions hold the words ``q``.
 
     Raises:
         KbError: The knowledge or the database cannot be read.
     """
-    project = get_project_path()
+    project, query = get_project_path(), asked.get("q", "")
     words = query.lower().split()
     kernels, sessions = [], []
     if words:
@@ -138,14 +148,25 @@ def show_search(query: str) -> WebPage:
         names = list_session_ids(project / "sessions")[::-1][:_NEWEST]
         named = [name for name in names if _holds(name, words)]
         texts = [name for name in names if name not in named and _has_text(project, name, words)]
-        sessions = summarize_sessions(project, [*named, *texts][:_MAX_FOUND])
-    values = {
-        "query": query[:400],
-        "hits": find_entries(query[:400], limit=_MAX_HITS) if words else [],
-        "kinds": link_entries().kinds,
-        "kernels": kernels[:_MAX_FOUND],
-        "sessions": sessions,
+        sessions = list_session_rows(project, [*named, *texts][:_MAX_FOUND])
+    hits = find_entries(query[:400], limit=_MAX_HITS) if words else []
+    kinds = link_entries().kinds
+    found = {
+        "Kernels": [(row.name, ("kernel", row.name), "") for row in kernels[:_MAX_FOUND]],
+        "Sessions": [
+            (row.id, ("session", row.id), row.session.goal if row.session else row.state)
+            for row in sessions
+        ],
+        "Knowledge": [
+            (
+                hit.title or hit.id,
+                ("knowledge", kinds[hit.id], hit.id) if hit.id in kinds else (),
+                f"{hit.kind} {hit.id}",
+            )
+            for hit in hits
+        ],
     }
+    values = {"query": query[:400], "found": found}
     return WebPage("search.html", f"Search: {query[:60]}", "", values)
 
 

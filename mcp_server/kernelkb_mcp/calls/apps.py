@@ -25,16 +25,9 @@ if TYPE_CHECKING:
 
 EXTENSION_ID = "io.modelcontextprotocol/ui"
 MIME_TYPE = "text/html;profile=mcp-app"
+_SCHEME = "ui://kernelkb/"
 VIEW = "kernelkb/view"
 """Key of a view in the ``_meta`` of a result."""
-_SCHEME = "ui://kernelkb/"
-_TITLES = {
-    "decision": "Decision: gate, tree and causes",
-    "comparison": "Two measurements",
-    "checklist": "Checklist of the session",
-}
-TOOL_VIEWS = {"recommend_fix": "decision", "read_entry": "comparison", "session": "checklist"}
-"""The view of each tool that has one."""
 _MAX_VIEW_BYTES = 400_000
 
 
@@ -73,10 +66,9 @@ def supports_apps(ctx: Any) -> bool:
 
 def bind_view(tool: Tool) -> Tool:
     """Return a tool with the document that shows its results; one without is as it is."""
-    view = TOOL_VIEWS.get(tool.name)
-    if view is None:
+    if tool.name not in TOOL_VIEWS:
         return tool
-    meta = {**(tool.meta or {}), "ui": {"resourceUri": f"{_SCHEME}{view}"}}
+    meta = {**(tool.meta or {}), "ui": {"resourceUri": f"{_SCHEME}{TOOL_VIEWS[tool.name][0]}"}}
     return tool.model_copy(update={"meta": meta})
 
 
@@ -84,7 +76,7 @@ def read_document(uri: str) -> str | None:
     """Return the document of a ``ui://`` address; None if there is none."""
     from kernelkb.render.html.pages import fill_template
 
-    title = _TITLES.get(uri.removeprefix(_SCHEME)) if uri.startswith(_SCHEME) else None
+    title = {f"{_SCHEME}{name}": title for name, title, _ in TOOL_VIEWS.values()}.get(uri)
     return None if title is None else fill_template("web/app.html", title=title)
 
 
@@ -97,13 +89,8 @@ def draw_view(tool: str, given: Mapping[str, Any]) -> str | None:
     """
     from kernelkb.web.site import Site
 
-    makers: dict[str, Callable[[Mapping[str, Any]], WebPage | None]] = {
-        "recommend_fix": _draw_decision,
-        "read_entry": _draw_comparison,
-        "session": _draw_checklist,
-    }
     with suppress(KbError, OSError):  # the text says what is wrong
-        page = makers[tool](given)
+        page = TOOL_VIEWS[tool][2](given)
         if page is not None:
             html = Site("", depth=0, is_bare=True).fill(page)
             return html if len(html.encode()) <= _MAX_VIEW_BYTES else None
@@ -130,10 +117,18 @@ def _draw_comparison(given: Mapping[str, Any]) -> WebPage | None:
     first, dots, second = str(given.get("id", "")).partition("..")
     if not dots or "/" in first or "." in first:  # attempts, or reports
         return None
-    return show_difference(first, second)
+    return show_difference({"a": first, "b": second})
 
 
 def _draw_checklist(_: Mapping[str, Any]) -> WebPage | None:
     from kernelkb.web.checklist import show_checklist
 
-    return show_checklist()
+    return show_checklist({})
+
+
+TOOL_VIEWS: dict[str, tuple[str, str, Callable[[Mapping[str, Any]], WebPage | None]]] = {
+    "recommend_fix": ("decision", "Decision: gate, tree and causes", _draw_decision),
+    "read_entry": ("comparison", "Two measurements", _draw_comparison),
+    "session": ("checklist", "Checklist of the session", _draw_checklist),
+}
+"""The name, the title and the maker of the view of each tool that has one."""

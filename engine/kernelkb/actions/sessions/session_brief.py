@@ -68,27 +68,36 @@ def brief_session(
         SessionError: Its file is invalid.
         DatabaseError: The history cannot be read.
     """
-    return _join_lines(_list_brief_lines(name, kernel, format_step))
+    return _join_lines(list_brief_lines(name, kernel, format_step))
 
 
 class BriefStep(NamedTuple):
-    """A line of a brief that says what to do."""
+    """A line of a brief that says what to do, or what was done."""
 
-    label: Literal["next", "change", "then"]
+    label: Literal["next", "change", "then", "+", "-"]
+    """``+``: a change that gained; ``-``: one that did not."""
     text: str
-    """A command, or where the change is made."""
+    """A command, where the change is made, or the change with what it gave."""
 
     def __str__(self) -> str:
-        return f"{self.label}: {self.text}"
+        return f"{self.label}{'' if self.is_past else ':'} {self.text}"
+
+    @property
+    def is_past(self) -> bool:
+        """Whether it was done."""
+        return self.label in ("+", "-")
 
 
 def _join_lines(lines: Sequence[str | BriefStep]) -> str:
     return _cut("\n".join(map(str, lines)))
 
 
-def _list_brief_lines(
-    name: str | None, kernel: str | None, format_step: StepFormat
+def list_brief_lines(
+    name: str | None = None,
+    kernel: str | None = None,
+    format_step: StepFormat = NextStep.as_shell_words,
 ) -> list[str | BriefStep]:
+    """Return the lines of ``brief_session``, which takes the same and raises the same."""
     project = get_project_path()
     chosen = name or find_open_session(project)
     session = load_session(chosen) if chosen else None
@@ -144,11 +153,11 @@ def resume_session(
         name, verb = choose_session_id(kernel, project), "was opened"
         start_session(name, goal, None, kernel, budget)
     words = "no session is open" if name is None else f"session {name} {verb}"
-    lines = _list_brief_lines(name, kernel, format_step)
+    lines = list_brief_lines(name, kernel, format_step)
     steps = [
         f"change one thing, in {line.text}" if line.label == "change" else line.text
         for line in lines
-        if isinstance(line, BriefStep)
+        if isinstance(line, BriefStep) and not line.is_past
     ]
     if name is None and kernel is not None:
         steps.insert(0, format_step(step_to_open(kernel, project)))
@@ -289,7 +298,7 @@ def _describe_kernel(
     tried = [one for one in tree.nodes.values() if _is_gainless(one)]
     if tried:
         yield "tried without gain, not to be repeated while the same cause is found:"
-        yield from (f"- {_describe_tried(one)}" for one in tried[-_MAX_TRIED:])
+        yield from (BriefStep("-", _describe_tried(one)) for one in tried[-_MAX_TRIED:])
     yield from _describe_next(kernel, tree, newest, format_step)
 
 
@@ -344,7 +353,7 @@ def _make_step(verb: str, kernel: str, variant: str | None = None) -> NextStep:
 
 def _describe_best(
     kernel: str, tree: AttemptTree, path: Sequence[AttemptNode], format_step: StepFormat
-) -> Iterator[str]:
+) -> Iterator[str | BriefStep]:
     if tree.best is None or tree.place is None:
         yield f"{kernel}: {len(tree.nodes)} attempts, none with a valid time"
         return
@@ -359,7 +368,7 @@ def _describe_best(
     gained = [one for one in path if one.outcome and one.outcome.result == "faster"]
     for node in gained[-_MAX_PATH:]:
         if node.outcome:
-            yield f"+ {describe_outcome(node.outcome)}{mark_imported(node)}"
+            yield BriefStep("+", f"{describe_outcome(node.outcome)}{mark_imported(node)}")
 
 
 def _name(node: AttemptNode) -> str:

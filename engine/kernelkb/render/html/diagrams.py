@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -61,8 +61,7 @@ class Diagram(NamedTuple):
 def place_picture(picture: Picture) -> Diagram:
     """Return a tree or a cause as a picture: questions below each other, their ends beside them."""
     columns = _choose_columns(picture["nodes"])
-    leads = _list_leads(picture) if "question" in {box["kind"] for box in picture["nodes"]} else {}
-    boxes = _place_boxes(picture, columns, leads)
+    boxes = _place_boxes(picture, columns)
     known = [one for one in picture["edges"] if {one["source"], one["target"]} <= boxes.keys()]
     leaving = Counter(one["source"] for one in known)
     gone: Counter[str] = Counter()
@@ -71,77 +70,40 @@ def place_picture(picture: Picture) -> Diagram:
         gone[arrow["source"]] += 1
         share = gone[arrow["source"]] / (leaving[arrow["source"]] + 1)
         arrows.append(_draw_arrow(arrow, boxes, columns, share))
-    shown = [*boxes.values(), *_place_leads(boxes, leads)]
     taken = [box.lines[0] for box in boxes.values() if box.taken]
     path = f"; the path taken: {' – '.join(taken)}" if taken else ""
     return Diagram(
-        width=_MARGIN + max((box.x + box.width for box in shown), default=0.0),
-        height=_MARGIN + max((box.y + box.height for box in shown), default=0.0),
-        boxes=tuple(shown),
+        width=_MARGIN + max((box.x + box.width for box in boxes.values()), default=0.0),
+        height=_MARGIN + max((box.y + box.height for box in boxes.values()), default=0.0),
+        boxes=tuple(boxes.values()),
         arrows=tuple(arrows),
         said=f"{picture['title']}: {len(boxes)} boxes{path}",
     )
 
 
-def _list_leads(picture: Picture) -> dict[str, list[str]]:
-    """Return for each end of a tree the entries that it leads to."""
-    leaves = {box["id"] for box in picture["nodes"] if box["kind"] == "leaf"}
-    leads: dict[str, list[str]] = {}
-    for arrow in picture["edges"]:
-        if arrow["source"] in leaves:
-            leads.setdefault(arrow["source"], []).append(arrow["target"])
-    return leads
-
-
-def _measure_leads(names: Sequence[str]) -> int:
-    return 2 * _PAD + _LINE * len(names) if names else 0
-
-
-def _place_leads(
-    boxes: Mapping[str, DiagramBox], leads: Mapping[str, Sequence[str]]
-) -> Iterator[DiagramBox]:
-    """Yield a box beside each end of a tree with the entries that it leads to, one in a line."""
-    for leaf, names in leads.items():
-        at = boxes[leaf]
-        yield DiagramBox(
-            f"leads:{leaf}",
-            "leads",
-            at.x + at.width + 4,
-            at.y,
-            _WIDTHS[2],
-            _measure_leads(names),
-            tuple(names),
-            at.taken,
-        )
-
-
 def _choose_columns(nodes: Sequence[Box]) -> dict[str, int]:
-    """Return the column of each box; what a leaf leads to stands beside it, in one box."""
-    kinds = {box["kind"] for box in nodes}
-    if "question" in kinds:
-        columns = {"question": 0, "leaf": 1}
-        return {box["id"]: columns[box["kind"]] for box in nodes if box["kind"] in columns}
-    first = next((box["id"] for box in nodes if box["kind"] == "bottleneck"), None)
-    return {
-        box["id"]: 1 if box["id"] == first else 0 if box["kind"] == "metric" else 2 for box in nodes
-    }
+    """Return the column of each box; what an end of a tree leads to stands in its box, not here."""
+    tree, cause = {"question": 0, "leaf": 1}, {"metric": 0, "bottleneck": 1}
+    columns = tree if nodes[0]["kind"] in tree else {**cause, "look-alike": 2, "fix": 2}
+    return {box["id"]: columns[box["kind"]] for box in nodes if box["kind"] in columns}
 
 
-def _place_boxes(
-    picture: Picture, columns: Mapping[str, int], leads: Mapping[str, Sequence[str]]
-) -> dict[str, DiagramBox]:
+def _place_boxes(picture: Picture, columns: Mapping[str, int]) -> dict[str, DiagramBox]:
     """Return each box, as high as what leads to it, below those before it in its column."""
     parents: dict[str, list[str]] = {}
+    labels = {box["id"]: box["label"] for box in picture["nodes"]}
     for arrow in picture["edges"]:
         parents.setdefault(arrow["target"], []).append(arrow["source"])
+        if arrow["target"] not in columns:
+            told = labels[arrow["target"]].replace("-", " ").replace("_", " ")
+            labels[arrow["source"]] += f"\n→ {told}"
     free = dict.fromkeys(columns.values(), float(_MARGIN))
     found: dict[str, DiagramBox] = {}
     row = float(_MARGIN)
     leaving = Counter(one["source"] for one in picture["edges"])
-    ordered = [box for box in _order_by_walk(picture) if box["id"] in columns]
-    for box in sorted(ordered, key=lambda one: columns[one["id"]] > 1):
+    for box in _order_by_walk(picture, columns):
         column = columns[box["id"]]
-        lines = _wrap(box["label"], _WIDTHS[column])
+        lines = _wrap(labels[box["id"]], _WIDTHS[column])
         height = 2 * _PAD + _LINE * len(lines)
         if box["kind"] == "question":
             height = max(height, _LINE * (leaving[box["id"]] + 1))
@@ -154,24 +116,24 @@ def _place_boxes(
         found[box["id"]] = DiagramBox(
             box["id"], box["kind"], x, top, _WIDTHS[column], height, lines, box["taken"]
         )
-        free[column] = top + max(height, _measure_leads(leads.get(box["id"], ()))) + _GAP_Y
+        free[column] = top + height + _GAP_Y
         if column == 1:
             row = max(row, free[column] - height / 2)
     return found
 
 
-def _order_by_walk(picture: Picture) -> list[Box]:
-    """Return each question with its leaves behind it, in the order of the tree."""
+def _order_by_walk(picture: Picture, columns: Mapping[str, int]) -> list[Box]:
+    """Return each question with its ends behind it, in the order of the tree."""
+    ends = (
+        (arrow["source"], arrow["target"])
+        if columns.get(arrow["target"], -1) > columns[arrow["source"]]
+        else (arrow["source"],)
+        for arrow in picture["edges"]
+        if arrow["source"] in columns
+    )
     known = {box["id"]: box for box in picture["nodes"]}
-    order: dict[str, Box] = {}
-    for box in picture["nodes"]:
-        order.setdefault(box["id"], box)
-        if box["kind"] == "question":
-            for arrow in picture["edges"]:
-                goal = known.get(arrow["target"])
-                if arrow["source"] == box["id"] and goal and goal["kind"] == "leaf":
-                    order.setdefault(goal["id"], goal)
-    return list(order.values())
+    order = dict.fromkeys([*(name for pair in ends for name in pair), *columns])
+    return [known[name] for name in sorted(order, key=lambda name: columns[name] > 1)]
 
 
 @lru_cache(maxsize=1024)

@@ -1,11 +1,9 @@
 /* What HTML alone cannot do: a slider and its field show one number; a dropped file is sent. */
 "use strict";
 document.addEventListener("input", (event) => {
-  const twin = event.target.dataset && event.target.dataset.twin;
-  const other = twin && document.getElementById(twin);
-  if (!other) return;
-  if (event.target.type === "range") other.value = event.target.value;
-  else if (event.target.value !== "" && !isNaN(event.target.value)) other.value = event.target.value;
+  const one = event.target;
+  const other = document.getElementById(one.dataset.twin);
+  if (other && one.value !== "" && !isNaN(one.value)) other.value = one.value;
 });
 document.addEventListener("change", (event) => {
   if (event.target.type === "file" && event.target.form && event.target.files.length) {
