@@ -31,12 +31,14 @@ from kernelkb.scaffold.syntax import (
     Declaration,
     LaunchSite,
     find_launch_sites,
+    get_part,
     get_text,
     has_const,
     iter_calls,
     iter_declarations,
     iter_declarators,
     iter_nodes,
+    iter_values,
     parse_c,
 )
 
@@ -162,7 +164,7 @@ def _list_launches(
     while pending:
         each = pending.pop()
         found += [site.kernel for site in sites if site.host.name == each.name]
-        for name, _ in iter_calls(each.body) if each.body is not None else ():
+        for name, _ in iter_calls(each.body):
             if name in bodies and name not in seen:
                 seen.add(name)
                 pending.append(bodies[name])
@@ -241,7 +243,7 @@ def _names_cuda(root: Node) -> bool:
 
 def _iter_bindings(module: Declaration) -> Iterator[tuple[str, str]]:
     """Yield the Python and the C name of each ``m.def``; the latter empty for a lambda."""
-    for node in iter_nodes(module.body) if module.body else ():
+    for node in iter_nodes(module.body):
         called = node.child_by_field_name("function") if node.type == "call_expression" else None
         arguments = node.child_by_field_name("arguments")
         if called is None or arguments is None:
@@ -378,7 +380,7 @@ def _trace_tensors(
     names = [p.name for p in tensors]
     counts = _list_counts(declaration, names)
     sizes = [Parameter(name, "int64_t", "size") for name in known.list_sizes() | {*counts}]
-    aliases = _list_pointer_aliases(declaration.body, names) if declaration.body else {}
+    aliases = _list_pointer_aliases(declaration.body, names)
     facts = SourceFacts(tuple(declarations), tuple(find_launch_sites(declarations)), {}, {}, {})
     found = trace_arrays(
         Function(declaration.name, (*tensors, *sizes)),
@@ -392,23 +394,18 @@ def _trace_tensors(
 
 def _list_counts(declaration: Declaration, tensors: Sequence[str]) -> list[str]:
     """List the local variables that hold how many elements a tensor has."""
-    found = []
-    for node in iter_nodes(declaration.body) if declaration.body else ():
-        name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
-        if node.type == "init_declarator" and name is not None and value is not None:
-            match = re.fullmatch(r"(?:\(\w+\))?\(?(\w+)\.numel\(\)\)?", get_text(value))
-            if match and match[1] in tensors:
-                found.append(get_text(name))
-    return found
+    counts = re.compile(rf"(?:\(\w+\))?\(?(?:{'|'.join(tensors) or '(?!)'})\.numel\(\)\)?")
+    values = iter_values(declaration.body)
+    return [get_text(name) for name, value in values if counts.fullmatch(get_text(value))]
 
 
 def _read_parameter(node: Node) -> Parameter:
     chain = list(iter_declarators(node))
     name = get_text(chain[-1]) if chain and chain[-1].type == "identifier" else ""
-    kind = get_text(node.child_by_field_name("type")).replace("std::", "")
+    kind = get_part(node, "type").replace("std::", "")
     if is_tensor(kind):
         return Parameter(name, kind, "input")
-    default = get_text(node.child_by_field_name("default_value"))
+    default = get_part(node, "default_value")
     return Parameter(name, kind, "number", value=default)
 
 
@@ -418,17 +415,14 @@ def _read_dimensions(declaration: Declaration, tensors: Sequence[str]) -> _Dimen
     pairs: list[tuple[str, str]] = []
     seen: dict[tuple[str, int], set[str]] = {}
     looked_at = set[str]()
-    for node in iter_nodes(declaration.body) if declaration.body else ():
-        name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
-        if node.type == "init_declarator" and name is not None and value is not None:
-            pairs.append((get_text(value), get_text(name)))
-        elif get_text(node.child_by_field_name("operator")) in ("==", "!="):
-            sides = [get_text(node.child_by_field_name(side)) for side in ("left", "right")]
+    for node in iter_nodes(declaration.body):
+        if node.type == "init_declarator" and node.child_by_field_name("value") is not None:
+            pairs.append((get_part(node, "value"), get_part(node, "declarator")))
+        elif get_part(node, "operator") in ("==", "!="):
+            sides = [get_part(node, side) for side in ("left", "right")]
             pairs.append((sides[0], sides[1]))
-        elif node.type == "field_expression" and _LOOKS.fullmatch(
-            get_text(node.child_by_field_name("field"))
-        ):
-            looked_at.add(get_text(node.child_by_field_name("argument")).strip("() "))
+        elif node.type == "field_expression" and _LOOKS.fullmatch(get_part(node, "field")):
+            looked_at.add(get_part(node, "argument").strip("() "))
     text = get_text(declaration.body)
     pairs += re.findall(r"CHECK_EQ\(([^,()]*\([^()]*\)|[^,()]+),\s*([^;]*?)\)\s*(?:<<|;|$)", text)
     for one, other in (*pairs, *pairs):  # a name may come after the comparison with it
@@ -486,7 +480,7 @@ def _read_index(size: re.Match[str]) -> int:
 def _read_dtypes(declaration: Declaration, tensors: Sequence[str]) -> dict[str, str]:
     """Return the dtype of each tensor that is cast to one type, or checked to be of one."""
     found: dict[str, set[str]] = {}
-    for node in iter_nodes(declaration.body) if declaration.body else ():
+    for node in iter_nodes(declaration.body):
         text = get_text(node)
         if node.type not in ("call_expression", "cast_expression") or len(text) > 300:
             continue
@@ -511,14 +505,12 @@ _TYPED_POINTER = re.compile(r"\b(\w+)\.\w*(?:data_ptr|data|accessor\w*)<(?:const
 _TYPED_INFO = re.compile(r"(?:\w+::)*\w*Info<(?:const )?(?=[\w:]+[^<>()]*>\(\s*(\w+)\b)([\w:]+)")
 
 
-def _list_pointer_aliases(body: Node, tensors: Sequence[str]) -> dict[str, str]:
+def _list_pointer_aliases(body: Node | None, tensors: Sequence[str]) -> dict[str, str]:
     aliases: dict[str, str] = {}
-    for node in iter_nodes(body):
-        name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
-        if node.type == "init_declarator" and name is not None and value is not None:
-            tensor = _find_tensor(get_text(value), tensors, aliases)
-            if tensor is not None and ("data" in get_text(value) or "(" not in get_text(value)):
-                aliases[re.sub(r"[*\s]", "", get_text(name))] = tensor
+    for name, value in iter_values(body):
+        tensor, text = _find_tensor(get_text(value), tensors, aliases), get_text(value)
+        if tensor is not None and ("data" in text or "(" not in text):
+            aliases[re.sub(r"[*\s]", "", get_text(name))] = tensor
     return aliases
 
 

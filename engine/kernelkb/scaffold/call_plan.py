@@ -30,6 +30,7 @@ from kernelkb.scaffold.syntax import (
     bind_arguments,
     collect_locals,
     find_local_value,
+    get_part,
     get_text,
     iter_nodes,
 )
@@ -206,7 +207,7 @@ def _find_launch(
 
 def _is_read_here(name: str, own: Declaration) -> bool:
     """Whether a body takes the value behind a pointer: ``*alpha``."""
-    for node in iter_nodes(own.body) if own.body is not None else ():
+    for node in iter_nodes(own.body):
         if node.type == "pointer_expression" and re.fullmatch(rf"\*\s*{name}", get_text(node)):
             return True
     return False
@@ -292,7 +293,7 @@ def _find_site(function: Function, facts: SourceFacts) -> LaunchSite | None:
 
 def _find_use(name: str, own: Declaration) -> str:
     """Return the first line of a body that uses an array, with its number; empty without one."""
-    for node in iter_nodes(own.body) if own.body is not None else ():
+    for node in iter_nodes(own.body):
         if node.type in ("identifier", "type_identifier") and get_text(node) == name:
             while node.parent is not None and not node.type.endswith(("statement", "declaration")):
                 node = node.parent
@@ -581,11 +582,11 @@ def _collect_local(word: str, host: _Host, statements: dict[str, str], depth: in
 def _collect_kinds(host: Declaration) -> dict[str, str]:
     """Map each parameter and local variable of a host function to its type."""
     kinds: dict[str, str] = {}
-    nodes = [*host.parameters, *(iter_nodes(host.body) if host.body is not None else ())]
+    nodes = [*host.parameters, *(iter_nodes(host.body))]
     for node in nodes:
         if node.type not in ("declaration", "parameter_declaration"):
             continue
-        kind = get_text(node.child_by_field_name("type"))
+        kind = get_part(node, "type")
         for each in node.children_by_field_name("declarator"):
             name = each.child_by_field_name("declarator") or each
             if name.type == "identifier":

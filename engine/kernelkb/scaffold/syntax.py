@@ -195,9 +195,14 @@ def has_const(node: Node | None) -> bool:
     return node is not None and any(get_text(child) == "const" for child in node.children)
 
 
-def iter_nodes(root: Node) -> Iterator[Node]:
+def get_part(node: Node | None, field: str) -> str:
+    """Return the source text of a node's field; empty where it has none."""
+    return get_text(node.child_by_field_name(field)) if node is not None else ""
+
+
+def iter_nodes(root: Node | None) -> Iterator[Node]:
     """Yield a node and all that are below it, in the order of the text."""
-    stack = [root]
+    stack = [root] if root is not None else []
     while stack:
         node = stack.pop()
         yield node
@@ -214,7 +219,7 @@ def iter_declarations(
     """Yield the functions below a node: those of namespaces, not those of classes."""
     for child in node.named_children:
         if child.type == "namespace_definition":
-            name = get_text(child.child_by_field_name("name"))
+            name = get_part(child, "name")
             inner = f"{scope}{name}::" if name else scope
             yield from iter_declarations(child, inner, extern=extern)
         elif child.type == "linkage_specification":
@@ -247,7 +252,7 @@ def _parse_declaration(
         get_text(name),
         tuple(n for n in parameters.named_children if n.type != "comment") if parameters else (),
         node.child_by_field_name("body"),
-        get_text(node.child_by_field_name("type")).removeprefix("std::") + "*" * depth,
+        get_part(node, "type").removeprefix("std::") + "*" * depth,
         scope,
         template,
         get_text(bounds[0]) if bounds else None,
@@ -300,7 +305,7 @@ def find_launch_sites(declarations: Sequence[Declaration]) -> list[LaunchSite]:
     """Return every launch in the bodies of a file's functions, in their order."""
     sites = []
     for host in declarations:
-        for node in iter_nodes(host.body) if host.body is not None else ():
+        for node in iter_nodes(host.body):
             syntax = next((n for n in node.children if n.type == "kernel_call_syntax"), None)
             arguments = node.child_by_field_name("arguments")
             if node.type == "call_expression" and syntax is not None and arguments is not None:
@@ -357,7 +362,15 @@ def strip_casts(text: str) -> str:
     return bare if bare == text else strip_casts(bare)
 
 
-def iter_calls(body: Node) -> Iterator[tuple[str, list[str]]]:
+def iter_values(body: Node | None) -> Iterator[tuple[Node, Node]]:
+    """Yield the declarator and the initial value of every variable that has one."""
+    for node in iter_nodes(body):
+        name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
+        if node.type == "init_declarator" and name is not None and value is not None:
+            yield name, value
+
+
+def iter_calls(body: Node | None) -> Iterator[tuple[str, list[str]]]:
     """Yield the name and the argument texts of every plain call in a body."""
     for node in iter_nodes(body):
         arguments = node.child_by_field_name("arguments")
@@ -387,7 +400,7 @@ def collect_locals(host: Declaration, line: int = 0) -> dict[str, str]:
             block beside it declares nothing.
     """
     found: dict[str, str] = {}
-    for node in iter_nodes(host.body) if host.body is not None else ():
+    for node in iter_nodes(host.body):
         if node.type == "declaration" and (not line or not _find_branch(node, host, line)):
             found |= {name: text for name, text in _read_declared(node) if name not in found}
         left = node.child_by_field_name("left")
@@ -426,7 +439,7 @@ def _read_declared(node: Node) -> list[tuple[str, str]]:
         for child in node.children
         if child.type in ("type_qualifier", "storage_class_specifier")
     ).replace("static", "")
-    kind = get_text(node.child_by_field_name("type"))
+    kind = get_part(node, "type")
     found = []
     for each in node.children_by_field_name("declarator"):
         name = each.child_by_field_name("declarator")
