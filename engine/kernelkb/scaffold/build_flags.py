@@ -53,19 +53,8 @@ _TORCH_HEADER = re.compile(r"#\s*include\s*[<\"](?:torch|ATen|c10)/")
 _TORCH_HALF = re.compile(r"\b(?:at|c10|torch)::(?:Half|BFloat16)\b|\bAT_DISPATCH\w*|\bscalar_t\b")
 _HALF_NAME = re.compile(r"\b(?:__half2?|half2?)\s+(?:const\s+)?(\w+)\s*[=;,)\[]")
 _HALF_POINTER = re.compile(r"\b(?:__half2?|half2?)\s*(?:const\s*)?\*\s*(?:\w*restrict\w*\s+)?(\w+)")
-_LIBRARIES = {
-    "cublas.h": "cublas",
-    "cublas_v2.h": "cublas",
-    "cublasLt.h": "cublasLt",
-    "cusparse.h": "cusparse",
-    "cusparse_v2.h": "cusparse",
-    "cusolverDn.h": "cusolver",
-    "curand.h": "curand",
-    "cufft.h": "cufft",
-    "cudnn.h": "cudnn",
-    "nvrtc.h": "nvrtc",
-}
-"""The library that a header of the CUDA toolkit declares."""
+_LIBRARY = re.compile(r"(cublasLt|cublas|cusparse|cusolver|curand|cufft|cudnn|nvrtc)(?:_v2|Dn)?\.h")
+"""The headers of the CUDA toolkit that declare a library, with its name."""
 _BUILD_FOLDER = re.compile(r"[\w./-]*include[\w./-]*|[\w./-]*csrc[\w./-]*|[\w.-]+/[\w./-]+")
 _MAX_HEADERS = 400
 _MAX_LOADERS = 40
@@ -159,7 +148,7 @@ def _list_needed_flags(files: Iterable[Path]) -> list[str]:
     flags += _HALF_FLAGS if _needs_half_operators(re.sub(r"//[^\n]*", "", "\n".join(texts))) else ()
     whole = [_UNDEFINED_PART.sub("", text) for text in texts]
     names = [name for text in whole for _, name in _INCLUDE.findall(text)]
-    return [*flags, *(f"-l{_LIBRARIES[name]}" for name in names if name in _LIBRARIES)]
+    return [*flags, *(f"-l{found[1]}" for name in names if (found := _LIBRARY.fullmatch(name)))]
 
 
 def _needs_half_operators(text: str) -> bool:

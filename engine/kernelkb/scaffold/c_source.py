@@ -82,7 +82,7 @@ def summarize_c_source(name: str, text: str) -> SourceSummary | None:
     sites = find_launch_sites(declarations)
     tensor = _list_tensor_functions(root, declarations, sites)
     if tensor:
-        missing = _list_missing(root, declarations, defined)
+        missing = _list_missing(root, declarations)
         kind: SourceKind = "tvm-ffi" if tensor[0].style == "tvm-ffi" else "torch-extension"
         return SourceSummary(
             kind, tuple(tensor), target, "main" in defined, missing_functions=tuple(missing)
@@ -125,9 +125,7 @@ def _list_tensor_functions(
     root: Node, declarations: list[Declaration], sites: list[LaunchSite]
 ) -> list[Function]:
     """List the functions of tensors that a module exports, else those that launch a kernel."""
-    modules = [each for each in declarations if each.name in _MODULES and each.body is not None]
-    bindings = [pair for module in modules for pair in _iter_bindings(module)]
-    bindings += list(_iter_ffi_exports(root))
+    bindings = [*_list_bindings(declarations), *_iter_ffi_exports(root)]
     exported = list(dict.fromkeys(bound or name for name, bound in bindings))
     bodies = {each.name: each for each in declarations if each.body is not None}
     launches = {name: _list_launches(each, bodies, sites) for name, each in bodies.items()}
@@ -171,13 +169,13 @@ def _list_launches(
     return tuple(dict.fromkeys(found))
 
 
-def _list_missing(
-    root: Node, declarations: list[Declaration], defined: Mapping[str, Declaration]
-) -> list[str]:
-    modules = [each for each in declarations if each.name in _MODULES and each.body is not None]
-    used = _list_used_declarations(root, declarations)
-    used += [bound for module in modules for _, bound in _iter_bindings(module) if bound]
-    return list(dict.fromkeys(name for name in used if name not in defined))
+def _list_missing(root: Node, declarations: Sequence[Declaration]) -> list[str]:
+    """List the functions that a file uses, or its module exports, and does not define."""
+    counts = Counter(get_text(node) for node in iter_nodes(root) if node.type == "identifier")
+    used = [each.name for each in declarations if each.body is None and counts[each.name] > 1]
+    used += [bound for _, bound in _list_bindings(declarations) if bound]
+    defined = {each.name for each in declarations if each.body is not None}
+    return [name for name in dict.fromkeys(used) if name not in defined]
 
 
 def _list_pointer_functions(
@@ -241,9 +239,11 @@ def _names_cuda(root: Node) -> bool:
     return False
 
 
-def _iter_bindings(module: Declaration) -> Iterator[tuple[str, str]]:
-    """Yield the Python and the C name of each ``m.def``; the latter empty for a lambda."""
-    for node in iter_nodes(module.body):
+def _list_bindings(declarations: Sequence[Declaration]) -> list[tuple[str, str]]:
+    """List the Python and the C name of each ``m.def``; the latter empty for a lambda."""
+    found = []
+    modules = [each for each in declarations if each.name in _MODULES]
+    for node in (node for module in modules for node in iter_nodes(module.body)):
         called = node.child_by_field_name("function") if node.type == "call_expression" else None
         arguments = node.child_by_field_name("arguments")
         if called is None or arguments is None:
@@ -253,7 +253,8 @@ def _iter_bindings(module: Declaration) -> Iterator[tuple[str, str]]:
         name, *rest = [get_text(each) for each in arguments.named_children]
         bound = re.sub(r"^TORCH_(?:FN|BOX)\(|^c10::\w+,|\)$|^&", "", rest[-1]) if rest else ""
         bound = bound.strip("& ").rpartition("::")[2]
-        yield name.strip('"').partition("(")[0], bound if bound.isidentifier() else ""
+        found.append((name.strip('"').partition("(")[0], bound if bound.isidentifier() else ""))
+    return found
 
 
 def _iter_ffi_exports(root: Node) -> Iterator[tuple[str, str]]:
@@ -266,12 +267,6 @@ def _iter_ffi_exports(root: Node) -> Iterator[tuple[str, str]]:
             texts = [get_text(each) for each in arguments.named_children] if arguments else []
             if len(texts) > 1:
                 yield texts[0], texts[1].rpartition("::")[2]
-
-
-def _list_used_declarations(root: Node, declarations: list[Declaration]) -> list[str]:
-    """List the functions that a file declares, does not define, and uses."""
-    counts = Counter(get_text(node) for node in iter_nodes(root) if node.type == "identifier")
-    return [each.name for each in declarations if each.body is None and counts[each.name] > 1]
 
 
 _SIZE = re.compile(

@@ -88,7 +88,10 @@ def plan_call(
         observed: Which answers a run gave.
     """
     said = answers or {}
-    own, site = _find_declaration(function, facts), _find_site(function, facts)
+    named = (each for each in facts.declarations if each.name == function.name)
+    own = next(each for each in named if function.line in (each.line, 0))
+    sites = (each for each in facts.sites if function.is_kernel and each.kernel == function.name)
+    site = next(sites, None)
     found = find_template(function, own, site, facts)
     names = [each.name for each in own.template if "..." not in each.type]
     types = tuple(find_answer(said, n) or v for n, v in zip(names, found, strict=False))
@@ -194,9 +197,7 @@ def _find_launch(
     """Return the statements and the configuration of a launch: said, or as the file's own."""
     if not function.is_kernel:
         return (), ()
-    statements, configuration = (
-        ((), ()) if site is None else _plan_launch(function, site, facts, types)
-    )
+    statements, configuration = _plan_launch(function, site, facts, types) if site else ((), ())
     filled = [_fill_statement(each, said) for each in statements]
     given = [said.get(key, "") for key in _LAUNCH_KEYS]
     if all(given[:2]):
@@ -276,21 +277,6 @@ def _is_unknown(parameter: Parameter) -> bool:
     return parameter.value == FILL_IN_MARK
 
 
-def _find_declaration(function: Function, facts: SourceFacts) -> Declaration:
-    return next(
-        each
-        for each in facts.declarations
-        if each.name == function.name and (each.line == function.line or not function.line)
-    )
-
-
-def _find_site(function: Function, facts: SourceFacts) -> LaunchSite | None:
-    if not function.is_kernel:
-        return None
-    sites = [site for site in facts.sites if site.kernel == function.name]
-    return sites[0] if sites else None
-
-
 def _find_use(name: str, own: Declaration) -> str:
     """Return the first line of a body that uses an array, with its number; empty without one."""
     for node in iter_nodes(own.body):
@@ -315,9 +301,8 @@ def _plan_launch(
         if name.isidentifier()
     }
     known |= facts.outer_constants if site.is_of_caller else {}
-    constants = {**facts.constants, **{each.name: "" for each in facts.declarations}}
-    found = collect_configuration(site, LaunchContext(known, constants))
-    return ([], []) if found is None else found
+    constants = {*facts.constants, *(each.name for each in facts.declarations)}
+    return collect_configuration(site, known, constants) or ([], [])
 
 
 def _describe_launch(function: Function, own: Declaration, site: LaunchSite | None) -> str:
@@ -375,14 +360,14 @@ def mark_unused_sizes(
     return function._replace(parameters=tuple(parameters))
 
 
-_TYPE_WORDS = frozenset(
-    (
-        *("float", "double", "half", "__half", "int", "unsigned", "long", "short", "char", "bool"),
-        *("float2", "float4", "half2", "__half2", "int2", "int4", "uint4", "__nv_bfloat16"),
-        *("nv_bfloat16", "__nv_bfloat162", "int8_t", "uint8_t", "int32_t", "uint32_t", "int64_t"),
-        *("size_t", "std", "true", "false", "const", "sizeof"),
-    )
-)
+_LANGUAGE_TEXT = """
+__half __half2 __nv_bfloat16 __nv_bfloat162 auto bool ceil ceilf ceill char const
+constexpr dim3 double false float float2 float4 half half2 int int2 int32_t int4 int64_t
+int8_t long max min nullptr nv_bfloat16 pow reinterpret_cast short signed size_t sizeof
+static_cast std true uint uint32_t uint4 uint64_t uint8_t unsigned
+"""
+_LANGUAGE_WORDS = frozenset(_LANGUAGE_TEXT.split())
+"""Types, functions and constants that need no declaration of the file."""
 
 
 def find_template(
@@ -426,7 +411,7 @@ def _resolve(text: str, site: LaunchSite, facts: SourceFacts) -> str:
 def is_known(text: str, facts: SourceFacts) -> bool:
     """Whether an expression names only types and constants of the language and the file."""
     words = set(re.findall(r"(?<![\d.])[A-Za-z_]\w*", text))
-    return not words - _TYPE_WORDS - set(facts.constants) - {d.name for d in facts.declarations}
+    return not words - _LANGUAGE_WORDS - set(facts.constants) - {d.name for d in facts.declarations}
 
 
 def name_host_template(site: LaunchSite, types: Sequence[str]) -> dict[str, str]:
@@ -454,26 +439,8 @@ def apply_template(function: Function, types: Sequence[str], facts: SourceFacts)
 
 
 _WORD = re.compile(r"(?<![\w.>:])[A-Za-z_]\w*(?![\w]*\s*::)")
-_KNOWN_WORDS = frozenset(
-    (
-        *("dim3", "int", "unsigned", "float", "double", "size_t", "sizeof", "static_cast", "const"),
-        *("auto", "uint32_t", "int64_t", "int32_t", "long", "std", "ceil", "ceilf", "min", "max"),
-        *("true", "false", "char", "short", "bool", "half", "int4", "float4", "reinterpret_cast"),
-        *("float2", "half2", "__half", "__half2", "int2", "uint4", "uint8_t", "uint64_t", "uint"),
-        *("__nv_bfloat16", "__nv_bfloat162", "constexpr", "signed", "nullptr", "ceill", "pow"),
-    )
-)
-_HOST_ONLY = (
-    BRANCH,
-    "decltype",
-    "cudaGetDevice",
-    "argv",
-    "argc",
-    "atoi",
-    "cudaMalloc",
-    "getenv",
-    "rand(",
-    "new ",
+_HOST_ONLY = re.compile(
+    rf"{re.escape(BRANCH)}|decltype|cudaGetDevice|argv|argc|atoi|cudaMalloc|getenv|rand\(|new "
 )
 _MEMBER = re.compile(r"(?<![\d.])(?:\.|->)\s*(?![xyz]\b)[A-Za-z_]")
 """A member of an object, other than those of dim3."""
@@ -492,28 +459,20 @@ class _Host(NamedTuple):
     kinds: Mapping[str, str]
     """Type of each parameter and local variable."""
     known: Mapping[str, str]
-    constants: Mapping[str, str]
+    constants: Collection[str]
     name: str
     is_of_caller: bool
 
 
-class LaunchContext(NamedTuple):
-    """What an identifier of the host function may stand for."""
-
-    known: Mapping[str, str]
-    """Expressions of the launcher, such as ``{"N": "n"}``."""
-    constants: Mapping[str, str]
-    """Macros, global constants and functions of the file, which stay as they are."""
-
-
 def collect_configuration(
-    site: LaunchSite, context: LaunchContext
+    site: LaunchSite, known: Mapping[str, str], constants: Collection[str]
 ) -> tuple[list[str], list[str]] | None:
     """Return the host's statements that a launch's grid and block need, and the configuration.
 
     Args:
         site: The launch.
-        context: What identifiers of the host stand for.
+        known: Expressions of the launcher that identifiers of the host stand for.
+        constants: Macros, global constants and functions of the file, which stay as they are.
 
     Returns:
         None where a value comes from elsewhere and no number can stand for it.
@@ -521,8 +480,8 @@ def collect_configuration(
     host = _Host(
         collect_locals(site.host, site.line),
         _collect_kinds(site.host),
-        context.known,
-        context.constants,
+        known,
+        constants,
         site.host.name,
         site.is_of_caller,
     )
@@ -539,7 +498,7 @@ def _collect_statements(text: str, host: _Host, statements: dict[str, str], dept
         if word in host.known:  # Traits::kThreads, of a parameter of the template
             statements[word] = f"using {word} = {host.known[word]};"
     for word in dict.fromkeys(_WORD.findall(text)):
-        if word in statements or word in _KNOWN_WORDS or host.known.get(word) == word:
+        if word in statements or word in _LANGUAGE_WORDS or host.known.get(word) == word:
             continue
         if word in host.known:
             if word in host.known.values():  # another parameter of the launcher
@@ -564,7 +523,7 @@ def _collect_local(word: str, host: _Host, statements: dict[str, str], depth: in
     """Add what sets a local variable, else a mark for an integer, with what the source says."""
     needed = host.locals.get(word, "")
     is_set = "=" in needed or "(" in needed or host.kinds[word] == "dim3"
-    is_plain = is_set and not any(mark in needed for mark in _HOST_ONLY)
+    is_plain = is_set and not _HOST_ONLY.search(needed)
     if needed and is_plain and depth <= _MAX_DEPTH and not _MEMBER.search(needed):
         value = re.sub(rf"\b{word}\b", " ", needed)
         inner = dict(statements)

@@ -263,7 +263,9 @@ def make_draft(
     """
     inputs, outputs = ([p for p in parameters if p.role == r] for r in ("input", "output"))
     starts = [make_start_input(p) for p in outputs if p.is_read]
-    axes = _order_axes(axes or (), (*inputs, *outputs))
+    dims = (dim for each in (*inputs, *outputs) for dim in each.shape if not dim.isdecimal())
+    axes = [*dict.fromkeys((*(axes or ()), *dims))]
+    numbers = (p for p in parameters if p.role == "number" and p.value == FILL_IN_MARK)
     return Draft(
         name=request.name,
         include=request.include,
@@ -275,22 +277,11 @@ def make_draft(
         entry=entry or f"kb_{request.name}",
         variant=variant,
         notes=notes,
-        questions=(*questions, *_ask_numbers(parameters)),
+        questions=(*questions, *(DraftQuestion(p.name, p.guess, p.use) for p in numbers)),
         answers=request.answers,
         observed=request.observed,
         multiples={m[1]: m[2] for m in _MULTIPLE.finditer(request.text) if m[1] in axes},
     )
-
-
-def _order_axes(first: Sequence[str], arrays: Sequence[Parameter]) -> list[str]:
-    """Return axes, then those that only shapes have."""
-    dims = (dim for each in arrays for dim in each.shape if not dim.isdecimal())
-    return [*dict.fromkeys((*first, *dims))]
-
-
-def _ask_numbers(parameters: Sequence[Parameter]) -> list[DraftQuestion]:
-    numbers = [p for p in parameters if p.role == "number" and p.value == FILL_IN_MARK]
-    return [DraftQuestion(p.name, p.guess, p.use) for p in numbers]
 
 
 def finish_draft(draft: Draft, files: Mapping[str, str], names: Iterable[str] = ()) -> DraftedFiles:
@@ -468,6 +459,7 @@ def _format_head(draft: Draft) -> str:
     axes = [draft.fields[axis] for axis in draft.axes]
     workloads = _choose_workloads(draft)
     rows = "".join(f"  {name}: {{{sizes}}}\n" for name, sizes in workloads.items())
+    default = "large" if "large" in workloads else next(iter(workloads))
     notes = "".join(f"# Assumed: {note}.\n" for note in draft.notes)
     said = _format_answers(draft)
     return f"""\
@@ -477,7 +469,7 @@ def _format_head(draft: Draft) -> str:
 title: {json.dumps(draft.name.replace("_", " ").strip())}
 axes: [{", ".join(axes)}]
 workloads:
-{rows}default_workload: {{{draft.target}: {_choose_default(workloads)}}}
+{rows}default_workload: {{{draft.target}: {default}}}
 """
 
 
@@ -502,10 +494,6 @@ def _choose_workloads(draft: Draft) -> dict[str, str]:
             for name, row in zip(names, rows, strict=True)
         }
     return {name: ", ".join(f"{a}: {n}" for a, n in row.items()) for name, row in chosen.items()}
-
-
-def _choose_default(workloads: Mapping[str, str]) -> str:
-    return "large" if "large" in workloads else next(iter(workloads))
 
 
 def _choose_sizes(draft: Draft) -> list[dict[str, int]]:
