@@ -19,6 +19,7 @@ from kernelkb.scaffold.syntax import (
     get_text,
     iter_calls,
     iter_nodes,
+    iter_parents,
     iter_values,
 )
 
@@ -226,7 +227,7 @@ def _collect_accesses(array: str, body: Node, indices: KernelIndices) -> tuple[l
             base = get_part(node, "left")
             if base in starts:
                 starts[base] = starts[base] + _expand_child(node, "right", indices)
-                is_plain &= not _is_in_loop(node)
+                is_plain &= not any(outer.type in _LOOPS for outer in iter_parents(node))
                 seen.append((node.start_byte, node.end_byte))
         accessed = _read_access(node, starts, indices)
         if accessed is not None:
@@ -240,14 +241,8 @@ def _collect_accesses(array: str, body: Node, indices: KernelIndices) -> tuple[l
     return found, is_plain and not names
 
 
+_LOOPS = ("for_statement", "while_statement")
 _DECLARING = ("init_declarator", "pointer_declarator", "parameter_declaration")
-
-
-def _is_in_loop(node: Node) -> bool:
-    outer = node.parent
-    while outer is not None and outer.type not in ("for_statement", "while_statement"):
-        outer = outer.parent
-    return outer is not None
 
 
 def _read_access(
@@ -427,7 +422,7 @@ def _count_uses(name: str, own: Declaration, aliases: Mapping[str, str]) -> int:
     used = [n for n in iter_nodes(own.body) if n.type == "identifier"]
     pointers = {alias for alias, tensor in aliases.items() if tensor == name}
     return sum(
-        _is_use(node) and not (pointers and _is_of_declaration(node))
+        _is_use(node) and not (pointers and _find_around(node).endswith("declarator"))
         for node in used
         if get_text(node) == name or get_text(node) in pointers
     )
@@ -447,11 +442,10 @@ def _is_use(node: Node) -> bool:
     ) not in ("==", "!=")
 
 
-def _is_of_declaration(node: Node) -> bool:
-    outer: Node | None = node
-    while outer is not None and not outer.type.endswith(("statement", "init_declarator")):
-        outer = outer.parent
-    return outer is not None and outer.type == "init_declarator"
+def _find_around(node: Node) -> str:
+    """Return the type of the statement, or of the declared variable, that holds a node."""
+    types = (outer.type for outer in iter_parents(node))
+    return next((t for t in types if t.endswith(("statement", "init_declarator"))), "")
 
 
 def _adopt(own: Parameter, found: Parameter, untraced: int) -> Parameter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.model.base import Target
@@ -125,7 +125,7 @@ def _list_tensor_functions(
     root: Node, declarations: list[Declaration], sites: list[LaunchSite]
 ) -> list[Function]:
     """List the functions of tensors that a module exports, else those that launch a kernel."""
-    bindings = [*_list_bindings(declarations), *_iter_ffi_exports(root)]
+    bindings = [*_list_bindings(declarations), *_list_ffi_exports(root)]
     exported = list(dict.fromkeys(bound or name for name, bound in bindings))
     bodies = {each.name: each for each in declarations if each.body is not None}
     launches = {name: _list_launches(each, bodies, sites) for name, each in bodies.items()}
@@ -241,32 +241,20 @@ def _names_cuda(root: Node) -> bool:
 
 def _list_bindings(declarations: Sequence[Declaration]) -> list[tuple[str, str]]:
     """List the Python and the C name of each ``m.def``; the latter empty for a lambda."""
+    modules = (each for each in declarations if each.name in _MODULES)
+    calls = [call for module in modules for call in iter_calls(module.body)]
     found = []
-    modules = [each for each in declarations if each.name in _MODULES]
-    for node in (node for module in modules for node in iter_nodes(module.body)):
-        called = node.child_by_field_name("function") if node.type == "call_expression" else None
-        arguments = node.child_by_field_name("arguments")
-        if called is None or arguments is None:
-            continue
-        if not get_text(called).endswith((".def", ".impl")):
-            continue
-        name, *rest = [get_text(each) for each in arguments.named_children]
+    for name, *rest in (each for called, each in calls if called.endswith((".def", ".impl"))):
         bound = re.sub(r"^TORCH_(?:FN|BOX)\(|^c10::\w+,|\)$|^&", "", rest[-1]) if rest else ""
         bound = bound.strip("& ").rpartition("::")[2]
         found.append((name.strip('"').partition("(")[0], bound if bound.isidentifier() else ""))
     return found
 
 
-def _iter_ffi_exports(root: Node) -> Iterator[tuple[str, str]]:
-    """Yield the exported and the C name of each function of a tvm-ffi module."""
-    for node in iter_nodes(root):
-        if node.type == "call_expression" and get_text(
-            node.child_by_field_name("function")
-        ).startswith("TVM_FFI_DLL_EXPORT"):
-            arguments = node.child_by_field_name("arguments")
-            texts = [get_text(each) for each in arguments.named_children] if arguments else []
-            if len(texts) > 1:
-                yield texts[0], texts[1].rpartition("::")[2]
+def _list_ffi_exports(root: Node) -> list[tuple[str, str]]:
+    """List the exported and the C name of each function of a tvm-ffi module."""
+    calls = [each for name, each in iter_calls(root) if name.startswith("TVM_FFI_DLL_EXPORT")]
+    return [(each[0], each[1].rpartition("::")[2]) for each in calls if len(each) > 1]
 
 
 _SIZE = re.compile(

@@ -33,6 +33,7 @@ from kernelkb.scaffold.syntax import (
     get_part,
     get_text,
     iter_nodes,
+    iter_parents,
 )
 
 _INDEX = re.compile(r"\b(?:blockIdx|threadIdx|blockDim|gridDim)\.[xyz]")
@@ -281,8 +282,9 @@ def _find_use(name: str, own: Declaration) -> str:
     """Return the first line of a body that uses an array, with its number; empty without one."""
     for node in iter_nodes(own.body):
         if node.type in ("identifier", "type_identifier") and get_text(node) == name:
-            while node.parent is not None and not node.type.endswith(("statement", "declaration")):
-                node = node.parent
+            ends = ("statement", "declaration")
+            chain = [node, *iter_parents(node)]
+            node = next((each for each in chain if each.type.endswith(ends)), chain[-1])
             first = get_text(node).splitlines()[0].strip()
             return f"line {node.start_point[0] + 1}: {first[:_MAX_SHOWN]}"
     return ""

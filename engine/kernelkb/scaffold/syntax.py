@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
@@ -362,6 +363,12 @@ def strip_casts(text: str) -> str:
     return bare if bare == text else strip_casts(bare)
 
 
+def iter_parents(node: Node) -> Iterator[Node]:
+    """Yield what stands around a node, innermost first."""
+    while (outer := node.parent) is not None:
+        yield (node := outer)
+
+
 def iter_values(body: Node | None) -> Iterator[tuple[Node, Node]]:
     """Yield the declarator and the initial value of every variable that has one."""
     for node in iter_nodes(body):
@@ -422,15 +429,9 @@ _BRANCHES = ("if_statement", "else_clause", "while_statement", "for_statement", 
 
 def _find_branch(node: Node, host: Declaration, line: int) -> str:
     """Return what does not hold a line and holds a statement: a branch, a block, or nothing."""
-    found = ""
-    around = node.parent
-    while around is not None and around != host.body:
-        if not around.start_point[0] < line <= around.end_point[0] + 1:
-            found = "branch" if around.type in _BRANCHES else found
-            is_block = around.type == "compound_statement"
-            found = found or ("block" if is_block else "")
-        around = around.parent
-    return found
+    inside = takewhile(lambda outer: outer != host.body, iter_parents(node))
+    kinds = {o.type for o in inside if not o.start_point[0] < line <= o.end_point[0] + 1}
+    return "branch" if kinds & {*_BRANCHES} else "block" if "compound_statement" in kinds else ""
 
 
 def _read_declared(node: Node) -> list[tuple[str, str]]:
