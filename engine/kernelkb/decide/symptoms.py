@@ -32,7 +32,7 @@ _ERROR = re.compile(
     r".*(?:\berror(?: \w+)? ?[:#]|\bError:|\berreur\b|\bFehler:|错误|エラー|\bfatal\s*:|\bFATAL\b"
     r"|==ERROR==|NCCL WARN|undefined (?:reference|symbol)|[Cc]ommand not found"
     r"|CMake Error|Segmentation fault|\bAborted\b|terminate called|Assertion (?:.* failed|`))"
-    r"|\s*(?:\[\w+\]:\s*)?[\w.]*(?:Error|Exception|Interrupt)\b(?::|$)"
+    r"|[\s>]*(?:\[\w+\]:\s*)?[\w.]*(?:Error|Exception|Interrupt)\b(?::|$)"
     r")"
 )
 _CONSEQUENCE = re.compile(
