@@ -160,7 +160,6 @@ def test_long_symbols_are_read_in_time():
     [
         ("fatal: not a git repository: .git\n    RuntimeError: needs a newer tool", 2),
         ("Exception: no toolkit\nException ignored in: <function A.__del__>\nValueError: x", 1),
-        ("Exception ignored in: <function A.__del__>\nAttributeError: 'A' has no attribute 'b'", 2),
         ("CompileError: nvcc compilation of /tmp/k.cu failed\nk.cu(3): error: strange thing", 2),
     ],
 )

@@ -28,7 +28,7 @@ _MAX_MATCHED_LENGTH = 2000
 """Longer lines are cut before a pattern sees them: many patterns are quadratic in a line."""
 
 _ERROR = re.compile(
-    r"^(?!.*\berrors?: 0\b|.*fatal: not a git repository|Exception ignored in)(?:"
+    r"^(?!.*\berrors?: 0\b|.*fatal: not a git repository)(?:"
     r".*(?:\berror(?: \w+)? ?[:#]|\bError:|\berreur\b|\bFehler:|错误|エラー|\bfatal\s*:|\bFATAL\b"
     r"|==ERROR==|NCCL WARN|undefined (?:reference|symbol)|[Cc]ommand not found"
     r"|CMake Error|Segmentation fault|\bAborted\b|terminate called|Assertion (?:.* failed|`))"
