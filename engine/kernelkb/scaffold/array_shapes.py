@@ -518,7 +518,7 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
     if own.body is None:
         return function
     sizes = [p.name for p in function.parameters if p.role == "size"]
-    constants = [name for name, text in facts.constants.items() if text.isdecimal()]
+    constants = {name: text for name, text in facts.constants.items() if text.isdecimal()}
     indices = read_indices(own.body, [*sizes, *constants])
     grid = {f"blockIdx.{axis}": _GRID for axis in _list_row_axes(own)}
     parameters = []
@@ -526,7 +526,7 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
         if each.role in ("input", "output"):
             shape, is_proved = infer_shape(each.name, own.body, indices, grid)
             parts = list_parts(each.type, facts)
-            shape = tuple(d if d in sizes else _resolve_constant(d, facts) for d in shape)
+            shape = tuple(d if d in sizes else constants.get(d, d) for d in shape)
             whole = (*shape, *parts) if shape else each.shape
             is_proved &= _has_known_parts(each, own, facts)
             if any(dim == "0" or "stride" in dim.lower() for dim in whole):
@@ -548,11 +548,6 @@ def list_parts(kind: str, facts: SourceFacts) -> tuple[str, ...]:
     """Return the innermost dimension of an array of vectors or structures; empty for numbers."""
     count = facts.records[kind][1] if kind in facts.records else count_parts(kind)
     return (str(count),) if count > 1 else ()
-
-
-def _resolve_constant(dim: str, facts: SourceFacts) -> str:
-    value = facts.constants.get(dim, dim)
-    return value if value.isdecimal() else dim
 
 
 def _list_row_axes(own: Declaration) -> list[str]:

@@ -105,7 +105,9 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
     named = [*commands[0], *_list_named_folders(root)]
     folders: dict[Path, None] = {}
     missing: dict[str, None] = {}
-    by_name = _group_by_name(files)
+    by_name: dict[str, list[Path]] = {}
+    for file in files:
+        by_name.setdefault(file.name, []).append(file)
     pending, seen = [source.resolve()], dict[Path, None]()
     while pending and len(seen) < _MAX_HEADERS:
         file = pending.pop(0)
@@ -132,13 +134,6 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
         () if commands[1] else choices,
         tuple(seen)[1:],
     )
-
-
-def _group_by_name(files: Iterable[Path]) -> dict[str, list[Path]]:
-    by_name: dict[str, list[Path]] = {}
-    for file in files:
-        by_name.setdefault(file.name, []).append(file)
-    return by_name
 
 
 def _list_needed_flags(files: Iterable[Path]) -> list[str]:
@@ -260,7 +255,8 @@ def _list_project_flags(source: Path, root: Path) -> list[str]:
         words += [word for file in files for word in _list_make_words(_read_make(file))]
         words += _list_cmake_words(_read_text(folder / "CMakeLists.txt"))
         words += _list_bazel_words(folder)
-        loaders = [f for f in sorted(folder.glob("*.py"))[:_MAX_LOADERS] if _loads(f, source)]
+        found = {f: _read_text(f) for f in sorted(folder.glob("*.py"))[:_MAX_LOADERS]}
+        loaders = [f for f, t in found.items() if "extra_cuda_cflags" in t and source.name in t]
         texts = [t for f in (folder / "setup.py", *loaders) for t in _list_strings(f)]
         words += [text for text in texts if _SETUP_FLAG.fullmatch(text)]
         words += re.findall(r"[\"'](-[\w=+-]+)[\"']", _read_text(folder / "pyproject.toml"))
@@ -384,12 +380,6 @@ def _list_strings(file: Path) -> list[str]:
         return []
     nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
     return [node.value for node in nodes if isinstance(node.value, str)]
-
-
-def _loads(file: Path, source: Path) -> bool:
-    """Whether a Python file has torch compile the source when it runs."""
-    text = _read_text(file)
-    return "extra_cuda_cflags" in text and source.name in text
 
 
 def _read_text(path: Path) -> str:

@@ -132,11 +132,11 @@ def _list_tensor_functions(
     tensor = [each for each in bodies.values() if find_style(each) != "pointers"]
     chosen = [each for each in tensor if each.name in exported]
     launching = [each for each in tensor if launches[each.name] and not each.template]
-    called = {name for each in launching for name, _ in iter_calls(each.body)}  # type: ignore[arg-type]
+    called = {name for each in launching for name, _ in iter_calls(each.body)}
     chosen = chosen or [each for each in launching if each.name not in called] or launching
     if not chosen and not (sites and any(each.is_global for each in bodies.values())):
         # Functions that another file exports: of a library, or that launch through a macro.
-        inner = {name for each in tensor for name, _ in iter_calls(each.body)}  # type: ignore[arg-type]
+        inner = {name for each in tensor for name, _ in iter_calls(each.body)}
         chosen = [each for each in tensor if each.name not in inner and not each.template]
     functions = [read_tensor_function(each, declarations, launches[each.name]) for each in chosen]
     elsewhere = [name for name, bound in bindings if (bound or name) not in bodies]

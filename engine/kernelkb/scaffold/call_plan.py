@@ -207,26 +207,20 @@ def _find_launch(
     return tuple(filled), tuple(replaced)
 
 
-def _is_read_here(name: str, own: Declaration) -> bool:
-    """Whether a body takes the value behind a pointer: ``*alpha``."""
-    for node in iter_nodes(own.body):
-        if node.type == "pointer_expression" and re.fullmatch(rf"\*\s*{name}", get_text(node)):
-            return True
-    return False
-
-
 def set_objects_apart(function: Function, own: Declaration, facts: SourceFacts) -> Function:
     """Return a function whose pointers to one object, as ``graph->label``, are no arrays.
 
     Nor are those that a launcher reads itself, as ``*alpha``: their value is of the host's memory.
     """
     text, is_host = get_text(own.body), any(site.host == own for site in facts.sites)
+    pointed = (get_text(n) for n in iter_nodes(own.body) if n.type == "pointer_expression")
+    read_here = {re.sub(r"^\*\s*", "", each) for each in pointed if each.startswith("*")}
     parameters = []
     for each in function.parameters:
         is_array = each.role not in ("input", "output") or each.dtype or each.type == "void"
         if not is_array and re.search(rf"\b{each.name}\s*->", text):
             each = each._replace(role="number", type=f"{each.type}*", guess="nullptr")
-        elif is_host and each.role in ("input", "output") and _is_read_here(each.name, own):
+        elif is_host and each.role in ("input", "output") and each.name in read_here:
             each = each._replace(role="number", type=f"{each.type}*", shape=(), guess="")
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
@@ -296,12 +290,9 @@ def _plan_launch(
     names = [p.name for p in function.parameters]
     known = {p.name: p.name for p in function.parameters if p.role in ("size", "number")}
     known |= {text: name for name, text in bind_arguments(site.arguments, names).items()}
-    known |= name_host_template(site, types)
-    known |= {
-        name: value
-        for name, value in zip(site.template, types, strict=False)
-        if name.isidentifier()
-    }
+    passed = dict(zip(site.template, types, strict=False))
+    known |= {each.name: passed.get(each.name, FILL_IN_MARK) for each in site.host.template}
+    known |= {name: value for name, value in passed.items() if name.isidentifier()}
     known |= facts.outer_constants if site.is_of_caller else {}
     constants = {*facts.constants, *(each.name for each in facts.declarations)}
     return collect_configuration(site, known, constants) or ([], [])
@@ -416,12 +407,6 @@ def is_known(text: str, facts: SourceFacts) -> bool:
     return not words - _LANGUAGE_WORDS - set(facts.constants) - {d.name for d in facts.declarations}
 
 
-def name_host_template(site: LaunchSite, types: Sequence[str]) -> dict[str, str]:
-    """Map the template parameters of the host function to the values that are passed on."""
-    passed = dict(zip(site.template, types, strict=False))
-    return {each.name: passed.get(each.name, FILL_IN_MARK) for each in site.host.template}
-
-
 def apply_template(function: Function, types: Sequence[str], facts: SourceFacts) -> Function:
     """Replace the template's parameters and the file's aliases in the types of a function."""
     chosen = {
@@ -511,14 +496,11 @@ def _collect_statements(text: str, host: _Host, statements: dict[str, str], dept
         elif word in host.kinds:
             if not _collect_local(word, host, statements, depth):
                 return False
-        elif word not in host.constants and (host.is_of_caller or not _is_of_header(word, text)):
-            return False
+        elif word not in host.constants:  # of a header, if a function, or a constant by its name
+            is_known = _CONSTANT_NAME.fullmatch(word) or re.search(rf"\b{word}\s*[(<]", text)
+            if host.is_of_caller or not is_known:
+                return False
     return True
-
-
-def _is_of_header(word: str, text: str) -> bool:
-    """Whether a word is a function, or a constant by its spelling: of a header then."""
-    return bool(_CONSTANT_NAME.fullmatch(word) or re.search(rf"\b{word}\s*[(<]", text))
 
 
 def _collect_local(word: str, host: _Host, statements: dict[str, str], depth: int) -> bool:
