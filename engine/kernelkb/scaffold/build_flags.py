@@ -105,9 +105,7 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
     named = [*commands[0], *_list_named_folders(root)]
     folders: dict[Path, None] = {}
     missing: dict[str, None] = {}
-    by_name: dict[str, list[Path]] = {}
-    for file in files:
-        by_name.setdefault(file.name, []).append(file)
+    by_name = _group_by_name(files)
     pending, seen = [source.resolve()], dict[Path, None]()
     while pending and len(seen) < _MAX_HEADERS:
         file = pending.pop(0)
@@ -134,6 +132,13 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
         () if commands[1] else choices,
         tuple(seen)[1:],
     )
+
+
+def _group_by_name(files: Iterable[Path]) -> dict[str, list[Path]]:
+    by_name: dict[str, list[Path]] = {}
+    for file in files:
+        by_name.setdefault(file.name, []).append(file)
+    return by_name
 
 
 def _list_needed_flags(files: Iterable[Path]) -> list[str]:

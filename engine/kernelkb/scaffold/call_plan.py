@@ -89,10 +89,7 @@ def plan_call(
         observed: Which answers a run gave.
     """
     said = answers or {}
-    named = (each for each in facts.declarations if each.name == function.name)
-    own = next(each for each in named if function.line in (each.line, 0))
-    sites = (each for each in facts.sites if function.is_kernel and each.kernel == function.name)
-    site = next(sites, None)
+    own, site = _find_source(function, facts)
     found = find_template(function, own, site, facts)
     names = [each.name for each in own.template if "..." not in each.type]
     types = tuple(find_answer(said, n) or v for n, v in zip(names, found, strict=False))
@@ -115,6 +112,14 @@ def plan_call(
         tuple(structures),
         site is not None and "MaxDynamicSharedMemorySize" in get_text(site.host.body),
     )
+
+
+def _find_source(function: Function, facts: SourceFacts) -> tuple[Declaration, LaunchSite | None]:
+    """Return where a function is defined, and the first launch of a kernel."""
+    named = (each for each in facts.declarations if each.name == function.name)
+    own = next(each for each in named if function.line in (each.line, 0))
+    sites = (each for each in facts.sites if function.is_kernel and each.kernel == function.name)
+    return own, next(sites, None)
 
 
 def _fill_parameters(

@@ -246,7 +246,7 @@ def make_draft(
     variant: DraftedVariant,
     *,
     entry: str = "",
-    axes: Sequence[str] | None = None,
+    axes: Sequence[str] = (),
     notes: Sequence[str] = (),
     questions: Sequence[DraftQuestion] = (),
 ) -> Draft:
@@ -263,9 +263,7 @@ def make_draft(
     """
     inputs, outputs = ([p for p in parameters if p.role == r] for r in ("input", "output"))
     starts = [make_start_input(p) for p in outputs if p.is_read]
-    dims = (dim for each in (*inputs, *outputs) for dim in each.shape if not dim.isdecimal())
-    axes = [*dict.fromkeys((*(axes or ()), *dims))]
-    numbers = (p for p in parameters if p.role == "number" and p.value == FILL_IN_MARK)
+    axes = _order_axes(axes, (*inputs, *outputs))
     return Draft(
         name=request.name,
         include=request.include,
@@ -277,11 +275,22 @@ def make_draft(
         entry=entry or f"kb_{request.name}",
         variant=variant,
         notes=notes,
-        questions=(*questions, *(DraftQuestion(p.name, p.guess, p.use) for p in numbers)),
+        questions=(*questions, *_ask_numbers(parameters)),
         answers=request.answers,
         observed=request.observed,
         multiples={m[1]: m[2] for m in _MULTIPLE.finditer(request.text) if m[1] in axes},
     )
+
+
+def _order_axes(first: Sequence[str], arrays: Sequence[Parameter]) -> list[str]:
+    """Return axes, then those that only shapes have."""
+    dims = (dim for each in arrays for dim in each.shape if not dim.isdecimal())
+    return [*dict.fromkeys((*first, *dims))]
+
+
+def _ask_numbers(parameters: Sequence[Parameter]) -> list[DraftQuestion]:
+    numbers = [p for p in parameters if p.role == "number" and p.value == FILL_IN_MARK]
+    return [DraftQuestion(p.name, p.guess, p.use) for p in numbers]
 
 
 def finish_draft(draft: Draft, files: Mapping[str, str], names: Iterable[str] = ()) -> DraftedFiles:

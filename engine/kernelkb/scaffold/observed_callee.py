@@ -275,17 +275,14 @@ def slice_function(
         tree = ast.parse(text)
     except SyntaxError as error:
         raise NotSliceable(f"its file does not parse: {error.msg}") from error
-    definitions: dict[str, list[int]] = {}
-    for at, statement in enumerate(tree.body):
-        for bound in _list_bound_names(statement):
-            definitions.setdefault(bound, []).append(at)
-        if is_launched and isinstance(statement, ast.FunctionDef) and statement.name == name:
-            statement.decorator_list = statement.decorator_list[-1:]  # triton.jit, and no tuner
+    definitions = _collect_definitions(tree)
+    for at in definitions.get(name, ()) if is_launched else ():
+        kernel: Any = tree.body[at]
+        kernel.decorator_list = kernel.decorator_list[-1:]  # triton.jit, and no tuner
     if missing := [each for each in (name, *also) if each not in definitions]:
         what = "it" if missing[0] == name else missing[0]
         raise NotSliceable(f"{what} is not defined at the top level of its file")
-    needed, used_names = set[int](), set[str]()
-    pending = [name, *also]
+    needed, used_names, pending = set[int](), set[str](), [name, *also]
     while pending:
         if (used := pending.pop()) in used_names:
             continue
@@ -296,6 +293,15 @@ def slice_function(
             pending.extend(_list_used_names(tree.body[at]))
     parts = [_write(tree.body[at], used_names) for at in sorted(needed)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _collect_definitions(tree: ast.Module) -> dict[str, list[int]]:
+    """Return the statements at the top level that bind each name, by their place."""
+    definitions: dict[str, list[int]] = {}
+    for at, statement in enumerate(tree.body):
+        for name in _list_bound_names(statement):
+            definitions.setdefault(name, []).append(at)
+    return definitions
 
 
 def _list_bound_names(statement: ast.stmt) -> Iterator[str]:

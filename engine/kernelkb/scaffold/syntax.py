@@ -72,21 +72,16 @@ _MAX_EXPANDED, _MAX_PASSES = 400_000, 4
 """Characters of a text with its macros, and macros inside of macros."""
 
 
-class _Macro(NamedTuple):
-    names: tuple[str, ...]
-    body: str
-
-
 def expand_macros(text: str) -> str:
     """Return C++ text with the function-like macros that it defines, on the same lines.
 
     Without them a read through ``HALF2(x[i])``, a launch or a check of a shape is not seen.
     """
-    macros: dict[str, _Macro] = {}
+    macros: dict[str, tuple[list[str], str]] = {}
     for match in MACRO.finditer(text):
         body = re.sub(r"//[^\n]*|/\*.*?\*/|\\\r?\n", " ", match[3], flags=re.DOTALL)
-        names = tuple(re.findall(r"\w+|\.\.\.", match[2]))
-        macros.setdefault(match[1], _Macro(names, body.strip()))
+        names = re.findall(r"\w+|\.\.\.", match[2])
+        macros.setdefault(match[1], (names, body.strip()))
     if not macros:
         return text
     rest = MACRO.sub(lambda match: "\n" * match[0].count("\n"), text)
@@ -106,7 +101,9 @@ def _drop_comments(text: str) -> str:
     return re.sub(pattern, lambda m: m[1] or " " + "\n" * m[0].count("\n"), text, flags=re.DOTALL)
 
 
-def _expand_once(text: str, pattern: re.Pattern[str], macros: dict[str, _Macro]) -> str:
+def _expand_once(
+    text: str, pattern: re.Pattern[str], macros: dict[str, tuple[list[str], str]]
+) -> str:
     parts, end = [], 0
     for match in pattern.finditer(text):
         if match.start() < end:
@@ -115,7 +112,7 @@ def _expand_once(text: str, pattern: re.Pattern[str], macros: dict[str, _Macro])
         if split is None:
             continue
         arguments, after = split
-        parts += [text[end : match.start()], _substitute(macros[match[1]], arguments)]
+        parts += [text[end : match.start()], _substitute(*macros[match[1]], arguments)]
         parts.append("\n" * text.count("\n", match.start(), after))
         end = after
     return "".join([*parts, text[end:]])
@@ -138,16 +135,19 @@ def _split_call(text: str, start: int) -> tuple[list[str], int] | None:
     return None
 
 
-def _substitute(macro: _Macro, arguments: Sequence[str]) -> str:
-    names, values = list(macro.names), [" ".join(each.split()) for each in arguments]
+def _substitute(names: Sequence[str], body: str, arguments: Sequence[str]) -> str:
+    values = [" ".join(each.split()) for each in arguments]
     if names[-1:] == ["..."]:
-        names[-1], count = "__VA_ARGS__", len(names) - 1
-        values = [*values[:count], ", ".join(values[count:])]
+        count = len(names) - 1
+        names, values = (
+            [*names[:count], "__VA_ARGS__"],
+            [*values[:count], ", ".join(values[count:])],
+        )
     bound = dict(zip(names, values, strict=False))
     if not bound:
-        return macro.body
+        return body
     pattern = re.compile(rf"(?<!#)#\s*({'|'.join(bound)})\b|\b({'|'.join(bound)})\b")
-    body = pattern.sub(lambda m: f'"{bound[m[1]]}"' if m[1] else bound[m[2]], macro.body)
+    body = pattern.sub(lambda m: f'"{bound[m[1]]}"' if m[1] else bound[m[2]], body)
     return re.sub(r"\s*##\s*", "", body)
 
 
@@ -480,9 +480,7 @@ class _Layout(NamedTuple):
     """Type and name of each."""
 
 
-def take_structures_apart(
-    texts: Sequence[str],
-) -> tuple[list[str], list[Structure]]:
+def take_structures_apart(texts: Sequence[str]) -> tuple[list[str], list[Structure]]:
     """Return texts in which functions take the fields of structures, and what was taken apart.
 
     ``k(Params p) { p.y[0] = p.n; }`` becomes ``k(float *y, int n) { y[0] = n; }``, on the same
@@ -566,14 +564,8 @@ def _take_apart(text: str, layouts: Mapping[str, _Layout], found: list[Structure
             kind = f"{match[2]}{match[3] or ''}"
             found.append(Structure(called[-1], parameter, kind, tuple(names.items())))
         lines = "\n" * match[0].count("\n")
-        text = (
-            text[: match.start()]
-            + ", ".join(parts)
-            + lines
-            + text[match.end() : begin]
-            + body
-            + text[end:]
-        )
+        parameters = ", ".join(parts) + lines + text[match.end() : begin]
+        text = text[: match.start()] + parameters + body + text[end:]
     return _expand_locals(text, layouts, kinds)
 
 
