@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shipped_rules import knowledge, program
 
-from kernelkb.decide.symptoms import find_failure, find_symptoms
+from kernelkb.decide.symptoms import clean_log, find_failure, find_first_error, find_symptoms
 
 SYMPTOMS = [s for family in knowledge().symptoms for s in family.symptoms]
 
@@ -153,3 +153,22 @@ def test_any_text_is_read_without_an_error(text):
 def test_long_symbols_are_read_in_time():
     """A regular expression that backtracks would never end."""
     assert "undefined-symbol-missing-source" in list_symptoms(f"undefined symbol: _Z{'I' * 20_000}")
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        ("fatal: not a git repository: .git\n    RuntimeError: needs a newer tool", 2),
+        ("Exception: no toolkit\nException ignored in: <function A.__del__>\nValueError: x", 1),
+        ("CompileError: nvcc compilation of /tmp/k.cu failed\nk.cu(3): error: strange thing", 2),
+    ],
+)
+def test_the_first_error_is_what_failed_first(log, line):
+    assert find_first_error(clean_log(log))["line"] == line
+
+
+def test_a_family_of_errors_behind_an_error_that_none_explains_is_not_named():
+    family = 'k.cu(90): error: identifier "compare" is undefined'
+
+    assert list_symptoms(family) == ["identifier-undefined"]
+    assert list_symptoms(f"k.cu(3): error: a word that no entry has\n\n{family}") == []

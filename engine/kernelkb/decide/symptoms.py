@@ -28,18 +28,18 @@ _MAX_MATCHED_LENGTH = 2000
 """Longer lines are cut before a pattern sees them: many patterns are quadratic in a line."""
 
 _ERROR = re.compile(
-    r"^(?!.*\berrors?: 0\b)(?:"
+    r"^(?!.*\berrors?: 0\b|.*fatal: not a git repository)(?:"
     r".*(?:\berror(?: \w+)? ?[:#]|\bError:|\berreur\b|\bFehler:|错误|エラー|\bfatal\s*:|\bFATAL\b"
     r"|==ERROR==|NCCL WARN|undefined (?:reference|symbol)|[Cc]ommand not found"
     r"|CMake Error|Segmentation fault|\bAborted\b|terminate called|Assertion (?:.* failed|`))"
-    r"|(?:\[\w+\]:\s*)?[\w.]+(?:Error|Exception|Interrupt)\b(?::|$)"
+    r"|[\s>]*(?:\[\w+\]:\s*)?[\w.]*(?:Error|Exception|Interrupt)\b(?::|$)"
     r")"
 )
 _CONSEQUENCE = re.compile(
     r"ninja: |CalledProcessError|returned non-zero exit|make(?:\[\d+\])?: \*\*\*|collect2: "
     r"|errors? detected in the compilation|aborted due to errors|error: command "
     r"|Error building extension|subprocess-exited-with-error|MSB3721|\[end of output\]"
-    r"|ERROR: Failed building wheel"
+    r"|ERROR: Failed building wheel|nvcc compilation of \S+ failed"
 )
 """Lines that only report that something else failed."""
 
@@ -107,6 +107,20 @@ class _SymptomHit(NamedTuple):
         return not self.row["fallback"]
 
     @property
+    def is_general_of_text(self) -> bool:
+        """Whether it names a family of errors of a compiler in the text of a program."""
+        return not self.is_specific and self.row["kind"] in _COMPILERS
+
+    @property
+    def lines(self) -> set[int]:
+        """Numbers of all lines that its matches touch."""
+        return {
+            line + number
+            for line, match in self.matches.items()
+            for number in range(match[0].count("\n") + 1)
+        }
+
+    @property
     def order(self) -> tuple[bool, int, int]:
         """Errors before warnings, then by place; of two at one place the longer match first."""
         line, match = next(iter(self.matches.items()))
@@ -141,16 +155,23 @@ def find_symptoms(
         matches = {n: match for n, match in found[row["id"]].items() if n not in explained}
         if matches:
             hits.append(_SymptomHit(row, matches))
-    hits = list(_drop_general_hits(hits))
+    hits = list(_drop_general_hits(_drop_consequences(hits, find_first_error(text))))
     hits.sort(key=lambda hit: hit.order)
     return [_describe_hit(rules, hit, text, arch) for hit in hits]
+
+
+def _drop_consequences(hits: list[_SymptomHit], first: FirstError | None) -> list[_SymptomHit]:
+    """Return the hits without a compiler's family of errors behind an error that none explains."""
+    if first is None or any(first["line"] in hit.lines for hit in hits):
+        return hits
+    return [hit for hit in hits if not hit.is_general_of_text or hit.order[1] < first["line"]]
 
 
 def _drop_general_hits(hits: list[_SymptomHit]) -> Iterator[_SymptomHit]:
     """Yield the hits without those that say less than another error does."""
     named = [hit.order[1] for hit in hits if hit.row["severity"] == "error" and hit.is_specific]
     for hit in hits:
-        is_first = hit.row["kind"] in _COMPILERS and hit.order[1] < min(named, default=0)
+        is_first = hit.is_general_of_text and hit.order[1] < min(named, default=0)
         if hit.is_specific or not named or is_first:
             yield hit
 

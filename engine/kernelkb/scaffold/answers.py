@@ -12,6 +12,7 @@ from typing import NamedTuple, get_args
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.model.kernels.kernel import Dtype
+from kernelkb.scaffold.c_functions import DTYPES
 from kernelkb.scaffold.draft import (
     OBSERVED_HEAD,
     PROGRAM_HEAD,
@@ -290,7 +291,8 @@ def _split_arguments(
     argument, owner, place, unread = None, "", 0, ""
     for each in kernel.parameters:
         is_pointer = each.role in ("input", "output") or each.type.endswith("*")
-        size = 8 if is_pointer else _SIZES.get(each.dtype or _NUMBERS.get(each.type, ""), 0)
+        kind = each.dtype if is_pointer else each.dtype or DTYPES.get(each.type, "")
+        size = 8 if is_pointer else _SIZES.get(kind or "", 0)
         if fields.get(each.name, "") != owner or not owner:
             argument, owner, place = next(arguments, None), fields.get(each.name, ""), 0
         place += -place % size if size else 0
@@ -302,10 +304,9 @@ def _split_arguments(
             or unread == owner != ""
         ):
             continue
-        kind = each.dtype if is_pointer else _NUMBERS.get(each.type, "")
-        if not is_pointer:
-            found[each.name] = struct.unpack_from(_CODES[kind or ""], argument.value, place)[0]
-        elif place in argument.memory and kind in _SIZES:
+        if not is_pointer and kind in _CODES:
+            found[each.name] = struct.unpack_from(_CODES[kind], argument.value, place)[0]
+        elif is_pointer and place in argument.memory and kind in _SIZES:
             found[each.name] = argument.memory[place][0] // _SIZES[kind]
         place += size
     return found if next(arguments, None) is None else {}
@@ -323,20 +324,6 @@ _CODES = {
     "float16": "<e",
 }
 _SIZES = {dtype: struct.calcsize(code) for dtype, code in _CODES.items()} | {"bfloat16": 2}
-_NUMBERS = {
-    **dict.fromkeys(("int", "int32_t", "unsigned", "unsigned int", "uint32_t", "uint"), "int32"),
-    **dict.fromkeys(
-        ("long", "long long", "int64_t", "size_t", "uint64_t", "unsigned long"), "int64"
-    ),
-    "float": "float32",
-    "double": "float64",
-    "bool": "bool",
-    "half": "float16",
-    "__half": "float16",
-    "char": "int8",
-    "short": "int16",
-}
-"""The types of numbers whose bytes are read."""
 
 
 def _answer_sizes(seen: Mapping[str, _Seen]) -> dict[str, str]:

@@ -15,9 +15,12 @@ from kernelkb.scaffold.syntax import (
     Declaration,
     bind_arguments,
     find_local_value,
+    get_part,
     get_text,
     iter_calls,
     iter_nodes,
+    iter_parents,
+    iter_values,
 )
 
 if TYPE_CHECKING:
@@ -76,18 +79,15 @@ def read_indices(body: Node, sizes: Sequence[str]) -> KernelIndices:
     stated: dict[str, set[str]] = {}
     moved = set[str]()
     names = frozenset(sizes)
+    for name, value in iter_values(body):
+        while name.type == "pointer_declarator" and name.named_children:
+            name = name.named_children[-1]
+        if get_text(values.setdefault(get_text(name), value)) != get_text(value):
+            moved.add(get_text(name))
     for node in iter_nodes(body):
-        name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
-        if node.type == "init_declarator" and name is not None and value is not None:
-            while name.type == "pointer_declarator" and name.named_children:
-                name = name.named_children[-1]
-            if get_text(values.setdefault(get_text(name), value)) != get_text(value):
-                moved.add(get_text(name))
-        elif node.type in ("assignment_expression", "update_expression"):
-            target = node.child_by_field_name("left") or node.child_by_field_name("argument")
-            moved.add(get_text(target))
-    for node in iter_nodes(body):
-        if node.type == "binary_expression":
+        if node.type in ("assignment_expression", "update_expression"):
+            moved.add(get_part(node, "left") or get_part(node, "argument"))
+        elif node.type == "binary_expression":
             _read_bound(node, names, values, bounds, stated)
     exact = {text: found.pop() for text, found in stated.items() if len(found) == 1}
     exact = {text: size for text, size in exact.items() if size}
@@ -102,8 +102,8 @@ def _read_bound(
     stated: dict[str, set[str]],
 ) -> None:
     """Add what a comparison, or a remainder, says of an index; an empty size for no exact one."""
-    operator = get_text(node.child_by_field_name("operator"))
-    sides = [get_text(node.child_by_field_name(side)) for side in ("left", "right")]
+    operator = get_part(node, "operator")
+    sides = [get_part(node, side) for side in ("left", "right")]
     if operator == "%" and (exact := _find_exact(sides[1], names, values)):
         text = re.sub(r"\s", "", get_text(node))
         bounds.setdefault(text, exact)
@@ -216,18 +216,18 @@ def _collect_accesses(array: str, body: Node, indices: KernelIndices) -> tuple[l
             for node in iter_nodes(value)
         )
         if is_pointer and base is not None:
-            terms = [t for t in _expand(value, indices, 0) if t.variable != base]
+            terms = [t for t in _expand(value, indices) if t.variable != base]
             starts[name] = starts[base] + terms
             seen.append((value.start_byte, value.end_byte))
             is_plain &= "*)" not in get_text(value) and name not in indices.moved
     found = []
     for node in iter_nodes(body):
-        operator = get_text(node.child_by_field_name("operator"))
+        operator = get_part(node, "operator")
         if node.type == "assignment_expression" and operator == "+=":
-            base = get_text(node.child_by_field_name("left"))
+            base = get_part(node, "left")
             if base in starts:
                 starts[base] = starts[base] + _expand_child(node, "right", indices)
-                is_plain &= not _is_in_loop(node)
+                is_plain &= not any(outer.type in _LOOPS for outer in iter_parents(node))
                 seen.append((node.start_byte, node.end_byte))
         accessed = _read_access(node, starts, indices)
         if accessed is not None:
@@ -241,26 +241,20 @@ def _collect_accesses(array: str, body: Node, indices: KernelIndices) -> tuple[l
     return found, is_plain and not names
 
 
+_LOOPS = ("for_statement", "while_statement")
 _DECLARING = ("init_declarator", "pointer_declarator", "parameter_declaration")
-
-
-def _is_in_loop(node: Node) -> bool:
-    outer = node.parent
-    while outer is not None and outer.type not in ("for_statement", "while_statement"):
-        outer = outer.parent
-    return outer is not None
 
 
 def _read_access(
     node: Node, starts: Mapping[str, list[_Product]], indices: KernelIndices
 ) -> list[_Product] | None:
     if node.type == "subscript_expression":
-        text = get_text(node.child_by_field_name("argument"))
+        text = get_part(node, "argument")
         base = next((w for w in re.findall(r"[A-Za-z_]\w*", text) if w in starts), None)
         listed = node.child_by_field_name("indices")
         if base is None or listed is None or "[" in text:
             return None
-        terms = [t for n in listed.named_children for t in _expand(n, indices, 0)]
+        terms = [t for n in listed.named_children for t in _expand(n, indices)]
         return starts[base] + terms
     if node.type == "pointer_expression" and get_text(node).startswith("*"):
         terms = _expand_child(node, "argument", indices)
@@ -270,22 +264,17 @@ def _read_access(
     return None
 
 
-def _expand_child(node: Node, field: str, indices: KernelIndices) -> list[_Product]:
-    child = node.child_by_field_name(field)
-    return _expand(child, indices, 0) if child is not None else []
-
-
-def _expand(node: Node, indices: KernelIndices, depth: int) -> list[_Product]:
+def _expand(node: Node, indices: KernelIndices, depth: int = 0) -> list[_Product]:
     """Return an index expression as a sum of products."""
     text = re.sub(r"\s", "", get_text(node))
     while node.type in _WRAPPERS and node.named_children:
         node = node.named_children[-1]
-    operator = get_text(node.child_by_field_name("operator"))
+    operator = get_part(node, "operator")
     if text in indices.bounds:
         return [_Product(text, ())]
     if node.type == "binary_expression" and operator in ("+", "-", "*"):
-        left = _expand_child_at(node, "left", indices, depth)
-        right = _expand_child_at(node, "right", indices, depth)
+        left = _expand_child(node, "left", indices, depth)
+        right = _expand_child(node, "right", indices, depth)
         if operator != "*":
             return left + right
         return [_multiply(one, other) for one in left for other in right]
@@ -297,7 +286,7 @@ def _expand(node: Node, indices: KernelIndices, depth: int) -> list[_Product]:
     return [_Product("" if text.isdecimal() else text, (text,) if text.isdecimal() else ())]
 
 
-def _expand_child_at(node: Node, field: str, indices: KernelIndices, depth: int) -> list[_Product]:
+def _expand_child(node: Node, field: str, indices: KernelIndices, depth: int = 0) -> list[_Product]:
     child = node.child_by_field_name(field)
     return _expand(child, indices, depth) if child is not None else []
 
@@ -430,11 +419,10 @@ def _rename_shape(
 
 def _count_uses(name: str, own: Declaration, aliases: Mapping[str, str]) -> int:
     """Return how often a body uses a parameter's elements, itself or by a local pointer."""
-    nodes = iter_nodes(own.body) if own.body is not None else ()
-    used = [n for n in nodes if n.type == "identifier"]
+    used = [n for n in iter_nodes(own.body) if n.type == "identifier"]
     pointers = {alias for alias, tensor in aliases.items() if tensor == name}
     return sum(
-        _is_use(node) and not (pointers and _is_of_declaration(node))
+        _is_use(node) and not (pointers and _find_around(node).endswith("declarator"))
         for node in used
         if get_text(node) == name or get_text(node) in pointers
     )
@@ -448,17 +436,16 @@ def _is_use(node: Node) -> bool:
     if around is None or around.type == "init_declarator":
         return around is None or around.child_by_field_name("declarator") != node
     if around.type == "field_expression":
-        return "data" in get_text(around.child_by_field_name("field"))
+        return "data" in get_part(around, "field")
     return around.type != "pointer_declarator" and get_text(
         around.child_by_field_name("operator")
     ) not in ("==", "!=")
 
 
-def _is_of_declaration(node: Node) -> bool:
-    outer: Node | None = node
-    while outer is not None and not outer.type.endswith(("statement", "init_declarator")):
-        outer = outer.parent
-    return outer is not None and outer.type == "init_declarator"
+def _find_around(node: Node) -> str:
+    """Return the type of the statement, or of the declared variable, that holds a node."""
+    types = (outer.type for outer in iter_parents(node))
+    return next((t for t in types if t.endswith(("statement", "init_declarator"))), "")
 
 
 def _adopt(own: Parameter, found: Parameter, untraced: int) -> Parameter:
@@ -488,9 +475,7 @@ def _list_calls(own: Declaration, facts: SourceFacts) -> list[tuple[str, list[st
         for site in facts.sites
         if site.host == own
     ]
-    if own.body is not None:
-        calls += [(name, arguments, "") for name, arguments in iter_calls(own.body)]
-    return calls
+    return calls + [(name, arguments, "") for name, arguments in iter_calls(own.body)]
 
 
 def _merge_uses(earlier: Parameter | None, later: Parameter) -> Parameter:
@@ -533,7 +518,7 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
     if own.body is None:
         return function
     sizes = [p.name for p in function.parameters if p.role == "size"]
-    constants = [name for name, text in facts.constants.items() if text.isdecimal()]
+    constants = {name: text for name, text in facts.constants.items() if text.isdecimal()}
     indices = read_indices(own.body, [*sizes, *constants])
     grid = {f"blockIdx.{axis}": _GRID for axis in _list_row_axes(own)}
     parameters = []
@@ -541,7 +526,7 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
         if each.role in ("input", "output"):
             shape, is_proved = infer_shape(each.name, own.body, indices, grid)
             parts = list_parts(each.type, facts)
-            shape = tuple(d if d in sizes else _resolve_constant(d, facts) for d in shape)
+            shape = tuple(d if d in sizes else constants.get(d, d) for d in shape)
             whole = (*shape, *parts) if shape else each.shape
             is_proved &= _has_known_parts(each, own, facts)
             if any(dim == "0" or "stride" in dim.lower() for dim in whole):
@@ -565,15 +550,8 @@ def list_parts(kind: str, facts: SourceFacts) -> tuple[str, ...]:
     return (str(count),) if count > 1 else ()
 
 
-def _resolve_constant(dim: str, facts: SourceFacts) -> str:
-    value = facts.constants.get(dim, dim)
-    return value if value.isdecimal() else dim
-
-
 def _list_row_axes(own: Declaration) -> list[str]:
     """List the axes of the grid that a kernel uses alone, one block for a row."""
-    if own.body is None:
-        return []
     found = []
     for node in iter_nodes(own.body):
         match = _GRID_INDEX.fullmatch(get_text(node)) if node.type == "field_expression" else None

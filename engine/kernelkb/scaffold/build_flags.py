@@ -53,19 +53,8 @@ _TORCH_HEADER = re.compile(r"#\s*include\s*[<\"](?:torch|ATen|c10)/")
 _TORCH_HALF = re.compile(r"\b(?:at|c10|torch)::(?:Half|BFloat16)\b|\bAT_DISPATCH\w*|\bscalar_t\b")
 _HALF_NAME = re.compile(r"\b(?:__half2?|half2?)\s+(?:const\s+)?(\w+)\s*[=;,)\[]")
 _HALF_POINTER = re.compile(r"\b(?:__half2?|half2?)\s*(?:const\s*)?\*\s*(?:\w*restrict\w*\s+)?(\w+)")
-_LIBRARIES = {
-    "cublas.h": "cublas",
-    "cublas_v2.h": "cublas",
-    "cublasLt.h": "cublasLt",
-    "cusparse.h": "cusparse",
-    "cusparse_v2.h": "cusparse",
-    "cusolverDn.h": "cusolver",
-    "curand.h": "curand",
-    "cufft.h": "cufft",
-    "cudnn.h": "cudnn",
-    "nvrtc.h": "nvrtc",
-}
-"""The library that a header of the CUDA toolkit declares."""
+_LIBRARY = re.compile(r"(cublasLt|cublas|cusparse|cusolver|curand|cufft|cudnn|nvrtc)(?:_v2|Dn)?\.h")
+"""The headers of the CUDA toolkit that declare a library, with its name."""
 _BUILD_FOLDER = re.compile(r"[\w./-]*include[\w./-]*|[\w./-]*csrc[\w./-]*|[\w.-]+/[\w./-]+")
 _MAX_HEADERS = 400
 _MAX_LOADERS = 40
@@ -159,7 +148,7 @@ def _list_needed_flags(files: Iterable[Path]) -> list[str]:
     flags += _HALF_FLAGS if _needs_half_operators(re.sub(r"//[^\n]*", "", "\n".join(texts))) else ()
     whole = [_UNDEFINED_PART.sub("", text) for text in texts]
     names = [name for text in whole for _, name in _INCLUDE.findall(text)]
-    return [*flags, *(f"-l{_LIBRARIES[name]}" for name in names if name in _LIBRARIES)]
+    return [*flags, *(f"-l{found[1]}" for name in names if (found := _LIBRARY.fullmatch(name)))]
 
 
 def _needs_half_operators(text: str) -> bool:
@@ -271,7 +260,8 @@ def _list_project_flags(source: Path, root: Path) -> list[str]:
         words += [word for file in files for word in _list_make_words(_read_make(file))]
         words += _list_cmake_words(_read_text(folder / "CMakeLists.txt"))
         words += _list_bazel_words(folder)
-        loaders = [f for f in sorted(folder.glob("*.py"))[:_MAX_LOADERS] if _loads(f, source)]
+        found = {f: _read_text(f) for f in sorted(folder.glob("*.py"))[:_MAX_LOADERS]}
+        loaders = [f for f, t in found.items() if "extra_cuda_cflags" in t and source.name in t]
         texts = [t for f in (folder / "setup.py", *loaders) for t in _list_strings(f)]
         words += [text for text in texts if _SETUP_FLAG.fullmatch(text)]
         words += re.findall(r"[\"'](-[\w=+-]+)[\"']", _read_text(folder / "pyproject.toml"))
@@ -395,12 +385,6 @@ def _list_strings(file: Path) -> list[str]:
         return []
     nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
     return [node.value for node in nodes if isinstance(node.value, str)]
-
-
-def _loads(file: Path, source: Path) -> bool:
-    """Whether a Python file has torch compile the source when it runs."""
-    text = _read_text(file)
-    return "extra_cuda_cflags" in text and source.name in text
 
 
 def _read_text(path: Path) -> str:

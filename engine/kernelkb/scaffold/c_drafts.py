@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
-from kernelkb.model.base import Target
 from kernelkb.model.kernels.languages import choose_compiled_language
 from kernelkb.scaffold.answers import (
     SeenAnswers,
@@ -189,15 +188,9 @@ def draft_torch_launcher(draft: Draft, plan: CallPlan, include: str) -> str:
         for p in (*inputs, *draft.outputs)
     ]
     for axis in draft.axes:
-        place = next(
-            (
-                f"kb_{p.name}.size({p.shape.index(axis)})"
-                for p in (*inputs, *draft.outputs)
-                if axis in p.shape
-            ),
-            FILL_IN_MARK,
-        )
-        lines.append(f"  const std::int64_t {axis} = {place};\n")
+        having = (p for p in (*inputs, *draft.outputs) if axis in p.shape)
+        places = (f"kb_{p.name}.size({p.shape.index(axis)})" for p in having)
+        lines.append(f"  const std::int64_t {axis} = {next(places, FILL_IN_MARK)};\n")
     call = _draft_call(plan, "c10::cuda::getCurrentCUDAStream().stream()")
     return f"""\
 // Calls {plan.function.name} with the tensors of kernel.yaml.
@@ -214,12 +207,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{ module.def("kb_{draft.name}", &
 
 
 def _draft_numbers(function: Function) -> str:
-    lines = [
-        f"  {_declare_constant(p)}{_format_origin(p)}\n"
-        for p in function.parameters
-        if p.role == "number"
-    ]
-    return "".join(lines)
+    numbers = (p for p in function.parameters if p.role == "number")
+    return "".join(f"  {_declare_constant(p)}{_format_origin(p)}\n" for p in numbers)
 
 
 def _declare_constant(number: Parameter) -> str:
@@ -248,11 +237,12 @@ def _draft_call(plan: CallPlan, stream: str) -> str:
     if not function.is_kernel:
         return f"{filled}  {called}({arguments});\n"
     if not plan.configuration:
+        shared = FILL_IN_MARK if function.takes_shared_memory else "0"
         shown = (
             "  // The text does not show the grid and the block: copy them from your own launch.\n"
             f"  const dim3 kb_blocks({FILL_IN_MARK}), kb_threads({FILL_IN_MARK});"
             f"  // {plan.launch_hint}\n"
-            f"  {called}<<<kb_blocks, kb_threads, {_choose_shared(function)}, "
+            f"  {called}<<<kb_blocks, kb_threads, {shared}, "
             f"{stream}>>>({arguments});\n"
         )
         return filled + "".join(f"  {line}\n" for line in plan.fills) + shown
@@ -283,10 +273,6 @@ def _format_arguments(plan: CallPlan, stream: str) -> tuple[str, str]:
         field = next(field for field, name in each.fields if name == p.name)
         filled += f"  {own}.{field} = {value};\n"
     return ", ".join(arguments), filled
-
-
-def _choose_shared(function: Function) -> str:
-    return FILL_IN_MARK if function.takes_shared_memory else "0"
 
 
 def _format_argument(parameter: Parameter, stream: str) -> str:
@@ -346,37 +332,24 @@ def _make_tensor_draft(
     function, is_bound = request.function, request.function.style == "bound"
     is_ffi = request.summary.kind == "tvm-ffi"
     also = [*draft_including_files(request.others)]
-    missing = request.summary.missing_functions if not also else ()
+    missing = ", ".join(request.summary.missing_functions if not also else ())
+    suffix = PurePosixPath(request.include).suffix
+    suffix = ".cu" if request.target == "cuda" and suffix in (".cuh", ".h") else suffix
+    where = f"    # also: a file in this folder that includes the definition of {missing}\n"
+    asked = [DraftQuestion("also", "", f"the file that defines {missing}")] if missing else []
     variant = DraftedVariant(
         choose_compiled_language(request.target),
-        f"launch{_choose_suffix(request.include, request.target)}",
+        f"launch{suffix}",
         f"{function.name} of {PurePosixPath(request.include).name}",
         binding="tvm-ffi" if is_ffi else "torch-extension",
         also=also or ([FILL_IN_MARK] if missing else []),
         returns=not is_ffi and (is_bound or any(p.type == "return" for p in shaped)),
         flags=request.flags,
         kernels=function.launches,
-        comment=_format_missing(missing),
+        comment=where if missing else "",
     )
     entry = function.name if is_bound else ""
-    asked = (
-        [DraftQuestion("also", "", f"the file that defines {', '.join(missing)}")]
-        if missing
-        else []
-    )
     return make_draft(request, shaped, variant, entry=entry, notes=notes, questions=asked)
-
-
-def _choose_suffix(include: str, target: Target) -> str:
-    suffix = PurePosixPath(include).suffix
-    return ".cu" if target == "cuda" and suffix in (".cuh", ".h") else suffix
-
-
-def _format_missing(missing: Sequence[str]) -> str:
-    if not missing:
-        return ""
-    text = f"    # also: a file in this folder that includes the definition of {', '.join(missing)}"
-    return f"{text}\n"
 
 
 def _draft_launcher(
@@ -387,7 +360,8 @@ def _draft_launcher(
     passed = {p.name: p for p in parameters if p.role in ("input", "output") and p.type != "return"}
     starts = {make_start_input(p).name: p for p in draft.outputs if p.is_read}
     order = [*draft.inputs, *(p for p in draft.outputs if p.type != "return")]
-    kinds: Mapping[str, str] = {p.name: _qualify(p.type, is_ffi=is_ffi) for p in order}
+    ffi = {p.name: "DLTensor*" if p.type == "DLTensor" else "tvm::ffi::TensorView" for p in order}
+    kinds = ffi if is_ffi else dict.fromkeys(ffi, "at::Tensor")
     declared = [f"{kinds[p.name]} {p.name}" for p in draft.inputs]
     declared += [f"{kinds[p.name]}" for p in starts.values()]
     declared += [f"{kinds[p.name]} {p.name}" for p in order if p not in draft.inputs]
@@ -417,12 +391,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{
   module.def("kb_{draft.name}", {lambda_});
 }}
 """
-
-
-def _qualify(kind: str, *, is_ffi: bool) -> str:
-    if not is_ffi:
-        return "at::Tensor"
-    return "DLTensor*" if kind == "DLTensor" else "tvm::ffi::TensorView"
 
 
 def draft_include(include: str, *, has_main: bool = False) -> str:

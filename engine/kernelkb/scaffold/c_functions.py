@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,11 +14,13 @@ from kernelkb.scaffold.syntax import (
     Declaration,
     LaunchSite,
     find_launch_sites,
+    get_part,
     get_text,
     has_const,
     iter_declarations,
     iter_declarators,
     iter_nodes,
+    iter_values,
     parse_c,
     read_called_name,
     read_template_arguments,
@@ -153,7 +154,7 @@ def _parse_parameter(node: Node) -> Parameter:
     chain = list(iter_declarators(node))
     name = get_text(chain[-1]) if chain and chain[-1].type == "identifier" else ""
     depth = sum("pointer" in each.type or "array" in each.type for each in chain)
-    type_name = get_text(node.child_by_field_name("type")).replace("std::", "")
+    type_name = get_part(node, "type").replace("std::", "")
     is_const = has_const(node)
     is_untyped_stream = type_name == "void" and "stream" in name and not is_const
     if type_name.lower().endswith("stream_t") or is_untyped_stream:
@@ -255,7 +256,7 @@ def _climb_to_access(use: Node) -> tuple[Node, bool]:
             or parent.type not in _STILL_POINTER
             or _makes_const(parent)
             or parent.child_by_field_name("condition") == node
-            or get_text(parent.child_by_field_name("operator")) in _TESTS
+            or get_part(parent, "operator") in _TESTS
         ):
             break
         node = parent
@@ -299,7 +300,7 @@ def _classify_argument(node: Node, arguments: Node, *, is_pointer: bool) -> Acce
 
 def _classify_element(node: Node, parent: Node) -> Access:
     if parent.type == "assignment_expression" and parent.child_by_field_name("left") == node:
-        operator = get_text(parent.child_by_field_name("operator"))
+        operator = get_part(parent, "operator")
         return "written" if operator == "=" else "updated"
     if parent.type == "init_declarator" and not has_const(parent.parent):
         target = parent.child_by_field_name("declarator")
@@ -463,7 +464,7 @@ def _read_records(root: Node) -> dict[str, tuple[str, int]]:
             continue
         fields = [n for n in body.named_children if n.type == "field_declaration"]
         fields = [n for n in fields if "(" not in get_text(n)]
-        kinds = {get_text(n.child_by_field_name("type")) for n in fields}
+        kinds = {get_part(n, "type") for n in fields}
         counts = [_count_members(n) for n in fields]
         if len(kinds) == 1 and all(counts) and find_dtype(kind := kinds.pop()):
             name = node.child_by_field_name("name") or _find_typedef_name(node)
@@ -494,20 +495,12 @@ def _evaluate_integer(text: str, constants: Mapping[str, str]) -> int | None:
     known = re.sub(r"(\d)[uUlL]+\b", r"\1", known).replace("/", "//")
     if not re.fullmatch(r"[\d\s()+*/<>-]{1,80}", known) or "**" in known:
         return None
-    try:
-        value = ast.literal_eval(known) if known.isdecimal() else _evaluate_arithmetic(known)
-    except (SyntaxError, ValueError, ArithmeticError, RecursionError):
-        return None
-    return value if isinstance(value, int) else None
-
-
-def _evaluate_arithmetic(text: str) -> int:
     from simpleeval import InvalidExpression, simple_eval
 
     try:
-        return int(simple_eval(text.strip()))
-    except (InvalidExpression, TypeError) as error:
-        raise ValueError(text) from error
+        return int(simple_eval(known.strip()))
+    except (InvalidExpression, TypeError, SyntaxError, ValueError, ArithmeticError, RecursionError):
+        return None
 
 
 _TORCH_TENSOR = re.compile(r"(?:(?:torch|at)::(?:stable::)?)?Tensor")
@@ -521,13 +514,10 @@ def is_tensor(kind: str) -> bool:
 
 def find_style(declaration: Declaration) -> CallStyle:
     """Return how a host function takes its arrays, by the types of its parameters."""
-    texts = [get_text(node.child_by_field_name("type")) for node in declaration.parameters]
+    texts = [get_part(node, "type") for node in declaration.parameters]
+    is_ffi = any("TensorView" in text or "ffi" in text for text in texts)
     if any(_TORCH_TENSOR.fullmatch(text) for text in texts):
-        return (
-            "torch"
-            if not any("TensorView" in text or "ffi" in text for text in texts)
-            else "tvm-ffi"
-        )
+        return "tvm-ffi" if is_ffi else "torch"
     return "tvm-ffi" if any(_FFI_TENSOR.fullmatch(text) for text in texts) else "pointers"
 
 
@@ -562,11 +552,7 @@ class MadeTensor(NamedTuple):
 
 def collect_made(declaration: Declaration) -> dict[str, MadeTensor]:
     """Map each tensor that a body makes to the tensor it is like, or to its sizes."""
-    values = {}
-    for node in iter_nodes(declaration.body) if declaration.body else ():
-        name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
-        if node.type == "init_declarator" and name is not None and value is not None:
-            values[get_text(name)] = get_text(value)
+    values = {get_text(name): get_text(value) for name, value in iter_values(declaration.body)}
     options = {name: text for name, text in values.items() if "ption" in name + text}
     made = {}
     for own, text in values.items():

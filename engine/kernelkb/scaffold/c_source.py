@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.model.base import Target
@@ -31,12 +31,14 @@ from kernelkb.scaffold.syntax import (
     Declaration,
     LaunchSite,
     find_launch_sites,
+    get_part,
     get_text,
     has_const,
     iter_calls,
     iter_declarations,
     iter_declarators,
     iter_nodes,
+    iter_values,
     parse_c,
 )
 
@@ -80,7 +82,7 @@ def summarize_c_source(name: str, text: str) -> SourceSummary | None:
     sites = find_launch_sites(declarations)
     tensor = _list_tensor_functions(root, declarations, sites)
     if tensor:
-        missing = _list_missing(root, declarations, defined)
+        missing = _list_missing(root, declarations)
         kind: SourceKind = "tvm-ffi" if tensor[0].style == "tvm-ffi" else "torch-extension"
         return SourceSummary(
             kind, tuple(tensor), target, "main" in defined, missing_functions=tuple(missing)
@@ -123,20 +125,18 @@ def _list_tensor_functions(
     root: Node, declarations: list[Declaration], sites: list[LaunchSite]
 ) -> list[Function]:
     """List the functions of tensors that a module exports, else those that launch a kernel."""
-    modules = [each for each in declarations if each.name in _MODULES and each.body is not None]
-    bindings = [pair for module in modules for pair in _iter_bindings(module)]
-    bindings += list(_iter_ffi_exports(root))
+    bindings = [*_list_bindings(declarations), *_list_ffi_exports(root)]
     exported = list(dict.fromkeys(bound or name for name, bound in bindings))
     bodies = {each.name: each for each in declarations if each.body is not None}
     launches = {name: _list_launches(each, bodies, sites) for name, each in bodies.items()}
     tensor = [each for each in bodies.values() if find_style(each) != "pointers"]
     chosen = [each for each in tensor if each.name in exported]
     launching = [each for each in tensor if launches[each.name] and not each.template]
-    called = {name for each in launching for name, _ in iter_calls(each.body)}  # type: ignore[arg-type]
+    called = {name for each in launching for name, _ in iter_calls(each.body)}
     chosen = chosen or [each for each in launching if each.name not in called] or launching
     if not chosen and not (sites and any(each.is_global for each in bodies.values())):
         # Functions that another file exports: of a library, or that launch through a macro.
-        inner = {name for each in tensor for name, _ in iter_calls(each.body)}  # type: ignore[arg-type]
+        inner = {name for each in tensor for name, _ in iter_calls(each.body)}
         chosen = [each for each in tensor if each.name not in inner and not each.template]
     functions = [read_tensor_function(each, declarations, launches[each.name]) for each in chosen]
     elsewhere = [name for name, bound in bindings if (bound or name) not in bodies]
@@ -162,20 +162,20 @@ def _list_launches(
     while pending:
         each = pending.pop()
         found += [site.kernel for site in sites if site.host.name == each.name]
-        for name, _ in iter_calls(each.body) if each.body is not None else ():
+        for name, _ in iter_calls(each.body):
             if name in bodies and name not in seen:
                 seen.add(name)
                 pending.append(bodies[name])
     return tuple(dict.fromkeys(found))
 
 
-def _list_missing(
-    root: Node, declarations: list[Declaration], defined: Mapping[str, Declaration]
-) -> list[str]:
-    modules = [each for each in declarations if each.name in _MODULES and each.body is not None]
-    used = _list_used_declarations(root, declarations)
-    used += [bound for module in modules for _, bound in _iter_bindings(module) if bound]
-    return list(dict.fromkeys(name for name in used if name not in defined))
+def _list_missing(root: Node, declarations: Sequence[Declaration]) -> list[str]:
+    """List the functions that a file uses, or its module exports, and does not define."""
+    counts = Counter(get_text(node) for node in iter_nodes(root) if node.type == "identifier")
+    used = [each.name for each in declarations if each.body is None and counts[each.name] > 1]
+    used += [bound for _, bound in _list_bindings(declarations) if bound]
+    defined = {each.name for each in declarations if each.body is not None}
+    return [name for name in dict.fromkeys(used) if name not in defined]
 
 
 def _list_pointer_functions(
@@ -239,37 +239,22 @@ def _names_cuda(root: Node) -> bool:
     return False
 
 
-def _iter_bindings(module: Declaration) -> Iterator[tuple[str, str]]:
-    """Yield the Python and the C name of each ``m.def``; the latter empty for a lambda."""
-    for node in iter_nodes(module.body) if module.body else ():
-        called = node.child_by_field_name("function") if node.type == "call_expression" else None
-        arguments = node.child_by_field_name("arguments")
-        if called is None or arguments is None:
-            continue
-        if not get_text(called).endswith((".def", ".impl")):
-            continue
-        name, *rest = [get_text(each) for each in arguments.named_children]
+def _list_bindings(declarations: Sequence[Declaration]) -> list[tuple[str, str]]:
+    """List the Python and the C name of each ``m.def``; the latter empty for a lambda."""
+    modules = (each for each in declarations if each.name in _MODULES)
+    calls = [call for module in modules for call in iter_calls(module.body)]
+    found = []
+    for name, *rest in (each for called, each in calls if called.endswith((".def", ".impl"))):
         bound = re.sub(r"^TORCH_(?:FN|BOX)\(|^c10::\w+,|\)$|^&", "", rest[-1]) if rest else ""
         bound = bound.strip("& ").rpartition("::")[2]
-        yield name.strip('"').partition("(")[0], bound if bound.isidentifier() else ""
+        found.append((name.strip('"').partition("(")[0], bound if bound.isidentifier() else ""))
+    return found
 
 
-def _iter_ffi_exports(root: Node) -> Iterator[tuple[str, str]]:
-    """Yield the exported and the C name of each function of a tvm-ffi module."""
-    for node in iter_nodes(root):
-        if node.type == "call_expression" and get_text(
-            node.child_by_field_name("function")
-        ).startswith("TVM_FFI_DLL_EXPORT"):
-            arguments = node.child_by_field_name("arguments")
-            texts = [get_text(each) for each in arguments.named_children] if arguments else []
-            if len(texts) > 1:
-                yield texts[0], texts[1].rpartition("::")[2]
-
-
-def _list_used_declarations(root: Node, declarations: list[Declaration]) -> list[str]:
-    """List the functions that a file declares, does not define, and uses."""
-    counts = Counter(get_text(node) for node in iter_nodes(root) if node.type == "identifier")
-    return [each.name for each in declarations if each.body is None and counts[each.name] > 1]
+def _list_ffi_exports(root: Node) -> list[tuple[str, str]]:
+    """List the exported and the C name of each function of a tvm-ffi module."""
+    calls = [each for name, each in iter_calls(root) if name.startswith("TVM_FFI_DLL_EXPORT")]
+    return [(each[0], each[1].rpartition("::")[2]) for each in calls if len(each) > 1]
 
 
 _SIZE = re.compile(
@@ -378,7 +363,7 @@ def _trace_tensors(
     names = [p.name for p in tensors]
     counts = _list_counts(declaration, names)
     sizes = [Parameter(name, "int64_t", "size") for name in known.list_sizes() | {*counts}]
-    aliases = _list_pointer_aliases(declaration.body, names) if declaration.body else {}
+    aliases = _list_pointer_aliases(declaration.body, names)
     facts = SourceFacts(tuple(declarations), tuple(find_launch_sites(declarations)), {}, {}, {})
     found = trace_arrays(
         Function(declaration.name, (*tensors, *sizes)),
@@ -392,23 +377,18 @@ def _trace_tensors(
 
 def _list_counts(declaration: Declaration, tensors: Sequence[str]) -> list[str]:
     """List the local variables that hold how many elements a tensor has."""
-    found = []
-    for node in iter_nodes(declaration.body) if declaration.body else ():
-        name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
-        if node.type == "init_declarator" and name is not None and value is not None:
-            match = re.fullmatch(r"(?:\(\w+\))?\(?(\w+)\.numel\(\)\)?", get_text(value))
-            if match and match[1] in tensors:
-                found.append(get_text(name))
-    return found
+    counts = re.compile(rf"(?:\(\w+\))?\(?(?:{'|'.join(tensors) or '(?!)'})\.numel\(\)\)?")
+    values = iter_values(declaration.body)
+    return [get_text(name) for name, value in values if counts.fullmatch(get_text(value))]
 
 
 def _read_parameter(node: Node) -> Parameter:
     chain = list(iter_declarators(node))
     name = get_text(chain[-1]) if chain and chain[-1].type == "identifier" else ""
-    kind = get_text(node.child_by_field_name("type")).replace("std::", "")
+    kind = get_part(node, "type").replace("std::", "")
     if is_tensor(kind):
         return Parameter(name, kind, "input")
-    default = get_text(node.child_by_field_name("default_value"))
+    default = get_part(node, "default_value")
     return Parameter(name, kind, "number", value=default)
 
 
@@ -418,17 +398,14 @@ def _read_dimensions(declaration: Declaration, tensors: Sequence[str]) -> _Dimen
     pairs: list[tuple[str, str]] = []
     seen: dict[tuple[str, int], set[str]] = {}
     looked_at = set[str]()
-    for node in iter_nodes(declaration.body) if declaration.body else ():
-        name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
-        if node.type == "init_declarator" and name is not None and value is not None:
-            pairs.append((get_text(value), get_text(name)))
-        elif get_text(node.child_by_field_name("operator")) in ("==", "!="):
-            sides = [get_text(node.child_by_field_name(side)) for side in ("left", "right")]
+    for node in iter_nodes(declaration.body):
+        if node.type == "init_declarator" and node.child_by_field_name("value") is not None:
+            pairs.append((get_part(node, "value"), get_part(node, "declarator")))
+        elif get_part(node, "operator") in ("==", "!="):
+            sides = [get_part(node, side) for side in ("left", "right")]
             pairs.append((sides[0], sides[1]))
-        elif node.type == "field_expression" and _LOOKS.fullmatch(
-            get_text(node.child_by_field_name("field"))
-        ):
-            looked_at.add(get_text(node.child_by_field_name("argument")).strip("() "))
+        elif node.type == "field_expression" and _LOOKS.fullmatch(get_part(node, "field")):
+            looked_at.add(get_part(node, "argument").strip("() "))
     text = get_text(declaration.body)
     pairs += re.findall(r"CHECK_EQ\(([^,()]*\([^()]*\)|[^,()]+),\s*([^;]*?)\)\s*(?:<<|;|$)", text)
     for one, other in (*pairs, *pairs):  # a name may come after the comparison with it
@@ -486,7 +463,7 @@ def _read_index(size: re.Match[str]) -> int:
 def _read_dtypes(declaration: Declaration, tensors: Sequence[str]) -> dict[str, str]:
     """Return the dtype of each tensor that is cast to one type, or checked to be of one."""
     found: dict[str, set[str]] = {}
-    for node in iter_nodes(declaration.body) if declaration.body else ():
+    for node in iter_nodes(declaration.body):
         text = get_text(node)
         if node.type not in ("call_expression", "cast_expression") or len(text) > 300:
             continue
@@ -511,14 +488,12 @@ _TYPED_POINTER = re.compile(r"\b(\w+)\.\w*(?:data_ptr|data|accessor\w*)<(?:const
 _TYPED_INFO = re.compile(r"(?:\w+::)*\w*Info<(?:const )?(?=[\w:]+[^<>()]*>\(\s*(\w+)\b)([\w:]+)")
 
 
-def _list_pointer_aliases(body: Node, tensors: Sequence[str]) -> dict[str, str]:
+def _list_pointer_aliases(body: Node | None, tensors: Sequence[str]) -> dict[str, str]:
     aliases: dict[str, str] = {}
-    for node in iter_nodes(body):
-        name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
-        if node.type == "init_declarator" and name is not None and value is not None:
-            tensor = _find_tensor(get_text(value), tensors, aliases)
-            if tensor is not None and ("data" in get_text(value) or "(" not in get_text(value)):
-                aliases[re.sub(r"[*\s]", "", get_text(name))] = tensor
+    for name, value in iter_values(body):
+        tensor, text = _find_tensor(get_text(value), tensors, aliases), get_text(value)
+        if tensor is not None and ("data" in text or "(" not in text):
+            aliases[re.sub(r"[*\s]", "", get_text(name))] = tensor
     return aliases
 
 

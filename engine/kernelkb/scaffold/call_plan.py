@@ -30,8 +30,10 @@ from kernelkb.scaffold.syntax import (
     bind_arguments,
     collect_locals,
     find_local_value,
+    get_part,
     get_text,
     iter_nodes,
+    iter_parents,
 )
 
 _INDEX = re.compile(r"\b(?:blockIdx|threadIdx|blockDim|gridDim)\.[xyz]")
@@ -87,7 +89,7 @@ def plan_call(
         observed: Which answers a run gave.
     """
     said = answers or {}
-    own, site = _find_declaration(function, facts), _find_site(function, facts)
+    own, site = _find_source(function, facts)
     found = find_template(function, own, site, facts)
     names = [each.name for each in own.template if "..." not in each.type]
     types = tuple(find_answer(said, n) or v for n, v in zip(names, found, strict=False))
@@ -110,6 +112,14 @@ def plan_call(
         tuple(structures),
         site is not None and "MaxDynamicSharedMemorySize" in get_text(site.host.body),
     )
+
+
+def _find_source(function: Function, facts: SourceFacts) -> tuple[Declaration, LaunchSite | None]:
+    """Return where a function is defined, and the first launch of a kernel."""
+    named = (each for each in facts.declarations if each.name == function.name)
+    own = next(each for each in named if function.line in (each.line, 0))
+    sites = (each for each in facts.sites if function.is_kernel and each.kernel == function.name)
+    return own, next(sites, None)
 
 
 def _fill_parameters(
@@ -193,9 +203,7 @@ def _find_launch(
     """Return the statements and the configuration of a launch: said, or as the file's own."""
     if not function.is_kernel:
         return (), ()
-    statements, configuration = (
-        ((), ()) if site is None else _plan_launch(function, site, facts, types)
-    )
+    statements, configuration = _plan_launch(function, site, facts, types) if site else ((), ())
     filled = [_fill_statement(each, said) for each in statements]
     given = [said.get(key, "") for key in _LAUNCH_KEYS]
     if all(given[:2]):
@@ -204,26 +212,20 @@ def _find_launch(
     return tuple(filled), tuple(replaced)
 
 
-def _is_read_here(name: str, own: Declaration) -> bool:
-    """Whether a body takes the value behind a pointer: ``*alpha``."""
-    for node in iter_nodes(own.body) if own.body is not None else ():
-        if node.type == "pointer_expression" and re.fullmatch(rf"\*\s*{name}", get_text(node)):
-            return True
-    return False
-
-
 def set_objects_apart(function: Function, own: Declaration, facts: SourceFacts) -> Function:
     """Return a function whose pointers to one object, as ``graph->label``, are no arrays.
 
     Nor are those that a launcher reads itself, as ``*alpha``: their value is of the host's memory.
     """
     text, is_host = get_text(own.body), any(site.host == own for site in facts.sites)
+    pointed = (get_text(n) for n in iter_nodes(own.body) if n.type == "pointer_expression")
+    read_here = {re.sub(r"^\*\s*", "", each) for each in pointed if each.startswith("*")}
     parameters = []
     for each in function.parameters:
         is_array = each.role not in ("input", "output") or each.dtype or each.type == "void"
         if not is_array and re.search(rf"\b{each.name}\s*->", text):
             each = each._replace(role="number", type=f"{each.type}*", guess="nullptr")
-        elif is_host and each.role in ("input", "output") and _is_read_here(each.name, own):
+        elif is_host and each.role in ("input", "output") and each.name in read_here:
             each = each._replace(role="number", type=f"{each.type}*", shape=(), guess="")
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
@@ -275,27 +277,13 @@ def _is_unknown(parameter: Parameter) -> bool:
     return parameter.value == FILL_IN_MARK
 
 
-def _find_declaration(function: Function, facts: SourceFacts) -> Declaration:
-    return next(
-        each
-        for each in facts.declarations
-        if each.name == function.name and (each.line == function.line or not function.line)
-    )
-
-
-def _find_site(function: Function, facts: SourceFacts) -> LaunchSite | None:
-    if not function.is_kernel:
-        return None
-    sites = [site for site in facts.sites if site.kernel == function.name]
-    return sites[0] if sites else None
-
-
 def _find_use(name: str, own: Declaration) -> str:
     """Return the first line of a body that uses an array, with its number; empty without one."""
-    for node in iter_nodes(own.body) if own.body is not None else ():
+    for node in iter_nodes(own.body):
         if node.type in ("identifier", "type_identifier") and get_text(node) == name:
-            while node.parent is not None and not node.type.endswith(("statement", "declaration")):
-                node = node.parent
+            ends = ("statement", "declaration")
+            chain = [node, *iter_parents(node)]
+            node = next((each for each in chain if each.type.endswith(ends)), chain[-1])
             first = get_text(node).splitlines()[0].strip()
             return f"line {node.start_point[0] + 1}: {first[:_MAX_SHOWN]}"
     return ""
@@ -307,16 +295,12 @@ def _plan_launch(
     names = [p.name for p in function.parameters]
     known = {p.name: p.name for p in function.parameters if p.role in ("size", "number")}
     known |= {text: name for name, text in bind_arguments(site.arguments, names).items()}
-    known |= name_host_template(site, types)
-    known |= {
-        name: value
-        for name, value in zip(site.template, types, strict=False)
-        if name.isidentifier()
-    }
+    passed = dict(zip(site.template, types, strict=False))
+    known |= {each.name: passed.get(each.name, FILL_IN_MARK) for each in site.host.template}
+    known |= {name: value for name, value in passed.items() if name.isidentifier()}
     known |= facts.outer_constants if site.is_of_caller else {}
-    constants = {**facts.constants, **{each.name: "" for each in facts.declarations}}
-    found = collect_configuration(site, LaunchContext(known, constants))
-    return ([], []) if found is None else found
+    constants = {*facts.constants, *(each.name for each in facts.declarations)}
+    return collect_configuration(site, known, constants) or ([], [])
 
 
 def _describe_launch(function: Function, own: Declaration, site: LaunchSite | None) -> str:
@@ -374,14 +358,14 @@ def mark_unused_sizes(
     return function._replace(parameters=tuple(parameters))
 
 
-_TYPE_WORDS = frozenset(
-    (
-        *("float", "double", "half", "__half", "int", "unsigned", "long", "short", "char", "bool"),
-        *("float2", "float4", "half2", "__half2", "int2", "int4", "uint4", "__nv_bfloat16"),
-        *("nv_bfloat16", "__nv_bfloat162", "int8_t", "uint8_t", "int32_t", "uint32_t", "int64_t"),
-        *("size_t", "std", "true", "false", "const", "sizeof"),
-    )
-)
+_LANGUAGE_TEXT = """
+__half __half2 __nv_bfloat16 __nv_bfloat162 auto bool ceil ceilf ceill char const
+constexpr dim3 double false float float2 float4 half half2 int int2 int32_t int4 int64_t
+int8_t long max min nullptr nv_bfloat16 pow reinterpret_cast short signed size_t sizeof
+static_cast std true uint uint32_t uint4 uint64_t uint8_t unsigned
+"""
+_LANGUAGE_WORDS = frozenset(_LANGUAGE_TEXT.split())
+"""Types, functions and constants that need no declaration of the file."""
 
 
 def find_template(
@@ -425,13 +409,7 @@ def _resolve(text: str, site: LaunchSite, facts: SourceFacts) -> str:
 def is_known(text: str, facts: SourceFacts) -> bool:
     """Whether an expression names only types and constants of the language and the file."""
     words = set(re.findall(r"(?<![\d.])[A-Za-z_]\w*", text))
-    return not words - _TYPE_WORDS - set(facts.constants) - {d.name for d in facts.declarations}
-
-
-def name_host_template(site: LaunchSite, types: Sequence[str]) -> dict[str, str]:
-    """Map the template parameters of the host function to the values that are passed on."""
-    passed = dict(zip(site.template, types, strict=False))
-    return {each.name: passed.get(each.name, FILL_IN_MARK) for each in site.host.template}
+    return not words - _LANGUAGE_WORDS - set(facts.constants) - {d.name for d in facts.declarations}
 
 
 def apply_template(function: Function, types: Sequence[str], facts: SourceFacts) -> Function:
@@ -453,26 +431,8 @@ def apply_template(function: Function, types: Sequence[str], facts: SourceFacts)
 
 
 _WORD = re.compile(r"(?<![\w.>:])[A-Za-z_]\w*(?![\w]*\s*::)")
-_KNOWN_WORDS = frozenset(
-    (
-        *("dim3", "int", "unsigned", "float", "double", "size_t", "sizeof", "static_cast", "const"),
-        *("auto", "uint32_t", "int64_t", "int32_t", "long", "std", "ceil", "ceilf", "min", "max"),
-        *("true", "false", "char", "short", "bool", "half", "int4", "float4", "reinterpret_cast"),
-        *("float2", "half2", "__half", "__half2", "int2", "uint4", "uint8_t", "uint64_t", "uint"),
-        *("__nv_bfloat16", "__nv_bfloat162", "constexpr", "signed", "nullptr", "ceill", "pow"),
-    )
-)
-_HOST_ONLY = (
-    BRANCH,
-    "decltype",
-    "cudaGetDevice",
-    "argv",
-    "argc",
-    "atoi",
-    "cudaMalloc",
-    "getenv",
-    "rand(",
-    "new ",
+_HOST_ONLY = re.compile(
+    rf"{re.escape(BRANCH)}|decltype|cudaGetDevice|argv|argc|atoi|cudaMalloc|getenv|rand\(|new "
 )
 _MEMBER = re.compile(r"(?<![\d.])(?:\.|->)\s*(?![xyz]\b)[A-Za-z_]")
 """A member of an object, other than those of dim3."""
@@ -491,28 +451,20 @@ class _Host(NamedTuple):
     kinds: Mapping[str, str]
     """Type of each parameter and local variable."""
     known: Mapping[str, str]
-    constants: Mapping[str, str]
+    constants: Collection[str]
     name: str
     is_of_caller: bool
 
 
-class LaunchContext(NamedTuple):
-    """What an identifier of the host function may stand for."""
-
-    known: Mapping[str, str]
-    """Expressions of the launcher, such as ``{"N": "n"}``."""
-    constants: Mapping[str, str]
-    """Macros, global constants and functions of the file, which stay as they are."""
-
-
 def collect_configuration(
-    site: LaunchSite, context: LaunchContext
+    site: LaunchSite, known: Mapping[str, str], constants: Collection[str]
 ) -> tuple[list[str], list[str]] | None:
     """Return the host's statements that a launch's grid and block need, and the configuration.
 
     Args:
         site: The launch.
-        context: What identifiers of the host stand for.
+        known: Expressions of the launcher that identifiers of the host stand for.
+        constants: Macros, global constants and functions of the file, which stay as they are.
 
     Returns:
         None where a value comes from elsewhere and no number can stand for it.
@@ -520,8 +472,8 @@ def collect_configuration(
     host = _Host(
         collect_locals(site.host, site.line),
         _collect_kinds(site.host),
-        context.known,
-        context.constants,
+        known,
+        constants,
         site.host.name,
         site.is_of_caller,
     )
@@ -538,7 +490,7 @@ def _collect_statements(text: str, host: _Host, statements: dict[str, str], dept
         if word in host.known:  # Traits::kThreads, of a parameter of the template
             statements[word] = f"using {word} = {host.known[word]};"
     for word in dict.fromkeys(_WORD.findall(text)):
-        if word in statements or word in _KNOWN_WORDS or host.known.get(word) == word:
+        if word in statements or word in _LANGUAGE_WORDS or host.known.get(word) == word:
             continue
         if word in host.known:
             if word in host.known.values():  # another parameter of the launcher
@@ -549,21 +501,18 @@ def _collect_statements(text: str, host: _Host, statements: dict[str, str], dept
         elif word in host.kinds:
             if not _collect_local(word, host, statements, depth):
                 return False
-        elif word not in host.constants and (host.is_of_caller or not _is_of_header(word, text)):
-            return False
+        elif word not in host.constants:  # of a header, if a function, or a constant by its name
+            is_known = _CONSTANT_NAME.fullmatch(word) or re.search(rf"\b{word}\s*[(<]", text)
+            if host.is_of_caller or not is_known:
+                return False
     return True
-
-
-def _is_of_header(word: str, text: str) -> bool:
-    """Whether a word is a function, or a constant by its spelling: of a header then."""
-    return bool(_CONSTANT_NAME.fullmatch(word) or re.search(rf"\b{word}\s*[(<]", text))
 
 
 def _collect_local(word: str, host: _Host, statements: dict[str, str], depth: int) -> bool:
     """Add what sets a local variable, else a mark for an integer, with what the source says."""
     needed = host.locals.get(word, "")
     is_set = "=" in needed or "(" in needed or host.kinds[word] == "dim3"
-    is_plain = is_set and not any(mark in needed for mark in _HOST_ONLY)
+    is_plain = is_set and not _HOST_ONLY.search(needed)
     if needed and is_plain and depth <= _MAX_DEPTH and not _MEMBER.search(needed):
         value = re.sub(rf"\b{word}\b", " ", needed)
         inner = dict(statements)
@@ -581,11 +530,11 @@ def _collect_local(word: str, host: _Host, statements: dict[str, str], depth: in
 def _collect_kinds(host: Declaration) -> dict[str, str]:
     """Map each parameter and local variable of a host function to its type."""
     kinds: dict[str, str] = {}
-    nodes = [*host.parameters, *(iter_nodes(host.body) if host.body is not None else ())]
+    nodes = [*host.parameters, *(iter_nodes(host.body))]
     for node in nodes:
         if node.type not in ("declaration", "parameter_declaration"):
             continue
-        kind = get_text(node.child_by_field_name("type"))
+        kind = get_part(node, "type")
         for each in node.children_by_field_name("declarator"):
             name = each.child_by_field_name("declarator") or each
             if name.type == "identifier":

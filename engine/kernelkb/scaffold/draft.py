@@ -246,7 +246,7 @@ def make_draft(
     variant: DraftedVariant,
     *,
     entry: str = "",
-    axes: Sequence[str] | None = None,
+    axes: Sequence[str] = (),
     notes: Sequence[str] = (),
     questions: Sequence[DraftQuestion] = (),
 ) -> Draft:
@@ -263,7 +263,7 @@ def make_draft(
     """
     inputs, outputs = ([p for p in parameters if p.role == r] for r in ("input", "output"))
     starts = [make_start_input(p) for p in outputs if p.is_read]
-    axes = _order_axes(axes or (), (*inputs, *outputs))
+    axes = _order_axes(axes, (*inputs, *outputs))
     return Draft(
         name=request.name,
         include=request.include,
@@ -468,6 +468,7 @@ def _format_head(draft: Draft) -> str:
     axes = [draft.fields[axis] for axis in draft.axes]
     workloads = _choose_workloads(draft)
     rows = "".join(f"  {name}: {{{sizes}}}\n" for name, sizes in workloads.items())
+    default = "large" if "large" in workloads else next(iter(workloads))
     notes = "".join(f"# Assumed: {note}.\n" for note in draft.notes)
     said = _format_answers(draft)
     return f"""\
@@ -477,7 +478,7 @@ def _format_head(draft: Draft) -> str:
 title: {json.dumps(draft.name.replace("_", " ").strip())}
 axes: [{", ".join(axes)}]
 workloads:
-{rows}default_workload: {{{draft.target}: {_choose_default(workloads)}}}
+{rows}default_workload: {{{draft.target}: {default}}}
 """
 
 
@@ -502,10 +503,6 @@ def _choose_workloads(draft: Draft) -> dict[str, str]:
             for name, row in zip(names, rows, strict=True)
         }
     return {name: ", ".join(f"{a}: {n}" for a, n in row.items()) for name, row in chosen.items()}
-
-
-def _choose_default(workloads: Mapping[str, str]) -> str:
-    return "large" if "large" in workloads else next(iter(workloads))
 
 
 def _choose_sizes(draft: Draft) -> list[dict[str, int]]:

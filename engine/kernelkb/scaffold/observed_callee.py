@@ -276,13 +276,13 @@ def slice_function(
     except SyntaxError as error:
         raise NotSliceable(f"its file does not parse: {error.msg}") from error
     definitions = _collect_definitions(tree)
+    for at in definitions.get(name, ()) if is_launched else ():
+        kernel: Any = tree.body[at]
+        kernel.decorator_list = kernel.decorator_list[-1:]  # triton.jit, and no tuner
     if missing := [each for each in (name, *also) if each not in definitions]:
         what = "it" if missing[0] == name else missing[0]
         raise NotSliceable(f"{what} is not defined at the top level of its file")
-    if is_launched:
-        _drop_tuners(tree, name)
-    needed, used_names = set[int](), set[str]()
-    pending = [name, *also]
+    needed, used_names, pending = set[int](), set[str](), [name, *also]
     while pending:
         if (used := pending.pop()) in used_names:
             continue
@@ -293,13 +293,6 @@ def slice_function(
             pending.extend(_list_used_names(tree.body[at]))
     parts = [_write(tree.body[at], used_names) for at in sorted(needed)]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _drop_tuners(tree: ast.Module, name: str) -> None:
-    """Take the decorators off a kernel that stand above ``triton.jit``."""
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            node.decorator_list = node.decorator_list[-1:]
 
 
 def _collect_definitions(tree: ast.Module) -> dict[str, list[int]]:
@@ -347,7 +340,8 @@ def _require_harmless(statement: ast.stmt, name: str) -> None:
         if statement.level:
             raise NotSliceable(f"it uses {name}, which its file imports from its own package")
         return
-    if not all(map(_is_pure_call, _iter_calls(statement))):
+    called = (ast.unparse(call.func) for call in _iter_calls(statement))
+    if not all(each.startswith(_PURE_CALLS) or each in _PURE_NAMES for each in called):
         raise NotSliceable(f"it uses {name}, which its file computes")
 
 
@@ -357,11 +351,6 @@ def _iter_calls(node: ast.AST) -> Iterator[ast.Call]:
         yield node
     for child in ast.iter_child_nodes(node):
         yield from _iter_calls(child.args if isinstance(child, ast.Lambda) else child)
-
-
-def _is_pure_call(call: ast.Call) -> bool:
-    called = ast.unparse(call.func)
-    return called.startswith(_PURE_CALLS) or called in _PURE_NAMES
 
 
 def _write(statement: ast.stmt, used: set[str]) -> str:
@@ -549,10 +538,7 @@ class _Writer:
 def draft_launch(plan: ObservedPlan) -> list[str]:
     """Return the lines that set ``grid`` and ``options`` as the program did for these sizes."""
     grids = [tuple(call["launch"]["grid"]) for call in plan.calls]
-    options = [
-        _write_dict({**call["launch"]["constants"], **_write_options(call["launch"]["options"])})
-        for call in plan.calls
-    ]
+    options = [_write_options(call["launch"]) for call in plan.calls]
     rows = [f"({grid!r}, {option})" for grid, option in zip(grids, options, strict=True)]
     if len(set(rows)) == 1:
         return [f"    grid, options = {grids[0]!r}, {options[0]}"]
@@ -574,9 +560,8 @@ def draft_launch(plan: ObservedPlan) -> list[str]:
     ]
 
 
-def _write_options(options: Mapping[str, Any]) -> dict[str, str]:
-    return {name: repr(value) for name, value in options.items() if value is not None}
-
-
-def _write_dict(row: Mapping[str, str]) -> str:
-    return "{" + ", ".join(f"{name!r}: {code}" for name, code in row.items()) + "}"
+def _write_options(launch: Mapping[str, Any]) -> str:
+    """Return the code of a launch's constants, which are code, and options, which are values."""
+    options = {name: repr(value) for name, value in launch["options"].items() if value is not None}
+    rows = {**launch["constants"], **options}.items()
+    return "{" + ", ".join(f"{name!r}: {code}" for name, code in rows) + "}"

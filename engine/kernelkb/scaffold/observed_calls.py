@@ -401,10 +401,6 @@ def _write_causal(recipe: Recipe, shape: str, sizes: Sequence[Size]) -> str:
     return f"torch.where({square}, {kept}, {masked}).expand({shape})"
 
 
-def _write_sorted(recipe: Recipe, shape: str, _sizes: Sequence[Size]) -> str:
-    return f"torch.randint({recipe['low']}, {recipe['high'] + 1}, {shape}).sort().values"
-
-
 def _write_distinct(recipe: Recipe, shape: str, _sizes: Sequence[Size]) -> str:
     every = f"torch.randperm({recipe['high'] - recipe['low'] + 1})"
     taken = f"{every}[:torch.Size({shape}).numel()].view({shape}) + {recipe['low']}"
@@ -424,16 +420,6 @@ def _write_ranked(recipe: Recipe, shape: str, _sizes: Sequence[Size]) -> str:
     return f"torch.randperm({recipe['high'] + 1})[{rank}.clamp(max={recipe['count'] - 1})]"
 
 
-def _write_sparse(recipe: Recipe, shape: str, sizes: Sequence[Size]) -> str:
-    rest = write_values(recipe["of"], sizes)
-    return f"(torch.rand({shape}) < {recipe['share']}) * ({rest})"
-
-
-def _write_uniform(recipe: Recipe, shape: str, _sizes: Sequence[Size]) -> str:
-    low, high = recipe["low"], recipe["high"]
-    return f"torch.rand({shape}) * {high - low:.6g} + {low}"
-
-
 def _is_centred(recipe: Recipe) -> bool:
     return bool(abs(recipe["mean"]) <= _CENTRED_SHARE * recipe["std"])
 
@@ -448,7 +434,7 @@ _WRITERS: dict[str, Callable[[Recipe, str, Sequence[Size]], str]] = {
     "constant": lambda r, shape, _s: f"torch.full({shape}, {_number(r['value'])})",
     "arange": lambda r, _shape, sizes: f"torch.arange({r['start']}, {r['start']} + {sizes[0]})",
     "permutation": lambda _r, _shape, sizes: f"torch.randperm({sizes[0]})",
-    "sorted": _write_sorted,
+    "sorted": lambda r, shape, sizes: f"{_WRITERS['integers'](r, shape, sizes)}.sort().values",
     "distinct": _write_distinct,
     "offsets": _write_offsets,
     "ranked": _write_ranked,
@@ -456,8 +442,12 @@ _WRITERS: dict[str, Callable[[Recipe, str, Sequence[Size]], str]] = {
     "flags": lambda r, shape, _s: f"torch.rand({shape}) < {r['share']}",
     "causal": _write_causal,
     "probabilities": lambda _r, shape, _s: f"torch.randn({shape}).softmax(dim=-1)",
-    "sparse": _write_sparse,
-    "uniform": _write_uniform,
+    "sparse": lambda r, shape, sizes: (
+        f"({_WRITERS['flags'](r, shape, sizes)}) * ({write_values(r['of'], sizes)})"
+    ),
+    "uniform": lambda r, shape, _s: (
+        f"torch.rand({shape}) * {r['high'] - r['low']:.6g} + {r['low']}"
+    ),
     "positive": lambda r, shape, _s: f"torch.randn({shape}).abs() * {r['rms']}",
     "normal": lambda r, shape, _s: (
         f"torch.randn({shape}) * {r['std']}" + ("" if _is_centred(r) else f" + {r['mean']}")

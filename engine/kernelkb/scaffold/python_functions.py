@@ -338,7 +338,8 @@ def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
         named = tuple(dims.get(at) or dims.get(at - rank, "") for at in range(rank))
         if named and all(named):
             shapes.setdefault(name, named)
-    known = {dim for dims in shapes.values() for dim in dims} | _list_sizes(single)
+    known = {dim for dims in shapes.values() for dim in dims}
+    known |= {name for dims in single.values() for name in dims.values() if name}
     for match in _SHAPE_IS.finditer(text):
         stated = tuple(part.strip() for part in match[2].split(",") if part.strip())
         if all(dim in known or dim.isdecimal() for dim in stated):
@@ -352,10 +353,6 @@ def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
     viewed = [m[1] for m in _VIEWED.finditer(text)]  # of a second one, rows may mean something else
     changed |= {name for name in viewed[1:] if shapes.get(name) != shapes.get(viewed[0])}
     return _unify(function, {name: dims for name, dims in shapes.items() if name not in changed})
-
-
-def _list_sizes(single: Mapping[str, Mapping[int, str]]) -> set[str]:
-    return {name for dims in single.values() for name in dims.values() if name}
 
 
 _SHAPE_IS = re.compile(

@@ -222,11 +222,12 @@ def _expand(kernel: ast.FunctionDef, name: str) -> str:
 
 def list_accessed(function: ast.FunctionDef, kernels: Kernels, calls: Sequence[str]) -> set[str]:
     """List the names that are passed for a pointer that a kernel loads from, or stores to."""
-    found: set[str] = set()
-    for names, call in iter_launches(function, kernels):
-        for kernel in map(kernels.nodes.get, names):
-            found |= _find_passed(kernel, call, calls) if kernel is not None else set()
-    return found
+    return {
+        value
+        for kernel, passed in _iter_passed(function, kernels)
+        for name, value in passed.items()
+        if _is_accessed(kernel, name, calls)
+    }
 
 
 def _find_passed(kernel: ast.FunctionDef, call: ast.Call, calls: Sequence[str]) -> set[str]:

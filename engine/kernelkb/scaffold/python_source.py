@@ -192,8 +192,8 @@ def _list_wrappers(tree: ast.Module, kernels: Kernels) -> tuple[Function, ...]:
         for f in plain
         if f.name in launching
     ]
-    for owner in tree.body:
-        if isinstance(owner, ast.ClassDef) and _is_autograd(owner):
+    for owner in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+        if any(ast.unparse(base).endswith("Function") for base in owner.bases):
             for method, launched in _list_forward(owner, kernels, launching):
                 found.append(read_python_function(method, kernels, launched, owner=owner.name))
     return _order_menu(found)
@@ -218,10 +218,6 @@ def _order_menu(found: list[Function]) -> tuple[Function, ...]:
     return tuple(
         sorted(kept, key=lambda f: (bool(_BACKWARD.search(f.name)), f.name.startswith("_")))
     )
-
-
-def _is_autograd(owner: ast.ClassDef) -> bool:
-    return any(ast.unparse(base).endswith("Function") for base in owner.bases)
 
 
 def _list_forward(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
@@ -71,21 +72,16 @@ _MAX_EXPANDED, _MAX_PASSES = 400_000, 4
 """Characters of a text with its macros, and macros inside of macros."""
 
 
-class _Macro(NamedTuple):
-    names: tuple[str, ...]
-    body: str
-
-
 def expand_macros(text: str) -> str:
     """Return C++ text with the function-like macros that it defines, on the same lines.
 
     Without them a read through ``HALF2(x[i])``, a launch or a check of a shape is not seen.
     """
-    macros: dict[str, _Macro] = {}
+    macros: dict[str, tuple[list[str], str]] = {}
     for match in MACRO.finditer(text):
         body = re.sub(r"//[^\n]*|/\*.*?\*/|\\\r?\n", " ", match[3], flags=re.DOTALL)
-        names = tuple(re.findall(r"\w+|\.\.\.", match[2]))
-        macros.setdefault(match[1], _Macro(names, body.strip()))
+        names = re.findall(r"\w+|\.\.\.", match[2])
+        macros.setdefault(match[1], (names, body.strip()))
     if not macros:
         return text
     rest = MACRO.sub(lambda match: "\n" * match[0].count("\n"), text)
@@ -105,7 +101,9 @@ def _drop_comments(text: str) -> str:
     return re.sub(pattern, lambda m: m[1] or " " + "\n" * m[0].count("\n"), text, flags=re.DOTALL)
 
 
-def _expand_once(text: str, pattern: re.Pattern[str], macros: dict[str, _Macro]) -> str:
+def _expand_once(
+    text: str, pattern: re.Pattern[str], macros: dict[str, tuple[list[str], str]]
+) -> str:
     parts, end = [], 0
     for match in pattern.finditer(text):
         if match.start() < end:
@@ -114,7 +112,7 @@ def _expand_once(text: str, pattern: re.Pattern[str], macros: dict[str, _Macro])
         if split is None:
             continue
         arguments, after = split
-        parts += [text[end : match.start()], _substitute(macros[match[1]], arguments)]
+        parts += [text[end : match.start()], _substitute(*macros[match[1]], arguments)]
         parts.append("\n" * text.count("\n", match.start(), after))
         end = after
     return "".join([*parts, text[end:]])
@@ -137,16 +135,19 @@ def _split_call(text: str, start: int) -> tuple[list[str], int] | None:
     return None
 
 
-def _substitute(macro: _Macro, arguments: Sequence[str]) -> str:
-    names, values = list(macro.names), [" ".join(each.split()) for each in arguments]
+def _substitute(names: Sequence[str], body: str, arguments: Sequence[str]) -> str:
+    values = [" ".join(each.split()) for each in arguments]
     if names[-1:] == ["..."]:
-        names[-1], count = "__VA_ARGS__", len(names) - 1
-        values = [*values[:count], ", ".join(values[count:])]
+        count = len(names) - 1
+        names, values = (
+            [*names[:count], "__VA_ARGS__"],
+            [*values[:count], ", ".join(values[count:])],
+        )
     bound = dict(zip(names, values, strict=False))
     if not bound:
-        return macro.body
+        return body
     pattern = re.compile(rf"(?<!#)#\s*({'|'.join(bound)})\b|\b({'|'.join(bound)})\b")
-    body = pattern.sub(lambda m: f'"{bound[m[1]]}"' if m[1] else bound[m[2]], macro.body)
+    body = pattern.sub(lambda m: f'"{bound[m[1]]}"' if m[1] else bound[m[2]], body)
     return re.sub(r"\s*##\s*", "", body)
 
 
@@ -195,9 +196,14 @@ def has_const(node: Node | None) -> bool:
     return node is not None and any(get_text(child) == "const" for child in node.children)
 
 
-def iter_nodes(root: Node) -> Iterator[Node]:
+def get_part(node: Node | None, field: str) -> str:
+    """Return the source text of a node's field; empty where it has none."""
+    return get_text(node.child_by_field_name(field)) if node is not None else ""
+
+
+def iter_nodes(root: Node | None) -> Iterator[Node]:
     """Yield a node and all that are below it, in the order of the text."""
-    stack = [root]
+    stack = [root] if root is not None else []
     while stack:
         node = stack.pop()
         yield node
@@ -214,7 +220,7 @@ def iter_declarations(
     """Yield the functions below a node: those of namespaces, not those of classes."""
     for child in node.named_children:
         if child.type == "namespace_definition":
-            name = get_text(child.child_by_field_name("name"))
+            name = get_part(child, "name")
             inner = f"{scope}{name}::" if name else scope
             yield from iter_declarations(child, inner, extern=extern)
         elif child.type == "linkage_specification":
@@ -247,7 +253,7 @@ def _parse_declaration(
         get_text(name),
         tuple(n for n in parameters.named_children if n.type != "comment") if parameters else (),
         node.child_by_field_name("body"),
-        get_text(node.child_by_field_name("type")).removeprefix("std::") + "*" * depth,
+        get_part(node, "type").removeprefix("std::") + "*" * depth,
         scope,
         template,
         get_text(bounds[0]) if bounds else None,
@@ -300,7 +306,7 @@ def find_launch_sites(declarations: Sequence[Declaration]) -> list[LaunchSite]:
     """Return every launch in the bodies of a file's functions, in their order."""
     sites = []
     for host in declarations:
-        for node in iter_nodes(host.body) if host.body is not None else ():
+        for node in iter_nodes(host.body):
             syntax = next((n for n in node.children if n.type == "kernel_call_syntax"), None)
             arguments = node.child_by_field_name("arguments")
             if node.type == "call_expression" and syntax is not None and arguments is not None:
@@ -357,7 +363,21 @@ def strip_casts(text: str) -> str:
     return bare if bare == text else strip_casts(bare)
 
 
-def iter_calls(body: Node) -> Iterator[tuple[str, list[str]]]:
+def iter_parents(node: Node) -> Iterator[Node]:
+    """Yield what stands around a node, innermost first."""
+    while (outer := node.parent) is not None:
+        yield (node := outer)
+
+
+def iter_values(body: Node | None) -> Iterator[tuple[Node, Node]]:
+    """Yield the declarator and the initial value of every variable that has one."""
+    for node in iter_nodes(body):
+        name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
+        if node.type == "init_declarator" and name is not None and value is not None:
+            yield name, value
+
+
+def iter_calls(body: Node | None) -> Iterator[tuple[str, list[str]]]:
     """Yield the name and the argument texts of every plain call in a body."""
     for node in iter_nodes(body):
         arguments = node.child_by_field_name("arguments")
@@ -387,7 +407,7 @@ def collect_locals(host: Declaration, line: int = 0) -> dict[str, str]:
             block beside it declares nothing.
     """
     found: dict[str, str] = {}
-    for node in iter_nodes(host.body) if host.body is not None else ():
+    for node in iter_nodes(host.body):
         if node.type == "declaration" and (not line or not _find_branch(node, host, line)):
             found |= {name: text for name, text in _read_declared(node) if name not in found}
         left = node.child_by_field_name("left")
@@ -409,15 +429,9 @@ _BRANCHES = ("if_statement", "else_clause", "while_statement", "for_statement", 
 
 def _find_branch(node: Node, host: Declaration, line: int) -> str:
     """Return what does not hold a line and holds a statement: a branch, a block, or nothing."""
-    found = ""
-    around = node.parent
-    while around is not None and around != host.body:
-        if not around.start_point[0] < line <= around.end_point[0] + 1:
-            found = "branch" if around.type in _BRANCHES else found
-            is_block = around.type == "compound_statement"
-            found = found or ("block" if is_block else "")
-        around = around.parent
-    return found
+    inside = takewhile(lambda outer: outer != host.body, iter_parents(node))
+    kinds = {o.type for o in inside if not o.start_point[0] < line <= o.end_point[0] + 1}
+    return "branch" if kinds & {*_BRANCHES} else "block" if "compound_statement" in kinds else ""
 
 
 def _read_declared(node: Node) -> list[tuple[str, str]]:
@@ -426,7 +440,7 @@ def _read_declared(node: Node) -> list[tuple[str, str]]:
         for child in node.children
         if child.type in ("type_qualifier", "storage_class_specifier")
     ).replace("static", "")
-    kind = get_text(node.child_by_field_name("type"))
+    kind = get_part(node, "type")
     found = []
     for each in node.children_by_field_name("declarator"):
         name = each.child_by_field_name("declarator")
@@ -466,9 +480,7 @@ class _Layout(NamedTuple):
     """Type and name of each."""
 
 
-def take_structures_apart(
-    texts: Sequence[str],
-) -> tuple[list[str], list[Structure]]:
+def take_structures_apart(texts: Sequence[str]) -> tuple[list[str], list[Structure]]:
     """Return texts in which functions take the fields of structures, and what was taken apart.
 
     ``k(Params p) { p.y[0] = p.n; }`` becomes ``k(float *y, int n) { y[0] = n; }``, on the same
@@ -552,14 +564,8 @@ def _take_apart(text: str, layouts: Mapping[str, _Layout], found: list[Structure
             kind = f"{match[2]}{match[3] or ''}"
             found.append(Structure(called[-1], parameter, kind, tuple(names.items())))
         lines = "\n" * match[0].count("\n")
-        text = (
-            text[: match.start()]
-            + ", ".join(parts)
-            + lines
-            + text[match.end() : begin]
-            + body
-            + text[end:]
-        )
+        parameters = ", ".join(parts) + lines + text[match.end() : begin]
+        text = text[: match.start()] + parameters + body + text[end:]
     return _expand_locals(text, layouts, kinds)
 
 
