@@ -1,6 +1,8 @@
 """The page in a real Chromium: every view, by keyboard, narrow and wide, dark and light."""
 
+import re
 import shutil
+from pathlib import Path
 
 import pytest
 from web_page import KERNEL, REPORT, SESSION, TOKEN
@@ -23,6 +25,7 @@ VIEWS = (
 )  # fmt: skip
 CONTRAST = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
 FEW_VIEWS = ("/", "/checklist", "/live", f"/kernel/{KERNEL}")
+PICTURES = Path(__file__).parents[2] / "build" / "pages"
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
 
 
@@ -66,11 +69,16 @@ def open_tab(browser, page_server):
         context.close()
 
 
-def find_violations(tab, axe, url, paths, options=RULES):
-    """Names, labels, order and contrast by axe-core; what is wider than the screen."""
+def find_violations(tab, axe, url, paths, options=RULES, pictures=None):
+    """Names, labels, order and contrast by axe-core; what is wider than the screen.
+
+    Pictures of the views are kept under the name that ``pictures`` makes of an address.
+    """
     told = []
     for path in paths:
         tab.goto(url + path)
+        if pictures is not None:
+            tab.screenshot(path=pictures(path), full_page=True)
         found = axe.run(tab, options=options).response["violations"]
         told += [(path, one["id"], one["nodes"][0]["html"][:120]) for one in found]
         if tab.evaluate("document.documentElement.scrollWidth > innerWidth"):
@@ -96,10 +104,18 @@ def test_a_view_is_readable_by_everyone_and_asks_nobody_else(
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_view_is_readable_by_everyone(open_tab, page_server, width, scheme):
+    """Pictures of them stay in build/pages, to be looked at."""
     tab, axe = open_tab(width, scheme), axe_module.Axe()
 
-    assert find_violations(tab, axe, page_server.url, VIEWS) == []
+    def name_picture(path):
+        return (
+            PICTURES
+            / f"{re.sub(r'[^a-z0-9]+', '-', path).strip('-') or 'start'}-{width}-{scheme}.png"
+        )
+
+    assert find_violations(tab, axe, page_server.url, VIEWS, pictures=name_picture) == []
     assert tab.problems == []
+    assert name_picture("/live").stat().st_size > 0
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
