@@ -108,10 +108,8 @@ def test_every_view_is_readable_by_everyone(open_tab, page_server, width, scheme
     tab, axe = open_tab(width, scheme), axe_module.Axe()
 
     def name_picture(path):
-        return (
-            PICTURES
-            / f"{re.sub(r'[^a-z0-9]+', '-', path).strip('-') or 'start'}-{width}-{scheme}.png"
-        )
+        name = re.sub(r"[^a-z0-9]+", "-", path).strip("-") or "start"
+        return PICTURES / f"{name}-{width}-{scheme}.png"
 
     assert find_violations(tab, axe, page_server.url, VIEWS, pictures=name_picture) == []
     assert tab.problems == []
