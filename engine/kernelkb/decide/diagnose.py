@@ -76,6 +76,10 @@ _UNPRICED_SAVING = 0.08
 """Saving assumed where none can be computed: a roof that binds stands before fixes that give
 nothing, and after those that give something (judgement)."""
 
+_UNPRICED_SHAPE = 0.5
+"""Factor on it for the shape of a launch whose gain is not told: it tells what can be lost at most,
+so what counters saw comes first (judgement; 0.2 to 0.5 rank the zoo alike)."""
+
 _CAUSE_SPEEDUP = 1.1
 """Predicted speedup from which a cause ranks before its symptoms, even if theirs is larger
 (judgement)."""
@@ -438,8 +442,10 @@ def score(finding: BottleneckMatch, effort: Mapping[str, float]) -> float:
     It is the share of the time that its fix would remove, times the confidence, times a factor for
     the effort of the first fix.
     """
-    saved = _UNPRICED_SAVING
-    if finding.prediction is not None:
+    is_shape = finding.row["group"] == "parallelism"
+    saved = _UNPRICED_SAVING * (_UNPRICED_SHAPE if is_shape else 1.0)
+    is_told = finding.diagnosis["predicted_speedup"] is not None
+    if finding.prediction is not None and (is_told or not is_shape):
         saved = max(0.0, 1 - 1 / finding.prediction.speedup)
     fixes = finding.diagnosis["fixes"]
     factor = effort[str(fixes[0]["cost_min"])] if fixes else 1.0

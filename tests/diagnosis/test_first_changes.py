@@ -1,0 +1,118 @@
+"""The first change is that of the evidence, and no number beside it contradicts it."""
+
+import pytest
+from shipped_rules import program
+
+from kernelkb.actions.advice.recommend import complete_answer
+from kernelkb.decide.recommend import recommend
+from kernelkb.profiles.launch import list_raw_names
+from kernelkb.profiles.report import read_report_text
+from kernelkb.render.text.answers import format_answer_lines
+
+IDLE = {
+    "sm_utilization": 0.3,
+    "memory_utilization": 0.5,
+    "dram_utilization": 0.2,
+    "l1_utilization": 0.5,
+    "l2_utilization": 0.4,
+}
+"""No unit is busy."""
+
+
+def ask(device=None, kernel="", **measured):
+    return recommend(program(), measured, device=device, kernel=kernel)
+
+
+def list_causes(answer):
+    return [d["bottleneck"] for d in answer["diagnoses"] if d["verdict"] == "matches"]
+
+
+def list_first_fixes(answer):
+    """The changes for the first cause, in the order to try them."""
+    return [fix["id"] for fix in answer["diagnoses"][0]["fixes"]]
+
+
+def print_answer(answer):
+    return "\n".join(format_answer_lines(complete_answer(answer)))
+
+
+# Too few blocks for any GPU.
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3])
+def test_three_blocks_are_too_few_for_every_gpu_that_ncu_profiles(blocks):
+    answer = ask(grid_block_count=blocks, profiled_us=900.0, **IDLE)
+
+    assert list_causes(answer)[0] == "small-grid"
+
+
+@pytest.mark.parametrize(("cc", "is_small"), [("8.6", True), ("9.0", True), ("8.7", False)])
+def test_four_blocks_are_too_few_where_the_smallest_gpu_has_more_sms(cc, is_small):
+    page = (
+        f"  scan(float *) (4, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC {cc}\n"
+        "    Section: GPU Speed Of Light Throughput\n"
+        "    ----------------------- ----------- ------------\n"
+        "    Metric Name             Metric Unit Metric Value\n"
+        "    ----------------------- ----------- ------------\n"
+        "    DRAM Throughput                   %         0.52\n"
+        "    Duration                         us       912.50\n"
+        "    Compute (SM) Throughput           %         1.10\n"
+        "    ----------------------- ----------- ------------\n"
+    )
+    (launch,) = read_report_text(page, list_raw_names(program()))
+    from kernelkb.actions.advice.recommend_report import answer_launch
+
+    answer = answer_launch(program(), launch, 0, {}, None)
+
+    assert ("small-grid" in list_causes(answer)) is is_small
+
+
+def test_many_blocks_on_an_unknown_gpu_may_still_be_too_few():
+    answer = ask(grid_block_count=80, profiled_us=900.0)
+
+    assert "small-grid" not in list_causes(answer)
+    assert any("small-grid" in row["separates"] for row in answer["measure_next"])
+
+
+# A tail beside another cause.
+
+
+def test_scattered_loads_come_before_a_tail_that_is_not_priced():
+    scattered = {"sectors_per_load": 16, "sector_load_useful_bytes": 8}
+    answer = ask(waves=1.2, profiled_us=300.0, **scattered, **IDLE)
+
+    assert list_causes(answer)[:2] == ["uncoalesced-global-access", "tail-effect"]
+
+
+@pytest.mark.parametrize("level", ["l1_utilization", "l2_utilization"])
+def test_a_saturated_level_has_no_time_for_a_tail(level):
+    answer = ask(waves=1.3, profiled_us=300.0, **{**IDLE, level: 0.9})
+
+    assert "tail-effect" not in list_causes(answer)
+
+
+def find_tail(point, low, high):
+    """An answer whose first change is for a tail, with this interval."""
+    answer = ask(waves=1.2, profiled_us=300.0, **IDLE)
+    first = answer["diagnoses"][0]
+    assert first["bottleneck"] == "tail-effect"
+    gain = {"point": point, "low": low, "high": high}
+    fixes = [{**first["fixes"][0], "predicted_speedup": gain}, *first["fixes"][1:]]
+    told = {**first, "fixes": fixes, "predicted_speedup": gain}
+    return {**answer, "diagnoses": [told, *answer["diagnoses"][1:]]}
+
+
+def test_a_measured_median_outside_the_interval_says_that_those_had_more_to_gain():
+    answer = find_tail(1.09, 1.01, 1.2)
+    median = answer["diagnoses"][0]["fixes"][0]["measured"]["median"]
+    assert median > 1.2
+
+    assert "on kernels with more to gain than this one: median" in print_answer(answer)
+
+
+def test_a_measured_median_inside_the_interval_stands_alone():
+    assert "to gain than this one" not in print_answer(find_tail(1.6, 1.2, 2.4))
+
+
+def test_a_measured_median_below_the_interval_says_that_those_had_less_to_gain():
+    assert "with less to gain" in print_answer(find_tail(6.0, 4.0, 9.0))
