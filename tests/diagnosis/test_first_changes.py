@@ -116,3 +116,74 @@ def test_a_measured_median_inside_the_interval_stands_alone():
 
 def test_a_measured_median_below_the_interval_says_that_those_had_less_to_gain():
     assert "with less to gain" in print_answer(find_tail(6.0, 4.0, 9.0))
+
+
+# A product without a tile.
+
+NO_TILE = {"static_shared_bytes": 0, "dynamic_shared_bytes": 0}
+FROM_DRAM = {
+    "dram_utilization": 0.97,
+    "sm_utilization": 0.5,
+    "l1_utilization": 0.6,
+    "l2_utilization": 0.6,
+    "l1_hit_rate": 0.6,
+    "l2_hit_rate": 0.3,
+    "profiled_us": 9000.0,
+}
+COUNTED = {"loads_per_fma": 2.0, "ffma_share": 0.96, "loads_over_dram": 3.6, "load_repeat": 3.6}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "matmul_plain",
+        "void MatMul<float>(float *)",
+        "sgemm_v1(int)",
+        "matrixMul",
+        "my::mm(float *)",
+    ],
+)
+def test_a_named_product_without_a_tile_gets_one_first(name):
+    answer = ask(kernel=name, **NO_TILE, **FROM_DRAM)
+
+    assert list_causes(answer)[0] == "dram-bandwidth-bound"
+    assert list_first_fixes(answer)[0] == "tile-into-smem"
+    assert any("algorithmic_bytes=N" in note for note in answer["notes"])
+
+
+@pytest.mark.parametrize(
+    "name", ["axpy", "comm_copy", "sparse_spgemm", "matvec", "sgemv", "summary"]
+)
+def test_other_names_make_no_product(name):
+    answer = ask(kernel=name, **NO_TILE, **FROM_DRAM)
+
+    assert list_first_fixes(answer)[0] == "remove-redundant-traffic"
+    assert not any("algorithmic_bytes=N" in note for note in answer["notes"])
+
+
+def test_counters_show_a_product_whatever_its_name():
+    answer = ask(kernel="layer_forward", **NO_TILE, **FROM_DRAM, **COUNTED)
+
+    assert list_first_fixes(answer)[0] == "tile-into-smem"
+
+
+def test_a_product_with_a_vector_is_none_of_matrices():
+    answer = ask(kernel="rows", **NO_TILE, **FROM_DRAM, **COUNTED | {"loads_over_dram": 2.0})
+
+    assert list_first_fixes(answer)[0] != "tile-into-smem"
+
+
+def test_a_product_with_a_tile_gets_no_other():
+    shared = {"static_shared_bytes": 8192, "dynamic_shared_bytes": 0}
+    answer = ask(kernel="matmul_tiled", **shared, **FROM_DRAM)
+
+    assert list_first_fixes(answer)[0] == "remove-redundant-traffic"
+
+
+@pytest.mark.parametrize(("name", "asks"), [("matmul_plain", "open"), ("axpy", "stop-if")])
+def test_a_product_at_the_rate_of_dram_is_not_finished_while_its_cost_is_unknown(name, asks):
+    moved = {"dram_read_bytes": 7.9e9 * 3, "dram_write_bytes": 1e8}
+    answer = ask("h100-sxm", name, **NO_TILE, **FROM_DRAM, **moved)
+
+    assert answer["finish"]["verdict"] == asks
+    assert "algorithmic_bytes" in answer["finish"]["because"]
