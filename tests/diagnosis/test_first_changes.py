@@ -187,3 +187,22 @@ def test_a_product_at_the_rate_of_dram_is_not_finished_while_its_cost_is_unknown
 
     assert answer["finish"]["verdict"] == asks
     assert "algorithmic_bytes" in answer["finish"]["because"]
+
+
+# A tile that may be there already.
+
+
+def test_what_decides_whether_a_tile_is_there_is_told_first():
+    answer = ask(l1_utilization=0.91, dram_utilization=0.1, l1_hit_rate=0.5)
+    first = answer["diagnoses"][0]["fixes"][0]
+    assert first["id"] == "tile-into-smem"
+
+    assert first["undecided"][:2] == ["static_shared_bytes", "dynamic_shared_bytes"]
+    assert "static_shared_bytes, dynamic_shared_bytes" in print_answer(answer)
+
+
+@pytest.mark.parametrize("kind", ["static_shared_bytes", "dynamic_shared_bytes"])
+def test_a_kernel_with_a_tile_is_not_told_to_stage_one(kind):
+    answer = ask(l1_utilization=0.91, dram_utilization=0.1, **{**NO_TILE, kind: 32768})
+
+    assert "tile-into-smem" not in list_first_fixes(answer)

@@ -303,6 +303,7 @@ STRUCTS = {
 REREAD = {
     "load_repeat": 8.0,
     "static_shared_bytes": 0,
+    "dynamic_shared_bytes": 0,
     "coalesced_share": 1.0,
     "l1_hit_rate": 0.5,
     "tma_read_bytes": 0,
@@ -355,6 +356,9 @@ SIDES = (
     ("remap-threads-coalesced", STRUCTS, "l1_hit_rate", 0.7, 0.3),
     ("remap-threads-coalesced", STRUCTS, "load_repeat", 0.5, 4.5),
     ("tile-into-smem", REREAD, "loads_over_dram", 2.0, 4.5),
+    ("tile-into-smem", {**REREAD, "loads_over_dram": 2.0}, "product_likeness", 0.6, 0.7),
+    ("tile-into-smem", {**REREAD, "loads_over_dram": 4.5}, "dynamic_shared_bytes", 32768, 1024),
+    ("tile-into-smem", {**REREAD, "loads_over_dram": 4.5}, "static_shared_bytes", 2048, 1024),
     ("larger-block-tile", {"load_repeat": 6.0, "shared_loads_per_warp": 30.0,
      "tile_load_ratio": 1.3, "tma_read_bytes": 0, "tma_utilization": 0.0,
      "barriers_per_warp": 10.0, "barriers_per_load": 0.8, "shared_stores_per_warp": 21.0,
