@@ -206,3 +206,42 @@ def test_a_kernel_with_a_tile_is_not_told_to_stage_one(kind):
     answer = ask(l1_utilization=0.91, dram_utilization=0.1, **{**NO_TILE, kind: 32768})
 
     assert "tile-into-smem" not in list_first_fixes(answer)
+
+
+# Atomics that nobody counted.
+
+ASLEEP = {
+    "sm_utilization": 0.03,
+    "memory_utilization": 0.09,
+    "dram_utilization": 0.02,
+    "l1_utilization": 0.05,
+    "l2_utilization": 0.09,
+    "waves": 8.4,
+    "profiled_us": 900.0,
+}
+
+
+def test_atomics_without_their_counters_are_counted_before_a_change():
+    answer = ask(**ASLEEP, foreign_profile=1)
+
+    assert list_causes(answer)[0] == "atomic-contention"
+    assert answer["measure_next"][0]["separates"][0] == "atomic-contention"
+    assert "atomic" in answer["measure_next"][0]["metric"]
+    assert "change one thing" not in print_answer(answer)
+
+
+def test_atomics_that_were_counted_get_a_change():
+    counted = {"atomic_request_count": 0, "reduction_request_count": 4e6, "load_request_count": 4e6}
+    waits = {"stall_lg_throttle": 0.5, "stall_long_scoreboard": 0.2, "store_request_count": 1e3}
+    answer = ask(**ASLEEP, **counted, **waits, foreign_profile=1)
+
+    assert list_causes(answer)[0] == "atomic-contention"
+    assert "change one thing" in print_answer(answer)
+
+
+def test_a_tail_that_costs_a_twentieth_at_most_is_no_advice():
+    """Nine waves, of which the last is half full: 1.06x at most."""
+    answer = ask(waves=8.5, profiled_us=300.0, **IDLE)
+
+    assert "tail-effect" not in list_causes(answer)
+    assert any("at most" in row["because"] for row in answer["suppressed"])
