@@ -245,3 +245,22 @@ def test_a_tail_that_costs_a_twentieth_at_most_is_no_advice():
 
     assert "tail-effect" not in list_causes(answer)
     assert any("at most" in row["because"] for row in answer["suppressed"])
+
+
+# No cliff at eight tenths.
+
+
+@pytest.mark.parametrize("rate", [0.72, 0.794, 0.80])
+def test_the_busiest_level_is_named_below_eight_tenths_too(rate):
+    dram = ask(**IDLE | {"dram_utilization": rate, "memory_utilization": rate}, waves=85.0)
+    l1 = ask(**IDLE | {"l1_utilization": rate, "memory_utilization": rate}, waves=85.0)
+
+    assert list_causes(dram)[0] == "dram-bandwidth-bound"
+    assert list_causes(l1)[0] == "l1tex-bandwidth-bound"
+
+
+def test_loads_that_are_waited_for_are_the_cause_below_eight_tenths():
+    waits = {"stall_long_scoreboard": 0.8, "issue_rate": 0.2, "lsu_wavefront_utilization": 0.2}
+    answer = ask(**IDLE | {"dram_utilization": 0.75, "l2_utilization": 0.7}, **waits, waves=85.0)
+
+    assert list_causes(answer)[0] == "memory-latency-bound"

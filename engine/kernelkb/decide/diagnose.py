@@ -60,8 +60,8 @@ _ROOF_GROUPS = ("memory-traffic", "terminal", *_UNPRICED_GROUPS)
 """Groups whose diagnoses are not advice alone, but say what binds."""
 
 _LEAST_UNTOLD = 1.15
-"""Most that a change of the launch can gain, below which it is no advice where no counter tells what
-it does gain: the least gain near a floor that is worth a change."""
+"""Most that a change of the launch can gain, below which it is no advice where no counter tells
+what it does gain: the least gain near a floor that is worth a change."""
 
 _BY_GAIN = ("launch-overhead-bound",)
 """Causes whose fixes differ in gain by far more than predictions err (fewer launches gained 24x,
