@@ -247,6 +247,31 @@ def test_a_tail_that_costs_a_twentieth_at_most_is_no_advice():
     assert any("at most" in row["because"] for row in answer["suppressed"])
 
 
+# A tree of sums in which every other thread rests.
+
+TREE = {"lanes_per_instruction": 17.6, "useful_lanes_per_instruction": 15.2, "waves": 55.0}
+
+
+@pytest.mark.parametrize(
+    ("shared", "first"), [(1024, "warp-shuffle"), (0, "sort-by-branch"), (16384, "sort-by-branch")]
+)
+def test_a_divergent_tree_is_not_sorted_but_shuffled(shared, first):
+    block = {"block_thread_count": 256, "static_shared_bytes": shared, "dynamic_shared_bytes": 0}
+    answer = ask(**IDLE, **TREE, **block)
+
+    assert list_causes(answer)[0] == "branch-divergence"
+    assert list_first_fixes(answer)[0] == first
+
+
+def test_a_tree_with_its_barriers_counted_is_shuffled():
+    block = {"block_thread_count": 256, "static_shared_bytes": 1024, "dynamic_shared_bytes": 0}
+    barriers = {"stall_barrier": 0.4, "barrier_instruction_share": 0.1, "barriers_per_load": 9.0}
+    more = {"issue_rate": 0.5, "fp_issue_share": 0.05, "tile_reuse": 0, "profiled_us": 900.0}
+    answer = ask(**IDLE, **TREE, **block, **barriers, **more)
+
+    assert list_first_fixes(answer)[0] == "warp-shuffle"
+
+
 # No cliff at eight tenths.
 
 

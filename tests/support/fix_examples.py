@@ -311,6 +311,12 @@ REREAD = {
     "global_lsu_share": 0.9,
     "random_access": 0,
 }
+DIVERGENT = {
+    "lanes_per_instruction": 12.0,
+    "uniform_branch_share": 0.5,
+    "shared_loads_per_warp": 0.0,
+    "lanes_below_block_shape": 20.0,
+}
 ONE_BLOCK_AN_SM = {**SPREAD, "grid_fill": 1.0, "store_rounds": 0.7}
 LOOP = {"block_thread_count": 32}
 INDICES = {"index_share": 0.9, "integer_work": 0}
@@ -337,6 +343,7 @@ SIDES = (
     ("overlap-async-copies", {"tma_utilization": 0.001, "async_copy_count": 0,
      "l2_utilization": 0.3, "stall_long_scoreboard": 0.5}, "tensor_utilization", 0.04, 0.06),
     ("split-k", SPREAD, "loads_per_warp", 12.0, 24.0),
+    ("sort-by-branch", DIVERGENT, "thread_shared_bytes", 4.0, 40.0),
     ("parallelize-outer-dim", SPREAD, "store_rounds", 2.0, 5.0),
     ("cp-async-pipeline", STAGED, "barriers_per_warp", 3.0, 6.0),
     ("cp-async-pipeline", {**STAGED, "async_copy_count": 0}, "shared_stores_per_warp", 6.0, 12.0),
