@@ -74,6 +74,15 @@ def test_many_blocks_on_an_unknown_gpu_may_still_be_too_few():
     assert any("small-grid" in row["separates"] for row in answer["measure_next"])
 
 
+@pytest.mark.parametrize(("instructions", "has_loop"), [(40.0, False), (4000.0, True)])
+def test_a_warp_of_few_instructions_has_no_loop_to_spread(instructions, has_loop):
+    grid = {"grid_block_count": 40, "sm_count": 132, "waves": 0.1, "profiled_us": 9.0}
+    answer = ask(**IDLE, **grid, instructions_per_warp=instructions)
+    offered = [fix["id"] for one in answer["diagnoses"] for fix in one["fixes"]]
+
+    assert ("parallelize-outer-dim" in offered) is has_loop
+
+
 # A tail beside another cause.
 
 

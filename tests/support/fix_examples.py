@@ -268,7 +268,12 @@ SCATTERED = {
     "l2_output_utilization": 0.3,
 }
 SPREAD = {"grid_fill": 0.2, "waves": 0.1, "reduction_ratio": 900, "store_rounds": 90}
-SPREAD = {**SPREAD, "loads_per_warp": 500.0, "parallel_loop_left": 1}
+SPREAD = {
+    **SPREAD,
+    "loads_per_warp": 500.0,
+    "parallel_loop_left": 1,
+    "instructions_per_warp": 9000.0,
+}
 WAITING = {
     "loads_per_warp": 100.0,
     "stall_long_scoreboard": 0.5,
@@ -345,6 +350,7 @@ SIDES = (
     ("split-k", SPREAD, "loads_per_warp", 12.0, 24.0),
     ("sort-by-branch", DIVERGENT, "thread_shared_bytes", 4.0, 40.0),
     ("parallelize-outer-dim", SPREAD, "store_rounds", 2.0, 5.0),
+    ("parallelize-outer-dim", SPREAD, "instructions_per_warp", 200.0, 300.0),
     ("cp-async-pipeline", STAGED, "barriers_per_warp", 3.0, 6.0),
     ("cp-async-pipeline", {**STAGED, "async_copy_count": 0}, "shared_stores_per_warp", 6.0, 12.0),
     ("warp-shuffle", {"barrier_instruction_share": 0.2, "fp_issue_share": 0.1},
