@@ -74,6 +74,14 @@ def test_many_blocks_on_an_unknown_gpu_may_still_be_too_few():
     assert any("small-grid" in row["separates"] for row in answer["measure_next"])
 
 
+@pytest.mark.parametrize(("busy", "is_told"), [(0.57, True), (0.97, False)])
+def test_idle_sms_speak_for_a_small_grid_where_their_number_is_unknown(busy, is_told):
+    cycles = {"sm_active_mean_cycles": busy * 3e6, "sm_elapsed_cycles": 3e6}
+    answer = ask(grid_block_count=64, block_thread_count=256, profiled_us=2700.0, **cycles, **IDLE)
+
+    assert ("small-grid" in list_causes(answer)) is is_told
+
+
 @pytest.mark.parametrize(("instructions", "has_loop"), [(40.0, False), (4000.0, True)])
 def test_a_warp_of_few_instructions_has_no_loop_to_spread(instructions, has_loop):
     grid = {"grid_block_count": 40, "sm_count": 132, "waves": 0.1, "profiled_us": 9.0}
