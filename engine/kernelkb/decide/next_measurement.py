@@ -89,8 +89,7 @@ def choose_next_measurements(
 
     Args:
         rules: The compiled rules: metrics and how to collect them.
-        matches: Matching bottlenecks, best first, whose look-alikes may be unknown. What decides
-            the first one comes before all else where it is only a guess.
+        matches: Best first. What decides the first, if it is a guess, comes before all else.
         open_bottlenecks: Unknown bottlenecks, those with the most true comparisons first.
         facts: Known quantities, which are not requested again.
         kernel: Name to put into the commands; may be empty.
@@ -110,8 +109,7 @@ def choose_next_measurements(
     guess = _find_guess(rules, matches, facts)
     for recipe, names in [*guess, *_choose_recipes(rules, wanted, stakes, target)]:
         chosen.append((recipe, names))
-        told = {row["metric"] for row in rows}
-        more = [n for n in names if n in wanted and n not in told]
+        more = [n for n in names if n in wanted and n not in {row["metric"] for row in rows}]
         rows += [_build_row(rules, n, recipe, wanted[n], name, target) for n in more]
         if len(rows) >= _MAX_ROWS:
             break

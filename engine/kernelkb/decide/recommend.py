@@ -117,8 +117,7 @@ def recommend(
         kernel: Its name, for the answer and the commands in it; may be empty.
         peaks: Measured on the GPU, by metric id; no evidence about the kernel.
     """
-    named = {"product_name": 1.0, **metrics} if _names_product(kernel) else metrics
-    predictor = Predictor(rules, facts := _compare_metrics(rules, named, peaks, device))
+    predictor = Predictor(rules, facts := _compare_metrics(rules, metrics, peaks, device, kernel))
     found, matches, open_, gap = _diagnose_and_rank(rules, facts, target, predictor, kernel)
     gate, finish = _judge_work(rules, facts, matches, predictor, device)
     wanted = _list_gate_metrics(facts.values, gate)
@@ -168,14 +167,18 @@ def _compare_metrics(
     measured: Mapping[str, float],
     peaks: Mapping[str, float] | None,
     device: str | None,
+    kernel: str,
 ) -> Facts:
     """Return measured and derived metrics, with the outcome of every comparison."""
-    known = complete_metrics(rules, {**(peaks or {}), **measured}, device)
+    named = _add_product_name(measured, kernel)
+    known = complete_metrics(rules, {**(peaks or {}), **named}, device)
     return evaluate_comparisons(rules["comparisons"], known)
 
 
-def _names_product(kernel: str) -> bool:
-    return _PRODUCT_NAME.search(strip_kernel_signature(kernel)) is not None
+def _add_product_name(metrics: Mapping[str, float], kernel: str) -> Mapping[str, float]:
+    """Return the metrics, with that of a product of matrices where the kernel's name says so."""
+    is_named = _PRODUCT_NAME.search(strip_kernel_signature(kernel)) is not None
+    return {"product_name": 1.0, **metrics} if is_named else metrics
 
 
 def find_library(rules: CompiledRules, kernel: str) -> LibraryRow | None:
