@@ -14,17 +14,17 @@ PAGE = Path(__file__).parents[2] / "docs" / "glossary.md"
 IRREGULAR_PLURALS = {"axes": "axis", "diagnoses": "diagnosis", "leaves": "leaf"}
 PLAIN_TEXT = """
 absolute address all allocated approximate arithmetic average balanced behind below beyond bit
-blocked branch break build busiest busy call clock communication compiled conversion correct count
-cycles data debug difference distinct division double doubled dynamic elapsed empty exact excess
-executed factor fewest fill filling first flight float fp framework free full function gather gpu
-half heavy host hottest ideal idle index instruction integer joint kept launched layout left
-library limit link loaded long longest loop looped loss lost mask matches matrix max mean merge
-minimum misc narrow next no not one op other output packed parallel part peer per plain practical
-process product profiled program rate ratio read relieved remainder remote repeat required resolved
-resolving reuse rounds row scaling seconds selected shape short single size sleeping sorting source
-specialised starved static step store sum sync theoretical throttled tightest tiled timing to torch
-unequal unexplained unspilled update use useful value variation walk wide widened widening work
-worst write
+blocked branch break build busiest busy call clock communication compiled conversion correct
+count cycles data debug difference distinct division double doubled dynamic elapsed empty exact
+excess executed factor fewest fill filling first flight float fp framework free full function
+gather gpu half heavy host hottest ideal idle index instruction integer joint kept launched
+layout left library likeness limit link loaded long longest loop looped loss lost mask matches
+matrix max mean merge minimum misc most name narrow next no not one op other output packed
+parallel part peer per plain practical process product profiled program rate ratio read relieved
+remainder remote repeat required resolved resolving reuse rounds row scaling seconds selected
+shape short single size sleeping sorting source specialised starved static step store sum sync
+theoretical throttled tightest tiled timing to torch unequal unexplained unspilled update use
+useful value variation walk wide widened widening work worst write
 """
 """Words that mean here what they mean anywhere. A term of the field goes into the glossary."""
 PLAIN_WORDS = frozenset(PLAIN_TEXT.split())

@@ -268,7 +268,12 @@ SCATTERED = {
     "l2_output_utilization": 0.3,
 }
 SPREAD = {"grid_fill": 0.2, "waves": 0.1, "reduction_ratio": 900, "store_rounds": 90}
-SPREAD = {**SPREAD, "loads_per_warp": 500.0, "parallel_loop_left": 1}
+SPREAD = {
+    **SPREAD,
+    "loads_per_warp": 500.0,
+    "parallel_loop_left": 1,
+    "instructions_per_warp": 9000.0,
+}
 WAITING = {
     "loads_per_warp": 100.0,
     "stall_long_scoreboard": 0.5,
@@ -303,12 +308,19 @@ STRUCTS = {
 REREAD = {
     "load_repeat": 8.0,
     "static_shared_bytes": 0,
+    "dynamic_shared_bytes": 0,
     "coalesced_share": 1.0,
     "l1_hit_rate": 0.5,
     "tma_read_bytes": 0,
     "tma_utilization": 0.0,
     "global_lsu_share": 0.9,
     "random_access": 0,
+}
+DIVERGENT = {
+    "lanes_per_instruction": 12.0,
+    "uniform_branch_share": 0.5,
+    "shared_loads_per_warp": 0.0,
+    "lanes_below_block_shape": 20.0,
 }
 ONE_BLOCK_AN_SM = {**SPREAD, "grid_fill": 1.0, "store_rounds": 0.7}
 LOOP = {"block_thread_count": 32}
@@ -336,7 +348,9 @@ SIDES = (
     ("overlap-async-copies", {"tma_utilization": 0.001, "async_copy_count": 0,
      "l2_utilization": 0.3, "stall_long_scoreboard": 0.5}, "tensor_utilization", 0.04, 0.06),
     ("split-k", SPREAD, "loads_per_warp", 12.0, 24.0),
+    ("sort-by-branch", DIVERGENT, "thread_shared_bytes", 4.0, 40.0),
     ("parallelize-outer-dim", SPREAD, "store_rounds", 2.0, 5.0),
+    ("parallelize-outer-dim", SPREAD, "instructions_per_warp", 200.0, 300.0),
     ("cp-async-pipeline", STAGED, "barriers_per_warp", 3.0, 6.0),
     ("cp-async-pipeline", {**STAGED, "async_copy_count": 0}, "shared_stores_per_warp", 6.0, 12.0),
     ("warp-shuffle", {"barrier_instruction_share": 0.2, "fp_issue_share": 0.1},
@@ -355,6 +369,9 @@ SIDES = (
     ("remap-threads-coalesced", STRUCTS, "l1_hit_rate", 0.7, 0.3),
     ("remap-threads-coalesced", STRUCTS, "load_repeat", 0.5, 4.5),
     ("tile-into-smem", REREAD, "loads_over_dram", 2.0, 4.5),
+    ("tile-into-smem", {**REREAD, "loads_over_dram": 2.0}, "product_likeness", 0.6, 0.7),
+    ("tile-into-smem", {**REREAD, "loads_over_dram": 4.5}, "dynamic_shared_bytes", 32768, 1024),
+    ("tile-into-smem", {**REREAD, "loads_over_dram": 4.5}, "static_shared_bytes", 2048, 1024),
     ("larger-block-tile", {"load_repeat": 6.0, "shared_loads_per_warp": 30.0,
      "tile_load_ratio": 1.3, "tma_read_bytes": 0, "tma_utilization": 0.0,
      "barriers_per_warp": 10.0, "barriers_per_load": 0.8, "shared_stores_per_warp": 21.0,

@@ -15,13 +15,14 @@ from kernelkb.decide.recommend import recommend
 EFFORT = {"5": 1.0, "30": 0.9, "120": 0.7, "480": 0.5}
 
 
-def make_finding(name, group="latency", saved=0.5, sure=1.0, minutes=5, symptom_of=()):
+def make_finding(name, group="latency", saved=0.5, sure=1.0, minutes=5, symptom_of=(), told=True):
     time = 1.0 if saved is None else 1 - saved
     prediction = None if saved is None else Prediction(1 / time, None, time, 1.0, False)
     diagnosis = {
         "bottleneck": name,
         "verdict": "matches",
         "confidence": sure,
+        "predicted_speedup": {"point": 1 / time} if told and prediction else None,
         "because": [],
         "fixes": [{"cost_min": minutes}] if minutes else [],
     }
@@ -127,6 +128,19 @@ def test_a_match_without_a_prediction_stands_between_fixes_that_gain_and_fixes_t
         "unpriced",
         "nothing",
     ]
+
+
+def test_a_gain_of_the_launch_that_is_not_told_does_not_rank_a_cause():
+    tail = make_finding("tail", group="parallelism", saved=0.4, told=False)
+
+    assert ranked_ids(tail, make_finding("seen", saved=None)) == ["seen", "tail"]
+    assert ranked_ids(tail, make_finding("seen", saved=0.2, told=False)) == ["seen", "tail"]
+
+
+def test_a_gain_of_the_launch_that_is_told_ranks_it_as_any_other():
+    tail = make_finding("tail", group="parallelism", saved=0.4)
+
+    assert ranked_ids(make_finding("seen", saved=None), tail) == ["tail", "seen"]
 
 
 def test_a_predicted_slow_down_scores_no_less_than_nothing():

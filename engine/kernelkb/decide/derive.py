@@ -32,6 +32,7 @@ def complete_metrics(
     count as not measured.
     """
     known = {name: value for name, value in measured.items() if math.isfinite(value)}
+    known.setdefault("product_name", 0.0)  # no name says so
     facts = rules["devices"].get(device or "", {})
     known.update((f"device.{name}", value) for name, value in facts.items())
     for name, value in derive_residency_metrics(rules, known, device):

@@ -58,6 +58,7 @@ def compute_device_facts(
         "dram_bytes_us": dram and dram * fields["achievable_dram_share"] * 1e3,
         "max_threads_sm": architecture["max_threads_sm"],
         "max_blocks_sm": architecture["max_blocks_sm"],
+        "fewest_sm_count": architecture.get("fewest_sms"),
     }
     return {name: value for name, value in facts.items() if value is not None}
 

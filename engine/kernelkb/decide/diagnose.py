@@ -53,8 +53,15 @@ _PROFILE_LEVELS = ("L1", "L2", "L3")
 _UNPRICED_GROUPS = ("correctness", "build", "measurement", "terminal")
 """Groups whose fixes make no kernel faster: they repair a measurement, or say that it is done."""
 
+_LAUNCH = "parallelism"
+"""Group of causes that lie in the shape of the launch."""
+
 _ROOF_GROUPS = ("memory-traffic", "terminal", *_UNPRICED_GROUPS)
 """Groups whose diagnoses are not advice alone, but say what binds."""
+
+_LEAST_UNTOLD = 1.15
+"""Most that a change of the launch can gain, below which it is no advice where no counter tells
+what it does gain: the least gain near a floor that is worth a change."""
 
 _BY_GAIN = ("launch-overhead-bound",)
 """Causes whose fixes differ in gain by far more than predictions err (fewer launches gained 24x,
@@ -75,6 +82,10 @@ _LEADING_GROUPS = ("correctness", "build", "measurement", "terminal")
 _UNPRICED_SAVING = 0.08
 """Saving assumed where none can be computed: a roof that binds stands before fixes that give
 nothing, and after those that give something (judgement)."""
+
+_UNPRICED_SHAPE = 0.5
+"""Factor on it for the shape of a launch whose gain is not told: it tells what can be lost at most,
+so what counters saw comes first (judgement; 0.2 to 0.5 rank the zoo alike)."""
 
 _CAUSE_SPEEDUP = 1.1
 """Predicted speedup from which a cause ranks before its symptoms, even if theirs is larger
@@ -317,6 +328,10 @@ def _find_reason_to_drop(match: BottleneckMatch, library: LibraryRow | None) -> 
     if gain is not None and gain < _MIN_SPEEDUP:
         because = f"its fix would gain {gain:.2f}x: other limits hold the time"
         return {"bottleneck": name, "guard": "no-gain", "because": because, "fix": None}
+    is_untold = match.diagnosis["predicted_speedup"] is None
+    if is_untold and gain is not None and gain < _LEAST_UNTOLD and match.row["group"] == _LAUNCH:
+        because = f"its fix would gain {gain:.2f}x at most, and no counter tells that it does"
+        return {"bottleneck": name, "guard": "no-gain", "because": because, "fix": None}
     if not match.diagnosis["fixes"]:
         because = "none of its fixes can gain anything here, by their own conditions"
         return {"bottleneck": name, "guard": "no-fix-applies", "because": because, "fix": None}
@@ -438,8 +453,10 @@ def score(finding: BottleneckMatch, effort: Mapping[str, float]) -> float:
     It is the share of the time that its fix would remove, times the confidence, times a factor for
     the effort of the first fix.
     """
-    saved = _UNPRICED_SAVING
-    if finding.prediction is not None:
+    is_shape = finding.row["group"] == _LAUNCH
+    saved = _UNPRICED_SAVING * (_UNPRICED_SHAPE if is_shape else 1.0)
+    is_told = finding.diagnosis["predicted_speedup"] is not None
+    if finding.prediction is not None and (is_told or not is_shape):
         saved = max(0.0, 1 - 1 / finding.prediction.speedup)
     fixes = finding.diagnosis["fixes"]
     factor = effort[str(fixes[0]["cost_min"])] if fixes else 1.0

@@ -355,6 +355,9 @@ _STOP_TENSOR = 0.9
 """The same share of the tensor pipe (chosen: there are few such kernels)."""
 _STOP_LAUNCH = 0.87
 """Share of the time that an empty kernel takes, from which nothing can gain 1.15x."""
+_PRODUCT = 0.67
+"""Likeness to a product of matrices from which its traffic counts as more than it needs, as the
+threshold product-likely."""
 _PARITY = 0.95
 """Speedup over the reference below which another kernel shows that this one is not finished."""
 _LEAST_PART = 0.005
@@ -402,6 +405,11 @@ def describe_finish(
         "rest": _list_rest(rules, predictor, us, floor_us, ceiling),
         "waits_at": None,
     }
+
+
+def is_likely_product(known: Mapping[str, float]) -> bool:
+    """Return whether name or counters show a product of matrices, whose traffic a tile lowers."""
+    return known.get("product_likeness", 0.0) >= _PRODUCT
 
 
 def _is_near(ceiling: Ceiling, known: Mapping[str, float]) -> bool:
@@ -460,6 +468,11 @@ def _judge_finish(
         what = "the tensor pipe" if resource == "tensor" else "an empty kernel"
         return "stop", f"{what} takes {min(1.0, reached):.0%} of the time"
     if not known.get("algorithmic_bytes"):
+        if is_likely_product(known):
+            return (
+                "open",
+                "a product reads its operands again; --metric algorithmic_bytes=N decides",
+            )
         return "stop-if", "if all of that must move; --metric algorithmic_bytes=N decides"
     if ratio > _STOP_FLOOR:
         return "open", f"it moves {ratio * reached:.2f}x the bytes that must move; no cause is told"

@@ -17,6 +17,7 @@ from kernelkb.decide.conditions import (
     OpenCondition,
     find_missing_quantities,
 )
+from kernelkb.decide.diagnose import LEAST_SURE
 from kernelkb.errors import NextStep
 from kernelkb.model.answers.next_step import ToolCommand
 
@@ -77,7 +78,7 @@ class _Stake(NamedTuple):
 
 def choose_next_measurements(
     rules: CompiledRules,
-    matches: Iterable[BottleneckMatch],
+    matches: Sequence[BottleneckMatch],
     open_bottlenecks: OpenBottlenecks,
     facts: Facts,
     kernel: str,
@@ -88,7 +89,7 @@ def choose_next_measurements(
 
     Args:
         rules: The compiled rules: metrics and how to collect them.
-        matches: Matching bottlenecks, whose look-alikes may be unknown.
+        matches: Best first. What decides the first, if it is a guess, comes before all else.
         open_bottlenecks: Unknown bottlenecks, those with the most true comparisons first.
         facts: Known quantities, which are not requested again.
         kernel: Name to put into the commands; may be empty.
@@ -105,14 +106,31 @@ def choose_next_measurements(
         chosen.append((recipe, [metric]))
         rows.append(_build_row(rules, metric, recipe, [], name, target))
         wanted.pop(metric, None)
-    for recipe, names in _choose_recipes(rules, wanted, stakes, target):
+    guess = _find_guess(rules, matches, facts)
+    for recipe, names in [*guess, *_choose_recipes(rules, wanted, stakes, target)]:
         chosen.append((recipe, names))
-        rows += [_build_row(rules, n, recipe, wanted[n], name, target) for n in names]
+        more = [n for n in names if n in wanted and n not in {row["metric"] for row in rows}]
+        rows += [_build_row(rules, n, recipe, wanted[n], name, target) for n in more]
         if len(rows) >= _MAX_ROWS:
             break
     first = next((recipe for recipe, names in chosen if names), None)
     step = None if first is None else _make_step(rules["recipes"][first], name, target)
     return NextMeasurements(rows[:_MAX_ROWS], step)
+
+
+def _find_guess(
+    rules: CompiledRules, matches: Sequence[BottleneckMatch], facts: Facts
+) -> list[tuple[str, list[str]]]:
+    """Return a recipe with the metrics that decide a first cause which is only a guess."""
+    if not matches or matches[0].diagnosis["confidence"] >= LEAST_SURE:
+        return []
+    open_ = matches[0].open_conditions[-1:]  # its own, where a hint speaks for it
+    lacking = [name for when in open_ for name in find_missing_quantities(when, facts)]
+    names = _expand_to_collectable(rules, lacking, facts)
+    by_recipe = _group_by_recipe(rules, {name: [matches[0].row["id"]] for name in names})
+    recipe = max(by_recipe, key=lambda one: len(by_recipe[one]), default="")
+    ranked = [name for *_, name in by_recipe.get(recipe, [])]
+    return [(recipe, ranked[:_MAX_ROWS_PER_RECIPE])] if ranked else []
 
 
 def _sum_conditions(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -26,8 +26,13 @@ from kernelkb.decide.diagnose import (
     rank_open_bottlenecks,
     walk_gate_tree,
 )
-from kernelkb.decide.headroom import build_outlook, describe_finish, find_gap
-from kernelkb.decide.next_measurement import choose_next_measurements
+from kernelkb.decide.headroom import (
+    build_outlook,
+    describe_finish,
+    find_gap,
+    is_likely_product,
+)
+from kernelkb.decide.next_measurement import choose_next_measurements, strip_kernel_signature
 from kernelkb.decide.predict import Predictor
 from kernelkb.decide.time_model import find_held_clock
 from kernelkb.model.answers.next_step import FixEdit, KeepCondition, Sentence
@@ -60,6 +65,14 @@ _AT_ROOF = "at-roof"
 RESTRUCTURING = "restructuring"
 """Id of the tree that names the change of structure where a gap is left."""
 
+_TILE = "tile-the-product"
+"""Its leaf for a product without a tile, which comes first wherever memory binds."""
+
+_PRODUCT_NAME = re.compile(
+    r"(?<!sp)gemm(?!v)|mat(rix)?_?mul(?!_?vec)|(?<![a-z])b?mm(?![a-z])", re.IGNORECASE
+)
+"""How kernels are named that multiply dense matrices."""
+
 EVIDENCE_LEVELS: tuple[Level, ...] = ("L0", "L1", "L2", "L3", "L4")
 
 _MAX_OPEN_CONSIDERED = 100
@@ -77,6 +90,10 @@ _FASTER = "it is faster by more than the times vary"
 
 _TIMES = ("kernel_us", "profiled_us", "speedup")
 """Metrics that are a time: of another, an edit can reach the value and gain nothing."""
+
+_ASK_BYTES = (
+    "a product must read each operand once: --metric algorithmic_bytes=N tells how often it does"
+)
 
 _NO_LAUNCH: LaunchTime = {"launch": 0, "duration_us": None, "share": None}
 
@@ -100,7 +117,7 @@ def recommend(
         kernel: Its name, for the answer and the commands in it; may be empty.
         peaks: Measured on the GPU, by metric id; no evidence about the kernel.
     """
-    predictor = Predictor(rules, facts := _compare_metrics(rules, metrics, peaks, device))
+    predictor = Predictor(rules, facts := _compare_metrics(rules, metrics, peaks, device, kernel))
     found, matches, open_, gap = _diagnose_and_rank(rules, facts, target, predictor, kernel)
     gate, finish = _judge_work(rules, facts, matches, predictor, device)
     wanted = _list_gate_metrics(facts.values, gate)
@@ -150,10 +167,18 @@ def _compare_metrics(
     measured: Mapping[str, float],
     peaks: Mapping[str, float] | None,
     device: str | None,
+    kernel: str,
 ) -> Facts:
     """Return measured and derived metrics, with the outcome of every comparison."""
-    known = complete_metrics(rules, {**(peaks or {}), **measured}, device)
+    named = _add_product_name(measured, kernel)
+    known = complete_metrics(rules, {**(peaks or {}), **named}, device)
     return evaluate_comparisons(rules["comparisons"], known)
+
+
+def _add_product_name(metrics: Mapping[str, float], kernel: str) -> Mapping[str, float]:
+    """Return the metrics, with that of a product of matrices where the kernel's name says so."""
+    is_named = _PRODUCT_NAME.search(strip_kernel_signature(kernel)) is not None
+    return {"product_name": 1.0, **metrics} if is_named else metrics
 
 
 def find_library(rules: CompiledRules, kernel: str) -> LibraryRow | None:
@@ -173,13 +198,23 @@ def _diagnose_and_rank(
     found = diagnose(rules, facts, target, predictor, find_library(rules, kernel))
     matches = rank_matches(found.matches, rules["effort"])
     open_ = rank_open_bottlenecks(found.open_rows, facts, _MAX_OPEN_CONSIDERED)
-    gap = find_gap(matches, predictor, facts.values, _walk(rules, RESTRUCTURING, facts))
-    return found, put_structure_first(matches, _list_structural(gap)), open_, gap
+    change = _walk(rules, RESTRUCTURING, facts)
+    gap = find_gap(matches, predictor, facts.values, change)
+    names = _list_structural(gap, change, matches)
+    return found, put_structure_first(matches, names), open_, gap
 
 
-def _list_structural(gap: Gap | None) -> list[str]:
-    """Return the changes that come first: where others are faster, not where a floor is lower."""
-    return gap["fixes"] if gap and gap["against"] == "reference" else []
+def _list_structural(
+    gap: Gap | None, change: GateWalk, matches: list[BottleneckMatch]
+) -> Sequence[str]:
+    """Return the changes that come first: where others are faster, not where a floor is lower.
+
+    And those for a product without a tile that memory binds: it need not read so often.
+    """
+    if gap and gap["against"] == "reference":
+        return gap["fixes"]
+    is_bound = bool(matches) and matches[0].row["group"] == "memory-traffic"
+    return change.fixes if is_bound and change.gate["id"] == _TILE else ()
 
 
 def _list_diagnoses(
@@ -208,6 +243,8 @@ def _list_notes(
     limits = [x.row["id"] for x in matches if x.row["id"].startswith("occupancy-limited-")]
     step = describe_next_step(rules, known, device) if limits else None
     notes = [f"next step of the launch: {step}"] if step else []
+    if matches and matches[0].row["group"] == "memory-traffic" and is_likely_product(known):
+        notes += [] if "algorithmic_bytes" in known else [_ASK_BYTES]
     fewer = known.get("doubled_block_register_count")
     if step and fewer and "occupancy-limited-registers" in limits:
         notes = [f"{notes[0]}; the gain supposes {fewer:.0f} and no spills: what-if tells of those"]

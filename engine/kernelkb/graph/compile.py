@@ -304,7 +304,7 @@ def _build_bottleneck_row(
         data=None if b.data is None else conditions.compile(b.data, source),
         unless=unless,
         weight=getattr(knowledge.calibration.weights, b.evidence),
-        hint_weight=knowledge.calibration.weights.hint,
+        hint_weight=b.hint_weight or knowledge.calibration.weights.hint,
         comparisons=list(dict.fromkeys(positions)),
         requirements=conditions.comparisons.find_requirements(b.id, when),
     )

@@ -37,6 +37,7 @@ DEVICE_FACTS = (
     "dram_bytes_us",
     "max_threads_sm",
     "max_blocks_sm",
+    "fewest_sm_count",
 )
 """Facts that a condition may name as ``device.<fact>``."""
 

@@ -162,6 +162,9 @@ class Bottleneck(Record):
     when: Condition
     hint: Condition | None = None
     """Speaks for it while counters that ``when`` needs are missing: a match of coarse evidence."""
+    hint_weight: float | None = Field(default=None, gt=0, lt=1)
+    """Confidence of a match by the hint; None: that of ``calibration.yaml``. Below 0.3 the counters
+    are asked for before a change, as where they choose among changes of different kinds."""
     data: Condition | None = None
     """What of the values of its inputs explains it. Decides nothing; what holds is told."""
     unless: tuple[LookAlike, ...] = ()

@@ -282,6 +282,8 @@ class Architecture(Record):
     """Dense fp16 tensor FMA per clock and SM. None: not verified, like the lanes above."""
     family: str | None = None
     """Name of the generation, such as Hopper."""
+    fewest_sms: PositiveInt | None = None
+    """No GPU that has it, and no MIG part of one, has fewer SMs; None: not found."""
     l1_kb: PositiveInt | None = None
     """KiB that L1 and shared memory of one SM have together."""
     cluster_blocks: int = Field(default=0, ge=0)

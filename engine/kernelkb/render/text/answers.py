@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING
 
 from kernelkb.decide.conditions import format_comparison
 from kernelkb.decide.diagnose import LEAST_SURE
-from kernelkb.model.answers.next_step import (
-    FixEdit,
-    Sentence,
-)
+from kernelkb.model.answers.next_step import FixEdit, Sentence
 from kernelkb.render.text.steps import format_next_lines, format_step, format_steps
 from kernelkb.units import format_duration, format_size
 
@@ -543,10 +540,13 @@ def _describe_largest_part(answer: KernelFindings) -> str:
 
 def _describe_measured(fix: Advice) -> str:
     """Return what a fix gave in measured pairs of kernels, for this cause or else for others."""
-    found = fix["measured"]
+    found, gain = fix["measured"], fix["predicted_speedup"]
     if found is None:
         return "no measured case"
     cause = "for this cause" if found["bottleneck"] else "for other causes"
+    if gain and not gain["low"] <= found["median"] <= gain["high"]:
+        more = "more" if found["median"] > gain["high"] else "less"
+        cause += f", on kernels with {more} to gain than this one"
     if found["count"] == 1:
         return f"measured once {cause}: {found['median']:.3g}x"
     span = f"{found['lowest']:.3g}x to {found['highest']:.3g}x"
