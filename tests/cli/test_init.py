@@ -558,3 +558,35 @@ def test_a_draft_that_fails_where_it_runs_is_no_success(
     assert ended == code
     said = capsys.readouterr().out
     assert ("not usable yet: small: 3 of 12" if code else "ran once under") in said
+
+
+MACRO_LAUNCHER = """\
+#include <torch/extension.h>
+__global__ void sum_kernel(float* a, float* b, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) atomicAdd(y, a[i] * b[i]);
+}
+#define LAUNCHER(name)                                                                          \\
+  torch::Tensor name(torch::Tensor a, torch::Tensor b) {                                        \\
+    auto y = torch::zeros({1}, a.options());                                                    \\
+    const int rows = a.size(0);                                                                 \\
+    const int columns = a.size(1);                                                              \\
+    name##_kernel<<<rows, columns>>>(reinterpret_cast<float*>(a.data_ptr()),                    \\
+        reinterpret_cast<float*>(b.data_ptr()), y.data_ptr<float>(), rows * columns);           \\
+    return y;                                                                                   \\
+  }
+LAUNCHER(sum)
+"""
+
+
+def test_a_question_without_a_line_says_so(repository, capsys):
+    (repository / "src" / "sum.cu").write_text(MACRO_LAUNCHER)
+    main(["init", "src/sum.cu"])
+    asked = [line for line in capsys.readouterr().out.splitlines() if line.startswith("say ")]
+    drafted = (repository / "kernels" / "sum" / "kernel.yaml").read_text()
+
+    assert asked[:2] == [
+        "say a=[rows, columns]  # a guess; no line tells it",
+        "say b=?  # no line tells it",
+    ]
+    assert "fill: normal}  # perhaps [rows, columns]\n" in drafted

@@ -540,9 +540,10 @@ def _format_output(array: Parameter, draft: Draft) -> str:
 def _format_array(array: Parameter, draft: Draft, options: str) -> str:
     dims = [draft.fields.get(dim, dim) for dim in array.shape] or [FILL_IN_MARK]
     name, dtype = draft.fields[array.name], array.dtype or FILL_IN_MARK
-    guess = f"perhaps {array.guess}; " if array.guess and not array.shape else ""
+    guess = f"perhaps {array.guess}" if array.guess and not array.shape else ""
     is_open = not (array.shape and array.dtype and array.is_certain)
-    comment = f"{guess}{array.use}" if is_open else array.origin or "from the text"
+    told = "; ".join(filter(None, (guess, array.use)))
+    comment = told if is_open else array.origin or "from the text"
     entry = f"  - {{name: {name}, shape: [{', '.join(dims)}], dtype: {dtype}{options}}}"
     entry += f"  # {comment}\n" if comment else "\n"
     if array.is_certain:

@@ -370,7 +370,7 @@ def _format_question(question: DraftQuestion) -> str:
         return f"{NO_OUTPUT}  # {question.why}"
     guess, _, others = question.guess.partition("|")
     kind = f"or {', '.join(others.split('|'))}; " if others else "a guess; " if guess else ""
-    return f"{question.key}={guess or '?'}  # {kind}{question.why}"
+    return f"{question.key}={guess or '?'}  # {kind}{question.why or 'no line tells it'}"
 
 
 def _name_answers(
