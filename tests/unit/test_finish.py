@@ -86,6 +86,16 @@ def test_a_faster_reference_shows_that_it_is_not_finished():
     assert finish["verdict"] == "open"
 
 
+def test_what_is_left_to_the_ceiling_is_not_said_to_lack_a_change_that_is_told():
+    """A small gain is told below it: what is said is that none of 1.15x is."""
+    answer = answer_for("fp8_token_quantise_bytes", "before", algorithmic_bytes=None)
+    gain = answer["diagnoses"][0]["predicted_speedup"]["point"]
+
+    assert answer["finish"]["verdict"] == "open"
+    assert 1 < gain < 1.15
+    assert answer["finish"]["because"].endswith("and no change is told to gain 1.15x")
+
+
 def test_an_empty_kernel_is_finished():
     metrics = {**load_side("add_rmsnorm_two_sweeps").after.metrics, "profiled_us": 1.6}
     metrics |= {"dram_read_bytes": 32.0, "dram_write_bytes": 0.0, "kernel_us": 1.6}

@@ -347,6 +347,7 @@ def _explain(matches: list[BottleneckMatch], together: Prediction | None) -> flo
 _STOP_GAIN = 1.15
 """Least gain that is told as worth a change: the smallest that predictions near a floor tell from
 none (``benchmarks/zoo/stop.py``)."""
+_NO_CHANGE = f"no change is told to gain {_STOP_GAIN:g}x"
 _STOP_SHARE = 0.8
 """Share of the ceiling of memory from which a kernel may be finished (fitted there)."""
 _STOP_FLOOR = 1.25
@@ -458,12 +459,12 @@ def _judge_finish(
             fix = one.diagnosis["fixes"][0]["id"]
             return "change", f"{fix}, {gain['point']:.3g}x [{gain['low']:.3g}, {gain['high']:.3g}]"
     if 0 < known.get("speedup", 1.0) < _PARITY:
-        return "open", "its reference is faster, so it is not finished; no change is told"
+        return "open", f"its reference is faster, so it is not finished; {_NO_CHANGE}"
     if resource == "l2":
         return "open", "less of that traffic would gain; no counter tells whether all of it must be"
     least = {"memory": _STOP_SHARE, "tensor": _STOP_TENSOR, "launch": _STOP_LAUNCH}[resource]
     if reached < least:
-        return "open", f"{1 / reached:.2f}x is left to the ceiling, and no change is told for it"
+        return "open", f"{1 / reached:.2f}x is left to the ceiling, and {_NO_CHANGE}"
     if resource != "memory":
         what = "the tensor pipe" if resource == "tensor" else "an empty kernel"
         return "stop", f"{what} takes {min(1.0, reached):.0%} of the time"
@@ -475,7 +476,7 @@ def _judge_finish(
             )
         return "stop-if", "if all of that must move; --metric algorithmic_bytes=N decides"
     if ratio > _STOP_FLOOR:
-        return "open", f"it moves {ratio * reached:.2f}x the bytes that must move; no cause is told"
+        return "open", f"it moves {ratio * reached:.2f}x the bytes that must move; {_NO_CHANGE}"
     return "stop", f"{max(1.0, ratio):.2f}x its floor, and no change gains {_STOP_GAIN:g}x"
 
 

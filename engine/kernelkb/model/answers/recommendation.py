@@ -327,7 +327,7 @@ class Finish(TypedDict):
     """Whether a kernel near its floor is finished, and what the rest of its time is."""
 
     verdict: Literal["stop", "stop-if", "change", "open"]
-    """stop-if: which bytes must move is not known. open: no change is told, nor that none is."""
+    """stop-if: what must move is not known; open: no told change gains enough, others may."""
     because: str
     needed_bytes: float | None
     """That any kernel of this work moves through memory; null: not known."""
