@@ -100,6 +100,21 @@ def test_two_unlike_failures_of_one_kind_are_both_reported():
     assert list_symptoms(log) == ["cuda-library-not-linked", "undefined-symbol-missing-source"]
 
 
+@pytest.mark.parametrize(
+    ("log", "is_general"),
+    [
+        ("nvcc fatal   : Something about an option that nobody knows", True),
+        ('k.cu(3): error: identifier "warpSize2" is undefined', True),
+        ("nvcc fatal   : Unsupported gpu architecture 'compute_120'", False),
+        ("g++: fatal error: /tmp/x.s: No space left on device", False),
+    ],
+)
+def test_a_kind_of_error_is_told_apart_from_its_cause(log, is_general):
+    note = find_symptoms(program(), log)[0]["note"] or ""
+
+    assert note.startswith("Only the kind of this error is known") is is_general
+
+
 def test_a_consequence_is_not_reported_beside_its_cause():
     log = "torch.OutOfMemoryError: CUDA out of memory.\nncclRemoteError: A call failed\n"
 

@@ -48,6 +48,8 @@ _HEADING = re.compile(r"CMake Error (?:at|in) \S[^\n]*:\s*$")
 
 _COMPILERS = frozenset({"nvcc", "build"})
 """Kinds of symptoms whose general ones are errors of a compiler in the text of a program."""
+_REFUSING = frozenset({"nvcc", "ptxas", "triton"})
+"""Kinds whose general ones say that a program is refused, and its author has to find out why."""
 
 _DISTINCT_WORDS = 4
 """Words from which a text of cudaGetErrorString is taken without a word about CUDA before it."""
@@ -246,6 +248,8 @@ def _describe_captured(
 ) -> str | None:
     if "error" in captured:
         return describe_cuda_error(row["cuda_errors"], captured["error"])
+    if row["fallback"] and row["kind"] in _REFUSING:
+        return "Only the kind of this error is known, not its cause here."
     if row["explain"] != "shared-memory":
         return None
     size = captured.get("bytes") or captured.get("size")
