@@ -165,7 +165,7 @@ def test_the_roofline_names_the_roof_and_the_headroom(capsys):
 
     out = capsys.readouterr().out
     assert out.startswith("at least 355.92 us on H100 SXM, 80 GB HBM3: memory bandwidth binds")
-    assert "measured 400.00 us: 0.89 of the roof, at most 1.12x faster" in out
+    assert "measured 400.00 us: 0.89 of the roof, 1.12x its floor" in out
 
 
 def test_roofline_json_keys_are_stable(capsys):

@@ -310,7 +310,7 @@ def _format_headroom(room: Headroom | None) -> Iterator[str]:
         floor, measured = format_duration(room["floor_us"]), format_duration(room["measured_us"])
         yield (
             f"  floor {floor}{bound}, measured {measured}: "
-            f"at most {room['attainable_speedup']:.3g}x faster"
+            f"{room['attainable_speedup']:.3g}x its floor"
         )
 
 

@@ -128,7 +128,7 @@ def _format_measured(answer: RooflineDict) -> Iterator[str]:
             "or the timing is wrong"
         )
         return
-    yield f"  {took}: {1 / left:.2g} of the roof, at most {left:.3g}x faster"
+    yield f"  {took}: {1 / left:.2g} of the roof, {left:.3g}x its floor"
 
 
 def format_occupancy_lines(answer: OccupancyDict) -> Iterator[str]:

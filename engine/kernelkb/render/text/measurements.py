@@ -240,7 +240,7 @@ def format_bench_lines(bench: Bench) -> list[str]:
         lines.append(f"  cure: {bench.cure}")
     if bench.floor_us is not None and bench.attainable_speedup is not None:
         floor = format_duration(bench.floor_us)
-        lines.append(f"  floor {floor}: at most {bench.attainable_speedup:.3g}x to gain")
+        lines.append(f"  floor {floor}: it takes {bench.attainable_speedup:.3g}x that")
     if bench.eager_us is not None and bench.warm_us is not None:
         how = "in a CUDA graph" if bench.timing == "graph" else "call by call"
         eager, warm = format_duration(bench.eager_us), format_duration(bench.warm_us)
