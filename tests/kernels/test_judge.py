@@ -18,7 +18,7 @@ from kernelkb.measure.worker.judge.inputs.inputs import (
     RandomPool,
     same_bits,
 )
-from kernelkb.measure.worker.judge.inputs.memory_plan import MemoryPlan
+from kernelkb.measure.worker.judge.inputs.memory_plan import MemoryPlan, root_mean_square
 from kernelkb.measure.worker.judge.inputs.references import draw_seeded
 
 REFERENCE = """\
@@ -385,6 +385,14 @@ def test_a_reference_that_answers_in_half_is_no_reason_to_accept_all(expected):
     assert found.compare([right])["correct"]
     assert not found.compare([-right])["correct"]
     assert 0 < found.relative_errors([right + right.abs() / 64])[0] < 0.02
+    assert not found.adds_to([right], [right])
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [(torch.float16, 1e3), (torch.bfloat16, 1e25)])
+def test_the_size_of_narrow_numbers_is_finite(dtype, scale):
+    values = (scale * torch.randn(64, 64)).to(dtype)
+
+    assert root_mean_square(values) == pytest.approx(scale, rel=0.1)
 
 
 @pytest.mark.parametrize("rtol", [0.0, 1e-5])

@@ -301,6 +301,7 @@ def test_names_that_an_extension_binds_but_does_not_define_are_missing():
         ("k.cpp", 'extern "C" int k(float* y, std::int64_t n, void*) { return 0; }', "cpu"),
         ("k.cpp", 'extern "C" int k(float* y, cudaStream_t s) { return 0; }', "cuda"),
         ("k.cpp", "PYBIND11_MODULE(N, m) { m.def(\"a\", [](at::Tensor x) { return x; }); }", "cpu"),
+        ("k.cpp", "PYBIND11_MODULE(N, m) { m.def(); m.def(\"a\", &a); }", "cpu"),
         ("k.cpp", "#include <c10/cuda/CUDAStream.h>\nPYBIND11_MODULE(N, m) { m.def(\"a\", &a); }",
          "cuda"),
     ],

@@ -96,6 +96,13 @@ def test_what_is_left_to_the_ceiling_is_not_said_to_lack_a_change_that_is_told()
     assert answer["finish"]["because"].endswith("and no change is told to gain 1.15x")
 
 
+def test_a_rest_of_which_no_counter_tells_a_part_is_unexplained():
+    known = {"l2_utilization": 0.7, "sm_utilization": 0.055, "profiled_us": 2.172}
+    rest = recommend(program(), known, device="h200")["finish"]["rest"]
+
+    assert [part["what"] for part in rest] == ["unexplained"]
+
+
 def test_an_empty_kernel_is_finished():
     metrics = {**load_side("add_rmsnorm_two_sweeps").after.metrics, "profiled_us": 1.6}
     metrics |= {"dram_read_bytes": 32.0, "dram_write_bytes": 0.0, "kernel_us": 1.6}

@@ -101,6 +101,26 @@ def test_two_unlike_failures_of_one_kind_are_both_reported():
 
 
 @pytest.mark.parametrize(
+    "remark",
+    [
+        "Warning: fp8 requires CUDA 12.4 or newer, disabled",
+        "-- Could NOT find NCCL (missing: NCCL_LIBRARY NCCL_INCLUDE_DIR)",
+        "WARNING: the package was not built with CUDA support, using CPU",
+        "cudnn status CUDNN_STATUS_SUCCESS",
+    ],
+)
+def test_what_a_program_goes_on_after_hides_no_error(remark):
+    log = f'{remark}\nk.cu(3): error: identifier "foo" is undefined\n'
+
+    assert list_symptoms(log)[0] == "identifier-undefined"
+
+
+@pytest.mark.parametrize("line", ["LLVM ERROR: out of memory", "ERROR: it could not be done"])
+def test_an_error_in_capitals_is_one(line):
+    assert find_first_error(clean_log(line))["line"] == 1
+
+
+@pytest.mark.parametrize(
     ("log", "is_general"),
     [
         ("nvcc fatal   : Something about an option that nobody knows", True),

@@ -1,5 +1,7 @@
 """Who may see the page, and who may change something through it."""
 
+from urllib.parse import quote
+
 import pytest
 from web_page import SESSION, TOKEN, serve_project, wait_for
 
@@ -99,6 +101,20 @@ def test_what_does_not_exist_is_said_in_one_line_without_a_stack(page, path):
     assert answer.status in (404, 422)
     assert "Traceback" not in answer.text
     assert "root:" not in answer.text
+
+
+@pytest.mark.parametrize("page_of", ["9" * 5000, "\u0663", "-1"])
+def test_a_page_of_sessions_that_does_not_exist_is_the_last_or_the_first(page, page_of):
+    assert page.ask(f"/history?page={quote(page_of)}").status == 200
+
+
+@pytest.mark.parametrize("text", ["\0", "one line\0", "/etc/passwd"])
+def test_a_pasted_line_is_no_path_and_its_report_says_what_is_wrong(page, text):
+    answer = page.send("/decision/report", text=text)
+    shown = page.ask(answer.headers["location"]) if answer.status == 303 else answer
+
+    assert shown.status == 422
+    assert "root:" not in shown.text
 
 
 def test_a_body_that_is_too_long_is_refused(page):

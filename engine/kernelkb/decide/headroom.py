@@ -472,7 +472,7 @@ def _judge_finish(
         if is_likely_product(known):
             return (
                 "open",
-                "a product reads its operands again; --metric algorithmic_bytes=N decides",
+                "if it is a product, it reads operands again; --metric algorithmic_bytes=N decides",
             )
         return "stop-if", "if all of that must move; --metric algorithmic_bytes=N decides"
     if ratio > _STOP_FLOOR:
@@ -501,6 +501,8 @@ def _list_rest(
     rows = build_time_shares(rules, predictor)
     done = {"launch", "compute" if ceiling["resource"] == "tensor" else "memory"}
     others = {row["title"]: row["share"] for row in rows if row["part"] not in done}
+    if not sum(others.values()):
+        others = {_OTHER_TITLES["unexplained"]: 1.0}
     total = sum(others.values())
     for title, share in others.items():
         parts[title] = parts.get(title, 0.0) + max(0.0, left) * share / total

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -69,9 +69,12 @@ _TILE = "tile-the-product"
 """Its leaf for a product without a tile, which comes first wherever memory binds."""
 
 _PRODUCT_NAME = re.compile(
-    r"(?<!sp)gemm(?!v)|mat(rix)?_?mul(?!_?vec)|(?<![a-z])b?mm(?![a-z])", re.IGNORECASE
+    r"^(?!.*(?:sp(?:arse|_?mat|gemm|mm)|bsr|csr|reduce|transpose|pack|im2col|quant|prepare|norm"
+    r"|check|fill|memory))"
+    r".*(?:gemm(?!v)|mat(?:rix)?_?mul(?!_?vec)|(?<![a-z0-9])(?:b|add|baddb)?mm(?![a-z0-9]|_to_))",
+    re.IGNORECASE,
 )
-"""How kernels are named that multiply dense matrices."""
+"""How kernels are named that multiply dense matrices, and not what is done before or after it."""
 
 EVIDENCE_LEVELS: tuple[Level, ...] = ("L0", "L1", "L2", "L3", "L4")
 
@@ -92,7 +95,8 @@ _TIMES = ("kernel_us", "profiled_us", "speedup")
 """Metrics that are a time: of another, an edit can reach the value and gain nothing."""
 
 _ASK_BYTES = (
-    "a product must read each operand once: --metric algorithmic_bytes=N tells how often it does"
+    "if it is a product of matrices, it must read each operand once: --metric algorithmic_bytes=N "
+    "tells how often it does"
 )
 
 _NO_LAUNCH: LaunchTime = {"launch": 0, "duration_us": None, "share": None}
@@ -221,10 +225,17 @@ def _list_diagnoses(
     matches: list[BottleneckMatch], open_: OpenBottlenecks, facts: Facts
 ) -> list[Diagnosis]:
     """Return every match, then the unknown bottlenecks with the most true comparisons."""
+    matching = {finding.row["id"] for finding in matches}
     return [
-        *(finding.diagnosis for finding in matches),
+        *(_keep_ruled_out(finding.diagnosis, matching) for finding in matches),
         *(build_unknown_diagnosis(row, facts) for row in open_.rows[:_MAX_OPEN_LISTED]),
     ]
+
+
+def _keep_ruled_out(diagnosis: Diagnosis, matching: Container[str]) -> Diagnosis:
+    """Return it without look-alikes that match by another condition than the one that was tried."""
+    kept = [one for one in diagnosis["ruled_out"] if one["bottleneck"] not in matching]
+    return {**diagnosis, "ruled_out": kept}
 
 
 def _list_notes(

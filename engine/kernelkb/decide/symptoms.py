@@ -29,8 +29,8 @@ _MAX_MATCHED_LENGTH = 2000
 
 _ERROR = re.compile(
     r"^(?!.*\berrors?: 0\b|.*fatal: not a git repository)(?:"
-    r".*(?:\berror(?: \w+)? ?[:#]|\bError:|\berreur\b|\bFehler:|错误|エラー|\bfatal\s*:|\bFATAL\b"
-    r"|==ERROR==|NCCL WARN|undefined (?:reference|symbol)|[Cc]ommand not found"
+    r".*(?:\berror(?: \w+)? ?[:#]|\bE(?:rror|RROR):|\berreur\b|\bFehler:|错误|エラー|\bfatal\s*:"
+    r"|\bFATAL\b|==ERROR==|NCCL WARN|undefined (?:reference|symbol)|[Cc]ommand not found"
     r"|CMake Error|Segmentation fault|\bAborted\b|terminate called|Assertion (?:.* failed|`))"
     r"|[\s>]*(?:\[\w+\]:\s*)?[\w.]*(?:Error|Exception|Interrupt)\b(?::|$)"
     r")"
@@ -42,6 +42,9 @@ _CONSEQUENCE = re.compile(
     r"|ERROR: Failed building wheel|nvcc compilation of \S+ failed"
 )
 """Lines that only report that something else failed."""
+
+_REMARK = re.compile(r"\s*(?:\[?warning\b|-- )", re.IGNORECASE)
+"""How lines begin that a program goes on after."""
 
 _HEADING = re.compile(r"CMake Error (?:at|in) \S[^\n]*:\s*$")
 """An error line whose words stand in the next line."""
@@ -114,6 +117,14 @@ class _SymptomHit(NamedTuple):
         return not self.is_specific and self.row["kind"] in _COMPILERS
 
     @property
+    def is_remark(self) -> bool:
+        """Whether the line itself calls it a warning, or is one of CMake's on what it looks for."""
+        match = next(iter(self.matches.values()))
+        start = match.string.rfind("\n", 0, match.start()) + 1
+        line = match.string[start : match.end()].partition("\n")[0]
+        return _REMARK.match(line) is not None and _ERROR.match(line) is None
+
+    @property
     def lines(self) -> set[int]:
         """Numbers of all lines that its matches touch."""
         return {
@@ -126,7 +137,8 @@ class _SymptomHit(NamedTuple):
     def order(self) -> tuple[bool, int, int]:
         """Errors before warnings, then by place; of two at one place the longer match first."""
         line, match = next(iter(self.matches.items()))
-        return self.row["severity"] != "error", line, match.start() - match.end()
+        is_error = self.row["severity"] == "error" and not self.is_remark
+        return not is_error, line, match.start() - match.end()
 
 
 def find_symptoms(
@@ -171,7 +183,7 @@ def _drop_consequences(hits: list[_SymptomHit], first: FirstError | None) -> lis
 
 def _drop_general_hits(hits: list[_SymptomHit]) -> Iterator[_SymptomHit]:
     """Yield the hits without those that say less than another error does."""
-    named = [hit.order[1] for hit in hits if hit.row["severity"] == "error" and hit.is_specific]
+    named = [hit.order[1] for hit in hits if not hit.order[0] and hit.is_specific]
     for hit in hits:
         is_first = hit.is_general_of_text and hit.order[1] < min(named, default=0)
         if hit.is_specific or not named or is_first:

@@ -244,7 +244,8 @@ def _list_bindings(declarations: Sequence[Declaration]) -> list[tuple[str, str]]
     modules = (each for each in declarations if each.name in _MODULES)
     calls = [call for module in modules for call in iter_calls(module.body)]
     found = []
-    for name, *rest in (each for called, each in calls if called.endswith((".def", ".impl"))):
+    bindings = (each for called, each in calls if called.endswith((".def", ".impl")))
+    for name, *rest in filter(None, bindings):
         bound = re.sub(r"^TORCH_(?:FN|BOX)\(|^c10::\w+,|\)$|^&", "", rest[-1]) if rest else ""
         bound = bound.strip("& ").rpartition("::")[2]
         found.append((name.strip('"').partition("(")[0], bound if bound.isidentifier() else ""))

@@ -217,10 +217,7 @@ def show_report(asked: Mapping[str, str]) -> WebPage:
 def _read_report(
     path: str, _stamp: int, pattern: str | None, gpu: str | None, _digest: str
 ) -> dict[str, Any]:
-    given: str = path
-    if path.endswith((".txt", ".log")):
-        given = Path(path).read_text(encoding="utf-8", errors="replace")
-    shown = list_page_values(collect_contents(given, kernel_pattern=pattern, gpu=gpu))
+    shown = list_page_values(collect_contents(path, kernel_pattern=pattern, gpu=gpu))
     return {**shown, **list_functions()}
 
 

@@ -67,7 +67,8 @@ def show_history(asked: Mapping[str, str]) -> WebPage:
     project = get_project_path()
     names = list_session_ids(project / "sessions")[::-1]
     last = max(len(names) - 1, 0) // _PAGE
-    page = min(int(asked["page"]) if asked.get("page", "").isdecimal() else 0, last)
+    wanted = asked.get("page", "")[:9]
+    page = min(int(wanted) if wanted.isdecimal() else 0, last)
     shown = list_session_rows(project, names[page * _PAGE : (page + 1) * _PAGE])
     kernels = list_kernel_rows(project)
     newest = list_session_rows(project, names[:_PAGE])

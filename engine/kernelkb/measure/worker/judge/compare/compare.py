@@ -208,6 +208,7 @@ class ReferenceOutputs:
         piece = next(self._oracle.iter_pieces())
         for left, right, oracle in zip(first, again, piece.outputs, strict=True):
             rows = piece.rows if left.dim() else ...
+            oracle = widen(oracle)
             added = right[rows].to(oracle.dtype) - left[rows].to(oracle.dtype)
             near = (added - oracle).abs() <= _ADDED_ERROR * (oracle.abs() + left[rows].abs())
             if float(near.double().mean()) < _ADDED_SHARE:

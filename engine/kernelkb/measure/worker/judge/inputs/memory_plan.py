@@ -90,8 +90,8 @@ class MeanSquare:
 
 
 def widen(values: torch.Tensor) -> torch.Tensor:
-    """Return floating-point numbers in fp32 at least: in fp16 the square of 256 is infinite."""
-    return values.float() if values.element_size() < torch.float32.itemsize else values
+    """Return narrow numbers in fp64: the square of 256 is infinite in fp16, of 2e19 in bf16."""
+    return values.double() if values.element_size() < torch.float32.itemsize else values
 
 
 def largest_of(values: torch.Tensor) -> float:
@@ -106,7 +106,7 @@ def larger(left: float, right: float) -> float:
 
 def root_mean_square(values: torch.Tensor) -> float:
     """Return the root mean square of a tensor; 0 of an empty one."""
-    return float(values.square().mean().sqrt()) if values.numel() else 0.0
+    return float(widen(values).square().mean().sqrt()) if values.numel() else 0.0
 
 
 class MemoryPlan(NamedTuple):
