@@ -18,8 +18,8 @@ blocked branch break build busiest busy call clock communication compiled conver
 count cycles data debug difference distinct division double doubled dynamic elapsed empty exact
 excess executed factor fewest fill filling first flight float fp framework free full function
 gather gpu half heavy host hottest ideal idle index instruction integer joint kept launched
-layout left library likeness limit link loaded long longest loop looped loss lost mask matches
-matrix max mean merge minimum misc most name narrow next no not one op other output packed
+layout left library likely likeness limit link loaded long longest loop looped loss lost mask
+matches matrix max mean merge minimum misc most name narrow next no not one op other output packed
 parallel part peer per plain practical process product profiled program rate ratio read relieved
 remainder remote repeat required resolved resolving reuse rounds row scaling seconds selected
 shape short single size sleeping sorting source specialised starved static step store sum sync

@@ -545,9 +545,8 @@ def _describe_measured(fix: Advice) -> str:
         return "no measured case"
     cause = "for this cause" if found["bottleneck"] else "for other causes"
     if gain and not gain["low"] <= found["median"] <= gain["high"]:
-        cause += (
-            f", {'above' if found['median'] > gain['high'] else 'below'} the interval told here"
-        )
+        side = "above" if found["median"] > gain["high"] else "below"
+        cause += f", {side} the interval told here"
     if found["count"] == 1:
         return f"measured once {cause}: {found['median']:.3g}x"
     span = f"{found['lowest']:.3g}x to {found['highest']:.3g}x"
