@@ -107,8 +107,10 @@ def test_lines_of_100_kb_make_pages_of_few_kb(project):
     ["", "\n\n", "[1, 2]\n", '{"what": 5}\n', '{"what": "x"}\n{"kind": "result", "interval": 3}\n',
      '{"what": "x", "at": "never", "process": "none"}\n', '{"what": "x"}\n{"kind": ["a"]}\n',
      '{"what": "x"}\n{"kind": "gpu"}\n',
+     '{"what": "x"}\n{"kind": "gpu", "sm_mhz": 1, "sm_max_mhz": 2, "power_w": 3, '
+     '"temperature_c": 4}\n',
      '{"what": "x"}\n{"kind": "result", "seconds": "long", "speedup": "fast"}\n', "\x00" * 4096],
-    ids=range(10),
+    ids=range(11),
 )  # fmt: skip
 def test_a_file_of_a_running_command_that_holds_nonsense_takes_no_view_away(project, content):
     folder = running_folder(project)

@@ -117,7 +117,7 @@ def _view(run: RunningCommand, project: Path) -> RunView:
         if kind == "judge":
             judge = str(event.get("folder", ""))
         elif kind == "gpu":
-            gpu = {**event, **{name: float(event[name]) for name in _SAMPLED}}
+            gpu = {"text": "", **event, **{name: float(event[name]) for name in _SAMPLED}}
         elif kind == "result":
             name = " ".join(str(event[k]) for k in ("name", "variant") if event.get(k))
             rows = [row for row in rows if not (row.look == "now" and row.text == name)]
