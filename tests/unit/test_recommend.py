@@ -386,6 +386,18 @@ def test_no_falsifier_holds_before_the_change(measured, device):
             assert not satisfies(told["before"], told["op"], told["value"])
 
 
+def test_no_change_has_to_lower_what_is_zero():
+    """Updates in shared memory take no sector of L2, before the change or after it."""
+    measured = {"shared_atomic_share": 0.83, "conflict_free_share": 0.1, "update_sector_count": 0.0}
+    (told,) = [
+        d["falsifier"]
+        for d in recommend(program(), measured, device="h200")["diagnoses"]
+        if d["bottleneck"] == "atomic-contention"
+    ]
+
+    assert (told["metric"], told["op"]) == ("shared_atomic_share", "<=")
+
+
 def test_a_flag_is_told_by_the_sentence_of_its_gate():
     told = recommend(program(), {"foreign_profile": 1.0}, device="h100-sxm")["gate"]
 

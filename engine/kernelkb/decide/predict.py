@@ -355,7 +355,7 @@ def _compare_as_told(told: FalsifierRow, known: Mapping[str, float]) -> Expectat
 
 def _make_expectation(metric: str, op: str, goal: float, value: float) -> Expectation | None:
     goal = float(f"{goal:.4g}")
-    if satisfies(value, op, goal) or abs(goal - value) < _NOISE * abs(value):
+    if satisfies(value, op, goal) or abs(goal - value) <= _NOISE * abs(value):
         return None
     return {
         "metric": metric,
