@@ -248,7 +248,7 @@ def test_a_kernel_with_a_tile_is_not_told_to_stage_one(kind):
     assert "tile-into-smem" not in list_first_fixes(answer)
 
 
-# Atomics that nobody counted.
+# Atomics without their counters.
 
 ASLEEP = {
     "sm_utilization": 0.03,

@@ -123,7 +123,7 @@ def test_an_error_in_capitals_is_one(line):
 @pytest.mark.parametrize(
     ("log", "is_general"),
     [
-        ("nvcc fatal   : Something about an option that nobody knows", True),
+        ("nvcc fatal   : The option is not one of these", True),
         ('k.cu(3): error: identifier "warpSize2" is undefined', True),
         ("nvcc fatal   : Unsupported gpu architecture 'compute_120'", False),
         ("g++: fatal error: /tmp/x.s: No space left on device", False),
