@@ -510,6 +510,17 @@ def test_a_debugger_that_fails_is_no_empty_gpu(tmp_path, monkeypatch):
     look = look_at(os.getpid(), tmp_path)
     assert not look.lines
     assert "cuda-gdb cannot tell what is on the GPU" in look.notes[0]
+    assert look.notes[0].count("see that its version fits the driver") == 1
+
+
+def test_a_debugger_that_is_late_is_not_blamed_for_its_version(tmp_path, monkeypatch):
+    monkeypatch.setattr(debugger, "_ANSWER_S", 0.3)
+    late = ECHOES.format(answer="").replace("for line", "import time\nfor line")
+    late = late.replace("sys.stdout.flush()", "time.sleep(60 * ('info cuda' in line))")
+    replace_debugger(monkeypatch, tmp_path, late)
+    (note,) = look_at(os.getpid(), tmp_path).notes
+    assert "did not tell within" in note
+    assert "version" not in note
 
 
 def test_a_refused_process_is_not_ended_for_a_look(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ from shipped_rules import bottleneck_rows, compare_metrics, guards, knowledge, p
 from kernelkb.cli import build_parser
 from kernelkb.decide.conditions import judge_condition
 from kernelkb.decide.diagnose import judge_bottleneck, walk_gate_tree
+from kernelkb.decide.headroom import PRODUCT_LIKELY
 from kernelkb.graph.compile import compile_rules
 from kernelkb.loading.kernels import load_kernel_folder
 from kernelkb.model.entries.bottleneck import iter_comparisons
@@ -553,6 +554,12 @@ def test_a_header_names_the_shapes_of_kernel_yaml():
                 assert f"{size} {array.dtype}" in shapes or (
                     size in shapes and array.dtype in shapes
                 ), name_variant(source, variant)
+
+
+def test_the_engine_has_the_threshold_of_a_likely_product():
+    thresholds = knowledge().thresholds.thresholds
+    (threshold,) = (one for one in thresholds if one.id == "product-likely")
+    assert threshold.value == PRODUCT_LIKELY
 
 
 def list_workflow_commands():

@@ -15,7 +15,7 @@ from kernelkb.decide.conditions import (
     format_reasons,
     judge_condition,
 )
-from kernelkb.decide.predict import build_falsifier
+from kernelkb.decide.predict import LEAST_GAIN, build_falsifier
 
 if TYPE_CHECKING:
     from kernelkb.decide.conditions import Condition
@@ -58,10 +58,6 @@ _LAUNCH = "parallelism"
 
 _ROOF_GROUPS = ("memory-traffic", "terminal", *_UNPRICED_GROUPS)
 """Groups whose diagnoses are not advice alone, but say what binds."""
-
-_LEAST_UNTOLD = 1.15
-"""Most that a change of the launch can gain, below which it is no advice where no counter tells
-what it does gain: the least gain near a floor that is worth a change."""
 
 _BY_GAIN = ("launch-overhead-bound",)
 """Causes whose fixes differ in gain by far more than predictions err (fewer launches gained 24x,
@@ -328,8 +324,8 @@ def _find_reason_to_drop(match: BottleneckMatch, library: LibraryRow | None) -> 
     if gain is not None and gain < _MIN_SPEEDUP:
         because = f"its fix would gain {gain:.2f}x: other limits hold the time"
         return {"bottleneck": name, "guard": "no-gain", "because": because, "fix": None}
-    is_untold = match.diagnosis["predicted_speedup"] is None
-    if is_untold and gain is not None and gain < _LEAST_UNTOLD and match.row["group"] == _LAUNCH:
+    is_untold = match.diagnosis["predicted_speedup"] is None  # the gain is the most it can be
+    if is_untold and gain is not None and gain < LEAST_GAIN and match.row["group"] == _LAUNCH:
         because = f"its fix would gain {gain:.2f}x at most, and no counter tells that it does"
         return {"bottleneck": name, "guard": "no-gain", "because": because, "fix": None}
     if not match.diagnosis["fixes"]:

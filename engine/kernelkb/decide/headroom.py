@@ -7,7 +7,7 @@ from math import inf, isfinite, nan
 from typing import TYPE_CHECKING, Literal
 
 from kernelkb.decide.derive import NEAR_FLOOR, binding_roof, find_nearest_ceiling
-from kernelkb.decide.predict import FLOOR_ERROR
+from kernelkb.decide.predict import FLOOR_ERROR, LEAST_GAIN
 from kernelkb.decide.time_model import split_time
 
 if TYPE_CHECKING:
@@ -344,10 +344,7 @@ def _explain(matches: list[BottleneckMatch], together: Prediction | None) -> flo
     return max(1.0, together.speedup if together else 1.0, *single)
 
 
-_STOP_GAIN = 1.15
-"""Least gain that is told as worth a change: the smallest that predictions near a floor tell from
-none (``benchmarks/zoo/stop.py``)."""
-_NO_CHANGE = f"no change is told to gain {_STOP_GAIN:g}x"
+_NO_CHANGE = f"no change is told to gain {LEAST_GAIN:g}x"
 _STOP_SHARE = 0.8
 """Share of the ceiling of memory from which a kernel may be finished (fitted there)."""
 _STOP_FLOOR = 1.25
@@ -356,9 +353,9 @@ _STOP_TENSOR = 0.9
 """The same share of the tensor pipe (chosen: there are few such kernels)."""
 _STOP_LAUNCH = 0.87
 """Share of the time that an empty kernel takes, from which nothing can gain 1.15x."""
-_PRODUCT = 0.67
-"""Likeness to a product of matrices from which its traffic counts as more than it needs, as the
-threshold product-likely."""
+PRODUCT_LIKELY = 0.67
+"""Likeness to a product of matrices from which its traffic counts as more than it needs: the
+threshold product-likely, which a test compares."""
 _PARITY = 0.95
 """Speedup over the reference below which another kernel shows that this one is not finished."""
 _LEAST_PART = 0.005
@@ -410,7 +407,7 @@ def describe_finish(
 
 def is_likely_product(known: Mapping[str, float]) -> bool:
     """Return whether name or counters show a product of matrices, whose traffic a tile lowers."""
-    return known.get("product_likeness", 0.0) >= _PRODUCT
+    return known.get("product_likeness", 0.0) >= PRODUCT_LIKELY
 
 
 def _is_near(ceiling: Ceiling, known: Mapping[str, float]) -> bool:
@@ -455,7 +452,7 @@ def _judge_finish(
     resource, reached = ceiling["resource"], ceiling["reached"]
     for one in matches:
         gain = one.diagnosis["predicted_speedup"]
-        if gain and gain["point"] >= _STOP_GAIN and one.diagnosis["fixes"]:
+        if gain and gain["point"] >= LEAST_GAIN and one.diagnosis["fixes"]:
             fix = one.diagnosis["fixes"][0]["id"]
             return "change", f"{fix}, {gain['point']:.3g}x [{gain['low']:.3g}, {gain['high']:.3g}]"
     if 0 < known.get("speedup", 1.0) < _PARITY:
@@ -477,7 +474,7 @@ def _judge_finish(
         return "stop-if", "if all of that must move; --metric algorithmic_bytes=N decides"
     if ratio > _STOP_FLOOR:
         return "open", f"it moves {ratio * reached:.2f}x the bytes that must move; {_NO_CHANGE}"
-    return "stop", f"{max(1.0, ratio):.2f}x its floor, and no change gains {_STOP_GAIN:g}x"
+    return "stop", f"{max(1.0, ratio):.2f}x its floor, and no change gains {LEAST_GAIN:g}x"
 
 
 def _list_rest(

@@ -50,6 +50,9 @@ _WIDEST_TOLD = 6.0
 and 3.5x lies any outcome of a change (chosen)."""
 FLOOR_ERROR = 1.1
 """Measured kernels come this much below a roofline of practical peaks."""
+LEAST_GAIN = 1.15
+"""Least gain that is worth a change: the smallest that predictions near a floor tell from none
+(``benchmarks/zoo/stop.py``)."""
 
 _OF_PEAK = "_utilization"
 """How metrics end that say how busy a unit is."""

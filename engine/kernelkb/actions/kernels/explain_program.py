@@ -125,7 +125,7 @@ def _run_tools(
         try:
             found, in_time = sanitize_program(words, tool, folder, limit_s)
         except EnvironmentGapError as error:
-            notes.append(f"{error}; {error.cure}")
+            notes.append(str(error))
             return
         if found:
             lines.append(f"{tool}: {found}")

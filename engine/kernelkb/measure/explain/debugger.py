@@ -73,7 +73,7 @@ Dim = tuple[int, int, int]
 class Asks(Protocol):
     """A debugger, or a recording of one."""
 
-    def ask(self, command: str, limit_s: float = _ANSWER_S) -> str:
+    def ask(self, command: str, limit_s: float | None = None) -> str:
         """Return what it prints for a command."""
 
 
@@ -195,7 +195,7 @@ class Debugger:
             self._lines.put(line)
         self._lines.put(None)
 
-    def ask(self, command: str, limit_s: float = _ANSWER_S) -> str:
+    def ask(self, command: str, limit_s: float | None = None) -> str:
         """Return what it prints for a command; what it printed, when it took longer or died."""
         self._count += 1
         mark = f"<<<{self._count}>>>"
@@ -204,7 +204,7 @@ class Debugger:
             if self._child.stdin is not None:
                 self._child.stdin.write(f"{command}\necho {mark}\\n\n")
                 self._child.stdin.flush()
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + (limit_s or _ANSWER_S)
         while time.monotonic() < deadline:
             raise_if_cancelled()
             try:
@@ -305,11 +305,17 @@ def read_kernels(debugger: Asks) -> list[GpuKernel]:
     Raises:
         EnvironmentGapError: The debugger does not answer as it should.
     """
+    begun = time.monotonic()
     table = debugger.ask("info cuda kernels")
     if "Invocation" not in table and "No CUDA kernels" not in table:
-        said = next((line.strip() for line in table.splitlines() if line.strip()), "nothing")
+        said = next((line.strip() for line in table.splitlines() if line.strip()), "")
+        if not said and time.monotonic() - begun >= _ANSWER_S:
+            raise EnvironmentGapError(
+                f"cuda-gdb did not tell within {_ANSWER_S:.0f} s what is on the GPU",
+                "let other programs leave the GPU first: it stops all of its work to look",
+            )
         raise EnvironmentGapError(
-            f"cuda-gdb cannot tell what is on the GPU; it said: {said[:_MAX_SAID]}",
+            f"cuda-gdb cannot tell what is on the GPU; it said: {said[:_MAX_SAID] or 'nothing'}",
             "see that its version fits the driver",
         )
     blocks = _split_by_kernel(debugger.ask("info cuda blocks"))

@@ -200,7 +200,7 @@ def read_cores(cores: Sequence[Path]) -> tuple[list[str], list[str]]:
                     lines += describe_kernels(debugger, read_kernels(debugger))
                     continue
         except EnvironmentGapError as error:
-            notes.append(f"{error}; {error.cure}")
+            notes.append(str(error))
             break
         where = f" in {fault.function}" if fault.function else ""
         line = f" at {fault.line}" if fault.line else ""
@@ -297,7 +297,7 @@ def _look_at_gpu(process: int, *, briefly: bool, with_host: bool) -> _GpuLook:
                 return _GpuLook(launches, tuple(describe_kernels(debugger, kernels)))
             return _GpuLook(lines=(_describe_host(debugger, with_host=with_host),))
     except EnvironmentGapError as error:
-        return _GpuLook(notes=(f"{error}; {error.cure}",))
+        return _GpuLook(notes=(str(error),))
 
 
 def _describe_host(debugger: Asks, *, with_host: bool) -> str:
