@@ -31,6 +31,17 @@ def load_pairs():
     return pairs
 
 
+def test_what_fixes_gave_is_told_of_every_recording():
+    """``benchmarks.zoo extract`` writes ``knowledge/measured.yaml`` again."""
+    told = {(one.kernel, one.device, one.speedup) for one in knowledge().measured.cases}
+    recorded = {
+        (row.kernel, row.device, float(f"{row.speedup:.3g}"))
+        for file in MEASURED
+        for row in read_recordings(file)
+    }
+    assert told == recorded
+
+
 def test_the_zoo_has_more_than_a_hundred_pairs():
     assert len(FOLDERS) > 100
 
