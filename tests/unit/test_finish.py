@@ -42,6 +42,15 @@ def test_a_kernel_at_the_ceiling_of_what_must_move_is_finished():
     assert "NVIDIA H200" in finish["ceiling"]["says"]
 
 
+def test_of_a_finished_kernel_without_a_cause_none_is_missed():
+    answer = answer_for("attention_keys_transpose", device="h100-sxm")
+    text = "\n".join(format_answer_lines(complete_answer(answer)))
+
+    assert "DONE" in text
+    assert "No cause" not in text
+    assert "Measure next" not in text
+
+
 def test_one_that_moves_more_than_it_must_is_not():
     finish = answer_for("add_rmsnorm_two_sweeps", "before")["finish"]
 

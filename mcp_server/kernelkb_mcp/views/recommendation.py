@@ -268,9 +268,9 @@ def _summarize_kernel(kernel: KernelAnswer, count: int) -> str:
     gate = kernel["gate"]
     best = next((d for d in kernel["diagnoses"] if d["verdict"] == "matches"), None)
     summary = f"{gate['verdict']}: {gate['because']}"
-    if best is None:
+    if best is None and gate["verdict"] != "done":
         summary += f" No cause can be named yet; {kernel['open_count']} are possible."
-    else:
+    elif best is not None:
         summary += f" Limited by {best['bottleneck']} (confidence {best['confidence']:.2f})"
         for line in (best["lines"] or {"lines": []})["lines"][:1]:
             summary += f" at {PurePath(line['at']['file']).name}:{line['at']['line']}"

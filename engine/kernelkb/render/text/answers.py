@@ -165,9 +165,9 @@ def format_brief(answer: KernelFindings, steps: Sequence[Step] = ()) -> Iterator
     yield from format_finish(answer["finish"]) or _format_headroom(answer["headroom"])
     yield from _format_gap(answer)
     yield from _limit([f"  note: {note}" for note in answer["notes"]], _MAX_NOTES)
-    yield from _format_first_cause(answer, matches)
-    is_asked = any(isinstance(step, Sentence) and step.needs == "numbers" for step in steps)
-    if is_asked or not matches:
+    is_open = not matches and gate["verdict"] != "done"
+    yield from _format_first_cause(answer, matches) if matches or is_open else ()
+    if is_open or any(isinstance(one, Sentence) and one.needs == "numbers" for one in steps):
         yield from _format_measure_next(answer["measure_next"][:1])
     if steps:
         yield "Next"
