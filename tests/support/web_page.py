@@ -46,8 +46,13 @@ class PageClient(NamedTuple):
     """Speaks to a server as a browser with the token would."""
 
     url: str
-    process: int
-    """Of the server."""
+    child: subprocess.Popen
+    """The server."""
+
+    @property
+    def process(self):
+        """Return the id of the server's process."""
+        return self.child.pid
 
     def ask(self, path, *, form=None, body=None, headers=None, token=TOKEN, method=None):
         """Ask for a page, or send a form; ``body`` is sent as it is."""
@@ -64,6 +69,16 @@ class PageClient(NamedTuple):
                 return Answer(answer.status, answer.read().decode(), dict(answer.headers))
         except urllib.error.HTTPError as error:
             return Answer(error.code, error.read().decode(), dict(error.headers))
+
+    def open_stream(self):
+        """Return the stream of the live view, of which the first line was read."""
+        asked = urllib.request.Request(  # noqa: S310 ours
+            f"{self.url}/live/stream", headers={"Authorization": f"Bearer {TOKEN}"}
+        )
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        stream = opener.open(asked, timeout=60)
+        assert stream.readline() == b"event: runs\n"
+        return stream
 
     def read_form_key(self):
         """Return what each form sends back."""
@@ -91,7 +106,7 @@ def serve_project(project, *options):
         line = child.stdout.readline()
         address = re.search(r"http://[^/]+", line)
         assert address, line + child.stdout.read()
-        yield PageClient(address[0], child.pid)
+        yield PageClient(address[0], child)
     finally:
         child.terminate()
         child.wait(30)

@@ -155,3 +155,12 @@ with publish_progress(Path(sys.argv[1]), "bench elsewhere"):
     report_progress("check naive")
     time.sleep(600)
 """
+
+
+def test_a_server_that_is_ended_ends_its_streams_and_says_nothing(project):
+    with serve_project(project) as page, page.open_stream() as stream:
+        page.child.send_signal(signal.SIGINT)
+        stream.read()
+        said = page.child.stdout.read()
+
+    assert said == ""

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -42,8 +43,8 @@ _SAMPLED = ("sm_mhz", "sm_max_mhz", "temperature_c", "power_w")
 _POLL_S = 1.0
 _BEAT_S = 15.0
 """A stream without news says so after this, so that a closed browser is noticed."""
-_MAX_STREAM_S = 1800.0
-"""A stream ends after this; the browser opens another one."""
+END = threading.Event()
+"""Set as the server ends, so that open streams do."""
 _STARTED: list[subprocess.Popen[bytes]] = []
 
 
@@ -215,8 +216,8 @@ async def stream_runs(site: Site, render: Callable[[Site], str]) -> AsyncIterato
     It looks at the sizes of some files, and at what the judge says of itself, every second; at
     nothing of the device.
     """
-    seen, begun, last = None, time.monotonic(), 0.0
-    while time.monotonic() - begun < _MAX_STREAM_S:
+    seen, last = None, 0.0
+    while not END.is_set():
         project = get_project_path()
         stamp = await asyncio.to_thread(_stamp, project)
         if stamp != seen:

@@ -7,7 +7,7 @@ import sys
 import threading
 import webbrowser
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kernelkb.errors import BadValueError
 from kernelkb.safety.http_access import (
@@ -19,13 +19,14 @@ from kernelkb.safety.http_access import (
     load_token,
 )
 from kernelkb.web.application import build_application, warm_up
+from kernelkb.web.live import END
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 DEFAULT_PORT = 8766
 _MAX_CONNECTIONS = 200
-_END_S = 1
+_END_S = 3
 """Seconds that open streams may delay the end."""
 _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 compared
 
@@ -74,6 +75,11 @@ def serve_page(
 def _run(application: ASGIApp, channel: socket.socket) -> None:
     import uvicorn
 
+    class PageServer(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: Any) -> None:
+            END.set()
+            super().handle_exit(sig, frame)
+
     served = uvicorn.Config(
         application,
         loop="asyncio",
@@ -87,4 +93,4 @@ def _run(application: ASGIApp, channel: socket.socket) -> None:
         timeout_graceful_shutdown=_END_S,
     )
     with suppress(KeyboardInterrupt):
-        uvicorn.Server(served).run(sockets=[channel])
+        PageServer(served).run(sockets=[channel])
