@@ -4,8 +4,9 @@
     python benchmarks/live_cost.py row_softmax --target cuda --runs 50
 
 Run it in a project with the kernel. ``kb web`` serves all the time; the two groups differ by the
-reader of its live stream alone, a process of its own as a browser is. It prints the median of each
-group, their ratio with a bootstrap interval.
+reader of its live stream alone, a process of its own as a browser is. Of the candidate's time, and
+of its speedup, which is paired and so less noisy, it prints the median of each group, and their
+ratio with a bootstrap interval.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import NamedTuple
 
 PROGRAM = "import sys; from kernelkb.cli import start; sys.exit(start())"
 TOKEN = "benchmark" * 4
@@ -35,6 +37,14 @@ with urllib.request.urlopen(asked) as stream:
             print("follows", flush=True)
 """
 DRAWS = 4000
+
+
+class Found(NamedTuple):
+    """What a bench told."""
+
+    us: float
+    """Time of the candidate."""
+    speedup: float
 
 
 def main() -> None:
@@ -54,29 +64,32 @@ def main() -> None:
     words += ["--workload", options.workload] if options.workload else []
     order = [False, True] * options.runs
     random.Random(1).shuffle(order)
-    times: dict[bool, list[float]] = {False: [], True: []}
+    found: dict[bool, list[Found]] = {False: [], True: []}
     began = time.monotonic()
     with _serve() as url:
         for number, is_followed in enumerate(order):
             if time.monotonic() - began > options.seconds:
                 break
             with _follow(url) if is_followed else nullcontext():
-                us = _bench(words)
-            print(f"{number + 1:4} {'followed' if is_followed else 'alone':9} {us} us", flush=True)
-            if us is not None:
-                times[is_followed].append(us)
-    _print_ratio(times[False], times[True])
+                one = _bench(words)
+            name = "followed" if is_followed else "alone"
+            told = f"{one.us:.3f} us, {one.speedup:.4f}x" if one else "no time"
+            print(f"{number + 1:4} {name:9} {told}", flush=True)
+            found[is_followed] += [one] if one else []
+    for what in Found._fields:
+        alone, followed = ([getattr(one, what) for one in found[key]] for key in (False, True))
+        _print_ratio(what, alone, followed)
 
 
-def _bench(words: Sequence[str]) -> float | None:
+def _bench(words: Sequence[str]) -> Found | None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, check=False
     )
     try:
-        found = json.loads(done.stdout)["candidate_us"]
-    except (ValueError, KeyError):
+        told = json.loads(done.stdout)
+        return Found(float(told["candidate_us"]), float(told["speedup"]))
+    except (ValueError, KeyError, TypeError):  # it has no time
         return None
-    return None if found is None else float(found)
 
 
 @contextmanager
@@ -111,7 +124,7 @@ def _follow(url: str) -> Iterator[None]:
             reader.kill()
 
 
-def _print_ratio(alone: Sequence[float], followed: Sequence[float]) -> None:
+def _print_ratio(what: str, alone: Sequence[float], followed: Sequence[float]) -> None:
     if not alone or not followed:
         raise SystemExit("no bench gave a time")
     draw = random.Random(2)
@@ -122,9 +135,9 @@ def _print_ratio(alone: Sequence[float], followed: Sequence[float]) -> None:
     )
     low, high = ratios[int(0.025 * DRAWS)], ratios[int(0.975 * DRAWS)]
     ratio = statistics.median(followed) / statistics.median(alone)
-    print(f"alone    {len(alone)} runs, median {statistics.median(alone):.3f} us")
-    print(f"followed {len(followed)} runs, median {statistics.median(followed):.3f} us")
-    print(f"followed / alone {ratio:.4f} [{low:.4f}, {high:.4f}]")
+    print(f"{what}, alone    {len(alone)} runs, median {statistics.median(alone):.4f}")
+    print(f"{what}, followed {len(followed)} runs, median {statistics.median(followed):.4f}")
+    print(f"{what}, followed / alone {ratio:.4f} [{low:.4f}, {high:.4f}]")
 
 
 if __name__ == "__main__":
