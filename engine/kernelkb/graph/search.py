@@ -222,6 +222,8 @@ def _add_windows(index: SearchIndex, terms: list[_Term], scores: dict[int, float
 def _score_words(index: SearchIndex, terms: list[_Term], *, is_field: bool) -> dict[int, float]:
     """Return the score of each document that holds enough of what the words are about."""
     words = [term.word for term in terms]
+    if _lacks_subject(terms):
+        return {}
     phrases = _score_phrases(index, words)
     sign = "field word" if is_field else "phrase" if phrases else "no sign"
     terms = [_weigh_term(term, sign) for term in terms]
@@ -240,6 +242,13 @@ def _score_words(index: SearchIndex, terms: list[_Term], *, is_field: bool) -> d
             factor = kinds[document.kind] * (_NAMED_FACTOR if named else 1.0)
             scores[position] = total * factor * (held / subject) ** 2
     return scores
+
+
+def _lacks_subject(terms: Iterable[_Term]) -> bool:
+    """Whether a word that no entry holds is the subject, and all others are of most questions."""
+    known = [term for term in terms if term.scores]
+    unknown = any(not term.scores and term.word.isalpha() for term in terms)
+    return unknown and all(term.share < 1.0 for term in known)
 
 
 def _weigh_term(term: _Term, sign: str) -> _Term:
