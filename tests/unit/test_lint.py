@@ -195,10 +195,10 @@ def test_a_reported_fix_names_a_public_source():
 
 
 def test_a_measured_fix_names_a_measurement_unless_the_zoo_has_one():
-    broken = change_fix("int32-indexing", evidence="measured")
+    broken = change_fix("remove-graph-breaks", evidence="measured")
 
     assert list_complaints(broken) == [
-        "int32-indexing: is measured, and none of its sources is a measurement or a session"
+        "remove-graph-breaks: is measured, and none of its sources is a measurement or a session"
     ]
     assert list_complaints(change_fix("unroll-ilp", evidence="measured")) == []
 

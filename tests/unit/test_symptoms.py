@@ -90,6 +90,17 @@ def test_a_warning_stands_behind_a_later_error():
     assert find_failure(program(), log)["symptom"] == "misaligned-vector-access"
 
 
+def test_what_a_compiler_calls_a_warning_is_none_of_our_errors():
+    log = (
+        'm.h(4): warning #20013-D: calling a constexpr __host__ function("imag") from a '
+        "__host__ __device__ function is not allowed.\n"
+    )
+    (found,) = find_symptoms(program(), log)
+    assert (found["symptom"], found["severity"]) == ("relaxed-constexpr-needed", "warning")
+    (found,) = find_symptoms(program(), log.replace("warning #20013-D", "error"))
+    assert found["severity"] == "error"
+
+
 def test_a_warning_alone_explains_no_failure():
     assert find_failure(program(), "ptxas info: 8 bytes spill stores, 8 bytes spill loads") is None
 

@@ -32,7 +32,7 @@ _ERROR = re.compile(
     r".*(?:\berror(?: \w+)? ?[:#]|\bE(?:rror|RROR):|\berreur\b|\bFehler:|错误|エラー|\bfatal\s*:"
     r"|\bFATAL\b|==ERROR==|NCCL WARN|undefined (?:reference|symbol)|[Cc]ommand not found"
     r"|CMake Error|Segmentation fault|\bAborted\b|terminate called|Assertion (?:.* failed|`))"
-    r"|[\s>]*(?:\[\w+\]:\s*)?[\w.]*(?:Error|Exception|Interrupt)\b(?::|$)"
+    r"|\S+ \S+ ERROR \[|[\s>]*(?:\[\w+\]:\s*)?[\w.]*(?:Error|Exception|Interrupt)\b(?::|$)"
     r")"
 )
 _CONSEQUENCE = re.compile(
@@ -43,8 +43,13 @@ _CONSEQUENCE = re.compile(
 )
 """Lines that only report that something else failed."""
 
-_REMARK = re.compile(r"\s*(?:\[?warning\b|-- )", re.IGNORECASE)
+_REMARK = re.compile(
+    r"\s*(?:\[?warning\b|-- |[^\s():]+(?:\(\d+\)|:\d+(?::\d+)?): warning\b)", re.IGNORECASE
+)
 """How lines begin that a program goes on after."""
+
+_QUOTED = re.compile(r"^[ \t]+\|.*|\b[Ii]f you (?:encounter|see|get|run into)\b.*", re.MULTILINE)
+"""What a compiler proposes below a line of the program, and what is said of errors to come."""
 
 _HEADING = re.compile(r"CMake Error (?:at|in) \S[^\n]*:\s*$")
 """An error line whose words stand in the next line."""
@@ -234,7 +239,7 @@ def _describe_hit(
     return {
         "symptom": row["id"],
         "kind": row["kind"],
-        "severity": row["severity"],
+        "severity": "warning" if hit.is_remark else row["severity"],
         "title": row["title"],
         "line": line,
         "said": text.quote_line(line, match.start()),
@@ -442,7 +447,9 @@ def clean_log(log: str) -> LogText:
     cut = [_cut_line(line) for line in lines]
     starts = [0, *accumulate(len(line) + 1 for line in cut[:-1])]
     shown = "\n".join(cut)
-    matched = _RANK.sub(lambda rank: " " * len(rank[0]), shown).translate(_QUOTES)
+    matched = shown.translate(_QUOTES)
+    for left_out in (_RANK, _QUOTED):
+        matched = left_out.sub(lambda found: " " * len(found[0]), matched)
     return LogText(shown, matched, starts)
 
 
