@@ -15,6 +15,7 @@ import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
@@ -125,8 +126,8 @@ _GENERAL_SHARE = 0.25
 """Share of the weight and the score of a word that nearly every question of this field holds."""
 _UNNAMED_SHARE = 0.4
 """The same for a word that no entry's names hold: mostly one of everyday language."""
-_SPEED_SHARE = 0.5
-"""Factor on the score of a symptom for a question about speed."""
+_OTHER_SHARE = 0.5
+"""Factor on the score of a symptom for a question about speed, of a fix for one about a failure."""
 _NUMBER_SHARE = 0.35
 """The same for a number below 1000: mostly a size or a share, seldom a subject."""
 _TAGS = re.compile(r"^\s*(?:\[[^\[\]\n]{1,20}\]\s*)+(?=\S)")
@@ -183,7 +184,7 @@ def search(
         max_count: Maximum number of hits.
         field_only: Return none for what holds no word of this field.
     """
-    raw_scores, text = score_counters(index, _TAGS.sub("", query))
+    raw_scores, text = score_counters(index, _TAGS.sub(partial(_keep_named, index), query))
     words = list(_iter_subject_words(index, text))
     terms = [_find_term(index, word) for word in words]
     is_field = bool(CODE_NAME.search(text)) or any(term.is_field for term in terms)
@@ -263,12 +264,13 @@ def _weigh_term(term: _Term, sign: str) -> _Term:
 
 
 def _weigh_kinds(index: SearchIndex, words: list[str]) -> dict[str, float]:
-    """Return the factor of each kind: where only speed is asked for, a failure is no answer."""
-    lists = _find_lists(index, words)
-    is_speed = "speed" in lists and "failure" not in lists
+    """Return the factor of each kind: of speed alone no failure, and of one no change."""
+    asked = _find_lists(index, words) & {"speed", "failure"}
+    kinds = {"speed": ("symptom",), "failure": ("fix", "bottleneck")}
+    lower = kinds[asked.pop()] if len(asked) == 1 else ()
     return {
-        **_KIND_WEIGHTS,
-        "symptom": _KIND_WEIGHTS["symptom"] * (_SPEED_SHARE if is_speed else 1.0),
+        kind: weight * (_OTHER_SHARE if kind in lower else 1.0)
+        for kind, weight in _KIND_WEIGHTS.items()
     }
 
 
@@ -286,6 +288,13 @@ def _iter_subject_words(index: SearchIndex, text: str) -> Iterator[str]:
                 if part not in seen and (len(part) > 1 or part.isdigit()):
                     seen.add(part)
                     yield part
+
+
+def _keep_named(index: SearchIndex, tags: re.Match[str]) -> str:
+    """Return the words of tags that entries are named by, and few are."""
+    words = (word for word in split_words(tags[0]) if word not in STOP_WORDS)
+    terms = (_find_term(index, word) for word in words if word in index.vocabulary)
+    return " ".join([*(one.word for one in terms if one.names and one.share == 1.0), ""])
 
 
 def _is_named(index: SearchIndex, part: str) -> bool:
