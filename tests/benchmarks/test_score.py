@@ -314,7 +314,9 @@ def test_a_fix_tells_what_it_gave_for_this_cause_and_else_for_others():
 
 def test_an_answer_without_a_cause_names_the_largest_part_of_the_time():
     row = next(row for row in rows() if row.kernel == "attention_keys_transpose")
-    answer = recommend(program(), row.after.metrics, device=row.device)
+    # With the bytes that must move it is finished, and asked no more.
+    metrics = {n: v for n, v in row.after.metrics.items() if n != "algorithmic_bytes"}
+    answer = recommend(program(), metrics, device=row.device)
 
     assert best_match(answer) is None
     largest = max(answer["time"], key=lambda part: part["share"])
