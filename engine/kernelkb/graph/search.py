@@ -246,7 +246,7 @@ def _score_words(index: SearchIndex, terms: list[_Term], *, is_field: bool) -> d
 
 
 def _lacks_subject(terms: Iterable[_Term]) -> bool:
-    """Whether a word that no entry holds is the subject: all others count little, or are numbers."""
+    """Whether a word that no entry holds is the subject, as all others say little."""
     known = [term for term in terms if term.scores]
     unknown = any(not term.scores and term.word.isalpha() for term in terms)
     return unknown and all(term.share < 1.0 for term in known)
