@@ -138,12 +138,28 @@ def test_an_error_in_capitals_is_one(line):
         ('k.cu(3): error: identifier "warpSize2" is undefined', True),
         ("nvcc fatal   : Unsupported gpu architecture 'compute_120'", False),
         ("g++: fatal error: /tmp/x.s: No space left on device", False),
+        ("tvm.error.InternalError: Check failed: (a == b) is false", True),
+        ("InternalError: Check failed: (num_threads % 32 == 0) is false: threads", True),
+        ("InternalError: Check failed: (warp_m % 16 == 0) is false", False),
     ],
 )
 def test_a_kind_of_error_is_told_apart_from_its_cause(log, is_general):
     note = find_symptoms(program(), log)[0]["note"] or ""
 
     assert note.startswith("Only the kind of this error is known") is is_general
+
+
+@pytest.mark.parametrize(("requested", "exceeds"), [("47.50 GiB", True), ("512.00 MiB", False)])
+def test_a_request_that_no_gpu_of_its_size_can_meet_is_told(requested, exceeds):
+    log = (
+        f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {requested}. "
+        "GPU 1 has a total capacity of 23.65 GiB of which 0.3 GiB is free."
+    )
+
+    found = find_symptoms(program(), log)[0]
+
+    assert found["captured"] == {"requested": requested, "capacity": "23.65 GiB"}
+    assert (found["note"] is not None) is exceeds
 
 
 def test_a_consequence_is_not_reported_beside_its_cause():

@@ -56,8 +56,11 @@ _HEADING = re.compile(r"CMake Error (?:at|in) \S[^\n]*:\s*$")
 
 _COMPILERS = frozenset({"nvcc", "build"})
 """Kinds of symptoms whose general ones are errors of a compiler in the text of a program."""
-_REFUSING = frozenset({"nvcc", "ptxas", "triton"})
+_REFUSING = frozenset(
+    {"nvcc", "ptxas", "triton", "kernel-languages", "torch-extension", "dynamo", "libraries"}
+)
 """Kinds whose general ones say that a program is refused, and its author has to find out why."""
+_BYTES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 _DISTINCT_WORDS = 4
 """Words from which a text of cudaGetErrorString is taken without a word about CUDA before it."""
@@ -267,12 +270,21 @@ def _describe_captured(
         return describe_cuda_error(row["cuda_errors"], captured["error"])
     if row["fallback"] and row["kind"] in _REFUSING:
         return "Only the kind of this error is known, not its cause here."
+    if row["explain"] == "device-memory" and "requested" in captured:
+        return _describe_request(captured["requested"], captured["capacity"])
     if row["explain"] != "shared-memory":
         return None
     size = captured.get("bytes") or captured.get("size")
     if size is None:
         return None
     return " ".join(_describe_shared_memory_fit(rules, int(size, 16), arch)) or None
+
+
+def _describe_request(requested: str, capacity: str) -> str | None:
+    sizes = [float(number) * _BYTES[unit] for number, unit in map(str.split, (requested, capacity))]
+    if sizes[0] <= sizes[1]:
+        return None
+    return "This one request exceeds the whole GPU, so no setting of the allocator helps."
 
 
 def _describe_shared_memory_fit(rules: CompiledRules, size: int, arch: str | None) -> Iterator[str]:

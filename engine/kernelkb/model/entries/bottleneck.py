@@ -276,7 +276,7 @@ class Symptom(Record):
     fixes: tuple[Slug, ...] = ()
     pattern: Slug | None = None
     """The pattern that avoids it; None without one."""
-    explain: Literal["shared-memory"] | None = None
+    explain: Literal["shared-memory", "device-memory"] | None = None
     """A note to compute from the captured values: whether the bytes fit the device."""
     example: str
     """An excerpt of a real log, in which the symptom is found."""
