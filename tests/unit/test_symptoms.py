@@ -149,6 +149,12 @@ def test_a_kind_of_error_is_told_apart_from_its_cause(log, is_general):
     assert note.startswith("Only the kind of this error is known") is is_general
 
 
+def test_the_exit_status_of_make_is_no_error_of_cuda():
+    log = "make[1]: *** [CMakeFiles/Makefile2:18: src/solver-cuda/CMakeFiles/x.dir/all] Error 2\n"
+
+    assert list_symptoms(log) == []
+
+
 @pytest.mark.parametrize(("requested", "exceeds"), [("47.50 GiB", True), ("512.00 MiB", False)])
 def test_a_request_that_no_gpu_of_its_size_can_meet_is_told(requested, exceeds):
     log = (

@@ -335,6 +335,9 @@ def find_cuda_errors(rows: Iterable[CudaErrorRow], text: LogText) -> dict[int, l
     found: dict[int, list[FoundError]] = {}
     for pattern in _build_patterns(tuple(known)):
         for match in pattern.finditer(text.matched):
+            begin = text.matched.rfind("\n", 0, match.start()) + 1
+            if match["error"].isdigit() and _CONSEQUENCE.search(text.matched, begin, match.end()):
+                continue  # the exit status of make behind the path of a file such as ggml-cuda
             row = known[match["error"].lower()]
             found.setdefault(text.line_at(match.start("error")), []).append(FoundError(row, match))
     return found

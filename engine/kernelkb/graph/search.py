@@ -127,7 +127,8 @@ _GENERAL_SHARE = 0.25
 _UNNAMED_SHARE = 0.4
 """The same for a word that no entry's names hold: mostly one of everyday language."""
 _OTHER_SHARE = 0.5
-"""Factor on the score of a symptom for a question about speed, of a fix for one about a failure."""
+"""Factor on the score of a symptom for a question about speed, of a fix for one about a failure,
+and of an entry of a product that the question does not name."""
 _NUMBER_SHARE = 0.35
 """The same for a number below 1000: mostly a size or a share, seldom a subject."""
 _TAGS = re.compile(r"^\s*(?:\[[^\[\]\n]{1,20}\]\s*)+(?=\S)")
@@ -231,7 +232,7 @@ def _score_words(index: SearchIndex, terms: list[_Term], *, is_field: bool) -> d
     subject = sum(term.weight for term in terms)
     capped = is_field and not any(term.is_outside for term in terms)
     least = _DEMANDS[sign][1] * (min(subject, _FIELD_MAX_SUBJECT) if capped else subject)
-    kinds = _weigh_kinds(index, words)
+    kinds, foreign = _weigh_kinds(index, words), _find_foreign(index, words)
     scores = {}
     for position in {p for term in terms for p in term.scores}:
         held = sum(term.weigh(position) for term in terms)
@@ -241,6 +242,7 @@ def _score_words(index: SearchIndex, terms: list[_Term], *, is_field: bool) -> d
             document = index.documents[position]
             named = set(split_words(document.id)) - STOP_WORDS <= set(words)
             factor = kinds[document.kind] * (_NAMED_FACTOR if named else 1.0)
+            factor *= _OTHER_SHARE if position in foreign else 1.0
             scores[position] = total * factor * (held / subject) ** 2
     return scores
 
@@ -274,6 +276,17 @@ def _weigh_kinds(index: SearchIndex, words: list[str]) -> dict[str, float]:
     }
 
 
+def _find_foreign(index: SearchIndex, words: list[str]) -> set[int]:
+    """Return the entries whose titles name products, but none that the words name."""
+    rows = index.database.execute("SELECT words FROM word_list WHERE name = 'product'").fetchall()
+    products = {product for (text,) in rows for product in text.replace(";", " ").split()}
+    found: list[set[int]] = []
+    for names in (products - set(words), products & set(words)):
+        either = " OR ".join(f'"{name}"' for name in sorted(names))
+        found.append({p for p, _ in _match(index, f"{{id title}}: ({either})")} if names else set())
+    return found[0] - found[1]
+
+
 def _iter_subject_words(index: SearchIndex, text: str) -> Iterator[str]:
     """Yield the distinct words of a question that say what it is about."""
     seen = set(STOP_WORDS)
@@ -282,7 +295,7 @@ def _iter_subject_words(index: SearchIndex, text: str) -> Iterator[str]:
         if any(word not in index.vocabulary for word in words):
             parts = split_camel_case(chunk)
             if set(parts) & index.vocabulary:
-                words = [part for part in parts if _is_named(index, part)]
+                words = [part for part in parts if _find_named_documents(index, [part])]
         for word in words:
             for part in _split_compound(index, word):
                 if part not in seen and (len(part) > 1 or part.isdigit()):
@@ -295,11 +308,6 @@ def _keep_named(index: SearchIndex, tags: re.Match[str]) -> str:
     words = (word for word in split_words(tags[0]) if word not in STOP_WORDS)
     terms = (_find_term(index, word) for word in words if word in index.vocabulary)
     return " ".join([*(one.word for one in terms if one.names and one.share == 1.0), ""])
-
-
-def _is_named(index: SearchIndex, part: str) -> bool:
-    """Whether an entry's names hold it: the rest of an identifier is no subject."""
-    return bool(_find_named_documents(index, {part: 1.0}))
 
 
 def _split_compound(index: SearchIndex, word: str) -> tuple[str, ...]:

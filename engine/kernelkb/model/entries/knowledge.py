@@ -45,13 +45,15 @@ class SearchTerms(Record):
     """Words of a question about a slow program, which a failure does not answer."""
     failure: tuple[str, ...] = ()
     """Words of a question about a program that fails."""
+    product: tuple[str, ...] = ()
+    """Names of products: an entry named by one does not answer a question that names none."""
     outside: tuple[str, ...] = ()
     """Words of other fields and of other makers' GPUs: what is asked about them fits nothing."""
     entries: tuple[OtherNames, ...] = ()
 
     def get_word_lists(self) -> dict[str, tuple[str, ...]]:
         """Return the lists of words by the names of their fields."""
-        names = ("field", "general", "speed", "failure", "outside")
+        names = ("field", "general", "speed", "failure", "product", "outside")
         return {name: getattr(self, name) for name in names}
 
 
