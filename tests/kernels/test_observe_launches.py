@@ -83,6 +83,7 @@ PROGRAM = r"""
 #include <dlfcn.h>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <initializer_list>
 using Find = int (*)(const char*, void**, int, std::uint64_t, void*);
 using Get = int (*)(void**, void*, const char*);
@@ -115,6 +116,11 @@ int main(int count, char**) {
   for (int n : {3000, 1000, 1000}) {
     void *x = make(4 * n), *y = make(4 * n);
     float a = 0.5f;
+#ifdef ROWS
+    int rows = n / ROWS;
+    std::memcpy(&a, &rows, 4);
+    n = ROWS;
+#endif
 #ifdef STRUCTURE
     Params params{static_cast<float*>(x), static_cast<float*>(y), n, a};
     void* arguments[] = {&params};
@@ -239,6 +245,27 @@ def test_a_shape_of_the_text_that_has_too_little_memory_is_told(project, make_pr
     result = init_launches("k.cu", make_program("_Z5twicePKfPdif", "8844"))
 
     assert "y: [n] is read from the text, but it has 500 elements in the run" in result.warnings
+    assert "y" in [line.partition("=")[0] for line in result.to_fill]
+
+
+def test_memory_that_a_shape_of_the_text_does_not_fill_is_asked_for(project, make_program):
+    """How many elements there are does not say in which order the dimensions are."""
+    (project / "k.cu").write_text(
+        "__global__ void pick(const float* x, float* y, int k, int d) {"
+        " int i = threadIdx.x; if (i < k) y[i] = x[i]; }\n"
+    )
+    command = make_program("_Z4pickPKfPfii", "8844", "-DROWS=4")
+    result = init_launches("k.cu", command)
+    asked = {line.partition("=")[0]: line for line in result.to_fill}
+
+    assert asked["y"].startswith("y=[k, d]  # or [d, k]; ")
+    assert {"x", "y", "reference"} <= asked.keys()
+    assert "# Observed: y=?[k, d]|[d, k]" in (project / "kernels/k/kernel.yaml").read_text()
+
+    said = init_project("k.cu", answers=["x=[k, d]", "y", "reference=mine"])
+
+    assert said.to_fill == ()
+    assert load_kernel(str(project / "kernels/k")).kernel.outputs[0].shape == ("k", "d")
 
 
 def test_a_driver_that_tells_no_sizes_of_arguments_leaves_them_to_be_said(project, make_program):

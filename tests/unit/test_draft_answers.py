@@ -199,6 +199,8 @@ def test_a_pointer_that_goes_to_unknown_code_may_be_an_input_or_an_output():
         ("if (i < n) y[i] = x[i * m];", ("n", "m")),
         ("if (i < n) y[i] = x[place(i)];", ()),
         ("y[i % n] = x[i % n];", ("n",)),
+        ("if (i >= 0 && i < n) y[i] = x[i];", ("n",)),
+        ("if (i < n * m) y[i] = x[i]; if (i < n) y[i] = 0;", ()),
     ],
 )
 def test_a_shape_is_known_only_where_every_subscript_stays_below_it(body, shape):
@@ -542,6 +544,8 @@ def test_constant_memory_and_macros_of_the_build_are_asked_for(project):
     assert "TILE=?  # a macro that the build defines" in asked.to_fill
     assert 'flags: ["-DTILE=FILL_IN"]' in (project / "kernels/k/kernel.yaml").read_text()
     assert "gains=?  # line 1: __constant__ float gains[4];" in kernel.to_fill
+    init_project("k.cu", name="bare", answers=["gains=[1, 2, 3, 4]"])
+    assert "kb_gains[] = {1, 2, 3, 4};" in (project / "kernels/bare/launch.cu").read_text()
 
 
 def test_of_two_functions_of_one_name_that_which_launches_is_read():

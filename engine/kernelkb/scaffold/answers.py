@@ -6,7 +6,7 @@ import math
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import NamedTuple, get_args
 
 from kernelkb.errors import BadValueError
@@ -29,15 +29,22 @@ from kernelkb.scaffold.draft import (
 )
 
 _DTYPES = get_args(Dtype)
+_DOUBT = "?"
+"""What a run says of a shape in the text for which the memory of the array is no room, or several
+shapes are: it is asked. Behind it stand those that fit."""
 MAX_SEEN_WORKLOADS = 6
+_MAX_SHAPES = 6
 
 
-def read_answers(words: Sequence[str], questions: Sequence[DraftQuestion] = ()) -> dict[str, str]:
+def read_answers(
+    words: Sequence[str], questions: Sequence[DraftQuestion] = (), *, takes_doubt: bool = False
+) -> dict[str, str]:
     """Return what ``--set`` words say, by key: ``x=[m, k]``; ``x`` alone takes the guess for it.
 
     Args:
         words: As they were typed; a later one wins.
         questions: With guesses.
+        takes_doubt: Whether they are of a run, which says ``?`` where it contradicts the text.
 
     Raises:
         BadValueError: A word has no value and there is no guess, or a role or dtype is none.
@@ -49,7 +56,10 @@ def read_answers(words: Sequence[str], questions: Sequence[DraftQuestion] = ()) 
         value = value or guesses.get(key.lower(), "")
         aspect = key.rpartition(".")[2] if "." in key or key == "dtype" else ""
         allowed = {"role": ROLES, "dtype": _DTYPES}.get(aspect, ())
-        if value in ("", "?") or not value.isprintable() or (allowed and value not in allowed):
+        if takes_doubt and value.startswith(_DOUBT):
+            answers[key.lower()] = value
+            continue
+        if value in ("", _DOUBT) or not value.isprintable() or (allowed and value not in allowed):
             kinds = (
                 f"one of {', '.join(allowed)}" if allowed else "a value, as --set 'x=[rows, cols]'"
             )
@@ -65,7 +75,7 @@ def read_said(text: str) -> tuple[dict[str, str], Observed]:
         [line.removeprefix(head) for line in lines if line.startswith(head)]
         for head in (SAID_HEAD, OBSERVED_HEAD, PROGRAM_HEAD)
     )
-    observed = read_answers(seen)
+    observed = read_answers(seen, takes_doubt=True)
     run = Observed(frozenset(observed), programs[0]) if programs else Observed()
     return observed | read_answers(said), run
 
@@ -104,6 +114,9 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
     if role:
         kept: ParameterRole = "input" if role == "input" else "output"
         each = each._replace(role=kept, is_read=role == "both", is_certain=True)
+    if verb == "observed" and said.startswith(_DOUBT):
+        guess = said.removeprefix(_DOUBT).strip()
+        return each._replace(shape=(), guess=guess, dtype=dtype or None)
     if said:
         each = each._replace(shape=_read_shape(each.name, said), guess="")
     origin = f"{', '.join(told)} {verb}" if told else each.origin
@@ -236,16 +249,12 @@ def _list_warnings(
     left = count - sum(each.calls for each in same)
     warnings = [f"{left} of {count} launches, with other types, grids or blocks, are left out"]
     warnings = warnings if left else []
+    sizes = {name: each.numbers for name, each in seen.items()}
     for name, each in seen.items():
-        shape = each.parameter.shape
-        sizes = [
-            seen[d].numbers if d in seen else (int(d),) for d in shape if d in seen or d.isdecimal()
-        ]
-        if shape and len(sizes) == len(shape) and each.parameter.role in ("input", "output"):
-            needed = math.prod(max(values) for values in sizes)
-            if needed > max(each.numbers):
-                has = f"has {int(max(each.numbers))} elements in the run"
-                warnings.append(f"{name}: [{', '.join(shape)}] is read from the text, but it {has}")
+        if each.parameter.role in ("input", "output") and _lacks_room(each, sizes):
+            shape = _write_shape(each.parameter.shape)
+            has = f"has {int(max(each.numbers))} elements in the run"
+            warnings.append(f"{name}: {shape} is read from the text, but it {has}")
     return warnings
 
 
@@ -340,9 +349,14 @@ def _answer_sizes(seen: Mapping[str, _Seen]) -> dict[str, str]:
     }
     answers: dict[str, str] = {}
     for name, each in seen.items():
-        if name not in numbers and not each.parameter.shape:
-            shape = _find_shape(each, sizes)
-            answers |= {name: f"[{', '.join(shape)}]"} if shape else {}
+        is_doubted = _lacks_room(each, sizes)
+        if name in numbers or (each.parameter.shape and not is_doubted):
+            continue
+        found = _find_shapes(each, sizes)
+        if is_doubted or len(found) > 1:
+            answers[name] = f"{_DOUBT}{'|'.join(found)}"
+        elif found:
+            answers[name] = found[0]
     dims = {d for name in seen for d in seen[name].parameter.shape}
     dims |= {d for text in answers.values() for d in re.findall(r"\w+", text)}
     for name, each in numbers.items():
@@ -354,25 +368,46 @@ def _answer_sizes(seen: Mapping[str, _Seen]) -> dict[str, str]:
     return answers
 
 
-def _find_shape(array: _Seen, sizes: Mapping[str, Sequence[float]]) -> tuple[str, ...]:
-    """Return the shape that fills the memory of an array in each launch; empty for several."""
+def _lacks_room(array: _Seen, sizes: Mapping[str, Sequence[float]]) -> bool:
+    """Whether the shape of the text does not fill the memory of an array in some launch.
+
+    Of memory that is part of a pool, or goes on for another array, only too little is told.
+    """
+    needed = _count_elements(array.parameter.shape, sizes, len(array.numbers))
+    pairs = list(zip(needed, array.numbers, strict=True)) if needed else []
+    return any(need > has or (array.is_whole and need != has) for need, has in pairs)
+
+
+def _count_elements(
+    dims: Sequence[str], sizes: Mapping[str, Sequence[float]], count: int
+) -> tuple[float, ...]:
+    """Return the elements of a shape in each launch; empty where a size is not known."""
+    values = [sizes.get(d, (int(d),) * count if d.isdecimal() else ()) for d in dims]
+    return tuple(map(math.prod, zip(*values, strict=True))) if dims and all(values) else ()
+
+
+def _find_shapes(array: _Seen, sizes: Mapping[str, Sequence[float]]) -> list[str]:
+    """Return the shapes that fill the memory of an array in each launch: one, or what it may be.
+
+    How many elements there are does not say in which order the dimensions are.
+    """
     guess = tuple(re.findall(r"\w+", array.parameter.guess))
     found = []
     rest = {name for count in (1, 2, 3) for name in combinations(sizes, count)}
     for dims in (guess, *sorted(rest, key=lambda names: (len(names), names))):
-        values = [
-            sizes.get(d, (int(d),) * len(array.numbers) if d.isdecimal() else ()) for d in dims
-        ]
-        if dims and all(values):
-            products = tuple(map(math.prod, zip(*values, strict=True)))
-            if products == array.numbers:
-                found.append(dims)
-                if dims == guess:
-                    return dims
-    if len(found) == 1:
-        return found[0]
-    is_fixed = not found and len(set(array.numbers)) == 1 and array.is_whole
-    return (str(int(array.numbers[0])),) if is_fixed else ()
+        if _count_elements(dims, sizes, len(array.numbers)) == array.numbers:
+            found.append(dims)
+            if dims == guess:
+                return [_write_shape(dims)]
+    if not found and len(set(array.numbers)) == 1 and array.is_whole:
+        return [_write_shape((str(int(array.numbers[0])),))]
+    fewest = [dims for dims in found if len(dims) == len(found[0])]
+    orders = [order for dims in fewest for order in permutations(dims)]
+    return [_write_shape(order) for order in orders[:_MAX_SHAPES]]
+
+
+def _write_shape(dims: Sequence[str]) -> str:
+    return f"[{', '.join(dims)}]"
 
 
 def _write_number(value: float, kind: str) -> str:

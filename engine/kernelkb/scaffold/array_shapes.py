@@ -114,11 +114,12 @@ def _read_bound(
     index, size = reversed(sides) if is_left else sides
     index = re.sub(r"\s", "", index)
     bound = _find_size(size, names, values)
+    if bound == "0":
+        return  # it says where an index begins
     if bound is not None:
         bounds.setdefault(index, bound)
     exact = _find_exact(size, names, values) if _EXACT.get(operator) is is_left else ""
-    if bound is not None or exact:
-        stated.setdefault(index, set()).add(exact)
+    stated.setdefault(index, set()).add(exact)
 
 
 def _find_exact(text: str, sizes: frozenset[str], values: Mapping[str, Node]) -> str:

@@ -161,7 +161,7 @@ def _fill_memory(name: str, value: str, use: str) -> str:
     """Return the statements that copy values to ``__constant__`` memory, once."""
     kind = f"std::remove_all_extents_t<decltype({name})>"
     return (
-        f"static const {kind} kb_{name}[] = {{{value.strip('{}') or FILL_IN_MARK}}};  // {use}\n"
+        f"static const {kind} kb_{name}[] = {{{value.strip('{}[]') or FILL_IN_MARK}}};  // {use}\n"
         f"  [[maybe_unused]] static const cudaError_t kb_{name}_is_set =\n"
         f"      cudaMemcpyToSymbol({name}, kb_{name}, sizeof(kb_{name}));"
     )

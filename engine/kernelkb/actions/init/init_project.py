@@ -339,7 +339,7 @@ def _draft_with_answers(
     program, seen = run
     if not answers and not seen:
         return before, frozenset(), warnings
-    observed, own = read_answers(seen), read_answers(answers, before.questions)
+    observed, own = read_answers(seen, takes_doubt=True), read_answers(answers, before.questions)
     given = observed | own
     names = {to_field_name(n) for n in before.names} | {n.lower() for n in before.names}
     unknown = [key for key in given if key.partition(".")[0] not in names]
