@@ -1,5 +1,6 @@
 """kb init --from: a real program runs, and what it calls becomes a kernel."""
 
+import ctypes
 import math
 import shlex
 import subprocess
@@ -12,7 +13,7 @@ from kernelkb.actions.init.init_observed import init_observed
 from kernelkb.actions.kernels.measure_variant import check_variant
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import load_kernel
-from kernelkb.measure.worker.observe.call_record import describe_values
+from kernelkb.measure.worker.observe.call_record import CallDescription, describe_values
 from kernelkb.measure.worker.observe.names import parse_operation
 from kernelkb.measure.worker.shared.array_values import read_tensors, write_tensors
 from kernelkb.scaffold.observed_calls import write_values
@@ -89,6 +90,33 @@ def test_what_a_call_changes_in_place_is_an_output(project, program):
     kernel = load_kernel("accumulate").kernel
 
     assert [each.name for each in kernel.outputs] == ["total_after"]
+
+
+def test_a_change_behind_torchs_back_is_seen_in_a_tensor_that_is_too_large_to_keep():
+    kept, changed, flags = torch.zeros(5_000_000), torch.zeros(9_000_000), torch.zeros(3).bool()
+    call = CallDescription([("kept", kept), ("changed", changed), ("flags", flags)], {})
+    call.sum_up()
+    ctypes.memset(changed.data_ptr() + 4 * 8_500_000, 1, 4)
+
+    assert call.find_changed(None) == [1]
+
+
+def test_a_name_means_the_programs_own_function_before_one_of_torch(project):
+    (project / "train.py").write_text(
+        "import torch\n\ndef relu(x):\n    return x.clamp_min(0)\n\n"
+        "x = torch.randn(8, 4)\nrelu(x), torch.relu(x)\n"
+    )
+    init_observed(shlex.join([sys.executable, "train.py"]), "relu")
+
+    assert load_kernel("relu").kernel.title.startswith("train:relu as ")
+
+
+def test_a_command_of_a_shell_is_run_by_one(project, program):
+    (project / "sub").mkdir()
+    (project / "train.py").rename(project / "sub/train.py")
+    init_observed(f"cd sub && KIND=a {program}", "train:accumulate")
+
+    assert (project / "kernels/accumulate/kernel.yaml").is_file()
 
 
 @pytest.mark.slow

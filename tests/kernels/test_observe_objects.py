@@ -177,3 +177,12 @@ def test_an_operation_of_an_extension_is_recorded(
     assert [each.name for each in kernel.outputs] == outputs
     assert kernel.reference.recorded
     assert checked.status == "correct", checked.detail
+
+
+@pytest.mark.slow
+def test_functions_of_an_extension_that_may_be_meant_are_named(project, extension):
+    (project / "myext.so").symlink_to(extension)
+    (project / "train.py").write_text(EXTENSION_PROGRAM)
+
+    with pytest.raises(BadValueError, match=r"its extensions have [^;]*\bmyext:negate\b"):
+        init_observed(COMMAND, "negated")

@@ -29,6 +29,7 @@ MAX_VALUE_BYTES = 16 * 2**20
 """Of a call whose values are kept; of larger ones only the distribution is."""
 _MAX_SIGNATURES = 32
 _SHOWN_NAMES = 12
+_SHELL_WORDS = frozenset(("&&", "||", ";", "|", "&", ">", ">>", "<", "2>&1"))
 _JOB_VARIABLE = "KB_OBSERVE"
 _START_SCRIPT = Path(next(iter(kernelkb.__path__))) / "measure" / "worker" / "observe" / "start.py"
 _CUSTOMIZATION = """\
@@ -63,7 +64,7 @@ def observe_program(
     A program that does not end is ended after the timeout; what it called until then counts.
 
     Args:
-        command: As typed into a shell; no shell is involved.
+        command: As typed into a shell, which runs it only where it is more than one program.
         operation: ``my_op``, ``module:function``, ``torch.softmax``, ``ns::op``.
         folder: A scratch folder, empty.
         timeout_s: Wall-clock limit.
@@ -104,10 +105,13 @@ def write_observer(folder: Path, job: ObserveJob | TraceJob | StackJob) -> dict[
 def _split_command(command: str) -> list[str]:
     try:
         argv = shlex.split(command)
+        words = list(shlex.shlex(command, posix=True, punctuation_chars=True))
     except ValueError as error:
         raise BadValueError(f"--from {command!r} is no command: {error}") from error
     if not argv:
         raise BadValueError('--from is empty; give a command, such as --from "python train.py"')
+    if not _SHELL_WORDS.isdisjoint(words) or re.match(r"[A-Za-z_]\w*=", argv[0]):
+        return ["/bin/sh", "-c", command]
     if shutil.which(argv[0]) is None:
         raise BadValueError(
             f"--from: there is no program {argv[0]!r}; give a command as you type it, such as "
@@ -197,6 +201,9 @@ def _choose_function(
                 why = function["errors"][0] if function["errors"] else "it returns no tensor"
                 raise BadValueError(f"no call of {function['name']} can be recorded: {why}")
         raise BadValueError(_describe_unseen(processes, operation, command))
+    own = [one for one in called if not one["is_library"]]
+    if len(called) > 1 and len(own) == 1:
+        return own[0]
     if len(called) > 1:
         names = ", ".join(f"{one['name']} ({count_calls(one)} calls)" for one in called[:8])
         raise BadValueError(f"--op {operation} fits several: {names}; name one of them")
@@ -209,10 +216,12 @@ def _describe_unseen(processes: Sequence[ObservedProcess], operation: str, comma
         for name, count in process["seen"].items():
             seen[name] = seen.get(name, 0) + count
     guess = did_you_mean(operation, _list_spellings(seen))
-    own = [name for name in seen if "::" not in name or not name.startswith("aten::")]
-    others = sorted((n for n in seen if n not in own), key=lambda n: -seen[n])
+    offered = [name for name, count in seen.items() if not count]
+    own = [name for name in seen if not name.startswith("aten::") and seen[name]]
+    others = sorted((n for n in seen if n.startswith("aten::")), key=lambda n: -seen[n])
     shown = [*own[:_SHOWN_NAMES], *(f"{n} ({seen[n]} calls)" for n in others)][: 2 * _SHOWN_NAMES]
     listed = f"; it called {', '.join(shown)}" if shown else ""
+    listed += f"; its extensions have {', '.join(offered[:_SHOWN_NAMES])}" if offered else ""
     return f"{command} ended and never called {operation}{guess}{listed}"
 
 
@@ -260,7 +269,7 @@ def record_launches(
     argument. It needs no toolkit of CUDA.
 
     Args:
-        command: As typed into a shell; no shell is involved.
+        command: As typed into a shell, which runs it only where it is more than one program.
         kernel: Its name in the source.
         folder: A scratch folder, empty.
         timeout_s: Wall-clock limit.

@@ -50,6 +50,8 @@ _MAX_DEPTH = 6
 _MAX_ITEMS = 64
 """Of a list among the arguments: longer ones are data."""
 _MAX_TEXT_LENGTH = 200
+_SUMMED = 2**22
+"""Elements that are summed up at once, which takes 16 bytes each beside the tensor."""
 _TORCH_VALUES = (torch.dtype, torch.layout, torch.memory_format, torch.device)
 
 
@@ -89,6 +91,7 @@ class CallDescription:
         ]
         self.signature = repr((layouts, self.numbers, self.arguments, launch))
         self.versions = [_read_version(tensor) for tensor in self.tensors]
+        self._sums: list[int] = []
 
     def _describe(self, name: str, value: Any, depth: int) -> dict[str, Any]:
         if isinstance(value, torch.Tensor):
@@ -142,17 +145,23 @@ class CallDescription:
             "file": None,
         }
 
+    def sum_up(self) -> None:
+        """Keep a number for the values of each tensor, where they are too large to be kept."""
+        self._sums = list(map(_sum_up, self.tensors))
+
     def find_changed(self, copies: Sequence[torch.Tensor] | None) -> list[int]:
         """Return which tensors the call changed: by torch's count of changes, or by their values.
 
         Args:
-            copies: Of the tensors before the call; None where they were too large.
+            copies: Of the tensors before the call; None where they were summed up.
         """
         changed = []
         for at, tensor in enumerate(self.tensors):
             is_changed = _read_version(tensor) != self.versions[at]
             if not is_changed and copies is not None:
                 is_changed = not _has_same_bits(tensor, copies[at])
+            elif not is_changed and self._sums:
+                is_changed = _sum_up(tensor) != self._sums[at]
             if is_changed:
                 changed.append(at)
         return changed
@@ -211,6 +220,17 @@ def _read_version(tensor: torch.Tensor) -> int:
 
 def _has_same_bits(tensor: torch.Tensor, copy: torch.Tensor) -> bool:
     return bool(torch.equal(tensor.detach().cpu().nan_to_num(), copy.nan_to_num()))
+
+
+def _sum_up(tensor: torch.Tensor) -> int:
+    """Return the sum of a tensor's bits as integers, each times its place, modulo 2**64."""
+    kinds = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    bits = tensor.detach().reshape(-1).view(kinds[tensor.element_size()])
+    total = torch.zeros((), dtype=torch.int64, device=tensor.device)
+    for part in bits.split(_SUMMED):
+        places = torch.arange(1, len(part) + 1, device=tensor.device)
+        total = total * 31 + (part.to(torch.int64) * places).sum()
+    return int(total)
 
 
 def describe_values(tensor: torch.Tensor) -> Recipe:

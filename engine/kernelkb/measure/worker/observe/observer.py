@@ -29,6 +29,7 @@ from typing import Any, ClassVar, Literal, TextIO
 from kernelkb.measure.worker.observe.names import (
     OperationName,
     is_installed,
+    is_own,
     name_module,
     parse_operation,
 )
@@ -570,6 +571,8 @@ def wrap_extension(module: ModuleType, operation: OperationName, recorder: Recor
         is_function = callable(value) and not isinstance(value, (type, types.FunctionType))
         if is_function and operation.matches_function(module.__name__, name):
             setattr(module, name, _wrap(module, name, value, recorder))
+        elif is_function and not name.startswith("_") and is_own(getattr(module, "__file__", "")):
+            recorder.note_offered(f"{module.__name__}:{name}")
 
 
 def _wrap(module: ModuleType, name: str, called: Any, recorder: Recorder) -> Any:

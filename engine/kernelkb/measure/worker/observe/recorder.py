@@ -92,6 +92,10 @@ class Recorder:
         if name in self.seen or len(self.seen) < _MAX_SEEN:
             self.seen[name] += 1
 
+    def note_offered(self, name: str) -> None:
+        """Note a function that an extension has, and whose calls nothing else would show."""
+        self.seen.setdefault(name, 0)
+
     def begin(
         self,
         function: ObservedFunction,
@@ -140,6 +144,8 @@ class Recorder:
                 held[id(tensor)] if id(tensor) in held else _copy(tensor)
                 for tensor in description.tensors
             ]
+        else:
+            description.sum_up()
         return function, description, call, copies
 
     def end(self, begun: Any, result: Any, *, has_failed: bool = False) -> None:
