@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shipped_rules import graph, knowledge
 
-from kernelkb.actions.knowledge.search import describe_commands
+from kernelkb.actions.knowledge.search import describe_commands, find_entries
 from kernelkb.cli.knowledge import SEARCH_KINDS as CLI_KINDS
 from kernelkb.graph.search import (
     SEARCH_KINDS,
@@ -278,6 +278,21 @@ def test_tags_in_front_of_a_title_say_nothing():
     title = "Excessive bank conflicts in a transpose kernel"
 
     assert search_ids(f"[QST][Zzyzx] {title}") == search_ids(title) != []
+
+
+def test_a_message_of_a_symptom_in_a_question_finds_it_first():
+    hits = find_entries("undefined symbol: THPVariableClass", limit=3)
+
+    assert hits[0].id == "torch-not-imported-first"
+    assert len({hit.id for hit in hits}) == len(hits) == 3
+
+
+def test_an_entry_of_a_product_answers_questions_that_name_it():
+    general, named = (
+        find_entries(f"{name} exceeds the shared memory limit") for name in ("it", "Pallas")
+    )
+
+    assert general[0].id != "mosaic-shared-memory-exceeded" == named[0].id
 
 
 def test_a_name_of_somebodys_code_is_no_subject():

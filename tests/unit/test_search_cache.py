@@ -8,6 +8,7 @@ import pytest
 
 from kernelkb.actions.knowledge import search as search_actions
 from kernelkb.actions.knowledge.search import find_entries
+from kernelkb.actions.project import rules_cache
 
 SLOW_IMPORTS = {"networkx", "pydantic", "yaml", "rapidfuzz"}
 
@@ -17,6 +18,7 @@ def cache(tmp_path, monkeypatch):
     """An empty cache folder, and nothing kept in memory."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     search_actions._load_index.cache_clear()
+    rules_cache._memory_cache.clear()
     yield tmp_path / "kernelkb"
     search_actions._load_index.cache_clear()
 

@@ -37,7 +37,7 @@ perhaps please pleased possible pretty previous previously proper properly provi
 provides purpose put puts quick quickly quite rather realize really recently regarding regards
 related relatively respectively right roughly said same say says see seem seems seen she shes
 should show similar simply since situation slight slightly so some somehow something sometimes soon
-still strange stuck stuff such suddenly suggest suggestion suggestions supposed sure surprising
+still strange stuff such suddenly suggest suggestion suggestions supposed sure surprising
 surprisingly take takes taking tell than thank thanks that the their them then there these they
 theyre thing things this those though through to today together told tomorrow too took topic toward
 tried truly try trying understand unexpected unfortunately unless until up upon us use used uses

@@ -11,11 +11,12 @@ import sqlite3
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from kernelkb import __version__
 from kernelkb.commands import COMMANDS, spell_command
-from kernelkb.decide.symptoms import FirstError, PossibleEntry, SymptomMatch
+from kernelkb.decide.symptoms import FirstError, PossibleEntry, SymptomMatch, find_symptoms
 from kernelkb.graph.search import (
     INDEX_SCHEMA,
     Hit,
@@ -28,6 +29,12 @@ from kernelkb.graph.search import (
 from kernelkb.loading.digest import find_cache_key
 from kernelkb.safety.paths import cache_folder, overlay_folder, shipped_folder
 
+if TYPE_CHECKING:
+    from kernelkb.decide.rules import SymptomRow
+
+_MAX_SAID = 2
+_SAID_SCORE = 10.0
+"""Of a symptom whose message is all that a question shares with the knowledge."""
 _MAX_POSSIBLE = 3
 """Entries offered for an error that no symptom names."""
 _ADVISING_KINDS = frozenset({"symptom", "fix", "bottleneck", "pattern"})
@@ -43,14 +50,32 @@ def find_entries(
 ) -> list[Hit]:
     """Return the entries that answer a question, the best first; none if nothing fits.
 
-    See ``kernelkb.graph.search.search``.
+    A symptom whose message stands in the question comes before those that share words with it. See
+    ``kernelkb.graph.search.search``.
 
     Raises:
         KnowledgeError: The knowledge is wrong (it is only read when no file holds its index).
     """
     content = find_cache_key(shipped_folder("knowledge"), overlay_folder())
     index = _load_index(content)
-    return search(index, query, kind=kind, max_count=limit, field_only=field_only)
+    found = search(index, query, kind=kind, max_count=limit, field_only=field_only)
+    said = [] if field_only or kind not in (None, "symptom") else _find_said(query)
+    best = found[0].score if found else _SAID_SCORE
+    first = [Hit("symptom", row["id"], row["title"], best) for row in said]
+    names = {hit.id for hit in first}
+    return [*first, *(hit for hit in found if hit.id not in names)][:limit]
+
+
+def _find_said(query: str) -> list[SymptomRow]:
+    """Return the symptoms whose own message a question holds, at most two."""
+    from kernelkb.actions.project.rules_cache import load_compiled_rules
+
+    rules = load_compiled_rules()
+    rows = {row["id"]: row for row in rules["symptoms"] if not row["fallback"]}
+    found = [
+        rows[match["symptom"]] for match in find_symptoms(rules, query) if match["symptom"] in rows
+    ]
+    return found[:_MAX_SAID]
 
 
 def find_possible_entries(
