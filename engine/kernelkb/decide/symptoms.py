@@ -32,7 +32,8 @@ _ERROR = re.compile(
     r".*(?:\berror(?: \w+)? ?[:#]|\bE(?:rror|RROR):|\berreur\b|\bFehler:|错误|エラー|\bfatal\s*:"
     r"|\bFATAL\b|==ERROR==|NCCL WARN|undefined (?:reference|symbol)|[Cc]ommand not found"
     r"|CMake Error|Segmentation fault|\bAborted\b|terminate called|Assertion (?:.* failed|`))"
-    r"|\S+ \S+ ERROR \[|[\s>]*(?:\[\w+\]:\s*)?[\w.]*(?:Error|Exception|Interrupt)\b(?::|$)"
+    r"|\S+ \S+ ERROR \[|.{0,60}\[ERROR\] |[\s>]*(?:E {3,})?"
+    r"(?:\[\w+\]:\s*)?[\w.]*(?:Error|Exception|Interrupt)\b(?::|$)"
     r")"
 )
 _CONSEQUENCE = re.compile(
@@ -47,6 +48,9 @@ _REMARK = re.compile(
     r"\s*(?:\[?warning\b|-- |[^\s():]+(?:\(\d+\)|:\d+(?::\d+)?): warning\b)", re.IGNORECASE
 )
 """How lines begin that a program goes on after."""
+
+_MAX_WRAPPED = 600
+"""Characters of a text that is joined from its lines."""
 
 _QUOTED = re.compile(r"^[ \t]+\|.*|\b[Ii]f you (?:encounter|see|get|run into)\b.*", re.MULTILINE)
 """What a compiler proposes below a line of the program, and what is said of errors to come."""
@@ -165,6 +169,23 @@ def find_symptoms(
         arch: Compute capability such as ``8.9``; read from the log when None.
     """
     text = clean_log(log) if isinstance(log, str) else log
+    hits = _find_hits(rules, text)
+    first = _find_first_line(hits)
+    if (first is None or "CMake Error" in text.matched) and (joined := _join_wrapped(text)):
+        found = _find_hits(rules, joined)
+        other = _find_first_line(found)
+        is_better = other is not None and (first is None or other < first)
+        hits, text = (found, joined) if is_better else (hits, text)
+    return [_describe_hit(rules, hit, text, arch) for hit in hits]
+
+
+def _find_first_line(hits: Iterable[_SymptomHit]) -> int | None:
+    """Return the first line of a symptom that names more than a family of errors."""
+    return min((hit.order[1] for hit in hits if hit.is_specific), default=None)
+
+
+def _find_hits(rules: CompiledRules, text: LogText) -> list[_SymptomHit]:
+    """Return what a log shows, in the order in which it is told."""
     codes = find_cuda_errors((e for row in rules["symptoms"] for e in row["cuda_errors"]), text)
     found = {
         row["id"]: matches for row in rules["symptoms"] if (matches := _match(row, text, codes))
@@ -178,8 +199,7 @@ def find_symptoms(
         if matches:
             hits.append(_SymptomHit(row, matches))
     hits = list(_drop_general_hits(_drop_consequences(hits, find_first_error(text))))
-    hits.sort(key=lambda hit: hit.order)
-    return [_describe_hit(rules, hit, text, arch) for hit in hits]
+    return sorted(hits, key=lambda hit: hit.order)
 
 
 def _drop_consequences(hits: list[_SymptomHit], first: FirstError | None) -> list[_SymptomHit]:
@@ -466,6 +486,20 @@ def clean_log(log: str) -> LogText:
     for left_out in (_RANK, _QUOTED):
         matched = left_out.sub(lambda found: " " * len(found[0]), matched)
     return LogText(shown, matched, starts)
+
+
+def _join_wrapped(text: LogText) -> LogText | None:
+    """Return a log with indented lines behind those before them, as CMake wraps a text; or None."""
+    ends = [*(start - 1 for start in text.line_starts[1:]), len(text.matched)]
+    joined = ""
+    starts: list[int] = []
+    for start, end in zip(text.line_starts, ends, strict=True):
+        line, last = text.matched[start:end], joined.rpartition("\n")[2]
+        is_more = line[:1].isspace() and line.strip() and last.strip() and len(last) < _MAX_WRAPPED
+        joined += " " if is_more else "\n" if starts else ""
+        starts.append(len(joined))
+        joined += line.strip() if is_more else line
+    return LogText(joined, joined, starts) if len(joined) < len(text.matched) else None
 
 
 def _cut_line(line: str) -> str:
