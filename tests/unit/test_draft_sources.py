@@ -380,3 +380,66 @@ def test_what_an_extension_makes_has_the_type_and_shape_that_the_statement_says(
     output = next(f for f in functions if f.name == "f").parameters[-1]
 
     assert (output.dtype, output.shape) == (dtype, shape)
+
+
+PLACED = """\
+__global__ void place(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("grid", "written"),
+    [
+        ("(n / 32, 2)", "dim3(n / 32, 2)"),
+        ("[n / 32, 2]", "dim3(n / 32, 2)"),
+        ("dim3((n + 31) / 32, 2)", "dim3((n + 31) / 32, 2)"),
+        ("(n + 31) / 32", "(n + 31) / 32"),
+    ],
+)
+def test_a_grid_that_is_said_as_a_list_is_a_dim3(project, grid, written):
+    (project / "k.cu").write_text(PLACED)
+    init_project("k.cu", answers=[f"grid={grid}", "block=(16, 16)", "reference"])
+
+    launcher = (project / "kernels/k/launch.cu").read_text()
+    assert f"<<<{written}, dim3(16, 16), 0, " in launcher
+
+
+@pytest.mark.parametrize(
+    "said", ["block=16, 16", "grid=n / (32, 2)", "grid=dim3((8, 4), 2)", "shared=(16, 4)"]
+)
+def test_what_cpp_would_take_only_the_last_part_of_is_refused(project, said):
+    (project / "k.cu").write_text(PLACED)
+
+    with pytest.raises(BadValueError, match="is no single number or dim3"):
+        init_project("k.cu", answers=["grid=8", "block=64", said])
+
+
+@pytest.mark.parametrize(
+    ("standard", "kept"),
+    [
+        ("c++03", []),
+        ("gnu++14", []),
+        ("c++0x", []),
+        ("c++17", ["-std=c++17"]),
+        ("c++2a", ["-std=c++2a"]),
+    ],
+)
+def test_a_standard_that_a_launcher_cannot_be_compiled_with_is_left_out(project, standard, kept):
+    (project / "k.cu").write_text(PLACED)
+    (project / "Makefile").write_text(f"NVCC_FLAGS = -O2 -std={standard}\n")
+    made = init_project("k.cu")
+    text = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert re.findall(r'"(-std=[^"]*)"', text) == kept
+    told = f"-std={standard} of the project's build was left out: C++17 is compiled"
+    assert (told in made.warnings) is not bool(kept)
+
+
+def test_a_number_is_not_said_as_a_list(project):
+    (project / "k.cu").write_text(PLACED.replace("int n)", "int n, float a)"))
+
+    with pytest.raises(BadValueError, match="a is no array"):
+        init_project("k.cu", answers=["a=[n]"])

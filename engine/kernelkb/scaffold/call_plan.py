@@ -13,6 +13,7 @@ from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.answers import (
     apply_answers,
     find_answer,
+    read_launch_word,
 )
 from kernelkb.scaffold.array_shapes import fill_arrays
 from kernelkb.scaffold.c_functions import SourceFacts, find_dtype, is_size_type
@@ -205,7 +206,7 @@ def _find_launch(
         return (), ()
     statements, configuration = _plan_launch(function, site, facts, types) if site else ((), ())
     filled = [_fill_statement(each, said) for each in statements]
-    given = [said.get(key, "") for key in _LAUNCH_KEYS]
+    given = [read_launch_word(key, said.get(key, "")) for key in _LAUNCH_KEYS]
     if all(given[:2]):
         return tuple(filled), tuple(filter(None, given))
     replaced = [told or own for told, own in zip(given, configuration, strict=False)]

@@ -108,7 +108,7 @@ def _expand_once(
     for match in pattern.finditer(text):
         if match.start() < end:
             continue
-        split = _split_call(text, match.end())
+        split = split_call(text, match.end())
         if split is None:
             continue
         arguments, after = split
@@ -118,7 +118,7 @@ def _expand_once(
     return "".join([*parts, text[end:]])
 
 
-def _split_call(text: str, start: int) -> tuple[list[str], int] | None:
+def split_call(text: str, start: int) -> tuple[list[str], int] | None:
     """Return the arguments of a macro from behind its parenthesis, and where they end."""
     depth, arguments, begin = 0, list[str](), start
     for place in range(start, min(len(text), start + 20_000)):
@@ -164,7 +164,7 @@ def _rewrite_casts(text: str) -> str:
     """Return a text with one spelling of casts: ``((float4*)(p))``, which binds as theirs do."""
     parts, end = [], 0
     for match in _CAST.finditer(text):
-        split = _split_call(text, match.end()) if match.start() >= end else None
+        split = split_call(text, match.end()) if match.start() >= end else None
         if split is not None:
             inner = _rewrite_casts(text[match.end() : split[1] - 1])
             parts += [text[end : match.start()], f"(({match[1]})({inner}))"]
@@ -358,7 +358,7 @@ def bind_arguments(arguments: Sequence[str], names: Sequence[str]) -> dict[str, 
 def strip_casts(text: str) -> str:
     """Return an argument without casts, parentheses and ``&`` around it."""
     bare = re.sub(r"^\((?:[\w\s:*<>]+)\)\s*(?=[\w(&])|^&", "", text.strip())
-    if bare.startswith("(") and (split := _split_call(bare, 1)) and split[1] == len(bare):
+    if bare.startswith("(") and (split := split_call(bare, 1)) and split[1] == len(bare):
         bare = bare[1:-1].strip()
     return bare if bare == text else strip_casts(bare)
 

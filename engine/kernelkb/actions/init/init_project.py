@@ -59,8 +59,6 @@ _PROJECT_FILES = {
     "knowledge/README.md": "Own patterns and thresholds, added to those of KernelKB.\n",
 }
 _MCP_SERVER = {"command": "kb-mcp", "args": []}
-_OLD_STANDARDS = ("-std=c++11", "-std=c++14")
-"""Which the headers of torch do not compile with."""
 _MANUAL_CURE = "add kb-mcp to your client by hand, for example: claude mcp add kernelkb -- kb-mcp"
 
 
@@ -470,14 +468,11 @@ def _make_request(
     request = request._replace(flags=(*folders, *flags), headers=read_headers(includes.headers))
     request = request._replace(uses_torch=_uses_torch(request))
     if request.function.style != "pointers" or request.uses_torch:  # torch links its own libraries
-        kept = tuple(f for f in request.flags if not f.startswith(("-l", *_OLD_STANDARDS)))
+        kept = tuple(f for f in request.flags if not f.startswith("-l"))
         request = request._replace(flags=kept)
     warnings = [_describe_missing(header, source.root) for header in includes.missing]
     warnings += _describe_home(request, includes.headers)
-    warnings += [
-        f"the project's build defines macros in several ways: {c}" for c in includes.choices
-    ]
-    return request, warnings
+    return request, [*warnings, *includes.notes]
 
 
 def _describe_home(request: DraftRequest, headers: Sequence[Path]) -> list[str]:

@@ -231,7 +231,8 @@ def _make_build_result(
     if error_output is not None:
         kept = locate_failed_log(plan.output_folder)
         keep_file(kept, error_output.encode())
-        cure = f"fix {variant.source} and build again"
+        cause = ", or flags in kernel.yaml," if variant.flags else ""
+        cure = f"fix {variant.source}{cause} and build again"
         fields = {
             "status": "failed",
             "error": describe_exceeded_limit(error_output)
