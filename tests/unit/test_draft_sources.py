@@ -443,3 +443,21 @@ def test_a_number_is_not_said_as_a_list(project):
 
     with pytest.raises(BadValueError, match="a is no array"):
         init_project("k.cu", answers=["a=[n]"])
+
+
+def test_macros_of_a_source_do_not_replace_the_parameters_of_its_launcher(project):
+    (project / "sizes.h").write_text("#define n 512  // columns\n")
+    (project / "k.cu").write_text(
+        "template <int B>\n__global__ void turn(const float* x, float* y, int rows, int n,"
+        " float gain) {\n  int i = blockIdx.x, j = threadIdx.x;\n"
+        "  if (i < rows && j < n) y[j * rows + i] = gain * x[i * n + j];\n}\n"
+        '#include "sizes.h"\n#define rows 96\n#define gain 0.5f\n#define WIDE(n) (2 * n)\n'
+        "int main() { turn<rows><<<rows, n>>>(0, 0, rows, n, gain); }\n"
+    )
+    init_project("k.cu")
+    launcher = (project / "kernels/k/launch.cu").read_text()
+
+    assert launcher.partition('extern "C"')[0].count("#undef") == 4  # with main
+    assert "#undef rows\n" in launcher
+    assert "const float gain = 0.5f;" in launcher
+    assert "turn<96><<<rows, n, 0, " in launcher

@@ -104,7 +104,8 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
     verb = "observed" if said and names & observed.keys else "said"
     if each.role in ("size", "number"):
         if said.startswith("["):
-            raise BadValueError(f"--set '{each.name}={said}': {each.name} is no array ({each.type})")
+            text = f"--set '{each.name}={said}': {each.name} is no array ({each.type})"
+            raise BadValueError(text)
         if said and said != "axis":
             return each._replace(role="number", value=said, use="", origin=verb)
         return each._replace(role="size", guess="") if said else each

@@ -278,9 +278,7 @@ def _list_project_flags(source: Path, root: Path) -> list[str]:
     return [w for w in dict.fromkeys(kept) if w not in standards or w == newest]
 
 
-def _choose_macros(
-    flags: Sequence[str], files: Iterable[Path]
-) -> tuple[list[str], list[str]]:
+def _choose_macros(flags: Sequence[str], files: Iterable[Path]) -> tuple[list[str], list[str]]:
     """Return the flags without macros that no file names, each macro once, and what that left."""
     text = "\n".join(map(_read_text, files))
     kept: dict[str, str] = {}

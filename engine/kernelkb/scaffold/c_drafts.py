@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
@@ -50,9 +50,11 @@ def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
     structures = [each for each in structures if each.function == request.function.name]
     request = request._replace(function=_rebuild(request.function, facts))
     plan = plan_call(request.function, facts, request.answers, structures, request.observed)
+    hidden = _list_hidden_macros(request, plan.function.parameters)
+    plan = _spell_out(plan, {n: facts.constants.get(n, "") for n in hidden})
     plan = plan._replace(questions=(*plan.questions, *macros))
     draft = _make_draft(request, plan)
-    lines = draft_include(request.include, has_main=request.summary.has_main)
+    lines = draft_include(request.include, has_main=request.summary.has_main, hidden=hidden)
     if request.uses_torch:
         launcher = draft_torch_launcher(draft, plan, lines)
     elif request.function.is_variant:
@@ -110,6 +112,37 @@ def _rebuild(function: Function, facts: SourceFacts) -> Function:
     """Return a function as it is in a text with its headers' macros, and without structures."""
     own = next(d for d in facts.declarations if (d.name, d.line) == (function.name, function.line))
     return build_function(own)._replace(launches=function.launches)
+
+
+_MACRO_NAME = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\b(?!\()", re.MULTILINE)
+
+
+def _list_hidden_macros(request: DraftRequest, parameters: Sequence[Parameter]) -> list[str]:
+    """Return the macros of a source and its headers that a launcher's parameters are named like."""
+    text = "\n".join((request.text, *request.headers))
+    names = {p.name for p in parameters}
+    return [n for n in dict.fromkeys(_MACRO_NAME.findall(text)) if n in names]
+
+
+def _spell_out(plan: CallPlan, values: Mapping[str, str]) -> CallPlan:
+    """Return a plan whose constants do not name macros that a launcher hides.
+
+    Args:
+        plan: With numbers and arguments of a template.
+        values: Of each macro, as it is written.
+    """
+    if not values:
+        return plan
+    pattern = re.compile(rf"\b(?:{'|'.join(values)})\b")
+    numbers = [
+        p._replace(value=pattern.sub(lambda m: values[m[0]], p.value))
+        if p.role == "number" and p.origin not in ("said", "observed")
+        else p
+        for p in plan.function.parameters
+    ]
+    template = tuple(pattern.sub(lambda m: values[m[0]], each) for each in plan.template)
+    function = plan.function._replace(parameters=tuple(numbers))
+    return plan._replace(function=function, template=template)
 
 
 def _list_asked_macros(request: DraftRequest) -> list[str]:
@@ -298,7 +331,9 @@ def draft_tensor_files(request: DraftRequest) -> DraftedFiles:
     function = function._replace(parameters=tuple(shaped))
     draft = _make_tensor_draft(request, shaped, list_defaults(function))
     draft = draft._replace(questions=(*draft.questions, *macros))
-    lines = draft_include(request.include, has_main=request.summary.has_main)
+    arrays = [p for p in shaped if p.role in ("input", "output")]
+    hidden = _list_hidden_macros(request, arrays)
+    lines = draft_include(request.include, has_main=request.summary.has_main, hidden=hidden)
     if function.style != "bound":
         lines = _draft_launcher(draft, function, shaped, lines)
     files = {draft.variant.source: lines, **draft_including_files(request.others)}
@@ -393,11 +428,17 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{
 """
 
 
-def draft_include(include: str, *, has_main: bool = False) -> str:
-    """Return the lines that include a source unchanged, its ``main`` renamed if it has one."""
-    if not has_main:
-        return f'#include "{include}"\n'
-    return f'#define main kb_hidden_main\n#include "{include}"\n#undef main\n'
+def draft_include(include: str, *, has_main: bool = False, hidden: Sequence[str] = ()) -> str:
+    """Return the lines that include a source unchanged, its ``main`` renamed if it has one.
+
+    Args:
+        include: Its path from the kernel's folder.
+        has_main: Whether it defines ``main``.
+        hidden: Its macros that mean something else behind it.
+    """
+    lines = f'#include "{include}"\n'
+    lines = f"#define main kb_hidden_main\n{lines}#undef main\n" if has_main else lines
+    return lines + "".join(f"#undef {name}\n" for name in hidden)
 
 
 def name_including_file(path: str) -> str:
