@@ -375,7 +375,7 @@ def trace_arrays(
         bound = _bind_call(inner, list(map(name_argument, arguments)), grid)
         for each in inner.parameters:
             outer = parameters.get(bound.get(each.name, ""))
-            if outer is None or outer.role not in ("input", "output"):
+            if outer is None or not {outer.role, each.role} <= {"input", "output"}:
                 continue
             traced[outer.name] += 1
             found = _rename_shape(each, bound, own, parameters)
@@ -438,6 +438,8 @@ def _is_use(node: Node) -> bool:
         return around is None or around.child_by_field_name("declarator") != node
     if around.type == "field_expression":
         return "data" in get_part(around, "field")
+    if around.type == "argument_list" and get_part(around.parent, "function").endswith("_like"):
+        return False
     return around.type != "pointer_declarator" and get_text(
         around.child_by_field_name("operator")
     ) not in ("==", "!=")

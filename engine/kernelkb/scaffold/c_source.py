@@ -139,7 +139,7 @@ def _list_tensor_functions(
         inner = {name for each in tensor for name, _ in iter_calls(each.body)}
         chosen = [each for each in tensor if each.name not in inner and not each.template]
     functions = [read_tensor_function(each, declarations, launches[each.name]) for each in chosen]
-    elsewhere = [name for name, bound in bindings if (bound or name) not in bodies]
+    elsewhere = [bound or name for name, bound in bindings if (bound or name) not in bodies]
     return [*functions, *(Function(name, style="bound") for name in dict.fromkeys(elsewhere))]
 
 
@@ -239,6 +239,13 @@ def _names_cuda(root: Node) -> bool:
     return False
 
 
+_WRAPPER = re.compile(r"^(?:TORCH_(?:FN|BOX)|(?:torch::)?wrap_pybind_function)\s*\(\s*")
+_NO_FUNCTION = re.compile(
+    r"[\"R]|(?:py|pybind11)::|(?:c10|torch|at)::(?:DispatchKey::)?k?[A-Z]\w*$|\{"
+)
+"""Arguments of ``m.def`` beside the function: its text, names of arguments, a dispatch key."""
+
+
 def _list_bindings(declarations: Sequence[Declaration]) -> list[tuple[str, str]]:
     """List the Python and the C name of each ``m.def``; the latter empty for a lambda."""
     modules = (each for each in declarations if each.name in _MODULES)
@@ -246,8 +253,9 @@ def _list_bindings(declarations: Sequence[Declaration]) -> list[tuple[str, str]]
     found = []
     bindings = (each for called, each in calls if called.endswith((".def", ".impl")))
     for name, *rest in filter(None, bindings):
-        bound = re.sub(r"^TORCH_(?:FN|BOX)\(|^c10::\w+,|\)$|^&", "", rest[-1]) if rest else ""
-        bound = bound.strip("& ").rpartition("::")[2]
+        passed = [_WRAPPER.sub("", each) for each in rest]
+        bound = next((each for each in passed if not _NO_FUNCTION.match(each)), "")
+        bound = bound.strip("& )").rpartition("::")[2]
         found.append((name.strip('"').partition("(")[0], bound if bound.isidentifier() else ""))
     return found
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.answers import (
     apply_answers,
@@ -236,6 +237,10 @@ def _fill_statement(statement: str, said: Mapping[str, str]) -> str:
     """Return a statement with what was said in place of its mark."""
     match = re.match(rf"(?:const int|const auto|using) (\w+) = {FILL_IN_MARK};", statement)
     value = find_answer(said, match[1]) if match else ""
+    if match and value == "axis":
+        raise BadValueError(
+            f"--set {match[1]}=axis: it is no parameter of the kernel; give a value"
+        )
     return (
         f"{statement[: match.end() - len(FILL_IN_MARK) - 1]}{value};"
         if match and value
