@@ -574,3 +574,24 @@ def test_a_file_that_only_exports_what_no_file_defines_says_so(project):
 
     with pytest.raises(BadValueError, match=f"no file below {project} defines it"):
         init_project("api.cpp")
+
+
+@pytest.mark.parametrize(
+    ("declared", "kind"),
+    [
+        ("typedef struct { int rows, cols; float* at; } Grid;", "Grid"),
+        ("typedef struct grid { int rows, cols; float* at; } Grid, *GridPointer;", "struct grid"),
+        ("typedef struct grid { int rows, cols; float* at; } Grid;", "const Grid"),
+    ],
+)
+def test_a_structure_that_a_typedef_names_is_taken_apart(project, declared, kind):
+    (project / "k.cu").write_text(
+        f"{declared}\n__global__ void copy({kind} a, {kind} b) {{\n"
+        "  int i = blockIdx.x, j = threadIdx.x;\n  if (i < b.rows && j < b.cols)"
+        " b.at[i * b.cols + j] = a.at[i * a.cols + j];\n}\n"
+    )
+    made = init_project("k.cu")
+    text = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert "name: b_at, shape: [b_rows, b_cols], dtype: float32}" in text
+    assert not any("role" in each for each in made.to_fill)

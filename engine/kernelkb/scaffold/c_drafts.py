@@ -126,12 +126,7 @@ def _list_hidden_macros(request: DraftRequest, parameters: Sequence[Parameter]) 
 
 
 def _spell_out(plan: CallPlan, values: Mapping[str, str]) -> CallPlan:
-    """Return a plan whose constants do not name macros that a launcher hides.
-
-    Args:
-        plan: With numbers and arguments of a template.
-        values: Of each macro, as it is written.
-    """
+    """Return a plan whose constants do not name macros that a launcher hides, by their values."""
     if not values:
         return plan
     pattern = re.compile(rf"\b(?:{'|'.join(values)})\b")
@@ -475,6 +470,9 @@ _FIELD = re.compile(
 )
 
 
+_TYPEDEF = re.compile(r"\btypedef\s+struct\b\s*(\w*)\s*(\{[^{}]*\})\s*(\w+)[^;{}]*;")
+
+
 class _Layout(NamedTuple):
     template: tuple[str, ...]
     fields: tuple[tuple[str, str], ...]
@@ -490,7 +488,8 @@ def take_structures_apart(texts: Sequence[str]) -> tuple[list[str], list[Structu
     Args:
         texts: A source, then what it includes.
     """
-    layouts = _read_layouts("\n".join(map(drop_comments, texts)))
+    named = _TYPEDEF.sub(r"struct \1 \2; struct \3 \2;", "\n".join(map(drop_comments, texts)))
+    layouts = _read_layouts(named)
     found: list[Structure] = []
     return [_take_apart(text, layouts, found) for text in texts] if layouts else [*texts], found
 
@@ -545,7 +544,7 @@ def _find_end(text: str, start: int, pair: str = "{}") -> int:
 def _take_apart(text: str, layouts: Mapping[str, _Layout], found: list[Structure]) -> str:
     kinds = "|".join(map(re.escape, layouts))
     taken = re.compile(
-        rf"(?<=[(,])(\s*(?:\w*GRID_CONSTANT\s+|__grid_constant__\s+)?(?:const\s+)?)(?:\w+::)*({kinds})"
+        rf"(?<=[(,])(\s*(?:\w*GRID_CONSTANT\s+|__grid_constant__\s+)?(?:const\s+)?)(?:struct\s+)?(?:\w+::)*({kinds})"
         r"(<[^<>()]*>)?(?:\s*const)?\s*&?\s+&?(?:const\s+)?(\w+)(?=\s*[,)])"
     )
     while (match := taken.search(text)) is not None:
