@@ -489,3 +489,40 @@ class Structure(NamedTuple):
     """Its type, with template arguments."""
     fields: tuple[tuple[str, str], ...]
     """Each field, and the name that stands for it in the rewritten text."""
+
+
+INTEGER_CAST = re.compile(r"^\((?:const|unsigned|signed|int|long|size_t|u?int\d+_t|\s)+\)")
+_SCOPES = ("for_statement", "compound_statement")
+
+
+def list_scopes(body: Node) -> dict[str, list[tuple[int, int]]]:
+    """Map each integer that has several scopes to where these begin and end, in bytes.
+
+    A loop that sets a variable first is one.
+    """
+    found: dict[str, set[tuple[int, int]]] = {}
+    for node in iter_nodes(body):
+        begin = node.child_by_field_name("initializer") if node.type == "for_statement" else node
+        if begin is None or begin.type not in ("declaration", "assignment_expression"):
+            continue
+        outer = next(n for n in (node, *iter_parents(node)) if n.type in _SCOPES)
+        if begin.type == "declaration" and INTEGER_CAST.match(f"({get_part(begin, 'type')})"):
+            for each in begin.children_by_field_name("declarator"):
+                name = get_text(each.child_by_field_name("declarator") or each)
+                found.setdefault(name, set()).add((outer.start_byte, outer.end_byte))
+        elif node != begin and get_part(begin, "left") in found:
+            found[get_part(begin, "left")].add((outer.start_byte, outer.end_byte))
+    return {name: [*spans] for name, spans in found.items() if len(spans) > 1}
+
+
+def unwrap(node: Node) -> Node:
+    """Return an expression without parentheses and casts to integers around it."""
+    while True:
+        kind = get_part(node, "type") or get_part(node, "function")
+        arguments = node.child_by_field_name("arguments") or node
+        is_cast = node.type in ("cast_expression", "call_expression") and INTEGER_CAST.match(
+            f"({kind})"
+        )
+        if not (is_cast or node.type == "parenthesized_expression") or not arguments.named_children:
+            return node
+        node = arguments.named_children[-1]
