@@ -113,7 +113,18 @@ def test_the_cure_of_an_error_names_the_flags_too_where_a_variant_has_some(proje
 
     cure = build_variant("broken", target="cpu").cure
 
-    assert cure.startswith("fix naive.cpp, or flags in kernel.yaml, and build again; ")
+    assert cure.startswith("fix naive.cpp or flags in kernel.yaml and build again; ")
+
+
+def test_the_cure_of_an_error_names_the_file_that_holds_it(project):
+    folder = make_broken_kernel(project, "right")
+    (folder / "own.h").write_text("int broken = ;\n")
+    source = folder / "naive.cpp"
+    source.write_text('#include "own.h"\n' + source.read_text())
+
+    cure = build_variant("broken", target="cpu").cure
+
+    assert cure.startswith("fix naive.cpp or own.h, where the compiler stopped, and build again; ")
 
 
 def test_a_cure_is_found_by_the_lines_behind_an_error(project):

@@ -595,3 +595,17 @@ def test_a_structure_that_a_typedef_names_is_taken_apart(project, declared, kind
 
     assert "name: b_at, shape: [b_rows, b_cols], dtype: float32}" in text
     assert not any("role" in each for each in made.to_fill)
+
+
+def test_a_list_of_tensors_that_another_file_makes_has_as_many_outputs_as_there(project):
+    head = "#include <torch/extension.h>\nstd::vector<at::Tensor> run_split(const at::Tensor& x)"
+    (project / "ops.cpp").write_text(
+        f"{head};\nstd::vector<at::Tensor> split(const at::Tensor& x) {{ return run_split(x); }}\n"
+        'PYBIND11_MODULE(NAME, m) { m.def("split", &split); }\n'
+    )
+    body = "{ auto a = at::empty_like(x); auto b = at::empty({4}); return {a, b, x}; }\n"
+    (project / "run.cu").write_text(f"{head} {body}")
+    init_project("ops.cpp")
+    text = (project / "kernels/ops/kernel.yaml").read_text().partition("outputs:")[2]
+
+    assert re.findall(r"name: (\w+), shape: \[FILL_IN\]", text) == ["a", "b", "out2"]

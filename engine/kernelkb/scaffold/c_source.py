@@ -304,7 +304,8 @@ def read_tensor_function(
             each = _choose_shape(each, known, found)
         filled.append(each)
     arrays = {p.name: p for p in filled if p.role in _ARRAYS}
-    returned = _read_returned(declaration, arrays, known, tensors)
+    returned = _read_passed_on(declaration, declarations)
+    returned = returned or _read_returned(declaration, arrays, known, tensors)
     return Function(
         declaration.name,
         (*filled, *returned),
@@ -512,6 +513,25 @@ def _find_tensor(text: str, tensors: Sequence[str], aliases: dict[str, str]) -> 
         return match[1]
     bare = re.sub(r"^\([^()]*\)", "", text.strip())
     return aliases.get(bare) or (bare if bare in tensors else None)
+
+
+def _read_passed_on(
+    declaration: Declaration, declarations: Sequence[Declaration]
+) -> list[Parameter]:
+    """Return the outputs, of unknown shapes, of a function that returns another's list of tensors.
+
+    None where it returns a list of its own, or where the other's body is not known.
+    """
+    text = get_text(declaration.body)
+    call = re.search(r"\breturn\s+(?:\w+::)*(\w+)\s*\([^{};]*\)\s*;\s*\}\s*$", text)
+    if call is None or not re.search(r"\b(?:vector|tuple)\b", declaration.returns):
+        return []
+    inner = next((d for d in declarations if d.name == call[1] and d.body is not None), None)
+    if inner is None or inner == declaration:
+        return []
+    own = [each.name for each in map(_read_parameter, inner.parameters)]
+    found = _read_returned(inner, {}, _Dimensions({}, {}, frozenset()), own)
+    return [each._replace(shape=(), guess="") for each in found]
 
 
 def _read_returned(
