@@ -102,8 +102,8 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
         root: The project.
         files: Every header and source below ``root``.
     """
-    commands = _read_compile_commands(source, root)
-    named = [*commands[0], *_list_named_folders(root)]
+    searched, said = _read_compile_commands(source, root)
+    named = [*searched, *_list_named_folders(root)]
     folders: dict[Path, None] = {}
     missing: dict[str, None] = {}
     by_name = _group_by_name(files)
@@ -117,18 +117,16 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
             if quote == "<" and (_is_of_toolkit(name, file) or _is_standard(name)):
                 continue
             found = _resolve(quote, name, file, [*folders], named, by_name)
-            folder, header = found or (None, None)
-            if header is None:
+            if found is None:
                 missing.setdefault(name)
                 continue
-            if folder is not None:
-                folders.setdefault(folder)
-            pending.append(header)
-    own, notes = _choose_macros(_list_project_flags(source, root), seen)
-    given, notes = (commands[1], []) if commands[1] else (own, notes)
-    old = [flag for flag in given if "std=" in flag and _read_standard(flag) < _OLDEST_STANDARD]
+            folders |= {found[0]: None} if found[0] is not None else {}
+            pending.append(found[1])
+    own = ([*said], list[str]()) if said else None
+    given, notes = own or _choose_macros(_list_project_flags(source, root), seen)
+    old = _list_old_standards(given)
     notes += [f"{flag} of the project's build was left out: C++17 is compiled" for flag in old]
-    flags = [*(flag for flag in given if flag not in old), *_list_needed_flags(seen)]
+    flags = [*(f for f in given if f not in old), *_list_needed_flags(seen)]
     return IncludePlan(
         tuple(folders),
         tuple(dict.fromkeys(flags)),
@@ -297,6 +295,10 @@ def _choose_macros(flags: Sequence[str], files: Iterable[Path]) -> tuple[list[st
 _OLDEST_STANDARD = 117
 """Of C++, as ``_read_standard`` counts: the headers of a launcher, and of torch, need it."""
 _DRAFT_STANDARDS = {"0x": 11, "1y": 14, "1z": 17, "2a": 20, "2b": 23, "2c": 26}
+
+
+def _list_old_standards(flags: Sequence[str]) -> list[str]:
+    return [f for f in flags if "std=" in f and _read_standard(f) < _OLDEST_STANDARD]
 
 
 def _read_standard(flag: str) -> int:
