@@ -106,6 +106,27 @@ def test_a_compiler_error_is_a_result_with_its_place(project):
     assert found.cure == f"fix naive.cpp and build again; the whole log: {found.directory}.log"
 
 
+def test_the_cure_of_an_error_names_the_flags_too_where_a_variant_has_some(project):
+    folder = make_broken_kernel(project, "does-not-compile")
+    text = (folder / "kernel.yaml").read_text()
+    (folder / "kernel.yaml").write_text(text.replace("flags: []", "flags: [-DOLD]"))
+
+    cure = build_variant("broken", target="cpu").cure
+
+    assert cure.startswith("fix naive.cpp or flags in kernel.yaml and build again; ")
+
+
+def test_the_cure_of_an_error_names_the_file_that_holds_it(project):
+    folder = make_broken_kernel(project, "right")
+    (folder / "own.h").write_text("int broken = ;\n")
+    source = folder / "naive.cpp"
+    source.write_text('#include "own.h"\n' + source.read_text())
+
+    cure = build_variant("broken", target="cpu").cure
+
+    assert cure.startswith("fix naive.cpp or own.h, where the compiler stopped, and build again; ")
+
+
 def test_a_cure_is_found_by_the_lines_behind_an_error(project):
     if find_nvcc() is None:
         pytest.skip("no nvcc")
@@ -313,3 +334,14 @@ def make_machine(release):
         python="python3",
         torch="2.11",
     )
+
+
+def test_host_code_beside_a_kernel_finds_the_headers_of_cuda(tmp_path):
+    fields = {"target": "cuda", "language": "cuda", "summary": "one", "source": "one.cu"}
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include/cuda_runtime.h").touch()
+    machine = make_machine("13.0").model_copy(update={"compiler": str(tmp_path / "bin/nvcc")})
+    commands = make_compiler_commands(Variant(id="one", **fields), machine, "g++", [])
+
+    assert commands.host[-1] == f"-I{tmp_path}/include"
+    assert commands.host[-1] not in commands.device

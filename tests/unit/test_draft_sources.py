@@ -380,3 +380,232 @@ def test_what_an_extension_makes_has_the_type_and_shape_that_the_statement_says(
     output = next(f for f in functions if f.name == "f").parameters[-1]
 
     assert (output.dtype, output.shape) == (dtype, shape)
+
+
+PLACED = """\
+__global__ void place(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("grid", "written"),
+    [
+        ("(n / 32, 2)", "dim3(n / 32, 2)"),
+        ("[n / 32, 2]", "dim3(n / 32, 2)"),
+        ("dim3((n + 31) / 32, 2)", "dim3((n + 31) / 32, 2)"),
+        ("(n + 31) / 32", "(n + 31) / 32"),
+    ],
+)
+def test_a_grid_that_is_said_as_a_list_is_a_dim3(project, grid, written):
+    (project / "k.cu").write_text(PLACED)
+    init_project("k.cu", answers=[f"grid={grid}", "block=(16, 16)", "reference"])
+
+    launcher = (project / "kernels/k/launch.cu").read_text()
+    assert f"<<<{written}, dim3(16, 16), 0, " in launcher
+
+
+@pytest.mark.parametrize(
+    "said", ["block=16, 16", "grid=n / (32, 2)", "grid=dim3((8, 4), 2)", "shared=(16, 4)"]
+)
+def test_what_cpp_would_take_only_the_last_part_of_is_refused(project, said):
+    (project / "k.cu").write_text(PLACED)
+
+    with pytest.raises(BadValueError, match="is no single number or dim3"):
+        init_project("k.cu", answers=["grid=8", "block=64", said])
+
+
+@pytest.mark.parametrize(
+    ("standard", "kept"),
+    [
+        ("c++03", []),
+        ("gnu++14", []),
+        ("c++0x", []),
+        ("c++17", ["-std=c++17"]),
+        ("c++2a", ["-std=c++2a"]),
+    ],
+)
+def test_a_standard_that_a_launcher_cannot_be_compiled_with_is_left_out(project, standard, kept):
+    (project / "k.cu").write_text(PLACED)
+    (project / "Makefile").write_text(f"NVCC_FLAGS = -O2 -std={standard}\n")
+    made = init_project("k.cu")
+    text = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert re.findall(r'"(-std=[^"]*)"', text) == kept
+    told = f"-std={standard} of the project's build was left out: C++17 is compiled"
+    assert (told in made.warnings) is not bool(kept)
+
+
+def test_a_number_is_not_said_as_a_list(project):
+    (project / "k.cu").write_text(PLACED.replace("int n)", "int n, float a)"))
+
+    with pytest.raises(BadValueError, match="a is no array"):
+        init_project("k.cu", answers=["a=[n]"])
+
+
+def test_macros_of_a_source_do_not_replace_the_parameters_of_its_launcher(project):
+    (project / "sizes.h").write_text("#define n 512  // columns\n")
+    (project / "k.cu").write_text(
+        "template <int B>\n__global__ void turn(const float* x, float* y, int rows, int n,"
+        " float gain) {\n  int i = blockIdx.x, j = threadIdx.x;\n"
+        "  if (i < rows && j < n) y[j * rows + i] = gain * x[i * n + j];\n}\n"
+        '#include "sizes.h"\n#define rows 96\n#define gain 0.5f\n#define WIDE(n) (2 * n)\n'
+        "int main() { turn<rows><<<rows, n>>>(0, 0, rows, n, gain); }\n"
+    )
+    init_project("k.cu")
+    launcher = (project / "kernels/k/launch.cu").read_text()
+
+    assert launcher.partition('extern "C"')[0].count("#undef") == 4  # with main
+    assert "#undef rows\n" in launcher
+    assert "const float gain = 0.5f;" in launcher
+    assert "turn<96><<<rows, n, 0, " in launcher
+
+
+@pytest.mark.parametrize(
+    ("lines", "written"),
+    [
+        ("int b = 4; b = n / 64;", "int b = n / 64;"),
+        ("int b = 4; if (n) b = 8; b = n / 64;", "int b = n / 64;"),
+        ("int b = 4; { int b = n / 64;", "int b = n / 64;"),
+        ("int t = 2, b = n / t; t = 4; b = n / t;", "int b = n / t;"),
+        ("int b = 4; b *= 2;", "const int b = FILL_IN;"),
+        ("int b = 4; b = b + n;", "const int b = FILL_IN;"),
+        ("int b = 4; b++;", "const int b = FILL_IN;"),
+        ("int t = 2, b = n / t; t = 4;", "const int b = FILL_IN;"),
+        ("for (int b = n; b > 1; b /= 2)\n", "const int b = FILL_IN;"),
+        ("int b = 4;\nif (n) b = 8;\n", "const int b = FILL_IN;"),
+    ],
+)
+def test_the_last_value_before_a_launch_counts_and_one_that_is_not_plain_is_asked(
+    project, lines, written
+):
+    end = "b = 16; }" if "{" in lines else "b = 16;"
+    (project / "k.cu").write_text(
+        f"{PLACED}int main(int c, char** v) {{\n  int n = atoi(v[1]);\n  {lines}\n"
+        f"  place<<<b, 64>>>(0, 0, n);\n  {end if 'for' not in lines else ''}\n}}\n"
+    )
+    init_project("k.cu")
+
+    assert written in (project / "kernels/k/launch.cu").read_text()
+
+
+def test_a_local_variable_of_a_launch_is_no_axis(project):
+    (project / "k.cu").write_text(
+        PLACED + "int main() { int b = 4; b *= 2; place<<<b, 64>>>(0, 0, 256); }\n"
+    )
+    with pytest.raises(BadValueError, match="b=axis: it is no parameter of the kernel"):
+        init_project("k.cu", answers=["b=axis"])
+
+
+def test_the_files_that_a_definition_needs_in_turn_are_compiled_too(project):
+    (project / "lib").mkdir()
+    (project / "k.cu").write_text("float one(float);\n" + PLACED.replace("x[i];", "one(x[i]);"))
+    (project / "lib/two.h").write_text("float two(float);\n")
+    (project / "one.cu").write_text(
+        '#include "two.h"\nfloat three(float);\nfloat one(float x) { return two(x) + three(x); }\n'
+    )
+    (project / "lib/two.cpp").write_text("float two(float x) { return x; }\n")
+    made = init_project("k.cu")
+    text = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert "also: [one.cu, lib_two.cpp]\n" in text
+    assert '"-I../../lib"' in text
+    assert made.warnings == (f"no file below {project} defines three",)
+
+
+def test_what_stands_before_a_source_where_it_is_included_stands_there_in_a_launcher(project):
+    (project / "src").mkdir()
+    (project / "src/help.h").write_text("float twice(float);\n#define TWICE(v) twice(v)\n")
+    (project / "src/help.cu").write_text("float twice(float x) { return 2 * x; }\n")
+    (project / "src/k.cu").write_text(PLACED.replace("x[i];", "TWICE(x[i]);"))
+    (project / "src/app.cu").write_text(
+        '#include <cstdio>\n#include "help.h"\n#include "gone.h"\n#include "k.cu"\n'
+        "int main() { place<<<4, 64>>>(0, 0, 256); }\n"
+    )
+    init_project("src/k.cu")
+    launcher = (project / "kernels/k/launch.cu").read_text()
+
+    lines = '#include <cstdio>\n#include "../../src/help.h"\n#include "../../src/k.cu"\n'
+    assert lines in launcher
+    assert "also: [src_help.cu]" in (project / "kernels/k/kernel.yaml").read_text()
+
+
+FILE_OF_TENSORS = """\
+#include <torch/extension.h>
+#include "ops.h"
+at::Tensor twice(const at::Tensor& x) { return run_twice(x); }
+"""
+
+
+@pytest.mark.parametrize(
+    "bound",
+    ['&twice, "doc"', '"doc", &twice', 'torch::wrap_pybind_function(twice), py::arg("x")'],
+)
+def test_a_file_that_only_exports_a_function_names_the_file_that_defines_it(project, bound):
+    head = "at::Tensor twice(const at::Tensor& x);\nat::Tensor run_twice(const at::Tensor& x);\n"
+    (project / "ops.h").write_text(head)
+    (project / "api.cpp").write_text(
+        f'#include "ops.h"\nPYBIND11_MODULE(NAME, m) {{ m.def("forward", {bound}); }}\n'
+    )
+    (project / "ops.cpp").write_text(FILE_OF_TENSORS)
+    (project / "run.cu").write_text("at::Tensor run_twice(const at::Tensor& x) { return x; }\n")
+
+    with pytest.raises(BadValueError, match=r"exports twice, .*: kb init ops.cpp --kernel twice"):
+        init_project("api.cpp")
+    init_project("ops.cpp", kernel="twice")
+    text = (project / "kernels/ops/kernel.yaml").read_text()
+    assert "target: cuda\n" in text
+    assert "also: [run.cu]\n" in text
+
+
+def test_a_function_of_a_module_with_another_name_is_drafted_by_its_own():
+    text = (
+        "#include <torch/extension.h>\nat::Tensor twice(const at::Tensor& x) { return x; }\n"
+        'PYBIND11_MODULE(NAME, m) { m.def("forward", &twice, "doc"); }\n'
+    )
+
+    assert [each.name for each in summarize_source("ops.cpp", text).functions] == ["twice"]
+
+
+def test_a_file_that_only_exports_what_no_file_defines_says_so(project):
+    (project / "api.cpp").write_text('PYBIND11_MODULE(NAME, m) { m.def("f", &twice); }\n')
+
+    with pytest.raises(BadValueError, match=f"no file below {project} defines it"):
+        init_project("api.cpp")
+
+
+@pytest.mark.parametrize(
+    ("declared", "kind"),
+    [
+        ("typedef struct { int rows, cols; float* at; } Grid;", "Grid"),
+        ("typedef struct grid { int rows, cols; float* at; } Grid, *GridPointer;", "struct grid"),
+        ("typedef struct grid { int rows, cols; float* at; } Grid;", "const Grid"),
+    ],
+)
+def test_a_structure_that_a_typedef_names_is_taken_apart(project, declared, kind):
+    (project / "k.cu").write_text(
+        f"{declared}\n__global__ void copy({kind} a, {kind} b) {{\n"
+        "  int i = blockIdx.x, j = threadIdx.x;\n  if (i < b.rows && j < b.cols)"
+        " b.at[i * b.cols + j] = a.at[i * a.cols + j];\n}\n"
+    )
+    made = init_project("k.cu")
+    text = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert "name: b_at, shape: [b_rows, b_cols], dtype: float32}" in text
+    assert not any("role" in each for each in made.to_fill)
+
+
+def test_a_list_of_tensors_that_another_file_makes_has_as_many_outputs_as_there(project):
+    head = "#include <torch/extension.h>\nstd::vector<at::Tensor> run_split(const at::Tensor& x)"
+    (project / "ops.cpp").write_text(
+        f"{head};\nstd::vector<at::Tensor> split(const at::Tensor& x) {{ return run_split(x); }}\n"
+        'PYBIND11_MODULE(NAME, m) { m.def("split", &split); }\n'
+    )
+    body = "{ auto a = at::empty_like(x); auto b = at::empty({4}); return {a, b, x}; }\n"
+    (project / "run.cu").write_text(f"{head} {body}")
+    init_project("ops.cpp")
+    text = (project / "kernels/ops/kernel.yaml").read_text().partition("outputs:")[2]
+
+    assert re.findall(r"name: (\w+), shape: \[FILL_IN\]", text) == ["a", "b", "out2"]

@@ -259,3 +259,50 @@ def test_a_draft_that_is_said_to_be_its_own_reference_has_no_odd_sizes_to_check(
     assert "check_workloads" not in text
     assert "reference: {variant: mine}" in text
     assert not (project / "kernels" / "k" / "reference.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "shape"),
+    [
+        ("long i = threadIdx.x; if (i < n) y[(long)i * m + (size_t)(j)] = x[0];", ("n", "m")),
+        (
+            "int i = threadIdx.x; if ((int)i < n) y[static_cast<long>(i) * m + j] = x[0];",
+            ("n", "m"),
+        ),
+        ("int i = threadIdx.x; if (i < n) y[size_t(i) * m + (j)] = x[0];", ("n", "m")),
+        ("int i = threadIdx.x; if (i < n) *(y + (long)(i * m + j)) = x[0];", ("n", "m")),
+        ("int i = threadIdx.x; if (i < n) y[(char)i * m + j] = x[0];", ()),
+    ],
+)
+def test_a_cast_to_a_wide_integer_hides_no_shape(body, shape):
+    head = "__global__ void k(const float* x, float* y, int n, int m) { int j = blockIdx.y;"
+    text = f"{head} if (j >= m) return; {body} }}"
+    plan = plan_call(summarize_source("k.cu", text).functions[0], read_facts(text))
+
+    assert plan.function.parameters[1].shape == shape
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (int i = 0; i < 8; i++) s[i] = 0; for (int i = 0; i < n; i++) y[i] = x[i];",
+        "for (int i = 0; i < n; i++) y[i] = x[i]; for (int i = 0; i < 8; i++) s[i] = 0;",
+        "int i; for (i = 0; i < 8; ++i) s[i] = 0; for (i = 0; i < n; ++i) y[i] = x[i];",
+        "for (int i = 0; i < 8; i++) s[i] = 0; int i = 0; while (i < n) { y[i] = x[i]; i++; }",
+    ],
+)
+def test_a_loop_bounds_only_the_variable_of_its_own(body):
+    text = f"__global__ void k(const float* x, float* y, int n) {{ __shared__ float s[8]; {body} }}"
+    plan = plan_call(summarize_source("k.cu", text).functions[0], read_facts(text))
+
+    assert [p.shape for p in plan.function.parameters[:2]] == [("n",), ("n",)]
+
+
+def test_a_variable_of_two_loops_has_no_bound_behind_them():
+    text = (
+        "__global__ void k(const float* x, float* y, int n, int m) { int i; for (i = 0; i < n; ++i)"
+        " y[i] = x[i]; for (i = 0; i < m; ++i) y[i] = 0; y[i] = 1; }"
+    )
+    plan = plan_call(summarize_source("k.cu", text).functions[0], read_facts(text))
+
+    assert [p.shape for p in plan.function.parameters[:2]] == [("n",), ()]

@@ -27,6 +27,7 @@ from kernelkb.scaffold.draft import (
     is_index,
     to_field_name,
 )
+from kernelkb.scaffold.syntax import split_call
 
 _DTYPES = get_args(Dtype)
 _DOUBT = "?"
@@ -102,6 +103,9 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
     names = {each.name.lower(), to_field_name(each.name)}
     verb = "observed" if said and names & observed.keys else "said"
     if each.role in ("size", "number"):
+        if said.startswith("["):
+            text = f"--set '{each.name}={said}': {each.name} is no array ({each.type})"
+            raise BadValueError(text)
         if said and said != "axis":
             return each._replace(role="number", value=said, use="", origin=verb)
         return each._replace(role="size", guess="") if said else each
@@ -130,6 +134,33 @@ def _read_shape(name: str, text: str) -> tuple[str, ...]:
             f"--set '{name}={text}' is no shape; give names and numbers, as '{name}=[rows, 64]'"
         )
     return tuple(dims)
+
+
+def read_launch_word(key: str, text: str) -> str:
+    """Return what was said of a launch as one expression of C++: ``(n / 32, 2)`` is a dim3.
+
+    Args:
+        key: grid, block or shared.
+        text: In blocks, threads or bytes.
+
+    Raises:
+        BadValueError: It is a list of expressions, of which C++ takes only the last.
+    """
+    bare = re.sub(r"^\[(.*)\]$", r"(\1)", text.strip())
+    parts, end = (split_call(bare, 1) if bare.startswith("(") else None) or ([], 0)
+    if end == len(bare) and 1 < len(parts) <= 3 and key != "shared":
+        bare = f"dim3{bare}"
+    plain = bare
+    while plain != (inner := _SINGLE.sub("0", plain)):
+        plain = inner
+    if "," in plain or (key == "shared" and bare.startswith("dim3")):
+        example = "shared=4096" if key == "shared" else f"'{key}=dim3(32, 8)'"
+        raise BadValueError(f"--set '{key}={text}' is no single number or dim3; give {example}")
+    return bare
+
+
+_SINGLE = re.compile(r"[A-Za-z_]\w*\s*(?:<[^<>()]*>\s*)?(?:\([^()]*\)|\{[^{}]*\})|\([^(),]*\)")
+"""A call, or an expression in parentheses, without the comma operator."""
 
 
 class LaunchArgument(NamedTuple):

@@ -12,6 +12,7 @@ from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.c_functions import SourceFacts, build_function, count_parts, find_dtype
 from kernelkb.scaffold.draft import Function, Parameter
 from kernelkb.scaffold.syntax import (
+    INTEGER_CAST,
     Declaration,
     bind_arguments,
     find_local_value,
@@ -21,6 +22,8 @@ from kernelkb.scaffold.syntax import (
     iter_nodes,
     iter_parents,
     iter_values,
+    list_scopes,
+    unwrap,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +33,6 @@ _COMPARISONS = ("<", "<=", "!=", ">=", ">")
 """``i >= n`` returns early."""
 _EXACT = {"<": False, ">=": False, ">": True, "<=": True}
 """Operators that say below which size an index stays; True: the size stands on the left."""
-_CAST = re.compile(r"^\((?:const|unsigned|signed|int|long|size_t|u?int\d+_t|\s)+\)")
 _MAX_DEPTH, _MAX_CALLS = 6, 3
 _WRAPPERS = ("parenthesized_expression", "cast_expression")
 _GRID = "grid"
@@ -50,6 +52,8 @@ class KernelIndices(NamedTuple):
     """Those of ``bounds`` that the body states as they are, and states no other."""
     moved: frozenset[str] = frozenset()
     """Local variables that have more than one value."""
+    scopes: Mapping[str, Sequence[tuple[int, int]]] = {}
+    """Of each integer that is several variables in turn, where they begin and end."""
 
 
 class _Access(NamedTuple):
@@ -74,45 +78,55 @@ def read_indices(body: Node, sizes: Sequence[str]) -> KernelIndices:
         body: The body.
         sizes: Names of its integer parameters, and of the file's constants.
     """
-    values: dict[str, Node] = {}
-    bounds: dict[str, str] = {}
     stated: dict[str, set[str]] = {}
     moved = set[str]()
-    names = frozenset(sizes)
+    found = KernelIndices({}, {}, frozenset(sizes), scopes=list_scopes(body))
     for name, value in iter_values(body):
         while name.type == "pointer_declarator" and name.named_children:
             name = name.named_children[-1]
-        if get_text(values.setdefault(get_text(name), value)) != get_text(value):
-            moved.add(get_text(name))
+        text = _name(name, found)
+        if get_text(found.values.setdefault(text, value)) != get_text(value):
+            moved.add(text)
     for node in iter_nodes(body):
         if node.type in ("assignment_expression", "update_expression"):
-            moved.add(get_part(node, "left") or get_part(node, "argument"))
+            set_ = node.child_by_field_name("left") or node.child_by_field_name("argument")
+            moved.add(_name(set_, found) if set_ is not None else "")
         elif node.type == "binary_expression":
-            _read_bound(node, names, values, bounds, stated)
-    exact = {text: found.pop() for text, found in stated.items() if len(found) == 1}
+            _read_bound(node, found, stated)
+    exact = {text: kinds.pop() for text, kinds in stated.items() if len(kinds) == 1}
     exact = {text: size for text, size in exact.items() if size}
-    return KernelIndices(values, bounds, names, exact, frozenset(moved))
+    return found._replace(exact=exact, moved=frozenset(moved))
 
 
-def _read_bound(
-    node: Node,
-    names: frozenset[str],
-    values: Mapping[str, Node],
-    bounds: dict[str, str],
-    stated: dict[str, set[str]],
-) -> None:
+def _name(node: Node, indices: KernelIndices) -> str:
+    """Return an expression without blanks; a variable of several scopes with the place of its."""
+    raw, parts, done = node.text or b"", list[bytes](), 0
+    for each in iter_nodes(node) if indices.scopes else ():
+        spans = indices.scopes.get(get_text(each), ()) if each.type == "identifier" else ()
+        inside = [begin for begin, end in spans if begin <= each.start_byte < end]
+        if inside:
+            end = each.end_byte - node.start_byte
+            parts.append(raw[done:end] + b"@%d" % max(inside))
+            done = end
+    return re.sub(r"\s", "", b"".join([*parts, raw[done:]]).decode())
+
+
+def _read_bound(node: Node, indices: KernelIndices, stated: dict[str, set[str]]) -> None:
     """Add what a comparison, or a remainder, says of an index; an empty size for no exact one."""
     operator = get_part(node, "operator")
-    sides = [get_part(node, side) for side in ("left", "right")]
-    if operator == "%" and (exact := _find_exact(sides[1], names, values)):
-        text = re.sub(r"\s", "", get_text(node))
+    left, right = (node.child_by_field_name(side) for side in ("left", "right"))
+    if left is None or right is None:
+        return
+    names, values, bounds = indices.sizes, indices.values, indices.bounds
+    if operator == "%" and (exact := _find_exact(get_text(right), names, values)):
+        text = _name(node, indices)
         bounds.setdefault(text, exact)
         stated.setdefault(text, set()).add(exact)
     if operator not in _COMPARISONS:
         return
-    is_left = operator in (">=", ">", "<=") and sides[0] in names
-    index, size = reversed(sides) if is_left else sides
-    index = re.sub(r"\s", "", index)
+    is_left = operator in (">=", ">", "<=") and get_text(left) in names
+    index = _name(unwrap(right if is_left else left), indices)
+    size = get_text(left if is_left else right)
     bound = _find_size(size, names, values)
     if bound == "0":
         return  # it says where an index begins
@@ -125,7 +139,7 @@ def _read_bound(
 def _find_exact(text: str, sizes: frozenset[str], values: Mapping[str, Node]) -> str:
     """Return the size that an expression is, without its casts; empty for anything else."""
     bare = re.sub(r"\s", "", text)
-    while bare != (inner := _CAST.sub("", bare).removeprefix("+")):
+    while bare != (inner := INTEGER_CAST.sub("", bare).removeprefix("+")):
         bare = inner
     bare = re.sub(r"^\((\w+)\)$", r"\1", bare)
     if bare in sizes or bare.isdecimal():
@@ -267,8 +281,11 @@ def _read_access(
 
 def _expand(node: Node, indices: KernelIndices, depth: int = 0) -> list[_Product]:
     """Return an index expression as a sum of products."""
-    text = re.sub(r"\s", "", get_text(node))
-    while node.type in _WRAPPERS and node.named_children:
+    if (text := _name(node, indices)) in indices.bounds:
+        return [_Product(text, ())]
+    node = unwrap(node)
+    text = _name(node, indices)
+    while node.type in _WRAPPERS and node.named_children:  # of a pointer
         node = node.named_children[-1]
     operator = get_part(node, "operator")
     if text in indices.bounds:
@@ -375,7 +392,7 @@ def trace_arrays(
         bound = _bind_call(inner, list(map(name_argument, arguments)), grid)
         for each in inner.parameters:
             outer = parameters.get(bound.get(each.name, ""))
-            if outer is None or outer.role not in ("input", "output"):
+            if outer is None or not {outer.role, each.role} <= {"input", "output"}:
                 continue
             traced[outer.name] += 1
             found = _rename_shape(each, bound, own, parameters)
@@ -438,6 +455,8 @@ def _is_use(node: Node) -> bool:
         return around is None or around.child_by_field_name("declarator") != node
     if around.type == "field_expression":
         return "data" in get_part(around, "field")
+    if around.type == "argument_list" and get_part(around.parent, "function").endswith("_like"):
+        return False
     return around.type != "pointer_declarator" and get_text(
         around.child_by_field_name("operator")
     ) not in ("==", "!=")

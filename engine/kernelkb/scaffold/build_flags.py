@@ -87,8 +87,9 @@ class IncludePlan(NamedTuple):
     """Macros and language options of the project's own build."""
     missing: tuple[str, ...]
     """Headers that are neither here nor known to belong to a toolkit."""
-    choices: tuple[str, ...] = ()
-    """Macros that the build defines in several ways, of which the first was taken."""
+    notes: tuple[str, ...] = ()
+    """Macros that the build defines in several ways, of which the first was taken, and standards
+    of C++ that are too old for a launcher: one sentence each."""
     headers: tuple[Path, ...] = ()
     """The project's files that the source includes, itself or through others, nearest first."""
 
@@ -101,8 +102,8 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
         root: The project.
         files: Every header and source below ``root``.
     """
-    commands = _read_compile_commands(source, root)
-    named = [*commands[0], *_list_named_folders(root)]
+    searched, said = _read_compile_commands(source, root)
+    named = [*searched, *_list_named_folders(root)]
     folders: dict[Path, None] = {}
     missing: dict[str, None] = {}
     by_name = _group_by_name(files)
@@ -116,20 +117,21 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
             if quote == "<" and (_is_of_toolkit(name, file) or _is_standard(name)):
                 continue
             found = _resolve(quote, name, file, [*folders], named, by_name)
-            folder, header = found or (None, None)
-            if header is None:
+            if found is None:
                 missing.setdefault(name)
                 continue
-            if folder is not None:
-                folders.setdefault(folder)
-            pending.append(header)
-    own, choices = _choose_macros(_list_project_flags(source, root), seen)
-    flags = [*(commands[1] or own), *_list_needed_flags(seen)]
+            folders |= {found[0]: None} if found[0] is not None else {}
+            pending.append(found[1])
+    own = ([*said], list[str]()) if said else None
+    given, notes = own or _choose_macros(_list_project_flags(source, root), seen)
+    old = _list_old_standards(given)
+    notes += [f"{flag} of the project's build was left out: C++17 is compiled" for flag in old]
+    flags = [*(f for f in given if f not in old), *_list_needed_flags(seen)]
     return IncludePlan(
         tuple(folders),
         tuple(dict.fromkeys(flags)),
         tuple(name for name in missing if _is_foreign(name)),
-        () if commands[1] else choices,
+        tuple(notes),
         tuple(seen)[1:],
     )
 
@@ -274,9 +276,7 @@ def _list_project_flags(source: Path, root: Path) -> list[str]:
     return [w for w in dict.fromkeys(kept) if w not in standards or w == newest]
 
 
-def _choose_macros(
-    flags: Sequence[str], files: Iterable[Path]
-) -> tuple[list[str], tuple[str, ...]]:
+def _choose_macros(flags: Sequence[str], files: Iterable[Path]) -> tuple[list[str], list[str]]:
     """Return the flags without macros that no file names, each macro once, and what that left."""
     text = "\n".join(map(_read_text, files))
     kept: dict[str, str] = {}
@@ -287,14 +287,23 @@ def _choose_macros(
             continue
         if kept.setdefault(name, flag) != flag:
             others.setdefault(name, []).append(flag)
-    choices = (
-        f"{kept[name]} was taken, and not {', '.join(rest)}" for name, rest in others.items()
-    )
-    return [*kept.values()], tuple(choices)
+    head = "the project's build defines macros in several ways"
+    notes = [f"{head}: {kept[n]} was taken, and not {', '.join(o)}" for n, o in others.items()]
+    return [*kept.values()], notes
+
+
+_OLDEST_STANDARD = 117
+"""Of C++, as ``_read_standard`` counts: the headers of a launcher, and of torch, need it."""
+_DRAFT_STANDARDS = {"0x": 11, "1y": 14, "1z": 17, "2a": 20, "2b": 23, "2c": 26}
+
+
+def _list_old_standards(flags: Sequence[str]) -> list[str]:
+    return [f for f in flags if "std=" in f and _read_standard(f) < _OLDEST_STANDARD]
 
 
 def _read_standard(flag: str) -> int:
-    year = int("".join(re.findall(r"\d+", flag)) or 0)
+    """Return the year of a standard of C++, from 1900 or 2000: ``-std=c++17`` is 117."""
+    year = _DRAFT_STANDARDS.get(flag[-2:]) or int("".join(re.findall(r"\d+", flag)) or 0)
     return year + 100 if year < 90 else year  # c++98 is older than c++11
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.kernels.languages import choose_compiled_language
@@ -40,7 +41,7 @@ from kernelkb.scaffold.draft import (
     make_start_input,
     mark_unknown,
 )
-from kernelkb.scaffold.syntax import Structure, bind_arguments, take_structures_apart
+from kernelkb.scaffold.syntax import Structure, bind_arguments, drop_comments
 
 
 def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
@@ -50,9 +51,11 @@ def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
     structures = [each for each in structures if each.function == request.function.name]
     request = request._replace(function=_rebuild(request.function, facts))
     plan = plan_call(request.function, facts, request.answers, structures, request.observed)
+    hidden = _list_hidden_macros(request, plan.function.parameters)
+    plan = _spell_out(plan, {n: facts.constants.get(n, "") for n in hidden})
     plan = plan._replace(questions=(*plan.questions, *macros))
     draft = _make_draft(request, plan)
-    lines = draft_include(request.include, has_main=request.summary.has_main)
+    lines = draft_include(request, hidden)
     if request.uses_torch:
         launcher = draft_torch_launcher(draft, plan, lines)
     elif request.function.is_variant:
@@ -110,6 +113,32 @@ def _rebuild(function: Function, facts: SourceFacts) -> Function:
     """Return a function as it is in a text with its headers' macros, and without structures."""
     own = next(d for d in facts.declarations if (d.name, d.line) == (function.name, function.line))
     return build_function(own)._replace(launches=function.launches)
+
+
+_MACRO_NAME = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\b(?!\()", re.MULTILINE)
+
+
+def _list_hidden_macros(request: DraftRequest, parameters: Sequence[Parameter]) -> list[str]:
+    """Return the macros of a source and its headers that a launcher's parameters are named like."""
+    text = "\n".join((request.text, *request.headers))
+    names = {p.name for p in parameters}
+    return [n for n in dict.fromkeys(_MACRO_NAME.findall(text)) if n in names]
+
+
+def _spell_out(plan: CallPlan, values: Mapping[str, str]) -> CallPlan:
+    """Return a plan whose constants do not name macros that a launcher hides, by their values."""
+    if not values:
+        return plan
+    pattern = re.compile(rf"\b(?:{'|'.join(values)})\b")
+    numbers = [
+        p._replace(value=pattern.sub(lambda m: values[m[0]], p.value))
+        if p.role == "number" and p.origin not in ("said", "observed")
+        else p
+        for p in plan.function.parameters
+    ]
+    template = tuple(pattern.sub(lambda m: values[m[0]], each) for each in plan.template)
+    function = plan.function._replace(parameters=tuple(numbers))
+    return plan._replace(function=function, template=template)
 
 
 def _list_asked_macros(request: DraftRequest) -> list[str]:
@@ -289,8 +318,9 @@ def _format_argument(parameter: Parameter, stream: str) -> str:
 def draft_tensor_files(request: DraftRequest) -> DraftedFiles:
     """Return kernel.yaml and sources for a function of tensors."""
     function = request.function
-    if function.style != "bound" and request.headers:
-        function = complete_function(function, request.text, request.headers)
+    inner = (*request.headers, *request.other_texts)
+    if inner:
+        function = complete_function(function, request.text, inner)
         request = request._replace(function=function)
     request, macros = _ask_macros(request)
     said = _take_sizes(apply_answers(function.parameters, request.answers, request.observed))
@@ -298,10 +328,11 @@ def draft_tensor_files(request: DraftRequest) -> DraftedFiles:
     function = function._replace(parameters=tuple(shaped))
     draft = _make_tensor_draft(request, shaped, list_defaults(function))
     draft = draft._replace(questions=(*draft.questions, *macros))
-    lines = draft_include(request.include, has_main=request.summary.has_main)
-    if function.style != "bound":
-        lines = _draft_launcher(draft, function, shaped, lines)
-    files = {draft.variant.source: lines, **draft_including_files(request.others)}
+    arrays = [p for p in shaped if p.role in ("input", "output")]
+    hidden = _list_hidden_macros(request, arrays)
+    lines = draft_include(request, hidden)
+    launcher = _draft_launcher(draft, function, shaped, lines)
+    files = {draft.variant.source: launcher, **draft_including_files(request.others)}
     return finish_draft(draft, files, [p.name for p in shaped] + _list_asked_macros(request))
 
 
@@ -329,7 +360,7 @@ def _take_sizes(parameters: Sequence[Parameter]) -> list[Parameter]:
 def _make_tensor_draft(
     request: DraftRequest, shaped: Sequence[Parameter], notes: list[str]
 ) -> Draft:
-    function, is_bound = request.function, request.function.style == "bound"
+    function = request.function
     is_ffi = request.summary.kind == "tvm-ffi"
     also = [*draft_including_files(request.others)]
     missing = ", ".join(request.summary.missing_functions if not also else ())
@@ -343,13 +374,12 @@ def _make_tensor_draft(
         f"{function.name} of {PurePosixPath(request.include).name}",
         binding="tvm-ffi" if is_ffi else "torch-extension",
         also=also or ([FILL_IN_MARK] if missing else []),
-        returns=not is_ffi and (is_bound or any(p.type == "return" for p in shaped)),
+        returns=not is_ffi and any(p.type == "return" for p in shaped),
         flags=request.flags,
         kernels=function.launches,
         comment=where if missing else "",
     )
-    entry = function.name if is_bound else ""
-    return make_draft(request, shaped, variant, entry=entry, notes=notes, questions=asked)
+    return make_draft(request, shaped, variant, notes=notes, questions=asked)
 
 
 def _draft_launcher(
@@ -393,11 +423,18 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{
 """
 
 
-def draft_include(include: str, *, has_main: bool = False) -> str:
-    """Return the lines that include a source unchanged, its ``main`` renamed if it has one."""
-    if not has_main:
-        return f'#include "{include}"\n'
-    return f'#define main kb_hidden_main\n#include "{include}"\n#undef main\n'
+def draft_include(request: DraftRequest, hidden: Sequence[str] = ()) -> str:
+    """Return the lines that include a source unchanged, its ``main`` renamed if it has one.
+
+    Args:
+        request: The source, and what stands before it.
+        hidden: Its macros that mean something else behind it.
+    """
+    named = (*request.before, f'"{request.include}"')
+    lines = "".join(f"#include {name}\n" for name in named)
+    if request.summary.has_main:
+        lines = f"#define main kb_hidden_main\n{lines}#undef main\n"
+    return lines + "".join(f"#undef {name}\n" for name in hidden)
 
 
 def name_including_file(path: str) -> str:
@@ -408,7 +445,7 @@ def name_including_file(path: str) -> str:
 
 def draft_including_files(paths: Sequence[str]) -> dict[str, str]:
     """Return files that include other sources of a kernel, which are compiled with it."""
-    return {name_including_file(path): draft_include(path) for path in paths}
+    return {name_including_file(path): f'#include "{path}"\n' for path in paths}
 
 
 def hide_module(include: str) -> str:
@@ -421,3 +458,142 @@ def hide_module(include: str) -> str:
   [[maybe_unused]] static void kb_hide_module(pybind11::module_& variable)
 {include}#pragma pop_macro("PYBIND11_MODULE")
 """
+
+
+_STRUCTURE = re.compile(
+    r"(?:template\s*<([^<>]*)>\s*)?\bstruct\s+(?:__align__\(\d+\)\s*|alignas\(\d+\)\s*)?(\w+)"
+    r"(?:\s*:\s*(?:public\s+)?(\w+))?\s*(\{)"
+)
+_FIELD = re.compile(
+    r"^((?:(?:const|unsigned|long|struct|typename)\s+)*[A-Za-z_][\w:]*(?:<[^<>;]*>)?(?:\s+const)?)"
+    r"((?:\s*\*|\s|__restrict__|const\b)*[\s*])([A-Za-z_]\w*)\s*(?:=[^;,]*|\{[^{}]*\})?$"
+)
+
+
+_TYPEDEF = re.compile(r"\btypedef\s+struct\b\s*(\w*)\s*(\{[^{}]*\})\s*(\w+)[^;{}]*;")
+
+
+class _Layout(NamedTuple):
+    template: tuple[str, ...]
+    fields: tuple[tuple[str, str], ...]
+    """Type and name of each."""
+
+
+def take_structures_apart(texts: Sequence[str]) -> tuple[list[str], list[Structure]]:
+    """Return texts in which functions take the fields of structures, and what was taken apart.
+
+    ``k(Params p) { p.y[0] = p.n; }`` becomes ``k(float *y, int n) { y[0] = n; }``, on the same
+    lines. A structure with arrays or methods that are called stays as it is.
+
+    Args:
+        texts: A source, then what it includes.
+    """
+    named = _TYPEDEF.sub(r"struct \1 \2; struct \3 \2;", "\n".join(map(drop_comments, texts)))
+    layouts = _read_layouts(named)
+    found: list[Structure] = []
+    return [_take_apart(text, layouts, found) for text in texts] if layouts else [*texts], found
+
+
+def _read_layouts(text: str) -> dict[str, _Layout]:
+    """Map each structure of plain fields, also of its base, to them."""
+    layouts: dict[str, _Layout] = {}
+    for match in _STRUCTURE.finditer(text):
+        body = text[match.end() : _find_end(text, match.end())]
+        base = layouts.get(match[3] or "")
+        names = tuple(re.findall(r"(\w+)\s*(?:=[^,]*)?(?:,|$)", match[1] or ""))
+        fields = _read_fields(body)
+        if fields and (base or not match[3]):
+            layouts[match[2]] = _Layout(names, (*(base.fields if base else ()), *fields))
+    # One of numbers alone, as a complex number, is a value.
+    return {n: x for n, x in layouts.items() if any("*" in kind for kind, _ in x.fields)}
+
+
+def _read_fields(body: str) -> list[tuple[str, str]]:
+    """Return type and name of each field; none where one is an array or has an unknown form."""
+    flat = body
+    while (inner := re.sub(r"\{[^{}]*\}", ";", flat)) != flat:
+        flat = inner
+    fields = []
+    for line in filter(None, (" ".join(each.split()) for each in flat.split(";"))):
+        if line.startswith(("static ", "using ", "typedef ", "enum ")) or "(" in line:
+            continue
+        first, *more = line.partition(":")[2].split(",") if line == "public:" else line.split(",")
+        match = _FIELD.match(re.sub(r"^(?:public|private)\s*:\s*", "", first).strip())
+        if match is None:
+            return []
+        kind = match[1] + re.sub(r"[^*]", "", match[2])
+        fields.append((kind, match[3]))
+        for name in more:
+            own = re.fullmatch(r"\s*(\**)\s*(\w+)\s*(?:=.*)?", name)
+            if own is None:
+                return []
+            fields.append((match[1] + own[1], own[2]))
+    return fields
+
+
+def _find_end(text: str, start: int, pair: str = "{}") -> int:
+    """Return where the block ends that begins before a place."""
+    depth = 1
+    for place in range(start, len(text)):
+        depth += (text[place] == pair[0]) - (text[place] == pair[1])
+        if not depth:
+            return place
+    return len(text)
+
+
+def _take_apart(text: str, layouts: Mapping[str, _Layout], found: list[Structure]) -> str:
+    kinds = "|".join(map(re.escape, layouts))
+    taken = re.compile(
+        rf"(?<=[(,])(\s*(?:\w*GRID_CONSTANT\s+|__grid_constant__\s+)?(?:const\s+)?)(?:struct\s+)?(?:\w+::)*({kinds})"
+        r"(<[^<>()]*>)?(?:\s*const)?\s*&?\s+&?(?:const\s+)?(\w+)(?=\s*[,)])"
+    )
+    while (match := taken.search(text)) is not None:
+        layout, parameter = layouts[match[2]], match[4]
+        head = max(text.rfind(mark, 0, match.start()) for mark in ";}") + 1
+        closing = _find_end(text, match.end(), "()")
+        opening = re.compile(r"[{;]").search(text, closing)
+        begin = opening.end() if opening and opening[0] == "{" else closing
+        end = _find_end(text, begin) if begin != closing else closing
+        called = re.findall(r"\b(\w+)\s*\(", text[head : match.start() + 1])
+        other = text[head : match.start()] + text[match.end() : closing] + text[begin:end]
+        names = {f: f if _is_free(f, other) else f"{parameter}_{f}" for _, f in layout.fields}
+        given = dict(zip(layout.template, (match[3] or "<>")[1:-1].split(","), strict=False))
+        parts = [f"{_fill(kind, given)} {names[field]}" for kind, field in layout.fields]
+        body = _pass_on(text[begin:end], parameter, names)
+        if begin != closing and called:
+            kind = f"{match[2]}{match[3] or ''}"
+            found.append(Structure(called[-1], parameter, kind, tuple(names.items())))
+        lines = "\n" * match[0].count("\n")
+        parameters = ", ".join(parts) + lines + text[match.end() : begin]
+        text = text[: match.start()] + parameters + body + text[end:]
+    return _expand_locals(text, layouts, kinds)
+
+
+def _is_free(name: str, text: str) -> bool:
+    return re.search(rf"(?<![.>\w]){re.escape(name)}\b", text) is None
+
+
+def _fill(kind: str, given: Mapping[str, str]) -> str:
+    return re.sub(r"\w+", lambda match: given.get(match[0], match[0]).strip(), kind)
+
+
+def _pass_on(body: str, parameter: str, names: Mapping[str, str]) -> str:
+    """Return a body that uses the fields' own names, also where it passes all of them on."""
+    own = rf"(?<![.>\w]){re.escape(parameter)}"
+    body = re.sub(rf"{own}\.(\w+)\b", lambda m: names.get(m[1], m[0]), body)
+    return re.sub(rf"(?<=[(,])(\s*){own}(?=\s*[,)])", rf"\1{', '.join(names.values())}", body)
+
+
+def _expand_locals(text: str, layouts: Mapping[str, _Layout], kinds: str) -> str:
+    """Pass the fields of a local structure one by one, as what was assigned to each."""
+    declared = re.compile(rf"\b({kinds})(?:<[^<>;()]*>)?\s+(\w+)\s*(?:=?\s*\{{([^{{}};]*)\}})?\s*;")
+    for match in [*declared.finditer(text)]:
+        fields = [field for _, field in layouts[match[1]].fields]
+        values = dict(zip(fields, (match[3] or "").split(","), strict=False)) if match[3] else {}
+        for field in fields:
+            sets = re.findall(rf"\b{match[2]}\.{field}\s*=(?!=)\s*([^;]+);", text)
+            values |= {field: sets[0]} if len(sets) == 1 else {}
+        passed = [" ".join(values.get(f, f"{match[2]}.{f}").split()) for f in fields]
+        shown = ", ".join(passed).replace("\\", r"\\")
+        text = re.sub(rf"(?<=[(,])(\s*){match[2]}(?=\s*[,)])", rf"\g<1>{shown}", text)
+    return text

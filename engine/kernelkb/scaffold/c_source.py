@@ -139,7 +139,7 @@ def _list_tensor_functions(
         inner = {name for each in tensor for name, _ in iter_calls(each.body)}
         chosen = [each for each in tensor if each.name not in inner and not each.template]
     functions = [read_tensor_function(each, declarations, launches[each.name]) for each in chosen]
-    elsewhere = [name for name, bound in bindings if (bound or name) not in bodies]
+    elsewhere = [bound or name for name, bound in bindings if (bound or name) not in bodies]
     return [*functions, *(Function(name, style="bound") for name in dict.fromkeys(elsewhere))]
 
 
@@ -239,6 +239,13 @@ def _names_cuda(root: Node) -> bool:
     return False
 
 
+_WRAPPER = re.compile(r"^(?:TORCH_(?:FN|BOX)|(?:torch::)?wrap_pybind_function)\s*\(\s*")
+_NO_FUNCTION = re.compile(
+    r"[\"R]|(?:py|pybind11)::|(?:c10|torch|at)::(?:DispatchKey::)?k?[A-Z]\w*$|\{"
+)
+"""Arguments of ``m.def`` beside the function: its text, names of arguments, a dispatch key."""
+
+
 def _list_bindings(declarations: Sequence[Declaration]) -> list[tuple[str, str]]:
     """List the Python and the C name of each ``m.def``; the latter empty for a lambda."""
     modules = (each for each in declarations if each.name in _MODULES)
@@ -246,8 +253,9 @@ def _list_bindings(declarations: Sequence[Declaration]) -> list[tuple[str, str]]
     found = []
     bindings = (each for called, each in calls if called.endswith((".def", ".impl")))
     for name, *rest in filter(None, bindings):
-        bound = re.sub(r"^TORCH_(?:FN|BOX)\(|^c10::\w+,|\)$|^&", "", rest[-1]) if rest else ""
-        bound = bound.strip("& ").rpartition("::")[2]
+        passed = [_WRAPPER.sub("", each) for each in rest]
+        bound = next((each for each in passed if not _NO_FUNCTION.match(each)), "")
+        bound = bound.strip("& )").rpartition("::")[2]
         found.append((name.strip('"').partition("(")[0], bound if bound.isidentifier() else ""))
     return found
 
@@ -296,7 +304,8 @@ def read_tensor_function(
             each = _choose_shape(each, known, found)
         filled.append(each)
     arrays = {p.name: p for p in filled if p.role in _ARRAYS}
-    returned = _read_returned(declaration, arrays, known, tensors)
+    returned = _read_passed_on(declaration, declarations)
+    returned = returned or _read_returned(declaration, arrays, known, tensors)
     return Function(
         declaration.name,
         (*filled, *returned),
@@ -504,6 +513,25 @@ def _find_tensor(text: str, tensors: Sequence[str], aliases: dict[str, str]) -> 
         return match[1]
     bare = re.sub(r"^\([^()]*\)", "", text.strip())
     return aliases.get(bare) or (bare if bare in tensors else None)
+
+
+def _read_passed_on(
+    declaration: Declaration, declarations: Sequence[Declaration]
+) -> list[Parameter]:
+    """Return the outputs, of unknown shapes, of a function that returns another's list of tensors.
+
+    None where it returns a list of its own, or where the other's body is not known.
+    """
+    text = get_text(declaration.body)
+    call = re.search(r"\breturn\s+(?:\w+::)*(\w+)\s*\([^{};]*\)\s*;\s*\}\s*$", text)
+    if call is None or not re.search(r"\b(?:vector|tuple)\b", declaration.returns):
+        return []
+    inner = next((d for d in declarations if d.name == call[1] and d.body is not None), None)
+    if inner is None or inner == declaration:
+        return []
+    own = [each.name for each in map(_read_parameter, inner.parameters)]
+    found = _read_returned(inner, {}, _Dimensions({}, {}, frozenset()), own)
+    return [each._replace(shape=(), guess="") for each in found]
 
 
 def _read_returned(

@@ -9,10 +9,12 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.answers import (
     apply_answers,
     find_answer,
+    read_launch_word,
 )
 from kernelkb.scaffold.array_shapes import fill_arrays
 from kernelkb.scaffold.c_functions import SourceFacts, find_dtype, is_size_type
@@ -205,7 +207,7 @@ def _find_launch(
         return (), ()
     statements, configuration = _plan_launch(function, site, facts, types) if site else ((), ())
     filled = [_fill_statement(each, said) for each in statements]
-    given = [said.get(key, "") for key in _LAUNCH_KEYS]
+    given = [read_launch_word(key, said.get(key, "")) for key in _LAUNCH_KEYS]
     if all(given[:2]):
         return tuple(filled), tuple(filter(None, given))
     replaced = [told or own for told, own in zip(given, configuration, strict=False)]
@@ -235,6 +237,10 @@ def _fill_statement(statement: str, said: Mapping[str, str]) -> str:
     """Return a statement with what was said in place of its mark."""
     match = re.match(rf"(?:const int|const auto|using) (\w+) = {FILL_IN_MARK};", statement)
     value = find_answer(said, match[1]) if match else ""
+    if match and value == "axis":
+        raise BadValueError(
+            f"--set {match[1]}=axis: it is no parameter of the kernel; give a value"
+        )
     return (
         f"{statement[: match.end() - len(FILL_IN_MARK) - 1]}{value};"
         if match and value

@@ -19,7 +19,8 @@ SourceKind = str
 candidate; else the name of one of the languages in ``kernelkb.scaffold.python_source``."""
 ParameterRole = Literal["input", "output", "size", "number", "stream"]
 CallStyle = Literal["pointers", "torch", "tvm-ffi", "python", "bound"]
-"""How a function takes its arrays. bound: a module exports it, and its text is in another file."""
+"""How a function takes its arrays. bound: a module exports it, and its text is a lambda or in
+another file; it is not drafted."""
 _ROLE_ORDER = ("input", "output", "size", "stream")
 
 _RESERVED_NAMES = frozenset({*keyword.kwlist, "yes", "no", "on", "off", "true", "false", "null"})
@@ -190,7 +191,9 @@ class DraftRequest(NamedTuple):
     uses_torch: bool = False
     """Whether the file includes torch's headers: then it is a torch extension."""
     headers: tuple[str, ...] = ()
-    """What the project's files hold that the source includes."""
+    """What the project's files hold that the source includes, or that stand before it."""
+    before: tuple[str, ...] = ()
+    """What a file includes before the source, which is a part of it: ``"../a.h"``, ``<cmath>``."""
     callers: tuple[str, ...] = ()
     """What files hold that include the source and launch its kernel."""
     other_texts: tuple[str, ...] = ()

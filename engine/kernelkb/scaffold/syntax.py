@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
@@ -85,7 +85,7 @@ def expand_macros(text: str) -> str:
     if not macros:
         return text
     rest = MACRO.sub(lambda match: "\n" * match[0].count("\n"), text)
-    rest = _drop_comments(rest)  # between arguments, which come to stand on one line
+    rest = drop_comments(rest)  # between arguments, which come to stand on one line
     pattern = re.compile(rf"\b({'|'.join(map(re.escape, macros))})\s*\(")
     for _ in range(_MAX_PASSES):
         expanded = _expand_once(rest, pattern, macros)
@@ -95,7 +95,7 @@ def expand_macros(text: str) -> str:
     return rest
 
 
-def _drop_comments(text: str) -> str:
+def drop_comments(text: str) -> str:
     """Return a text without its comments, on the same lines."""
     pattern = r"(\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+')|//[^\n]*|/\*.*?\*/"
     return re.sub(pattern, lambda m: m[1] or " " + "\n" * m[0].count("\n"), text, flags=re.DOTALL)
@@ -108,7 +108,7 @@ def _expand_once(
     for match in pattern.finditer(text):
         if match.start() < end:
             continue
-        split = _split_call(text, match.end())
+        split = split_call(text, match.end())
         if split is None:
             continue
         arguments, after = split
@@ -118,7 +118,7 @@ def _expand_once(
     return "".join([*parts, text[end:]])
 
 
-def _split_call(text: str, start: int) -> tuple[list[str], int] | None:
+def split_call(text: str, start: int) -> tuple[list[str], int] | None:
     """Return the arguments of a macro from behind its parenthesis, and where they end."""
     depth, arguments, begin = 0, list[str](), start
     for place in range(start, min(len(text), start + 20_000)):
@@ -164,7 +164,7 @@ def _rewrite_casts(text: str) -> str:
     """Return a text with one spelling of casts: ``((float4*)(p))``, which binds as theirs do."""
     parts, end = [], 0
     for match in _CAST.finditer(text):
-        split = _split_call(text, match.end()) if match.start() >= end else None
+        split = split_call(text, match.end()) if match.start() >= end else None
         if split is not None:
             inner = _rewrite_casts(text[match.end() : split[1] - 1])
             parts += [text[end : match.start()], f"(({match[1]})({inner}))"]
@@ -358,7 +358,7 @@ def bind_arguments(arguments: Sequence[str], names: Sequence[str]) -> dict[str, 
 def strip_casts(text: str) -> str:
     """Return an argument without casts, parentheses and ``&`` around it."""
     bare = re.sub(r"^\((?:[\w\s:*<>]+)\)\s*(?=[\w(&])|^&", "", text.strip())
-    if bare.startswith("(") and (split := _split_call(bare, 1)) and split[1] == len(bare):
+    if bare.startswith("(") and (split := split_call(bare, 1)) and split[1] == len(bare):
         bare = bare[1:-1].strip()
     return bare if bare == text else strip_casts(bare)
 
@@ -393,33 +393,60 @@ def find_local_value(name: str, host: Declaration) -> str:
     sets = rf"\b{re.escape(name)}\s*(?:[-+*/%|&^]|<<|>>)?=(?!=)|(?:\+\+|--)\s*{re.escape(name)}\b"
     if len(re.findall(sets, get_text(host.body))) > 1:
         return ""
-    needed = collect_locals(host).get(name, "")
-    match = re.fullmatch(rf"[^=]*\b{re.escape(name)}\s*=\s*([^;]+);", needed)
-    return match[1] if match else ""
+    for node in iter_nodes(host.body):
+        own = get_part(node, "declarator") or get_part(node, "left")
+        if node.type in ("init_declarator", "assignment_expression") and own == name:
+            return get_part(node, "value") or get_part(node, "right")
+    return ""
 
 
-def collect_locals(host: Declaration, line: int = 0) -> dict[str, str]:
+def collect_locals(host: Declaration, line: int) -> dict[str, str]:
     """Map each local variable of a host function to the statements that declare and set it.
 
     Args:
         host: The function.
-        line: Where it launches: what a branch beside that line sets begins with ``if (..)``, and a
-            block beside it declares nothing.
+        line: Where it launches: the last value before that line counts. What a branch beside it
+            sets, or computes from the value before, begins with ``if (..)``; a block beside it
+            declares nothing.
     """
     found: dict[str, str] = {}
     for node in iter_nodes(host.body):
-        if node.type == "declaration" and (not line or not _find_branch(node, host, line)):
-            found |= {name: text for name, text in _read_declared(node) if name not in found}
-        left = node.child_by_field_name("left")
-        if node.type == "assignment_expression" and left is not None:
-            name = get_text(left).partition(".")[0]
-            is_unset = name in found and "=" not in found[name] and "(" not in found[name]
-            is_branch = bool(line) and name in found and _find_branch(node, host, line) == "branch"
-            if is_branch and BRANCH not in found[name]:
-                found[name] += f" {BRANCH} {get_text(node)};"
-            elif is_unset or (name in found and get_text(left) not in found[name]):
-                found[name] += f" {get_text(node)};"
+        if node.type == "declaration" and not _find_branch(node, host, line):
+            is_inner = node.start_point[0] < line
+            own = _read_declared(node)
+            found |= {name: text for name, text in own if is_inner or name not in found}
+        elif node.type in ("assignment_expression", "update_expression"):
+            _set_again(found, node, host, line)
     return found
+
+
+def _is_unset(declared: str) -> bool:
+    return "=" not in declared and "(" not in declared
+
+
+def _set_again(found: dict[str, str], node: Node, host: Declaration, line: int) -> None:
+    """Change what sets a variable before a line by an assignment to it, ``++`` or ``--``."""
+    target, value = get_part(node, "left") or get_part(node, "argument"), get_part(node, "right")
+    name = target.partition(".")[0]
+    loops = (o for o in iter_parents(node) if o.type in ("for_statement", "while_statement"))
+    is_late = node.start_point[0] >= line
+    if name not in found or (is_late and not any(_holds(loop, line) for loop in loops)):
+        return
+    is_plain = get_part(node, "operator") == "=" and not is_late
+    is_plain &= _find_branch(node, host, line) != "branch"
+    if not is_plain or re.search(rf"\b{re.escape(name)}\b", value):
+        found[name] += "" if BRANCH in found[name] else f" {BRANCH} {get_text(node)};"
+    elif target != name or _is_unset(found[name]):
+        found[name] += f" {get_text(node)};"
+    else:
+        found[name] = f"{found[name].partition(name)[0]}{name} = {value};"
+        for other in found.keys() - {name}:  # it was computed from the value before
+            if re.search(rf"\b{re.escape(name)}\b", found[other]) and BRANCH not in found[other]:
+                found[other] += f" {BRANCH} {get_text(node)};"
+
+
+def _holds(node: Node, line: int) -> bool:
+    return node.start_point[0] < line <= node.end_point[0] + 1
 
 
 BRANCH = "if (..)"
@@ -430,7 +457,7 @@ _BRANCHES = ("if_statement", "else_clause", "while_statement", "for_statement", 
 def _find_branch(node: Node, host: Declaration, line: int) -> str:
     """Return what does not hold a line and holds a statement: a branch, a block, or nothing."""
     inside = takewhile(lambda outer: outer != host.body, iter_parents(node))
-    kinds = {o.type for o in inside if not o.start_point[0] < line <= o.end_point[0] + 1}
+    kinds = {o.type for o in inside if not _holds(o, line)}
     return "branch" if kinds & {*_BRANCHES} else "block" if "compound_statement" in kinds else ""
 
 
@@ -464,136 +491,38 @@ class Structure(NamedTuple):
     """Each field, and the name that stands for it in the rewritten text."""
 
 
-_STRUCTURE = re.compile(
-    r"(?:template\s*<([^<>]*)>\s*)?\bstruct\s+(?:__align__\(\d+\)\s*|alignas\(\d+\)\s*)?(\w+)"
-    r"(?:\s*:\s*(?:public\s+)?(\w+))?\s*(\{)"
-)
-_FIELD = re.compile(
-    r"^((?:(?:const|unsigned|long|struct|typename)\s+)*[A-Za-z_][\w:]*(?:<[^<>;]*>)?(?:\s+const)?)"
-    r"((?:\s*\*|\s|__restrict__|const\b)*[\s*])([A-Za-z_]\w*)\s*(?:=[^;,]*|\{[^{}]*\})?$"
-)
+INTEGER_CAST = re.compile(r"^\((?:const|unsigned|signed|int|long|size_t|u?int\d+_t|\s)+\)")
+_SCOPES = ("for_statement", "compound_statement")
 
 
-class _Layout(NamedTuple):
-    template: tuple[str, ...]
-    fields: tuple[tuple[str, str], ...]
-    """Type and name of each."""
+def list_scopes(body: Node) -> dict[str, list[tuple[int, int]]]:
+    """Map each integer that has several scopes to where these begin and end, in bytes.
 
-
-def take_structures_apart(texts: Sequence[str]) -> tuple[list[str], list[Structure]]:
-    """Return texts in which functions take the fields of structures, and what was taken apart.
-
-    ``k(Params p) { p.y[0] = p.n; }`` becomes ``k(float *y, int n) { y[0] = n; }``, on the same
-    lines. A structure with arrays or methods that are called stays as it is.
-
-    Args:
-        texts: A source, then what it includes.
+    A loop that sets a variable first is one.
     """
-    layouts = _read_layouts("\n".join(map(_drop_comments, texts)))
-    found: list[Structure] = []
-    return [_take_apart(text, layouts, found) for text in texts] if layouts else [*texts], found
-
-
-def _read_layouts(text: str) -> dict[str, _Layout]:
-    """Map each structure of plain fields, also of its base, to them."""
-    layouts: dict[str, _Layout] = {}
-    for match in _STRUCTURE.finditer(text):
-        body = text[match.end() : _find_end(text, match.end())]
-        base = layouts.get(match[3] or "")
-        names = tuple(re.findall(r"(\w+)\s*(?:=[^,]*)?(?:,|$)", match[1] or ""))
-        fields = _read_fields(body)
-        if fields and (base or not match[3]):
-            layouts[match[2]] = _Layout(names, (*(base.fields if base else ()), *fields))
-    # One of numbers alone, as a complex number, is a value.
-    return {n: x for n, x in layouts.items() if any("*" in kind for kind, _ in x.fields)}
-
-
-def _read_fields(body: str) -> list[tuple[str, str]]:
-    """Return type and name of each field; none where one is an array or has an unknown form."""
-    flat = body
-    while (inner := re.sub(r"\{[^{}]*\}", ";", flat)) != flat:
-        flat = inner
-    fields = []
-    for line in filter(None, (" ".join(each.split()) for each in flat.split(";"))):
-        if line.startswith(("static ", "using ", "typedef ", "enum ")) or "(" in line:
+    found: dict[str, set[tuple[int, int]]] = {}
+    for node in iter_nodes(body):
+        begin = node.child_by_field_name("initializer") if node.type == "for_statement" else node
+        if begin is None or begin.type not in ("declaration", "assignment_expression"):
             continue
-        first, *more = line.partition(":")[2].split(",") if line == "public:" else line.split(",")
-        match = _FIELD.match(re.sub(r"^(?:public|private)\s*:\s*", "", first).strip())
-        if match is None:
-            return []
-        kind = match[1] + re.sub(r"[^*]", "", match[2])
-        fields.append((kind, match[3]))
-        for name in more:
-            own = re.fullmatch(r"\s*(\**)\s*(\w+)\s*(?:=.*)?", name)
-            if own is None:
-                return []
-            fields.append((match[1] + own[1], own[2]))
-    return fields
+        outer = next(n for n in (node, *iter_parents(node)) if n.type in _SCOPES)
+        if begin.type == "declaration" and INTEGER_CAST.match(f"({get_part(begin, 'type')})"):
+            for each in begin.children_by_field_name("declarator"):
+                name = get_text(each.child_by_field_name("declarator") or each)
+                found.setdefault(name, set()).add((outer.start_byte, outer.end_byte))
+        elif node != begin and get_part(begin, "left") in found:
+            found[get_part(begin, "left")].add((outer.start_byte, outer.end_byte))
+    return {name: [*spans] for name, spans in found.items() if len(spans) > 1}
 
 
-def _find_end(text: str, start: int, pair: str = "{}") -> int:
-    """Return where the block ends that begins before a place."""
-    depth = 1
-    for place in range(start, len(text)):
-        depth += (text[place] == pair[0]) - (text[place] == pair[1])
-        if not depth:
-            return place
-    return len(text)
-
-
-def _take_apart(text: str, layouts: Mapping[str, _Layout], found: list[Structure]) -> str:
-    kinds = "|".join(map(re.escape, layouts))
-    taken = re.compile(
-        rf"(?<=[(,])(\s*(?:\w*GRID_CONSTANT\s+|__grid_constant__\s+)?(?:const\s+)?)(?:\w+::)*({kinds})"
-        r"(<[^<>()]*>)?(?:\s*const)?\s*&?\s+&?(?:const\s+)?(\w+)(?=\s*[,)])"
-    )
-    while (match := taken.search(text)) is not None:
-        layout, parameter = layouts[match[2]], match[4]
-        head = max(text.rfind(mark, 0, match.start()) for mark in ";}") + 1
-        closing = _find_end(text, match.end(), "()")
-        opening = re.compile(r"[{;]").search(text, closing)
-        begin = opening.end() if opening and opening[0] == "{" else closing
-        end = _find_end(text, begin) if begin != closing else closing
-        called = re.findall(r"\b(\w+)\s*\(", text[head : match.start() + 1])
-        other = text[head : match.start()] + text[match.end() : closing] + text[begin:end]
-        names = {f: f if _is_free(f, other) else f"{parameter}_{f}" for _, f in layout.fields}
-        given = dict(zip(layout.template, (match[3] or "<>")[1:-1].split(","), strict=False))
-        parts = [f"{_fill(kind, given)} {names[field]}" for kind, field in layout.fields]
-        body = _pass_on(text[begin:end], parameter, names)
-        if begin != closing and called:
-            kind = f"{match[2]}{match[3] or ''}"
-            found.append(Structure(called[-1], parameter, kind, tuple(names.items())))
-        lines = "\n" * match[0].count("\n")
-        parameters = ", ".join(parts) + lines + text[match.end() : begin]
-        text = text[: match.start()] + parameters + body + text[end:]
-    return _expand_locals(text, layouts, kinds)
-
-
-def _is_free(name: str, text: str) -> bool:
-    return re.search(rf"(?<![.>\w]){re.escape(name)}\b", text) is None
-
-
-def _fill(kind: str, given: Mapping[str, str]) -> str:
-    return re.sub(r"\w+", lambda match: given.get(match[0], match[0]).strip(), kind)
-
-
-def _pass_on(body: str, parameter: str, names: Mapping[str, str]) -> str:
-    """Return a body that uses the fields' own names, also where it passes all of them on."""
-    own = rf"(?<![.>\w]){re.escape(parameter)}"
-    body = re.sub(rf"{own}\.(\w+)\b", lambda m: names.get(m[1], m[0]), body)
-    return re.sub(rf"(?<=[(,])(\s*){own}(?=\s*[,)])", rf"\1{', '.join(names.values())}", body)
-
-
-def _expand_locals(text: str, layouts: Mapping[str, _Layout], kinds: str) -> str:
-    """Pass the fields of a local structure one by one, as what was assigned to each."""
-    declared = re.compile(rf"\b({kinds})(?:<[^<>;()]*>)?\s+(\w+)\s*(?:=?\s*\{{([^{{}};]*)\}})?\s*;")
-    for match in [*declared.finditer(text)]:
-        fields = [field for _, field in layouts[match[1]].fields]
-        values = dict(zip(fields, (match[3] or "").split(","), strict=False)) if match[3] else {}
-        for field in fields:
-            sets = re.findall(rf"\b{match[2]}\.{field}\s*=(?!=)\s*([^;]+);", text)
-            values |= {field: sets[0]} if len(sets) == 1 else {}
-        passed = [" ".join(values.get(f, f"{match[2]}.{f}").split()) for f in fields]
-        shown = ", ".join(passed).replace("\\", r"\\")
-        text = re.sub(rf"(?<=[(,])(\s*){match[2]}(?=\s*[,)])", rf"\g<1>{shown}", text)
-    return text
+def unwrap(node: Node) -> Node:
+    """Return an expression without parentheses and casts to integers around it."""
+    while True:
+        kind = get_part(node, "type") or get_part(node, "function")
+        arguments = node.child_by_field_name("arguments") or node
+        is_cast = node.type in ("cast_expression", "call_expression") and INTEGER_CAST.match(
+            f"({kind})"
+        )
+        if not (is_cast or node.type == "parenthesized_expression") or not arguments.named_children:
+            return node
+        node = arguments.named_children[-1]

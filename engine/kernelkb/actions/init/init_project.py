@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 from kernelkb.actions.init.init_source import (
     KernelSource,
     choose_function,
-    find_near_definers,
+    describe_missing,
+    find_headers_before,
+    find_related,
     find_source,
     list_headers,
     read_callers,
@@ -37,7 +39,7 @@ from kernelkb.scaffold.answers import (
     read_answers,
     read_said,
 )
-from kernelkb.scaffold.build_flags import find_submodule, plan_includes
+from kernelkb.scaffold.build_flags import plan_includes
 from kernelkb.scaffold.c_drafts import answer_launches, draft_pointer_files, draft_tensor_files
 from kernelkb.scaffold.c_functions import defines_any, list_undefined_functions
 from kernelkb.scaffold.draft import (
@@ -59,8 +61,6 @@ _PROJECT_FILES = {
     "knowledge/README.md": "Own patterns and thresholds, added to those of KernelKB.\n",
 }
 _MCP_SERVER = {"command": "kb-mcp", "args": []}
-_OLD_STANDARDS = ("-std=c++11", "-std=c++14")
-"""Which the headers of torch do not compile with."""
 _MANUAL_CURE = "add kb-mcp to your client by hand, for example: claude mcp add kernelkb -- kb-mcp"
 
 
@@ -228,7 +228,7 @@ def init_launches(
         launches = record_launches(command, started, folder, timeout_s)
     given = read_answers([word for word in answers if "=" in word])
     request, _ = _make_request(source, "cuda", kernel, given)
-    seen = answer_launches(_add_related(request, source), launches)
+    seen = answer_launches(_add_related(request, source)[0], launches)
     asked = _draft_files(source, "cuda", kernel, given)[0]
     known = {to_field_name(n) for n in asked.names}
     open_ = {q.key.lower() for q in asked.questions}
@@ -439,13 +439,14 @@ def _draft_files(
         return draft_python_files(request), []
     if summary.kind == "embedded":
         return _draft_embedded(request, path)
+    request, missing = _add_related(request, source)
     if request.function.style == "pointers":
-        return draft_pointer_files(_add_related(request, source)), warnings
-    others = find_near_definers(path, summary.missing_functions)
-    if wanted == "auto" and any(other.suffix == ".cu" for other in others):
+        told = [f"no file below {source.root} defines {name}" for name in missing]
+        return draft_pointer_files(request), [*warnings, *told]
+    if wanted == "auto" and any(other.endswith(".cu") for other in request.others):
         request = request._replace(target="cuda")
-    paths = tuple(source.path_from_folder(other) for other in others)
-    return draft_tensor_files(request._replace(others=paths)), warnings
+    summary = summary._replace(missing_functions=missing)
+    return draft_tensor_files(request._replace(summary=summary)), warnings
 
 
 def _make_request(
@@ -467,17 +468,16 @@ def _make_request(
     includes = plan_includes(path, source.root, list_headers(source.root))
     folders = [f"-I{source.path_from_folder(folder)}" for folder in includes.folders]
     flags = [f for f in includes.flags if request.target == "cuda" and _suits(path, f)]
-    request = request._replace(flags=(*folders, *flags), headers=read_headers(includes.headers))
+    before, more = find_headers_before(source)
+    headers = read_headers([*includes.headers, *more])
+    request = request._replace(flags=(*folders, *flags), headers=headers, before=before)
     request = request._replace(uses_torch=_uses_torch(request))
     if request.function.style != "pointers" or request.uses_torch:  # torch links its own libraries
-        kept = tuple(f for f in request.flags if not f.startswith(("-l", *_OLD_STANDARDS)))
+        kept = tuple(f for f in request.flags if not f.startswith("-l"))
         request = request._replace(flags=kept)
-    warnings = [_describe_missing(header, source.root) for header in includes.missing]
+    warnings = [describe_missing(header, source.root) for header in includes.missing]
     warnings += _describe_home(request, includes.headers)
-    warnings += [
-        f"the project's build defines macros in several ways: {c}" for c in includes.choices
-    ]
-    return request, warnings
+    return request, [*warnings, *includes.notes]
 
 
 def _describe_home(request: DraftRequest, headers: Sequence[Path]) -> list[str]:
@@ -489,21 +489,24 @@ def _describe_home(request: DraftRequest, headers: Sequence[Path]) -> list[str]:
     return [f"{name} is defined in {home.name}: lines are those of that file"] if home else []
 
 
-def _describe_missing(header: str, root: Path) -> str:
-    """Return what is missing for a build, and the command that brings it."""
-    text = f"header {header} was not found below {root}"
-    cure = find_submodule(header, root)
-    return f"{text}: {cure}" if cure else f"{text}; add its folder to flags, as -I../../include"
+def _add_related(
+    request: DraftRequest, source: KernelSource
+) -> tuple[DraftRequest, tuple[str, ...]]:
+    """Return a request with the files that launch the kernel, and that define what it calls.
 
-
-def _add_related(request: DraftRequest, source: KernelSource) -> DraftRequest:
-    """Return a request with the files that launch the kernel, and that define what it calls."""
+    And the functions that no file defines.
+    """
     path, name = source.path, request.function.name
     callers = read_callers(path, name, request.text) if request.function.is_kernel else ()
-    definers = find_near_definers(path, list_undefined_functions(request.text, request.headers))
-    others = tuple(source.path_from_folder(definer) for definer in definers)
-    texts = tuple(map(read_source_text, definers))
-    return request._replace(callers=callers, others=others, other_texts=texts)
+    names = list_undefined_functions(request.text, request.headers)
+    names = tuple(dict.fromkeys((*source.analysis.missing_functions, *names)))
+    related = find_related(path, source.root, names)
+    others = tuple(map(source.path_from_folder, related.files))
+    texts = tuple(map(read_source_text, related.files))
+    folders = (f"-I{source.path_from_folder(folder)}" for folder in related.folders)
+    flags = tuple(dict.fromkeys((*request.flags, *folders)))
+    request = request._replace(callers=callers, others=others, other_texts=texts, flags=flags)
+    return request, related.missing
 
 
 def _draft_embedded(request: DraftRequest, path: Path) -> tuple[DraftedFiles, list[str]]:

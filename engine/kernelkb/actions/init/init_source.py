@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from kernelkb.errors import BadValueError
 from kernelkb.model.kernels.languages import COMPILED_SUFFIXES, HEADER_SUFFIXES, LANGUAGES
 from kernelkb.safety.paths import project_root
-from kernelkb.scaffold.build_flags import plan_includes
-from kernelkb.scaffold.c_functions import defines_any
+from kernelkb.scaffold.build_flags import find_submodule, plan_includes
+from kernelkb.scaffold.c_functions import defines_any, list_undefined_functions
 from kernelkb.scaffold.c_source import (
     summarize_c_source,
     summarize_included,
@@ -117,6 +117,13 @@ def choose_function(source: KernelSource, kernel: str | None) -> Function:
     Raises:
         BadValueError: The file holds several and none is chosen, or none of that name.
     """
+    function = _choose_named(source, kernel)
+    if function.style == "bound":
+        raise BadValueError(_describe_unwritten(source, function.name))
+    return function
+
+
+def _choose_named(source: KernelSource, kernel: str | None) -> Function:
     functions = source.analysis.functions
     if not functions:
         raise BadValueError(_describe_unlaunched(source))
@@ -130,6 +137,16 @@ def choose_function(source: KernelSource, kernel: str | None) -> Function:
     if not named:
         raise BadValueError(_format_menu(source, f"{source.path} has no kernel {kernel!r}"))
     return named[0]
+
+
+def _describe_unwritten(source: KernelSource, name: str) -> str:
+    """Return which file defines a function that a module only exports."""
+    head = f"{source.path} exports {name}, and its text is not in that file"
+    found = find_near_definers(source.path, [name])
+    if not found:
+        return f"{head}; no file below {source.root} defines it: name the file that does"
+    path = Path(os.path.relpath(found[0], Path.cwd())).as_posix()
+    return f"{head}; name the file that defines it: kb init {path} --kernel {name}"
 
 
 def _describe_unlaunched(source: KernelSource) -> str:
@@ -158,7 +175,8 @@ def _format_menu(source: KernelSource, head: str) -> str:
         kind = "kernel" if each.is_kernel else "launcher"
         if each.launches:
             kind += f" of {', '.join(each.launches)}"
-        rows.append(f"  line {each.line}: {each.name} ({kind})")
+        where = f"line {each.line}" if each.line else "of another file"
+        rows.append(f"  {where}: {each.name} ({kind})")
     first = functions[0].name
     return "\n".join(
         [f"{head}; choose one:", *rows, f"for example: kb init {source.path} --kernel {first}"]
@@ -267,6 +285,81 @@ def find_near_definers(source: Path, names: Iterable[str]) -> list[Path]:
         if (nearest := next(definers, None)) is not None:
             found.setdefault(nearest)
     return [*found]
+
+
+_MAX_DEFINERS = 8
+
+
+class Related(NamedTuple):
+    """What is compiled with a source."""
+
+    files: tuple[Path, ...]
+    """Those that define functions that it, or one of them, declares and uses."""
+    folders: tuple[Path, ...]
+    """Of the headers that these files include."""
+    missing: tuple[str, ...]
+    """Functions that no file defines."""
+
+
+def find_related(path: Path, root: Path, names: Sequence[str]) -> Related:
+    """Return the files that define functions, and those that these files need in turn.
+
+    Args:
+        path: The source that uses them.
+        root: The project.
+        names: Of functions that the source does not define.
+    """
+    found, missing, pending = dict[Path, None](), dict[str, None](), [*names]
+    seen, folders = set(names), dict[Path, None]()
+    while pending and len(found) < _MAX_DEFINERS:
+        name = pending.pop(0)
+        own = [path, *found]
+        if any(defines_any(read_source_text(each), (name,)) for each in own):
+            continue
+        new = find_near_definers(path, [name])
+        if not new:
+            missing.setdefault(name)
+        for each in new:
+            found.setdefault(each)
+            plan = plan_includes(each, root, list_headers(root))
+            folders |= dict.fromkeys(plan.folders)
+            more = list_undefined_functions(read_source_text(each), read_headers(plan.headers))
+            pending += [n for n in more if n not in seen]
+            seen |= {*more}
+    return Related((*found,), (*folders,), (*missing,))
+
+
+def describe_missing(header: str, root: Path) -> str:
+    """Return what is missing for a build, and the command that brings it."""
+    text = f"header {header} was not found below {root}"
+    cure = find_submodule(header, root)
+    return f"{text}: {cure}" if cure else f"{text}; add its folder to flags, as -I../../include"
+
+
+_INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|(<[^>\n]+>))', re.MULTILINE)
+
+
+def find_headers_before(source: KernelSource) -> tuple[tuple[str, ...], list[Path]]:
+    """Return what the nearest file that includes a source includes before it.
+
+    Args:
+        source: A .cu or .cpp file; what its own lines include is left out.
+
+    Returns:
+        Each as an include names it, ``"../a.h"`` or ``<cmath>``; and the project's files of them.
+    """
+    path = source.path.resolve()
+    own = {m[2] or Path(m[1]).name for m in _INCLUDED.finditer(read_source_text(path))}
+    for other in _iter_near(path) if path.suffix not in HEADER_SUFFIXES else ():
+        text = read_source_text(other) if other.stat().st_size <= _MAX_BYTES else ""
+        found = [m[2] or (other.parent / m[1]).resolve() for m in _INCLUDED.finditer(text)]
+        if path in found:
+            before = [n for n in found[: found.index(path)] if Path(n).name not in own]
+            files = [n for n in before if isinstance(n, Path) and n.is_file()]
+            named = {n: f'"{source.path_from_folder(n)}"' for n in files}
+            system = {n: n for n in before if isinstance(n, str) and n not in own}
+            return tuple((named | system)[n] for n in before if n in named or n in system), files
+    return (), []
 
 
 def _iter_near(source: Path) -> list[Path]:

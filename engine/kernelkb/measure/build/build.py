@@ -223,6 +223,16 @@ def _plan_build(subject: MeasurementSubject, root: Path, defines: tuple[str, ...
     return BuildPlan(subject, defines, sources, commands, folder, module_name(variant, digest))
 
 
+def _list_causes(variant: Variant, error: str) -> str:
+    """Return what an error may come from: the source, the file that it names, the flags."""
+    place = re.match(r"[\w.+-]+(?=[:(]\d)", error)
+    causes = [variant.source]
+    if place and place[0] != Path(variant.source).name:
+        causes.append(f"{place[0]}, where the compiler stopped,")
+    causes += ["flags in kernel.yaml"] if variant.flags else []
+    return " or ".join(causes)
+
+
 def _make_build_result(
     plan: BuildPlan, cached: bool, error_output: str | None, seconds: float
 ) -> Build:
@@ -231,12 +241,11 @@ def _make_build_result(
     if error_output is not None:
         kept = locate_failed_log(plan.output_folder)
         keep_file(kept, error_output.encode())
-        cure = f"fix {variant.source} and build again"
+        error = describe_exceeded_limit(error_output) or find_first_error(error_output)
         fields = {
             "status": "failed",
-            "error": describe_exceeded_limit(error_output)
-            or to_one_line(find_first_error(error_output), _MAX_ERROR_LENGTH),
-            "cure": cure,
+            "error": to_one_line(error, _MAX_ERROR_LENGTH),
+            "cure": f"fix {_list_causes(variant, error)} and build again",
         }
     elif variant.target == "cpu":
         fields["loops"] = _read_loops(plan.output_folder, plan.sources[0])

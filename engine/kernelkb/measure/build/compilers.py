@@ -88,13 +88,21 @@ def make_compiler_commands(
     if variant.target == "cpu":
         cpp[1:1] = ["-march=native", "-fopenmp", "-g1", *_vectorization_report_flags(machine)]
         return CompilerCommands([], cpp, [host, "-shared", "-fopenmp"], libraries)
-    toolkit = Path(machine.compiler).resolve().parents[1]
+    toolkit = _find_toolkit(machine.compiler)
     sm = _format_sm_arch(machine.cc or "")
     arch = ["-gencode", f"arch=compute_{sm},code=sm_{sm}"]  # the shorthand -arch compiles twice
     nvcc = [machine.compiler, *arch, *_split_compile_flags(machine, defines)]
     device = [*nvcc, "-Xcompiler", "-fPIC", "-lineinfo", "-Xptxas", "-v", *common]
     link = [machine.compiler, *arch, "-shared", *_cuda_runtime_flags(toolkit)]
-    return CompilerCommands(device, cpp, link, libraries)
+    host_code = [*cpp, f"-I{toolkit}/include"]  # nvcc adds the folder of its headers itself
+    return CompilerCommands(device, host_code, link, libraries)
+
+
+def _find_toolkit(nvcc: str) -> Path:
+    """Return the folder of the CUDA toolkit: where its headers are, also where nvcc is a script."""
+    own = Path(nvcc).resolve().parents[1]
+    folders = (own, Path("/usr/local/cuda"))
+    return next((each for each in folders if (each / "include/cuda_runtime.h").is_file()), own)
 
 
 def _list_torch_macros(variant: Variant) -> list[str]:
@@ -167,7 +175,7 @@ def _binding_flags(variant: Variant, machine: Machine) -> tuple[list[str], list[
     flags += ["-DTORCH_API_INCLUDE_EXTENSION_H", "-D_GLIBCXX_USE_CXX11_ABI=1"]
     if machine.target == "cuda":
         names += ["c10_cuda", "torch_cuda"]
-        flags += ["-DWITH_CUDA", f"-I{Path(machine.compiler).resolve().parents[1]}/include"]
+        flags += ["-DWITH_CUDA"]
         if variant.source.endswith(".cu"):
             flags += ["--expt-relaxed-constexpr"]
     return flags, [f"-L{root}/lib", *(f"-l{name}" for name in names)]
