@@ -709,3 +709,40 @@ def test_a_launcher_that_a_macro_instantiates_is_drafted(project):
     assert asked.to_fill[0].startswith("T=?  # ")
     assert made.to_fill == ()
     assert "shift<4, float>(" in (project / "kernels/shift/launch.cu").read_text()
+
+
+ROTATE = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _rotate(x, y, rows, COLS, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + at, tl.load(x + at, mask=at < rows * COLS), mask=at < rows * COLS)
+
+
+def rotate(x: torch.Tensor, w: torch.Tensor, Steps: int, HALF: int):
+    Rows, COLS = x.shape
+    y = torch.empty_like(x)
+    _rotate[(Rows,)](x, y, Rows, COLS, B=64)
+    return y + w.sum() * Steps * HALF
+"""
+
+
+@pytest.mark.parametrize("said", ["[rows, cols]", "[Rows, COLS]", "[rows, COLS]"])
+def test_an_answer_names_an_axis_as_the_source_or_as_the_draft_writes_it(project, said):
+    (project / "k.py").write_text(ROTATE)
+    init_project("k.py", kernel="rotate", answers=[f"w={said}"])
+    drafted = next(project.glob("kernels/*/kernel.yaml")).read_text()
+
+    assert "axes: [rows, cols]" in drafted
+    assert "{name: w, shape: [rows, cols]" in drafted
+
+
+def test_two_answers_that_differ_in_case_name_one_axis(project):
+    (project / "k.py").write_text(ROTATE.replace("Rows, COLS = x.shape", "Rows, COLS = sizes(x)"))
+    init_project("k.py", kernel="rotate", answers=["x=[B, T]", "w=[b, t]", "out=[B, t]"])
+
+    assert "axes: [b, t]" in next(project.glob("kernels/*/kernel.yaml")).read_text()

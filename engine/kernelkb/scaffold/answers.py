@@ -91,10 +91,33 @@ def apply_answers(
 ) -> tuple[Parameter, ...]:
     """Return parameters with what was said of them, or observed.
 
+    A size that was said is the one of the source that kernel.yaml writes so.
+
     Raises:
         BadValueError: A shape is no list of names and numbers.
     """
-    return tuple(_apply_answer(each, answers, observed) for each in parameters)
+    told = [_apply_answer(each, answers, observed) for each in parameters]
+    known = [each.name for each in parameters if each.role in ("size", "number")]
+    known += [dim for each in parameters for dim in each.shape]
+    named = []
+    for each in told:
+        shape = tuple(find_source_name(dim, known) for dim in each.shape)
+        known += [dim for dim in shape if dim not in known]
+        named.append(each._replace(shape=shape))
+    return tuple(named)
+
+
+def find_source_name(name: str, known: Sequence[str]) -> str:
+    """Return a name of the source that a name may stand for; itself where there is none.
+
+    Args:
+        name: As the source has it, or as kernel.yaml writes it: in lower case, perhaps with an
+            underscore behind it.
+        known: Names of sizes; of those that kernel.yaml writes alike the first counts.
+    """
+    own = to_field_name(name).rstrip("_")
+    alike = (each for each in known if to_field_name(each).rstrip("_") == own)
+    return name if name in known else next(alike, name)
 
 
 def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observed) -> Parameter:
