@@ -1,5 +1,6 @@
 """What kb init takes from a source, what it asks for, and how an answer fills it in."""
 
+import ast
 import re
 import shutil
 import subprocess
@@ -746,3 +747,59 @@ def test_two_answers_that_differ_in_case_name_one_axis(project):
     init_project("k.py", kernel="rotate", answers=["x=[B, T]", "w=[b, t]", "out=[B, t]"])
 
     assert "axes: [b, t]" in next(project.glob("kernels/*/kernel.yaml")).read_text()
+
+
+def read_call(project):
+    """Return the arguments of the function in launch.py, with the names that it takes."""
+    (file,) = project.glob("kernels/*/launch.py")
+    last = [n for n in ast.parse(file.read_text()).body if isinstance(n, ast.FunctionDef)][-1]
+    call = next(n for n in ast.walk(last) if isinstance(n, ast.Call))
+    return [a.arg for a in last.args.args], [ast.unparse(value) for value in call.args]
+
+
+@pytest.mark.parametrize(
+    ("said", "written"),
+    [
+        ("axis", "w.shape[1]"),
+        ("half", "w.shape[1]"),
+        ("HALF * 2 + rows", "w.shape[1] * 2 + x.shape[0]"),
+        ("min(8, LIMIT)", "min(8, _MODULE.LIMIT)"),
+        ("torch.bfloat16", "_MODULE.torch.bfloat16"),
+    ],
+)
+def test_a_number_of_python_is_an_expression_of_what_its_launcher_has(project, said, written):
+    (project / "k.py").write_text(f"{ROTATE}\n\nLIMIT = 4\n")
+    asked = init_project("k.py", kernel="rotate").to_fill
+    init_project("k.py", kernel="rotate", answers=["w=[8, half]", f"HALF={said}", "steps=3"])
+
+    assert [line.partition("  #")[0] for line in asked][3:5] == ["Steps=?", "HALF=axis"]
+    assert read_call(project) == (["x", "w"], ["x", "w", "3", written])
+
+
+def test_a_number_that_needs_an_unknown_name_is_asked_for_until_an_array_has_it(project):
+    (project / "k.py").write_text(ROTATE)
+    first = init_project("k.py", kernel="rotate", answers=["HALF=axis", "Steps=blocks * 32"])
+    last = init_project("k.py", kernel="rotate", answers=["w=[half, blocks]"])
+
+    assert [line for line in first.to_fill if "no array that is passed has the axis blocks" in line]
+    assert not [line for line in last.to_fill if line.startswith(("HALF", "Steps"))]
+    assert read_call(project)[1] == ["x", "w", "w.shape[1] * 32", "w.shape[0]"]
+    with pytest.raises(BadValueError, match="is no expression of Python; give a number"):
+        init_project("k.py", kernel="rotate", answers=["HALF=4 4"])
+
+
+def test_a_number_that_the_function_overwrites_with_a_size_is_not_asked_for(project):
+    (project / "k.py").write_text(ROTATE.replace("HALF: int", "COLS: int").replace("HALF", "COLS"))
+    asked = init_project("k.py", kernel="rotate").to_fill
+
+    assert not [line for line in asked if line.startswith("COLS")]
+    assert read_call(project)[1][3] == "x.shape[1]"
+
+
+def test_a_launcher_of_python_takes_the_start_of_what_its_kernel_changes(project):
+    text = ROTATE.replace("tl.store(y +", "tl.store(x +").partition("    y = torch")[0]
+    (project / "k.py").write_text(f"{text}    _rotate[(Rows,)](x, w, Rows, COLS, B=64)\n")
+    init_project("k.py", kernel="rotate", answers=["Steps=1", "HALF=1"])
+
+    assert "starts_as: x_start" in next(project.glob("kernels/*/kernel.yaml")).read_text()
+    assert read_call(project) == (["w", "x_start", "x"], ["x", "w", "1", "1"])

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from kernelkb.scaffold.call_plan import is_option
 from kernelkb.scaffold.draft import Function, Parameter, ParameterRole
 from kernelkb.scaffold.python_launches import (
     STORES,
@@ -90,6 +91,8 @@ def _read_parameters(
     return (*parameters, *returned)
 
 
+STREAM = "_get_stream()"
+"""What launch.py passes for a stream."""
 _BOUND = ("forward", "__call__", "ctx", "self", "cls")
 """Methods, and names of the first parameter of others, that are given it by Python."""
 
@@ -166,7 +169,9 @@ def _make_parameter(
     if name not in tensors:
         kind = ast.unparse(argument.annotation) if argument.annotation else ""
         is_stream = "CUstream" in kind or name == "stream"
-        return Parameter(name, "number", "number", value="_get_stream()" if is_stream else "")
+        is_size = kind == "int" and not is_option(name)
+        value, guess = STREAM if is_stream else "", "axis" if is_size else ""
+        return Parameter(name, "number", "number", value=value, guess=guess)
     role: ParameterRole = "output" if name in written else "input"
     return Parameter(name, "tensor", role, shape=shapes.get(name, ()))
 
