@@ -380,3 +380,65 @@ def test_what_an_extension_makes_has_the_type_and_shape_that_the_statement_says(
     output = next(f for f in functions if f.name == "f").parameters[-1]
 
     assert (output.dtype, output.shape) == (dtype, shape)
+
+
+@pytest.mark.parametrize(
+    ("lines", "roles"),
+    [
+        ("    _fast[(n,)](x, y, n, B=64)\n    return y\n", [("input", False), ("output", False)]),
+        ("    _fast[(n,)](x, x, n, B=64)\n    return x\n", [("output", True)]),
+        (
+            "    y = y.contiguous()\n    _fast[(n,)](x, y, n, B=64)\n    return y\n",
+            [("input", False), ("input", False), ("output", False)],
+        ),
+        (
+            "    _fast[(n,)](x, y, n, B=64)\n    return y, y.sum()\n",
+            [("input", False), ("input", False), ("output", False), ("output", False)],
+        ),
+    ],
+)
+def test_an_argument_that_a_function_writes_and_returns_is_its_output(lines, roles):
+    arrays = read_arrays(COPIES.replace("(x, y, how)", "(x: torch.Tensor, y, how)") + lines)
+
+    assert [(p.role, p.is_read) for p in arrays.values() if p.name != "how"] == roles
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_needed"),
+    [
+        ("    if how and z is None:\n        raise ValueError\n", True),
+        (
+            "    if not how:\n        if x is None or z is None:\n            raise ValueError\n",
+            True,
+        ),
+        ("    assert z is not None, 'z'\n", True),
+        ("    n = z.shape[0]\n", True),
+        ("    _fast[(n,)](z, y, n, B=64)\n", True),
+        ("    if z is not None:\n        _fast[(n,)](z, y, n, B=64)\n", False),
+        ("    if z is None and how is None:\n        raise ValueError\n", False),
+        ("    z = torch.ones_like(x) if z is None else z\n    n = z.shape[0]\n", False),
+        ("    z = z or x\n    n = z.shape[0]\n", False),
+    ],
+)
+def test_an_array_that_is_nothing_by_default_is_asked_for_where_the_code_needs_it(lines, is_needed):
+    text = COPIES.replace("(x, y, how)", "(x, y, how=1, z: torch.Tensor = None, w=None)")
+    function = summarize_source("k.py", f"{text}{lines}    _fast[(n,)](x, y, n, B=64)\n").functions[
+        0
+    ]
+    roles = {p.name: (p.role, p.value) for p in function.parameters}
+
+    assert roles.get("z") == (("input", "") if is_needed else None)
+    assert roles.get("how") == (("number", "1") if is_needed else None)
+    assert "w" not in roles
+
+
+@pytest.mark.parametrize(
+    ("head", "role"),
+    [("z: torch.Tensor | None = None", "input"), ("z: str | None = None", "number")],
+)
+def test_what_a_function_refuses_as_none_has_the_role_of_its_type(head, role):
+    lines = "    if z is None:\n        raise ValueError\n    _fast[(n,)](x, y, n, B=64)\n"
+    text = COPIES.replace("how):", f"{head}):") + lines
+    last = summarize_source("k.py", text).functions[0].parameters[-1]
+
+    assert (last.name, last.role, last.value) == ("z", role, "")
