@@ -116,6 +116,7 @@ def test_a_draft_that_was_changed_by_hand_takes_no_answers(project):
         ("x=[rows * 2]", "is no shape"),
         ("grid", "is no answer"),
         ("reference=open(x)", "no expression of torch"),
+        ("reference=torch.einsum('ij->ji', x)", "(words only as approximate, indexing, mode, "),
         ("reference=torch.load(x)", "no expression of torch"),
     ],
 )
@@ -133,6 +134,10 @@ def test_an_answer_that_cannot_be_is_refused_and_nothing_is_written(project, ans
         ("torch.softmax(x, -1)", True),
         ("x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * w", True),
         ("torch.nn.functional.silu(x)[:, 1:]", True),
+        ("torch.nn.functional.nll_loss(x, w, reduction='none')", True),
+        ("x.sum(mode='/etc/hosts')", False),
+        ("x.numpy().tofile(file='sums')", False),
+        ("x.numpy().tofile('sums')", False),
         ("torch.hub.load(x, w)", False),
         ("torch.ops.load_library(x)", False),
         ("torch.load('f')", False),

@@ -12,7 +12,7 @@ from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.languages import LanguageName
-from kernelkb.safety.untrusted_text import is_torch_expression
+from kernelkb.safety.untrusted_text import WORD_OPTIONS, is_torch_expression
 
 SourceKind = str
 """cuda, torch-extension, tvm-ffi; embedded: CUDA text in strings of a Python file; kernelbench,
@@ -378,7 +378,8 @@ def _draft_reference(draft: Draft) -> tuple[str, str]:
     names = [draft.fields[p.name] for p in list_all_inputs(draft)]
     if not is_torch_expression(said, names):
         raise BadValueError(
-            f"reference {said!r} is no expression of torch and the inputs {', '.join(names)}; "
+            f"reference {said!r} is no expression of torch and the inputs {', '.join(names)} "
+            f"(words only as {', '.join(WORD_OPTIONS)}); "
             "write reference.py into the kernel's folder, and say reference=reference.py:NAME"
         )
     code = f"import torch\n\n\ndef reference({', '.join(names)}):\n    return {said}\n"
