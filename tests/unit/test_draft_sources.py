@@ -442,3 +442,34 @@ def test_what_a_function_refuses_as_none_has_the_role_of_its_type(head, role):
     last = summarize_source("k.py", text).functions[0].parameters[-1]
 
     assert (last.name, last.role, last.value) == ("z", role, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "dtypes"),
+    [
+        ("v = (tl.load(y + at) >> 4) & 15", "uint8|int8|int32|int64"),
+        ("p = y + at\n    v = tl.load(p)\n    v = v & 15", "uint8|int8|int32|int64"),
+        ("v = tl.load(y + at)\n    v = tl.where(v, 1.0, 0.0)", "bool|uint8|int8|int32|int64"),
+        ("v = tl.load(y + at)\n    v = tl.load(x + at, mask=~v)", "bool|uint8|int8|int32|int64"),
+        ("v = tl.load(y + at)\n    v = tl.load(x + v * 2)", "int64|int32"),
+        ("v = tl.load((y + at).to(tl.pointer_type(tl.float16)))", "int8|uint8|int32|bool|float64"),
+        ("v = tl.load(y + at) == 0", "int8|uint8|int32|bool|float64"),
+        ("v = tl.load(y + at).to(tl.float32) + 1", ""),
+        ("v = tl.load(y + at, mask=(at < n) & (at > 0)) > 0", ""),
+    ],
+)
+def test_what_a_kernel_does_with_elements_tells_that_they_are_no_floats(project, line, dtypes):
+    kernel = COPIES.partition("@triton.jit\ndef _slow")[0]
+    stored = kernel.replace(
+        "tl.store(y + at, tl.load", f"{line}\n    tl.store(out + at, v + tl.load"
+    )
+    text = stored.replace("_fast(x, y, n", "_fast(x, y, out, n") + (
+        "def pick(x: torch.Tensor, y: torch.Tensor):\n    out = torch.empty_like(x)\n"
+        "    _fast[(8,)](x, y, out, 8, B=64)\n    return out\n"
+    )
+    (project / "k.py").write_text(text)
+    asked = {line.partition("=")[0]: line for line in init_project("k.py").to_fill}
+
+    assert read_arrays(text)["y"].dtypes.startswith(dtypes)
+    assert bool(dtypes) is ("y.dtype" in asked)
+    assert not dtypes or asked["y.dtype"].startswith(f"y.dtype={dtypes.partition('|')[0]}  # or ")

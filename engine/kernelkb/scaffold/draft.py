@@ -78,6 +78,8 @@ class Parameter(NamedTuple):
     """What the text suggests and does not prove: a shape as ``[m, k]``, or a number's value."""
     has_own_dtype: bool = False
     """Its dtype, which is not known, may be another than that of the others."""
+    dtypes: str = ""
+    """What its dtype may be, the likeliest first, with | between; empty for a float."""
     origin: str = ""
     """Where what is known of it is from, if not from the text: said, observed, or a caller's
     default."""
@@ -334,13 +336,13 @@ def _ask(draft: Draft) -> list[DraftQuestion]:
         if not each.shape:
             questions.append(DraftQuestion(name, each.guess, each.use))
         if each.dtype is None and is_index(each):
-            questions.append(DraftQuestion(f"{name}.dtype", "int64|int32", each.use))
+            questions.append(DraftQuestion(f"{name}.dtype", each.dtypes or "int64|int32", each.use))
     unknown = [p for p in arrays if p.dtype is None and not is_index(p)]
     shared = [draft.fields[p.name] for p in unknown if not p.has_own_dtype]
     if any(FILL_IN_MARK not in p.type for p in unknown if not p.has_own_dtype):
         questions.append(DraftQuestion("dtype", _FLOAT_DTYPES, f"of {', '.join(shared)}"))
     questions += [
-        DraftQuestion(f"{draft.fields[p.name]}.dtype", _FLOAT_DTYPES, p.use)
+        DraftQuestion(f"{draft.fields[p.name]}.dtype", p.dtypes or _FLOAT_DTYPES, p.use)
         for p in unknown
         if p.has_own_dtype
     ]

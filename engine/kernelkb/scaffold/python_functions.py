@@ -11,6 +11,7 @@ from kernelkb.scaffold.draft import Function, Parameter, ParameterRole
 from kernelkb.scaffold.python_launches import (
     STORES,
     Kernels,
+    guess_dtypes,
     guess_shape,
     list_accessed,
     list_passed_on,
@@ -92,6 +93,8 @@ def _read_parameters(
             guess=guesses.get(each.name, ""),
             value=f"{each.name}.clone()" if returned and each.name in stored else "",
             is_certain=each.name not in unsure,
+            dtypes=(dtypes := guess_dtypes(function, kernels, each.name)),
+            has_own_dtype=bool(dtypes),
         )
         parameters.append(each)
     return (*parameters, *returned)
