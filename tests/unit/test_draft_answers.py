@@ -808,3 +808,28 @@ def test_a_launcher_of_python_takes_the_start_of_what_its_kernel_changes(project
 
     assert "starts_as: x_start" in next(project.glob("kernels/*/kernel.yaml")).read_text()
     assert read_call(project) == (["w", "x_start", "x"], ["x", "w", "1", "1"])
+
+
+def test_where_no_array_is_seen_to_be_written_the_role_of_each_is_asked(project):
+    (project / "k.cu").write_text(
+        "__global__ void look(const float* x, const float* y, int n) { float z = x[n] + y[n]; }\n"
+    )
+    asked = [line.partition("  #")[0] for line in init_project("k.cu").to_fill]
+    left = init_project("k.cu", answers=["y.role=output"]).to_fill
+
+    assert [line for line in asked if ".role" in line] == ["x.role=input", "y.role=output"]
+    assert not [line for line in left if ".role" in line]
+
+
+def test_a_function_without_an_array_is_refused_with_the_file_to_name(project):
+    (project / "bind.cpp").write_text(
+        "#include <torch/extension.h>\nint run(int n);\n"
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }\n'
+    )
+    (project / "run.cpp").write_text("int run(int n) { return 2 * n; }\n")
+
+    with pytest.raises(
+        BadValueError, match=r"run of bind\.cpp is not seen to .* in run\.cpp, with"
+    ):
+        init_project("bind.cpp", target="cpu")
+    assert not (project / "kernels").exists()

@@ -6,6 +6,7 @@ import json
 import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
 from kernelkb.errors import BadValueError
@@ -42,8 +43,6 @@ OWN_REFERENCE = f"reference: {{variant: {DRAFTED_VARIANT}}}"
 REFERENCE_KEY = "reference"
 WORKLOADS = "workloads"
 """What says the sizes that a program used: ``n: 1000, m: 8 | n: 3000, m: 8``."""
-NO_OUTPUT = "NAME.role=output"
-"""What is asked where no array is seen to be written."""
 _FLOAT_DTYPES = "float16|bfloat16|float32"
 _INDEX_NAME = re.compile(
     r".*(?:idx|index|indice)(?:e?s)?\d*|(?:.*_)?lens?\d*"
@@ -262,8 +261,15 @@ def make_draft(
         axes: In the order of the call, before further ones of the shapes.
         notes: What was assumed, one sentence each.
         questions: What the launch leaves open.
+
+    Raises:
+        BadValueError: There is no array, so that no answer makes a kernel of it.
     """
     inputs, outputs = ([p for p in parameters if p.role == r] for r in ("input", "output"))
+    if not inputs and not outputs:
+        raise BadValueError(_format_no_array(request))
+    if not outputs:  # one of them is written, and the text does not show which
+        inputs = [p._replace(is_certain=False) for p in inputs]
     starts = [make_start_input(p) for p in outputs if p.is_read]
     axes = _order_axes(axes, (*inputs, *outputs))
     return Draft(
@@ -281,6 +287,16 @@ def make_draft(
         answers=request.answers,
         observed=request.observed,
         multiples={m[1]: m[2] for m in _MULTIPLE.finditer(request.text) if m[1] in axes},
+    )
+
+
+def _format_no_array(request: DraftRequest) -> str:
+    """Return the sentence that refuses a function without arrays, and the ways on."""
+    files = " or ".join(PurePosixPath(path).name for path in request.others)
+    return (
+        f"{request.function.name} of {PurePosixPath(request.include).name} is not seen to take or "
+        f"return an array: draft what it calls, in {files or 'the file that defines it'}, with "
+        "kb init FILE --kernel NAME; or write kernel.yaml, as kb show row_softmax prints one"
     )
 
 
@@ -346,9 +362,6 @@ def _ask(draft: Draft) -> list[DraftQuestion]:
         for p in unknown
         if p.has_own_dtype
     ]
-    if not draft.outputs:
-        why = "no array is seen to be written; say which one is"
-        questions.append(DraftQuestion(NO_OUTPUT, "", why))
     questions += draft.questions
     if not draft.answers.get(REFERENCE_KEY):
         why = "nothing checks it then; else an expression of torch, as torch.softmax(x, -1)"
