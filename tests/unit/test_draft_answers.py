@@ -833,3 +833,43 @@ def test_a_function_without_an_array_is_refused_with_the_file_to_name(project):
     ):
         init_project("bind.cpp", target="cpu")
     assert not (project / "kernels").exists()
+
+
+MANY = """\
+#include <torch/extension.h>
+std::vector<at::Tensor> split_all(at::Tensor x);
+std::vector<at::Tensor> split(at::Tensor x) { x.sum(); return split_all(x); }
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("split", &split); }
+"""
+
+
+def test_what_a_function_returns_through_another_is_asked_for_and_named(project):
+    (project / "k.cpp").write_text(MANY)
+    (project / "all.cpp").write_text(
+        MANY.partition("\n")[0] + "\nstd::vector<at::Tensor> split_all(at::Tensor x) {"
+        " return {x, x}; }\n"
+    )
+    asked = init_project("k.cpp", target="cpu").to_fill
+    told = ["x.role=input", "x=[n]", "returns=[x, rest]"]
+    init_project("k.cpp", target="cpu", answers=told)
+    left = init_project("k.cpp", target="cpu", answers=["rest=[n]"]).to_fill
+    drafted = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert [line for line in asked if line.startswith("returns=?  # what it returns is not seen")]
+    assert [line.partition("=")[0] for line in left] == ["x_out", "dtype", "reference"]
+    assert "outputs:\n  - {name: x_out, shape: [FILL_IN], " in drafted
+    assert "  - {name: rest, shape: [n], " in drafted
+
+
+def test_a_pair_that_another_function_of_the_file_made_is_asked_for(project):
+    text = GATED.replace("        return gate(e, g, scale, shift)", "        h, s = pair(e, g)")
+    (project / "k.py").write_text(
+        f"{text}        return h, s\n\n\ndef pair(e, g):\n    h = torch.empty_like(e)\n"
+        "    _gate[(1,)](e, g, h, 4, BLOCK=8)\n    return h, h\n"
+    )
+    asked = init_project("k.py", kernel="Gate").to_fill
+    init_project("k.py", kernel="Gate", answers=["returns=[h, s]"])
+    drafted = next(project.glob("kernels/*/kernel.yaml")).read_text()
+
+    assert any(line.startswith("returns=?") for line in asked)
+    assert re.findall(r"{name: (\w)\b", drafted.partition("outputs:")[2]) == ["h", "s"]

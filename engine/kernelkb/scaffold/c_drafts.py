@@ -14,6 +14,7 @@ from kernelkb.scaffold.answers import (
     answer_by_launches,
     apply_answers,
     find_answer,
+    mark_unknown,
 )
 from kernelkb.scaffold.c_functions import (
     SourceFacts,
@@ -38,7 +39,6 @@ from kernelkb.scaffold.draft import (
     list_defaults,
     make_draft,
     make_start_input,
-    mark_unknown,
 )
 from kernelkb.scaffold.syntax import Structure, bind_arguments, take_structures_apart
 

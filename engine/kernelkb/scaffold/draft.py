@@ -43,6 +43,8 @@ OWN_REFERENCE = f"reference: {{variant: {DRAFTED_VARIANT}}}"
 REFERENCE_KEY = "reference"
 WORKLOADS = "workloads"
 """What says the sizes that a program used: ``n: 1000, m: 8 | n: 3000, m: 8``."""
+RETURNS = "returns"
+"""What names all arrays that a function returns, where the text does not show how many."""
 _FLOAT_DTYPES = "float16|bfloat16|float32"
 _INDEX_NAME = re.compile(
     r".*(?:idx|index|indice)(?:e?s)?\d*|(?:.*_)?lens?\d*"
@@ -295,7 +297,7 @@ def _format_no_array(request: DraftRequest) -> str:
     files = " or ".join(PurePosixPath(path).name for path in request.others)
     return (
         f"{request.function.name} of {PurePosixPath(request.include).name} is not seen to take or "
-        f"return an array: draft what it calls, in {files or 'the file that defines it'}, with "
+        f"return an array: draft one that does, in {files or 'the file that has it'}, with "
         "kb init FILE --kernel NAME; or write kernel.yaml, as kb show row_softmax prints one"
     )
 
@@ -326,7 +328,13 @@ def finish_draft(draft: Draft, files: Mapping[str, str], names: Iterable[str] = 
     reference, code = _draft_reference(draft)
     more = {"reference.py": code} if code else {}
     arrays = [p.name for p in (*draft.inputs, *draft.outputs)]
-    known = [*arrays, *draft.axes, *names, *(q.key.partition(".")[0] for q in questions)]
+    known = [
+        *arrays,
+        *draft.axes,
+        *names,
+        *({RETURNS} & draft.answers.keys()),
+        *(q.key.partition(".")[0] for q in questions),
+    ]
     yaml = format_kernel_yaml(draft, reference)
     return DraftedFiles(
         {"kernel.yaml": yaml, **files, **more},
@@ -346,7 +354,10 @@ def _ask(draft: Draft) -> list[DraftQuestion]:
     arrays = [*draft.inputs, *draft.outputs]
     for each in arrays:
         name = draft.fields[each.name]
-        if not each.is_certain:
+        if each.type == "return" and not each.is_certain:
+            why = f"what it returns is not seen: name it all, as {RETURNS}=[out, state]"
+            questions.append(DraftQuestion(RETURNS, "", why))
+        elif not each.is_certain:
             roles = sorted(ROLES, key=lambda role: role != _guess_role(each))
             questions.append(DraftQuestion(f"{name}.role", "|".join(roles), each.use))
         if not each.shape:
@@ -401,44 +412,10 @@ def _draft_reference(draft: Draft) -> tuple[str, str]:
     return "reference: {file: reference.py, function: reference}", code
 
 
-def mark_unknown(parameters: Sequence[Parameter], text: str, line: int) -> list[Parameter]:
-    """Return the parameters; one of which something is not known has the line that uses it.
-
-    Args:
-        parameters: Of a function.
-        text: The source.
-        line: Where the function begins, from 1.
-    """
-    marked = []
-    for each in parameters:
-        if each.role in ("input", "output") and not (each.shape and each.dtype and each.is_certain):
-            use = _find_use(text, each.name, line)
-            noted = "" if each.shape or each.guess else _find_noted_shape(use)
-            each = each._replace(use=use, guess=each.guess or noted)
-        elif each.role == "number" and each.value in ("", FILL_IN_MARK):
-            each = each._replace(value=FILL_IN_MARK, use=_find_use(text, each.name, line))
-        marked.append(each)
-    return marked
-
-
-def _find_noted_shape(use: str) -> str:
-    """Return the shape that a comment notes behind a parameter: ``x,  # [tokens, heads]``."""
-    match = re.search(r"(?:#|//)[^\[]*(\[\s*\w+(?:\s*,\s*\w+)*\s*\])", use)
-    return match[1] if match else ""
-
-
 def list_defaults(function: Function) -> list[str]:
     """Return the defaults that are passed for arguments that are numbers, as notes."""
     numbers = [p for p in function.parameters if p.role == "number" and p.value != FILL_IN_MARK]
     return [f"{p.name} = {p.value} ({p.origin or 'its default'})" for p in numbers if p.value]
-
-
-def _find_use(text: str, name: str, line: int) -> str:
-    """Return the first line that names a parameter, from where its function begins."""
-    for number, content in enumerate(text.splitlines(), 1):
-        if number >= line and re.search(rf"\b{re.escape(name)}\b", content):
-            return f"line {number}: {content.strip()}"
-    return ""
 
 
 def to_field_name(text: str) -> str:
@@ -564,6 +541,8 @@ def _format_array(array: Parameter, draft: Draft, options: str) -> str:
     entry += f"  # {comment}\n" if comment else "\n"
     if array.is_certain:
         return entry
+    if array.type == "return":
+        return f"  - {FILL_IN_MARK}  # {RETURNS}: the names of all that it returns\n{entry}"
     roles = ", ".join(sorted(ROLES, key=lambda role: role != _guess_role(array)))
     return f"  - {FILL_IN_MARK}  # {name}.role: one of {roles}\n{entry}"
 

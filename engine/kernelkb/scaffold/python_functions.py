@@ -281,7 +281,8 @@ def _read_returned(
         output = output._replace(shape=shape if is_known else (), guess=guess)
         value = f"[{index}]" if len(parts) > 1 else ""
         outputs.append(output._replace(has_own_dtype=has_own, value=value))
-    return outputs
+    is_lost = not outputs and any(isinstance(part, ast.Name) for part in parts)
+    return [Parameter("out", "return", "output", is_certain=False)] if is_lost else outputs
 
 
 def _returns_only(function: ast.FunctionDef, tensors: set[str]) -> bool:

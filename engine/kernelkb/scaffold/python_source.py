@@ -14,7 +14,7 @@ from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.languages import LanguageName
-from kernelkb.scaffold.answers import apply_answers, find_source_name
+from kernelkb.scaffold.answers import apply_answers, find_source_name, mark_unknown
 from kernelkb.scaffold.c_source import summarize_c_source
 from kernelkb.scaffold.draft import (
     Draft,
@@ -28,7 +28,6 @@ from kernelkb.scaffold.draft import (
     list_all_inputs,
     list_defaults,
     make_draft,
-    mark_unknown,
 )
 from kernelkb.scaffold.python_functions import STREAM, read_python_function
 from kernelkb.scaffold.python_launches import Kernels, list_launches
