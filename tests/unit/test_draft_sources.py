@@ -473,3 +473,35 @@ def test_what_a_kernel_does_with_elements_tells_that_they_are_no_floats(project,
     assert read_arrays(text)["y"].dtypes.startswith(dtypes)
     assert bool(dtypes) is ("y.dtype" in asked)
     assert not dtypes or asked["y.dtype"].startswith(f"y.dtype={dtypes.partition('|')[0]}  # or ")
+
+
+@pytest.mark.parametrize(
+    ("made", "returned", "shape", "guess"),
+    [
+        ("torch.empty_like(x)", "z.view(a, b)", ("a", "b"), ""),
+        ("torch.empty(n)", "z.reshape((b, 4))", ("b", "4"), ""),
+        ("torch.empty(n)", "z.view(x.shape[0], b)", ("a", "b"), ""),
+        ("torch.empty(n)", "z.view(a, other)", (), "[a, other]"),
+        ("torch.empty((a, wide))", "z", (), ""),
+        ("torch.empty((a, other))", "z", (), "[a, other]"),
+    ],
+)
+def test_an_output_has_the_sizes_it_is_viewed_with_and_no_guess_has_a_computed_one(
+    made, returned, shape, guess
+):
+    lines = (
+        f"    a, b = x.shape\n    wide = a * b\n    z = {made}\n"
+        f"    _fast[(n,)](x, z, n, B=64)\n    return {returned}\n"
+    )
+    (output,) = [p for p in read_arrays(COPIES + lines).values() if p.role == "output"]
+
+    assert (output.shape, output.guess) == (shape, guess)
+
+
+def test_a_size_that_the_function_computes_is_no_guess_of_a_shape():
+    guesses = [
+        read_arrays(ROW.replace("    N = size\n", f"    N = {value}\n"))["w"].guess
+        for value in ("size", "size * 2", "len(k) // 2 + size")
+    ]
+
+    assert guesses == ["[N]", "", ""]

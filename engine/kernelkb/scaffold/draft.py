@@ -263,15 +263,8 @@ def make_draft(
         axes: In the order of the call, before further ones of the shapes.
         notes: What was assumed, one sentence each.
         questions: What the launch leaves open.
-
-    Raises:
-        BadValueError: There is no array, so that no answer makes a kernel of it.
     """
-    inputs, outputs = ([p for p in parameters if p.role == r] for r in ("input", "output"))
-    if not inputs and not outputs:
-        raise BadValueError(_format_no_array(request))
-    if not outputs:  # one of them is written, and the text does not show which
-        inputs = [p._replace(is_certain=False) for p in inputs]
+    inputs, outputs = _list_arrays(request, parameters)
     starts = [make_start_input(p) for p in outputs if p.is_read]
     axes = _order_axes(axes, (*inputs, *outputs))
     return Draft(
@@ -292,10 +285,20 @@ def make_draft(
     )
 
 
-def _format_no_array(request: DraftRequest) -> str:
-    """Return the sentence that refuses a function without arrays, and the ways on."""
+def _list_arrays(
+    request: DraftRequest, parameters: Sequence[Parameter]
+) -> tuple[list[Parameter], list[Parameter]]:
+    """Return inputs and outputs; where none is known to be written, the role of each is asked.
+
+    Raises:
+        BadValueError: There is no array, so that no answer makes a kernel of it.
+    """
+    inputs, outputs = ([p for p in parameters if p.role == r] for r in ("input", "output"))
+    if inputs or outputs:
+        sure = bool(outputs)
+        return [p._replace(is_certain=sure and p.is_certain) for p in inputs], outputs
     files = " or ".join(PurePosixPath(path).name for path in request.others)
-    return (
+    raise BadValueError(
         f"{request.function.name} of {PurePosixPath(request.include).name} is not seen to take or "
         f"return an array: draft one that does, in {files or 'the file that has it'}, with "
         "kb init FILE --kernel NAME; or write kernel.yaml, as kb show row_softmax prints one"

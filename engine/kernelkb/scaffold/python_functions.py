@@ -13,6 +13,7 @@ from kernelkb.scaffold.python_launches import (
     Kernels,
     guess_dtypes,
     guess_shape,
+    is_computed,
     list_accessed,
     list_passed_on,
 )
@@ -69,34 +70,30 @@ def _read_parameters(
     used = loaded | stored
     required, needed = _list_required(function, owner, _drop_guarded(kernels, launches, used))
     text, shapes = ast.unparse(function), read_shapes(function)
-    own = {name: (ast.unparse(value), "") for name, value in _list_defaults(function).items()}
-    own |= dict.fromkeys(needed, ("", ""))
+    defaults = _list_defaults(function).items()
+    own = {name: ("" if name in needed else ast.unparse(value), "") for name, value in defaults}
     given = {a.arg: own.get(a.arg) or _find_given(function, a.arg, callers) for a in required}
     if takes_tensors:
         used |= {a.arg for a in required if a.annotation is None and a.arg != "stream"}
     present = [a for a in required if given[a.arg][0] != "None"]
     tensors = [a.arg for a in present if a.arg in used or _is_tensor(a, text, needed)]
     guesses = {a: guess_shape(function, kernels, a, shapes) for a in tensors if a not in shapes}
+    dtypes = {a: guess_dtypes(function, kernels, a) for a in tensors}
     elsewhere = list_passed_on(function, kernels)
     is_own = _returns_only(function, {*tensors} & (stored | elsewhere))
     returned = [] if is_own else _read_returned(function, shapes, tensors, guesses)
     written, unsure = (set[str](), set[str]()) if returned else (stored, elsewhere)
     parameters = []
-    for each in (_make_parameter(a, tensors, written, shapes) for a in required):
+    for each in (_make_parameter(a, tensors, written, shapes, dtypes) for a in required):
         if each.role == "number":
             value, origin = (each.value, "") if each.value else given[each.name]
             parameters.append(each._replace(value=value, origin=origin))
             continue
         # What a kernel writes into, while others are returned, gets a copy for each call.
-        each = each._replace(
-            is_read=each.role == "output" and each.name in loaded,
-            guess=guesses.get(each.name, ""),
-            value=f"{each.name}.clone()" if returned and each.name in stored else "",
-            is_certain=each.name not in unsure,
-            dtypes=(dtypes := guess_dtypes(function, kernels, each.name)),
-            has_own_dtype=bool(dtypes),
-        )
-        parameters.append(each)
+        copy = f"{each.name}.clone()" if returned and each.name in stored else ""
+        each = each._replace(value=copy, guess=guesses.get(each.name, ""))
+        is_read = each.role == "output" and each.name in loaded
+        parameters.append(each._replace(is_read=is_read, is_certain=each.name not in unsure))
     return (*parameters, *returned)
 
 
@@ -220,6 +217,7 @@ def _make_parameter(
     tensors: Sequence[str],
     written: set[str],
     shapes: Mapping[str, tuple[str, ...]],
+    dtypes: Mapping[str, str],
 ) -> Parameter:
     name = argument.arg
     if name not in tensors:
@@ -229,7 +227,8 @@ def _make_parameter(
         value, guess = STREAM if is_stream else "", "axis" if is_size else ""
         return Parameter(name, "number", "number", value=value, guess=guess)
     role: ParameterRole = "output" if name in written else "input"
-    return Parameter(name, "tensor", role, shape=shapes.get(name, ()))
+    each = Parameter(name, "tensor", role, shape=shapes.get(name, ()), dtypes=dtypes[name])
+    return each._replace(has_own_dtype=bool(each.dtypes))
 
 
 def _is_tensor(argument: ast.arg, text: str, needed: Sequence[str]) -> bool:
@@ -266,13 +265,9 @@ def _read_returned(
             continue
         is_name = isinstance(part, ast.Name) and base not in tensors
         field = base if is_name else f"{'result' if 'out' in tensors else 'out'}{index or ''}"
-        source, dims, dtype = made.get(base, (base, (), ""))
-        dims = _name_sizes(dims, shapes)
-        like = source if source in tensors else next(iter(tensors), "")
-        sizes = {dim for shape in shapes.values() for dim in shape}
-        is_known = _is_as_made(function, part, base) and (source in tensors or bool(dims))
-        is_known &= is_one and all(d in sizes or d.isdecimal() for d in dims)
-        shape = dims or (shapes.get(like, ()) if source in tensors or len(tensors) == 1 else ())
+        own = source, _, dtype = made.get(base, (base, (), ""))
+        shape, is_known = _find_returned_shape(function, part, own, shapes, tensors)
+        is_known &= is_one
         guess = f"[{', '.join(shape)}]" if shape and not is_known else guesses.get(source, "")
         if not is_one or _CAST.search(ast.unparse(part)):
             dtype = _OTHER
@@ -293,6 +288,36 @@ def _returns_only(function: ast.FunctionDef, tensors: set[str]) -> bool:
     stored = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     names = {p.id for p in parts if isinstance(p, ast.Name)}
     return len(names) == len({*map(ast.unparse, parts)}) > 0 and names <= tensors - stored
+
+
+def _find_returned_shape(
+    function: ast.FunctionDef,
+    part: ast.expr,
+    own: _Made,
+    shapes: Mapping[str, tuple[str, ...]],
+    tensors: Sequence[str],
+) -> tuple[tuple[str, ...], bool]:
+    """Return the shape of what a function returns, and whether the text proves it.
+
+    Args:
+        function: The function.
+        part: One tensor that it returns.
+        own: What that was made like.
+        shapes: Of tensors, as far as they are known.
+        tensors: The function's arguments.
+    """
+    source, dims, _ = own
+    text, sizes = ast.unparse(part), {dim for shape in shapes.values() for dim in shape}
+    viewed = _VIEW.fullmatch(text)
+    dims = _name_sizes(viewed[1].split(", ") if viewed else dims, shapes)
+    if any(is_computed(function, dim) for dim in dims):
+        return (), False
+    base = re.search(r"\w+", text)
+    is_made = base is not None and _is_as_made(function, part, base[0])
+    is_known = bool(dims) if viewed else is_made and (source in tensors or bool(dims))
+    like = source if source in tensors else next(iter(tensors), "")
+    shape = dims or (shapes.get(like, ()) if source in tensors or len(tensors) == 1 else ())
+    return shape, is_known and all(d in sizes or d.isdecimal() for d in dims)
 
 
 def _walk_own(function: ast.FunctionDef) -> Iterator[ast.AST]:
@@ -384,6 +409,7 @@ def _name_sizes(dims: Sequence[str], shapes: Mapping[str, tuple[str, ...]]) -> t
 
 
 _DIMENSION = re.compile(r"\w+|\w+\.(?:shape\[-?\d+\]|size\(-?\d+\))")
+_VIEW = re.compile(r"\w+\.(?:view|reshape)\(\(?((?:[\w.]+(?:\[\d+\])?(?:, )?)+)\)?\)")
 _CAST = re.compile(r"\.(?:to|type_as|float|half|bfloat16|type|view_as_\w+)\(")
 _OTHER = "other"
 """Of a tensor whose dtype is written, and not as that of another tensor or by its name."""

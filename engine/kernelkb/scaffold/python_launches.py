@@ -135,8 +135,19 @@ def guess_shape(
                 return f"[{', '.join(shapes[value])}]"
         sizes = {passed[n] for n in _list_limits(kernel, inner) if n in passed}
         if len(sizes) == 1 and (size := sizes.pop()).isidentifier():
-            return "" if _is_by_program(kernel, inner) else f"[{size}]"
+            is_part = _is_by_program(kernel, inner) or is_computed(function, size)
+            return "" if is_part else f"[{size}]"
     return ""
+
+
+def is_computed(function: ast.FunctionDef, name: str) -> bool:
+    """Whether a function calculates a number of others, as a product of sizes: it is no axis."""
+    return any(
+        isinstance(node, ast.Assign)
+        and ast.unparse(node.targets[0]) == name
+        and any(isinstance(n, ast.BinOp) for n in ast.walk(node.value))
+        for node in ast.walk(function)
+    )
 
 
 def _iter_passed(
