@@ -1,5 +1,6 @@
 """What kb init takes from a source, what it asks for, and how an answer fills it in."""
 
+import ast
 import re
 import shutil
 import subprocess
@@ -115,6 +116,7 @@ def test_a_draft_that_was_changed_by_hand_takes_no_answers(project):
         ("x=[rows * 2]", "is no shape"),
         ("grid", "is no answer"),
         ("reference=open(x)", "no expression of torch"),
+        ("reference=torch.einsum('ij->ji', x)", "(words only as approximate, indexing, mode, "),
         ("reference=torch.load(x)", "no expression of torch"),
     ],
 )
@@ -132,6 +134,10 @@ def test_an_answer_that_cannot_be_is_refused_and_nothing_is_written(project, ans
         ("torch.softmax(x, -1)", True),
         ("x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * w", True),
         ("torch.nn.functional.silu(x)[:, 1:]", True),
+        ("torch.nn.functional.nll_loss(x, w, reduction='none')", True),
+        ("x.sum(mode='/etc/hosts')", False),
+        ("x.numpy().tofile(file='sums')", False),
+        ("x.numpy().tofile('sums')", False),
         ("torch.hub.load(x, w)", False),
         ("torch.ops.load_library(x)", False),
         ("torch.load('f')", False),
@@ -709,3 +715,161 @@ def test_a_launcher_that_a_macro_instantiates_is_drafted(project):
     assert asked.to_fill[0].startswith("T=?  # ")
     assert made.to_fill == ()
     assert "shift<4, float>(" in (project / "kernels/shift/launch.cu").read_text()
+
+
+ROTATE = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _rotate(x, y, rows, COLS, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + at, tl.load(x + at, mask=at < rows * COLS), mask=at < rows * COLS)
+
+
+def rotate(x: torch.Tensor, w: torch.Tensor, Steps: int, HALF: int):
+    Rows, COLS = x.shape
+    y = torch.empty_like(x)
+    _rotate[(Rows,)](x, y, Rows, COLS, B=64)
+    return y + w.sum() * Steps * HALF
+"""
+
+
+@pytest.mark.parametrize("said", ["[rows, cols]", "[Rows, COLS]", "[rows, COLS]"])
+def test_an_answer_names_an_axis_as_the_source_or_as_the_draft_writes_it(project, said):
+    (project / "k.py").write_text(ROTATE)
+    init_project("k.py", kernel="rotate", answers=[f"w={said}"])
+    drafted = next(project.glob("kernels/*/kernel.yaml")).read_text()
+
+    assert "axes: [rows, cols]" in drafted
+    assert "{name: w, shape: [rows, cols]" in drafted
+
+
+def test_two_answers_that_differ_in_case_name_one_axis(project):
+    (project / "k.py").write_text(ROTATE.replace("Rows, COLS = x.shape", "Rows, COLS = sizes(x)"))
+    init_project("k.py", kernel="rotate", answers=["x=[B, T]", "w=[b, t]", "out=[B, t]"])
+
+    assert "axes: [b, t]" in next(project.glob("kernels/*/kernel.yaml")).read_text()
+
+
+def read_call(project):
+    """Return the arguments of the function in launch.py, with the names that it takes."""
+    (file,) = project.glob("kernels/*/launch.py")
+    last = [n for n in ast.parse(file.read_text()).body if isinstance(n, ast.FunctionDef)][-1]
+    call = next(n for n in ast.walk(last) if isinstance(n, ast.Call))
+    return [a.arg for a in last.args.args], [ast.unparse(value) for value in call.args]
+
+
+@pytest.mark.parametrize(
+    ("said", "written"),
+    [
+        ("axis", "w.shape[1]"),
+        ("half", "w.shape[1]"),
+        ("HALF * 2 + rows", "w.shape[1] * 2 + x.shape[0]"),
+        ("min(8, LIMIT)", "min(8, _MODULE.LIMIT)"),
+        ("torch.bfloat16", "_MODULE.torch.bfloat16"),
+    ],
+)
+def test_a_number_of_python_is_an_expression_of_what_its_launcher_has(project, said, written):
+    (project / "k.py").write_text(f"{ROTATE}\n\nLIMIT = 4\n")
+    asked = init_project("k.py", kernel="rotate").to_fill
+    init_project("k.py", kernel="rotate", answers=["w=[8, half]", f"HALF={said}", "steps=3"])
+
+    assert [line.partition("  #")[0] for line in asked][3:5] == ["Steps=?", "HALF=axis"]
+    assert read_call(project) == (["x", "w"], ["x", "w", "3", written])
+
+
+def test_a_number_that_needs_an_unknown_name_is_asked_for_until_an_array_has_it(project):
+    (project / "k.py").write_text(ROTATE)
+    first = init_project("k.py", kernel="rotate", answers=["HALF=axis", "Steps=blocks * 32"])
+    last = init_project("k.py", kernel="rotate", answers=["w=[half, blocks]"])
+
+    assert [line for line in first.to_fill if "no array that is passed has the axis blocks" in line]
+    assert not [line for line in last.to_fill if line.startswith(("HALF", "Steps"))]
+    assert read_call(project)[1] == ["x", "w", "w.shape[1] * 32", "w.shape[0]"]
+    with pytest.raises(BadValueError, match="is no expression of Python; give a number"):
+        init_project("k.py", kernel="rotate", answers=["HALF=4 4"])
+
+
+def test_a_number_that_the_function_overwrites_with_a_size_is_not_asked_for(project):
+    (project / "k.py").write_text(ROTATE.replace("HALF: int", "COLS: int").replace("HALF", "COLS"))
+    asked = init_project("k.py", kernel="rotate").to_fill
+
+    assert not [line for line in asked if line.startswith("COLS")]
+    assert read_call(project)[1][3] == "x.shape[1]"
+
+
+def test_a_launcher_of_python_takes_the_start_of_what_its_kernel_changes(project):
+    text = ROTATE.replace("tl.store(y +", "tl.store(x +").partition("    y = torch")[0]
+    (project / "k.py").write_text(f"{text}    _rotate[(Rows,)](x, w, Rows, COLS, B=64)\n")
+    init_project("k.py", kernel="rotate", answers=["Steps=1", "HALF=1"])
+
+    assert "starts_as: x_start" in next(project.glob("kernels/*/kernel.yaml")).read_text()
+    assert read_call(project) == (["w", "x_start", "x"], ["x", "w", "1", "1"])
+
+
+def test_where_no_array_is_seen_to_be_written_the_role_of_each_is_asked(project):
+    (project / "k.cu").write_text(
+        "__global__ void look(const float* x, const float* y, int n) { float z = x[n] + y[n]; }\n"
+    )
+    asked = [line.partition("  #")[0] for line in init_project("k.cu").to_fill]
+    left = init_project("k.cu", answers=["y.role=output"]).to_fill
+
+    assert [line for line in asked if ".role" in line] == ["x.role=input", "y.role=output"]
+    assert not [line for line in left if ".role" in line]
+
+
+def test_a_function_without_an_array_is_refused_with_the_file_to_name(project):
+    (project / "bind.cpp").write_text(
+        "#include <torch/extension.h>\nint twice(int n);\nint run(int n) { return twice(n); }\n"
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }\n'
+    )
+    (project / "run.cpp").write_text("int twice(int n) { return 2 * n; }\n")
+
+    with pytest.raises(
+        BadValueError, match=r"run of bind\.cpp is not seen to .* in run\.cpp, with"
+    ):
+        init_project("bind.cpp", target="cpu")
+    assert not (project / "kernels").exists()
+
+
+MANY = """\
+#include <torch/extension.h>
+std::vector<at::Tensor> split_all(at::Tensor x);
+std::vector<at::Tensor> split(at::Tensor x) { x.sum(); return split_all(x); }
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("split", &split); }
+"""
+
+
+def test_what_a_function_returns_through_another_is_asked_for_and_named(project):
+    (project / "k.cpp").write_text(MANY)
+    (project / "all.cpp").write_text(
+        MANY.partition("\n")[0] + "\nstd::vector<at::Tensor> split_all(at::Tensor x) {"
+        " auto parts = x.chunk(2); return parts; }\n"
+    )
+    asked = init_project("k.cpp", target="cpu").to_fill
+    told = ["x.role=input", "x=[n]", "returns=[x, rest]"]
+    init_project("k.cpp", target="cpu", answers=told)
+    left = init_project("k.cpp", target="cpu", answers=["rest=[n]"]).to_fill
+    drafted = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert [line for line in asked if line.startswith("returns=?  # what it returns is not seen")]
+    assert [line.partition("=")[0] for line in left] == ["x_out", "dtype", "reference"]
+    assert "outputs:\n  - {name: x_out, shape: [FILL_IN], " in drafted
+    assert "  - {name: rest, shape: [n], " in drafted
+
+
+def test_a_pair_that_another_function_of_the_file_made_is_asked_for(project):
+    text = GATED.replace("        return gate(e, g, scale, shift)", "        h, s = pair(e, g)")
+    (project / "k.py").write_text(
+        f"{text}        return h, s\n\n\ndef pair(e, g):\n    h = torch.empty_like(e)\n"
+        "    _gate[(1,)](e, g, h, 4, BLOCK=8)\n    return h, h\n"
+    )
+    asked = init_project("k.py", kernel="Gate").to_fill
+    init_project("k.py", kernel="Gate", answers=["returns=[h, s]"])
+    drafted = next(project.glob("kernels/*/kernel.yaml")).read_text()
+
+    assert any(line.startswith("returns=?") for line in asked)
+    assert re.findall(r"{name: (\w)\b", drafted.partition("outputs:")[2]) == ["h", "s"]

@@ -609,3 +609,128 @@ def test_a_list_of_tensors_that_another_file_makes_has_as_many_outputs_as_there(
     text = (project / "kernels/ops/kernel.yaml").read_text().partition("outputs:")[2]
 
     assert re.findall(r"name: (\w+), shape: \[FILL_IN\]", text) == ["a", "b", "out2"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "roles"),
+    [
+        ("    _fast[(n,)](x, y, n, B=64)\n    return y\n", [("input", False), ("output", False)]),
+        ("    _fast[(n,)](x, x, n, B=64)\n    return x\n", [("output", True)]),
+        (
+            "    y = y.contiguous()\n    _fast[(n,)](x, y, n, B=64)\n    return y\n",
+            [("input", False), ("input", False), ("output", False)],
+        ),
+        (
+            "    _fast[(n,)](x, y, n, B=64)\n    return y, y.sum()\n",
+            [("input", False), ("input", False), ("output", False), ("output", False)],
+        ),
+    ],
+)
+def test_an_argument_that_a_function_writes_and_returns_is_its_output(lines, roles):
+    arrays = read_arrays(COPIES.replace("(x, y, how)", "(x: torch.Tensor, y, how)") + lines)
+
+    assert [(p.role, p.is_read) for p in arrays.values() if p.name != "how"] == roles
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_needed"),
+    [
+        ("    if how and z is None:\n        raise ValueError\n", True),
+        (
+            "    if not how:\n        if x is None or z is None:\n            raise ValueError\n",
+            True,
+        ),
+        ("    assert z is not None, 'z'\n", True),
+        ("    n = z.shape[0]\n", True),
+        ("    _fast[(n,)](z, y, n, B=64)\n", True),
+        ("    if z is not None:\n        _fast[(n,)](z, y, n, B=64)\n", False),
+        ("    if z is None and how is None:\n        raise ValueError\n", False),
+        ("    z = torch.ones_like(x) if z is None else z\n    n = z.shape[0]\n", False),
+        ("    z = z or x\n    n = z.shape[0]\n", False),
+    ],
+)
+def test_an_array_that_is_nothing_by_default_is_asked_for_where_the_code_needs_it(lines, is_needed):
+    text = COPIES.replace("(x, y, how)", "(x, y, how=1, z: torch.Tensor = None, w=None)")
+    function = summarize_source("k.py", f"{text}{lines}    _fast[(n,)](x, y, n, B=64)\n").functions[
+        0
+    ]
+    roles = {p.name: (p.role, p.value) for p in function.parameters}
+
+    assert roles.get("z") == (("input", "") if is_needed else None)
+    assert roles.get("how") == (("number", "1") if is_needed else None)
+    assert "w" not in roles
+
+
+@pytest.mark.parametrize(
+    ("head", "role"),
+    [("z: torch.Tensor | None = None", "input"), ("z: str | None = None", "number")],
+)
+def test_what_a_function_refuses_as_none_has_the_role_of_its_type(head, role):
+    lines = "    if z is None:\n        raise ValueError\n    _fast[(n,)](x, y, n, B=64)\n"
+    text = COPIES.replace("how):", f"{head}):") + lines
+    last = summarize_source("k.py", text).functions[0].parameters[-1]
+
+    assert (last.name, last.role, last.value) == ("z", role, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "dtypes"),
+    [
+        ("v = (tl.load(y + at) >> 4) & 15", "uint8|int8|int32|int64"),
+        ("p = y + at\n    v = tl.load(p)\n    v = v & 15", "uint8|int8|int32|int64"),
+        ("v = tl.load(y + at)\n    v = tl.where(v, 1.0, 0.0)", "bool|uint8|int8|int32|int64"),
+        ("v = tl.load(y + at)\n    v = tl.load(x + at, mask=~v)", "bool|uint8|int8|int32|int64"),
+        ("v = tl.load(y + at)\n    v = tl.load(x + v * 2)", "int64|int32"),
+        ("v = tl.load((y + at).to(tl.pointer_type(tl.float16)))", "int8|uint8|int32|bool|float64"),
+        ("v = tl.load(y + at) == 0", "int8|uint8|int32|bool|float64"),
+        ("v = tl.load(y + at).to(tl.float32) + 1", ""),
+        ("v = tl.load(y + at, mask=(at < n) & (at > 0)) > 0", ""),
+    ],
+)
+def test_what_a_kernel_does_with_elements_tells_that_they_are_no_floats(project, line, dtypes):
+    kernel = COPIES.partition("@triton.jit\ndef _slow")[0]
+    stored = kernel.replace(
+        "tl.store(y + at, tl.load", f"{line}\n    tl.store(out + at, v + tl.load"
+    )
+    text = stored.replace("_fast(x, y, n", "_fast(x, y, out, n") + (
+        "def pick(x: torch.Tensor, y: torch.Tensor):\n    out = torch.empty_like(x)\n"
+        "    _fast[(8,)](x, y, out, 8, B=64)\n    return out\n"
+    )
+    (project / "k.py").write_text(text)
+    asked = {line.partition("=")[0]: line for line in init_project("k.py").to_fill}
+
+    assert read_arrays(text)["y"].dtypes.startswith(dtypes)
+    assert bool(dtypes) is ("y.dtype" in asked)
+    assert not dtypes or asked["y.dtype"].startswith(f"y.dtype={dtypes.partition('|')[0]}  # or ")
+
+
+@pytest.mark.parametrize(
+    ("made", "returned", "shape", "guess"),
+    [
+        ("torch.empty_like(x)", "z.view(a, b)", ("a", "b"), ""),
+        ("torch.empty(n)", "z.reshape((b, 4))", ("b", "4"), ""),
+        ("torch.empty(n)", "z.view(x.shape[0], b)", ("a", "b"), ""),
+        ("torch.empty(n)", "z.view(a, other)", (), "[a, other]"),
+        ("torch.empty((a, wide))", "z", (), ""),
+        ("torch.empty((a, other))", "z", (), "[a, other]"),
+    ],
+)
+def test_an_output_has_the_sizes_it_is_viewed_with_and_no_guess_has_a_computed_one(
+    made, returned, shape, guess
+):
+    lines = (
+        f"    a, b = x.shape\n    wide = a * b\n    z = {made}\n"
+        f"    _fast[(n,)](x, z, n, B=64)\n    return {returned}\n"
+    )
+    (output,) = [p for p in read_arrays(COPIES + lines).values() if p.role == "output"]
+
+    assert (output.shape, output.guess) == (shape, guess)
+
+
+def test_a_size_that_the_function_computes_is_no_guess_of_a_shape():
+    guesses = [
+        read_arrays(ROW.replace("    N = size\n", f"    N = {value}\n"))["w"].guess
+        for value in ("size", "size * 2", "len(k) // 2 + size")
+    ]
+
+    assert guesses == ["[N]", "", ""]

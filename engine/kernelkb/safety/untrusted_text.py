@@ -144,7 +144,18 @@ def is_torch_expression(text: str, names: Collection[str]) -> bool:
         nodes = list(ast.walk(ast.parse(text, mode="eval")))
     except (SyntaxError, ValueError, RecursionError):
         return False
-    return all(_is_plain(node, names) for node in nodes)
+    words = [n.value for n in nodes if isinstance(n, ast.keyword) and _is_option(n)]
+    return all(node in words or _is_plain(node, names) for node in nodes)
+
+
+def _is_option(node: ast.keyword) -> bool:
+    """Whether a keyword argument chooses a way to compute by a word, as ``reduction="none"``."""
+    word = node.value.value if isinstance(node.value, ast.Constant) else None
+    return node.arg in WORD_OPTIONS and isinstance(word, str) and word.isidentifier()
+
+
+WORD_OPTIONS = ("approximate", "indexing", "mode", "padding_mode", "reduction", "rounding_mode")
+"""Keyword arguments of torch whose value may be a word."""
 
 
 def _is_plain(node: ast.AST, names: Collection[str]) -> bool:

@@ -16,6 +16,7 @@ from kernelkb.scaffold.c_functions import DTYPES
 from kernelkb.scaffold.draft import (
     OBSERVED_HEAD,
     PROGRAM_HEAD,
+    RETURNS,
     ROLES,
     SAID_HEAD,
     WORKLOADS,
@@ -92,10 +93,47 @@ def apply_answers(
 ) -> tuple[Parameter, ...]:
     """Return parameters with what was said of them, or observed.
 
+    A size that was said is the one of the source that kernel.yaml writes so.
+
     Raises:
         BadValueError: A shape is no list of names and numbers.
     """
-    return tuple(_apply_answer(each, answers, observed) for each in parameters)
+    parameters = _name_returned(parameters, answers.get(RETURNS, ""))
+    told = [_apply_answer(each, answers, observed) for each in parameters]
+    known = [each.name for each in parameters if each.role in ("size", "number")]
+    known += [dim for each in parameters for dim in each.shape]
+    named = []
+    for each in told:
+        shape = tuple(find_source_name(dim, known) for dim in each.shape)
+        known += [dim for dim in shape if dim not in known]
+        named.append(each._replace(shape=shape))
+    return tuple(named)
+
+
+def _name_returned(parameters: Sequence[Parameter], said: str) -> list[Parameter]:
+    """Return the parameters with one for each name that was said of what is returned."""
+    taken = {to_field_name(each.name) for each in parameters if each.type != "return"}
+    names = _read_shape(RETURNS, said) if said else ()
+    named = [f"{name}_out" if to_field_name(name) in taken else name for name in names]
+    found = []
+    for each in parameters:
+        is_open = bool(named) and each.type == "return" and not each.is_certain
+        own = [each._replace(name=name, is_certain=True) for name in named]
+        found += own if is_open else [each]
+    return found
+
+
+def find_source_name(name: str, known: Sequence[str]) -> str:
+    """Return a name of the source that a name may stand for; itself where there is none.
+
+    Args:
+        name: As the source has it, or as kernel.yaml writes it: in lower case, perhaps with an
+            underscore behind it.
+        known: Names of sizes; of those that kernel.yaml writes alike the first counts.
+    """
+    own = to_field_name(name).rstrip("_")
+    alike = (each for each in known if to_field_name(each).rstrip("_") == own)
+    return name if name in known else next(alike, name)
 
 
 def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observed) -> Parameter:
@@ -161,6 +199,40 @@ def read_launch_word(key: str, text: str) -> str:
 
 _SINGLE = re.compile(r"[A-Za-z_]\w*\s*(?:<[^<>()]*>\s*)?(?:\([^()]*\)|\{[^{}]*\})|\([^(),]*\)")
 """A call, or an expression in parentheses, without the comma operator."""
+
+
+def mark_unknown(parameters: Sequence[Parameter], text: str, line: int) -> list[Parameter]:
+    """Return the parameters; one of which something is not known has the line that uses it.
+
+    Args:
+        parameters: Of a function.
+        text: The source.
+        line: Where the function begins, from 1.
+    """
+    marked = []
+    for each in parameters:
+        if each.role in ("input", "output") and not (each.shape and each.dtype and each.is_certain):
+            use = _find_use(text, each.name, line)
+            noted = "" if each.shape or each.guess else _find_noted_shape(use)
+            each = each._replace(use=use, guess=each.guess or noted)
+        elif each.role == "number" and each.value in ("", FILL_IN_MARK):
+            each = each._replace(value=FILL_IN_MARK, use=_find_use(text, each.name, line))
+        marked.append(each)
+    return marked
+
+
+def _find_noted_shape(use: str) -> str:
+    """Return the shape that a comment notes behind a parameter: ``x,  # [tokens, heads]``."""
+    match = re.search(r"(?:#|//)[^\[]*(\[\s*\w+(?:\s*,\s*\w+)*\s*\])", use)
+    return match[1] if match else ""
+
+
+def _find_use(text: str, name: str, line: int) -> str:
+    """Return the first line that names a parameter, from where its function begins."""
+    for number, content in enumerate(text.splitlines(), 1):
+        if number >= line and re.search(rf"\b{re.escape(name)}\b", content):
+            return f"line {number}: {content.strip()}"
+    return ""
 
 
 class LaunchArgument(NamedTuple):

@@ -15,6 +15,7 @@ from kernelkb.scaffold.answers import (
     answer_by_launches,
     apply_answers,
     find_answer,
+    mark_unknown,
 )
 from kernelkb.scaffold.c_functions import (
     SourceFacts,
@@ -39,7 +40,6 @@ from kernelkb.scaffold.draft import (
     list_defaults,
     make_draft,
     make_start_input,
-    mark_unknown,
 )
 from kernelkb.scaffold.syntax import Structure, bind_arguments, drop_comments
 

@@ -551,6 +551,7 @@ def _read_returned(
     last = texts[-1] if texts else "out"
     listed = re.fullmatch(r"(?:std::make_tuple|std::tuple\S*)?\s*[({](.*)[)}]", last, re.DOTALL)
     names = [part.strip() for part in listed[1].split(",")] if listed else [last]
+    is_counted = bool(listed) or not re.search(r"\b(?:vector|tuple)\b", declaration.returns)
     made = collect_made(declaration)
     sizes = known.list_sizes()
     outputs = []
@@ -565,7 +566,6 @@ def _read_returned(
         guess = guess or (f"[{', '.join(dims)}]" if dims else "")
         kind = arrays.get(own.dtype_source)
         dtype = own.dtype or (kind.dtype if kind else None)
-        outputs.append(
-            Parameter(field, "return", "output", dtype, shape=shape, guess="" if shape else guess)
-        )
+        output = Parameter(field, "return", "output", dtype, is_certain=is_counted, shape=shape)
+        outputs.append(output._replace(guess="" if shape else guess))
     return outputs

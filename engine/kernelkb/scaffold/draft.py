@@ -6,13 +6,14 @@ import json
 import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.languages import LanguageName
-from kernelkb.safety.untrusted_text import is_torch_expression
+from kernelkb.safety.untrusted_text import WORD_OPTIONS, is_torch_expression
 
 SourceKind = str
 """cuda, torch-extension, tvm-ffi; embedded: CUDA text in strings of a Python file; kernelbench,
@@ -43,8 +44,8 @@ OWN_REFERENCE = f"reference: {{variant: {DRAFTED_VARIANT}}}"
 REFERENCE_KEY = "reference"
 WORKLOADS = "workloads"
 """What says the sizes that a program used: ``n: 1000, m: 8 | n: 3000, m: 8``."""
-NO_OUTPUT = "NAME.role=output"
-"""What is asked where no array is seen to be written."""
+RETURNS = "returns"
+"""What names all arrays that a function returns, where the text does not show how many."""
 _FLOAT_DTYPES = "float16|bfloat16|float32"
 _INDEX_NAME = re.compile(
     r".*(?:idx|index|indice)(?:e?s)?\d*|(?:.*_)?lens?\d*"
@@ -79,6 +80,8 @@ class Parameter(NamedTuple):
     """What the text suggests and does not prove: a shape as ``[m, k]``, or a number's value."""
     has_own_dtype: bool = False
     """Its dtype, which is not known, may be another than that of the others."""
+    dtypes: str = ""
+    """What its dtype may be, the likeliest first, with | between; empty for a float."""
     origin: str = ""
     """Where what is known of it is from, if not from the text: said, observed, or a caller's
     default."""
@@ -264,7 +267,7 @@ def make_draft(
         notes: What was assumed, one sentence each.
         questions: What the launch leaves open.
     """
-    inputs, outputs = ([p for p in parameters if p.role == r] for r in ("input", "output"))
+    inputs, outputs = _list_arrays(request, parameters)
     starts = [make_start_input(p) for p in outputs if p.is_read]
     axes = _order_axes(axes, (*inputs, *outputs))
     return Draft(
@@ -282,6 +285,26 @@ def make_draft(
         answers=request.answers,
         observed=request.observed,
         multiples={m[1]: m[2] for m in _MULTIPLE.finditer(request.text) if m[1] in axes},
+    )
+
+
+def _list_arrays(
+    request: DraftRequest, parameters: Sequence[Parameter]
+) -> tuple[list[Parameter], list[Parameter]]:
+    """Return inputs and outputs; where none is known to be written, the role of each is asked.
+
+    Raises:
+        BadValueError: There is no array, so that no answer makes a kernel of it.
+    """
+    inputs, outputs = ([p for p in parameters if p.role == r] for r in ("input", "output"))
+    if inputs or outputs:
+        sure = bool(outputs)
+        return [p._replace(is_certain=sure and p.is_certain) for p in inputs], outputs
+    files = " or ".join(PurePosixPath(path).name for path in request.others)
+    raise BadValueError(
+        f"{request.function.name} of {PurePosixPath(request.include).name} is not seen to take or "
+        f"return an array: draft one that does, in {files or 'the file that has it'}, with "
+        "kb init FILE --kernel NAME; or write kernel.yaml, as kb show row_softmax prints one"
     )
 
 
@@ -311,7 +334,13 @@ def finish_draft(draft: Draft, files: Mapping[str, str], names: Iterable[str] = 
     reference, code = _draft_reference(draft)
     more = {"reference.py": code} if code else {}
     arrays = [p.name for p in (*draft.inputs, *draft.outputs)]
-    known = [*arrays, *draft.axes, *names, *(q.key.partition(".")[0] for q in questions)]
+    known = [
+        *arrays,
+        *draft.axes,
+        *names,
+        *({RETURNS} & draft.answers.keys()),
+        *(q.key.partition(".")[0] for q in questions),
+    ]
     yaml = format_kernel_yaml(draft, reference)
     return DraftedFiles(
         {"kernel.yaml": yaml, **files, **more},
@@ -331,25 +360,25 @@ def _ask(draft: Draft) -> list[DraftQuestion]:
     arrays = [*draft.inputs, *draft.outputs]
     for each in arrays:
         name = draft.fields[each.name]
-        if not each.is_certain:
+        if each.type == "return" and not each.is_certain:
+            why = f"what it returns is not seen: name it all, as {RETURNS}=[out, state]"
+            questions.append(DraftQuestion(RETURNS, "", why))
+        elif not each.is_certain:
             roles = sorted(ROLES, key=lambda role: role != _guess_role(each))
             questions.append(DraftQuestion(f"{name}.role", "|".join(roles), each.use))
         if not each.shape:
             questions.append(DraftQuestion(name, each.guess, each.use))
         if each.dtype is None and is_index(each):
-            questions.append(DraftQuestion(f"{name}.dtype", "int64|int32", each.use))
+            questions.append(DraftQuestion(f"{name}.dtype", each.dtypes or "int64|int32", each.use))
     unknown = [p for p in arrays if p.dtype is None and not is_index(p)]
     shared = [draft.fields[p.name] for p in unknown if not p.has_own_dtype]
     if any(FILL_IN_MARK not in p.type for p in unknown if not p.has_own_dtype):
         questions.append(DraftQuestion("dtype", _FLOAT_DTYPES, f"of {', '.join(shared)}"))
     questions += [
-        DraftQuestion(f"{draft.fields[p.name]}.dtype", _FLOAT_DTYPES, p.use)
+        DraftQuestion(f"{draft.fields[p.name]}.dtype", p.dtypes or _FLOAT_DTYPES, p.use)
         for p in unknown
         if p.has_own_dtype
     ]
-    if not draft.outputs:
-        why = "no array is seen to be written; say which one is"
-        questions.append(DraftQuestion(NO_OUTPUT, "", why))
     questions += draft.questions
     if not draft.answers.get(REFERENCE_KEY):
         why = "nothing checks it then; else an expression of torch, as torch.softmax(x, -1)"
@@ -381,51 +410,18 @@ def _draft_reference(draft: Draft) -> tuple[str, str]:
     names = [draft.fields[p.name] for p in list_all_inputs(draft)]
     if not is_torch_expression(said, names):
         raise BadValueError(
-            f"reference {said!r} is no expression of torch and the inputs {', '.join(names)}; "
+            f"reference {said!r} is no expression of torch and the inputs {', '.join(names)} "
+            f"(words only as {', '.join(WORD_OPTIONS)}); "
             "write reference.py into the kernel's folder, and say reference=reference.py:NAME"
         )
     code = f"import torch\n\n\ndef reference({', '.join(names)}):\n    return {said}\n"
     return "reference: {file: reference.py, function: reference}", code
 
 
-def mark_unknown(parameters: Sequence[Parameter], text: str, line: int) -> list[Parameter]:
-    """Return the parameters; one of which something is not known has the line that uses it.
-
-    Args:
-        parameters: Of a function.
-        text: The source.
-        line: Where the function begins, from 1.
-    """
-    marked = []
-    for each in parameters:
-        if each.role in ("input", "output") and not (each.shape and each.dtype and each.is_certain):
-            use = _find_use(text, each.name, line)
-            noted = "" if each.shape or each.guess else _find_noted_shape(use)
-            each = each._replace(use=use, guess=each.guess or noted)
-        elif each.role == "number" and each.value in ("", FILL_IN_MARK):
-            each = each._replace(value=FILL_IN_MARK, use=_find_use(text, each.name, line))
-        marked.append(each)
-    return marked
-
-
-def _find_noted_shape(use: str) -> str:
-    """Return the shape that a comment notes behind a parameter: ``x,  # [tokens, heads]``."""
-    match = re.search(r"(?:#|//)[^\[]*(\[\s*\w+(?:\s*,\s*\w+)*\s*\])", use)
-    return match[1] if match else ""
-
-
 def list_defaults(function: Function) -> list[str]:
     """Return the defaults that are passed for arguments that are numbers, as notes."""
     numbers = [p for p in function.parameters if p.role == "number" and p.value != FILL_IN_MARK]
     return [f"{p.name} = {p.value} ({p.origin or 'its default'})" for p in numbers if p.value]
-
-
-def _find_use(text: str, name: str, line: int) -> str:
-    """Return the first line that names a parameter, from where its function begins."""
-    for number, content in enumerate(text.splitlines(), 1):
-        if number >= line and re.search(rf"\b{re.escape(name)}\b", content):
-            return f"line {number}: {content.strip()}"
-    return ""
 
 
 def to_field_name(text: str) -> str:
@@ -551,6 +547,8 @@ def _format_array(array: Parameter, draft: Draft, options: str) -> str:
     entry += f"  # {comment}\n" if comment else "\n"
     if array.is_certain:
         return entry
+    if array.type == "return":
+        return f"  - {FILL_IN_MARK}  # {RETURNS}: the names of all that it returns\n{entry}"
     roles = ", ".join(sorted(ROLES, key=lambda role: role != _guess_role(array)))
     return f"  - {FILL_IN_MARK}  # {name}.role: one of {roles}\n{entry}"
 

@@ -6,11 +6,14 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from kernelkb.scaffold.call_plan import is_option
 from kernelkb.scaffold.draft import Function, Parameter, ParameterRole
 from kernelkb.scaffold.python_launches import (
     STORES,
     Kernels,
+    guess_dtypes,
     guess_shape,
+    is_computed,
     list_accessed,
     list_passed_on,
 )
@@ -41,7 +44,9 @@ def read_python_function(
         takes_tensors: Whether arguments without a type are tensors.
         callers: The file's other functions, whose defaults may reach it.
     """
-    parts = _read_parameters(function, kernels, owner, callers, takes_tensors=takes_tensors)
+    parts = _read_parameters(
+        function, kernels, launches, owner, callers, takes_tensors=takes_tensors
+    )
     return Function(
         owner or function.name,
         parts,
@@ -55,41 +60,45 @@ def read_python_function(
 def _read_parameters(
     function: ast.FunctionDef,
     kernels: Kernels,
+    launches: Sequence[str],
     owner: str,
     callers: Sequence[ast.FunctionDef],
     *,
     takes_tensors: bool,
 ) -> tuple[Parameter, ...]:
-    required = _list_required(function, owner)
     loaded, stored = (list_accessed(function, kernels, each) for each in (("tl.load",), STORES))
-    text, shapes = ast.unparse(function), read_shapes(function)
-    given = {a.arg: _find_given(function, a.arg, callers) for a in required}
     used = loaded | stored
+    required, needed = _list_required(function, owner, _drop_guarded(kernels, launches, used))
+    text, shapes = ast.unparse(function), read_shapes(function)
+    defaults = _list_defaults(function).items()
+    own = {name: ("" if name in needed else ast.unparse(value), "") for name, value in defaults}
+    given = {a.arg: own.get(a.arg) or _find_given(function, a.arg, callers) for a in required}
     if takes_tensors:
         used |= {a.arg for a in required if a.annotation is None and a.arg != "stream"}
     present = [a for a in required if given[a.arg][0] != "None"]
-    tensors = [a.arg for a in present if _is_tensor(a, text) or a.arg in used]
+    tensors = [a.arg for a in present if a.arg in used or _is_tensor(a, text, needed)]
     guesses = {a: guess_shape(function, kernels, a, shapes) for a in tensors if a not in shapes}
-    returned = _read_returned(function, shapes, tensors, guesses)
-    written = set() if returned else stored
-    elsewhere = set() if returned else list_passed_on(function, kernels)
+    dtypes = {a: guess_dtypes(function, kernels, a) for a in tensors}
+    elsewhere = list_passed_on(function, kernels)
+    is_own = _returns_only(function, {*tensors} & (stored | elsewhere))
+    returned = [] if is_own else _read_returned(function, shapes, tensors, guesses)
+    written, unsure = (set[str](), set[str]()) if returned else (stored, elsewhere)
     parameters = []
-    for each in (_make_parameter(a, tensors, written, shapes) for a in required):
+    for each in (_make_parameter(a, tensors, written, shapes, dtypes) for a in required):
         if each.role == "number":
-            value, origin = given[each.name]
-            parameters.append(each if each.value else each._replace(value=value, origin=origin))
+            value, origin = (each.value, "") if each.value else given[each.name]
+            parameters.append(each._replace(value=value, origin=origin))
             continue
         # What a kernel writes into, while others are returned, gets a copy for each call.
-        each = each._replace(
-            is_read=each.role == "output" and each.name in loaded,
-            guess=guesses.get(each.name, ""),
-            value=f"{each.name}.clone()" if returned and each.name in stored else "",
-            is_certain=each.name not in elsewhere,
-        )
-        parameters.append(each)
+        copy = f"{each.name}.clone()" if returned and each.name in stored else ""
+        each = each._replace(value=copy, guess=guesses.get(each.name, ""))
+        is_read = each.role == "output" and each.name in loaded
+        parameters.append(each._replace(is_read=is_read, is_certain=each.name not in unsure))
     return (*parameters, *returned)
 
 
+STREAM = "_get_stream()"
+"""What launch.py passes for a stream."""
 _BOUND = ("forward", "__call__", "ctx", "self", "cls")
 """Methods, and names of the first parameter of others, that are given it by Python."""
 
@@ -148,12 +157,59 @@ def _list_defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
     return {argument.arg: default for argument, default in pairs}
 
 
-def _list_required(function: ast.FunctionDef, owner: str) -> list[ast.arg]:
-    """Return the parameters without a default, and without ctx or self of a method."""
+def _list_required(
+    function: ast.FunctionDef, owner: str, used: set[str]
+) -> tuple[list[ast.arg], list[str]]:
+    """Return the parameters up to the last that is needed, and those of them that are None else.
+
+    Those without a default are needed, and those that the function cannot do without. ctx or self
+    of a method is left out.
+
+    Args:
+        function: The function.
+        owner: Its class; empty for a plain function.
+        used: The names that kernels load from or store to.
+    """
     arguments = [*function.args.posonlyargs, *function.args.args]
-    required = arguments[: len(arguments) - len(function.args.defaults)]
+    count = len(arguments) - len(function.args.defaults)
+    defaults = _list_defaults(function)
+    empty = [a.arg for a in arguments[count:] if ast.unparse(defaults[a.arg]) == "None"]
+    needed = [name for name in empty if _is_needed(function, name, used)]
+    last = max([count, *(at + 1 for at, a in enumerate(arguments) if a.arg in needed)])
+    required = arguments[:last]
     is_bound = function.name in _BOUND or (required[:1] and required[0].arg in _BOUND)
-    return required[1:] if owner and is_bound else required
+    return required[1:] if owner and is_bound else required, needed
+
+
+def _drop_guarded(kernels: Kernels, launches: Sequence[str], used: set[str]) -> set[str]:
+    """Return the names that kernels use; none where a kernel decides something on the way."""
+    nodes = (n for each in map(kernels.nodes.get, launches) if each for n in ast.walk(each))
+    return set() if any(isinstance(n, ast.If | ast.IfExp) for n in nodes) else used
+
+
+def _is_needed(function: ast.FunctionDef, name: str, used: set[str]) -> bool:
+    """Whether a function refuses None for an argument, or uses it and never asks for None."""
+    nodes = [*ast.walk(function)]
+    for node in nodes:
+        if isinstance(node, ast.If) and any(isinstance(n, ast.Raise) for n in node.body):
+            parts, others = _split(node.test, ast.Or), _split(node.test, ast.And)
+            is_alone = sum(ast.unparse(p).endswith(" is None") for p in others) == 1
+            if f"{name} is None" in map(ast.unparse, [*parts, *(others if is_alone else [])]):
+                return True
+        parts = _split(node.test, ast.And) if isinstance(node, ast.Assert) else []
+        if f"{name} is not None" in map(ast.unparse, parts):
+            return True
+    tests = [n.test for n in nodes if isinstance(n, ast.If | ast.IfExp | ast.Assert | ast.While)]
+    asked = [*tests, *(n for n in nodes if isinstance(n, ast.BoolOp | ast.Compare))]
+    words = {n.id for each in asked for n in ast.walk(each) if isinstance(n, ast.Name)}
+    words |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    read = {ast.unparse(n.value) for n in nodes if isinstance(n, ast.Attribute)}
+    return name in (read | used) - words
+
+
+def _split(test: ast.expr, kind: type[ast.boolop]) -> list[ast.expr]:
+    """Return the parts that a condition joins with ``or``, or ``and``; else itself."""
+    return test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, kind) else [test]
 
 
 def _make_parameter(
@@ -161,20 +217,25 @@ def _make_parameter(
     tensors: Sequence[str],
     written: set[str],
     shapes: Mapping[str, tuple[str, ...]],
+    dtypes: Mapping[str, str],
 ) -> Parameter:
     name = argument.arg
     if name not in tensors:
         kind = ast.unparse(argument.annotation) if argument.annotation else ""
         is_stream = "CUstream" in kind or name == "stream"
-        return Parameter(name, "number", "number", value="_get_stream()" if is_stream else "")
+        is_size = kind == "int" and not is_option(name)
+        value, guess = STREAM if is_stream else "", "axis" if is_size else ""
+        return Parameter(name, "number", "number", value=value, guess=guess)
     role: ParameterRole = "output" if name in written else "input"
-    return Parameter(name, "tensor", role, shape=shapes.get(name, ()))
+    each = Parameter(name, "tensor", role, shape=shapes.get(name, ()), dtypes=dtypes[name])
+    return each._replace(has_own_dtype=bool(each.dtypes))
 
 
-def _is_tensor(argument: ast.arg, text: str) -> bool:
+def _is_tensor(argument: ast.arg, text: str, needed: Sequence[str]) -> bool:
     kind = ast.unparse(argument.annotation) if argument.annotation else ""
     if kind:
-        return "Tensor" in kind and "Optional" not in kind and "None" not in kind
+        is_optional = "Optional" in kind or "None" in kind
+        return "Tensor" in kind and (argument.arg in needed or not is_optional)
     pattern = _TENSOR_WORDS.pattern.replace("{name}", re.escape(argument.arg))
     return bool(re.search(pattern, text)) or bool(
         re.search(rf"\b\w+_like\({re.escape(argument.arg)}\b", text)
@@ -204,13 +265,9 @@ def _read_returned(
             continue
         is_name = isinstance(part, ast.Name) and base not in tensors
         field = base if is_name else f"{'result' if 'out' in tensors else 'out'}{index or ''}"
-        source, dims, dtype = made.get(base, (base, (), ""))
-        dims = _name_sizes(dims, shapes)
-        like = source if source in tensors else next(iter(tensors), "")
-        sizes = {dim for shape in shapes.values() for dim in shape}
-        is_known = _is_as_made(function, part, base) and (source in tensors or bool(dims))
-        is_known &= is_one and all(d in sizes or d.isdecimal() for d in dims)
-        shape = dims or (shapes.get(like, ()) if source in tensors or len(tensors) == 1 else ())
+        own = source, _, dtype = made.get(base, (base, (), ""))
+        shape, is_known = _find_returned_shape(function, part, own, shapes, tensors)
+        is_known &= is_one
         guess = f"[{', '.join(shape)}]" if shape and not is_known else guesses.get(source, "")
         if not is_one or _CAST.search(ast.unparse(part)):
             dtype = _OTHER
@@ -219,7 +276,48 @@ def _read_returned(
         output = output._replace(shape=shape if is_known else (), guess=guess)
         value = f"[{index}]" if len(parts) > 1 else ""
         outputs.append(output._replace(has_own_dtype=has_own, value=value))
-    return outputs
+    is_lost = not outputs and any(isinstance(part, ast.Name) for part in parts)
+    return [Parameter("out", "return", "output", is_certain=False)] if is_lost else outputs
+
+
+def _returns_only(function: ast.FunctionDef, tensors: set[str]) -> bool:
+    """Whether all that a function returns are some of its arguments, which it assigns no other."""
+    nodes = [*_walk_own(function)]
+    values = [n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None]
+    parts = [p for v in values for p in (v.elts if isinstance(v, ast.Tuple | ast.List) else [v])]
+    stored = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    names = {p.id for p in parts if isinstance(p, ast.Name)}
+    return len(names) == len({*map(ast.unparse, parts)}) > 0 and names <= tensors - stored
+
+
+def _find_returned_shape(
+    function: ast.FunctionDef,
+    part: ast.expr,
+    own: _Made,
+    shapes: Mapping[str, tuple[str, ...]],
+    tensors: Sequence[str],
+) -> tuple[tuple[str, ...], bool]:
+    """Return the shape of what a function returns, and whether the text proves it.
+
+    Args:
+        function: The function.
+        part: One tensor that it returns.
+        own: What that was made like.
+        shapes: Of tensors, as far as they are known.
+        tensors: The function's arguments.
+    """
+    source, dims, _ = own
+    text, sizes = ast.unparse(part), {dim for shape in shapes.values() for dim in shape}
+    viewed = _VIEW.fullmatch(text)
+    dims = _name_sizes(viewed[1].split(", ") if viewed else dims, shapes)
+    if any(is_computed(function, dim) for dim in dims):
+        return (), False
+    base = re.search(r"\w+", text)
+    is_made = base is not None and _is_as_made(function, part, base[0])
+    is_known = bool(dims) if viewed else is_made and (source in tensors or bool(dims))
+    like = source if source in tensors else next(iter(tensors), "")
+    shape = dims or (shapes.get(like, ()) if source in tensors or len(tensors) == 1 else ())
+    return shape, is_known and all(d in sizes or d.isdecimal() for d in dims)
 
 
 def _walk_own(function: ast.FunctionDef) -> Iterator[ast.AST]:
@@ -311,6 +409,7 @@ def _name_sizes(dims: Sequence[str], shapes: Mapping[str, tuple[str, ...]]) -> t
 
 
 _DIMENSION = re.compile(r"\w+|\w+\.(?:shape\[-?\d+\]|size\(-?\d+\))")
+_VIEW = re.compile(r"\w+\.(?:view|reshape)\(\(?((?:[\w.]+(?:\[\d+\])?(?:, )?)+)\)?\)")
 _CAST = re.compile(r"\.(?:to|type_as|float|half|bfloat16|type|view_as_\w+)\(")
 _OTHER = "other"
 """Of a tensor whose dtype is written, and not as that of another tensor or by its name."""

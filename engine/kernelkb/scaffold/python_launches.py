@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
+
+from kernelkb.model.kernels.kernel import Dtype
 
 STORES = ("tl.store", "tl.atomic_add")
 
@@ -133,8 +135,19 @@ def guess_shape(
                 return f"[{', '.join(shapes[value])}]"
         sizes = {passed[n] for n in _list_limits(kernel, inner) if n in passed}
         if len(sizes) == 1 and (size := sizes.pop()).isidentifier():
-            return "" if _is_by_program(kernel, inner) else f"[{size}]"
+            is_part = _is_by_program(kernel, inner) or is_computed(function, size)
+            return "" if is_part else f"[{size}]"
     return ""
+
+
+def is_computed(function: ast.FunctionDef, name: str) -> bool:
+    """Whether a function calculates a number of others, as a product of sizes: it is no axis."""
+    return any(
+        isinstance(node, ast.Assign)
+        and ast.unparse(node.targets[0]) == name
+        and any(isinstance(n, ast.BinOp) for n in ast.walk(node.value))
+        for node in ast.walk(function)
+    )
 
 
 def _iter_passed(
@@ -254,15 +267,85 @@ def _is_accessed(kernel: ast.FunctionDef, name: str, calls: Sequence[str]) -> bo
     """Whether a kernel uses a pointer in some calls, also after adding an offset to it."""
     if _is_counted(kernel, name):
         return False
-    names = {name}
-    for node in ast.walk(kernel):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            text = ast.unparse(node.value)
-            if "load" not in text and names & set(re.findall(r"\w+", text)):
-                names.add(node.targets[0].id)
+    names = _list_pointers(kernel, name)
     used = [
         node.args[0]
         for node in ast.walk(kernel)
         if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in calls
     ]
     return any(names & set(re.findall(r"\w+", ast.unparse(node))) for node in used)
+
+
+def _list_pointers(kernel: ast.FunctionDef, name: str) -> set[str]:
+    """List a pointer of a kernel and the variables that it is computed into."""
+    names = {name}
+    for node in ast.walk(kernel):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            text = ast.unparse(node.value)
+            if "load" not in text and names & set(re.findall(r"\w+", text)):
+                names.add(node.targets[0].id)
+    return names
+
+
+_INTEGERS = "uint8|int8|int32|int64"
+_FLAGS = f"bool|{_INTEGERS}"
+_INDICES = "int64|int32"
+_ANY = "|".join(("int8", "uint8", "int32", "bool", *get_args(Dtype)))
+_BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
+
+
+def guess_dtypes(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> str:
+    """Return the dtypes that a tensor may have by what kernels do with it, with | between.
+
+    Empty where nothing tells that its elements are integers: then they are floats.
+    """
+    found = {
+        dtypes
+        for kernel, passed in _iter_passed(function, kernels)
+        for name, value in passed.items()
+        if value == tensor and not _is_counted(kernel, name)
+        for dtypes in _iter_dtypes(kernel, _list_pointers(kernel, name))
+    }
+    kinds = (each for each in (_INTEGERS, _INDICES, _FLAGS, _ANY) if each in found)
+    return "|".join(dict.fromkeys(next(kinds, "").split("|")))
+
+
+def _iter_dtypes(kernel: ast.FunctionDef, pointers: set[str]) -> Iterator[str]:
+    """Yield the dtypes that each use of what is loaded from some pointers tells."""
+    calls = [n for n in ast.walk(kernel) if isinstance(n, ast.Call) and n.args]
+    loads = [n for n in calls if ast.unparse(n.func) == "tl.load" and _has(n.args[0], pointers)]
+    names = {
+        node.targets[0].id
+        for node in ast.walk(kernel)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and node.value in loads
+    }
+
+    def is_loaded(node: ast.AST) -> bool:
+        return node in loads or (isinstance(node, ast.Name) and node.id in names)
+
+    if any("pointer_type" in ast.unparse(load.args[0]) for load in loads):
+        yield _ANY
+    for node in ast.walk(kernel):
+        if isinstance(node, ast.BinOp) and any(map(is_loaded, (node.left, node.right))):
+            is_number = any(isinstance(e, ast.Constant) for e in (node.left, node.right))
+            if isinstance(node.op, ast.LShift | ast.RShift):
+                yield _INTEGERS
+            elif isinstance(node.op, _BITS):
+                yield _INTEGERS if is_number else _FLAGS
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert | ast.Not):
+            yield from [_FLAGS] if is_loaded(node.operand) else []
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
+            is_whole = re.fullmatch(r"\d+", ast.unparse(node.comparators[0]))
+            yield from [_ANY] if is_whole and is_loaded(node.left) else []
+    for call in calls:
+        masks = [k.value for k in call.keywords if k.arg == "mask"]
+        masks += call.args[:1] if ast.unparse(call.func) == "tl.where" else []
+        yield from [_FLAGS] if any(map(is_loaded, masks)) else []
+        if ast.unparse(call.func) in ("tl.load", *STORES) and _has(call.args[0], names):
+            yield _INDICES
+
+
+def _has(node: ast.AST, names: set[str]) -> bool:
+    return any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(node))

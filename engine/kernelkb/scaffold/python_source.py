@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from kernelkb.errors import BadValueError
+from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.languages import LanguageName
-from kernelkb.scaffold.answers import (
-    apply_answers,
-)
+from kernelkb.scaffold.answers import apply_answers, find_source_name, mark_unknown
 from kernelkb.scaffold.c_source import summarize_c_source
 from kernelkb.scaffold.draft import (
     Draft,
@@ -24,11 +25,11 @@ from kernelkb.scaffold.draft import (
     Parameter,
     SourceSummary,
     finish_draft,
+    list_all_inputs,
     list_defaults,
     make_draft,
-    mark_unknown,
 )
-from kernelkb.scaffold.python_functions import read_python_function
+from kernelkb.scaffold.python_functions import STREAM, read_python_function
 from kernelkb.scaffold.python_launches import Kernels, list_launches
 
 _ALLOWED_CALL_PREFIXES = (
@@ -401,7 +402,8 @@ def draft_python_files(request: DraftRequest) -> DraftedFiles:
     """Return kernel.yaml and launch.py for a function of a Python file."""
     function, summary = request.function, request.summary
     said = apply_answers(function.parameters, request.answers, request.observed)
-    parameters = mark_unknown(said, request.text, function.line)
+    marked = mark_unknown(said, request.text, function.line)
+    parameters = _write_numbers(marked, _make_draft(request, marked, []), request.text)
     function = function._replace(parameters=tuple(parameters))
     notes = list_defaults(function)
     copied = [p.name for p in parameters if p.role == "input" and p.value]
@@ -413,6 +415,71 @@ def draft_python_files(request: DraftRequest) -> DraftedFiles:
         draft, function, parameters, skipped, PYTHON_LANGUAGES[summary.kind].call
     )
     return finish_draft(draft, {"launch.py": launcher}, [p.name for p in parameters])
+
+
+def _write_numbers(parameters: Sequence[Parameter], draft: Draft, text: str) -> list[Parameter]:
+    """Return parameters with each number as an expression of what launch.py has.
+
+    An axis is read from the shape of an array that is passed, and a name of the file from its
+    module. A number that needs another name is asked for.
+
+    Raises:
+        BadValueError: What was said is no expression of Python.
+    """
+    passed = [*draft.inputs, *(p for p in draft.outputs if p.type != "return")]
+    axes = {
+        dim: f"{draft.fields[p.name]}.shape[{at}]"
+        for p in reversed(passed)
+        for at, dim in enumerate(p.shape)
+        if not dim.isdecimal()
+    }
+    module = {name: f"_MODULE.{name}" for name in _list_bound(ast.parse(text))}
+    found = []
+    for each in parameters:
+        is_axis = each.role == "size" or (each.value == FILL_IN_MARK and each.name in axes)
+        if is_axis and each.role in ("size", "number"):
+            each = each._replace(role="number", value=each.name, origin=each.origin or "said")
+            each = _write_number(each, axes)
+        elif each.role == "number" and each.value not in (FILL_IN_MARK, STREAM):
+            is_said = each.origin in ("said", "observed")
+            each = _write_number(each, {**module, **axes} if is_said else module)
+        found.append(each)
+    return found
+
+
+def _write_number(number: Parameter, written: Mapping[str, str]) -> Parameter:
+    try:
+        tree = ast.parse(number.value, mode="eval")
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise BadValueError(
+            f"--set '{number.name}={number.value}' is no expression of Python; "
+            f"give a number, '{number.name}=axis' or an expression of axes"
+        ) from error
+    missing = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            name = find_source_name(node.id, [*written])
+            if name not in written and not hasattr(builtins, name):
+                missing.append(name)
+            node.id = written.get(name, name)
+    if missing:
+        why = f"no array that is passed has the axis {missing[0]}: say a shape with it, or a number"
+        return number._replace(value=FILL_IN_MARK, guess="", use=why)
+    return number._replace(value=ast.unparse(tree))
+
+
+def _list_bound(tree: ast.Module) -> list[str]:
+    """List the names that a file binds at its top level."""
+    found = []
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.append(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            found += [a.asname or a.name.partition(".")[0] for a in node.names]
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found += [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+    return found
 
 
 def _make_draft(request: DraftRequest, parameters: Sequence[Parameter], notes: list[str]) -> Draft:
@@ -455,7 +522,7 @@ def _draft_launcher(
     body: str,
 ) -> str:
     """Return a Python module that loads the file and calls its function with tensors only."""
-    order = [*draft.inputs, *(p for p in draft.outputs if p.type != "return")]
+    order = [*list_all_inputs(draft), *(p for p in draft.outputs if p.type != "return")]
     arguments = ", ".join(
         (draft.fields[p.name] + (".clone()" if p.value else ""))
         if p.role != "number"
@@ -473,7 +540,7 @@ def _draft_launcher(
         call = f"    results = {called}({arguments})\n    return {listed}\n"
     if body:
         call = body.replace("CALLED", called).replace("ARGUMENTS", arguments)
-    if "_get_stream()" in arguments:
+    if STREAM in arguments:
         call += _GET_STREAM
     return _LAUNCHER.format(
         function=function.name,

@@ -44,7 +44,6 @@ from kernelkb.scaffold.c_drafts import answer_launches, draft_pointer_files, dra
 from kernelkb.scaffold.c_functions import defines_any, list_undefined_functions
 from kernelkb.scaffold.draft import (
     DRAFTED_VARIANT,
-    NO_OUTPUT,
     OWN_REFERENCE,
     REFERENCE_KEY,
     DraftedFiles,
@@ -366,8 +365,6 @@ def _is_as_drafted(source: KernelSource, files: Mapping[str, str]) -> bool:
 
 
 def _format_question(question: DraftQuestion) -> str:
-    if question.key == NO_OUTPUT:
-        return f"{NO_OUTPUT}  # {question.why}"
     guess, _, others = question.guess.partition("|")
     kind = f"or {', '.join(others.split('|'))}; " if others else "a guess; " if guess else ""
     return f"{question.key}={guess or '?'}  # {kind}{question.why or 'no line tells it'}"
@@ -383,8 +380,7 @@ def _name_answers(
         ["--name", source.name] if source.name != to_field_name(kernel or source.path.stem) else []
     )
     for each in questions:
-        if each.key != NO_OUTPUT:
-            words += ["--set", f"{each.key}={each.guess.partition('|')[0] or '?'}"]
+        words += ["--set", f"{each.key}={each.guess.partition('|')[0] or '?'}"]
     return shlex.join(words)
 
 
