@@ -873,3 +873,11 @@ def test_a_pair_that_another_function_of_the_file_made_is_asked_for(project):
 
     assert any(line.startswith("returns=?") for line in asked)
     assert re.findall(r"{name: (\w)\b", drafted.partition("outputs:")[2]) == ["h", "s"]
+
+
+def test_an_argument_is_no_output_of_a_python_function_that_returns_others(project):
+    (project / "k.py").write_text(ROTATE)
+
+    with pytest.raises(BadValueError, match=r"so w cannot be an output .* say w\.role=input"):
+        init_project("k.py", kernel="rotate", answers=["w.role=output"])
+    assert not (project / "kernels").exists()
