@@ -821,17 +821,13 @@ def test_where_no_array_is_seen_to_be_written_the_role_of_each_is_asked(project)
     assert not [line for line in left if ".role" in line]
 
 
-def test_a_function_without_an_array_is_refused_with_the_file_to_name(project):
-    (project / "bind.cpp").write_text(
-        "#include <torch/extension.h>\nint twice(int n);\nint run(int n) { return twice(n); }\n"
-        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run); }\n'
+def test_a_kernel_without_an_array_is_refused(project):
+    (project / "k.cu").write_text(
+        "__global__ void blur(cudaSurfaceObject_t from, cudaSurfaceObject_t to, int n) {}\n"
     )
-    (project / "run.cpp").write_text("int twice(int n) { return 2 * n; }\n")
 
-    with pytest.raises(
-        BadValueError, match=r"run of bind\.cpp is not seen to .* in run\.cpp, with"
-    ):
-        init_project("bind.cpp", target="cpu")
+    with pytest.raises(BadValueError, match=r"blur of k\.cu is not seen to take or"):
+        init_project("k.cu")
     assert not (project / "kernels").exists()
 
 
@@ -873,3 +869,11 @@ def test_a_pair_that_another_function_of_the_file_made_is_asked_for(project):
 
     assert any(line.startswith("returns=?") for line in asked)
     assert re.findall(r"{name: (\w)\b", drafted.partition("outputs:")[2]) == ["h", "s"]
+
+
+def test_an_argument_is_no_output_of_a_python_function_that_returns_others(project):
+    (project / "k.py").write_text(ROTATE)
+
+    with pytest.raises(BadValueError, match=r"so w cannot be an output .* say w\.role=input"):
+        init_project("k.py", kernel="rotate", answers=["w.role=output"])
+    assert not (project / "kernels").exists()

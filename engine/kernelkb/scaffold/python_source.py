@@ -484,6 +484,13 @@ def _list_bound(tree: ast.Module) -> list[str]:
 
 def _make_draft(request: DraftRequest, parameters: Sequence[Parameter], notes: list[str]) -> Draft:
     function, language = request.function, PYTHON_LANGUAGES[request.summary.kind]
+    outputs = [p for p in parameters if p.role == "output"]
+    written = [p.name for p in outputs if p.type != "return"]
+    if 0 < len(written) < len(outputs):
+        raise BadValueError(
+            f"{function.name} returns arrays, so {written[0]} cannot be an output beside them: say "
+            f"{written[0]}.role=input, which passes a copy that nothing checks"
+        )
     variant = DraftedVariant(
         language.variant,
         "launch.py",
