@@ -313,7 +313,7 @@ def _keep_named(index: SearchIndex, tags: re.Match[str]) -> str:
 def _split_compound(index: SearchIndex, word: str) -> tuple[str, ...]:
     """Return an unknown word that is made of two known ones as these."""
     known = index.vocabulary
-    if word in known:
+    if word in known or _find_lists(index, [word]):
         return (word,)
     pairs = ((word[:cut], word[cut:]) for cut in range(3, len(word) - 2))
     return next((pair for pair in pairs if set(pair) <= known), (word,))

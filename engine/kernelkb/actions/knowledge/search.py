@@ -38,6 +38,8 @@ _SAID_SCORE = 10.0
 _MAX_POSSIBLE = 3
 """Entries offered for an error that no symptom names."""
 _ADVISING_KINDS = frozenset({"symptom", "fix", "bottleneck", "pattern"})
+_NO_COLON = re.compile(r"(?<=undefined symbol) (?=\w)")
+"""A message as people type it."""
 _NO_SUBJECT = re.compile(
     r"\S*[/\\]\S*|\b0x[0-9a-fA-F]+\b|\b\d[\d.:,]*\b|\b(?:\w+\.)*\w+\.(?:py|cu|cuh|cpp|h|c)\b:?"
     r"|\b(?:error|fatal|warning|Runtime\w*Error|Value\w*Error|Type\w*Error)\b:?"
@@ -73,7 +75,9 @@ def _find_said(query: str) -> list[SymptomRow]:
     rules = load_compiled_rules()
     rows = {row["id"]: row for row in rules["symptoms"] if not row["fallback"]}
     found = [
-        rows[match["symptom"]] for match in find_symptoms(rules, query) if match["symptom"] in rows
+        rows[match["symptom"]]
+        for match in find_symptoms(rules, _NO_COLON.sub(": ", query))
+        if match["symptom"] in rows
     ]
     return found[:_MAX_SAID]
 
