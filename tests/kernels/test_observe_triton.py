@@ -2,6 +2,7 @@
 
 import importlib.util
 import shlex
+import subprocess
 import sys
 from functools import cache
 
@@ -10,6 +11,7 @@ import pytest
 from kernelkb.actions.init.init_observed import init_observed
 from kernelkb.actions.kernels.measure_variant import check_variant
 from kernelkb.actions.project.bench_target import validate_machine
+from kernelkb.cli import main
 from kernelkb.loading.kernels import load_kernel
 
 PROGRAM = """
@@ -147,3 +149,45 @@ def test_on_a_gpu_a_recorded_launch_repeats_itself(project, program):
     checked = check_variant("fma_kernel", "observed", target="cuda")
 
     assert checked.status == "correct", checked.detail
+
+
+LEGACY = """
+__global__ void twice(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+extern "C" void run(const float* x, float* y, int n) { twice<<<(n + 255) / 256, 256>>>(x, y, n); }
+"""
+CALLS_LEGACY = """
+import ctypes
+from pathlib import Path
+import torch
+
+library = ctypes.CDLL(str(Path(__file__).with_name("liblegacy.so")))
+
+def twice(x):
+    y = torch.empty_like(x)
+    library.run(ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()), x.numel())
+    return y
+"""
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_kernel_of_the_default_stream_is_not_timed_in_an_empty_graph(project, capsys):
+    """A recorded output is right whether a replay computes it or not."""
+    if not has_gpu():
+        pytest.skip("no GPU that torch sees, or no nvcc")
+    (project / "legacy.cu").write_text(LEGACY)
+    (project / "legacy.py").write_text(CALLS_LEGACY)
+    (project / "train.py").write_text(
+        "import torch, legacy\nlegacy.twice(torch.randn(1 << 20, device='cuda'))\n"
+    )
+    argv = ["nvcc", "-shared", "-Xcompiler", "-fPIC", "legacy.cu", "-o", "liblegacy.so"]
+    subprocess.run(argv, cwd=project, check=True)
+    init_observed(shlex.join([sys.executable, "train.py"]), "legacy:twice")
+    main(["variant", "add", "twice", "mine", "--from", "observed"])
+    main(["bench", "twice", "--variant", "mine", "--against", "observed", "--budget", "1"])
+    told = capsys.readouterr().out
+
+    assert "timed call by call" in told
+    assert "another stream than the given" in told

@@ -169,6 +169,22 @@ def test_no_two_axes_have_one_size_and_a_multiple_that_the_source_checks_is_kept
     assert int(sizes["heads"]) % int(sizes["groups"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("check", "most"),
+    [("assert(n <= 512);", 512), ("TORCH_CHECK(ready && n <= 128, 1);", 128), ("", 12_582_912)],
+)
+def test_no_size_is_larger_than_the_source_lets_pass(project, check, most):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n) {"
+        " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[i]; }\n"
+        f"void run(const float* x, float* y, int n) {{ {check} k<<<4, 64>>>(x, y, n); }}\n"
+    )
+    init_project("k.cu", kernel="run", name="k")
+    large = re.search(r"large: \{n: (\d+)\}", (project / "kernels/k/kernel.yaml").read_text())
+
+    assert int(large[1]) == most
+
+
 def test_arrays_that_a_launcher_passes_on_have_the_roles_and_sizes_of_the_kernel():
     text = SCALE + (
         "void scale(float* x, float* mean, float* y, int groups, int width) {\n"
@@ -206,6 +222,7 @@ def test_a_pointer_that_goes_to_unknown_code_may_be_an_input_or_an_output():
         ("if (i < n) y[i] = x[place(i)];", ()),
         ("y[i % n] = x[i % n];", ("n",)),
         ("if (i >= 0 && i < n) y[i] = x[i];", ("n",)),
+        ("if (i < n / 4) y[i] = reinterpret_cast<const float4*>(x + 4 * i)[0].x;", ()),
         ("if (i < n * m) y[i] = x[i]; if (i < n) y[i] = 0;", ()),
     ],
 )

@@ -169,7 +169,8 @@ def _read_shape(name: str, text: str) -> tuple[str, ...]:
     dims = [part.strip() for part in text.strip("[]() ").split(",") if part.strip()]
     if not dims or not all(dim.isidentifier() or dim.isdecimal() for dim in dims):
         raise BadValueError(
-            f"--set '{name}={text}' is no shape; give names and numbers, as '{name}=[rows, 64]'"
+            f"--set '{name}={text}' is no shape; give names and numbers, as '{name}=[rows, 64]'; "
+            "where a size depends on another one, as n + 1 on n, give numbers for both"
         )
     return tuple(dims)
 

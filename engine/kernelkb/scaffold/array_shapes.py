@@ -267,8 +267,8 @@ def _read_access(
         text = get_part(node, "argument")
         base = next((w for w in re.findall(r"[A-Za-z_]\w*", text) if w in starts), None)
         listed = node.child_by_field_name("indices")
-        if base is None or listed is None or "[" in text:
-            return None
+        if base is None or listed is None or "[" in text or re.search(r"[+-]", text):
+            return None  # of a pointer that is moved in the expression only a part is seen
         terms = [t for n in listed.named_children for t in _expand(n, indices)]
         return starts[base] + terms
     if node.type == "pointer_expression" and get_text(node).startswith("*"):

@@ -30,6 +30,11 @@ _SMALL_UNITS, _LARGE_UNITS = (1024, 32, 8, 4, 4, 4), (2**22, 1024, 64, 8, 4, 4)
 _FACTORS = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
 """Of the axes in turn: no two have one size, so that a mix-up of axes cannot pass a check."""
 _MULTIPLE = re.compile(r"\b([A-Za-z_]\w*)\s*%\s*(\w+)\s*==\s*0")
+_LIMIT = re.compile(
+    r"\b(?:assert|\w*CHECK\w*)\b[^\n;]*?\b([A-Za-z_]\w*)\s*"
+    r"(?:<=\s*(\d+)\b|in\s*[\[({]([\d, ]+)[\])}])"
+)
+"""What a source checks of a size: the largest one, or the list of all."""
 _INTEGER_BOUND = 32
 """Exclusive upper bound of drawn integers, which no size may be below where they are indices."""
 _UNUSED_INPUT = """\
@@ -244,6 +249,8 @@ class Draft(NamedTuple):
     observed: Observed = Observed()
     multiples: Mapping[str, str] = {}
     """The number or the axis that an axis is a multiple of, as the source checks it."""
+    most: Mapping[str, int] = {}
+    """The largest size of an axis that the source lets pass."""
 
 
 def make_draft(
@@ -285,7 +292,12 @@ def make_draft(
         answers=request.answers,
         observed=request.observed,
         multiples={m[1]: m[2] for m in _MULTIPLE.finditer(request.text) if m[1] in axes},
+        most={m[1]: _read_most(m) for m in _LIMIT.finditer(request.text) if m[1] in axes},
     )
+
+
+def _read_most(limit: re.Match[str]) -> int:
+    return int(limit[2]) if limit[2] else max(map(int, re.findall(r"\d+", limit[3])), default=1)
 
 
 def _list_arrays(
@@ -517,6 +529,7 @@ def _choose_sizes(draft: Draft) -> list[dict[str, int]]:
         for axis, of in draft.multiples.items():
             step = int(of) if of.isdecimal() else sizes.get(of, 1)
             sizes[axis] = step * max(sizes[axis] // step, 2 if step in sizes.values() else 1)
+        sizes |= {axis: most for axis, most in draft.most.items() if sizes[axis] > most}
         workloads.append({draft.fields[axis]: n for axis, n in sizes.items()})
     return workloads
 

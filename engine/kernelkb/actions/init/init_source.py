@@ -339,6 +339,10 @@ def describe_missing(header: str, root: Path) -> str:
 _INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|(<[^>\n]+>))', re.MULTILINE)
 
 
+_LIBRARY = re.compile(r"<cu(?:blas|sparse|dnn|fft|rand|solver|tensor)|<(?:cub|thrust|nccl|opencv)")
+"""Headers of libraries, which a kernel of its own file seldom needs, and may not be there."""
+
+
 def find_headers_before(source: KernelSource) -> tuple[tuple[str, ...], list[Path]]:
     """Return what the nearest file that includes a source includes before it.
 
@@ -357,7 +361,7 @@ def find_headers_before(source: KernelSource) -> tuple[tuple[str, ...], list[Pat
             before = [n for n in found[: found.index(path)] if Path(n).name not in own]
             files = [n for n in before if isinstance(n, Path) and n.is_file()]
             named = {n: f'"{source.path_from_folder(n)}"' for n in files}
-            system = {n: n for n in before if isinstance(n, str) and n not in own}
+            system = {n: n for n in before if isinstance(n, str) and not _LIBRARY.match(n)}
             return tuple((named | system)[n] for n in before if n in named or n in system), files
     return (), []
 

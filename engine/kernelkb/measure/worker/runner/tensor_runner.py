@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -212,7 +213,7 @@ class TensorRunner:
         home_stream = torch.cuda.current_stream()
         try:
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
+            with _refuse_empty_graph(), torch.cuda.graph(graph):
                 results = self._call_slots(command["slots"])
             self._copy_to_outputs(results)
             places = self._find_places(results, command["slots"])
@@ -372,6 +373,16 @@ class _CapturedCalls(NamedTuple):
     graph: torch.cuda.CUDAGraph
     results: dict[int, Any]
     places: _Places
+
+
+@contextmanager
+def _refuse_empty_graph() -> Iterator[None]:
+    """Raise KernelError where torch warns that a graph has no node: what ran is no part of it."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        yield
+    if any("CUDA Graph is empty" in str(warning.message) for warning in told):
+        raise KernelError("its kernels are launched on another stream than the given")
 
 
 def _copy_pairs(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> float:
