@@ -49,6 +49,7 @@ _BLOCK_BYTES = (1 << 20, 1 << 20, 16 << 20, 64 << 20)
 _MIN_FREE_BYTES = 1 << 30
 """Nothing is filled where memory is short."""
 
+_OVERWRITTEN = 0xA5
 _MAX_REASON_CHARS = 300
 
 
@@ -213,9 +214,12 @@ class TensorRunner:
         home_stream = torch.cuda.current_stream()
         try:
             graph = torch.cuda.CUDAGraph()
-            with _refuse_empty_graph(), torch.cuda.graph(graph):
+            with warnings.catch_warnings(record=True) as told, torch.cuda.graph(graph):
+                warnings.simplefilter("always")
                 results = self._call_slots(command["slots"])
             self._copy_to_outputs(results)
+            if any("CUDA Graph is empty" in str(warning.message) for warning in told):
+                self._overwrite(results)
             places = self._find_places(results, command["slots"])
             self._graphs[command["graph_id"]] = _CapturedCalls(graph, results, places)
             returned = places.packed
@@ -225,6 +229,16 @@ class TensorRunner:
             torch.cuda.set_stream(home_stream)  # a failed capture leaves its own stream current
         shares = _share_memory(results)
         return {"reason": reason, "shares_memory": shares, "returned": returned}
+
+    def _overwrite(self, results: dict[int, Any]) -> None:
+        """Overwrite what calls returned beside an empty graph: no replay computes it again."""
+        slots = (*self._inputs, *self._outputs)
+        judges = {tensor.untyped_storage().data_ptr() for slot in slots for tensor in slot}
+        for result in results.values():
+            tensors = result if isinstance(result, tuple | list) else (result,)
+            for tensor in (each for each in tensors if isinstance(each, torch.Tensor)):
+                if tensor.untyped_storage().data_ptr() not in judges:
+                    tensor.untyped_storage().fill_(_OVERWRITTEN)
 
     def _handle_run_batch(self, command: RunBatchCommand, _files: list[int]) -> BatchAnswer:
         """Replay a graph or call on slots; all work is done when this answers.
@@ -373,16 +387,6 @@ class _CapturedCalls(NamedTuple):
     graph: torch.cuda.CUDAGraph
     results: dict[int, Any]
     places: _Places
-
-
-@contextmanager
-def _refuse_empty_graph() -> Iterator[None]:
-    """Raise KernelError where torch warns that a graph has no node: what ran is no part of it."""
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        yield
-    if any("CUDA Graph is empty" in str(warning.message) for warning in told):
-        raise KernelError("its kernels are launched on another stream than the given")
 
 
 def _copy_pairs(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> float:
