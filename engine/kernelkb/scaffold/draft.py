@@ -247,10 +247,8 @@ class Draft(NamedTuple):
     """What the launcher leaves open: numbers, the grid, arguments of a template."""
     answers: Mapping[str, str] = {}
     observed: Observed = Observed()
-    multiples: Mapping[str, str] = {}
-    """The number or the axis that an axis is a multiple of, as the source checks it."""
-    most: Mapping[str, int] = {}
-    """The largest size of an axis that the source lets pass."""
+    checks: tuple[Mapping[str, str], Mapping[str, int]] = ({}, {})
+    """By axis, as the source checks it: the number or axis that it is a multiple of; the most."""
 
 
 def make_draft(
@@ -291,13 +289,16 @@ def make_draft(
         questions=(*questions, *_ask_numbers(parameters)),
         answers=request.answers,
         observed=request.observed,
-        multiples={m[1]: m[2] for m in _MULTIPLE.finditer(request.text) if m[1] in axes},
-        most={m[1]: _read_most(m) for m in _LIMIT.finditer(request.text) if m[1] in axes},
+        checks=_read_checks(request.text, axes),
     )
 
 
-def _read_most(limit: re.Match[str]) -> int:
-    return int(limit[2]) if limit[2] else max(map(int, re.findall(r"\d+", limit[3])), default=1)
+def _read_checks(text: str, axes: Sequence[str]) -> tuple[Mapping[str, str], Mapping[str, int]]:
+    """Return what a source checks of its sizes; see ``Draft.checks``."""
+    multiples = {m[1]: m[2] for m in _MULTIPLE.finditer(text) if m[1] in axes}
+    listed = {m[1]: re.findall(r"\d+", m[2] or m[3]) for m in _LIMIT.finditer(text)}
+    most = {axis: max(map(int, sizes)) for axis, sizes in listed.items() if axis in axes and sizes}
+    return multiples, most
 
 
 def _list_arrays(
@@ -526,10 +527,10 @@ def _choose_sizes(draft: Draft) -> list[dict[str, int]]:
     workloads = []
     for unit in (_SMALL_UNITS[rank - 1], _LARGE_UNITS[rank - 1]):
         sizes = {axis: factor * unit for axis, factor in factors.items()}
-        for axis, of in draft.multiples.items():
+        for axis, of in draft.checks[0].items():
             step = int(of) if of.isdecimal() else sizes.get(of, 1)
             sizes[axis] = step * max(sizes[axis] // step, 2 if step in sizes.values() else 1)
-        sizes |= {axis: most for axis, most in draft.most.items() if sizes[axis] > most}
+        sizes |= {axis: most for axis, most in draft.checks[1].items() if sizes[axis] > most}
         workloads.append({draft.fields[axis]: n for axis, n in sizes.items()})
     return workloads
 

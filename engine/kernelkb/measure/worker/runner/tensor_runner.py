@@ -218,7 +218,7 @@ class TensorRunner:
                 warnings.simplefilter("always")
                 results = self._call_slots(command["slots"])
             self._copy_to_outputs(results)
-            if any("CUDA Graph is empty" in str(warning.message) for warning in told):
+            if any("CUDA Graph is empty" in str(each) for each in told):
                 self._overwrite(results)
             places = self._find_places(results, command["slots"])
             self._graphs[command["graph_id"]] = _CapturedCalls(graph, results, places)
