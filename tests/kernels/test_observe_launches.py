@@ -260,6 +260,7 @@ def test_memory_that_a_shape_of_the_text_does_not_fill_is_asked_for(project, mak
 
     assert asked["y"].startswith("y=[k, d]  # or [d, k]; ")
     assert {"x", "y", "reference"} <= asked.keys()
+    assert result.next == result.say  # it was run already
     assert "# Observed: y=?[k, d]|[d, k]" in (project / "kernels/k/kernel.yaml").read_text()
 
     said = init_project("k.cu", answers=["x=[k, d]", "y", "reference=mine"])

@@ -238,7 +238,8 @@ def init_launches(
     ]
     program = " ".join(command.split())
     result = init_project(file, None, "cuda", name, kernel, answers, (program, said))
-    return result.model_copy(update={"warnings": (*seen.warnings, *result.warnings)})
+    warnings = (*seen.warnings, *result.warnings)
+    return result.model_copy(update={"warnings": warnings, "next": result.say or result.next})
 
 
 def run_draft(kernel: str) -> tuple[str, bool]:
