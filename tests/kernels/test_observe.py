@@ -13,6 +13,7 @@ from kernelkb.actions.init.init_observed import init_observed
 from kernelkb.actions.kernels.measure_variant import check_variant
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import load_kernel
+from kernelkb.measure.profile.observe import _split_command
 from kernelkb.measure.worker.observe.call_record import CallDescription, describe_values
 from kernelkb.measure.worker.observe.names import parse_operation
 from kernelkb.measure.worker.shared.array_values import read_tensors, write_tensors
@@ -117,6 +118,14 @@ def test_a_command_of_a_shell_is_run_by_one(project, program):
     init_observed(f"cd sub && KIND=a {program}", "train:accumulate")
 
     assert (project / "kernels/accumulate/kernel.yaml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("command", "is_for_a_shell"),
+    [("true a 2>&1", True), ("A=1 true", True), ("true 'a; b' x=1", False), ("true a", False)],
+)
+def test_a_shell_runs_only_what_needs_one(command, is_for_a_shell):
+    assert (_split_command(command)[0] == "/bin/sh") is is_for_a_shell
 
 
 @pytest.mark.slow

@@ -340,7 +340,7 @@ _INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|(<[^>\n]+>))'
 
 
 _LIBRARY = re.compile(r"<cu(?:blas|sparse|dnn|fft|rand|solver|tensor)|<(?:cub|thrust|nccl|opencv)")
-"""Headers of libraries, which a kernel of its own file seldom needs, and may not be there."""
+"""Headers of libraries, which a kernel seldom needs and which may not be installed."""
 
 
 def find_headers_before(source: KernelSource) -> tuple[tuple[str, ...], list[Path]]:

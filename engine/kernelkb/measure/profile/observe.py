@@ -29,7 +29,7 @@ MAX_VALUE_BYTES = 16 * 2**20
 """Of a call whose values are kept; of larger ones only the distribution is."""
 _MAX_SIGNATURES = 32
 _SHOWN_NAMES = 12
-_SHELL_WORDS = frozenset(("&&", "||", ";", "|", "&", ">", ">>", "<", "2>&1"))
+_SHELL_SIGNS = frozenset("<>|&;")
 _JOB_VARIABLE = "KB_OBSERVE"
 _START_SCRIPT = Path(next(iter(kernelkb.__path__))) / "measure" / "worker" / "observe" / "start.py"
 _CUSTOMIZATION = """\
@@ -64,7 +64,7 @@ def observe_program(
     A program that does not end is ended after the timeout; what it called until then counts.
 
     Args:
-        command: As typed into a shell, which runs it only where it is more than one program.
+        command: As typed into a shell, which runs it where it has operators or variables of one.
         operation: ``my_op``, ``module:function``, ``torch.softmax``, ``ns::op``.
         folder: A scratch folder, empty.
         timeout_s: Wall-clock limit.
@@ -110,7 +110,7 @@ def _split_command(command: str) -> list[str]:
         raise BadValueError(f"--from {command!r} is no command: {error}") from error
     if not argv:
         raise BadValueError('--from is empty; give a command, such as --from "python train.py"')
-    if not _SHELL_WORDS.isdisjoint(words) or re.match(r"[A-Za-z_]\w*=", argv[0]):
+    if any(_SHELL_SIGNS.issuperset(word) for word in words) or re.match(r"[A-Za-z_]\w*=", argv[0]):
         return ["/bin/sh", "-c", command]
     if shutil.which(argv[0]) is None:
         raise BadValueError(
@@ -269,7 +269,7 @@ def record_launches(
     argument. It needs no toolkit of CUDA.
 
     Args:
-        command: As typed into a shell, which runs it only where it is more than one program.
+        command: As typed into a shell, which runs it where it has operators or variables of one.
         kernel: Its name in the source.
         folder: A scratch folder, empty.
         timeout_s: Wall-clock limit.

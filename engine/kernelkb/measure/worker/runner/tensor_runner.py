@@ -234,11 +234,9 @@ class TensorRunner:
         """Overwrite what calls returned beside an empty graph: no replay computes it again."""
         slots = (*self._inputs, *self._outputs)
         judges = {tensor.untyped_storage().data_ptr() for slot in slots for tensor in slot}
-        for result in results.values():
-            tensors = result if isinstance(result, tuple | list) else (result,)
-            for tensor in (each for each in tensors if isinstance(each, torch.Tensor)):
-                if tensor.untyped_storage().data_ptr() not in judges:
-                    tensor.untyped_storage().fill_(_OVERWRITTEN)
+        for tensor in _iter_tensors(results):
+            if tensor.untyped_storage().data_ptr() not in judges:
+                tensor.untyped_storage().fill_(_OVERWRITTEN)
 
     def _handle_run_batch(self, command: RunBatchCommand, _files: list[int]) -> BatchAnswer:
         """Replay a graph or call on slots; all work is done when this answers.
@@ -416,15 +414,20 @@ def _make_batch_answer(
     }
 
 
+def _iter_tensors(results: dict[int, Any]) -> Iterator[torch.Tensor]:
+    for result in results.values():
+        listed = result if isinstance(result, tuple | list) else (result,)
+        yield from (each for each in listed if isinstance(each, torch.Tensor))
+
+
 def _share_memory(results: dict[int, Any]) -> bool:
     """Return whether two calls returned the same memory, so that the later overwrote the earlier.
 
     The results are alive, so an allocator has not given their memory out twice.
     """
     addresses: list[int] = []
-    for result in results.values():
-        tensors = result if isinstance(result, tuple | list) else (result,)
-        addresses += {t.data_ptr() for t in tensors if isinstance(t, torch.Tensor) and t.numel()}
+    for slot, result in results.items():
+        addresses += {t.data_ptr() for t in _iter_tensors({slot: result}) if t.numel()}
     return len(set(addresses)) < len(addresses)
 
 
