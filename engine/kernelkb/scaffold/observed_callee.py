@@ -15,6 +15,7 @@ from kernelkb.scaffold.observed_calls import (
     NumberPlan,
     ObservedPlan,
 )
+from kernelkb.scaffold.python_functions import list_bound_names
 
 Function = Mapping[str, Any]
 """One observed function, as the observer writes it."""
@@ -299,25 +300,11 @@ def _collect_definitions(tree: ast.Module) -> dict[str, list[int]]:
     """Return the statements at the top level that bind each name, by their place."""
     definitions: dict[str, list[int]] = {}
     for at, statement in enumerate(tree.body):
-        for name in _list_bound_names(statement):
-            definitions.setdefault(name, []).append(at)
+        has_branches = isinstance(statement, ast.If | ast.Try | ast.With)
+        for node in ast.walk(statement) if has_branches else (statement,):
+            for name in list_bound_names(node):
+                definitions.setdefault(name, []).append(at)
     return definitions
-
-
-def _list_bound_names(statement: ast.stmt) -> Iterator[str]:
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        yield statement.name
-    elif isinstance(statement, ast.Import | ast.ImportFrom):
-        for alias in statement.names:
-            yield alias.asname or alias.name.partition(".")[0]
-    elif isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        for target in targets:
-            yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
-    elif isinstance(statement, ast.If | ast.Try | ast.With):
-        for node in ast.walk(statement):
-            if node is not statement and isinstance(node, ast.stmt):
-                yield from _list_bound_names(node)
 
 
 def _list_used_names(statement: ast.stmt) -> Iterator[str]:

@@ -524,3 +524,15 @@ def _pair_targets(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast
         is_list = isinstance(each, ast.Starred)
         pairs.append((ast.Tuple(taken) if is_list else taken[0], own) if taken else (own, own))
     return pairs
+
+
+def list_bound_names(statement: ast.AST) -> list[str]:
+    """List the names that a statement binds itself, and not by what stands in its branches."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [statement.name]
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return [alias.asname or alias.name.partition(".")[0] for alias in statement.names]
+    if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        return [n.id for each in targets for n in ast.walk(each) if isinstance(n, ast.Name)]
+    return []

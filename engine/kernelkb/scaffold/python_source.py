@@ -29,7 +29,7 @@ from kernelkb.scaffold.draft import (
     list_defaults,
     make_draft,
 )
-from kernelkb.scaffold.python_functions import STREAM, read_python_function
+from kernelkb.scaffold.python_functions import STREAM, list_bound_names, read_python_function
 from kernelkb.scaffold.python_launches import Kernels, list_launches
 
 _ALLOWED_CALL_PREFIXES = (
@@ -433,7 +433,9 @@ def _write_numbers(parameters: Sequence[Parameter], draft: Draft, text: str) -> 
         for at, dim in enumerate(p.shape)
         if not dim.isdecimal()
     }
-    module = {name: f"_MODULE.{name}" for name in _list_bound(ast.parse(text))}
+    module = {
+        name: f"_MODULE.{name}" for each in ast.parse(text).body for name in list_bound_names(each)
+    }
     found = []
     for each in parameters:
         is_axis = each.role == "size" or (each.value == FILL_IN_MARK and each.name in axes)
@@ -466,20 +468,6 @@ def _write_number(number: Parameter, written: Mapping[str, str]) -> Parameter:
         why = f"no array that is passed has the axis {missing[0]}: say a shape with it, or a number"
         return number._replace(value=FILL_IN_MARK, guess="", use=why)
     return number._replace(value=ast.unparse(tree))
-
-
-def _list_bound(tree: ast.Module) -> list[str]:
-    """List the names that a file binds at its top level."""
-    found = []
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.append(node.name)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            found += [a.asname or a.name.partition(".")[0] for a in node.names]
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found += [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
-    return found
 
 
 def _make_draft(request: DraftRequest, parameters: Sequence[Parameter], notes: list[str]) -> Draft:
