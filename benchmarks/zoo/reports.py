@@ -23,13 +23,13 @@ from benchmarks.zoo.recordings import (
 from kernelkb.actions.advice.code_location import measure_counted_code
 from kernelkb.actions.project.rules_cache import load_compiled_rules
 from kernelkb.errors import BadValueError
-from kernelkb.loading.kernels import evaluate_axis_expression
 from kernelkb.measure.machine.host import find_cuda_tool
 from kernelkb.measure.machine.nvidia_driver import query_driver
 from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job
 from kernelkb.measure.profile.profile import make_repeat_job, static_metrics
 from kernelkb.measure.worker.shared.messages.jobs import RepeatJob, RepeatSeveralJob
+from kernelkb.model.kernels.kernel import evaluate_axis_expression
 from kernelkb.profiles.launch import ProfiledLaunch, list_raw_names
 from kernelkb.profiles.report import load_source_counters, read_report
 

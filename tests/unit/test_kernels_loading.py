@@ -6,11 +6,11 @@ import pytest
 
 from kernelkb.errors import BadValueError, KnowledgeError, UnknownNameError
 from kernelkb.loading.kernels import (
-    evaluate_axis_expression,
     find_kernel_folders,
     load_kernel,
     select_variant,
 )
+from kernelkb.model.kernels.kernel import evaluate_axis_expression
 from kernelkb.safety.paths import shipped_folder
 
 SHIPPED = {"attention", "attention_bf16", "attention_fp16", "gemm", "row_softmax"}

@@ -17,7 +17,6 @@ from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import (
     KernelFiles,
     dump_kernel_yaml,
-    evaluate_axis_expression,
     to_slug,
     to_snake_case,
 )
@@ -31,7 +30,7 @@ from kernelkb.model.kernels.foreign import (
     Trace,
     Workload,
 )
-from kernelkb.model.kernels.kernel import DTYPE_BYTES
+from kernelkb.model.kernels.kernel import DTYPE_BYTES, evaluate_axis_expression
 from kernelkb.model.kernels.languages import LANGUAGES, LanguageName
 from kernelkb.safety.untrusted_text import parse_json
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import math
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
-from simpleeval import InvalidExpression, SimpleEval
 
 from kernelkb.errors import (
     BadValueError,
@@ -23,7 +20,7 @@ from kernelkb.errors import (
 )
 from kernelkb.loading.located import locate_problem, read_yaml
 from kernelkb.model.base import Target
-from kernelkb.model.kernels.kernel import Kernel, Variant
+from kernelkb.model.kernels.kernel import Kernel, Variant, evaluate_axis_expression
 from kernelkb.safety.compiler_flags import find_disallowed_flag
 from kernelkb.safety.paths import project_root, read_kernel_name, shipped_folder
 from kernelkb.safety.workspace import list_readable_folders, read_bytes, read_text
@@ -142,28 +139,6 @@ def select_variant(kernel: Kernel, target: Target, name: str | None = None) -> V
     raise UnknownNameError(
         kind, name or "", [variant.id for variant in variants], "show", id=kernel.id
     )
-
-
-def evaluate_axis_expression(expression: str, sizes: Mapping[str, int]) -> float:
-    """Return the value of an arithmetic expression of the axes, such as ``2 * m * n * k``.
-
-    Args:
-        expression: Arithmetic with the axes' names, ``min`` and ``max``.
-        sizes: The size of each axis, in elements.
-
-    Raises:
-        ValueError: The expression is not arithmetic, names another axis, or is not finite.
-    """
-    evaluator = SimpleEval(names=dict(sizes), functions={"min": min, "max": max})
-    try:
-        ast.parse(expression, mode="eval")  # simpleeval alone would take statements too
-        value = evaluator.eval(expression)
-        finite = isinstance(value, int | float) and math.isfinite(value)
-    except (InvalidExpression, SyntaxError, TypeError, ArithmeticError) as error:
-        raise ValueError(f"{expression!r} is not an expression of the axes: {error}") from error
-    if not finite:
-        raise ValueError(f"{expression!r} is not an expression of the axes: it gives {value!r}")
-    return float(value)
 
 
 def _find_fill_in_marks(path: Path) -> list[Problem]:

@@ -145,7 +145,7 @@ def make_input_spec(array: Input, sizes: Mapping[str, int]) -> InputSpec | Scala
         return {"name": array.name, "value": bool(value) if array.dtype == "bool" else value}
     return {
         "name": array.name,
-        "shape": _concrete_shape(array, sizes),
+        "shape": array.resolve_shape(sizes),
         "dtype": array.dtype,
         "fill": array.fill,
         "scale": array.scale,
@@ -156,14 +156,10 @@ def make_output_spec(array: Output, sizes: Mapping[str, int]) -> OutputSpec:
     """Return an output with concrete sizes."""
     return {
         "name": array.name,
-        "shape": _concrete_shape(array, sizes),
+        "shape": array.resolve_shape(sizes),
         "dtype": array.dtype,
         "starts_as": array.starts_as,
     }
-
-
-def _concrete_shape(array: Array, sizes: Mapping[str, int]) -> list[int]:
-    return [size if isinstance(size, int) else sizes[size] for size in array.shape]
 
 
 def draw_module_seed() -> int:
@@ -244,13 +240,11 @@ def output_bytes(kernel_folder: KernelFolder, workload: str) -> int:
 
 def count_input_elements(kernel_folder: KernelFolder, sizes: Mapping[str, int]) -> int:
     """Return the elements of all inputs for some sizes."""
-    return sum(math.prod(_concrete_shape(array, sizes)) for array in kernel_folder.kernel.inputs)
+    return sum(math.prod(array.resolve_shape(sizes)) for array in kernel_folder.kernel.inputs)
 
 
 def _total_bytes(arrays: Iterable[Array], sizes: Mapping[str, int]) -> int:
-    return sum(
-        math.prod(_concrete_shape(array, sizes)) * DTYPE_BYTES[array.dtype] for array in arrays
-    )
+    return sum(math.prod(array.resolve_shape(sizes)) * DTYPE_BYTES[array.dtype] for array in arrays)
 
 
 def make_candidate_spec(subject: MeasurementSubject, build: Build) -> RunnerSpec:

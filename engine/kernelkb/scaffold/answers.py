@@ -28,10 +28,11 @@ from kernelkb.scaffold.draft import (
     is_index,
     to_field_name,
 )
-from kernelkb.scaffold.syntax import split_call
+from kernelkb.scaffold.syntax import list_axes, rename_axes, split_call
 
 _DTYPES = get_args(Dtype)
 _DOUBT = "?"
+_EXTENT = re.compile(r"[\w(][\w()*/+ -]*")
 """What a run says of a shape in the text for which the memory of the array is no room, or several
 shapes are: it is asked. Behind it stand those that fit."""
 MAX_SEEN_WORKLOADS = 6
@@ -104,8 +105,11 @@ def apply_answers(
     known += [dim for each in parameters for dim in each.shape]
     named = []
     for each in told:
-        shape = tuple(find_source_name(dim, known) for dim in each.shape)
-        known += [dim for dim in shape if dim not in known]
+        shape = tuple(
+            rename_axes(dim, lambda name: find_source_name(name, known))  # noqa: B023
+            for dim in each.shape
+        )
+        known += [dim for dim in list_axes(shape) if dim not in known]
         named.append(each._replace(shape=shape))
     return tuple(named)
 
@@ -166,11 +170,12 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
 
 
 def _read_shape(name: str, text: str) -> tuple[str, ...]:
-    dims = [part.strip() for part in text.strip("[]() ").split(",") if part.strip()]
-    if not dims or not all(dim.isidentifier() or dim.isdecimal() for dim in dims):
+    dims = [part.strip() for part in re.sub(r"^[\[(](.*)[\])]$", r"\1", text).split(",")]
+    dims = [dim for dim in dims if dim]
+    if not dims or not all(_EXTENT.fullmatch(dim) for dim in dims):
         raise BadValueError(
-            f"--set '{name}={text}' is no shape; give names and numbers, as '{name}=[rows, 64]'; "
-            "where a size depends on another one, as n + 1 on n, give numbers for both"
+            f"--set '{name}={text}' is no shape; give names, numbers and their sums, products and "
+            f"quotients, as '{name}=[rows + 1, cols // 2, 64]'"
         )
     return tuple(dims)
 

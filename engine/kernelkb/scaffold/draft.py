@@ -14,6 +14,7 @@ from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.languages import LanguageName
 from kernelkb.safety.untrusted_text import WORD_OPTIONS, is_torch_expression
+from kernelkb.scaffold.syntax import list_axes, rename_axes
 
 SourceKind = str
 """cuda, torch-extension, tvm-ffi; embedded: CUDA text in strings of a Python file; kernelbench,
@@ -323,8 +324,7 @@ def _list_arrays(
 
 def _order_axes(first: Sequence[str], arrays: Sequence[Parameter]) -> list[str]:
     """Return axes, then those that only shapes have."""
-    dims = (dim for each in arrays for dim in each.shape if not dim.isdecimal())
-    return [*dict.fromkeys((*first, *dims))]
+    return [*dict.fromkeys((*first, *(axis for each in arrays for axis in list_axes(each.shape))))]
 
 
 def _ask_numbers(parameters: Sequence[Parameter]) -> list[DraftQuestion]:
@@ -551,7 +551,8 @@ def _format_output(array: Parameter, draft: Draft) -> str:
 
 
 def _format_array(array: Parameter, draft: Draft, options: str) -> str:
-    dims = [draft.fields.get(dim, dim) for dim in array.shape] or [FILL_IN_MARK]
+    dims = [rename_axes(dim, lambda axis: draft.fields.get(axis, axis)) for dim in array.shape]
+    dims = dims or [FILL_IN_MARK]
     name, dtype = draft.fields[array.name], array.dtype or FILL_IN_MARK
     guess = f"perhaps {array.guess}" if array.guess and not array.shape else ""
     is_open = not (array.shape and array.dtype and array.is_certain)

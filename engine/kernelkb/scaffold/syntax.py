@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
@@ -526,3 +526,16 @@ def unwrap(node: Node) -> Node:
         if not (is_cast or node.type == "parenthesized_expression") or not arguments.named_children:
             return node
         node = arguments.named_children[-1]
+
+
+_AXIS = re.compile(r"[A-Za-z_]\w*")
+
+
+def list_axes(shape: Sequence[str]) -> list[str]:
+    """Return the names in a shape's extents, which are names, numbers and arithmetic of both."""
+    return _AXIS.findall(" ".join(shape))
+
+
+def rename_axes(extent: str, rename: Callable[[str], str]) -> str:
+    """Return an extent with other names of its axes."""
+    return _AXIS.sub(lambda name: rename(name[0]), extent)

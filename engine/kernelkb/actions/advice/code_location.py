@@ -386,11 +386,10 @@ def _tell_arrays(answer: KernelAnswer, subject: AnsweredVariant) -> KernelAnswer
     if finish is None or not finish["needed_bytes"] or sizes is None:
         return answer
     arrays = {
-        one.name: float(math.prod(sizes.get(axis, 0) if isinstance(axis, str) else axis
-                                  for axis in one.shape) * DTYPE_BYTES[one.dtype])
+        one.name: float(math.prod(one.resolve_shape(sizes)) * DTYPE_BYTES[one.dtype])
         for one in (*kernel.inputs, *kernel.outputs)
         if getattr(one, "value", None) is None
-    }  # fmt: skip
+    }
     if not math.isclose(sum(arrays.values()), finish["needed_bytes"], rel_tol=_SAME_BYTES):
         return answer
     return {**answer, "finish": {**finish, "arrays": arrays}}

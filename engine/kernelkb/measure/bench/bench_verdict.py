@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
-from kernelkb.loading.kernels import evaluate_axis_expression
 from kernelkb.measure.bench.bench_faults import describe_leftover_threads, find_cheat
 from kernelkb.measure.bench.statistics import (
     MUCH_WAITING,
@@ -29,7 +28,7 @@ from kernelkb.measure.worker.shared.messages.jobs import (
     PrecisionReport,
     RivalTimes,
 )
-from kernelkb.model.kernels.kernel import Kernel
+from kernelkb.model.kernels.kernel import Kernel, evaluate_axis_expression
 from kernelkb.model.records.measurement import Accuracy, Clocks, Disturbance, Rival
 
 _FLOOR_MARGIN = 1.2

@@ -499,9 +499,8 @@ def draw_sizes(kernel_folder: KernelFolder, rng: random.Random) -> list[Sizes]:
             for axis in kernel.axes
         }
         keep_equal_and_divisible(kernel, named, sizes)
-        is_small = count_input_elements(kernel_folder, sizes) <= _MAX_ELEMENTS
-        is_new = sizes not in named and sizes not in drawn
-        if is_small and is_new and follows_pattern(kernel, named, sizes):
+        is_fit = sizes not in (*named, *drawn) and follows_pattern(kernel, named, sizes)
+        if is_fit and count_input_elements(kernel_folder, sizes) <= _MAX_ELEMENTS:
             drawn.append(sizes)
     return drawn
 
@@ -539,7 +538,10 @@ def _draw_size(axis: str, named: Sequence[Sizes], remainder: int, rng: random.Ra
 
 
 def follows_pattern(kernel: Kernel, named: Sequence[Sizes], sizes: Sizes) -> bool:
-    """Return whether sizes have what all named ones share: divisors, and an order of the axes."""
+    """Return whether sizes have what all named ones share: divisors, and an order of the axes.
+
+    Each array has to have a whole number of elements with them.
+    """
     for axis in kernel.axes:
         if sizes[axis] % math.gcd(*(each[axis] for each in named)):
             return False
@@ -547,7 +549,11 @@ def follows_pattern(kernel: Kernel, named: Sequence[Sizes], sizes: Sizes) -> boo
             is_ordered = all(each[axis] <= each[other] for each in named)
             if is_ordered and sizes[axis] > sizes[other]:
                 return False
-    return True
+    arrays = (*kernel.inputs, *kernel.outputs)
+    try:
+        return all(min(each.resolve_shape(sizes), default=1) > 0 for each in arrays)
+    except ValueError:
+        return False
 
 
 def keep_equal_and_divisible(kernel: Kernel, named: Sequence[Sizes], sizes: dict[str, int]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import math
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, model_validator
@@ -177,13 +180,65 @@ the baseline then runs at the fastest precision that the candidate's own error a
 _RESERVED_RIVAL_NAMES = ("candidate", "torch", "torch.compile")
 
 
+def evaluate_axis_expression(expression: str, sizes: Mapping[str, int]) -> float:
+    """Return the value of an arithmetic expression of the axes, such as ``2 * m * n * k``.
+
+    Args:
+        expression: Arithmetic with the axes' names, ``min`` and ``max``.
+        sizes: The size of each axis, in elements.
+
+    Raises:
+        ValueError: The expression is not arithmetic, names another axis, or is not finite.
+    """
+    from simpleeval import InvalidExpression, SimpleEval
+
+    evaluator = SimpleEval(names=dict(sizes), functions={"min": min, "max": max})
+    try:
+        ast.parse(expression, mode="eval")  # simpleeval alone would take statements too
+        value = evaluator.eval(expression)
+        finite = isinstance(value, int | float) and math.isfinite(value)
+    except (InvalidExpression, SyntaxError, TypeError, ArithmeticError) as error:
+        raise ValueError(f"{expression!r} is not an expression of the axes: {error}") from error
+    if not finite:
+        raise ValueError(f"{expression!r} is not an expression of the axes: it gives {value!r}")
+    return float(value)
+
+
+Extent = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_(][a-z0-9_()*/+ -]*$", max_length=80)]
+"""A size in elements: an axis, or arithmetic of the axes such as ``n + 1`` and ``k // 2``."""
+
+
 class Array(Record):
     """One tensor argument: contiguous, row-major; the C binding passes its pointer."""
 
     name: Name
-    shape: tuple[Name | int, ...] = ()
-    """Axes, or sizes in elements, outermost first; empty for a tensor without dimensions."""
+    shape: tuple[int | Extent, ...] = ()
+    """Extents, outermost first; empty for a tensor without dimensions."""
     dtype: Dtype
+
+    def resolve_shape(self, sizes: Mapping[str, int]) -> list[int]:
+        """Return the shape in elements.
+
+        Args:
+            sizes: Of every axis, in elements.
+
+        Raises:
+            ValueError: An extent names another axis, or gives no whole number of elements.
+        """
+        return [_resolve_extent(extent, sizes) for extent in self.shape]
+
+
+def _resolve_extent(extent: int | str, sizes: Mapping[str, int]) -> int:
+    if isinstance(extent, int):
+        return extent
+    if extent.isidentifier():
+        if extent not in sizes:
+            raise ValueError(f"it names {extent!r}, not one of the axes")
+        return sizes[extent]
+    size = evaluate_axis_expression(extent, sizes)
+    if size < 0 or size != int(size):
+        raise ValueError(f"{extent!r} is {size:g} for {dict(sizes)}, no number of elements")
+    return int(size)
 
 
 class Input(Array):
@@ -360,9 +415,11 @@ class Kernel(Record):
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         for array in (*self.inputs, *self.outputs):
-            unknown = [d for d in array.shape if isinstance(d, str) and d not in self.axes]
-            if unknown:
-                raise ValueError(f"shape of {array.name} names {unknown[0]!r}, not one of the axes")
+            try:
+                for sizes in (*self.workloads.values(), *self.check_workloads):
+                    array.resolve_shape(sizes)
+            except ValueError as error:
+                raise ValueError(f"shape of {array.name}: {error}") from error
         inputs = {(each.name, each.shape, each.dtype) for each in self.inputs}
         for output in self.outputs:
             if output.starts_as and (output.starts_as, output.shape, output.dtype) not in inputs:
