@@ -148,7 +148,7 @@ def make_input_spec(array: Input, sizes: Mapping[str, int]) -> InputSpec | Scala
         "shape": array.resolve_shape(sizes),
         "dtype": array.dtype,
         "fill": array.fill,
-        "scale": array.scale,
+        "scale": array.resolve_scale(sizes),
     }
 
 

@@ -135,7 +135,7 @@ def _can_draw_without_torch(spec: InputSpec) -> bool:
         bound = int(spec["scale"])
         is_power_of_two = bound & (bound - 1) == 0
         return "int" in spec["dtype"] and is_power_of_two
-    return spec["dtype"] in _FLOAT_DTYPES or spec["fill"] == "zeros"
+    return spec["fill"] == "zeros" or (spec["dtype"] in _FLOAT_DTYPES and spec["fill"] != "offsets")
 
 
 def _is_launch_bound(bench: Bench) -> bool:

@@ -244,14 +244,19 @@ def _resolve_extent(extent: int | str, sizes: Mapping[str, int]) -> int:
 class Input(Array):
     """A tensor that the judge fills with new values for every check."""
 
-    fill: Literal["normal", "uniform", "integers", "ones", "zeros"] = "normal"
+    fill: Literal["normal", "uniform", "integers", "offsets", "ones", "zeros"] = "normal"
     """normal: mean 0, standard deviation ``scale``. uniform: 0 to ``scale``. integers: 0 to
-    ``scale`` − 1."""
-    scale: float = Field(default=1.0, gt=0)
-    """Spread of the values, see ``fill``."""
+    ``scale`` − 1. offsets: ascending from 0 to ``scale``, as where the rows of a sparse matrix
+    begin in its values."""
+    scale: Annotated[float, Field(gt=0)] | Extent = 1.0
+    """Spread of the values, see ``fill``: a number, or arithmetic of the axes."""
     value: int | float | Name | None = None
     """Makes it a scalar instead of a tensor: a number, 1 or 0 for a boolean, or the name of an
     axis, which is then passed here and not among the sizes. None: a tensor."""
+
+    def resolve_scale(self, sizes: Mapping[str, int]) -> float:
+        """Return the spread of the values for some sizes of the axes, as ``resolve_shape``."""
+        return self.scale if isinstance(self.scale, float) else _resolve_extent(self.scale, sizes)
 
 
 class Output(Array):
@@ -418,8 +423,10 @@ class Kernel(Record):
             try:
                 for sizes in (*self.workloads.values(), *self.check_workloads):
                     array.resolve_shape(sizes)
+                    if isinstance(array, Input):
+                        array.resolve_scale(sizes)
             except ValueError as error:
-                raise ValueError(f"shape of {array.name}: {error}") from error
+                raise ValueError(f"{array.name}: {error}") from error
         inputs = {(each.name, each.shape, each.dtype) for each in self.inputs}
         for output in self.outputs:
             if output.starts_as and (output.starts_as, output.shape, output.dtype) not in inputs:

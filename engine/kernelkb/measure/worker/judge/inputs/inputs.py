@@ -67,6 +67,8 @@ class RandomPool:
     def __init__(self, spec: InputSpec, device: torch.device) -> None:
         self._dtype: torch.dtype = getattr(torch, spec["dtype"])
         self._distribution, self._scale = spec["fill"], spec["scale"]
+        more = {"integers": 0, "offsets": 1}.get(self._distribution)
+        self._bound = 0 if more is None else int(self._scale) + more
         # A large array is filled chunk by chunk: a pool of its size would take three times as much.
         self._count = min(math.prod(spec["shape"]), CHUNK_ELEMENTS)
         generator = torch.Generator(device=device)
@@ -74,10 +76,9 @@ class RandomPool:
         # Two stretches are used at a time; the rest is room to choose their offsets.
         pool_size = self._count + max(2 * self._count, _MIN_EXTRA_VALUES)
         options: dict[str, Any] = {"generator": generator, "device": device}
-        if self._distribution == "integers":
-            bound = int(self._scale)
-            dtype = _choose_integer_dtype(self._dtype, 2 * bound)
-            self._values = torch.randint(0, bound, (pool_size,), dtype=dtype, **options)
+        if self._bound:
+            dtype = _choose_integer_dtype(self._dtype, 2 * self._bound)
+            self._values = torch.randint(0, self._bound, (pool_size,), dtype=dtype, **options)
         elif self._distribution == "uniform":
             self._values = torch.rand(pool_size, **options)
         elif self._distribution == "normal":
@@ -90,6 +91,11 @@ class RandomPool:
             return
         for chunk in split_flat(out):
             self._fill_chunk(chunk, rng)
+        if self._distribution == "offsets":
+            offsets = out.view(-1).sort().values
+            offsets[:1] = 0
+            offsets[-1:] = int(self._scale)
+            out.copy_(offsets.view_as(out))
 
     def _fill_chunk(self, flat: torch.Tensor, rng: random.Random) -> None:
         count = flat.numel()
@@ -112,8 +118,8 @@ class RandomPool:
             torch.add(first, second, out=sums)
         if self._distribution == "uniform":
             sums.frac_().mul_(self._scale)
-        elif self._distribution == "integers":
-            sums.remainder_(int(self._scale))
+        elif self._bound:
+            sums.remainder_(self._bound)
         if sums is not flat:
             flat.copy_(sums)
 

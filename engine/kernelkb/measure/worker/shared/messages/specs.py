@@ -31,9 +31,10 @@ class InputSpec(ArraySpec):
     """An input array and the distribution of its values."""
 
     fill: str
-    """``normal``, ``uniform``, ``integers``, ``ones`` or ``zeros``."""
+    """``normal``, ``uniform``, ``integers``, ``offsets``, ``ones`` or ``zeros``."""
     scale: float
-    """Standard deviation (normal) or exclusive upper bound (uniform, integers)."""
+    """Standard deviation (normal), exclusive upper bound (uniform, integers) or last value
+    (offsets)."""
 
 
 @final
