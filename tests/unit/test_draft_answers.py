@@ -113,7 +113,7 @@ def test_a_draft_that_was_changed_by_hand_takes_no_answers(project):
         ("nothing=3", "there is no such name; asked for: x"),
         ("x.role=mixed", "one of input, output, both"),
         ("x.dtype=float12", "one of float64"),
-        ("x=[rows * 2]", "is no shape"),
+        ("x=[rows % 2]", "is no shape"),
         ("grid", "is no answer"),
         ("reference=open(x)", "no expression of torch"),
         ("reference=torch.einsum('ij->ji', x)", "(words only as approximate, indexing, mode, "),

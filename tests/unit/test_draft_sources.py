@@ -734,3 +734,78 @@ def test_a_size_that_the_function_computes_is_no_guess_of_a_shape():
     ]
 
     assert guesses == ["[N]", "", ""]
+
+
+STENCIL = """\
+__global__ void blur(const float* in, float* out, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  TEST
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "is_asked"),
+    [
+        ("if (i > 0 && i < n - 1) out[i] = in[i - 1] + in[i + 1];", True),
+        ("if (i >= 1 && i < n) { out[i] = in[i - 1]; }", True),
+        ("if (i < 2 || i >= n - 2) return;\n  out[i] = in[i - 2] + in[i + 2];", True),
+        ("if (i == 0 || i >= n) return;\n  out[i] = in[i - 1];", True),
+        ("if (i < n) out[i] = i > 0 ? in[i - 1] : 0.0f;", False),
+        ("if (i < 0 || i >= n) return;\n  out[i] = in[i];", False),
+        ("if (i >= n) return;\n  if (i > 0) out[i] = in[i - 1]; else out[i] = 0.0f;", False),
+        ("if (threadIdx.x > 0) return;\n  out[blockIdx.x] = in[blockIdx.x];", False),
+    ],
+)
+def test_an_output_whose_ends_a_kernel_may_leave_is_asked_for_its_role(project, test, is_asked):
+    (project / "k.cu").write_text(STENCIL.replace("TEST", test))
+
+    asked = [each for each in init_project("k.cu").to_fill if "out.role" in each]
+
+    assert len(asked) == is_asked
+    assert all("out.role=both" in each for each in asked)
+
+
+ROW_SUMS = """\
+__global__ void sum(const int* begin, const int* column, const float* value, const float* x,
+                    float* y, int rows) {
+  int row = blockIdx.x * blockDim.x + threadIdx.x;
+  if (row >= rows) return;
+  float total = 0;
+  BODY
+  y[row] = total;
+}
+void run(const int* offsets, const int* column, const float* value, const float* x, float* y,
+         int rows, cudaStream_t stream) {
+  sum<<<(rows + 127) / 128, 128, 0, stream>>>(offsets, column, value, x, y, rows);
+}
+"""
+ROW_LOOPS = [
+    "for (int at = begin[row]; at < begin[row + 1]; at++) total += value[at] * x[column[at]];",
+    "const int first = begin[row], last = begin[row + 1];\n"
+    "  for (int at = first; at < last; ++at) total += value[at] * x[column[at]];",
+    "int count = begin[1 + row] - begin[row];\n"
+    "  for (int k = 0; k < count; ++k) { int at = begin[row] + k; total += value[at] * x[at]; }",
+]
+
+
+@pytest.mark.parametrize("body", ROW_LOOPS)
+def test_where_rows_begin_is_drawn_as_ascending_offsets(project, body):
+    (project / "k.cu").write_text(ROW_SUMS.replace("BODY", body))
+    asked = init_project("k.cu").to_fill
+    answers = ["column=[count]", "value=[count]", "x=[columns]", "reference=mine"]
+
+    init_project("k.cu", answers=[*answers, "offsets=[rows + 1]"])
+
+    assert any("offsets=[rows + 1]" in each for each in asked)
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    assert "name: offsets, shape: [rows + 1], dtype: int32, fill: offsets, scale: count}" in text
+
+
+def test_neighbours_of_an_element_are_no_offsets(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(const int* x, const float* w, float* y, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "  if (i < n) y[i] = w[i] * (x[i] + x[i + 1]);\n}\n"
+    )
+    assert any("x=[n] " in each for each in init_project("k.cu").to_fill)

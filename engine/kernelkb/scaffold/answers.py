@@ -28,7 +28,7 @@ from kernelkb.scaffold.draft import (
     is_index,
     to_field_name,
 )
-from kernelkb.scaffold.syntax import list_axes, rename_axes, split_call
+from kernelkb.scaffold.syntax import list_axes, rename_axes, split_call, split_shape
 
 _DTYPES = get_args(Dtype)
 _DOUBT = "?"
@@ -105,10 +105,8 @@ def apply_answers(
     known += [dim for each in parameters for dim in each.shape]
     named = []
     for each in told:
-        shape = tuple(
-            rename_axes(dim, lambda name: find_source_name(name, known))  # noqa: B023
-            for dim in each.shape
-        )
+        names = {axis: find_source_name(axis, known) for axis in list_axes(each.shape)}
+        shape = tuple(rename_axes(dim, names) for dim in each.shape)
         known += [dim for dim in list_axes(shape) if dim not in known]
         named.append(each._replace(shape=shape))
     return tuple(named)
@@ -467,7 +465,7 @@ def _answer_sizes(seen: Mapping[str, _Seen]) -> dict[str, str]:
         elif found:
             answers[name] = found[0]
     dims = {d for name in seen for d in seen[name].parameter.shape}
-    dims |= {d for text in answers.values() for d in re.findall(r"\w+", text)}
+    dims |= {d for text in answers.values() for d in list_axes([text])}
     for name, each in numbers.items():
         if name in dims or len(set(each.numbers)) > 1:
             answers[name] = "axis"
@@ -500,7 +498,7 @@ def _find_shapes(array: _Seen, sizes: Mapping[str, Sequence[float]]) -> list[str
 
     How many elements there are does not say in which order the dimensions are.
     """
-    guess = tuple(re.findall(r"\w+", array.parameter.guess))
+    guess = split_shape(array.parameter.guess)
     found = []
     rest = {name for count in (1, 2, 3) for name in combinations(sizes, count)}
     for dims in (guess, *sorted(rest, key=lambda names: (len(names), names))):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.c_functions import SourceFacts, build_function, count_parts, find_dtype
 from kernelkb.scaffold.draft import Function, Parameter
+from kernelkb.scaffold.element_uses import read_elements
 from kernelkb.scaffold.syntax import (
     INTEGER_CAST,
     Declaration,
@@ -22,7 +23,10 @@ from kernelkb.scaffold.syntax import (
     iter_nodes,
     iter_parents,
     iter_values,
+    list_axes,
     list_scopes,
+    rename_axes,
+    split_shape,
     unwrap,
 )
 
@@ -355,7 +359,7 @@ def fill_arrays(function: Function, own: Declaration, facts: SourceFacts) -> Fun
         filled = _fill_shapes(_settle_roles(function, own, facts), own, facts)
     else:
         filled = _fill_shapes(trace_arrays(function, own, facts), own, facts)
-    named = {d for p in filled.parameters for d in (*p.shape, *re.findall(r"\w+", p.guess))}
+    named = {d for p in filled.parameters for d in list_axes((*p.shape, p.guess))}
     free = [p.name for p in filled.parameters if p.role == "size" and p.name not in named]
     parameters = []
     for each in filled.parameters:
@@ -419,9 +423,14 @@ def _rename_shape(
     each: Parameter, bound: Mapping[str, str], own: Declaration, parameters: Mapping[str, Parameter]
 ) -> Parameter:
     """Return an array of a called function with its shape in the sizes of the caller."""
-    dims = each.shape or tuple(re.findall(r"\w+", each.guess))
+    each = each._replace(points_into=bound.get(each.points_into, ""))
     renamed: list[str] = []
-    for dim in dims:
+    for dim in each.shape or split_shape(each.guess):
+        if not dim.isalnum() and not dim.isidentifier():
+            axes = [bound.get(axis, "") for axis in list_axes([dim])]
+            is_known = all(axis in parameters or axis.isdecimal() for axis in axes)
+            renamed.append(rename_axes(dim, bound) if is_known else "")
+            continue
         text = dim if dim.isdecimal() else bound.get(dim, "")
         if text and text not in parameters and not text.isdecimal():
             factors = re.sub(r"\s", "", find_local_value(text, own)).split("*")
@@ -480,6 +489,7 @@ def _adopt(own: Parameter, found: Parameter, untraced: int) -> Parameter:
     return own._replace(
         role=role,
         is_read=found.is_read and role == "output",
+        points_into=found.points_into,
         is_certain=is_input or (found.is_certain and (untraced <= 0 or own.role == "input")),
         dtype=own.dtype or found.dtype,
         shape=found.shape or own.shape,
@@ -505,7 +515,8 @@ def _merge_uses(earlier: Parameter | None, later: Parameter) -> Parameter:
     shape = earlier.shape if earlier.shape == later.shape else ()
     shapes = [f"[{', '.join(each.shape)}]" for each in (earlier, later) if each.shape]
     guess = "" if shape else max([*shapes, earlier.guess, later.guess], key=len)
-    is_certain = earlier.is_certain and later.is_certain
+    is_whole = earlier.role == "output" and not earlier.is_read
+    is_certain = earlier.is_certain and (later.is_certain or is_whole)
     if earlier.role == "output":
         return earlier._replace(shape=shape, guess=guess, is_certain=is_certain)
     is_read = later.is_read or later.role == "output"
@@ -553,6 +564,7 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
                 shape, is_proved = (), False  # a stride is how far the next element is, and no size
             guess = each.guess if is_proved or not shape else f"[{', '.join(whole)}]"
             each = each._replace(shape=whole if is_proved or not shape else (), guess=guess)
+            each = read_elements(each, [p.name for p in function.parameters], own.body)
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
 

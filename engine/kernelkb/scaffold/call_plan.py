@@ -36,6 +36,7 @@ from kernelkb.scaffold.syntax import (
     get_text,
     iter_nodes,
     iter_parents,
+    list_axes,
 )
 
 _INDEX = re.compile(r"\b(?:blockIdx|threadIdx|blockDim|gridDim)\.[xyz]")
@@ -136,7 +137,7 @@ def _fill_parameters(
     function = fill_arrays(function, own, facts)
     function = fill_numbers(set_objects_apart(function, own, facts), site, facts)
     function = function._replace(parameters=apply_answers(function.parameters, *told))
-    shaped = {dim for p in function.parameters for dim in p.shape}
+    shaped = set(list_axes([dim for p in function.parameters for dim in p.shape]))
     if sum(p.role == "size" for p in function.parameters) > 1 or said:
         function = mark_unused_sizes(function, shaped, said)
     marked = [
@@ -352,7 +353,7 @@ def mark_unused_sizes(
 
     A size that an array's shape may have stays one as long as that shape is asked for.
     """
-    guessed = {dim for p in function.parameters for dim in re.findall(r"\w+", p.guess)}
+    guessed = set(list_axes([p.guess for p in function.parameters]))
     parameters = []
     for each in function.parameters:
         is_unused = each.role == "size" and each.name not in shaped

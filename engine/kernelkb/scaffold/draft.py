@@ -89,8 +89,9 @@ class Parameter(NamedTuple):
     dtypes: str = ""
     """What its dtype may be, the likeliest first, with | between; empty for a float."""
     origin: str = ""
-    """Where what is known of it is from, if not from the text: said, observed, or a caller's
-    default."""
+    """Where it is known from, if not from the text: said, observed, or a caller's default."""
+    points_into: str = ""
+    """The array in which its elements, ascending, say where parts begin; empty for none."""
 
 
 class DraftQuestion(NamedTuple):
@@ -401,6 +402,8 @@ def _ask(draft: Draft) -> list[DraftQuestion]:
 
 def _guess_role(array: Parameter) -> str:
     """Return the role that an array's name suggests; else the one that it is listed with."""
+    if array.role == "output" and array.is_read:
+        return "both"
     name = to_field_name(array.name)
     name = re.sub(r"_?(?:ptr|dptr|dev|device|gpu)_?$", "", name)
     if re.fullmatch(r"(?:.*_)?(?:y|o|c|out|output|dst|dest|result|res)s?\d*", name):
@@ -539,6 +542,9 @@ def _format_input(array: Parameter, draft: Draft) -> str:
     if array.dtype is None or array.dtype.startswith(("float", "bfloat")):
         is_positive = re.search(r"var(?!i?able)|std|sigma", array.name.lower())
         return _format_array(array, draft, f", fill: {'uniform' if is_positive else 'normal'}")
+    for into in (p for p in draft.inputs if p.name == array.points_into and p.shape):
+        end = rename_axes(into.shape[0], draft.fields)
+        return _format_array(array, draft, f", fill: offsets, scale: {end}")
     bound = 2 if array.dtype == "bool" else _INTEGER_BOUND
     if array.dtype in ("int32", "int64"):  # perhaps indices, which have to lie within each axis
         bound = min([bound, *_choose_sizes(draft)[0].values()])
@@ -551,8 +557,7 @@ def _format_output(array: Parameter, draft: Draft) -> str:
 
 
 def _format_array(array: Parameter, draft: Draft, options: str) -> str:
-    dims = [rename_axes(dim, lambda axis: draft.fields.get(axis, axis)) for dim in array.shape]
-    dims = dims or [FILL_IN_MARK]
+    dims = [rename_axes(dim, draft.fields) for dim in array.shape] or [FILL_IN_MARK]
     name, dtype = draft.fields[array.name], array.dtype or FILL_IN_MARK
     guess = f"perhaps {array.guess}" if array.guess and not array.shape else ""
     is_open = not (array.shape and array.dtype and array.is_certain)

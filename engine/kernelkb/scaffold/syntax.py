@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
@@ -528,7 +528,7 @@ def unwrap(node: Node) -> Node:
         node = arguments.named_children[-1]
 
 
-_AXIS = re.compile(r"[A-Za-z_]\w*")
+_AXIS = re.compile(r"[A-Za-z_][\w.]*")
 
 
 def list_axes(shape: Sequence[str]) -> list[str]:
@@ -536,6 +536,11 @@ def list_axes(shape: Sequence[str]) -> list[str]:
     return _AXIS.findall(" ".join(shape))
 
 
-def rename_axes(extent: str, rename: Callable[[str], str]) -> str:
-    """Return an extent with other names of its axes."""
-    return _AXIS.sub(lambda name: rename(name[0]), extent)
+def rename_axes(extent: str, names: Mapping[str, str]) -> str:
+    """Return an extent with other names of its axes, for those that have one."""
+    return _AXIS.sub(lambda name: names.get(name[0], name[0]), extent)
+
+
+def split_shape(text: str) -> tuple[str, ...]:
+    """Return the extents of a shape in brackets, as ``[rows + 1, 64]``; none of an empty text."""
+    return tuple(part.strip() for part in text.strip("[] ").split(",") if part.strip())

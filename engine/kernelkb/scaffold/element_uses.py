@@ -1,0 +1,136 @@
+"""What the uses of an array's elements imply: that they are offsets, that some are not written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kernelkb.scaffold.draft import Parameter
+from kernelkb.scaffold.syntax import (
+    get_part,
+    get_text,
+    iter_nodes,
+    iter_parents,
+    iter_values,
+    split_shape,
+)
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_LEAVES = ("return_statement", "continue_statement", "break_statement")
+_INSIDE = r"{v}>(?!=)|{v}>=(?!0\b)|<{v}\b|(?<!\b0)<={v}\b|{v}<=?\w+-"
+"""A condition, without blanks, under which an index is not the first, or not the last."""
+_OUTSIDE = r"{v}<(?!=)(?!\w+\)?\|\|\w+<0|0\b)(?=[1-9])|{v}<=\w|{v}==0\b|{v}>=?\w+-|{v}==\w+-"
+"""The same of a condition that leaves the body."""
+_DEPTH = 3
+
+
+def read_elements(each: Parameter, names: Sequence[str], body: Node) -> Parameter:
+    """Return an array of a kernel with what the uses of its elements say beyond its shape."""
+    if each.role == "output":
+        is_partly = not each.is_read and may_skip_elements(each.name, body)
+        return each._replace(is_read=True, is_certain=False) if is_partly else each
+    pointed = find_pointed_array(each.name, names, body)
+    dims = each.shape or split_shape(each.guess)
+    if pointed and len(dims) == 1:
+        return each._replace(points_into=pointed, shape=(), guess=f"[{dims[0]} + 1]")
+    return each._replace(points_into=pointed or each.points_into)
+
+
+def find_pointed_array(array: str, others: Sequence[str], body: Node) -> str:
+    """Return the array in which the elements of one say where parts begin; empty for none.
+
+    They are read side by side, ``begin[row]`` and ``begin[row + 1]``, and an index that runs
+    between them chooses elements of the other one.
+
+    Args:
+        array: The parameter's name.
+        others: The names of all arrays.
+        body: The kernel's body.
+    """
+    places = {_drop_blanks(index) for base, index in _iter_subscripts(body) if base == array}
+    if not any(f"{place}+1" in places or f"1+{place}" in places for place in places):
+        return ""
+    running: set[str] = set()
+    for _ in range(_DEPTH):
+        for name, value in _iter_settings(body):
+            if _list_names(value) & {array, *running}:
+                running.add(name)
+    for base, index in _iter_subscripts(body):
+        names = _list_names(index)
+        if base in others and base != array and names & running and array not in names:
+            return base
+    return ""
+
+
+def may_skip_elements(array: str, body: Node) -> bool:
+    """Whether each store to an array stands under a test that leaves out its first or last one.
+
+    What a stencil leaves as it is keeps the values of before the call.
+    """
+    values = {get_text(name): _list_names(value) for name, value in iter_values(body)}
+    stores = [
+        node
+        for node in iter_nodes(body)
+        if node.type == "assignment_expression"
+        and (left := node.child_by_field_name("left")) is not None
+        and left.type == "subscript_expression"
+        and get_part(left, "argument") == array
+    ]
+    return bool(stores) and all(_is_inside(node, values) for node in stores)
+
+
+def _is_inside(store: Node, values: dict[str, set[str]]) -> bool:
+    names = values.keys() & _list_names(store.child_by_field_name("left"))
+    for _ in range(_DEPTH):
+        names |= values.keys() & {each for name in names for each in values[name]}
+    either = rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})"
+    return bool(names) and any(
+        re.search((_OUTSIDE if leaves else _INSIDE).format(v=either), text)
+        for text, leaves in _iter_tests(store)
+    )
+
+
+def _iter_tests(store: Node) -> Iterator[tuple[str, bool]]:
+    """Yield each condition on the way to a statement, and whether it leads away from it."""
+    inner = store
+    for outer in iter_parents(store):
+        if outer.type == "if_statement" and outer.child_by_field_name("consequence") == inner:
+            yield _drop_blanks(outer.child_by_field_name("condition")), False
+        elif outer.type == "compound_statement":
+            for node in outer.named_children:
+                if node.start_byte >= inner.start_byte:
+                    break
+                taken = node.child_by_field_name("consequence")
+                if node.type == "if_statement" and any(
+                    each.type in _LEAVES for each in iter_nodes(taken)
+                ):
+                    yield _drop_blanks(node.child_by_field_name("condition")), True
+        inner = outer
+
+
+def _iter_subscripts(body: Node) -> Iterator[tuple[str, Node]]:
+    for node in iter_nodes(body):
+        listed = node.child_by_field_name("indices")
+        if node.type == "subscript_expression" and listed is not None and listed.named_children:
+            yield get_part(node, "argument"), listed.named_children[0]
+
+
+def _iter_settings(body: Node) -> Iterator[tuple[str, Node]]:
+    """Yield what each variable is set to."""
+    for name, value in iter_values(body):
+        yield get_text(name), value
+    for node in iter_nodes(body):
+        left, right = (node.child_by_field_name(side) for side in ("left", "right"))
+        if node.type == "assignment_expression" and left is not None and right is not None:
+            yield get_text(left), right
+
+
+def _list_names(node: Node | None) -> set[str]:
+    return {get_text(each) for each in iter_nodes(node) if each.type == "identifier"}
+
+
+def _drop_blanks(node: Node | None) -> str:
+    return re.sub(r"\s", "", get_text(node))
