@@ -42,6 +42,15 @@ int cuMemGetAddressRange_v2(std::uintptr_t* base, std::size_t* length, std::uint
   *base = found->first, *length = found->second;
   return 0;
 }
+int cuMemcpyDtoH_v2(void* to, std::uintptr_t from, std::size_t length) {
+  std::memcpy(to, reinterpret_cast<void*>(from), length);
+  return 0;
+}
+int cuStreamSynchronize(void*) { return 0; }
+int cuStreamIsCapturing(void*, int* status) {
+  *status = std::getenv("FAKE_GRAPH") ? 1 : 0;
+  return 0;
+}
 int cuLibraryGetKernel(void** kernel, void*, const char* name) {
   *kernel = const_cast<char*>(strdup(name));
   return 0;
@@ -116,6 +125,9 @@ int main(int count, char**) {
   for (int n : {3000, 1000, 1000}) {
     void *x = make(4 * n), *y = make(4 * n);
     float a = 0.5f;
+#ifdef VALUE
+    for (int i = 0; i < n; ++i) static_cast<int*>(x)[i] = VALUE;
+#endif
 #ifdef ROWS
     int rows = n / ROWS;
     std::memcpy(&a, &rows, 4);
@@ -316,3 +328,59 @@ def test_the_command_line_takes_a_file_and_a_program(project, make_program, caps
 
     assert status == 0
     assert "next: kb variant add k changed --from mine" in capsys.readouterr().out
+
+
+GATHER = """
+__global__ void gather(const int* x, float* y, int n, float a) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = a * x[i];
+}
+void run(const int* x, float* y, int n, float a) { gather<<<(n + 255) / 256, 256>>>(x, y, n, a); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "drawn", "lost"),
+    [
+        ("(i * 7919) % (n / 4)", "fill: integers, scale: 250}", ""),
+        ("i % 2 ? n - 1 : 0", "fill: integers, scale: n}", ""),
+        ("0", "fill: zeros}", ""),
+        ("1", "fill: ones}", ""),
+        ("i == n - 1 ? n : i - i % 3", "fill: offsets, scale: n}", ""),
+        ("i / 3", "fill: integers, scale: 334}", "ascend"),
+        ("n - 1 - i", "fill: integers, scale: n}", "all differ"),
+        ("i - 5", "fill: integers, scale: 32}", "go down to -5"),
+    ],
+)
+def test_values_of_integers_are_drawn_as_a_run_had_them(project, make_program, value, drawn, lost):
+    (project / "k.cu").write_text(GATHER)
+    command = make_program("_Z6gatherPKiPfif", "8844", f"-DVALUE={value}")
+
+    result = init_launches("k.cu", command, answers=["reference"])
+
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    assert f"name: x, shape: [n], dtype: int32, {drawn}" in text
+    told = f"x: in the run its values {lost}; drawn ones do not"
+    assert result.warnings == ((told,) if lost else ())
+    assert load_kernel(str(project / "kernels/k")).kernel.inputs[0].name == "x"
+
+
+def test_values_are_not_read_while_a_graph_is_recorded(project, make_program, monkeypatch):
+    (project / "k.cu").write_text(GATHER)
+    monkeypatch.setenv("FAKE_GRAPH", "1")
+
+    init_launches("k.cu", make_program("_Z6gatherPKiPfif", "8844", "-DVALUE=1"))
+
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    assert "dtype: int32, fill: integers, scale: 32}" in text
+
+
+@pytest.mark.parametrize("fill", ["sorted 3", "?", "normally"])
+def test_how_values_are_drawn_may_be_said(project, fill):
+    (project / "k.cu").write_text(GATHER)
+    init_project("k.cu", answers=["a=1.0f", "reference", "x.fill=integers n"])
+
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    assert "dtype: int32, fill: integers, scale: n}  # fill said" in text
+    with pytest.raises(BadValueError, match="normal, uniform, integers, offsets, ones, zeros"):
+        init_project("k.cu", answers=[f"x.fill={fill}"])

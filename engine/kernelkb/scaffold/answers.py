@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-import math
 import re
-import struct
 from collections.abc import Mapping, Sequence
-from itertools import combinations, permutations
-from typing import NamedTuple, get_args
+from typing import get_args
 
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK
-from kernelkb.model.kernels.kernel import Dtype
-from kernelkb.scaffold.c_functions import DTYPES
+from kernelkb.model.kernels.kernel import Dtype, Fill
 from kernelkb.scaffold.draft import (
     OBSERVED_HEAD,
     PROGRAM_HEAD,
     RETURNS,
     ROLES,
     SAID_HEAD,
-    WORKLOADS,
     DraftQuestion,
-    Function,
     Observed,
     Parameter,
     ParameterRole,
     is_index,
     to_field_name,
 )
-from kernelkb.scaffold.syntax import list_axes, rename_axes, split_call, split_shape
+from kernelkb.scaffold.syntax import list_axes, rename_axes, split_call
 
 _DTYPES = get_args(Dtype)
-_DOUBT = "?"
+_ASPECTS = {"role": ROLES, "dtype": _DTYPES, "fill": get_args(Fill)}
+"""What can be said of an array besides its shape, and how it begins."""
 _EXTENT = re.compile(r"[\w(][\w()*/+ -]*")
+DOUBT = "?"
 """What a run says of a shape in the text for which the memory of the array is no room, or several
 shapes are: it is asked. Behind it stand those that fit."""
-MAX_SEEN_WORKLOADS = 6
-_MAX_SHAPES = 6
 
 
 def read_answers(
@@ -58,14 +52,15 @@ def read_answers(
         key, _, value = (part.strip() for part in word.partition("="))
         value = value or guesses.get(key.lower(), "")
         aspect = key.rpartition(".")[2] if "." in key or key == "dtype" else ""
-        allowed = {"role": ROLES, "dtype": _DTYPES}.get(aspect, ())
-        if takes_doubt and value.startswith(_DOUBT):
+        allowed = _ASPECTS.get(aspect, ())
+        if takes_doubt and value.startswith(DOUBT):
             answers[key.lower()] = value
             continue
-        if value in ("", _DOUBT) or not value.isprintable() or (allowed and value not in allowed):
-            kinds = (
-                f"one of {', '.join(allowed)}" if allowed else "a value, as --set 'x=[rows, cols]'"
-            )
+        is_open = value in ("", DOUBT) or not value.isprintable()
+        kind = value.partition(" ")[0] if aspect == "fill" else value
+        if is_open or (allowed and kind not in allowed):
+            example = "a value, as --set 'x=[rows, cols]'"
+            kinds = f"one of {', '.join(allowed)}" if allowed else example
             raise BadValueError(f"--set {word!r} is no answer; give {kinds}")
         answers[key.lower()] = value
     return answers
@@ -151,19 +146,23 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
         return each._replace(role="size", guess="") if said else each
     if each.role == "stream":
         return each
-    role, dtype = (find_answer(answers, each.name, aspect) for aspect in ("role", "dtype"))
-    told = [name for name, value in (("role", role), ("shape", said), ("dtype", dtype)) if value]
+    aspects = {"shape": said, **{a: find_answer(answers, each.name, a) for a in _ASPECTS}}
+    seen = {key.partition(".")[2] or "shape" for key in observed.keys if key.split(".")[0] in names}
+    told = {a: "observed" if a in seen else "said" for a, value in aspects.items() if value}
+    role, dtype = aspects["role"], aspects["dtype"]
+    each = each._replace(fill=aspects["fill"])
     shares = not is_index(each) and not each.has_own_dtype
     dtype = dtype or each.dtype or (answers.get("dtype", "") if shares else "")
     if role:
         kept: ParameterRole = "input" if role == "input" else "output"
         each = each._replace(role=kept, is_read=role == "both", is_certain=True)
-    if verb == "observed" and said.startswith(_DOUBT):
-        guess = said.removeprefix(_DOUBT).strip()
+    if verb == "observed" and said.startswith(DOUBT):
+        guess = said.removeprefix(DOUBT).strip()
         return each._replace(shape=(), guess=guess, dtype=dtype or None)
     if said:
         each = each._replace(shape=_read_shape(each.name, said), guess="")
-    origin = f"{', '.join(told)} {verb}" if told else each.origin
+    by = {verb: ", ".join(a for a in told if told[a] == verb) for verb in told.values()}
+    origin = "; ".join(f"{what} {verb}" for verb, what in by.items()) or each.origin
     return each._replace(dtype=dtype or None, origin=origin)
 
 
@@ -237,289 +236,3 @@ def _find_use(text: str, name: str, line: int) -> str:
         if number >= line and re.search(rf"\b{re.escape(name)}\b", content):
             return f"line {number}: {content.strip()}"
     return ""
-
-
-class LaunchArgument(NamedTuple):
-    """One argument of a launch."""
-
-    value: bytes
-    """As it was passed; zeros in place of pointers."""
-    memory: Mapping[int, tuple[int, int]]
-    """Of each pointer, by its place in the value: bytes to the end of its allocation, and from the
-    start of it."""
-
-
-class SeenLaunch(NamedTuple):
-    """All launches of a kernel with the same grid, arguments and sizes of memory."""
-
-    name: str
-    """With its types, as ``void twice<float>(float const*, float*, int)``."""
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
-    """Of dynamic shared memory."""
-    arguments: tuple[LaunchArgument, ...]
-    """Empty where the driver does not tell the sizes of arguments: before CUDA 12.4."""
-    calls: int
-
-
-class SeenAnswers(NamedTuple):
-    """What launches say of a draft."""
-
-    answers: Mapping[str, str]
-    """As ``--set`` would say them."""
-    warnings: tuple[str, ...]
-
-
-class _Seen(NamedTuple):
-    """One array or number in each launch."""
-
-    parameter: Parameter
-    numbers: tuple[float, ...]
-    """Its values; of an array the elements behind its pointer."""
-    is_whole: bool = False
-    """Of an array: whether its memory is an allocation of its own, and no part of a pool."""
-
-
-def answer_by_launches(
-    function: Function,
-    kernel: Function,
-    fields: Mapping[str, str],
-    passed: Mapping[str, str],
-    launches: Sequence[SeenLaunch],
-    *,
-    asks_launch: bool,
-) -> SeenAnswers:
-    """Return shapes, numbers, template arguments, launch and workloads as a program used them.
-
-    Args:
-        function: What is drafted: the kernel, or what launches it.
-        kernel: With the fields of structures as its parameters.
-        fields: The structure that each such field belongs to.
-        passed: What the function passes for each parameter of the kernel, where that is a name.
-        launches: The most frequent first.
-        asks_launch: Whether the text does not show the grid: then one grid is for all workloads.
-    """
-    first = launches[0]
-    same = [each for each in launches if each.name == first.name]
-    if asks_launch:
-        shape = (first.grid, first.block, first.shared_bytes)
-        same = [each for each in same if (each.grid, each.block, each.shared_bytes) == shape]
-    rows = [_split_arguments(kernel, fields, each) for each in same]
-    if not rows[0]:
-        text = (
-            "the driver does not tell sizes of arguments (CUDA 12.4 does): only the launch is said"
-        )
-        return SeenAnswers(_answer_launch(kernel, first) if asks_launch else {}, (text,))
-    seen = _collect_seen(function, kernel, passed, same, rows)
-    answers = _answer_sizes(seen)
-    answers |= _answer_workloads(answers, seen, len(same))
-    if function.is_kernel:
-        answers |= _answer_launch(kernel, first)
-    return SeenAnswers(answers, tuple(_list_warnings(seen, launches, same)))
-
-
-def _answer_workloads(
-    answers: Mapping[str, str], seen: Mapping[str, _Seen], count: int
-) -> dict[str, str]:
-    axes = [name for name, value in answers.items() if value == "axis"]
-    sizes = [
-        ", ".join(f"{to_field_name(a)}: {int(seen[a].numbers[at])}" for a in axes)
-        for at in range(min(count, MAX_SEEN_WORKLOADS))
-    ]
-    return {WORKLOADS: " | ".join(dict.fromkeys(sizes))} if axes else {}
-
-
-def _collect_seen(
-    function: Function,
-    kernel: Function,
-    passed: Mapping[str, str],
-    launches: Sequence[SeenLaunch],
-    rows: Sequence[Mapping[str, float]],
-) -> dict[str, _Seen]:
-    """Map each parameter of the function to what the launches of the kernel tell of it."""
-    own = {p.name: p for p in function.parameters}
-    seen = {}
-    for name in rows[0]:
-        outer = own.get(passed.get(name, name if function.is_kernel else ""))
-        if outer is not None and all(name in row for row in rows):
-            is_whole = all(_is_whole(each, kernel, name) for each in launches)
-            seen[outer.name] = _Seen(outer, tuple(row[name] for row in rows), is_whole)
-    return seen
-
-
-def _list_warnings(
-    seen: Mapping[str, _Seen], launches: Sequence[SeenLaunch], same: Sequence[SeenLaunch]
-) -> list[str]:
-    """Return which launches are left out, and which shapes of the text have too little memory."""
-    count = sum(each.calls for each in launches)
-    left = count - sum(each.calls for each in same)
-    warnings = [f"{left} of {count} launches, with other types, grids or blocks, are left out"]
-    warnings = warnings if left else []
-    sizes = {name: each.numbers for name, each in seen.items()}
-    for name, each in seen.items():
-        if each.parameter.role in ("input", "output") and _lacks_room(each, sizes):
-            shape = _write_shape(each.parameter.shape)
-            has = f"has {int(max(each.numbers))} elements in the run"
-            warnings.append(f"{name}: {shape} is read from the text, but it {has}")
-    return warnings
-
-
-_POOL_BYTES = 2**21
-"""What pools take from the driver is a multiple of it."""
-
-
-def _is_whole(launch: SeenLaunch, kernel: Function, name: str) -> bool:
-    """Whether a pointer argument has an allocation of its own; not known of one in a structure."""
-    at = [p.name for p in kernel.parameters].index(name)
-    if len(launch.arguments) != len(kernel.parameters) or 0 not in launch.arguments[at].memory:
-        return False
-    left, offset = launch.arguments[at].memory[0]
-    return offset == 0 and left % _POOL_BYTES != 0
-
-
-def _answer_launch(kernel: Function, launch: SeenLaunch) -> dict[str, str]:
-    """Return grid, block, shared memory and the arguments of the template."""
-    answers = {"grid": f"dim3{launch.grid}", "block": f"dim3{launch.block}"}
-    answers["shared"] = str(launch.shared_bytes)
-    match = re.search(rf"\b{re.escape(kernel.name)}<(.*)>\(", launch.name)
-    if match:
-        parts = re.findall(r"(?:[^,<>]|<[^<>]*>)+", match[1])
-        named = zip(kernel.template, parts, strict=False)
-        answers |= {name: _to_source(part.strip()) for name, part in named}
-    return answers
-
-
-def _to_source(text: str) -> str:
-    """Return a template argument as source: ``(bool)1`` and ``4u`` as they are written there."""
-    return {"(bool)1": "true", "(bool)0": "false"}.get(text, re.sub(r"^\(\w+\)", "", text))
-
-
-def _split_arguments(
-    kernel: Function, fields: Mapping[str, str], launch: SeenLaunch
-) -> dict[str, float]:
-    """Return the value of each number, and the elements behind each pointer, by name.
-
-    Empty where the arguments are not those of the text.
-    """
-    found: dict[str, float] = {}
-    arguments = iter(launch.arguments)
-    argument, owner, place, unread = None, "", 0, ""
-    for each in kernel.parameters:
-        is_pointer = each.role in ("input", "output") or each.type.endswith("*")
-        kind = each.dtype if is_pointer else each.dtype or DTYPES.get(each.type, "")
-        size = 8 if is_pointer else _SIZES.get(kind or "", 0)
-        if fields.get(each.name, "") != owner or not owner:
-            argument, owner, place = next(arguments, None), fields.get(each.name, ""), 0
-        place += -place % size if size else 0
-        unread = owner if not size else unread  # what follows it in a structure is not placed
-        if (
-            argument is None
-            or place + size > len(argument.value)
-            or not size
-            or unread == owner != ""
-        ):
-            continue
-        if not is_pointer and kind in _CODES:
-            found[each.name] = struct.unpack_from(_CODES[kind], argument.value, place)[0]
-        elif is_pointer and place in argument.memory and kind in _SIZES:
-            found[each.name] = argument.memory[place][0] // _SIZES[kind]
-        place += size
-    return found if next(arguments, None) is None else {}
-
-
-_CODES = {
-    "float32": "<f",
-    "float64": "<d",
-    "bool": "<?",
-    "int8": "<b",
-    "uint8": "<B",
-    "int16": "<h",
-    "int32": "<i",
-    "int64": "<q",
-    "float16": "<e",
-}
-_SIZES = {dtype: struct.calcsize(code) for dtype, code in _CODES.items()} | {"bfloat16": 2}
-
-
-def _answer_sizes(seen: Mapping[str, _Seen]) -> dict[str, str]:
-    """Return the shape of each array that it has room for exactly, and each number."""
-    numbers = {
-        name: each
-        for name, each in seen.items()
-        if each.parameter.role in ("size", "number") and not each.parameter.type.endswith("*")
-    }
-    sizes = {
-        name: each.numbers
-        for name, each in numbers.items()
-        if all(isinstance(n, int) and n > 0 for n in each.numbers) and set(each.numbers) != {1}
-    }
-    answers: dict[str, str] = {}
-    for name, each in seen.items():
-        is_doubted = _lacks_room(each, sizes)
-        if name in numbers or (each.parameter.shape and not is_doubted):
-            continue
-        found = _find_shapes(each, sizes)
-        if is_doubted or len(found) > 1:
-            answers[name] = f"{_DOUBT}{'|'.join(found)}"
-        elif found:
-            answers[name] = found[0]
-    dims = {d for name in seen for d in seen[name].parameter.shape}
-    dims |= {d for text in answers.values() for d in list_axes([text])}
-    for name, each in numbers.items():
-        if name in dims or len(set(each.numbers)) > 1:
-            answers[name] = "axis"
-        elif each.parameter.role == "size" or each.parameter.value in ("", FILL_IN_MARK):
-            kind = each.parameter.type
-            answers[name] = _write_number(each.numbers[0], kind)
-    return answers
-
-
-def _lacks_room(array: _Seen, sizes: Mapping[str, Sequence[float]]) -> bool:
-    """Whether the shape of the text does not fill the memory of an array in some launch.
-
-    Of memory that is part of a pool, or goes on for another array, only too little is told.
-    """
-    needed = _count_elements(array.parameter.shape, sizes, len(array.numbers))
-    pairs = list(zip(needed, array.numbers, strict=True)) if needed else []
-    return any(need > has or (array.is_whole and need != has) for need, has in pairs)
-
-
-def _count_elements(
-    dims: Sequence[str], sizes: Mapping[str, Sequence[float]], count: int
-) -> tuple[float, ...]:
-    """Return the elements of a shape in each launch; empty where a size is not known."""
-    values = [sizes.get(d, (int(d),) * count if d.isdecimal() else ()) for d in dims]
-    return tuple(map(math.prod, zip(*values, strict=True))) if dims and all(values) else ()
-
-
-def _find_shapes(array: _Seen, sizes: Mapping[str, Sequence[float]]) -> list[str]:
-    """Return the shapes that fill the memory of an array in each launch: one, or what it may be.
-
-    How many elements there are does not say in which order the dimensions are.
-    """
-    guess = split_shape(array.parameter.guess)
-    found = []
-    rest = {name for count in (1, 2, 3) for name in combinations(sizes, count)}
-    for dims in (guess, *sorted(rest, key=lambda names: (len(names), names))):
-        if _count_elements(dims, sizes, len(array.numbers)) == array.numbers:
-            found.append(dims)
-            if dims == guess:
-                return [_write_shape(dims)]
-    if not found and len(set(array.numbers)) == 1 and array.is_whole:
-        return [_write_shape((str(int(array.numbers[0])),))]
-    fewest = [dims for dims in found if len(dims) == len(found[0])]
-    orders = [order for dims in fewest for order in permutations(dims)]
-    return [_write_shape(order) for order in orders[:_MAX_SHAPES]]
-
-
-def _write_shape(dims: Sequence[str]) -> str:
-    return f"[{', '.join(dims)}]"
-
-
-def _write_number(value: float, kind: str) -> str:
-    if kind == "bool":
-        return str(bool(value)).lower()
-    if kind not in ("float", "double", "half", "__half"):
-        return str(int(value))
-    return repr(float(f"{value:.9g}")) + ("f" if kind == "float" else "")

@@ -10,9 +10,6 @@ from typing import NamedTuple
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.kernels.languages import choose_compiled_language
 from kernelkb.scaffold.answers import (
-    SeenAnswers,
-    SeenLaunch,
-    answer_by_launches,
     apply_answers,
     find_answer,
     mark_unknown,
@@ -35,12 +32,13 @@ from kernelkb.scaffold.draft import (
     DraftRequest,
     Function,
     Parameter,
-    finish_draft,
     list_all_inputs,
     list_defaults,
     make_draft,
     make_start_input,
 )
+from kernelkb.scaffold.draft_text import finish_draft
+from kernelkb.scaffold.observed_launches import SeenAnswers, SeenLaunch, answer_by_launches
 from kernelkb.scaffold.syntax import Structure, bind_arguments, drop_comments
 
 

@@ -24,11 +24,11 @@ from kernelkb.scaffold.draft import (
     Function,
     Parameter,
     SourceSummary,
-    finish_draft,
     list_all_inputs,
     list_defaults,
     make_draft,
 )
+from kernelkb.scaffold.draft_text import finish_draft
 from kernelkb.scaffold.python_functions import STREAM, list_bound_names, read_python_function
 from kernelkb.scaffold.python_launches import Kernels, list_launches
 

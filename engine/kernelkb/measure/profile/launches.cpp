@@ -6,6 +6,8 @@
 // A line is {"name", "grid", "block", "shared", "arguments": [{"bytes", "memory": [[at, left, offset]]}]}:
 // bytes in hexadecimal, with zeros for each pointer; of the memory that the pointer at this place
 // points into, what is left behind it, and where in the allocation it points.
+// What the first launches find behind each pointer is in a file of its own: values, process, launch,
+// argument and place, with - between.
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -24,6 +26,8 @@ namespace {
 
 constexpr std::size_t kMostLaunches = 32;  // different ones that are written
 constexpr std::size_t kMostNames = 400;    // of other kernels
+constexpr std::size_t kMostRead = 6;       // launches whose arrays are read
+constexpr std::size_t kMostBytes = 4 << 20, kMostBytesInAll = 64 << 20;  // of an array, of all
 
 struct Handle {
   std::string name;
@@ -42,6 +46,7 @@ struct State {
   std::map<std::string, long> counts;
   std::vector<std::string> lines;
   std::set<std::string> seen;
+  std::size_t read_bytes = 0;
   pid_t owner = 0;
 };
 
@@ -87,7 +92,14 @@ bool find_argument(void* function, std::size_t i, std::size_t* place, std::size_
   return ask && ask(function, i, place, size) == 0;
 }
 
-std::string describe_argument(const unsigned char* value, std::size_t size) {
+struct Pointer {
+  std::size_t argument, at;
+  std::uintptr_t address;
+  std::size_t left;
+};
+
+std::string describe_argument(
+    const unsigned char* value, std::size_t size, std::size_t number, std::vector<Pointer>* pointers) {
   auto ask = find_driver<int (*)(std::uintptr_t*, std::size_t*, std::uintptr_t)>(
       "cuMemGetAddressRange_v2");
   std::vector<unsigned char> bytes(value, value + size);
@@ -98,6 +110,7 @@ std::string describe_argument(const unsigned char* value, std::size_t size) {
     std::memcpy(&word, value + at, 8);
     if (word < 4096 || ask(&base, &length, word) != 0) continue;
     std::memset(bytes.data() + at, 0, 8);
+    pointers->push_back({number, at, word, base + length - word});
     memory += (memory.empty() ? "[" : ", [") + std::to_string(at) + ", " +
               std::to_string(base + length - word) + ", " + std::to_string(word - base) + "]";
   }
@@ -107,13 +120,36 @@ std::string describe_argument(const unsigned char* value, std::size_t size) {
   return "{\"bytes\": \"" + text + "\", \"memory\": [" + memory + "]}";
 }
 
-void write_line(const std::string& line) {
+void append(const std::string& name, const void* text, std::size_t size) {
   const char* folder = std::getenv("KB_LAUNCHES");
   if (!folder) return;
-  std::string path = std::string(folder) + "/launches-" + std::to_string(getpid()) + ".jsonl";
-  if (std::FILE* file = std::fopen(path.c_str(), "a")) {
-    std::fprintf(file, "%s\n", line.c_str());
+  if (std::FILE* file = std::fopen((std::string(folder) + "/" + name).c_str(), "ab")) {
+    std::fwrite(text, 1, size, file);
     std::fclose(file);
+  }
+}
+
+void write_line(const std::string& line) {
+  append("launches-" + std::to_string(getpid()) + ".jsonl", (line + "\n").data(), line.size() + 1);
+}
+
+// Reads what a launch will find behind its pointers; not while its stream records a graph.
+void write_values(void* stream, std::size_t launch, const std::vector<Pointer>& pointers) {
+  auto is_capturing = find_driver<int (*)(void*, int*)>("cuStreamIsCapturing");
+  auto wait = find_driver<int (*)(void*)>("cuStreamSynchronize");
+  auto read = find_driver<int (*)(void*, std::uintptr_t, std::size_t)>("cuMemcpyDtoH_v2");
+  int status = 0;
+  if (!is_capturing || !wait || !read || is_capturing(stream, &status) != 0 || status != 0) return;
+  if (launch >= kMostRead || wait(stream) != 0) return;
+  std::vector<unsigned char> bytes;
+  for (const Pointer& each : pointers) {
+    bytes.resize(each.left < kMostBytes ? each.left : kMostBytes);
+    if (state().read_bytes + bytes.size() > kMostBytesInAll) return;
+    if (read(bytes.data(), each.address, bytes.size()) != 0) continue;
+    state().read_bytes += bytes.size();
+    append("values-" + std::to_string(getpid()) + "-" + std::to_string(launch) + "-" +
+               std::to_string(each.argument) + "-" + std::to_string(each.at),
+           bytes.data(), bytes.size());
   }
 }
 
@@ -127,7 +163,7 @@ void record(void* function, const Config& config, void** arguments, void** extra
   Lock lock(own.mutex);
   if (own.owner != getpid()) {  // forked: its parent writes what it saw
     own.owner = getpid();
-    own.counts.clear(), own.lines.clear(), own.seen.clear();
+    own.counts.clear(), own.lines.clear(), own.seen.clear(), own.read_bytes = 0;
   }
   const char* wanted = std::getenv("KB_LAUNCH_NAME");
   std::string name = get_name(function);
@@ -140,11 +176,12 @@ void record(void* function, const Config& config, void** arguments, void** extra
   for (void** each = extra; each && *each; each += 2)
     if (*each == reinterpret_cast<void*>(1)) buffer = static_cast<unsigned char*>(each[1]);
   std::string told;
+  std::vector<Pointer> pointers;
   std::size_t place, size;
   for (std::size_t i = 0; find_argument(function, i, &place, &size); ++i) {
     auto value = buffer ? buffer + place : static_cast<unsigned char*>(arguments ? arguments[i] : nullptr);
     if (!value) break;
-    told += (told.empty() ? "" : ", ") + describe_argument(value, size);
+    told += (told.empty() ? "" : ", ") + describe_argument(value, size, i, &pointers);
   }
   std::string line = "{\"name\": \"" + name + "\", \"grid\": " + write_three(config.grid) +
                      ", \"block\": " + write_three(config.block) + ", \"shared\": " +
@@ -152,6 +189,7 @@ void record(void* function, const Config& config, void** arguments, void** extra
   if (own.counts.count(line) == 0 && own.lines.size() < kMostLaunches) {
     own.lines.push_back(line);
     write_line(line);
+    write_values(config.stream, own.lines.size() - 1, pointers);
   }
   ++own.counts[line];
 }

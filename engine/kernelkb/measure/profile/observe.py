@@ -22,7 +22,7 @@ from kernelkb.measure.worker.shared.messages.observed import (
     StackJob,
     TraceJob,
 )
-from kernelkb.scaffold.answers import LaunchArgument, SeenLaunch
+from kernelkb.scaffold.observed_launches import LaunchArgument, SeenLaunch
 
 TIMEOUT_S = 600.0
 MAX_VALUE_BYTES = 16 * 2**20
@@ -316,19 +316,29 @@ def _read_launches(folder: Path) -> tuple[list[SeenLaunch], list[str]]:
         counts: list[int] = next((row["counts"] for row in rows if "counts" in row), [])
         names += [row["seen"] for row in rows if "seen" in row]
         own = [row for row in rows if "grid" in row]
-        for row, count in zip(own, [*counts, *[1] * len(own)], strict=False):
+        for number, (row, count) in enumerate(zip(own, [*counts, *[1] * len(own)], strict=False)):
             arguments = tuple(
                 LaunchArgument(
                     bytes.fromhex(each["bytes"]),
                     {at: (left, offset) for at, left, offset in each["memory"]},
+                    _read_contents(file, (number, place), [at for at, *_ in each["memory"]]),
                 )
-                for each in row["arguments"]
+                for place, each in enumerate(row["arguments"])
             )
             shape = (tuple(row["grid"]), tuple(row["block"]), row["shared"])
             launches.append(SeenLaunch(row["name"], *shape, arguments, count))
     plain = _demangle([each.name for each in launches] + names, folder)
     launches = [each._replace(name=plain[each.name]) for each in launches]
     return launches, [plain[name] for name in dict.fromkeys(names)]
+
+
+def _read_contents(
+    launches: Path, argument: tuple[int, int], places: Sequence[int]
+) -> dict[int, bytes]:
+    """Return what was read behind the pointers of an argument of a launch, both by number."""
+    head = launches.stem.replace("launches", "values")
+    files = {at: launches.with_name("-".join(map(str, (head, *argument, at)))) for at in places}
+    return {at: file.read_bytes() for at, file in files.items() if file.exists()}
 
 
 def _demangle(names: Sequence[str], folder: Path) -> dict[str, str]:

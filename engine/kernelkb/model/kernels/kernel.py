@@ -241,10 +241,13 @@ def _resolve_extent(extent: int | str, sizes: Mapping[str, int]) -> int:
     return int(size)
 
 
+Fill = Literal["normal", "uniform", "integers", "offsets", "ones", "zeros"]
+
+
 class Input(Array):
     """A tensor that the judge fills with new values for every check."""
 
-    fill: Literal["normal", "uniform", "integers", "offsets", "ones", "zeros"] = "normal"
+    fill: Fill = "normal"
     """normal: mean 0, standard deviation ``scale``. uniform: 0 to ``scale``. integers: 0 to
     ``scale`` − 1. offsets: ascending from 0 to ``scale``, as where the rows of a sparse matrix
     begin in its values."""

@@ -1,0 +1,278 @@
+"""The text of a draft: kernel.yaml, and what it asks its user."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+
+from kernelkb.errors import BadValueError
+from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.safety.untrusted_text import WORD_OPTIONS, is_torch_expression
+from kernelkb.scaffold.draft import (
+    DRAFTED_VARIANT,
+    OBSERVED_HEAD,
+    OWN_REFERENCE,
+    PROGRAM_HEAD,
+    REFERENCE_KEY,
+    RETURNS,
+    ROLES,
+    SAID_HEAD,
+    WORKLOADS,
+    Draft,
+    DraftedFiles,
+    DraftQuestion,
+    Parameter,
+    is_index,
+    list_all_inputs,
+    make_start_input,
+    to_field_name,
+)
+from kernelkb.scaffold.syntax import rename_axes
+
+_SMALL_UNITS, _LARGE_UNITS = (1024, 32, 8, 4, 4, 4), (2**22, 1024, 64, 8, 4, 4)
+"""What the sizes of the drafted workloads are multiples of, by the most axes of one array."""
+_FACTORS = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
+"""Of the axes in turn: no two have one size, so that a mix-up of axes cannot pass a check."""
+_INTEGER_BOUND = 32
+"""Exclusive upper bound of drawn integers, which no size may be below where they are indices."""
+_UNUSED_INPUT = """\
+  # The kernel reads no array; a kernel.yaml has at least one input.
+  - {name: unused, shape: [1], dtype: float32, fill: zeros}
+"""
+_SIZES_NOTE = "# Assumed: kb init chose the sizes of the workloads and the values of the inputs.\n"
+_SEEN_NOTE = "# Assumed: kb init chose the values of the inputs; the sizes are those of a run.\n"
+_FLOAT_DTYPES = "float16|bfloat16|float32"
+
+
+def finish_draft(draft: Draft, files: Mapping[str, str], names: Iterable[str] = ()) -> DraftedFiles:
+    """Return the files of a kernel's folder with kernel.yaml, and what they leave open.
+
+    Args:
+        draft: The kernel.
+        files: The launcher and what it includes, by name.
+        names: What can be said besides arrays, axes and open questions.
+
+    Raises:
+        BadValueError: The reference that was said is no expression of the inputs.
+    """
+    questions = _ask(draft)
+    reference, code = _draft_reference(draft)
+    more = {"reference.py": code} if code else {}
+    arrays = [p.name for p in (*draft.inputs, *draft.outputs)]
+    known = [
+        *arrays,
+        *draft.axes,
+        *names,
+        *({RETURNS} & draft.answers.keys()),
+        *(q.key.partition(".")[0] for q in questions),
+    ]
+    yaml = format_kernel_yaml(draft, reference)
+    return DraftedFiles(
+        {"kernel.yaml": yaml, **files, **more},
+        tuple(questions),
+        tuple(dict.fromkeys([*known, REFERENCE_KEY, WORKLOADS, "dtype"])),
+    )
+
+
+def _ask(draft: Draft) -> list[DraftQuestion]:
+    """Return what a draft leaves open: arrays, then what its launcher does, then the reference."""
+    questions = []
+    arrays = [*draft.inputs, *draft.outputs]
+    for each in arrays:
+        name = draft.fields[each.name]
+        if each.type == "return" and not each.is_certain:
+            why = f"what it returns is not seen: name it all, as {RETURNS}=[out, state]"
+            questions.append(DraftQuestion(RETURNS, "", why))
+        elif not each.is_certain:
+            roles = sorted(ROLES, key=lambda role: role != _guess_role(each))
+            questions.append(DraftQuestion(f"{name}.role", "|".join(roles), each.use))
+        if not each.shape:
+            questions.append(DraftQuestion(name, each.guess, each.use))
+        if each.dtype is None and is_index(each):
+            questions.append(DraftQuestion(f"{name}.dtype", each.dtypes or "int64|int32", each.use))
+    unknown = [p for p in arrays if p.dtype is None and not is_index(p)]
+    shared = [draft.fields[p.name] for p in unknown if not p.has_own_dtype]
+    if any(FILL_IN_MARK not in p.type for p in unknown if not p.has_own_dtype):
+        questions.append(DraftQuestion("dtype", _FLOAT_DTYPES, f"of {', '.join(shared)}"))
+    questions += [
+        DraftQuestion(f"{draft.fields[p.name]}.dtype", p.dtypes or _FLOAT_DTYPES, p.use)
+        for p in unknown
+        if p.has_own_dtype
+    ]
+    questions += draft.questions
+    if not draft.answers.get(REFERENCE_KEY):
+        why = "nothing checks it then; else an expression of torch, as torch.softmax(x, -1)"
+        questions.append(DraftQuestion(REFERENCE_KEY, DRAFTED_VARIANT, why))
+    return questions
+
+
+def _guess_role(array: Parameter) -> str:
+    """Return the role that an array's name suggests; else the one that it is listed with."""
+    if array.role == "output" and array.is_read:
+        return "both"
+    name = to_field_name(array.name)
+    name = re.sub(r"_?(?:ptr|dptr|dev|device|gpu)_?$", "", name)
+    if re.fullmatch(r"(?:.*_)?(?:y|o|c|out|output|dst|dest|result|res)s?\d*", name):
+        return "output"
+    is_input = re.fullmatch(
+        r"(?:.*_)?(?:x|a|b|q|k|v|in|inp|input|src|weight|bias|w|scale)s?\d*", name
+    )
+    return "input" if is_input else array.role
+
+
+def _draft_reference(draft: Draft) -> tuple[str, str]:
+    """Return the line of kernel.yaml, and the text of reference.py, or nothing."""
+    said = draft.answers.get(REFERENCE_KEY, "")
+    if not said:
+        return f"reference: {FILL_IN_MARK}", ""
+    if said == DRAFTED_VARIANT:
+        return OWN_REFERENCE, ""
+    if file := re.fullmatch(r"([\w.-]+\.\w+):(\w+)", said):
+        return f"reference: {{file: {file[1]}, function: {file[2]}}}", ""
+    names = [draft.fields[p.name] for p in list_all_inputs(draft)]
+    if not is_torch_expression(said, names):
+        raise BadValueError(
+            f"reference {said!r} is no expression of torch and the inputs {', '.join(names)} "
+            f"(words only as {', '.join(WORD_OPTIONS)}); "
+            "write reference.py into the kernel's folder, and say reference=reference.py:NAME"
+        )
+    code = f"import torch\n\n\ndef reference({', '.join(names)}):\n    return {said}\n"
+    return "reference: {file: reference.py, function: reference}", code
+
+
+def format_kernel_yaml(draft: Draft, reference: str) -> str:
+    """Return kernel.yaml, given its line for the reference."""
+    unknown = f"  - {{name: {FILL_IN_MARK}, shape: [{FILL_IN_MARK}], dtype: {FILL_IN_MARK}}}\n"
+    inputs = "".join(_format_input(p, draft) for p in list_all_inputs(draft))
+    outputs = "".join(_format_output(p, draft) for p in draft.outputs)
+    if not inputs and outputs:
+        inputs = _UNUSED_INPUT
+    text = _format_head(draft)
+    text += "inputs:\n" + (inputs or unknown) + "outputs:\n" + (outputs or unknown)
+    return text + _format_tail(draft, reference)
+
+
+def _format_head(draft: Draft) -> str:
+    axes = [draft.fields[axis] for axis in draft.axes]
+    workloads = _choose_workloads(draft)
+    rows = "".join(f"  {name}: {{{sizes}}}\n" for name, sizes in workloads.items())
+    default = "large" if "large" in workloads else next(iter(workloads))
+    notes = "".join(f"# Assumed: {note}.\n" for note in draft.notes)
+    said = _format_answers(draft)
+    return f"""\
+# Drafted by kb init from "{draft.include}". kb refuses the file while it holds {FILL_IN_MARK}.
+# kb show row_softmax prints a complete example.
+{_SEEN_NOTE if draft.answers.get(WORKLOADS) else _SIZES_NOTE}{notes}{said}id: {draft.name}
+title: {json.dumps(draft.name.replace("_", " ").strip())}
+axes: [{", ".join(axes)}]
+workloads:
+{rows}default_workload: {{{draft.target}: {default}}}
+"""
+
+
+def _format_answers(draft: Draft) -> str:
+    """Return the answers that a draft was made with, as comments: observed, then said."""
+    run = draft.observed
+    rows = {key: f"{key}={value}\n" for key, value in draft.answers.items()}
+    seen = "".join(f"{OBSERVED_HEAD}{row}" for key, row in rows.items() if key in run.keys)
+    said = "".join(f"{SAID_HEAD}{row}" for key, row in rows.items() if key not in run.keys)
+    return (f"{PROGRAM_HEAD}{run.program}\n{seen}" if seen else "") + said
+
+
+def _choose_workloads(draft: Draft) -> dict[str, str]:
+    """Return the sizes of each workload: those that a program used, else chosen ones."""
+    chosen = dict(zip(("small", "large"), _choose_sizes(draft), strict=True))
+    if seen := draft.answers.get(WORKLOADS, ""):
+        rows = [dict(re.findall(r"(\w+): (\d+)", part)) for part in seen.split("|")]
+        names = (f"observed-{at + 1}" for at in range(len(rows)))
+        small = chosen["small"]
+        chosen = {
+            name: {axis: int(row.get(axis, small[axis])) for axis in small}
+            for name, row in zip(names, rows, strict=True)
+        }
+    return {name: ", ".join(f"{a}: {n}" for a, n in row.items()) for name, row in chosen.items()}
+
+
+def _choose_sizes(draft: Draft) -> list[dict[str, int]]:
+    """Return the sizes of the small and the large workload: distinct, and divisible."""
+    shapes = [p.shape for p in (*draft.inputs, *draft.outputs)]
+    count = len(draft.axes)
+    ranks = [sum(not dim.isdecimal() for dim in shape) if shape else count for shape in shapes]
+    rank = min(max(ranks, default=1), len(_LARGE_UNITS)) or 1
+    factors = dict(zip(draft.axes, _FACTORS * (count // len(_FACTORS) + 1), strict=False))
+    workloads = []
+    for unit in (_SMALL_UNITS[rank - 1], _LARGE_UNITS[rank - 1]):
+        sizes = {axis: factor * unit for axis, factor in factors.items()}
+        for axis, of in draft.checks[0].items():
+            step = int(of) if of.isdecimal() else sizes.get(of, 1)
+            sizes[axis] = step * max(sizes[axis] // step, 2 if step in sizes.values() else 1)
+        sizes |= {axis: most for axis, most in draft.checks[1].items() if sizes[axis] > most}
+        workloads.append({draft.fields[axis]: n for axis, n in sizes.items()})
+    return workloads
+
+
+def _format_input(array: Parameter, draft: Draft) -> str:
+    if array.fill:
+        kind, _, scale = array.fill.partition(" ")
+        told = f", scale: {rename_axes(scale, draft.fields)}" if scale else ""
+        return _format_array(array, draft, f", fill: {kind}{told}")
+    if array.dtype is None or array.dtype.startswith(("float", "bfloat")):
+        is_positive = re.search(r"var(?!i?able)|std|sigma", array.name.lower())
+        return _format_array(array, draft, f", fill: {'uniform' if is_positive else 'normal'}")
+    for into in (p for p in draft.inputs if p.name == array.points_into and p.shape):
+        end = rename_axes(into.shape[0], draft.fields)
+        return _format_array(array, draft, f", fill: offsets, scale: {end}")
+    bound = 2 if array.dtype == "bool" else _INTEGER_BOUND
+    if array.dtype in ("int32", "int64"):  # perhaps indices, which have to lie within each axis
+        bound = min([bound, *_choose_sizes(draft)[0].values()])
+    return _format_array(array, draft, f", fill: integers, scale: {bound}")
+
+
+def _format_output(array: Parameter, draft: Draft) -> str:
+    start = f", starts_as: {draft.fields[make_start_input(array).name]}" if array.is_read else ""
+    return _format_array(array, draft, start)
+
+
+def _format_array(array: Parameter, draft: Draft, options: str) -> str:
+    dims = [rename_axes(dim, draft.fields) for dim in array.shape] or [FILL_IN_MARK]
+    name, dtype = draft.fields[array.name], array.dtype or FILL_IN_MARK
+    guess = f"perhaps {array.guess}" if array.guess and not array.shape else ""
+    is_open = not (array.shape and array.dtype and array.is_certain)
+    told = "; ".join(filter(None, (guess, array.use)))
+    comment = told if is_open else array.origin or "from the text"
+    entry = f"  - {{name: {name}, shape: [{', '.join(dims)}], dtype: {dtype}{options}}}"
+    entry += f"  # {comment}\n" if comment else "\n"
+    if array.is_certain:
+        return entry
+    if array.type == "return":
+        return f"  - {FILL_IN_MARK}  # {RETURNS}: the names of all that it returns\n{entry}"
+    roles = ", ".join(sorted(ROLES, key=lambda role: role != _guess_role(array)))
+    return f"  - {FILL_IN_MARK}  # {name}.role: one of {roles}\n{entry}"
+
+
+def _format_tail(draft: Draft, reference: str) -> str:
+    variant = draft.variant
+    lines = [f"    language: {variant.language}"]
+    lines += [f"    binding: {variant.binding}"] if variant.binding else []
+    lines += [f"    source: {variant.source}"]
+    lines += [f"    also: [{', '.join(variant.also)}]"] if variant.also else []
+    lines += ["    returns: true"] if variant.returns else []
+    lines += [f"    flags: {json.dumps(list(variant.flags))}"] if variant.flags else []
+    lines += [f"    kernels: [{', '.join(variant.kernels)}]"] if variant.kernels else []
+    lines += [f"    summary: {json.dumps(variant.summary)}"]
+    return (
+        f"""\
+# Variants are compared with it: torch, {{file: reference.py, function: NAME}}; C++,
+# {{function: "file.cpp:NAME"}}; or {{variant: {DRAFTED_VARIANT}}}, which nothing checks.
+{reference}
+# Bytes and operations that any correct kernel needs, as expressions of the axes. Optional.
+# cost: {{bytes: "8 * n", flops: "2 * n"}}
+entry: {draft.entry}
+variants:
+  - id: {DRAFTED_VARIANT}
+    target: {draft.target}
+{variant.comment}"""
+        + "\n".join(lines)
+        + "\n"
+    )

@@ -1,0 +1,408 @@
+"""What the launches of a program in C++ say of a draft: sizes, shapes, values and the launch."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from array import array
+from collections.abc import Mapping, Sequence
+from itertools import combinations, pairwise, permutations
+from typing import NamedTuple
+
+from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.model.kernels.kernel import evaluate_axis_expression
+from kernelkb.scaffold.answers import DOUBT
+from kernelkb.scaffold.c_functions import DTYPES
+from kernelkb.scaffold.draft import WORKLOADS, Function, Parameter, to_field_name
+from kernelkb.scaffold.syntax import list_axes, split_shape
+
+MAX_SEEN_WORKLOADS = 6
+_MAX_SHAPES = 6
+
+
+class LaunchArgument(NamedTuple):
+    """One argument of a launch."""
+
+    value: bytes
+    """As it was passed; zeros in place of pointers."""
+    memory: Mapping[int, tuple[int, int]]
+    """Of each pointer, by its place in the value: bytes to the end of its allocation, and from the
+    start of it."""
+    contents: Mapping[int, bytes] = {}
+    """What each pointer points to before the launch, at most 4 MiB; of the first launches only."""
+
+
+class SeenLaunch(NamedTuple):
+    """All launches of a kernel with the same grid, arguments and sizes of memory."""
+
+    name: str
+    """With its types, as ``void twice<float>(float const*, float*, int)``."""
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    """Of dynamic shared memory."""
+    arguments: tuple[LaunchArgument, ...]
+    """Empty where the driver does not tell the sizes of arguments: before CUDA 12.4."""
+    calls: int
+
+
+class SeenAnswers(NamedTuple):
+    """What launches say of a draft."""
+
+    answers: Mapping[str, str]
+    """As ``--set`` would say them."""
+    warnings: tuple[str, ...]
+
+
+class _Seen(NamedTuple):
+    """One array or number in each launch."""
+
+    parameter: Parameter
+    numbers: tuple[float, ...]
+    """Its values; of an array the elements behind its pointer."""
+    is_whole: bool = False
+    """Of an array: whether its memory is an allocation of its own, and no part of a pool."""
+    contents: tuple[bytes, ...] = ()
+    """Of an array: what the first launches find in it, at most 4 MiB."""
+
+
+class _Row(NamedTuple):
+    """The arguments of a launch, by the names of the kernel's parameters."""
+
+    numbers: Mapping[str, float]
+    """The value of each number, and the elements behind each pointer."""
+    contents: Mapping[str, bytes]
+
+
+def answer_by_launches(
+    function: Function,
+    kernel: Function,
+    fields: Mapping[str, str],
+    passed: Mapping[str, str],
+    launches: Sequence[SeenLaunch],
+    *,
+    asks_launch: bool,
+) -> SeenAnswers:
+    """Return shapes, numbers, template arguments, launch and workloads as a program used them.
+
+    Args:
+        function: What is drafted: the kernel, or what launches it.
+        kernel: With the fields of structures as its parameters.
+        fields: The structure that each such field belongs to.
+        passed: What the function passes for each parameter of the kernel, where that is a name.
+        launches: The most frequent first.
+        asks_launch: Whether the text does not show the grid: then one grid is for all workloads.
+    """
+    first = launches[0]
+    same = [each for each in launches if each.name == first.name]
+    if asks_launch:
+        shape = (first.grid, first.block, first.shared_bytes)
+        same = [each for each in same if (each.grid, each.block, each.shared_bytes) == shape]
+    rows = [_split_arguments(kernel, fields, each) for each in same]
+    if not rows[0].numbers:
+        text = (
+            "the driver does not tell sizes of arguments (CUDA 12.4 does): only the launch is said"
+        )
+        return SeenAnswers(_answer_launch(kernel, first) if asks_launch else {}, (text,))
+    seen = _collect_seen(function, kernel, passed, same, rows)
+    answers = _answer_sizes(seen)
+    values, notes = _answer_values(seen, answers)
+    answers |= values | _answer_workloads(answers, seen, len(same))
+    if function.is_kernel:
+        answers |= _answer_launch(kernel, first)
+    return SeenAnswers(answers, (*_list_warnings(seen, launches, same), *notes))
+
+
+def _answer_workloads(
+    answers: Mapping[str, str], seen: Mapping[str, _Seen], count: int
+) -> dict[str, str]:
+    axes = [name for name, value in answers.items() if value == "axis"]
+    sizes = [
+        ", ".join(f"{to_field_name(a)}: {int(seen[a].numbers[at])}" for a in axes)
+        for at in range(min(count, MAX_SEEN_WORKLOADS))
+    ]
+    return {WORKLOADS: " | ".join(dict.fromkeys(sizes))} if axes else {}
+
+
+def _collect_seen(
+    function: Function,
+    kernel: Function,
+    passed: Mapping[str, str],
+    launches: Sequence[SeenLaunch],
+    rows: Sequence[_Row],
+) -> dict[str, _Seen]:
+    """Map each parameter of the function to what the launches of the kernel tell of it."""
+    own = {p.name: p for p in function.parameters}
+    seen = {}
+    for name in rows[0].numbers:
+        outer = own.get(passed.get(name, name if function.is_kernel else ""))
+        if outer is not None and all(name in row.numbers for row in rows):
+            is_whole = all(_is_whole(each, kernel, name) for each in launches)
+            contents = tuple(row.contents[name] for row in rows if row.contents.get(name))
+            numbers = tuple(row.numbers[name] for row in rows)
+            seen[outer.name] = _Seen(outer, numbers, is_whole, contents)
+    return seen
+
+
+def _list_warnings(
+    seen: Mapping[str, _Seen], launches: Sequence[SeenLaunch], same: Sequence[SeenLaunch]
+) -> list[str]:
+    """Return which launches are left out, and which shapes of the text have too little memory."""
+    count = sum(each.calls for each in launches)
+    left = count - sum(each.calls for each in same)
+    warnings = [f"{left} of {count} launches, with other types, grids or blocks, are left out"]
+    warnings = warnings if left else []
+    sizes = {name: each.numbers for name, each in seen.items()}
+    for name, each in seen.items():
+        if each.parameter.role in ("input", "output") and _lacks_room(each, sizes):
+            shape = _write_shape(each.parameter.shape)
+            has = f"has {int(max(each.numbers))} elements in the run"
+            warnings.append(f"{name}: {shape} is read from the text, but it {has}")
+    return warnings
+
+
+_POOL_BYTES = 2**21
+"""What pools take from the driver is a multiple of it."""
+
+
+def _is_whole(launch: SeenLaunch, kernel: Function, name: str) -> bool:
+    """Whether a pointer argument has an allocation of its own; not known of one in a structure."""
+    at = [p.name for p in kernel.parameters].index(name)
+    if len(launch.arguments) != len(kernel.parameters) or 0 not in launch.arguments[at].memory:
+        return False
+    left, offset = launch.arguments[at].memory[0]
+    return offset == 0 and left % _POOL_BYTES != 0
+
+
+def _answer_launch(kernel: Function, launch: SeenLaunch) -> dict[str, str]:
+    """Return grid, block, shared memory and the arguments of the template."""
+    answers = {"grid": f"dim3{launch.grid}", "block": f"dim3{launch.block}"}
+    answers["shared"] = str(launch.shared_bytes)
+    match = re.search(rf"\b{re.escape(kernel.name)}<(.*)>\(", launch.name)
+    if match:
+        parts = re.findall(r"(?:[^,<>]|<[^<>]*>)+", match[1])
+        named = zip(kernel.template, parts, strict=False)
+        answers |= {name: _to_source(part.strip()) for name, part in named}
+    return answers
+
+
+def _to_source(text: str) -> str:
+    """Return a template argument as source: ``(bool)1`` and ``4u`` as they are written there."""
+    return {"(bool)1": "true", "(bool)0": "false"}.get(text, re.sub(r"^\(\w+\)", "", text))
+
+
+def _split_arguments(kernel: Function, fields: Mapping[str, str], launch: SeenLaunch) -> _Row:
+    """Return the numbers and the arrays of a launch; none where they are not those of the text."""
+    found: dict[str, float] = {}
+    contents: dict[str, bytes] = {}
+    arguments = iter(launch.arguments)
+    argument, owner, place, unread = None, "", 0, ""
+    for each in kernel.parameters:
+        is_pointer = each.role in ("input", "output") or each.type.endswith("*")
+        kind = each.dtype if is_pointer else each.dtype or DTYPES.get(each.type, "")
+        size = 8 if is_pointer else _SIZES.get(kind or "", 0)
+        if fields.get(each.name, "") != owner or not owner:
+            argument, owner, place = next(arguments, None), fields.get(each.name, ""), 0
+        place += -place % size if size else 0
+        unread = owner if not size else unread  # what follows it in a structure is not placed
+        if (
+            argument is None
+            or place + size > len(argument.value)
+            or not size
+            or unread == owner != ""
+        ):
+            continue
+        if not is_pointer and kind in _CODES:
+            found[each.name] = struct.unpack_from(_CODES[kind], argument.value, place)[0]
+        elif is_pointer and place in argument.memory and kind in _SIZES:
+            found[each.name] = argument.memory[place][0] // _SIZES[kind]
+            contents[each.name] = argument.contents.get(place, b"")
+        place += size
+    return _Row(found, contents) if next(arguments, None) is None else _Row({}, {})
+
+
+_CODES = {
+    "float32": "<f",
+    "float64": "<d",
+    "bool": "<?",
+    "int8": "<b",
+    "uint8": "<B",
+    "int16": "<h",
+    "int32": "<i",
+    "int64": "<q",
+    "float16": "<e",
+}
+_SIZES = {dtype: struct.calcsize(code) for dtype, code in _CODES.items()} | {"bfloat16": 2}
+
+
+def _answer_sizes(seen: Mapping[str, _Seen]) -> dict[str, str]:
+    """Return the shape of each array that it has room for exactly, and each number."""
+    numbers = {
+        name: each
+        for name, each in seen.items()
+        if each.parameter.role in ("size", "number") and not each.parameter.type.endswith("*")
+    }
+    sizes = {
+        name: each.numbers
+        for name, each in numbers.items()
+        if all(isinstance(n, int) and n > 0 for n in each.numbers) and set(each.numbers) != {1}
+    }
+    answers: dict[str, str] = {}
+    for name, each in seen.items():
+        is_doubted = _lacks_room(each, sizes)
+        if name in numbers or (each.parameter.shape and not is_doubted):
+            continue
+        found = _find_shapes(each, sizes)
+        if is_doubted or len(found) > 1:
+            answers[name] = f"{DOUBT}{'|'.join(found)}"
+        elif found:
+            answers[name] = found[0]
+    dims = {d for name in seen for d in seen[name].parameter.shape}
+    dims |= {d for text in answers.values() for d in list_axes([text])}
+    for name, each in numbers.items():
+        if name in dims or len(set(each.numbers)) > 1:
+            answers[name] = "axis"
+        elif each.parameter.role == "size" or each.parameter.value in ("", FILL_IN_MARK):
+            kind = each.parameter.type
+            answers[name] = _write_number(each.numbers[0], kind)
+    return answers
+
+
+def _lacks_room(array: _Seen, sizes: Mapping[str, Sequence[float]]) -> bool:
+    """Whether the shape of the text does not fill the memory of an array in some launch.
+
+    Of memory that is part of a pool, or goes on for another array, only too little is told.
+    """
+    needed = _count_elements(array.parameter.shape, sizes, len(array.numbers))
+    pairs = list(zip(needed, array.numbers, strict=True)) if needed else []
+    return any(need > has or (array.is_whole and need != has) for need, has in pairs)
+
+
+def _count_elements(
+    dims: Sequence[str], sizes: Mapping[str, Sequence[float]], count: int
+) -> tuple[float, ...]:
+    """Return the elements of a shape in each launch; empty where a size is not known."""
+    if not dims or not {*list_axes(dims)} <= sizes.keys():
+        return ()
+    rows = [{axis: int(sizes[axis][at]) for axis in list_axes(dims)} for at in range(count)]
+    return tuple(math.prod(evaluate_axis_expression(dim, row) for dim in dims) for row in rows)
+
+
+_INTEGERS = {
+    "bool": "B", "int8": "b", "uint8": "B", "int16": "h", "int32": "i", "int64": "q",
+}  # fmt: skip
+"""Type codes of ``array``."""
+_MIN_VALUES = 3
+_NEAR = 0.9
+"""Drawn indices below a size come this near to it."""
+_CHANCE = 4
+"""Integers that are all different are so on purpose where this times their square is above the
+room that they have."""
+
+
+def _answer_values(
+    seen: Mapping[str, _Seen], answers: Mapping[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """Return how the values of integer arrays are drawn, and what is lost by that."""
+    numbers = {name for name, each in seen.items() if each.parameter.role in ("size", "number")}
+    sizes = {name: seen[name].numbers for name in numbers if answers.get(name) == "axis"}
+    fills: dict[str, str] = {}
+    notes: list[str] = []
+    for name, each in seen.items():
+        is_given = each.parameter.role == "input" or each.parameter.is_read
+        said = answers.get(name, "")
+        shape = () if said.startswith(DOUBT) else split_shape(said) or each.parameter.shape
+        counts = _count_elements(shape, {n: seen[n].numbers for n in numbers}, len(each.numbers))
+        counts = counts or (each.numbers if each.is_whole else ())
+        values = _read_values(each, counts) if is_given else []
+        if not values:
+            continue
+        others = [one.numbers for other, one in seen.items() if other not in {name, *numbers}]
+        fill, lost = _choose_fill(values, sizes, others)
+        fills |= {f"{name}.fill": fill} if fill else {}
+        notes += [f"{name}: in the run its values {lost}; drawn ones do not"] if lost else []
+    return fills, notes
+
+
+def _read_values(each: _Seen, counts: Sequence[float]) -> list[Sequence[int]]:
+    """Return what the launches find in an array of integers; none where that is not known."""
+    code = _INTEGERS.get(each.parameter.dtype or "", "")
+    code = code.upper() if re.match(r"u|size_t", each.parameter.type) else code
+    found: list[Sequence[int]] = []
+    for count, content in zip(counts, each.contents, strict=False):
+        values = array(code or "b")
+        size = min(int(count), len(content) // values.itemsize) * values.itemsize
+        values.frombytes(content[:size])
+        found.append(values)
+    return found if code and found and all(found) else []
+
+
+def _choose_fill(
+    values: Sequence[Sequence[int]],
+    sizes: Mapping[str, Sequence[float]],
+    others: Sequence[Sequence[float]],
+) -> tuple[str, str]:
+    """Return ``fill`` and ``scale`` of a kernel.yaml for some values, and what is lost by them.
+
+    Args:
+        values: Of an array, in each of the first launches.
+        sizes: Of each axis, in each launch.
+        others: The elements of each other array: offsets end with as many.
+    """
+    lows, highs = [min(own) for own in values], [max(own) for own in values]
+    if not any(lows) and not any(highs):
+        return "zeros", ""
+    if {*lows, *highs} == {1}:
+        return "ones", ""
+    if min(lows) < 0:
+        return "", f"go down to {min(lows)}"
+    is_sorted = all(all(a <= b for a, b in pairwise(own)) for own in values)
+    is_sorted &= min(map(len, values)) >= _MIN_VALUES
+    same = [axis for axis, own in sizes.items() if [*own[: len(highs)]] == highs]
+    is_end = bool(same) or any([*own[: len(highs)]] == highs for own in others)
+    if is_sorted and not any(lows) and is_end and (same or len({*highs}) == 1):
+        return f"offsets {same[0] if same else highs[0]}", ""
+    near = [
+        axis
+        for axis, own in sizes.items()
+        if len(highs) > 1
+        and all(_NEAR * n < high + 1 <= n for n, high in zip(own, highs, strict=False))
+    ]
+    scale = near[0] if near else str(min(highs) + 1)
+    distinct = all(len({*own}) == len(own) for own in values)
+    is_meant = all(_CHANCE * len(own) ** 2 > high for own, high in zip(values, highs, strict=True))
+    lost = "ascend" if is_sorted else "all differ" if distinct and is_meant else ""
+    return f"integers {scale}", lost
+
+
+def _find_shapes(array: _Seen, sizes: Mapping[str, Sequence[float]]) -> list[str]:
+    """Return the shapes that fill the memory of an array in each launch: one, or what it may be.
+
+    How many elements there are does not say in which order the dimensions are.
+    """
+    guess = split_shape(array.parameter.guess)
+    found = []
+    rest = {name for count in (1, 2, 3) for name in combinations(sizes, count)}
+    for dims in (guess, *sorted(rest, key=lambda names: (len(names), names))):
+        if _count_elements(dims, sizes, len(array.numbers)) == array.numbers:
+            found.append(dims)
+            if dims == guess:
+                return [_write_shape(dims)]
+    if not found and len(set(array.numbers)) == 1 and array.is_whole:
+        return [_write_shape((str(int(array.numbers[0])),))]
+    fewest = [dims for dims in found if len(dims) == len(found[0])]
+    orders = [order for dims in fewest for order in permutations(dims)]
+    return [_write_shape(order) for order in orders[:_MAX_SHAPES]]
+
+
+def _write_shape(dims: Sequence[str]) -> str:
+    return f"[{', '.join(dims)}]"
+
+
+def _write_number(value: float, kind: str) -> str:
+    if kind == "bool":
+        return str(bool(value)).lower()
+    if kind not in ("float", "double", "half", "__half"):
+        return str(int(value))
+    return repr(float(f"{value:.9g}")) + ("f" if kind == "float" else "")
