@@ -67,7 +67,7 @@ class _Seen(NamedTuple):
     """Of an array: what the first launches find in it, at most 4 MiB."""
 
 
-class _Row(NamedTuple):
+class _LaunchValues(NamedTuple):
     """The arguments of a launch, by the names of the kernel's parameters."""
 
     numbers: Mapping[str, float]
@@ -130,7 +130,7 @@ def _collect_seen(
     kernel: Function,
     passed: Mapping[str, str],
     launches: Sequence[SeenLaunch],
-    rows: Sequence[_Row],
+    rows: Sequence[_LaunchValues],
 ) -> dict[str, _Seen]:
     """Map each parameter of the function to what the launches of the kernel tell of it."""
     own = {p.name: p for p in function.parameters}
@@ -192,7 +192,9 @@ def _to_source(text: str) -> str:
     return {"(bool)1": "true", "(bool)0": "false"}.get(text, re.sub(r"^\(\w+\)", "", text))
 
 
-def _split_arguments(kernel: Function, fields: Mapping[str, str], launch: SeenLaunch) -> _Row:
+def _split_arguments(
+    kernel: Function, fields: Mapping[str, str], launch: SeenLaunch
+) -> _LaunchValues:
     """Return the numbers and the arrays of a launch; none where they are not those of the text."""
     found: dict[str, float] = {}
     contents: dict[str, bytes] = {}
@@ -219,7 +221,9 @@ def _split_arguments(kernel: Function, fields: Mapping[str, str], launch: SeenLa
             found[each.name] = argument.memory[place][0] // _SIZES[kind]
             contents[each.name] = argument.contents.get(place, b"")
         place += size
-    return _Row(found, contents) if next(arguments, None) is None else _Row({}, {})
+    return (
+        _LaunchValues(found, contents) if next(arguments, None) is None else _LaunchValues({}, {})
+    )
 
 
 _CODES = {

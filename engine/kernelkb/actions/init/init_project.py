@@ -234,8 +234,7 @@ def init_launches(
     said = [
         f"{key}={value}"
         for key, value in seen.answers.items()
-        if to_field_name(key.partition(".")[0]) in known
-        and (key not in _LAUNCH_WORDS or key in open_)
+        if to_field_name(key.split(".")[0]) in known and (key not in _LAUNCH_WORDS or key in open_)
     ]
     program = " ".join(command.split())
     result = init_project(file, None, "cuda", name, kernel, answers, (program, said))
