@@ -266,9 +266,9 @@ def _weigh_term(term: _Term, sign: str) -> _Term:
 
 
 def _weigh_kinds(index: SearchIndex, words: list[str]) -> dict[str, float]:
-    """Return the factor of each kind: of speed alone no failure, and of one no change."""
+    """Return the factor of each kind: of speed alone no failure, of one no change or device."""
     asked = _find_lists(index, words) & {"speed", "failure"}
-    kinds = {"speed": ("symptom",), "failure": ("fix", "bottleneck")}
+    kinds = {"speed": ("symptom",), "failure": ("fix", "bottleneck", "device", "architecture")}
     lower = kinds[asked.pop()] if len(asked) == 1 else ()
     return {
         kind: weight * (_OTHER_SHARE if kind in lower else 1.0)
