@@ -21,29 +21,30 @@ from typing import NamedTuple
 
 _STOP_TEXT = """
 a about across actually advantage advice after again all almost already also although always am an
-and another any anybody anyone anything appears approximately are as ask asked assume at away bad
-basically be because been before being believe benefit best better between bit both but by can
-cannot cant certain clearly come comes consider considering could currently definitely despite did
-do does doesnt doing done dont dramatically during each easily either else enough entire especially
-essentially etc ever every everything exactly excessive extremely fact fairly feel finding
-following for from get gets getting give given gives go going good got greatly guess had happen
-happened happening happens has have having he hello help her here hes hey hi his how however i idea
-ideas identical if im important in instead interesting into intuition investigate is isnt it its
-itself ive just keep know later latest less let like little look lot made mainly make makes making
-many may maybe me mean means mention might moment more most much must my myself nearly need needed
-needs never nice no not nothing notice noticed now observe observed obtain obvious occur occurs of
-off often ok okay on once one only opinion or other otherwise our out over particular people
-perhaps please pleased possible pretty previous previously proper properly provide provided
-provides purpose put puts quick quickly quite rather realize really recently regarding regards
-related relatively respectively right roughly said same say says see seem seems seen she shes
-should show similar simply since situation slight slightly so some somehow something sometimes soon
-still strange stuff such suddenly suggest suggestion suggestions supposed sure surprising
-surprisingly take takes taking tell than thank thanks that the their them then there these they
-theyre thing things this those though through to today together told tomorrow too took topic toward
-tried truly try trying understand unexpected unfortunately unless until up upon us use used uses
-using usual usually various very via want wanted wants was way we weird well went were what
-whatever when whenever where wherever whether which while who whole whose why will with without won
-wonder wondering worse worst worth would yes yet you your youre
+and another any anybody anyone anything app appears approximately are as ask asked assume at
+average away bad basically be because been before being believe benefit best better between bit
+both but by can cannot cant certain clearly come comes consider considering could currently
+definitely despite did do does doesnt doing done dont dramatically during each easily either else
+enough entire environment especially essentially etc ever every everything exactly excessive
+expected extremely fact fairly feel finding following for from get gets getting give given gives go
+going good got greater greatly guess had happen happened happening happens has have having he hello
+help her here hes hey hi his how however i idea ideas identical if im important in instead
+interesting into intuition investigate is isnt it its itself ive just keep know later latest less
+let like little look lot made mainly make makes making many may maybe me mean means mention might
+moment more most much must my myself nearly need needed needs never nice no not nothing notice
+noticed now observe observed obtain obvious occur occurs of off often ok okay on once one only
+opinion or other otherwise our out over particular people perhaps please pleased possible pretty
+previous previously proper properly provide provided provides purpose put puts quick quickly quite
+rather realize really recently regarding regards related relatively respectively right roughly said
+same say says see seem seems seen she shes should show similar simply since situation slight
+slightly so some somehow something sometimes soon still strange stuff such suddenly suggest
+suggestion suggestions supposed sure surprising surprisingly take takes taking tell than thank
+thanks that the their them then there these they theyre thing things this those though through to
+today together told tomorrow too took topic toward tried truly try trying understand unexpected
+unfortunately unless until up upon us use used uses using usual usually various versus very via vs
+want wanted wants was way we weird well went were what whatever when whenever where wherever
+whether which while who whole whose why will with without won wonder wondering worse worst worth
+would yes yet you your youre
 """
 STOP_WORDS = frozenset(_STOP_TEXT.split())
 """Words that carry no subject: a question made of them alone fits nothing."""
@@ -114,7 +115,7 @@ _TEXT_SHARE = 0.6
 _MIN_SIMILARITY = 0.83
 """Least share of letters that a misspelt word has in common with the one that is meant."""
 _MAX_SIMILAR = 5
-_DEMANDS = {"no sign": (7.0, 0.55), "phrase": (4.0, 0.40), "field word": (1.2, 0.30)}
+_DEMANDS = {"no sign": (7.0, 0.55), "phrase": (4.0, 0.40), "field word": (1.2, 0.26)}
 """By what tells that a question is of this field: the weight of an unknown word in its subject, in
 the unit of ``_Term.weight``, and the least share of the subject that an entry must hold (tuned). A
 phrase is one that an entry's names hold."""
@@ -268,7 +269,10 @@ def _weigh_term(term: _Term, sign: str) -> _Term:
 def _weigh_kinds(index: SearchIndex, words: list[str]) -> dict[str, float]:
     """Return the factor of each kind: of speed alone no failure, of one no change or device."""
     asked = _find_lists(index, words) & {"speed", "failure"}
-    kinds = {"speed": ("symptom",), "failure": ("fix", "bottleneck", "device", "architecture")}
+    kinds = {
+        "speed": ("symptom", "device"),
+        "failure": ("fix", "bottleneck", "device", "architecture"),
+    }
     lower = kinds[asked.pop()] if len(asked) == 1 else ()
     return {
         kind: weight * (_OTHER_SHARE if kind in lower else 1.0)
