@@ -87,7 +87,7 @@ def plan_calls(calls: Sequence[Call], *, makes_changed: bool = False) -> Observe
     """
     chosen, warnings = _choose_kind(calls)
     chosen, more = _fix_numbers(chosen)
-    chosen = _merge_equal_sizes(chosen)
+    chosen = _merge_equal_sizes(chosen)  # of shapes that are as frequent, the largest comes first
     if (left_out := len(chosen) - MAX_WORKLOADS) > 0:
         text = f"{left_out} rarer shapes are left out; the {MAX_WORKLOADS} most frequent ones are"
         more.append(f"{text} workloads")
@@ -189,7 +189,11 @@ def _merge_equal_sizes(calls: Sequence[Call]) -> list[Call]:
             merged[key]["count"] += call["count"]
         else:
             merged[key] = dict(call)
-    return sorted(merged.values(), key=lambda call: -int(call["count"]))
+    return sorted(merged.values(), key=lambda call: (-int(call["count"]), -_count_elements(call)))
+
+
+def _count_elements(call: Call) -> int:
+    return sum(math.prod(t["shape"]) for field in ("tensors", "outputs") for t in call[field])
 
 
 def _name_arrays(call: Call, made: Sequence[int]) -> dict[str, str]:
@@ -486,7 +490,7 @@ def draft_observed_yaml(kernel: ObservedKernel) -> str:
             target: next(iter(plan.workloads)) for target in _list_targets(kernel)
         },
         "inputs": [
-            *(_make_input(array, kernel) for array in plan.inputs),
+            *(_make_input(array) for array in plan.inputs),
             *(_make_number(number) for number in plan.numbers if not number.is_baked),
         ],
         "outputs": [_make_array(array) for array in plan.outputs],
@@ -560,13 +564,9 @@ def _make_array(array: ArrayPlan) -> dict[str, Any]:
     return {"name": array.name, "shape": list(array.shape), "dtype": array.dtype}
 
 
-def _make_input(array: ArrayPlan, kernel: ObservedKernel) -> dict[str, Any]:
-    own = {"fill": "normal"}
-    if kernel.reference != "recorded" and not needs_input_function(kernel.plan):
-        own = make_fill(array.recipe, array.dtype) or own
-    elif kernel.reference == "variant":  # which has no file with a function for the inputs
-        own = make_fill(array.recipe, array.dtype) or _choose_fill(array)
-    return {**_make_array(array), **own}
+def _make_input(array: ArrayPlan) -> dict[str, Any]:
+    # Where the reference has a function for the inputs, or recorded ones, these are drawn from.
+    return {**_make_array(array), **(make_fill(array.recipe, array.dtype) or _choose_fill(array))}
 
 
 def _choose_fill(array: ArrayPlan) -> dict[str, Any]:
