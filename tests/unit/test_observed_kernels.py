@@ -65,6 +65,16 @@ def test_sizes_that_are_equal_in_every_call_are_one_axis():
     assert list(plan.workloads.values()) == [{"d0": 12, "d1": 64}, {"d0": 8, "d1": 64}]
 
 
+def test_of_shapes_that_are_as_frequent_the_largest_comes_first():
+    plan = plan_calls([make_call(2, 8, 64), make_call(2, 120, 64), make_call(3, 4, 64)])
+
+    assert list(plan.workloads.values()) == [
+        {"d0": 4, "d1": 64},
+        {"d0": 120, "d1": 64},
+        {"d0": 8, "d1": 64},
+    ]
+
+
 def test_calls_of_another_kind_are_left_out_and_counted():
     plan = plan_calls([make_call(5, 8, 64), make_call(2, 8, 64, dtype="float16")])
 
