@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.scaffold.type_aliases import expand_aliases
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -152,8 +153,8 @@ def _substitute(names: Sequence[str], body: str, arguments: Sequence[str]) -> st
 
 
 def parse_c(text: str) -> Node:
-    """Return the syntax tree of C++ or CUDA text, its macros expanded, without its directives."""
-    text = expand_macros(text)
+    """Return the syntax tree of C++ or CUDA text: without directives, macros and aliases."""
+    text = expand_macros(expand_aliases(text))
     for pattern, replacement in _REWRITES:
         replace = partial(_replace_on_its_lines, replacement)
         text = re.sub(pattern, replace, text, flags=re.DOTALL | re.MULTILINE)
