@@ -756,6 +756,16 @@ __global__ void blur(const float* in, float* out, int n) {
         ("if (i < 0 || i >= n) return;\n  out[i] = in[i];", False),
         ("if (i >= n) return;\n  if (i > 0) out[i] = in[i - 1]; else out[i] = 0.0f;", False),
         ("if (threadIdx.x > 0) return;\n  out[blockIdx.x] = in[blockIdx.x];", False),
+        ("for (; i >= 1 && i < n - 1; i += 256) out[i] = in[i - 1] + in[i + 1];", True),
+        ("int k;\n  for (k = i; k < n - 1; k += 256) { out[k] = in[k] + in[k + 1]; }", True),
+        ("while (0 < i && i < n) {\n    out[i] = in[i - 1];\n    i += 256;\n  }", True),
+        ("int at;\n  if (i < 1 || i >= n - 1) return;\n  at = i;\n  out[at] = in[at - 1];", True),
+        ("for (int k = i; k < n; k += 256) out[k] = in[k];", False),
+        ("for (int k = i + 1; k < n; k += 256) out[k - 1] = in[k];", False),
+        ("for (int k = n - 1; k > -1; k--) out[k] = in[k];", False),
+        ("for (int k = n; k > 0; --k) out[k - 1] = in[k - 1];", False),
+        ("for (int k = i; k < n - 1; k += 256) out[k] = in[k];\n  out[n - 1] = 0.0f;", False),
+        ("for (int s = 64; s > 0; s >>= 1) if (i < s) out[i] = in[i];", False),
     ],
 )
 def test_an_output_whose_ends_a_kernel_may_leave_is_asked_for_its_role(project, test, is_asked):
@@ -895,3 +905,77 @@ def test_a_function_of_a_header_has_the_types_that_another_header_names(project)
 
     assert made.to_fill == ()
     assert "  run(const_cast<float*>(x), " in (project / "kernels/app/launch.cu").read_text()
+
+
+HEAT = """\
+#define AT(width, x, y) ((y) * (width) + (x))
+__global__ void heat(int wide, int high, const float* now, float* next) {
+  int here, left;
+  float change;
+  int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+  for (; y >= 1 && y < high - 1; y += gridDim.y * blockDim.y) {
+    for (; x >= 1 && x < wide - 1; x += gridDim.x * blockDim.x) {
+      here = AT(wide, x, y);
+      left = AT(wide, x - 1, y);
+      change = now[left] - now[here];
+      next[here] = now[here] + change;
+    }
+  }
+}
+"""
+
+
+def list_asked(project, text):
+    (project / "k.cu").write_text(text)
+    return {line.split("=")[0]: line for line in init_project("k.cu").to_fill}
+
+
+def test_a_variable_that_is_set_once_after_its_declaration_is_its_value(project):
+    asked = list_asked(project, HEAT)
+
+    assert asked["now"].startswith("now=[high, wide]  # a guess")
+    assert asked["next"].startswith("next=[high, wide]  # a guess")
+    assert asked["next.role"].startswith("next.role=both")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("left = AT(wide, x - 1, y);", "left = here; here = left + 1;"),
+        ("left = AT(wide, x - 1, y);", "left = here; here++;"),
+        ("here = AT(wide, x, y);", "here = here + AT(wide, x, y);"),
+        ("left = AT(wide, x - 1, y);", "left = here; here += 1;"),
+        ("left = AT(wide, x - 1, y);", "left = here; move(&here);"),
+        ("int here, left;", "int here, left;\n  next[here] = 0.0f;"),
+    ],
+)
+def test_a_variable_that_is_set_again_or_used_before_is_not_its_value(project, change):
+    asked = list_asked(project, HEAT.replace(*change))
+
+    assert asked["next"].startswith("next=?")
+
+
+@pytest.mark.parametrize(
+    ("test", "shape"),
+    [
+        ("if (i >= 1 && i < n)", "[n]"),
+        ("if (i >= 2 && i < 64)", "[64]"),
+        ("if (i > 3 || i < n)", "[n]"),
+    ],
+)
+def test_a_number_where_an_index_begins_is_no_size(project, test, shape):
+    asked = list_asked(project, STENCIL.replace("TEST", f"{test} out[i] = in[i];"))
+
+    assert f"in_={shape} " in asked["in_"]
+
+
+def test_a_pointer_that_is_set_once_after_its_declaration_is_part_of_its_array(project):
+    text = ROWS.replace("template <int B>\n", "").replace("+= B", "+= 128")
+    text = text.replace("y[r * cols + c] =", "out[c] =") + LAUNCH.replace("<128>", "")
+    for begin in (
+        "int r = blockIdx.x; float* out = y + r * cols;",
+        "int r; float* out; r = blockIdx.x; out = y + r * cols;",
+    ):
+        assert list(list_asked(project, text.replace("int r = blockIdx.x;", begin))) == [
+            "reference"
+        ]
