@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -144,16 +144,15 @@ def _collect_accesses(array: str, body: Node, indices: KernelIndices) -> tuple[l
             seen.append((node.start_byte, node.end_byte))
     uses = [n for n in iter_nodes(body) if n.type == "identifier" and get_text(n) in starts]
     others = [n for n in uses if not any(a <= n.start_byte and n.end_byte <= b for a, b in seen)]
-    known = indices.values.keys() - indices.moved
-    names = [n for n in others if _find_parent_type(n, known) not in _DECLARING]
+    names = [n for n in others if _find_parent_type(n, indices) not in _DECLARING]
     return found, is_plain and not names
 
 
-def _find_parent_type(name: Node, known: Collection[str]) -> str:
+def _find_parent_type(name: Node, indices: KernelIndices) -> str:
     """Return the type of what holds a name; of an assignment of its only value a declarator's."""
     outer = name.parent
     is_left = outer is not None and outer.child_by_field_name("left") == name
-    is_value = is_left and get_text(name) in known
+    is_value = is_left and get_text(name) in indices.values.keys() - indices.moved
     return "" if outer is None else "init_declarator" if is_value else outer.type
 
 
