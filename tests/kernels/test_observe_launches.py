@@ -281,6 +281,29 @@ def test_memory_that_a_shape_of_the_text_does_not_fill_is_asked_for(project, mak
     assert load_kernel(str(project / "kernels/k")).kernel.outputs[0].shape == ("k", "d")
 
 
+def test_an_order_of_the_text_that_fills_the_memory_comes_alone(project, make_program):
+    (project / "k.cu").write_text(
+        "#define AT(width, x, y) ((y) * (width) + (x))\n"
+        "__global__ void heat(const float* x, float* y, int wide, int high) {\n"
+        "  int at, i = threadIdx.x, j = blockIdx.x;\n"
+        "  for (; j >= 1 && j < high - 1; j += gridDim.x)\n"
+        "    for (; i >= 1 && i < wide - 1; i += blockDim.x) {\n"
+        "      at = AT(wide, i, j);\n      y[at] = x[at];\n    }\n}\n"
+    )
+    text = init_project("k.cu").to_fill
+    run = init_launches("k.cu", make_program("_Z4heatPKfPfii", "8844", "-DROWS=4")).to_fill
+    asked = {line.partition("=")[0]: line for line in run}
+    drafted = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert any(line.startswith("y=[high, wide]  # a guess") for line in text)
+    assert [*asked] == ["y.role", "reference"]
+    assert asked["y.role"].startswith("y.role=both")
+    assert re.findall(r"name: (\w), shape: (\[.*?\])", drafted) == [
+        ("x", "[high, wide]"),
+        ("y", "[high, wide]"),
+    ]
+
+
 def test_a_driver_that_tells_no_sizes_of_arguments_leaves_them_to_be_said(project, make_program):
     (project / "k.cu").write_text(KERNEL)
     result = init_launches("k.cu", make_program(TWICE, ""))

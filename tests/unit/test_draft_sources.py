@@ -9,6 +9,7 @@ from kernelkb.actions.init.init_source import summarize_source
 from kernelkb.errors import BadValueError
 from kernelkb.scaffold.answers import read_said
 from kernelkb.scaffold.c_source import summarize_included
+from kernelkb.scaffold.type_aliases import expand_aliases
 
 COPIES = """\
 import torch, triton, triton.language as tl
@@ -755,6 +756,16 @@ __global__ void blur(const float* in, float* out, int n) {
         ("if (i < 0 || i >= n) return;\n  out[i] = in[i];", False),
         ("if (i >= n) return;\n  if (i > 0) out[i] = in[i - 1]; else out[i] = 0.0f;", False),
         ("if (threadIdx.x > 0) return;\n  out[blockIdx.x] = in[blockIdx.x];", False),
+        ("for (; i >= 1 && i < n - 1; i += 256) out[i] = in[i - 1] + in[i + 1];", True),
+        ("int k;\n  for (k = i; k < n - 1; k += 256) { out[k] = in[k] + in[k + 1]; }", True),
+        ("while (0 < i && i < n) {\n    out[i] = in[i - 1];\n    i += 256;\n  }", True),
+        ("int at;\n  if (i < 1 || i >= n - 1) return;\n  at = i;\n  out[at] = in[at - 1];", True),
+        ("for (int k = i; k < n; k += 256) out[k] = in[k];", False),
+        ("for (int k = i + 1; k < n; k += 256) out[k - 1] = in[k];", False),
+        ("for (int k = n - 1; k > -1; k--) out[k] = in[k];", False),
+        ("for (int k = n; k > 0; --k) out[k - 1] = in[k - 1];", False),
+        ("for (int k = i; k < n - 1; k += 256) out[k] = in[k];\n  out[n - 1] = 0.0f;", False),
+        ("for (int s = 64; s > 0; s >>= 1) if (i < s) out[i] = in[i];", False),
     ],
 )
 def test_an_output_whose_ends_a_kernel_may_leave_is_asked_for_its_role(project, test, is_asked):
@@ -809,3 +820,162 @@ def test_neighbours_of_an_element_are_no_offsets(project):
         "  if (i < n) y[i] = w[i] * (x[i] + x[i + 1]);\n}\n"
     )
     assert any("x=[n] " in each for each in init_project("k.cu").to_fill)
+
+
+SHORT_TYPES = """\
+#pragma once
+namespace nums {
+using Num = const float;
+using Count = const int;
+using In = Num*;
+typedef float *Out, *const Fixed;
+}
+"""
+SHIFT = """\
+\ufeff#include "short_types.h"
+__global__ void shift(nums::In x, nums::Out y, nums::Count n) {
+  nums::Count i = blockIdx.x * blockDim.x + threadIdx.x;
+  nums::Out to = y, from = nullptr;
+  if (i < n) to[i] = x[i] + 1.0f;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [
+        ("typedef const float* P;\nvoid f(P x);", "\nvoid f(const float* x);"),
+        ("using P = float*;\nvoid f(const P x);", "\nvoid f(float* const x);"),
+        ("using C = const int;\nvoid f(const C n, C* x);", "\nvoid f(const int n, const int* x);"),
+        ("using R = float&;\nvoid f(const R x);", "\nvoid f(float& x);"),
+        (
+            "using P = float*; using Q = P const;\nQ a = f(1, 2), b;",
+            "\nfloat* const a = f(1, 2), *b;",
+        ),
+        ("typedef float T, *P;\nvoid f(P x, T y);", "using T = float;\nvoid f(float* x, T y);"),
+        ("typedef const\n int C;\nC n = 1;", "\n\nconst int n = 1;"),
+        ("void f() { using P = int*; P p; }\nint P;", "void f() { int* p; }\nint P;"),
+        ("struct S { typedef int* at; at p; };\nint at;", "struct S { int* p; };\nint at;"),
+        ("using P = int*;\nvoid f() { using P = int4; P p; s.P = 1; }", None),
+        ("#if A\nusing P = int*;\n#else\nusing P = float*;\n#endif\nvoid f(P x);", "same"),
+        ("template <class T>\nusing P = T*;\nvoid f(P<int> x);", "same"),
+        ("using P = Q*; using Q = P*;\nvoid f(P x);", "same"),
+    ],
+)
+def test_a_name_of_a_pointer_or_const_type_is_written_out_where_it_is_known(text, expanded):
+    if expanded is None:
+        expanded = text.replace("using P = int*;", "")
+    found = expand_aliases(text)
+
+    assert found == (text if expanded == "same" else expanded)
+    assert found.count("\n") == text.count("\n")
+
+
+@pytest.mark.parametrize("build", ["target_include_directories(k PRIVATE include/a)", "", "-I"])
+def test_arrays_and_sizes_by_names_that_a_header_defines_are_as_if_written_out(project, build):
+    folder = project / "include/a"
+    folder.mkdir(parents=True)
+    (folder / "short_types.h").write_text(SHORT_TYPES)
+    if build == "-I":
+        (project / "Makefile").write_text("k: k.cu\n\tnvcc -Iinclude/a k.cu\n")
+    elif build:
+        (project / "CMakeLists.txt").write_text(build)
+    (project / "k.cu").write_text(SHIFT, encoding="utf-8")
+
+    answers = ["grid=(n + 127) / 128", "block=128", "reference=mine"]
+    made = init_project("k.cu", answers=answers)
+    written = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert made.to_fill == ()
+    assert "{name: x, shape: [n], dtype: float32" in written
+    assert "{name: y, shape: [n], dtype: float32" in written
+    assert "-I../../include/a" in written
+    assert (
+        "(const float* x, float* y, std::int64_t n" in (project / "kernels/k/launch.cu").read_text()
+    )
+
+
+def test_a_function_of_a_header_has_the_types_that_another_header_names(project):
+    (project / "short_types.h").write_text("using In = const float*;\ntypedef float* Out;\n")
+    names = {"const float*": "In", "float*": "Out"}
+    text = re.sub("const float\\*|float\\*", lambda m: names[m[0]], ROWS + LAUNCH)
+    (project / "rows.cuh").write_text('#include "short_types.h"\n' + text)
+    (project / "app.cu").write_text('#include "rows.cuh"\nint main() { run(0, 0, 0, 4, 8); }\n')
+    made = init_project("app.cu", answers=["reference"])
+
+    assert made.to_fill == ()
+    assert "  run(const_cast<float*>(x), " in (project / "kernels/app/launch.cu").read_text()
+
+
+HEAT = """\
+#define AT(width, x, y) ((y) * (width) + (x))
+__global__ void heat(int wide, int high, const float* now, float* next) {
+  int here, left;
+  float change;
+  int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+  for (; y >= 1 && y < high - 1; y += gridDim.y * blockDim.y) {
+    for (; x >= 1 && x < wide - 1; x += gridDim.x * blockDim.x) {
+      here = AT(wide, x, y);
+      left = AT(wide, x - 1, y);
+      change = now[left] - now[here];
+      next[here] = now[here] + change;
+    }
+  }
+}
+"""
+
+
+def list_asked(project, text):
+    (project / "k.cu").write_text(text)
+    return {line.split("=")[0]: line for line in init_project("k.cu").to_fill}
+
+
+def test_a_variable_that_is_set_once_after_its_declaration_is_its_value(project):
+    asked = list_asked(project, HEAT)
+
+    assert asked["now"].startswith("now=[high, wide]  # a guess")
+    assert asked["next"].startswith("next=[high, wide]  # a guess")
+    assert asked["next.role"].startswith("next.role=both")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("left = AT(wide, x - 1, y);", "left = here; here = left + 1;"),
+        ("left = AT(wide, x - 1, y);", "left = here; here++;"),
+        ("here = AT(wide, x, y);", "here = here + AT(wide, x, y);"),
+        ("left = AT(wide, x - 1, y);", "left = here; here += 1;"),
+        ("left = AT(wide, x - 1, y);", "left = here; move(&here);"),
+        ("int here, left;", "int here, left;\n  next[here] = 0.0f;"),
+    ],
+)
+def test_a_variable_that_is_set_again_or_used_before_is_not_its_value(project, change):
+    asked = list_asked(project, HEAT.replace(*change))
+
+    assert asked["next"].startswith("next=?")
+
+
+@pytest.mark.parametrize(
+    ("test", "shape"),
+    [
+        ("if (i >= 1 && i < n)", "[n]"),
+        ("if (i >= 2 && i < 64)", "[64]"),
+        ("if (i > 3 || i < n)", "[n]"),
+    ],
+)
+def test_a_number_where_an_index_begins_is_no_size(project, test, shape):
+    asked = list_asked(project, STENCIL.replace("TEST", f"{test} out[i] = in[i];"))
+
+    assert f"in_={shape} " in asked["in_"]
+
+
+def test_a_pointer_that_is_set_once_after_its_declaration_is_part_of_its_array(project):
+    text = ROWS.replace("template <int B>\n", "").replace("+= B", "+= 128")
+    text = text.replace("y[r * cols + c] =", "out[c] =") + LAUNCH.replace("<128>", "")
+    for begin in (
+        "int r = blockIdx.x; float* out = y + r * cols;",
+        "int r; float* out; r = blockIdx.x; out = y + r * cols;",
+    ):
+        assert list(list_asked(project, text.replace("int r = blockIdx.x;", begin))) == [
+            "reference"
+        ]

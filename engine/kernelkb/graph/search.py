@@ -269,11 +269,8 @@ def _weigh_term(term: _Term, sign: str) -> _Term:
 def _weigh_kinds(index: SearchIndex, words: list[str]) -> dict[str, float]:
     """Return the factor of each kind: of speed alone no failure, of one no change or device."""
     asked = _find_lists(index, words) & {"speed", "failure"}
-    kinds = {
-        "speed": ("symptom", "device"),
-        "failure": ("fix", "bottleneck", "device", "architecture"),
-    }
-    lower = kinds[asked.pop()] if len(asked) == 1 else ()
+    kinds = {"speed": ("symptom",), "failure": ("fix", "bottleneck", "architecture")}
+    lower = (*kinds[asked.pop()], "device") if len(asked) == 1 else ()
     return {
         kind: weight * (_OTHER_SHARE if kind in lower else 1.0)
         for kind, weight in _KIND_WEIGHTS.items()

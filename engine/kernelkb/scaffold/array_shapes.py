@@ -12,8 +12,8 @@ from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.c_functions import SourceFacts, build_function, count_parts, find_dtype
 from kernelkb.scaffold.draft import Function, Parameter
 from kernelkb.scaffold.element_uses import read_elements
+from kernelkb.scaffold.index_bounds import KernelIndices, name_index, read_indices
 from kernelkb.scaffold.syntax import (
-    INTEGER_CAST,
     Declaration,
     bind_arguments,
     find_local_value,
@@ -22,9 +22,7 @@ from kernelkb.scaffold.syntax import (
     iter_calls,
     iter_nodes,
     iter_parents,
-    iter_values,
     list_axes,
-    list_scopes,
     rename_axes,
     split_shape,
     unwrap,
@@ -33,31 +31,10 @@ from kernelkb.scaffold.syntax import (
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_COMPARISONS = ("<", "<=", "!=", ">=", ">")
-"""``i >= n`` returns early."""
-_EXACT = {"<": False, ">=": False, ">": True, "<=": True}
-"""Operators that say below which size an index stays; True: the size stands on the left."""
 _MAX_DEPTH, _MAX_CALLS = 6, 3
 _WRAPPERS = ("parenthesized_expression", "cast_expression")
 _GRID = "grid"
 """In place of a size that only the launch shows: that of an axis of the grid."""
-
-
-class KernelIndices(NamedTuple):
-    """What a body says of its indices."""
-
-    values: dict[str, Node]
-    """Initial value of each local variable."""
-    bounds: dict[str, str]
-    """The size that an index, or an expression, stays below."""
-    sizes: frozenset[str]
-    """Names of sizes and of constants."""
-    exact: Mapping[str, str] = {}
-    """Those of ``bounds`` that the body states as they are, and states no other."""
-    moved: frozenset[str] = frozenset()
-    """Local variables that have more than one value."""
-    scopes: Mapping[str, Sequence[tuple[int, int]]] = {}
-    """Of each integer that is several variables in turn, where they begin and end."""
 
 
 class _Access(NamedTuple):
@@ -73,95 +50,6 @@ class _Product(NamedTuple):
 
     variable: str
     strides: tuple[str, ...]
-
-
-def read_indices(body: Node, sizes: Sequence[str]) -> KernelIndices:
-    """Return the local values and the bounds of a kernel's body.
-
-    Args:
-        body: The body.
-        sizes: Names of its integer parameters, and of the file's constants.
-    """
-    stated: dict[str, set[str]] = {}
-    moved = set[str]()
-    found = KernelIndices({}, {}, frozenset(sizes), scopes=list_scopes(body))
-    for name, value in iter_values(body):
-        while name.type == "pointer_declarator" and name.named_children:
-            name = name.named_children[-1]
-        text = _name(name, found)
-        if get_text(found.values.setdefault(text, value)) != get_text(value):
-            moved.add(text)
-    for node in iter_nodes(body):
-        if node.type in ("assignment_expression", "update_expression"):
-            set_ = node.child_by_field_name("left") or node.child_by_field_name("argument")
-            moved.add(_name(set_, found) if set_ is not None else "")
-        elif node.type == "binary_expression":
-            _read_bound(node, found, stated)
-    exact = {text: kinds.pop() for text, kinds in stated.items() if len(kinds) == 1}
-    exact = {text: size for text, size in exact.items() if size}
-    return found._replace(exact=exact, moved=frozenset(moved))
-
-
-def _name(node: Node, indices: KernelIndices) -> str:
-    """Return an expression without blanks; a variable of several scopes with the place of its."""
-    raw, parts, done = node.text or b"", list[bytes](), 0
-    for each in iter_nodes(node) if indices.scopes else ():
-        spans = indices.scopes.get(get_text(each), ()) if each.type == "identifier" else ()
-        inside = [begin for begin, end in spans if begin <= each.start_byte < end]
-        if inside:
-            end = each.end_byte - node.start_byte
-            parts.append(raw[done:end] + b"@%d" % max(inside))
-            done = end
-    return re.sub(r"\s", "", b"".join([*parts, raw[done:]]).decode())
-
-
-def _read_bound(node: Node, indices: KernelIndices, stated: dict[str, set[str]]) -> None:
-    """Add what a comparison, or a remainder, says of an index; an empty size for no exact one."""
-    operator = get_part(node, "operator")
-    left, right = (node.child_by_field_name(side) for side in ("left", "right"))
-    if left is None or right is None:
-        return
-    names, values, bounds = indices.sizes, indices.values, indices.bounds
-    if operator == "%" and (exact := _find_exact(get_text(right), names, values)):
-        text = _name(node, indices)
-        bounds.setdefault(text, exact)
-        stated.setdefault(text, set()).add(exact)
-    if operator not in _COMPARISONS:
-        return
-    is_left = operator in (">=", ">", "<=") and get_text(left) in names
-    index = _name(unwrap(right if is_left else left), indices)
-    size = get_text(left if is_left else right)
-    bound = _find_size(size, names, values)
-    if bound == "0":
-        return  # it says where an index begins
-    if bound is not None:
-        bounds.setdefault(index, bound)
-    exact = _find_exact(size, names, values) if _EXACT.get(operator) is is_left else ""
-    stated.setdefault(index, set()).add(exact)
-
-
-def _find_exact(text: str, sizes: frozenset[str], values: Mapping[str, Node]) -> str:
-    """Return the size that an expression is, without its casts; empty for anything else."""
-    bare = re.sub(r"\s", "", text)
-    while bare != (inner := INTEGER_CAST.sub("", bare).removeprefix("+")):
-        bare = inner
-    bare = re.sub(r"^\((\w+)\)$", r"\1", bare)
-    if bare in sizes or bare.isdecimal():
-        return bare
-    value = get_text(values[bare]) if bare in values else ""
-    return _find_exact(value, sizes, {}) if value else ""
-
-
-def _find_size(text: str, sizes: frozenset[str], values: Mapping[str, Node]) -> str | None:
-    """Return the only size that an expression names, following local variables."""
-    words: list[str] = re.findall(r"[A-Za-z_]\w*", text)
-    found = [word for word in words if word in sizes]
-    if len(found) == 1:
-        return found[0]
-    if text.isidentifier() and text in values and not found:
-        value = get_text(values[text])
-        return None if value == text else _find_size(value, sizes, {})
-    return text if text.isdecimal() else None
 
 
 def infer_shape(
@@ -256,8 +144,16 @@ def _collect_accesses(array: str, body: Node, indices: KernelIndices) -> tuple[l
             seen.append((node.start_byte, node.end_byte))
     uses = [n for n in iter_nodes(body) if n.type == "identifier" and get_text(n) in starts]
     others = [n for n in uses if not any(a <= n.start_byte and n.end_byte <= b for a, b in seen)]
-    names = [n for n in others if n.parent is None or n.parent.type not in _DECLARING]
+    names = [n for n in others if _find_parent_type(n, indices) not in _DECLARING]
     return found, is_plain and not names
+
+
+def _find_parent_type(name: Node, indices: KernelIndices) -> str:
+    """Return the type of what holds a name; of an assignment of its only value a declarator's."""
+    outer = name.parent
+    is_left = outer is not None and outer.child_by_field_name("left") == name
+    is_value = is_left and get_text(name) in indices.values.keys() - indices.moved
+    return "" if outer is None else "init_declarator" if is_value else outer.type
 
 
 _LOOPS = ("for_statement", "while_statement")
@@ -285,10 +181,10 @@ def _read_access(
 
 def _expand(node: Node, indices: KernelIndices, depth: int = 0) -> list[_Product]:
     """Return an index expression as a sum of products."""
-    if (text := _name(node, indices)) in indices.bounds:
+    if (text := name_index(node, indices)) in indices.bounds:
         return [_Product(text, ())]
     node = unwrap(node)
-    text = _name(node, indices)
+    text = name_index(node, indices)
     while node.type in _WRAPPERS and node.named_children:  # of a pointer
         node = node.named_children[-1]
     operator = get_part(node, "operator")

@@ -40,6 +40,7 @@ from kernelkb.scaffold.draft import (
 from kernelkb.scaffold.draft_text import finish_draft
 from kernelkb.scaffold.observed_launches import SeenAnswers, SeenLaunch, answer_by_launches
 from kernelkb.scaffold.syntax import Structure, bind_arguments, drop_comments
+from kernelkb.scaffold.type_aliases import expand_aliases
 
 
 def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
@@ -101,8 +102,8 @@ def answer_launches(request: DraftRequest, launches: Sequence[SeenLaunch]) -> Se
 def _read_texts(request: DraftRequest) -> tuple[SourceFacts, list[Structure]]:
     """Return what a source, its headers and its callers say, with structures taken apart."""
     inner = (*request.headers, *request.other_texts)
-    text = add_macros(request.text, request.headers)
-    texts, structures = take_structures_apart([text, *inner, *request.callers])
+    every = (add_macros(request.text, request.headers), *inner, *request.callers)
+    texts, structures = take_structures_apart([expand_aliases(each, inner) for each in every])
     count = len(inner) + 1
     return read_facts(texts[0], texts[1:count], texts[count:]), structures
 

@@ -41,6 +41,7 @@ from kernelkb.scaffold.syntax import (
     iter_values,
     parse_c,
 )
+from kernelkb.scaffold.type_aliases import expand_aliases
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -65,16 +66,17 @@ _NUMBER_TYPE = re.compile(
 _HOST_MEMORY = ("cudaMalloc", "cudaMemcpy", "cudaMallocManaged", "cudaMallocHost", "malloc")
 
 
-def summarize_c_source(name: str, text: str) -> SourceSummary | None:
+def summarize_c_source(name: str, text: str, headers: Sequence[str] = ()) -> SourceSummary | None:
     """Return the kernels and launchers of a source file, None where it holds neither.
 
     Args:
         name: The file's name; its suffix decides how it is read.
         text: What the file holds.
+        headers: What the files hold that it includes: only the names of types count.
     """
     if not any(word in text for word in _KERNEL_WORDS):  # most files; spares the parsing
         return None
-    root = parse_c(text)
+    root = parse_c(expand_aliases(text, headers))
     declarations = list(iter_declarations(root))
     defined = {each.name: each for each in declarations if each.body is not None}
     is_cuda = name.endswith((".cu", ".cuh")) or _CUDA_INCLUDE.search(text) or _names_cuda(root)
@@ -100,7 +102,8 @@ def summarize_included(text: str, headers: Sequence[str]) -> SourceSummary | Non
         text: What the source holds.
         headers: What the project's files hold that it includes.
     """
-    texts = [text for text in headers if any(word in text for word in _KERNEL_WORDS)]
+    texts = [each for each in headers if any(word in each for word in _KERNEL_WORDS)]
+    text, texts = expand_aliases(text, headers), [expand_aliases(e, headers) for e in texts]
     every = [each for one in texts for each in iter_declarations(parse_c(one))]
     if not every:
         return None
@@ -145,8 +148,9 @@ def _list_tensor_functions(
 
 def complete_function(function: Function, text: str, headers: Sequence[str]) -> Function:
     """Return a function of tensors with what the kernels in its file's headers show of it."""
-    own = list(iter_declarations(parse_c(add_macros(text, headers))))
-    inner = [d for header in headers for d in iter_declarations(parse_c(header))]
+    own = list(iter_declarations(parse_c(expand_aliases(add_macros(text, headers), headers))))
+    texts = [expand_aliases(each, headers) for each in headers]
+    inner = [d for each in texts for d in iter_declarations(parse_c(each))]
     found = next(d for d in own if d.name == function.name and d.line == function.line)
     every = [*own, *inner]
     bodies = {each.name: each for each in reversed(every) if each.body is not None}

@@ -24,6 +24,9 @@ _INSIDE = r"{v}>(?!=)|{v}>=(?!0\b)|<{v}\b|(?<!\b0)<={v}\b|{v}<=?\w+-"
 """A condition, without blanks, under which an index is not the first, or not the last."""
 _OUTSIDE = r"{v}<(?!=)(?!\w+\)?\|\|\w+<0|0\b)(?=[1-9])|{v}<=\w|{v}==0\b|{v}>=?\w+-|{v}==\w+-"
 """The same of a condition that leaves the body."""
+_LOOPS = ("for_statement", "while_statement")
+_LOWERED = r"{v}(?:--|-=|>>=|/=)|--{v}|{v}={v}(?:-|>>|/)"
+"""What makes an index smaller: a loop that does so ends at the first one."""
 _DEPTH = 3
 
 
@@ -70,7 +73,9 @@ def may_skip_elements(array: str, body: Node) -> bool:
 
     What a stencil leaves as it is keeps the values of before the call.
     """
-    values = {get_text(name): _list_names(value) for name, value in iter_values(body)}
+    values: dict[str, set[str]] = {}
+    for name, value in _iter_settings(body):
+        values.setdefault(name, set()).update(_list_names(value))
     stores = [
         node
         for node in iter_nodes(body)
@@ -87,18 +92,26 @@ def _is_inside(store: Node, values: dict[str, set[str]]) -> bool:
     for _ in range(_DEPTH):
         names |= values.keys() & {each for name in names for each in values[name]}
     either = rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})"
+    lowered = re.compile(_LOWERED.format(v=either))
     return bool(names) and any(
         re.search((_OUTSIDE if leaves else _INSIDE).format(v=either), text)
-        for text, leaves in _iter_tests(store)
+        for text, leaves, step in _iter_tests(store)
+        if not lowered.search(step)
     )
 
 
-def _iter_tests(store: Node) -> Iterator[tuple[str, bool]]:
-    """Yield each condition on the way to a statement, and whether it leads away from it."""
+def _iter_tests(store: Node) -> Iterator[tuple[str, bool, str]]:
+    """Yield each condition on the way to a statement, and whether it leads away from it.
+
+    And of a loop the text that changes its variable.
+    """
     inner = store
     for outer in iter_parents(store):
+        test = _drop_blanks(outer.child_by_field_name("condition"))
         if outer.type == "if_statement" and outer.child_by_field_name("consequence") == inner:
-            yield _drop_blanks(outer.child_by_field_name("condition")), False
+            yield test, False, ""
+        elif outer.type in _LOOPS and outer.child_by_field_name("body") == inner:
+            yield test, False, _drop_blanks(outer.child_by_field_name("update") or inner)
         elif outer.type == "compound_statement":
             for node in outer.named_children:
                 if node.start_byte >= inner.start_byte:
@@ -107,7 +120,7 @@ def _iter_tests(store: Node) -> Iterator[tuple[str, bool]]:
                 if node.type == "if_statement" and any(
                     each.type in _LEAVES for each in iter_nodes(taken)
                 ):
-                    yield _drop_blanks(node.child_by_field_name("condition")), True
+                    yield _drop_blanks(node.child_by_field_name("condition")), True, ""
         inner = outer
 
 

@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.scaffold.type_aliases import expand_aliases
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -152,8 +153,8 @@ def _substitute(names: Sequence[str], body: str, arguments: Sequence[str]) -> st
 
 
 def parse_c(text: str) -> Node:
-    """Return the syntax tree of C++ or CUDA text, its macros expanded, without its directives."""
-    text = expand_macros(text)
+    """Return the syntax tree of C++ or CUDA text: without directives, macros and aliases."""
+    text = expand_macros(expand_aliases(text))
     for pattern, replacement in _REWRITES:
         replace = partial(_replace_on_its_lines, replacement)
         text = re.sub(pattern, replace, text, flags=re.DOTALL | re.MULTILINE)
@@ -370,11 +371,53 @@ def iter_parents(node: Node) -> Iterator[Node]:
 
 
 def iter_values(body: Node | None) -> Iterator[tuple[Node, Node]]:
-    """Yield the declarator and the initial value of every variable that has one."""
-    for node in iter_nodes(body):
+    """Yield the declarator and the initial value of every variable that has one.
+
+    One that is declared without a value, and then set by one assignment before all of its uses,
+    has the name in that assignment in place of a declarator.
+    """
+    nodes = list(iter_nodes(body))
+    uses: dict[str, list[Node]] = {}
+    for node in nodes:
+        if node.type == "identifier":
+            uses.setdefault(get_text(node), []).append(node)
+    for node in nodes:
         name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
         if node.type == "init_declarator" and name is not None and value is not None:
             yield name, value
+        elif node.type == "assignment_expression":
+            name, value = node.child_by_field_name("left"), node.child_by_field_name("right")
+            own = uses.get(get_text(name), ())
+            if name is not None and value is not None and _is_first_value(name, own):
+                yield name, value
+
+
+def _is_first_value(target: Node, uses: Sequence[Node]) -> bool:
+    """Whether an assignment sets a variable that has no value before, and is not set again."""
+    if len(uses) < 2 or uses[1] != target or not _is_declared(uses[0]):
+        return False
+    if any(target.parent in [*iter_parents(each)] for each in uses[2:]):  # n = n + 1
+        return False
+    return not any(_is_declared(each) or _may_change(each) for each in uses[2:])
+
+
+def _is_declared(name: Node) -> bool:
+    """Whether a name stands where a variable is declared without a value."""
+    around = name.parent
+    while around is not None and around.type == "pointer_declarator":
+        around = around.parent
+    return around is not None and around.type in ("declaration", "init_declarator")
+
+
+def _may_change(name: Node) -> bool:
+    """Whether a variable is assigned to, counted up or down, or handed on by its address."""
+    around = name.parent
+    if around is None or around.type == "pointer_expression":
+        return around is None or get_text(around).startswith("&")
+    is_target = around.child_by_field_name("left") == name
+    return around.type == "update_expression" or (
+        is_target and around.type == "assignment_expression"
+    )
 
 
 def iter_calls(body: Node | None) -> Iterator[tuple[str, list[str]]]:

@@ -12,7 +12,7 @@ from kernelkb.errors import BadValueError
 from kernelkb.model.kernels.languages import COMPILED_SUFFIXES, HEADER_SUFFIXES, LANGUAGES
 from kernelkb.safety.paths import project_root
 from kernelkb.scaffold.build_flags import find_submodule, plan_includes
-from kernelkb.scaffold.c_functions import defines_any, list_undefined_functions
+from kernelkb.scaffold.c_functions import defines_any, find_dtype, list_undefined_functions
 from kernelkb.scaffold.c_source import (
     summarize_c_source,
     summarize_included,
@@ -99,12 +99,21 @@ def _summarize(path: Path, text: str, root: Path, kernel: str | None) -> SourceS
     """Return the kernels of a source; those of its headers where it has none, or not the chosen."""
     summary = summarize_source(path.name, text)
     is_asked = summary is None or (kernel and not _holds(summary, kernel))
-    if is_asked and path.suffix in COMPILED_SUFFIXES:
-        headers = plan_includes(path, root, list_headers(root)).headers
-        included = summarize_included(text, read_headers(headers))
+    if path.suffix in COMPILED_SUFFIXES and (is_asked or _names_types_of_others(summary)):
+        headers = read_headers(plan_includes(path, root, list_headers(root)).headers)
+        summary = summarize_c_source(path.name, text, headers)
+        is_asked = summary is None or (kernel and not _holds(summary, kernel))
+        included = summarize_included(text, headers) if is_asked else None
         if included is not None and (summary is None or _holds(included, kernel)):
             return included
     return summary
+
+
+def _names_types_of_others(summary: SourceSummary | None) -> bool:
+    """Whether a parameter's type may be a name that a header gives to one of a pointer."""
+    functions = summary.functions if summary is not None else ()
+    kinds = {p.type for each in functions for p in each.parameters if p.role == "number"}
+    return any(re.fullmatch(r"[\w:]+", kind) and not find_dtype(kind) for kind in kinds)
 
 
 def _holds(summary: SourceSummary, kernel: str | None) -> bool:
@@ -190,7 +199,7 @@ def read_source_text(path: Path) -> str:
         BadValueError: It cannot be read.
     """
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return path.read_text(encoding="utf-8-sig", errors="replace")
     except OSError as error:
         raise BadValueError(f"cannot read {path}: {error.strerror}") from error
 
