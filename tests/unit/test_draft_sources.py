@@ -766,6 +766,10 @@ __global__ void blur(const float* in, float* out, int n) {
         ("for (int k = n; k > 0; --k) out[k - 1] = in[k - 1];", False),
         ("for (int k = i; k < n - 1; k += 256) out[k] = in[k];\n  out[n - 1] = 0.0f;", False),
         ("for (int s = 64; s > 0; s >>= 1) if (i < s) out[i] = in[i];", False),
+        ("int a = i * 4;\n  for (int k = a; k < a + 4; k++) out[k] = in[k];", False),
+        ("int w = n;\n  for (int k = i; k < w; ++k) out[i * w + k] = in[k];", False),
+        ("int w = n;\n  if (w <= i) return;\n  out[i * w] = in[i];", False),
+        ("int w = n;\n  if (w > i) out[i * w] = in[i];", False),
     ],
 )
 def test_an_output_whose_ends_a_kernel_may_leave_is_asked_for_its_role(project, test, is_asked):
@@ -979,3 +983,12 @@ def test_a_pointer_that_is_set_once_after_its_declaration_is_part_of_its_array(p
         assert list(list_asked(project, text.replace("int r = blockIdx.x;", begin))) == [
             "reference"
         ]
+
+
+def test_a_pointer_to_the_inside_that_is_passed_on_proves_no_shape(project):
+    text = ROWS.replace("template <int B>\n", "").replace("+= B", "+= 128")
+    text = text.replace("int r = blockIdx.x;", "int r = blockIdx.x; float* out = y + r * cols;")
+    text = text.replace("y[r * cols + c] =", "store(out + c, s[r]); out[c] =")
+    asked = list_asked(project, text + LAUNCH.replace("<128>", ""))
+
+    assert asked["y"].startswith("y=[rows, cols]  # a guess")

@@ -151,9 +151,10 @@ def _collect_accesses(array: str, body: Node, indices: KernelIndices) -> tuple[l
 def _find_parent_type(name: Node, indices: KernelIndices) -> str:
     """Return the type of what holds a name; of an assignment of its only value a declarator's."""
     outer = name.parent
-    is_left = outer is not None and outer.child_by_field_name("left") == name
-    is_value = is_left and get_text(name) in indices.values.keys() - indices.moved
-    return "" if outer is None else "init_declarator" if is_value else outer.type
+    if outer is None or outer.type != "assignment_expression":
+        return outer.type if outer is not None else ""
+    is_value = outer.child_by_field_name("left") == name and get_text(name) in indices.values
+    return "init_declarator" if is_value and get_text(name) not in indices.moved else outer.type
 
 
 _LOOPS = ("for_statement", "while_statement")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.scaffold.draft import Parameter
 from kernelkb.scaffold.syntax import (
@@ -20,14 +20,28 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _LEAVES = ("return_statement", "continue_statement", "break_statement")
-_INSIDE = r"{v}>(?!=)|{v}>=(?!0\b)|<{v}\b|(?<!\b0)<={v}\b|{v}<=?\w+-"
+_INSIDE = (
+    r"{v}>(?!=|{v}\b)|{v}>=(?!0\b|{v}\b)|(?<![^(&|!])(?!{v}\b)(?:\w+<|(?!0<)\w+<=){v}\b|{v}<=?\w+-"
+)
 """A condition, without blanks, under which an index is not the first, or not the last."""
-_OUTSIDE = r"{v}<(?!=)(?!\w+\)?\|\|\w+<0|0\b)(?=[1-9])|{v}<=\w|{v}==0\b|{v}>=?\w+-|{v}==\w+-"
+_OUTSIDE = (
+    r"{v}<(?!=)(?!\w+\)?\|\|\w+<0|0\b)(?=[1-9])|{v}<=(?!{v}\b)\w|{v}==0\b|{v}>=?\w+-|{v}==\w+-"
+)
 """The same of a condition that leaves the body."""
 _LOOPS = ("for_statement", "while_statement")
-_LOWERED = r"{v}(?:--|-=|>>=|/=)|--{v}|{v}={v}(?:-|>>|/)"
-"""What makes an index smaller: a loop that does so ends at the first one."""
+_RAISED = r"{v}(?:\+\+|\+=|<<=|\*=)|\+\+{v}|{v}={v}(?:\+|<<|\*)"
+"""What makes an index larger: a loop that lowers it ends at the first one."""
 _DEPTH = 3
+
+
+class _Test(NamedTuple):
+    """One condition on the way to a statement, without blanks."""
+
+    text: str
+    leads_away: bool = False
+    """Whether the statement is reached where it does not hold."""
+    step: str = ""
+    """Of a loop the text that changes its variable."""
 
 
 def read_elements(each: Parameter, names: Sequence[str], body: Node) -> Parameter:
@@ -91,27 +105,31 @@ def _is_inside(store: Node, values: dict[str, set[str]]) -> bool:
     names = values.keys() & _list_names(store.child_by_field_name("left"))
     for _ in range(_DEPTH):
         names |= values.keys() & {each for name in names for each in values[name]}
-    either = rf"\b(?:{'|'.join(map(re.escape, sorted(names)))})"
-    lowered = re.compile(_LOWERED.format(v=either))
-    return bool(names) and any(
-        re.search((_OUTSIDE if leaves else _INSIDE).format(v=either), text)
-        for text, leaves, step in _iter_tests(store)
-        if not lowered.search(step)
-    )
+    return any(_leaves_out(test, names) for test in _iter_tests(store))
 
 
-def _iter_tests(store: Node) -> Iterator[tuple[str, bool, str]]:
-    """Yield each condition on the way to a statement, and whether it leads away from it.
+def _leaves_out(test: _Test, names: set[str]) -> bool:
+    """Whether a condition keeps an index from the first or the last element.
 
-    And of a loop the text that changes its variable.
+    Of a loop only what it counts up is one: the others say where a part of the array begins.
     """
+    if test.step:
+        names = {n for n in names if re.search(_RAISED.format(v=rf"\b{re.escape(n)}\b"), test.step)}
+    either = rf"\b(?:{'|'.join(map(re.escape, sorted(names))) or '(?!)'})"
+    pattern = _OUTSIDE if test.leads_away else _INSIDE
+    return re.search(pattern.format(v=either), test.text) is not None
+
+
+def _iter_tests(store: Node) -> Iterator[_Test]:
+    """Yield each condition on the way to a statement."""
     inner = store
     for outer in iter_parents(store):
         test = _drop_blanks(outer.child_by_field_name("condition"))
         if outer.type == "if_statement" and outer.child_by_field_name("consequence") == inner:
-            yield test, False, ""
+            yield _Test(test)
         elif outer.type in _LOOPS and outer.child_by_field_name("body") == inner:
-            yield test, False, _drop_blanks(outer.child_by_field_name("update") or inner)
+            step = _drop_blanks(outer.child_by_field_name("update") or inner)
+            yield _Test(test, step=step)
         elif outer.type == "compound_statement":
             for node in outer.named_children:
                 if node.start_byte >= inner.start_byte:
@@ -120,7 +138,8 @@ def _iter_tests(store: Node) -> Iterator[tuple[str, bool, str]]:
                 if node.type == "if_statement" and any(
                     each.type in _LEAVES for each in iter_nodes(taken)
                 ):
-                    yield _drop_blanks(node.child_by_field_name("condition")), True, ""
+                    text = _drop_blanks(node.child_by_field_name("condition"))
+                    yield _Test(text, leads_away=True)
         inner = outer
 
 
