@@ -992,3 +992,31 @@ def test_a_pointer_to_the_inside_that_is_passed_on_proves_no_shape(project):
     asked = list_asked(project, text + LAUNCH.replace("<128>", ""))
 
     assert asked["y"].startswith("y=[rows, cols]  # a guess")
+
+
+POINTS = """\
+__global__ void k(const float* points, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < LIMIT) y[i] = READ;
+}
+void run(const float* points, float* y, int n, cudaStream_t s) {
+  k<<<(n + 127) / 128, 128, 0, s>>>(points, y, n);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "read", "shape"),
+    [
+        ("n", "points[3 * i] + points[3 * i + 1] * points[3 * i + 2]", "[n, 3]"),
+        ("n", "points[i * 4 + 3]", "[n, 4]"),
+        ("n / 2", "points[2 * i] + points[2 * i + 1]", "[n]"),
+    ],
+)
+def test_elements_that_belong_together_are_a_dimension(project, limit, read, shape):
+    (project / "k.cu").write_text(POINTS.replace("LIMIT", limit).replace("READ", read))
+
+    asked = [each for each in init_project("k.cu").to_fill if "points=" in each]
+
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    assert f"points, shape: {shape}" in text or any(f"points={shape} " in one for one in asked)

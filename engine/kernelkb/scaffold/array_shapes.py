@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MAX_DEPTH, _MAX_CALLS = 6, 3
+_MAX_PART = 64
+"""Elements that belong together, such as the coordinates of a point: ``x[3 * i + 2]``."""
 _WRAPPERS = ("parenthesized_expression", "cast_expression")
 _GRID = "grid"
 """In place of a size that only the launch shows: that of an axis of the grid."""
@@ -229,6 +231,9 @@ def _read_shape(
     lead = max(sized, key=lambda term: len(term.strides))
     names = [stride for stride in lead.strides if not stride.isdecimal()]
     if not names:
+        part = prod(map(int, lead.strides))
+        if 1 < part <= _MAX_PART and (exact := indices.exact.get(lead.variable)):
+            return (exact, str(part))
         bounds = [b for t in sized if (b := _find_bound(t.variable, indices, grid)) is not None]
         whole = {bound for bound in bounds if bound != _GRID} or set(bounds)
         return (whole.pop(),) if len(whole) == 1 else None

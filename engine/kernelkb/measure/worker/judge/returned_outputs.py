@@ -208,7 +208,7 @@ def _translate(
     spec: ArraySpec,
 ) -> ReturnedArrays:
     shape, item_bytes = spec["shape"], _item_bytes(spec)
-    if not all(is_dense(shape, row) for row in strides[ids != 0].unique(dim=0).tolist()):
+    if not all(is_dense(shape, row) for row in {*map(tuple, strides[ids != 0].tolist())}):
         raise MalformedError("it reported outputs whose elements overlap, or are apart")
     size = math.prod(shape) * item_bytes
     own_addresses = torch.zeros_like(addresses)
