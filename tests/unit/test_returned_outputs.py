@@ -40,6 +40,15 @@ def test_addresses_of_a_runner_become_those_of_the_judge():
     assert counts.addresses.tolist() == [70_008, 0, 0]
 
 
+def test_a_result_without_dimensions_has_a_place_and_no_strides():
+    single = [{"name": "loss", "shape": [], "dtype": "float32", "starts_as": None}]
+
+    (loss,) = locate(OPENED, pack([7, 1040], [0, 0]), single, 2)
+
+    assert loss.addresses.tolist() == [50_040, 0]
+    assert loss.strides.shape == (2, 0)
+
+
 @pytest.mark.parametrize(
     "row",
     [
