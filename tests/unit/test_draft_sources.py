@@ -7,6 +7,7 @@ import pytest
 from kernelkb.actions.init.init_project import init_project
 from kernelkb.actions.init.init_source import summarize_source
 from kernelkb.errors import BadValueError
+from kernelkb.loading.kernels import load_kernel
 from kernelkb.scaffold.answers import read_said
 from kernelkb.scaffold.c_source import summarize_included
 from kernelkb.scaffold.type_aliases import expand_aliases
@@ -1020,3 +1021,67 @@ def test_elements_that_belong_together_are_a_dimension(project, limit, read, sha
 
     text = (project / "kernels/k/kernel.yaml").read_text()
     assert f"points, shape: {shape}" in text or any(f"points={shape} " in one for one in asked)
+
+
+def test_a_comma_in_a_string_does_not_split_the_arguments_of_a_macro(project):
+    (project / "k.cu").write_text(
+        "#define CHECK(expression, message) do { if (!(expression)) throw message; } while (0)\n"
+        + ROW_SUMS.replace("BODY", ROW_LOOPS[0]).replace(
+            "  sum<<<", '  CHECK(rows > 0, "rows, one at least, (or) more");\n  sum<<<'
+        )
+    )
+
+    assert any("offsets=[rows + 1]" in each for each in init_project("k.cu").to_fill)
+
+
+def test_offsets_into_what_is_not_seen_are_asked_for_their_end(project):
+    body = (
+        "int at = begin[row], end = begin[row + 1];\n"
+        "  for (; at < end; ++at) { float one = *(value + at); total += one; }"
+    )
+    (project / "k.cu").write_text(ROW_SUMS.replace("BODY", body))
+
+    asked = [each for each in init_project("k.cu").to_fill if each.startswith("offsets.fill=")]
+    answers = ["offsets=[rows + 1]", "offsets.fill=offsets 900", "column=[count]", "x=[count]"]
+    after = init_project("k.cu", answers=answers)
+
+    assert len(asked) == 1
+    assert not any(each.startswith("offsets") for each in after.to_fill)
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    assert "shape: [rows + 1], dtype: int32, fill: offsets, scale: 900}" in text
+
+
+WINDOWS = """\
+import torch
+import triton
+import triton.language as tl
+
+try:
+
+    @triton.jit
+    def window_kernel(x, w, y, N, K, C, C2, HEAD: tl.constexpr):
+        at = tl.program_id(0) * HEAD + tl.arange(0, HEAD)
+        tl.store(y + at, tl.load(x + at) * tl.load(w + at))
+
+    def window(x, w, y):
+        N, C, head = x.shape
+        K, C2 = w.shape
+        assert C == C2, "channels"
+        assert N >= K
+        window_kernel[(N,)](x, w, y, N, K, C, C2, HEAD=head)
+        return y
+except ImportError:
+    window = None
+"""
+
+
+def test_sizes_are_those_that_a_source_checks(project):
+    (project / "k.py").write_text(WINDOWS)
+
+    init_project("k.py", answers=["y=[N - K + 1]", "y.role=output", "dtype=float32", "reference"])
+
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+    assert kernel.inputs[1].shape == ("k", "c")
+    for sizes in kernel.workloads.values():
+        assert sizes["n"] >= sizes["k"]
+        assert sizes["head"].bit_count() == 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.c_functions import SourceFacts, build_function, count_parts, find_dtype
-from kernelkb.scaffold.draft import Function, Parameter
+from kernelkb.scaffold.draft import UNKNOWN, Function, Parameter
 from kernelkb.scaffold.element_uses import read_elements
 from kernelkb.scaffold.index_bounds import KernelIndices, name_index, read_indices
 from kernelkb.scaffold.syntax import (
@@ -325,7 +325,7 @@ def _rename_shape(
     each: Parameter, bound: Mapping[str, str], own: Declaration, parameters: Mapping[str, Parameter]
 ) -> Parameter:
     """Return an array of a called function with its shape in the sizes of the caller."""
-    each = each._replace(points_into=bound.get(each.points_into, ""))
+    each = each._replace(points_into=bound.get(each.points_into, each.points_into and UNKNOWN))
     renamed: list[str] = []
     for dim in each.shape or split_shape(each.guess):
         if not dim.isalnum() and not dim.isidentifier():

@@ -30,6 +30,9 @@ _LIMIT = re.compile(
     r"(?:<=\s*(\d+)\b|in\s*[\[({]([\d, ]+)[\])}])"
 )
 """What a source checks of a size: the largest one, or the list of all."""
+_ORDER = re.compile(
+    r"\b(?:assert|\w*CHECK\w*)\b[^\n;]*?\b([A-Za-z_]\w*) *(>=|<=|>|<) *([A-Za-z_]\w*)\b(?![.(\[])"
+)
 DRAFTED_VARIANT = "mine"
 OWN_REFERENCE = f"reference: {{variant: {DRAFTED_VARIANT}}}"
 """The line of kernel.yaml that makes the drafted variant the reference."""
@@ -44,6 +47,7 @@ _INDEX_NAME = re.compile(
     r"|\w*(?:dest|slot|block)_?(?:loc|map|mapping|table)s?\d*"
 )
 ROLES = ("input", "output", "both")
+UNKNOWN = "?"
 SAID_HEAD, OBSERVED_HEAD, PROGRAM_HEAD = "# Said: ", "# Observed: ", "# Observed in a run of: "
 """What kernel.yaml keeps of the answers that it was drafted with, and where they are from."""
 
@@ -78,7 +82,8 @@ class Parameter(NamedTuple):
     fill: str = ""
     """How its values are drawn, as kernel.yaml says it: ``integers 32``, ``offsets count``."""
     points_into: str = ""
-    """The array in which its elements, ascending, say where parts begin; empty for none."""
+    """The array in which its elements, ascending, say where parts begin; empty for none, and
+    ``UNKNOWN`` where the text does not show which."""
 
 
 class DraftQuestion(NamedTuple):
@@ -215,6 +220,18 @@ class DraftedVariant(NamedTuple):
     comment: str = ""
 
 
+class SizeChecks(NamedTuple):
+    """What a source checks or needs of its sizes, by axis."""
+
+    multiples: Mapping[str, str] = {}
+    """The number or axis that it is a multiple of."""
+    most: Mapping[str, int] = {}
+    below: Mapping[str, str] = {}
+    """The axis that it is not above."""
+    powers: frozenset[str] = frozenset()
+    """Those that are powers of two: a block of Triton has as many elements."""
+
+
 class Draft(NamedTuple):
     """A drafted kernel, before it is text."""
 
@@ -236,8 +253,7 @@ class Draft(NamedTuple):
     """What the launcher leaves open: numbers, the grid, arguments of a template."""
     answers: Mapping[str, str] = {}
     observed: Observed = Observed()
-    checks: tuple[Mapping[str, str], Mapping[str, int]] = ({}, {})
-    """By axis, as the source checks it: the number or axis that it is a multiple of; the most."""
+    checks: SizeChecks = SizeChecks()
 
 
 def make_draft(
@@ -282,12 +298,20 @@ def make_draft(
     )
 
 
-def _read_checks(text: str, axes: Sequence[str]) -> tuple[Mapping[str, str], Mapping[str, int]]:
-    """Return what a source checks of its sizes; see ``Draft.checks``."""
+def _read_checks(text: str, axes: Sequence[str]) -> SizeChecks:
     multiples = {m[1]: m[2] for m in _MULTIPLE.finditer(text) if m[1] in axes}
     listed = {m[1]: re.findall(r"\d+", m[2] or m[3]) for m in _LIMIT.finditer(text)}
     most = {axis: max(map(int, sizes)) for axis, sizes in listed.items() if axis in axes and sizes}
-    return multiples, most
+    ordered = [m.groups() for m in _ORDER.finditer(text)]
+    below = {
+        (left if "<" in sign else right): (right if "<" in sign else left)
+        for left, sign, right in ordered
+        if left != right and {left, right} <= {*axes}
+    }
+    blocks = set(re.findall(r"\btl\.arange\(0, *([A-Za-z_]\w*)\)", text))
+    given = re.finditer(r"\b(\w+) *= *([A-Za-z_]\w*) *[,)]", text)
+    powers = (blocks | {m[2] for m in given if m[1] in blocks}) & {*axes}
+    return SizeChecks(multiples, most, below, frozenset(powers))
 
 
 def _list_arrays(

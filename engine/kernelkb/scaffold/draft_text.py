@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK
@@ -18,17 +18,19 @@ from kernelkb.scaffold.draft import (
     RETURNS,
     ROLES,
     SAID_HEAD,
+    UNKNOWN,
     WORKLOADS,
     Draft,
     DraftedFiles,
     DraftQuestion,
     Parameter,
+    SizeChecks,
     is_index,
     list_all_inputs,
     make_start_input,
     to_field_name,
 )
-from kernelkb.scaffold.syntax import rename_axes
+from kernelkb.scaffold.syntax import list_axes, rename_axes
 
 _SMALL_UNITS, _LARGE_UNITS = (1024, 32, 8, 4, 4, 4), (2**22, 1024, 64, 8, 4, 4)
 """What the sizes of the drafted workloads are multiples of, by the most axes of one array."""
@@ -89,6 +91,9 @@ def _ask(draft: Draft) -> list[DraftQuestion]:
             questions.append(DraftQuestion(f"{name}.role", "|".join(roles), each.use))
         if not each.shape:
             questions.append(DraftQuestion(name, each.guess, each.use))
+        if each.points_into == UNKNOWN and not each.fill:
+            why = f"where parts of another array begin, of COUNT: {name}.fill='offsets COUNT'"
+            questions.append(DraftQuestion(f"{name}.fill", "", why))
         if each.dtype is None and is_index(each):
             questions.append(DraftQuestion(f"{name}.dtype", each.dtypes or "int64|int32", each.use))
     unknown = [p for p in arrays if p.dtype is None and not is_index(p)]
@@ -204,12 +209,28 @@ def _choose_sizes(draft: Draft) -> list[dict[str, int]]:
     workloads = []
     for unit in (_SMALL_UNITS[rank - 1], _LARGE_UNITS[rank - 1]):
         sizes = {axis: factor * unit for axis, factor in factors.items()}
-        for axis, of in draft.checks[0].items():
-            step = int(of) if of.isdecimal() else sizes.get(of, 1)
-            sizes[axis] = step * max(sizes[axis] // step, 2 if step in sizes.values() else 1)
-        sizes |= {axis: most for axis, most in draft.checks[1].items() if sizes[axis] > most}
+        _keep_checks(sizes, draft.checks, [dim for shape in shapes for dim in shape])
         workloads.append({draft.fields[axis]: n for axis, n in sizes.items()})
     return workloads
+
+
+def _keep_checks(sizes: dict[str, int], checks: SizeChecks, extents: Sequence[str]) -> None:
+    """Change sizes so that they meet what a source checks, and that each extent is positive."""
+    sizes |= {axis: 1 << (sizes[axis].bit_length() - 1) for axis in checks.powers}
+    for axis, of in checks.multiples.items():
+        step = int(of) if of.isdecimal() else sizes.get(of, 1)
+        sizes[axis] = step * max(sizes[axis] // step, 2 if step in sizes.values() else 1)
+    sizes |= {axis: most for axis, most in checks.most.items() if sizes[axis] > most}
+    taken = [
+        (less, axis)
+        for extent in extents
+        for less in re.findall(r"-\s*([A-Za-z_][\w.]*)", extent)
+        for axis in list_axes([extent])
+        if axis != less
+    ]
+    for less, axis in (*checks.below.items(), *taken):
+        if sizes[less] >= sizes[axis]:
+            sizes[less] = max(1, sizes[axis] // 2)
 
 
 def _format_input(array: Parameter, draft: Draft) -> str:
@@ -220,8 +241,9 @@ def _format_input(array: Parameter, draft: Draft) -> str:
     if array.dtype is None or array.dtype.startswith(("float", "bfloat")):
         is_positive = re.search(r"var(?!i?able)|std|sigma", array.name.lower())
         return _format_array(array, draft, f", fill: {'uniform' if is_positive else 'normal'}")
-    for into in (p for p in draft.inputs if p.name == array.points_into and p.shape):
-        end = rename_axes(into.shape[0], draft.fields)
+    if array.points_into:
+        into = next((p for p in draft.inputs if p.name == array.points_into and p.shape), None)
+        end = rename_axes(into.shape[0], draft.fields) if into else FILL_IN_MARK
         return _format_array(array, draft, f", fill: offsets, scale: {end}")
     bound = 2 if array.dtype == "bool" else _INTEGER_BOUND
     if array.dtype in ("int32", "int64"):  # perhaps indices, which have to lie within each axis

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.scaffold.draft import Parameter
+from kernelkb.scaffold.draft import UNKNOWN, Parameter
 from kernelkb.scaffold.syntax import (
     get_part,
     get_text,
@@ -59,6 +59,8 @@ def read_elements(each: Parameter, names: Sequence[str], body: Node) -> Paramete
 def find_pointed_array(array: str, others: Sequence[str], body: Node) -> str:
     """Return the array in which the elements of one say where parts begin; empty for none.
 
+    ``UNKNOWN`` where they bound a loop, and it is not seen what that reads.
+
     They are read side by side, ``begin[row]`` and ``begin[row + 1]``, and an index that runs
     between them chooses elements of the other one.
 
@@ -79,7 +81,9 @@ def find_pointed_array(array: str, others: Sequence[str], body: Node) -> str:
         names = _list_names(index)
         if base in others and base != array and names & running and array not in names:
             return base
-    return ""
+    loops = (node for node in iter_nodes(body) if node.type in _LOOPS)
+    conditions = (loop.child_by_field_name("condition") for loop in loops)
+    return UNKNOWN if any(_list_names(each) & running for each in conditions) else ""
 
 
 def may_skip_elements(array: str, body: Node) -> bool:

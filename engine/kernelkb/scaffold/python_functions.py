@@ -468,6 +468,9 @@ _RESHAPED = re.compile(
 )
 
 
+_SAME_NAME = re.compile(r"(\w+) == (\w+)(?: and |$)")
+
+
 def _unify(
     function: ast.FunctionDef, shapes: dict[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
@@ -479,6 +482,10 @@ def _unify(
             other = _find_dimension(node.comparators[0], shapes)
             if one and other and one != other:
                 renamed[other] = one
+        elif isinstance(node, ast.Assert):
+            match = _SAME_NAME.match(ast.unparse(node.test))
+            if match and {*match.groups()} <= {dim for shape in shapes.values() for dim in shape}:
+                renamed[match[2]] = match[1]
     return {name: tuple(renamed.get(d, d) for d in shape) for name, shape in shapes.items()}
 
 

@@ -113,12 +113,19 @@ def kb_{name}({declared}):
 {call}'''
 
 
+def _iter_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield a module's statements, also those that it tries as a package may be absent."""
+    for node in body:
+        yield from _iter_level(node.body) if isinstance(node, ast.Try) else (node,)
+
+
 def summarize_python(text: str) -> SourceSummary | None:
     """Return the kernels of a Python file; None where it holds none or does not parse."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return None
+    tree.body = list(_iter_level(tree.body))
     classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     if "ModelNew" in classes:

@@ -119,12 +119,19 @@ def _expand_once(
     return "".join([*parts, text[end:]])
 
 
+_LITERAL = re.compile(r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'")
+
+
 def split_call(text: str, start: int) -> tuple[list[str], int] | None:
     """Return the arguments of a macro from behind its parenthesis, and where they end."""
-    depth, arguments, begin = 0, list[str](), start
+    depth, arguments, begin, quoted = 0, list[str](), start, start
     for place in range(start, min(len(text), start + 20_000)):
         letter = text[place]
-        if letter in "([{":
+        if place < quoted:
+            continue
+        if letter in "\"'" and (literal := _LITERAL.match(text, place)):
+            quoted = literal.end()
+        elif letter in "([{":
             depth += 1
         elif letter in ")]}" and depth:
             depth -= 1
