@@ -1085,3 +1085,26 @@ def test_sizes_are_those_that_a_source_checks(project):
     for sizes in kernel.workloads.values():
         assert sizes["n"] >= sizes["k"]
         assert sizes["head"].bit_count() == 1
+
+
+@pytest.mark.parametrize(
+    ("grid", "step", "is_asked"),
+    [
+        ("dim3(8, 4)", "", True),
+        ("16", "", True),
+        ("16", " * gridDim.x", False),
+        ("1", "", False),
+        ("(n + 127) / 128", "", False),
+    ],
+)
+def test_a_grid_that_is_the_same_for_all_sizes_is_asked(project, grid, step, is_asked):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n) {\n"
+        f"  int i = blockIdx.x * blockDim.x + threadIdx.x{step and ' + 0 * gridDim.x'};\n"
+        "  if (i < n) y[i] = x[i];\n}\n"
+        f"int main() {{ float *x, *y; int n = 2048; k<<<{grid}, 128>>>(x, y, n); }}\n"
+    )
+
+    asked = {each.partition("=")[0] for each in init_project("k.cu", kernel="k").to_fill}
+
+    assert ("grid" in asked) == is_asked

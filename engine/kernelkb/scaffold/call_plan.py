@@ -207,12 +207,29 @@ def _find_launch(
     if not function.is_kernel:
         return (), ()
     statements, configuration = _plan_launch(function, site, facts, types) if site else ((), ())
+    own, _ = _find_source(function, facts)
+    if configuration and _is_of_one_size(function, own, [*statements, configuration[0]]):
+        statements, configuration = (), ()
     filled = [_fill_statement(each, said) for each in statements]
     given = [read_launch_word(key, said.get(key, "")) for key in _LAUNCH_KEYS]
     if all(given[:2]):
         return tuple(filled), tuple(filter(None, given))
     replaced = [told or own for told, own in zip(given, configuration, strict=False)]
     return tuple(filled), tuple(replaced)
+
+
+def _is_of_one_size(function: Function, own: Declaration, lines: Sequence[str]) -> bool:
+    """Whether a launch's grid is the same for all sizes, and the kernel leaves out the rest."""
+    named = set(re.findall(r"[A-Za-z_]\w*", " ".join(lines)))
+    sizes = {p.name for p in function.parameters if p.role == "size"}
+    shaped = set(list_axes([dim for p in function.parameters for dim in p.shape]))
+    used = set(_INDEX.findall(get_text(own.body)))
+    blocks = {each for each in used if each.startswith("blockIdx")}
+    text = " ".join(lines)
+    is_fixed = not sizes & named and FILL_IN_MARK not in text
+    is_fixed &= re.search(r"[2-9]|\d\d", text) is not None
+    strides = any(each.startswith("gridDim") for each in used)
+    return bool(blocks and sizes & shaped) and is_fixed and not strides
 
 
 def set_objects_apart(function: Function, own: Declaration, facts: SourceFacts) -> Function:
