@@ -225,7 +225,7 @@ def _is_of_one_size(function: Function, own: Declaration, lines: Sequence[str]) 
     shaped = set(list_axes([dim for p in function.parameters for dim in p.shape]))
     used = set(_INDEX.findall(get_text(own.body)))
     blocks = {each for each in used if each.startswith("blockIdx")}
-    text = " ".join(lines)
+    text = " ".join(lines).replace("dim3", "")
     is_fixed = not sizes & named and FILL_IN_MARK not in text
     is_fixed &= re.search(r"[2-9]|\d\d", text) is not None
     strides = any(each.startswith("gridDim") for each in used)
