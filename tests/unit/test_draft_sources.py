@@ -1108,3 +1108,40 @@ def test_a_grid_that_is_the_same_for_all_sizes_is_asked(project, grid, step, is_
     asked = {each.partition("=")[0] for each in init_project("k.cu", kernel="k").to_fill}
 
     assert ("grid" in asked) == is_asked
+
+
+CONSTANT = """\
+namespace eq {
+namespace inner {
+__constant__ int WIDTH;
+__global__ void k(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] * WIDTH;
+}
+}
+void run(const float* x, float* y, int n) { SETinner::k<<<(n + 127) / 128, 128>>>(x, y, n); }
+}
+"""
+
+
+@pytest.mark.parametrize("kernel", ["k", "run"])
+def test_constant_memory_that_a_launch_does_not_set_is_asked(project, kernel):
+    (project / "k.cu").write_text(CONSTANT.replace("SET", ""))
+    asked = [each.partition("=")[0] for each in init_project("k.cu", kernel=kernel).to_fill]
+
+    init_project("k.cu", kernel=kernel, answers=["WIDTH=3", "reference"])
+
+    launcher = (project / "kernels/k/launch.cu").read_text()
+    assert "WIDTH" in asked
+    assert "using namespace eq::inner;" in launcher
+    assert "kb_WIDTH[] = {3};" in launcher
+    assert launcher.index("cudaMemcpyToSymbol(WIDTH") < launcher.index("(const_cast<float*>(x)")
+
+
+def test_constant_memory_that_a_launcher_sets_is_not_asked(project):
+    sets = "int w = n; cudaMemcpyToSymbol(inner::WIDTH, &w, sizeof(w)); "
+    (project / "k.cu").write_text(CONSTANT.replace("SET", sets))
+
+    assert [each.partition("=")[0] for each in init_project("k.cu", kernel="run").to_fill] == [
+        "reference"
+    ]

@@ -262,8 +262,9 @@ def _draft_call(plan: CallPlan, stream: str) -> str:
     called = f"{function.scope}{function.name}"
     if plan.template:
         called += f"<{', '.join(plan.template)}>"
+    fills = "".join(f"  {line}\n" for line in plan.fills)
     if not function.is_kernel:
-        return f"{filled}  {called}({arguments});\n"
+        return f"{filled}{fills}  {called}({arguments});\n"
     if not plan.configuration:
         shared = FILL_IN_MARK if function.takes_shared_memory else "0"
         shown = (
@@ -273,9 +274,9 @@ def _draft_call(plan: CallPlan, stream: str) -> str:
             f"  {called}<<<kb_blocks, kb_threads, {shared}, "
             f"{stream}>>>({arguments});\n"
         )
-        return filled + "".join(f"  {line}\n" for line in plan.fills) + shown
+        return filled + fills + shown
     grid, block, shared, *_ = *plan.configuration, "0"
-    statements = filled + "".join(f"  {line}\n" for line in (*plan.fills, *plan.statements))
+    statements = filled + fills + "".join(f"  {line}\n" for line in plan.statements)
     if plan.asks_shared:
         limit = "cudaFuncAttributeMaxDynamicSharedMemorySize"
         statements += f"  cudaFuncSetAttribute({called}, {limit}, {shared});\n"

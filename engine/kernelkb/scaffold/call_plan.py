@@ -39,6 +39,7 @@ from kernelkb.scaffold.syntax import (
     list_axes,
 )
 
+_SET_SYMBOL = re.compile(r"\bcudaMemcpyToSymbol(?:Async)?\s*(?:<[^<>]*>)?\(\s*&?\s*(?:\w+::)*(\w+)")
 _INDEX = re.compile(r"\b(?:blockIdx|threadIdx|blockDim|gridDim)\.[xyz]")
 _OPTION = re.compile(
     r"\w*(?:threads?|tpb|bdim)\w*|\w*(?:block|group)_?size\w*|warp_?size"
@@ -101,9 +102,9 @@ def plan_call(
     launch = _find_launch(function, site, facts, types, said)
     function = _drop_unused(function, own, launch, structures)
     hint = _describe_launch(function, own, site)
-    memory = {n: use for n, use in _list_memory(own, facts).items() if function.is_kernel}
+    memory = _list_memory(own, facts)
     asked = _list_questions(function, dict(zip(names, types, strict=False)), launch, own, hint)
-    asked += [DraftQuestion(n, "", use) for n, use in memory.items() if not find_answer(said, n)]
+    asked += [DraftQuestion(n, "", facts.memory[n]) for n in memory if not find_answer(said, n)]
     return CallPlan(
         function,
         tuple(p.name for p in function.parameters if p.role == "size"),
@@ -111,7 +112,10 @@ def plan_call(
         *launch,
         hint,
         tuple(asked),
-        tuple(_fill_memory(n, find_answer(said, n), use) for n, use in memory.items()),
+        tuple(
+            _fill_memory(name, find_answer(said, name), facts.memory[name], scope)
+            for name, scope in memory.items()
+        ),
         tuple(structures),
         site is not None and "MaxDynamicSharedMemorySize" in get_text(site.host.body),
     )
@@ -147,24 +151,34 @@ def _fill_parameters(
 
 
 def _list_memory(own: Declaration, facts: SourceFacts) -> dict[str, str]:
-    """Map the ``__constant__`` memory that a kernel or what it calls names to its declaration."""
-    seen, pending, words = {own.name}, [own], set[str]()
+    """Map the ``__constant__`` memory that a function or what it calls reads to that one's scope.
+
+    None that one of them sets.
+    """
+    seen, pending, found, text = {own.name}, [own], dict[str, str](), ""
     while pending:
-        body = pending.pop().body
-        words |= (
-            {get_text(n) for n in iter_nodes(body) if n.type == "identifier"} if body else set()
-        )
+        reader = pending.pop()
+        text += get_text(reader.body)
+        nodes = iter_nodes(reader.body) if reader.body else ()
+        words = {get_text(n) for n in nodes if n.type == "identifier"}
+        found |= dict.fromkeys(words & facts.memory.keys(), reader.scope)
         called = [d for d in facts.declarations if d.name in words and d.name not in seen]
         seen |= {each.name for each in called}
         pending += called
-    return {name: use for name, use in facts.memory.items() if name in words}
+    own_set = set(_SET_SYMBOL.findall(text))
+    return {name: found[name] for name in facts.memory if name in found and name not in own_set}
 
 
-def _fill_memory(name: str, value: str, use: str) -> str:
-    """Return the statements that copy values to ``__constant__`` memory, once."""
+def _fill_memory(name: str, value: str, use: str, scope: str) -> str:
+    """Return the statements that copy values to ``__constant__`` memory, once.
+
+    ``scope`` is that of a function that reads it, whose namespaces may be those of the memory.
+    """
     kind = f"std::remove_all_extents_t<decltype({name})>"
+    opened = f"using namespace {scope.removesuffix('::')};\n  " if scope else ""
+    values = value.strip("{}[]") or FILL_IN_MARK
     return (
-        f"static const {kind} kb_{name}[] = {{{value.strip('{}[]') or FILL_IN_MARK}}};  // {use}\n"
+        f"{opened}static const {kind} kb_{name}[] = {{{values}}};  // {use}\n"
         f"  [[maybe_unused]] static const cudaError_t kb_{name}_is_set =\n"
         f"      cudaMemcpyToSymbol({name}, kb_{name}, sizeof(kb_{name}));"
     )
