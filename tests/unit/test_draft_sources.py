@@ -1138,6 +1138,13 @@ def test_constant_memory_that_a_launch_does_not_set_is_asked(project, kernel):
     assert launcher.index("cudaMemcpyToSymbol(WIDTH") < launcher.index("(const_cast<float*>(x)")
 
 
+def test_constant_memory_is_set_once_and_so_to_numbers(project):
+    (project / "k.cu").write_text(CONSTANT.replace("SET", ""))
+
+    with pytest.raises(BadValueError, match="WIDTH=n: WIDTH is set once for all workloads"):
+        init_project("k.cu", kernel="k", answers=["WIDTH=n", "reference"])
+
+
 def test_constant_memory_that_a_launcher_sets_is_not_asked(project):
     sets = "int w = n; cudaMemcpyToSymbol(inner::WIDTH, &w, sizeof(w)); "
     (project / "k.cu").write_text(CONSTANT.replace("SET", sets))

@@ -112,10 +112,7 @@ def plan_call(
         *launch,
         hint,
         tuple(asked),
-        tuple(
-            _fill_memory(name, find_answer(said, name), facts.memory[name], scope)
-            for name, scope in memory.items()
-        ),
+        tuple(_fill_memory(n, said, facts, (scope, function)) for n, scope in memory.items()),
         tuple(structures),
         site is not None and "MaxDynamicSharedMemorySize" in get_text(site.host.body),
     )
@@ -169,16 +166,32 @@ def _list_memory(own: Declaration, facts: SourceFacts) -> dict[str, str]:
     return {name: found[name] for name in facts.memory if name in found and name not in own_set}
 
 
-def _fill_memory(name: str, value: str, use: str, scope: str) -> str:
+def _fill_memory(
+    name: str, said: Mapping[str, str], facts: SourceFacts, of: tuple[str, Function]
+) -> str:
     """Return the statements that copy values to ``__constant__`` memory, once.
 
-    ``scope`` is that of a function that reads it, whose namespaces may be those of the memory.
+    Args:
+        name: Of the memory.
+        said: What was told of it, among others.
+        facts: Its file.
+        of: The scope of a function that reads it, whose namespaces may be those of the memory;
+            and the function that is called.
+
+    Raises:
+        BadValueError: The values depend on a size, and are copied for the first workload only.
     """
+    value, (scope, function) = find_answer(said, name), of
+    sizes = {p.name for p in function.parameters if p.role == "size"}
+    if sizes & set(re.findall(r"\w+", value)):
+        raise BadValueError(
+            f"--set {name}={value}: {name} is set once for all workloads; give numbers"
+        )
     kind = f"std::remove_all_extents_t<decltype({name})>"
     opened = f"using namespace {scope.removesuffix('::')};\n  " if scope else ""
     values = value.strip("{}[]") or FILL_IN_MARK
     return (
-        f"{opened}static const {kind} kb_{name}[] = {{{values}}};  // {use}\n"
+        f"{opened}static const {kind} kb_{name}[] = {{{values}}};  // {facts.memory[name]}\n"
         f"  [[maybe_unused]] static const cudaError_t kb_{name}_is_set =\n"
         f"      cudaMemcpyToSymbol({name}, kb_{name}, sizeof(kb_{name}));"
     )
