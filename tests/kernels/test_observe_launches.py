@@ -125,6 +125,9 @@ int main(int count, char**) {
   for (int n : {3000, 1000, 1000}) {
     void *x = make(4 * n), *y = make(4 * n);
     float a = 0.5f;
+#ifdef NULL_ABOVE
+    if (n > NULL_ABOVE) y = nullptr;
+#endif
 #ifdef VALUE
     for (int i = 0; i < n; ++i) static_cast<int*>(x)[i] = VALUE;
 #endif
@@ -220,7 +223,9 @@ def test_a_draft_of_a_kernel_takes_sizes_numbers_types_and_launch_from_a_run(pro
         "twice<float><<<dim3(4, 1, 1), dim3(256, 1, 1), 0, " in (folder / "launch.cu").read_text()
     )
     assert "const float a = 0.5f;  // observed" in (folder / "launch.cu").read_text()
-    assert result.warnings == ("1 of 3 launches, with other types, grids or blocks, are left out",)
+    assert result.warnings == (
+        "1 of 3 launches, with other types, grids or blocks, or null pointers, are left out",
+    )
 
 
 def test_a_launcher_has_a_workload_for_each_size_that_was_seen(project, make_program):
@@ -407,3 +412,15 @@ def test_how_values_are_drawn_may_be_said(project, fill):
     assert "dtype: int32, fill: integers, scale: n}  # fill said" in text
     with pytest.raises(BadValueError, match="normal, uniform, integers, offsets, ones, zeros"):
         init_project("k.cu", answers=[f"x.fill={fill}"])
+
+
+def test_launches_that_pass_null_for_an_array_are_left_out(project, make_program):
+    (project / "k.cu").write_text(GATHER)
+    command = make_program("_Z6gatherPKiPfif", "8844", "-DNULL_ABOVE=2000")
+
+    result = init_launches("k.cu", command, answers=["reference"])
+
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+    assert kernel.workloads == {"observed-1": {"n": 1000}}
+    told = "1 of 3 launches, with other types, grids or blocks, or null pointers, are left out"
+    assert told in result.warnings

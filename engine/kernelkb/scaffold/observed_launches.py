@@ -105,12 +105,15 @@ def answer_by_launches(
             "the driver does not tell sizes of arguments (CUDA 12.4 does): only the launch is said"
         )
         return SeenAnswers(_answer_launch(kernel, first) if asks_launch else {}, (text,))
+    most = max(len(row.numbers) for row in rows)  # others pass null for an array
+    same = [each for each, row in zip(same, rows, strict=True) if len(row.numbers) == most]
+    rows = [row for row in rows if len(row.numbers) == most]
     seen = _collect_seen(function, kernel, passed, same, rows)
     answers = _answer_sizes(seen)
     values, notes = _answer_values(seen, answers)
     answers |= values | _answer_workloads(answers, seen, len(same))
     if function.is_kernel:
-        answers |= _answer_launch(kernel, first)
+        answers |= _answer_launch(kernel, same[0])
     return SeenAnswers(answers, (*_list_warnings(seen, launches, same), *notes))
 
 
@@ -151,7 +154,8 @@ def _list_warnings(
     """Return which launches are left out, and which shapes of the text have too little memory."""
     count = sum(each.calls for each in launches)
     left = count - sum(each.calls for each in same)
-    warnings = [f"{left} of {count} launches, with other types, grids or blocks, are left out"]
+    others = "other types, grids or blocks, or null pointers"
+    warnings = [f"{left} of {count} launches, with {others}, are left out"]
     warnings = warnings if left else []
     sizes = {name: each.numbers for name, each in seen.items()}
     for name, each in seen.items():
