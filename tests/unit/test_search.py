@@ -13,15 +13,14 @@ from shipped_rules import graph, knowledge
 
 from kernelkb.actions.knowledge.search import describe_commands, find_entries
 from kernelkb.cli.knowledge import SEARCH_KINDS as CLI_KINDS
-from kernelkb.graph.search import (
-    SEARCH_KINDS,
+from kernelkb.graph.search import SEARCH_KINDS, search
+from kernelkb.graph.search_documents import list_documents
+from kernelkb.graph.search_index import (
     Document,
     build_search_index,
     dump_search_index,
     parse_search_index,
-    search,
 )
-from kernelkb.graph.search_documents import list_documents
 
 QUESTIONS = yaml.safe_load(
     (Path(__file__).parents[1] / "data" / "search_questions.yaml").read_text("utf-8")

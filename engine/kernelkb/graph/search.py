@@ -1,10 +1,10 @@
 """Finds the entries that a question is about, in an index of the words of every entry.
 
 SQLite's FTS5 stems the words and weighs each by BM25; misspelt words are corrected first. An entry
-must hold a minimum share of what a question is about, or nothing fits.
+must hold a minimum share of what a question is about, or nothing fits. How much of one of its names
+the question holds then decides among those that do.
 
-The index is an SQLite database, which a file can keep between two starts. This imports neither
-networkx nor pydantic: a search that finds its index in a file needs neither.
+This imports neither networkx nor pydantic: a search that finds its index in a file needs neither.
 """
 
 from __future__ import annotations
@@ -12,79 +12,33 @@ from __future__ import annotations
 import difflib
 import math
 import re
-import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
-_STOP_TEXT = """
-a about across actually advantage advice after again all almost already also although always am an
-and another any anybody anyone anything app appears approximately are as ask asked assume at
-average away bad basically be because been before being believe benefit best better between bit
-both but by can cannot cant certain clearly come comes consider considering could currently
-definitely despite did do does doesnt doing done dont dramatically during each easily either else
-enough entire environment especially essentially etc ever every everything exactly excessive
-expected extremely fact fairly feel finding following for from get gets getting give given gives go
-going good got greater greatly guess had happen happened happening happens has have having he hello
-help her here hes hey hi his how however i idea ideas identical if im important in instead
-interesting into intuition investigate is isnt it its itself ive just keep know later latest less
-let like little look lot made mainly make makes making many may maybe me mean means mention might
-moment more most much must my myself nearly need needed needs never nice no not nothing notice
-noticed now observe observed obtain obvious occur occurs of off often ok okay on once one only
-opinion or other otherwise our out over particular people perhaps please pleased possible pretty
-previous previously proper properly provide provided provides purpose put puts quick quickly quite
-rather realize really recently regarding regards related relatively respectively right roughly said
-same say says see seem seems seen she shes should show similar simply since situation slight
-slightly so some somehow something sometimes soon still strange stuff such suddenly suggest
-suggestion suggestions supposed sure surprising surprisingly take takes taking tell than thank
-thanks that the their them then there these they theyre thing things this those though through to
-today together told tomorrow too took topic toward tried truly try trying understand unexpected
-unfortunately unless until up upon us use used uses using usual usually various versus very via vs
-want wanted wants was way we weird well went were what whatever when whenever where wherever
-whether which while who whole whose why will with without won wonder wondering worse worst worth
-would yes yet you your youre
-"""
-STOP_WORDS = frozenset(_STOP_TEXT.split())
-"""Words that carry no subject: a question made of them alone fits nothing."""
-
-RAW_NAME = re.compile(r"\b[a-z0-9]+__[a-z0-9_]+(?:\.[a-z0-9_]+|\[\w+\])*", re.IGNORECASE)
-"""A name of one of Nsight Compute's counters, with or without its suffixes."""
+from kernelkb.graph.search_index import (
+    GENERAL_SHARE,
+    RAW_NAME,
+    STOP_WORDS,
+    SearchIndex,
+    split_camel_case,
+    split_words,
+    strip_negation,
+)
 
 CODE_NAME = re.compile(
     r"\b(?:cuda|cu|cublas|cudnn|nccl|nvml|cub::)[A-Z_]\w*|\bNCCL_\w+|\b__\w+|\b(?:tl|torch|triton|cute)\.\w"
 )
 """A name that only code of this field holds."""
 
-_TOKEN = re.compile(r"\d+\.\d+|[a-z]+[a-z0-9]*|\d+[a-z]*")
-_ARCHITECTURE = re.compile(r"\b(?:sm|compute)_?(\d{2,3})[af]?\b")
-_UNIT = re.compile(r"(\d+)(?:gb|gib|kb|kib|mb|mib|tb|bit|bytes?|w|us|ms|x)")
-_FLAG = re.compile(r"(?<!\S)-([a-z])\b")
-_HYPHEN = re.compile(r"\b([a-z]{3,})-([a-z])\b")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_BRITISH = re.compile(r"is(e|ed|er|es|ing|ation|ations)$")
-_BARE = re.compile(r"^(?:un|non)(?=[a-z]{5})")
-
 _RAW_SCORE = 1000.0
 """Score of an entry for the exact name of its counter: above every sum of words."""
 _MIN_COMMON_SHARE = 0.7
 """Least share of the words of a name with which a known one must begin."""
 
-INDEX_SCHEMA = 1
-"""Version of the tables and of what they hold; part of the name of a file that keeps them."""
-_TABLES = """
-CREATE VIRTUAL TABLE entry USING fts5(
-    id, title, also, body, content='', tokenize='porter ascii'
-);
-CREATE VIRTUAL TABLE word_list USING fts5(name UNINDEXED, words, tokenize='porter ascii');
-CREATE TABLE document (kind TEXT, id TEXT, title TEXT);
-CREATE TABLE vocabulary (word TEXT);
-CREATE TABLE counter (name TEXT, position INTEGER, share REAL);
-"""
-_SENTENCE_KINDS = frozenset(("threshold", "guard", "workflow"))
-"""Kinds of entries that have no title: the reason or the action stands for it."""
-_COLUMN_WEIGHTS = (5.0, 4.0, 4.0, 1.0)
+_COLUMN_WEIGHTS = (5.0, 4.0, 1.5, 1.0)
 """Weights of a word in the id, the title, the other names and the text (judgement, tuned)."""
 _KIND_WEIGHTS = {
     "bottleneck": 1.4,
@@ -123,8 +77,10 @@ _FIELD_MAX_SUBJECT = 14.0
 """A long question of this field need not be covered beyond this weight."""
 _OUTSIDE_WEIGHT = 12.0
 """Weight of a word of another field: more than two words of this one."""
-_GENERAL_SHARE = 0.25
-"""Share of the weight and the score of a word that nearly every question of this field holds."""
+_NAME_BASE = 0.15
+"""What an entry keeps of its score where the question holds none of its names (tuned)."""
+_UNKNOWN_IDF = 0.25
+"""Weight of a word of the question that no name holds, as a share of that of the rarest one."""
 _UNNAMED_SHARE = 0.4
 """The same for a word that no entry's names hold: mostly one of everyday language."""
 _OTHER_SHARE = 0.5
@@ -195,6 +151,8 @@ def search(
     scores = _score_words(index, terms, is_field=is_field)
     if is_field and not any(term.is_outside for term in terms):
         _add_windows(index, terms, scores)
+    named = _score_names(index, terms)
+    scores = {p: score * (_NAME_BASE + named.get(p, 0.0)) for p, score in scores.items()}
     for position, score in raw_scores.items():
         scores[position] = max(scores.get(position, 0.0), score)
     hits = [
@@ -205,12 +163,35 @@ def search(
     return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:max_count]
 
 
+def _score_names(index: SearchIndex, terms: Iterable[_Term]) -> dict[int, float]:
+    """Return how alike a question and the name of a document are that is most like it, 0 to 1.
+
+    Words of several names of one document count for nothing together.
+    """
+    count = len(index.documents)
+    held: dict[int, float] = defaultdict(float)
+    asked = 0.0
+    for term in terms:
+        names = index.find_names(term.word)
+        known = len({index.names[name][0] for name in names})
+        share = term.share if names else _UNKNOWN_IDF
+        weight = share * math.log(1 + count / (1 + known))
+        asked += weight
+        for name in names:
+            held[name] += weight
+    best: dict[int, float] = defaultdict(float)
+    for name, weight in held.items():
+        position, norm = index.names[name]
+        best[position] = max(best[position], min(1.0, weight / math.sqrt(norm * asked)))
+    return best
+
+
 def _add_windows(index: SearchIndex, terms: list[_Term], scores: dict[int, float]) -> None:
     """Raise the scores of documents that a part of a long question is about.
 
     A title tells much besides: the model, the project, what was tried.
     """
-    known = [term for term in terms if term.scores and term.share > _GENERAL_SHARE]
+    known = [term for term in terms if term.scores and term.share > GENERAL_SHARE]
     if len(known) <= _WINDOW:
         return
     best: dict[int, float] = {}
@@ -306,7 +287,8 @@ def _iter_subject_words(index: SearchIndex, text: str) -> Iterator[str]:
 
 def _keep_named(index: SearchIndex, tags: re.Match[str]) -> str:
     """Return the words of tags that entries are named by, and few are."""
-    words = (word for word in split_words(tags[0]) if word not in STOP_WORDS)
+    said = (word for word in split_words(tags[0]) if word not in STOP_WORDS)
+    words = (word for word in said if "failure" not in _find_lists(index, [word]))
     terms = (_find_term(index, word) for word in words if word in index.vocabulary)
     return " ".join([*(one.word for one in terms if one.names and one.share == 1.0), ""])
 
@@ -337,7 +319,7 @@ def _find_term(index: SearchIndex, word: str) -> _Term:
     if not scores:
         return _Term(word, is_field="field" in lists)
     names = _find_named_documents(index, spellings)
-    share = _GENERAL_SHARE if "general" in lists else 1.0
+    share = GENERAL_SHARE if "general" in lists else 1.0
     if word.isdigit() and len(word) < 4:
         share = _NUMBER_SHARE
     elif not names:
@@ -447,153 +429,3 @@ def _compare_bases(base: str, known: str) -> float:
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     share = common / len(words)
     return share / 8 if share >= _MIN_COMMON_SHARE else 0.0
-
-
-def split_words(text: str) -> list[str]:
-    """Return the words of a text in order, stop words included.
-
-    ``sm_90a`` is one word, as are ``8.9``, ``-G`` and ``stream-k``; ``40GB`` is ``40``; -ise is
-    written -ize.
-    """
-    lowered = _ARCHITECTURE.sub(r"sm\1", text.lower().replace("'", ""))
-    lowered = _FLAG.sub(r"flag\1", lowered)
-    lowered = _HYPHEN.sub(r"\1\2", lowered)
-    words = []
-    for token in _TOKEN.findall(lowered):
-        unit = _UNIT.fullmatch(token)
-        plain = unit[1] if unit else token
-        words.append(_BRITISH.sub(r"iz\1", plain).replace(".", "d"))
-    return words
-
-
-def split_camel_case(text: str) -> list[str]:
-    """Return the words of a name such as ``cuTensorMapEncode``, without its prefix."""
-    words = split_words(_CAMEL.sub(" ", text))
-    return words[1:] if len(words) > 1 and words[0] in ("cu", "cuda", "nv", "nccl") else words
-
-
-def strip_negation(word: str) -> str:
-    """Return a word without its prefix un- or non-; the word itself if it has none."""
-    return _BARE.sub("", word)
-
-
-class Document(NamedTuple):
-    """One entry as the search sees it."""
-
-    kind: str
-    id: str
-    title: str
-    also: str = ""
-    """Other names that people use for it."""
-    body: str = ""
-    raw_names: tuple[str, ...] = ()
-    """Names of Nsight Compute's counters that the entry is about."""
-    read_names: tuple[str, ...] = ()
-    """Names of counters that it reads, among others."""
-
-    def get_texts(self) -> tuple[str, str, str, str]:
-        """Return the columns of the index; a title that is a sentence is text, not a name."""
-        if self.kind in _SENTENCE_KINDS:
-            return self.id, "", self.also, f"{self.title} ; {self.body}"
-        return self.id, self.title, self.also, self.body
-
-
-class SearchIndex(NamedTuple):
-    """The words of every entry, in a database in memory."""
-
-    documents: tuple[Document, ...]
-    """Kind, id and title of each; the other fields are empty if the index comes from a file."""
-    database: sqlite3.Connection
-    """One row of ``entry`` for each document; its rowid is the position plus 1."""
-    vocabulary: frozenset[str]
-    raw_names: Mapping[str, tuple[tuple[int, float], ...]]
-    """By name of a counter: positions of documents, and how much each is about it, 0 to 1."""
-
-
-def build_search_index(
-    documents: Iterable[Document], word_lists: Mapping[str, Iterable[str]] | None = None
-) -> SearchIndex:
-    """Return the index of some documents; about 100 ms for a thousand.
-
-    Args:
-        documents: The entries.
-        word_lists: Words by what they say about a question; see ``SearchTerms``.
-    """
-    kept = tuple(documents)
-    database = _open_database()
-    database.executescript(_TABLES)
-    rows = [tuple(_normalise(text) for text in document.get_texts()) for document in kept]
-    database.executemany(
-        "INSERT INTO entry (rowid, id, title, also, body) VALUES (?, ?, ?, ?, ?)",
-        ((rowid, *row) for rowid, row in enumerate(rows, start=1)),
-    )
-    database.executemany(
-        "INSERT INTO word_list VALUES (?, ?)",
-        ((name, _normalise(" ; ".join(words))) for name, words in (word_lists or {}).items()),
-    )
-    database.executemany("INSERT INTO document VALUES (?, ?, ?)", (d[:3] for d in kept))
-    words = {word for row in rows for text in row for word in text.split()}
-    database.executemany("INSERT INTO vocabulary VALUES (?)", ((word,) for word in sorted(words)))
-    database.executemany("INSERT INTO counter VALUES (?, ?, ?)", _iter_counters(kept))
-    database.commit()
-    return _read_index(database)
-
-
-def dump_search_index(index: SearchIndex) -> bytes:
-    """Return the index as the content of a file."""
-    return index.database.serialize()
-
-
-def parse_search_index(content: bytes) -> SearchIndex:
-    """Return the index that ``dump_search_index`` wrote.
-
-    Raises:
-        sqlite3.Error: The content is something else.
-    """
-    if not content:  # deserialize says MemoryError
-        raise sqlite3.DatabaseError("an index of no bytes")
-    database = _open_database()
-    database.deserialize(content)
-    return _read_index(database)
-
-
-def _open_database() -> sqlite3.Connection:
-    # Any thread of a server may read it; nothing writes after it was built.
-    return sqlite3.connect(":memory:", check_same_thread=False)
-
-
-def _read_index(database: sqlite3.Connection) -> SearchIndex:
-    documents = tuple(
-        Document(*row) for row in database.execute("SELECT * FROM document ORDER BY rowid")
-    )
-    vocabulary = frozenset(word for (word,) in database.execute("SELECT word FROM vocabulary"))
-    raw: dict[str, list[tuple[int, float]]] = defaultdict(list)
-    for name, position, share in database.execute("SELECT * FROM counter"):
-        raw[name].append((position, share))
-    return SearchIndex(documents, database, vocabulary, {k: tuple(v) for k, v in raw.items()})
-
-
-def _normalise(text: str) -> str:
-    return " ".join(_add_bare_forms(split_words(text)))
-
-
-def _add_bare_forms(words: list[str]) -> Iterator[str]:
-    """Yield words; one that begins with un- or non- also without it."""
-    for word in words:
-        yield word
-        bare = strip_negation(word)
-        if bare != word:
-            yield bare
-
-
-def _iter_counters(documents: tuple[Document, ...]) -> Iterator[tuple[str, int, float]]:
-    """Yield (name, position, share) for every counter that a document is about or reads."""
-    readers: dict[str, set[int]] = defaultdict(set)
-    for position, document in enumerate(documents):
-        for name in dict.fromkeys(map(str.lower, document.raw_names)):
-            yield name, position, 1.0
-        for name in set(map(str.lower, document.read_names)) - set(document.raw_names):
-            readers[name].add(position)
-    for name, positions in readers.items():
-        for position in sorted(positions):
-            yield name, position, 0.05 / len(positions)

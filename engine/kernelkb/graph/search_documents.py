@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pydantic import BaseModel
 
 from kernelkb.graph.build import Graph
-from kernelkb.graph.search import RAW_NAME, Document, split_words
+from kernelkb.graph.search_index import RAW_NAME, Document, split_words
 from kernelkb.model.entries.bottleneck import Bottleneck, iter_comparisons
 from kernelkb.model.entries.knowledge import Knowledge
 from kernelkb.model.entries.quantities import Architecture, Device, Metric, list_quantities
@@ -118,7 +118,7 @@ def _add_synonyms(document: Document, groups: list[list[str]]) -> Document:
     names = _find_synonyms(f"{document.id} {document.title} {document.also}", groups)
     body = _find_synonyms(document.body, groups)
     return document._replace(
-        also=" ".join((document.also, *names)), body=" ".join((document.body, *body))
+        also=" ; ".join((document.also, *names)), body=" ".join((document.body, *body))
     )
 
 

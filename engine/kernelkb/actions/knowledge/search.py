@@ -17,14 +17,13 @@ from zlib import crc32
 from kernelkb import __version__
 from kernelkb.commands import COMMANDS, spell_command
 from kernelkb.decide.symptoms import FirstError, PossibleEntry, SymptomMatch, find_symptoms
-from kernelkb.graph.search import (
+from kernelkb.graph.search import Hit, search
+from kernelkb.graph.search_index import (
     INDEX_SCHEMA,
-    Hit,
     SearchIndex,
     build_search_index,
     dump_search_index,
     parse_search_index,
-    search,
 )
 from kernelkb.loading.digest import find_cache_key
 from kernelkb.safety.paths import cache_folder, overlay_folder, shipped_folder
