@@ -1152,3 +1152,82 @@ def test_constant_memory_that_a_launcher_sets_is_not_asked(project):
     assert [each.partition("=")[0] for each in init_project("k.cu", kernel="run").to_fill] == [
         "reference"
     ]
+
+
+def test_a_kernel_in_a_block_of_c_linkage_is_drafted(project):
+    (project / "k.cu").write_text(
+        'extern "C" {\n#define W 8\n'
+        "__device__ float half_of(float* a) { return a[0] / 2; }\n"
+        "__global__ static void step(const float* a, float* b) {\n"
+        "  int i = threadIdx.x;\n  if (i < W) b[i] = a[i] * 2;\n}\n"
+        "void go(int n) {\n  float *a, *b;\n  cudaMalloc(&a, 4 * W);\n  cudaMalloc(&b, 4 * W);\n"
+        "  for (int i = 0; i < n; i++) step<<<1, 64>>>(a, b);\n}\n}\n"
+    )
+
+    assert [each.partition("=")[0] for each in init_project("k.cu").to_fill] == ["reference"]
+    assert "step<<<" in (project / "kernels/k/launch.cu").read_text()
+
+
+@pytest.mark.parametrize(
+    ("update", "role"),
+    [("tl.atomic_add", "starts_as"), ("tl.atomic_max", "starts_as"), ("tl.store", "float32}")],
+)
+def test_what_an_atomic_function_changes_is_read_too(project, update, role):
+    (project / "k.py").write_text(
+        "import torch, triton\nimport triton.language as tl\n@triton.jit\n"
+        "def count_kernel(x, out, N: tl.constexpr, B: tl.constexpr):\n"
+        "    at = tl.program_id(0) * B + tl.arange(0, B)\n"
+        "    seen = tl.load(x + at, mask=at < N, other=0)\n"
+        f"    {update}(out + seen, 1, mask=at < N)\n"
+        "def count(x: torch.Tensor, out: torch.Tensor):\n"
+        "    N = x.shape[0]\n    count_kernel[(triton.cdiv(N, 256),)](x, out, N, 256)\n"
+    )
+    init_project("k.py", answers=["x=[N]", "out=[9]", "dtype=float32", "x.dtype=int64"])
+
+    lines = (project / "kernels/k/kernel.yaml").read_text().splitlines()
+    assert any("name: out, shape: [9]" in line and role in line for line in lines)
+
+
+def test_calls_of_make_are_no_flags(project):
+    (project / "k.cu").write_text(ROW_SUMS.replace("BODY", "total = K * ROWS;"))
+    (project / "Makefile").write_text(
+        "FLAGS = -O3 -DROWS=2\nFLAGS += $(if $(K),-DK=$(K),)\nall:\n\tnvcc $(FLAGS) k.cu -o k\n"
+    )
+    init_project("k.cu")
+
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    assert 'flags: ["-DROWS=2"]' in text
+
+
+@pytest.mark.parametrize(
+    ("store", "is_asked"),
+    [
+        ("float s = x[i];\n  if (s > 1.0f) y[i] = s;", True),
+        ("if (x[i] > 1.0f) y[i] = 2.0f;", True),
+        ("float s = x[i];\n  if (s > 1.0f) y[i] = s; else y[i] = 0.0f;", False),
+        ("bool is_in = i < n;\n  if (is_in) y[i] = x[i];", False),
+    ],
+)
+def test_an_output_that_is_stored_for_some_values_only_is_asked(project, store, is_asked):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n) {\n"
+        f"  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;\n  {store}\n}}\n"
+    )
+
+    asked = {each.partition("=")[0] for each in init_project("k.cu").to_fill}
+
+    assert ("y.role" in asked) == is_asked
+
+
+def test_a_number_that_was_said_is_no_axis_too(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int heads, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = x[i] * heads;\n}\n"
+        "void run(const float* x, float* y, int heads, int n, cudaStream_t s) {\n"
+        "  k<<<(n + 127) / 128, 128, 0, s>>>(x, y, heads, n);\n}\n"
+    )
+    init_project("k.cu", answers=["x=[heads, n]", "y=[n]", "heads=16", "reference"])
+
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    assert "axes: [n]" in text
+    assert "name: x, shape: [16, n]" in text

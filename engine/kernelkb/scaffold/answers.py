@@ -98,9 +98,11 @@ def apply_answers(
     told = [_apply_answer(each, answers, observed) for each in parameters]
     known = [each.name for each in parameters if each.role in ("size", "number")]
     known += [dim for each in parameters for dim in each.shape]
+    fixed = {p.name: p.value for p in told if p.role == "number" and p.value.isdecimal()}
     named = []
     for each in told:
-        names = {axis: find_source_name(axis, known) for axis in list_axes(each.shape)}
+        found = {axis: find_source_name(axis, known) for axis in list_axes(each.shape)}
+        names = {axis: fixed.get(name, name) for axis, name in found.items()}
         shape = tuple(rename_axes(dim, names) for dim in each.shape)
         known += [dim for dim in list_axes(shape) if dim not in known]
         named.append(each._replace(shape=shape))

@@ -24,6 +24,7 @@ _SETUP_FLAG = re.compile(
 _BUILD_FILES = ("Makefile", "makefile", "GNUmakefile", "*.mk", "justfile", "Justfile", "build.sh")
 """Files whose lines hold commands of a compiler, and the variables of such commands."""
 _ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?(\w+)[ \t]*[:+?]?=[ \t]*(.*)$", re.MULTILINE)
+_MAKE_CALL = re.compile(r"\$[({][\w-]+[ ,][^(){}]*[)}]")
 _VARIABLE = re.compile(r"\$[({](\w+)[)}]|\{\{[ ]*(\w+)[ ]*\}\}|\$(\w+)")
 _MAX_DEPTH = 6
 _CMAKE_CALL = re.compile(
@@ -333,6 +334,8 @@ def _list_make_words(text: str) -> list[str]:
         joined = _VARIABLE.sub(
             lambda m: values.get(next(group for group in m.groups() if group), ""), joined
         )
+    while (plain := _MAKE_CALL.sub(" ", joined)) != joined:  # $(if …), $(shell …): not run here
+        joined = plain
     return [word.strip("\"',") for word in joined.split()]
 
 

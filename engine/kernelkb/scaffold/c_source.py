@@ -190,8 +190,10 @@ def _list_pointer_functions(
     launchers = []
     for each in bodies.values():
         launches = _list_launches(each, bodies, sites)
-        if each.is_extern or (launches and _is_launcher(each)):
-            launchers.append(build_function(each)._replace(launches=launches))
+        function = build_function(each)
+        takes_arrays = any(p.role in _ARRAYS for p in function.parameters)
+        if (each.is_extern and takes_arrays) or (launches and _is_launcher(each)):
+            launchers.append(function._replace(launches=launches))
     names = {launcher.name for launcher in launchers}
     inner = {
         name

@@ -79,7 +79,8 @@ def find_pointed_array(array: str, others: Sequence[str], body: Node) -> str:
                 running.add(name)
     for base, index in _iter_subscripts(body):
         names = _list_names(index)
-        if base in others and base != array and names & running and array not in names:
+        is_direct = all(node.type != "subscript_expression" for node in iter_nodes(index))
+        if base in others and base != array and names & running and is_direct:
             return base
     loops = (node for node in iter_nodes(body) if node.type in _LOOPS)
     conditions = (loop.child_by_field_name("condition") for loop in loops)
@@ -87,9 +88,10 @@ def find_pointed_array(array: str, others: Sequence[str], body: Node) -> str:
 
 
 def may_skip_elements(array: str, body: Node) -> bool:
-    """Whether each store to an array stands under a test that leaves out its first or last one.
+    """Whether each store to an array stands under a test that leaves out elements.
 
-    What a stencil leaves as it is keeps the values of before the call.
+    Its first or last one, as a stencil does, or those that the values of other arrays choose. What
+    is left as it is keeps the values of before the call.
     """
     values: dict[str, set[str]] = {}
     for name, value in _iter_settings(body):
@@ -102,14 +104,31 @@ def may_skip_elements(array: str, body: Node) -> bool:
         and left.type == "subscript_expression"
         and get_part(left, "argument") == array
     ]
-    return bool(stores) and all(_is_inside(node, values) for node in stores)
+    read = _list_read(body)
+    return bool(stores) and all(_is_inside(node, values, read) for node in stores)
 
 
-def _is_inside(store: Node, values: dict[str, set[str]]) -> bool:
+def _list_read(body: Node) -> set[str]:
+    """Return the variables whose values come from elements of arrays."""
+    read: set[str] = set()
+    for _ in range(_DEPTH):
+        for name, value in _iter_settings(body):
+            if _list_names(value) & read or any(
+                node.type == "subscript_expression" for node in iter_nodes(value)
+            ):
+                read.add(name)
+    return read
+
+
+def _is_inside(store: Node, values: dict[str, set[str]], read: set[str]) -> bool:
     names = values.keys() & _list_names(store.child_by_field_name("left"))
     for _ in range(_DEPTH):
         names |= values.keys() & {each for name in names for each in values[name]}
-    return any(_leaves_out(test, names) for test in _iter_tests(store))
+    return any(
+        _leaves_out(test, names)
+        or (not test.step and bool("[" in test.text or read & set(re.findall(r"\w+", test.text))))
+        for test in _iter_tests(store)
+    )
 
 
 def _leaves_out(test: _Test, names: set[str]) -> bool:

@@ -10,6 +10,7 @@ from kernelkb.scaffold.call_plan import is_option
 from kernelkb.scaffold.draft import Function, Parameter, ParameterRole
 from kernelkb.scaffold.python_launches import (
     STORES,
+    UPDATES,
     Kernels,
     guess_dtypes,
     guess_shape,
@@ -66,10 +67,12 @@ def _read_parameters(
     *,
     takes_tensors: bool,
 ) -> tuple[Parameter, ...]:
+    text = ast.unparse(function)
     loaded, stored = (list_accessed(function, kernels, each) for each in (("tl.load",), STORES))
+    changed = _drop_set(list_accessed(function, kernels, UPDATES), text)
     used = loaded | stored
     required, needed = _list_required(function, owner, _drop_guarded(kernels, launches, used))
-    text, shapes = ast.unparse(function), read_shapes(function)
+    shapes = read_shapes(function)
     defaults = _list_defaults(function).items()
     own = {name: ("" if name in needed else ast.unparse(value), "") for name, value in defaults}
     given = {a.arg: own.get(a.arg) or _find_given(function, a.arg, callers) for a in required}
@@ -92,9 +95,14 @@ def _read_parameters(
         # What a kernel writes into, while others are returned, gets a copy for each call.
         copy = f"{each.name}.clone()" if returned and each.name in stored else ""
         each = each._replace(value=copy, guess=guesses.get(each.name, ""))
-        is_read = each.role == "output" and each.name in loaded
+        is_read = each.role == "output" and each.name in loaded | changed
         parameters.append(each._replace(is_read=is_read, is_certain=each.name not in unsure))
     return (*parameters, *returned)
+
+
+def _drop_set(names: set[str], text: str) -> set[str]:
+    """Return the tensors that a function does not set itself before, as by ``y.zero_()``."""
+    return {name for name in names if not re.search(rf"\b{name}\.(?:zero|fill)_\(", text)}
 
 
 STREAM = "_get_stream()"

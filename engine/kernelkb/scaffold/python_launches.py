@@ -9,7 +9,9 @@ from typing import NamedTuple, get_args
 
 from kernelkb.model.kernels.kernel import Dtype
 
-STORES = ("tl.store", "tl.atomic_add")
+UPDATES = tuple(f"tl.atomic_{kind}" for kind in ("add", "max", "min", "and", "or", "xor"))
+"""What changes elements, and so reads what they held before."""
+STORES = ("tl.store", "tl.atomic_xchg", "tl.atomic_cas", *UPDATES)
 
 
 class Kernels(NamedTuple):

@@ -265,7 +265,7 @@ def _parse_declaration(
         scope,
         template,
         get_text(bounds[0]) if bounds else None,
-        is_extern=extern and "__global__" not in attributes,
+        is_extern=extern and not {"__global__", "__device__"} & attributes.keys(),
         is_global="__global__" in attributes,
         line=name.start_point[0] + 1,
     )
