@@ -1231,3 +1231,19 @@ def test_a_number_that_was_said_is_no_axis_too(project):
     text = (project / "kernels/k/kernel.yaml").read_text()
     assert "axes: [n]" in text
     assert "name: x, shape: [16, n]" in text
+
+
+def test_numbers_that_others_are_computed_from_stand_first(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n, int wide, int pad) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "  if (i < n) y[i] = x[i] * wide + pad;\n}\n"
+        "void run(const float* x, float* y, int n, int wide, int pad) {\n"
+        "  k<<<(n + 255) / 256, 256>>>(x, y, n, wide, pad);\n}\n"
+    )
+    init_project("k.cu", answers=["wide=2 * pad", "pad=3", "reference"])
+
+    launcher = (project / "kernels/k/launch.cu").read_text()
+    assert launcher.index("const int pad = 3;") < launcher.index("const int wide = 2 * pad;")
+    with pytest.raises(BadValueError, match="are computed from each other"):
+        init_project("k.cu", answers=["wide=2 * pad", "pad=wide"])

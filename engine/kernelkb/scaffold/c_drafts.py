@@ -36,6 +36,7 @@ from kernelkb.scaffold.draft import (
     list_defaults,
     make_draft,
     make_start_input,
+    order_numbers,
 )
 from kernelkb.scaffold.draft_text import finish_draft
 from kernelkb.scaffold.observed_launches import SeenAnswers, SeenLaunch, answer_by_launches
@@ -235,8 +236,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{ module.def("kb_{draft.name}", &
 
 
 def _draft_numbers(function: Function) -> str:
-    numbers = (p for p in function.parameters if p.role == "number")
-    return "".join(f"  {_declare_constant(p)}{_format_origin(p)}\n" for p in numbers)
+    lines = (f"  {_declare_constant(p)}{_format_origin(p)}\n" for p in order_numbers(function))
+    return "".join(lines)
 
 
 def _declare_constant(number: Parameter) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
@@ -347,6 +348,21 @@ def _ask_numbers(parameters: Sequence[Parameter]) -> list[DraftQuestion]:
 def is_index(array: Parameter) -> bool:
     """Return whether an array of unknown dtype holds integers, by its name."""
     return bool(_INDEX_NAME.fullmatch(to_field_name(array.name)))
+
+
+def order_numbers(function: Function) -> list[Parameter]:
+    """Return the numbers of a function: those that others are computed from come first.
+
+    Raises:
+        BadValueError: Two are computed from each other.
+    """
+    own = {p.name: p for p in function.parameters if p.role == "number"}
+    needs = {n: own.keys() & {*re.findall(r"\w+", p.value)} - {n} for n, p in own.items()}
+    try:
+        return [own[name] for name in TopologicalSorter(needs).static_order()]
+    except CycleError as error:
+        names = " and ".join(dict.fromkeys(error.args[1]))
+        raise BadValueError(f"{names} are computed from each other; give a number") from error
 
 
 def list_defaults(function: Function) -> list[str]:
