@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 SCHEME = "kb://"
 MARKDOWN = "text/markdown"
-_PAGE_SIZE = 120
+_PAGE_SIZE = 160
 """Resources per answer: all but the fixes fit the first page; some clients read only that."""
 
 KINDS = {
