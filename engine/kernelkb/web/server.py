@@ -28,8 +28,6 @@ DEFAULT_PORT = 8766
 _MAX_CONNECTIONS = 200
 _END_S = 3
 """Seconds that open streams may delay the end."""
-_WARM_S = 10.0
-"""Seconds that imports ahead of the first view may delay it."""
 _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 compared
 
 
@@ -62,8 +60,7 @@ def serve_page(
     with channel:
         port = channel.getsockname()[1]
         page = build_application(token.text, list_accepted_hosts(address, port), writes=writes)
-        warming = threading.Thread(target=warm_up, daemon=True)
-        warming.start()
+        threading.Thread(target=warm_up).start()  # Python waits: it would end within C++ code
         name = "127.0.0.1" if address.host in _ANY_ADDRESS else format_host(address.host)
         url = f"http://{name}:{port}/"
         shown = f"{url}?token={token.text if token.is_new else 'TOKEN'}"
@@ -73,7 +70,6 @@ def serve_page(
         if opens_browser:
             webbrowser.open(f"{url}?token={token.text}")
         _run(page, channel)
-        warming.join(_WARM_S)  # a daemon that Python ends within C++ code ends the process aloud
 
 
 def _run(application: ASGIApp, channel: socket.socket) -> None:
