@@ -15,6 +15,7 @@ from kernelkb.actions.init.init_project import init_launches, init_project
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import load_kernel
+from kernelkb.measure.profile import observe
 from kernelkb.measure.profile.observe import record_launches
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
@@ -424,3 +425,21 @@ def test_launches_that_pass_null_for_an_array_are_left_out(project, make_program
     assert kernel.workloads == {"observed-1": {"n": 1000}}
     told = "1 of 3 launches, with other types, grids or blocks, or null pointers, are left out"
     assert told in result.warnings
+
+
+def test_values_belong_to_the_launch_that_found_them(project, make_program, monkeypatch):
+    """The rarest launch came first, and the others were not read."""
+    (project / "k.cu").write_text(GATHER)
+    command = make_program("_Z6gatherPKiPfif", "8844", "-DVALUE=i == n - 1 ? n : i - i % 3")
+    read = observe._read_contents
+    monkeypatch.setattr(
+        observe,
+        "_read_contents",
+        lambda file, argument, places: read(file, argument, places) if argument[0] == 0 else {},
+    )
+
+    init_launches("k.cu", command, answers=["reference"])
+
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    assert "observed-1: {n: 1000}" in text
+    assert "dtype: int32, fill: offsets, scale: n}" in text

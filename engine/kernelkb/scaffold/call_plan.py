@@ -99,7 +99,7 @@ def plan_call(
     types = tuple(find_answer(said, n) or v for n, v in zip(names, found, strict=False))
     function = apply_template(function, types, facts)
     function = _fill_parameters(function, own, site, facts, (said, observed or Observed()))
-    launch = _find_launch(function, site, facts, types, said)
+    launch = _find_launch(function, (own, site), facts, types, said)
     function = _drop_unused(function, own, launch, structures)
     hint = _describe_launch(function, own, site)
     memory = _list_memory(own, facts)
@@ -225,23 +225,23 @@ def _drop_unused(
 
 def _find_launch(
     function: Function,
-    site: LaunchSite | None,
+    source: tuple[Declaration, LaunchSite | None],
     facts: SourceFacts,
     types: Sequence[str],
     said: Mapping[str, str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the statements and the configuration of a launch: said, or as the file's own."""
+    own, site = source
     if not function.is_kernel:
         return (), ()
     statements, configuration = _plan_launch(function, site, facts, types) if site else ((), ())
-    own, _ = _find_source(function, facts)
     if configuration and _is_of_one_size(function, own, [*statements, configuration[0]]):
         statements, configuration = (), ()
     filled = [_fill_statement(each, said) for each in statements]
     given = [read_launch_word(key, said.get(key, "")) for key in _LAUNCH_KEYS]
     if all(given[:2]):
         return tuple(filled), tuple(filter(None, given))
-    replaced = [told or own for told, own in zip(given, configuration, strict=False)]
+    replaced = [told or text for told, text in zip(given, configuration, strict=False)]
     return tuple(filled), tuple(replaced)
 
 

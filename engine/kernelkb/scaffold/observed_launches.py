@@ -64,7 +64,7 @@ class _Seen(NamedTuple):
     is_whole: bool = False
     """Of an array: whether its memory is an allocation of its own, and no part of a pool."""
     contents: tuple[bytes, ...] = ()
-    """Of an array: what the first launches find in it, at most 4 MiB."""
+    """Of an array: what each launch finds in it, at most 4 MiB; empty where it was not read."""
 
 
 class _LaunchValues(NamedTuple):
@@ -142,7 +142,7 @@ def _collect_seen(
         outer = own.get(passed.get(name, name if function.is_kernel else ""))
         if outer is not None and all(name in row.numbers for row in rows):
             is_whole = all(_is_whole(each, kernel, name) for each in launches)
-            contents = tuple(row.contents[name] for row in rows if row.contents.get(name))
+            contents = tuple(row.contents.get(name, b"") for row in rows)
             numbers = tuple(row.numbers[name] for row in rows)
             seen[outer.name] = _Seen(outer, numbers, is_whole, contents)
     return seen
@@ -323,27 +323,31 @@ def _answer_values(
         shape = () if said.startswith(DOUBT) else split_shape(said) or each.parameter.shape
         counts = _count_elements(shape, {n: seen[n].numbers for n in numbers}, len(each.numbers))
         counts = counts or (each.numbers if each.is_whole else ())
-        values = _read_values(each, counts) if is_given else []
+        values = _read_values(each, counts) if is_given else {}
         if not values:
             continue
         others = [one.numbers for other, one in seen.items() if other not in {name, *numbers}]
-        fill, lost = _choose_fill(values, sizes, others)
+        fill, lost = _choose_fill(
+            [*values.values()],
+            {axis: [own[at] for at in values] for axis, own in sizes.items()},
+            [[own[at] for at in values] for own in others],
+        )
         fills |= {f"{name}.fill": fill} if fill else {}
         notes += [f"{name}: in the run its values {lost}; drawn ones do not"] if lost else []
     return fills, notes
 
 
-def _read_values(each: _Seen, counts: Sequence[float]) -> list[Sequence[int]]:
-    """Return what the launches find in an array of integers; none where that is not known."""
+def _read_values(each: _Seen, counts: Sequence[float]) -> dict[int, Sequence[int]]:
+    """Return what launches find in an array of integers, by the number of each that was read."""
     code = _INTEGERS.get(each.parameter.dtype or "", "")
     code = code.upper() if re.match(r"u|size_t", each.parameter.type) else code
-    found: list[Sequence[int]] = []
-    for count, content in zip(counts, each.contents, strict=False):
+    found: dict[int, Sequence[int]] = {}
+    for at, (count, content) in enumerate(zip(counts, each.contents, strict=False)):
         values = array(code or "b")
         size = min(int(count), len(content) // values.itemsize) * values.itemsize
         values.frombytes(content[:size])
-        found.append(values)
-    return found if code and found and all(found) else []
+        found |= {at: values} if code and values else {}
+    return found
 
 
 def _choose_fill(
@@ -354,9 +358,9 @@ def _choose_fill(
     """Return ``fill`` and ``scale`` of a kernel.yaml for some values, and what is lost by them.
 
     Args:
-        values: Of an array, in each of the first launches.
-        sizes: Of each axis, in each launch.
-        others: The elements of each other array: offsets end with as many.
+        values: Of an array, in each launch that was read.
+        sizes: Of each axis, in the same launches.
+        others: The elements of each other array in them: offsets end with as many.
     """
     lows, highs = [min(own) for own in values], [max(own) for own in values]
     if not any(lows) and not any(highs):
@@ -367,15 +371,15 @@ def _choose_fill(
         return "", f"go down to {min(lows)}"
     is_sorted = all(all(a <= b for a, b in pairwise(own)) for own in values)
     is_sorted &= min(map(len, values)) >= _MIN_VALUES
-    same = [axis for axis, own in sizes.items() if [*own[: len(highs)]] == highs]
-    is_end = bool(same) or any([*own[: len(highs)]] == highs for own in others)
+    same = [axis for axis, own in sizes.items() if [*own] == highs]
+    is_end = bool(same) or any([*own] == highs for own in others)
     if is_sorted and not any(lows) and is_end and (same or len({*highs}) == 1):
         return f"offsets {same[0] if same else highs[0]}", ""
     near = [
         axis
         for axis, own in sizes.items()
         if len(highs) > 1
-        and all(_NEAR * n < high + 1 <= n for n, high in zip(own, highs, strict=False))
+        and all(_NEAR * n < high + 1 <= n for n, high in zip(own, highs, strict=True))
     ]
     scale = near[0] if near else str(min(highs) + 1)
     distinct = all(len({*own}) == len(own) for own in values)
