@@ -203,6 +203,18 @@ def test_an_entry_that_holds_a_rare_word_in_its_name_comes_before_one_that_menti
     assert [hit.id for hit in search(index, "frobnicator")] == ["cure-b", "cure-a"]
 
 
+def test_behind_the_first_hit_comes_what_it_leaves_open():
+    documents = [
+        *(Document("fix", f"sum-{n}", "Sum over lanes of a warp", "warp sums") for n in range(4)),
+        Document("fix", "bank-pad", "Pad against bank conflicts"),
+        *(Document("fix", f"other-{n}", "Another", "", "nothing") for n in range(40)),
+    ]
+    found = search(build_search_index(documents), "warp sums over lanes, bank conflicts")
+
+    assert [hit.id for hit in found[:3]] == ["sum-0", "bank-pad", "sum-1"]
+    assert max(found[1:], key=lambda hit: hit.score).id == "sum-1"
+
+
 def test_an_index_read_from_its_bytes_finds_the_same():
     copy = parse_search_index(dump_search_index(build_index()))
     asked = ("warp divergance", "what is lts__t_sector_hit_rate.pct", "stream-k", "cake recipe")

@@ -88,6 +88,11 @@ _OTHER_SHARE = 0.5
 and of an entry of a product that the question does not name."""
 _NUMBER_SHARE = 0.35
 """The same for a number below 1000: mostly a size or a share, seldom a subject."""
+_SPREAD_COUNT = 3
+"""Hits that together are to hold what a question is about: people read no more."""
+_SPREAD_DEPTH = 12
+_SPREAD_LOSS = 0.6
+"""Share of its score that a further one of these loses for words that those before it hold."""
 _TAGS = re.compile(r"^\s*(?:\[[^\[\]\n]{1,20}\]\s*)+(?=\S)")
 """Tags in front of a thread's title, such as ``[Question][cutlass]``."""
 
@@ -155,12 +160,35 @@ def search(
     scores = {p: score * (_NAME_BASE + named.get(p, 0.0)) for p, score in scores.items()}
     for position, score in raw_scores.items():
         scores[position] = max(scores.get(position, 0.0), score)
-    hits = [
-        Hit(document.kind, document.id, document.title, round(score, 2))
-        for document, score in ((index.documents[p], s) for p, s in scores.items())
-        if kind in (None, document.kind)
+    documents = index.documents
+    found = sorted(
+        (p for p in scores if kind in (None, documents[p].kind)),
+        key=lambda p: (-round(scores[p], 2), documents[p].id),
+    )
+    return [
+        Hit(documents[p].kind, documents[p].id, documents[p].title, round(scores[p], 2))
+        for p in _spread(terms, scores, found)[:max_count]
     ]
-    return sorted(hits, key=lambda hit: (-hit.score, hit.id))[:max_count]
+
+
+def _spread(terms: list[_Term], scores: Mapping[int, float], found: list[int]) -> list[int]:
+    """Return sorted positions; behind the first those earlier that hold what it does not."""
+    first, rest = found[:1], found[1:]
+    seen: set[str] = set()
+    while rest and len(first) < _SPREAD_COUNT:
+        seen |= {term.word for term in terms if first[-1] in term.names}
+        first.append(max(rest[:_SPREAD_DEPTH], key=partial(_score_new, terms, scores, seen)))
+        rest.remove(first[-1])
+    return first + rest
+
+
+def _score_new(
+    terms: list[_Term], scores: Mapping[int, float], seen: set[str], position: int
+) -> float:
+    """Return the score of a document, less for words of its names that others hold already."""
+    held = {t.word: t.weight * t.share for t in terms if position in t.names}
+    again = sum(weight for word, weight in held.items() if word in seen)
+    return scores[position] * (1 - _SPREAD_LOSS * again / (sum(held.values()) or 1.0))
 
 
 def _score_names(index: SearchIndex, terms: Iterable[_Term]) -> dict[int, float]:
