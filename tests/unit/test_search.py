@@ -259,6 +259,28 @@ def test_a_question_about_speed_is_not_answered_by_a_failure():
     assert search_few("weights slow", **lists)[0] == "bake-weights"
 
 
+@pytest.mark.parametrize(
+    ("said", "first"),
+    [
+        ("low memory bandwidth", "waits"),
+        ("memory bandwidth at 30 % of the peak", "waits"),
+        ("memory bandwidth at 12.5% of peak", "waits"),
+        ("memory bandwidth at 92% of the peak", "full"),
+        ("memory bandwidth is low although memory is saturated", "full"),
+        ("my kernel is limited by memory bandwidth", "full"),
+    ],
+)
+def test_a_resource_that_is_used_in_part_is_not_saturated(said, first):
+    documents = [
+        Document("bottleneck", "full", "Memory is saturated", "memory bandwidth bound"),
+        Document("bottleneck", "waits", "Warps wait for memory", "unused bandwidth"),
+        *(Document("fix", f"other-{n}", "Another", body="text") for n in range(40)),
+    ]
+    words = {"resource": ["bandwidth"], "part": ["low"], "full": ["saturated"], "field": ["memory"]}
+
+    assert search(build_search_index(documents, words), said)[0].id == first
+
+
 def test_the_bottleneck_that_reads_a_counter_follows_its_metric():
     found = search_ids("smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio")
 

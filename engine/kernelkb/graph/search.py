@@ -93,6 +93,11 @@ _SPREAD_COUNT = 3
 _SPREAD_DEPTH = 12
 _SPREAD_LOSS = 0.6
 """Share of its score that a further one of these loses for words that those before it hold."""
+_PERCENT = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d+)?) ?(?:%|percent\b)")
+_PART, _FULL = 60.0, 75.0
+"""Per cent of a resource up to which it is used in part, and from which it is used in full."""
+_OPPOSITE_SHARE = 0.2
+"""Factor on the score of an entry that says the opposite of the question."""
 _TAGS = re.compile(r"^\s*(?:\[[^\[\]\n]{1,20}\]\s*)+(?=\S)")
 """Tags in front of a thread's title, such as ``[Question][cutlass]``."""
 
@@ -148,8 +153,7 @@ def search(
         field_only: Return none for what holds no word of this field.
     """
     raw_scores, text = score_counters(index, _TAGS.sub(partial(_keep_named, index), query))
-    words = list(_iter_subject_words(index, text))
-    terms = [_find_term(index, word) for word in words]
+    terms = [_find_term(index, word) for word in _iter_subject_words(index, text)]
     is_field = bool(CODE_NAME.search(text)) or any(term.is_field for term in terms)
     if field_only and not is_field:
         return []
@@ -158,6 +162,8 @@ def search(
         _add_windows(index, terms, scores)
     named = _score_names(index, terms)
     scores = {p: score * (_NAME_BASE + named.get(p, 0.0)) for p, score in scores.items()}
+    for position in _find_opposite(index, query) & scores.keys():
+        scores[position] *= _OPPOSITE_SHARE
     for position, score in raw_scores.items():
         scores[position] = max(scores.get(position, 0.0), score)
     documents = index.documents
@@ -295,6 +301,20 @@ def _find_foreign(index: SearchIndex, words: list[str]) -> set[int]:
         either = " OR ".join(f'"{name}"' for name in sorted(names))
         found.append({p for p, _ in _match(index, f"{{id title}}: ({either})")} if names else set())
     return found[0] - found[1]
+
+
+def _find_opposite(index: SearchIndex, query: str) -> set[int]:
+    """Return the bottlenecks of a resource used in full, if a question says one is used in part."""
+    lists = _find_lists(index, split_words(query))
+    shares = [float(share) for share in _PERCENT.findall(query)]
+    in_part = "part" in lists or any(share < _PART for share in shares)
+    in_full = "full" in lists or any(share >= _FULL for share in shares)
+    if "resource" not in lists or not in_part or in_full:
+        return set()
+    rows = index.database.execute("SELECT words FROM word_list WHERE name = 'full'").fetchall()
+    either = " OR ".join(f'"{word}"' for (text,) in rows for word in text.replace(";", " ").split())
+    found = _match(index, f"{{title}}: ({either})") if either else ()
+    return {p for p, _ in found if index.documents[p].kind == "bottleneck"}
 
 
 def _iter_subject_words(index: SearchIndex, text: str) -> Iterator[str]:

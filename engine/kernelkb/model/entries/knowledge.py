@@ -47,14 +47,20 @@ class SearchTerms(Record):
     """Words of a question about a program that fails."""
     product: tuple[str, ...] = ()
     """Names of products: an entry named by one does not answer a question that names none."""
+    resource: tuple[str, ...] = ()
+    """Words for how much of a GPU is used."""
+    part: tuple[str, ...] = ()
+    """Words that say it is used in part: a bottleneck of ``full`` is then the opposite."""
+    full: tuple[str, ...] = ()
+    """Words that say it is used in full."""
     outside: tuple[str, ...] = ()
     """Words of other fields and of other makers' GPUs: what is asked about them fits nothing."""
     entries: tuple[OtherNames, ...] = ()
 
     def get_word_lists(self) -> dict[str, tuple[str, ...]]:
         """Return the lists of words by the names of their fields."""
-        names = ("field", "general", "speed", "failure", "product", "outside")
-        return {name: getattr(self, name) for name in names}
+        other = ("synonyms", "entries")
+        return {name: getattr(self, name) for name in type(self).model_fields if name not in other}
 
 
 class Knowledge(Record):
