@@ -1247,3 +1247,41 @@ def test_numbers_that_others_are_computed_from_stand_first(project):
     assert launcher.index("const int pad = 3;") < launcher.index("const int wide = 2 * pad;")
     with pytest.raises(BadValueError, match="are computed from each other"):
         init_project("k.cu", answers=["wide=2 * pad", "pad=wide"])
+
+
+def write_two_files(project, mark=""):
+    """Write a kernel that calls members of a class which another file defines."""
+    (project / "grid.h").write_text(
+        f"struct Grid {{ {mark} Grid(int n); {mark} int fit(int i) const; int n; }};\n"
+        "struct Other { int fit(int i); };\n"
+    )
+    (project / "grid.cu").write_text(
+        f'#include "grid.h"\n{mark} Grid::Grid(int n) : n(n) {{}}\n'
+        f"{mark} int Grid::fit(int i) const {{ return i % n; }}\n"
+    )
+    where = "__device__ " if mark else ""
+    (project / "wrap.cu").write_text(
+        f'#include "grid.h"\n{where}int place(int i) {{ Grid g(8); return g.fit(i); }}\n'
+        "__global__ void wrap(const float* x, float* y, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        f"  if (i < n) y[i] = x[{'place(i)' if mark else 'i'}];\n}}\n"
+        "void run(const float* x, float* y, int n) { wrap<<<n / 256, 256>>>(x, y, n); }\n"
+    )
+
+
+@pytest.mark.parametrize("mark", ["", "__device__"])
+def test_members_that_another_file_defines_are_compiled_with_the_source(project, mark):
+    write_two_files(project, mark)
+    told = init_project("wrap.cu", answers=["reference", "x=[n]"]).warnings
+    variant = load_kernel(str(project / "kernels/wrap")).kernel.variants[0]
+
+    assert (told, variant.also) == ((), ("grid.cu",))
+    assert ("-rdc=true" in variant.flags) == bool(mark)
+
+
+def test_members_that_no_file_defines_are_named(project):
+    write_two_files(project)
+    (project / "grid.cu").unlink()
+    told = init_project("wrap.cu").warnings
+
+    assert {"Grid::Grid", "Grid::fit"} < {line.rpartition(" ")[2] for line in told}

@@ -410,29 +410,6 @@ def _read_file(text: str) -> SourceFacts:
     )
 
 
-def list_undefined_functions(text: str, headers: Sequence[str]) -> tuple[str, ...]:
-    """Return the functions that a source or its headers declare and use, and do not define.
-
-    Args:
-        text: What the source holds.
-        headers: What the project's files hold that it includes.
-    """
-    texts = (text, *headers)
-    declarations = [each for one in texts for each in iter_declarations(parse_c(one))]
-    defined = {each.name for each in declarations if each.body is not None}
-    declared = dict.fromkeys(each.name for each in declarations if each.body is None)
-    calls = Counter(re.findall(r"\b([A-Za-z_]\w*)\s*(?:<[^;(){}]*>\s*)?\(", "\n".join(texts)))
-    return tuple(name for name in declared if name not in defined and calls[name] > 1)
-
-
-def defines_any(text: str, names: tuple[str, ...]) -> bool:
-    """Whether C++ or CUDA text defines one of some functions."""
-    if not any(name in text for name in names):
-        return False
-    declarations = iter_declarations(parse_c(text))
-    return any(each.body is not None and each.name in names for each in declarations)
-
-
 def list_undefined_macros(text: str, headers: Sequence[str]) -> list[str]:
     """Return the names that arrays of a file are as long as, and that neither it nor a header says.
 

@@ -11,8 +11,13 @@ from typing import NamedTuple
 from kernelkb.errors import BadValueError
 from kernelkb.model.kernels.languages import COMPILED_SUFFIXES, HEADER_SUFFIXES, LANGUAGES
 from kernelkb.safety.paths import project_root
-from kernelkb.scaffold.build_flags import find_submodule, plan_includes
-from kernelkb.scaffold.c_functions import defines_any, find_dtype, list_undefined_functions
+from kernelkb.scaffold.build_flags import (
+    defines_any,
+    find_submodule,
+    list_undefined_functions,
+    plan_includes,
+)
+from kernelkb.scaffold.c_functions import find_dtype
 from kernelkb.scaffold.c_source import (
     summarize_c_source,
     summarize_included,
@@ -308,6 +313,10 @@ class Related(NamedTuple):
     """Of the headers that these files include."""
     missing: tuple[str, ...]
     """Functions that no file defines."""
+    headers: tuple[str, ...] = ()
+    """Those that these files include, and that are not here."""
+    names: tuple[str, ...] = ()
+    """Functions that are used and defined in another file than that which uses them."""
 
 
 def find_related(path: Path, root: Path, names: Sequence[str]) -> Related:
@@ -319,7 +328,7 @@ def find_related(path: Path, root: Path, names: Sequence[str]) -> Related:
         names: Of functions that the source does not define.
     """
     found, missing, pending = dict[Path, None](), dict[str, None](), [*names]
-    seen, folders = set(names), dict[Path, None]()
+    seen, folders, headers = dict.fromkeys(names), dict[Path, None](), dict[str, None]()
     while pending and len(found) < _MAX_DEFINERS:
         name = pending.pop(0)
         own = [path, *found]
@@ -332,10 +341,13 @@ def find_related(path: Path, root: Path, names: Sequence[str]) -> Related:
             found.setdefault(each)
             plan = plan_includes(each, root, list_headers(root))
             folders |= dict.fromkeys(plan.folders)
+            headers |= dict.fromkeys(plan.missing)
             more = list_undefined_functions(read_source_text(each), read_headers(plan.headers))
             pending += [n for n in more if n not in seen]
-            seen |= {*more}
-    return Related((*found,), (*folders,), (*missing,))
+            seen |= dict.fromkeys(more)
+    known = {name.rpartition("::")[2] for name in seen if name not in missing}
+    left = (n for n in missing if "::" not in n or n.rpartition("::")[2] not in known)
+    return Related((*found,), (*folders,), (*left,), (*headers,), (*seen,))
 
 
 def describe_missing(header: str, root: Path) -> str:
