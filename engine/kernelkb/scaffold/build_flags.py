@@ -367,7 +367,7 @@ def _leave_out_conditions(text: str) -> str:
 
 
 def _list_cmake_words(text: str) -> list[str]:
-    text = re.sub(r"#[^\n]*", "", text)
+    text = _leave_out_cmake_conditions(re.sub(r"#[^\n]*", "", text))
     words = [word.strip('"') for call in _CMAKE_CALL.findall(text) for word in call.split()]
     kept = [word for word in words if word.startswith("-")]
     kept += [
@@ -378,6 +378,23 @@ def _list_cmake_words(text: str) -> list[str]:
         and word not in ("PUBLIC", "PRIVATE", "INTERFACE")
     ]
     return kept + [f"-std=c++{m[1] or m[2]}" for m in _CMAKE_STANDARD.finditer(text)]
+
+
+def _leave_out_cmake_conditions(text: str) -> str:
+    """Return the text of a CMake file without the macros and options that only an if adds.
+
+    It is not decided here, as ``if (CMAKE_BUILD_TYPE STREQUAL Debug)``. Those for CUDA stay, and
+    what the code cannot be compiled without.
+    """
+    depth, lines = 0, []
+    for line in text.splitlines():
+        depth += bool(re.match(r"\s*if\s*\(", line, re.IGNORECASE))
+        if depth > 0:
+            line = re.sub(r"-(?!-?std=|-expt-|-extended-|D\w*(?:GPU|CUDA))[-\w]\S*", "", line)
+            line = re.sub(r"(_definitions\s*\()(?![^()]*(?:GPU|CUDA))[^()]*", r"\1", line)
+        depth -= bool(re.match(r"\s*endif\s*\(", line, re.IGNORECASE))
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _list_bazel_words(folder: Path) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Literal, NamedTuple
