@@ -346,7 +346,7 @@ def test_a_file_that_instantiates_a_launcher_of_its_header_is_drafted(project):
         (
             "CMakeLists.txt",
             "if (CMAKE_BUILD_TYPE STREQUAL Debug)\n  add_definitions(-DOTHER)\n"
-            "  add_compile_definitions(BLOCK=9)\n  set(F \"--use_fast_math -std=c++20\")\n"
+            '  add_compile_definitions(BLOCK=9)\n  set(F "--use_fast_math -std=c++20")\n'
             "endif()\nif(USE_CUDA)\n  add_definitions(-DWITH_GPU -DGPU)\nendif()\n",
             ("-std=c++20", "-DGPU"),
         ),

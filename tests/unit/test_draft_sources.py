@@ -1285,3 +1285,91 @@ def test_members_that_no_file_defines_are_named(project):
     told = init_project("wrap.cu").warnings
 
     assert {"Grid::Grid", "Grid::fit"} < {line.rpartition(" ")[2] for line in told}
+
+
+def test_an_array_of_pointers_is_refused_with_the_way_on(project):
+    (project / "pick.cu").write_text(
+        "__global__ void pick(float** parts, float* y, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = parts[i][0];\n}\n"
+        "void run(float** parts, float* y, int n) { pick<<<n / 32, 32>>>(parts, y, n); }\n"
+    )
+    with pytest.raises(BadValueError, match=r"run takes parts, an array of device pointers"):
+        init_project("pick.cu")
+
+
+LAYER = """\
+class Layer {
+ public:
+  Layer(int n) : n(n) {}
+  void forward(float* x);
+  static void clear(float* x, int n);
+  float* y;
+  int n;
+};
+"""
+LAYERS = """\
+__global__ void twice(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+__global__ void zero(float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] = 0;
+}
+void Layer::forward(float* x) { twice<<<(n + 255) / 256, 256>>>(x, y, n); }
+void Layer::clear(float* x, int n) { zero<<<(n + 255) / 256, 256>>>(x, n); }
+"""
+
+
+@pytest.mark.parametrize("is_in_header", [True, False])
+def test_a_member_that_needs_an_object_is_no_launcher(project, is_in_header):
+    (project / "layer.h").write_text(LAYER)
+    head = '#include "layer.h"\n' if is_in_header else LAYER
+    (project / "layer.cu").write_text(head + LAYERS)
+    with pytest.raises(BadValueError, match=r"clear \(launcher of zero\)\n.*twice \(kernel\)"):
+        init_project("layer.cu")
+    init_project("layer.cu", kernel="twice", answers=["reference"])
+
+    assert "<<<(n + 255) / 256, 256" in (project / "kernels/twice/launch.cu").read_text()
+
+
+COPIED = """\
+__global__ void twice(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+float* make(int n) { float* d; cudaMalloc(&d, 4 * n); return d; }
+void put(float* d, const float* h, int n) { cudaMemcpy(d, h, 4 * n, cudaMemcpyHostToDevice); }
+void on_device(const float* x, float* y, int n) { twice<<<(n + 255) / 256, 256>>>(x, y, n); }
+void whole(const float* x, float* y, int n) {
+  float* a = make(n);
+  put(a, x, n);
+  on_device(a, y, n);
+}
+void both(const float* x, float* y, int n) { on_device(x, y, n); on_device(y, y, n); }
+"""
+
+
+def test_a_function_that_passes_its_arrays_on_to_a_copy_from_the_host_is_no_launcher():
+    summary = summarize_source("copied.cu", COPIED)
+
+    assert [each.name for each in summary.functions] == ["both"]
+    assert [each.name for each in summary.inner] == ["on_device"]
+
+
+def test_a_launcher_that_another_one_calls_is_drafted_by_its_name(project):
+    (project / "copied.cu").write_text(COPIED)
+    init_project("copied.cu", kernel="on_device", answers=["reference"])
+
+    assert "  on_device(" in (project / "kernels/on_device/launch.cu").read_text()
+
+
+def test_where_all_arrays_are_said_to_be_inputs_it_is_not_asked_again(project):
+    (project / "use.cu").write_text(
+        "__global__ void use(const float* x, int n);\n"
+        "void hidden(float* x, int n);\n"
+        'extern "C" void run(float* x, int n) { hidden(x, n); }\n'
+    )
+    init_project("use.cu")
+    with pytest.raises(BadValueError, match="writes no array"):
+        init_project("use.cu", answers=["x.role=input"])

@@ -425,15 +425,15 @@ def list_undefined_functions(text: str, headers: Sequence[str]) -> tuple[str, ..
     free = [name for name in declared if name not in defined and calls[name] > 1]
     own = drop_comments(add_macros(text, headers))
     methods = {"::".join([*each.scope.split("::")[-2:-1], each.name]) for each in bodies}
-    members = dict.fromkeys(each for one in texts for each in _list_declared_members(one))
+    members = {name: None for one in texts for name in list_members(one)}
     return (*free, *(m for m in members if m not in methods and _calls_member(own, m)))
 
 
-def _list_declared_members(text: str) -> list[str]:
-    """Return the functions that the classes of a text declare, and do not define there."""
-    if not re.search(r"\b(?:class|struct)\b[^;{}]*\{[^}]*\([^{}]*\)[^{}]*;", text):
-        return []
-    found = []
+def list_members(text: str) -> dict[str, bool]:
+    """Map the functions that the classes of a text declare and do not define to being static."""
+    if not re.search(r"\b(?:class|struct)\b[^;{}]*\{", text):
+        return {}
+    found = {}
     for node in iter_nodes(parse_c(text)):
         body, name = node.child_by_field_name("body"), get_part(node, "name")
         is_class = node.type in ("class_specifier", "struct_specifier") and body is not None
@@ -444,7 +444,8 @@ def _list_declared_members(text: str) -> list[str]:
             at = next((n for n, c in enumerate(chain) if c.type == "function_declarator"), None)
             member = get_text(chain[at + 1]) if at is not None and chain[at + 1 :] else ""
             if member.isidentifier() and not re.search(r"=\s*(?:0|default|delete)", get_text(each)):
-                found.append(f"{name}::{member}")
+                is_static = bool(re.match(r"[^(]*\bstatic\b", get_text(each)))
+                found[f"{name}::{member}"] = is_static
     return found
 
 

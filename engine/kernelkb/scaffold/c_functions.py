@@ -16,6 +16,7 @@ from kernelkb.scaffold.syntax import (
     get_part,
     get_text,
     has_const,
+    iter_calls,
     iter_declarations,
     iter_declarators,
     iter_nodes,
@@ -23,6 +24,7 @@ from kernelkb.scaffold.syntax import (
     parse_c,
     read_called_name,
     read_template_arguments,
+    strip_casts,
 )
 
 if TYPE_CHECKING:
@@ -161,6 +163,8 @@ def _parse_parameter(node: Node) -> Parameter:
     if depth == 1 and not any("reference" in each.type for each in chain):
         role: ParameterRole = "input" if is_const else "output"
         return Parameter(name, type_name, role, find_dtype(type_name))
+    if depth > 1:
+        return Parameter(name, type_name + "*" * depth, "number")
     is_size = not chain[:-1] and _SIZE_TYPE.fullmatch(type_name)
     return Parameter(name, type_name, "size" if is_size else "number")
 
@@ -305,6 +309,33 @@ def _classify_element(node: Node, parent: Node) -> Access:
         target = parent.child_by_field_name("declarator")
         return "passed on" if target and target.type == "reference_declarator" else "read"
     return "updated" if parent.type == "update_expression" else "read"
+
+
+_MAX_CALLS = 3
+
+
+def list_host_memory(
+    declaration: Declaration, bodies: Mapping[str, Declaration], depth: int = 0
+) -> set[str]:
+    """Return the parameters of a function that it copies from or to the host's memory.
+
+    Itself, or by a function of the file that it passes them to.
+    """
+    own = {p.name for p in build_function(declaration).parameters}
+    found: set[str] = set()
+    for name, arguments in iter_calls(declaration.body):
+        passed = [strip_casts(text) for text in arguments]
+        inner = bodies.get(name)
+        if inner is not None and inner != declaration and depth < _MAX_CALLS:
+            host = list_host_memory(inner, bodies, depth + 1)
+            names = [p.name for p in build_function(inner).parameters]
+            found |= {text for text, each in zip(passed, names, strict=False) if each in host}
+        elif name.startswith("cudaMemcpy"):
+            is_read = "ToSymbol" in name or "HostToDevice" in passed[-2:][0] + passed[-1]
+            is_written = "FromSymbol" in name or "DeviceToHost" in passed[-2:][0] + passed[-1]
+            at = 0 if is_written else 2 if "2D" in name else 1
+            found |= {*passed[at : at + 1]} if is_read or is_written else set()
+    return found & own
 
 
 class SourceFacts(NamedTuple):

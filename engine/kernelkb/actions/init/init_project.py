@@ -17,6 +17,7 @@ from kernelkb.actions.init.init_source import (
     find_headers_before,
     find_related,
     find_source,
+    includes_torch,
     list_headers,
     read_callers,
     read_headers,
@@ -474,7 +475,7 @@ def _make_request(
     before, more = find_headers_before(source)
     headers = read_headers([*includes.headers, *more])
     request = request._replace(flags=(*folders, *flags), headers=headers, before=before)
-    request = request._replace(uses_torch=_uses_torch(request))
+    request = request._replace(uses_torch=includes_torch((request.text, *headers)))
     if request.function.style != "pointers" or request.uses_torch:  # torch links its own libraries
         kept = tuple(f for f in request.flags if not f.startswith("-l"))
         request = request._replace(flags=kept)
@@ -502,14 +503,13 @@ def _add_related(request: DraftRequest, source: KernelSource) -> tuple[DraftRequ
     names = list_undefined_functions(request.text, request.headers)
     names = tuple(dict.fromkeys((*source.analysis.missing_functions, *names)))
     related = find_related(path, source.root, names)
-    others, texts = (
-        tuple(map(read, related.files)) for read in (source.path_from_folder, read_source_text)
-    )
+    texts = tuple(map(read_source_text, related.files))
+    others = tuple(map(source.path_from_folder, related.files))
     folders = (f"-I{source.path_from_folder(folder)}" for folder in related.folders)
     linked = ["-rdc=true"] if needs_relocatable_code(texts, related.names) else []
     flags = tuple(dict.fromkeys((*request.flags, *folders, *linked)))
-    request = request._replace(callers=callers, others=others, other_texts=texts, flags=flags)
-    return request, related
+    request = request._replace(callers=callers, flags=flags)
+    return request._replace(others=others, other_texts=texts), related
 
 
 def _draft_embedded(request: DraftRequest, path: Path) -> tuple[DraftedFiles, list[str]]:
@@ -520,12 +520,6 @@ def _draft_embedded(request: DraftRequest, path: Path) -> tuple[DraftedFiles, li
     note = f"source.cu is a copy of the CUDA text in {path.name}: change it there, too"
     files = {**drafted.files, "source.cu": head + text}
     return drafted._replace(files=files), [note]
-
-
-def _uses_torch(request: DraftRequest) -> bool:
-    """Whether a source includes a header of torch, itself or through the project's headers."""
-    include = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:torch|ATen|c10)/", re.MULTILINE)
-    return any(include.search(text) for text in (request.text, *request.headers))
 
 
 def _suits(path: Path, flag: str) -> bool:

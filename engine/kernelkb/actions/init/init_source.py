@@ -96,7 +96,8 @@ def find_source(file: str | None, name: str | None, kernel: str | None) -> Kerne
         raise BadValueError(
             f"--name {name!r} is not a valid kernel name; try --name {to_field_name(name)}"
         )
-    default = kernel if kernel and len(summary.functions) > 1 else path.stem
+    is_one_of_several = len(summary.functions) > 1 or kernel in [f.name for f in summary.inner]
+    default = kernel if kernel and is_one_of_several else path.stem
     return KernelSource(path, summary, root, name or to_field_name(default))
 
 
@@ -115,14 +116,17 @@ def _summarize(path: Path, text: str, root: Path, kernel: str | None) -> SourceS
 
 
 def _names_types_of_others(summary: SourceSummary | None) -> bool:
-    """Whether a parameter's type may be a name that a header gives to one of a pointer."""
+    """Whether a header may say more: of a class, or of a type that stands for one of a pointer."""
     functions = summary.functions if summary is not None else ()
+    if any(each.scope for each in functions):  # of a namespace, or of a class of a header
+        return True
     kinds = {p.type for each in functions for p in each.parameters if p.role == "number"}
     return any(re.fullmatch(r"[\w:]+", kind) and not find_dtype(kind) for kind in kinds)
 
 
 def _holds(summary: SourceSummary, kernel: str | None) -> bool:
-    return any(kernel in (each.name, *each.launches) for each in summary.functions)
+    every = (*summary.functions, *summary.inner)
+    return any(kernel in (each.name, *each.launches) for each in every)
 
 
 def choose_function(source: KernelSource, kernel: str | None) -> Function:
@@ -146,7 +150,7 @@ def _choose_named(source: KernelSource, kernel: str | None) -> Function:
         if len(functions) == 1 or len(ready) == 1:
             return (ready or list(functions))[0]
         raise BadValueError(_format_menu(source, f"{source.path} holds {len(functions)} kernels"))
-    named = [each for each in functions if each.name == kernel]
+    named = [each for each in (*functions, *source.analysis.inner) if each.name == kernel]
     named = named or [each for each in functions if kernel in each.launches]
     if not named:
         raise BadValueError(_format_menu(source, f"{source.path} has no kernel {kernel!r}"))
@@ -257,6 +261,12 @@ def read_headers(paths: Iterable[Path]) -> tuple[str, ...]:
     """Return what a source's headers hold, without those that are too large to be its own."""
     small = [path for path in paths if path.stat().st_size <= _MAX_BYTES]
     return tuple(read_source_text(path) for path in small[:_MAX_READ_HEADERS])
+
+
+def includes_torch(texts: Iterable[str]) -> bool:
+    """Whether a source or one of the project's headers includes a header of torch."""
+    include = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:torch|ATen|c10)/", re.MULTILINE)
+    return any(map(include.search, texts))
 
 
 def read_callers(source: Path, kernel: str, text: str) -> tuple[str, ...]:
