@@ -901,3 +901,66 @@ def test_an_argument_is_no_output_of_a_python_function_that_returns_others(proje
     with pytest.raises(BadValueError, match=r"so w cannot be an output .* say w\.role=input"):
         init_project("k.py", kernel="rotate", answers=["w.role=output"])
     assert not (project / "kernels").exists()
+
+
+HEADS = """\
+__global__ void mix(const float* x, float* y, int n, int heads, int width, int pad) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i * 3 + heads] * width + pad;
+}
+void run(const float* x, float* y, int n, int heads, int width, int pad) {
+  mix<<<(n + 255) / 256, 256>>>(x, y, n, heads, width, pad);
+}
+"""
+
+
+def draft_heads(project, *answers):
+    (project / "mix.cu").write_text(HEADS)
+    init_project("mix.cu", answers=["pad=0", "reference", *answers])
+    launch = (project / "kernels/mix/launch.cu").read_text()
+    return load_kernel(str(project / "kernels/mix")).kernel, launch
+
+
+@pytest.mark.parametrize("said", ["n // 2", "n / 2"])
+def test_a_number_that_is_computed_from_an_axis_is_an_extent_and_no_second_variable(project, said):
+    kernel, launch = draft_heads(project, "x=[n, heads, 3]", f"heads={said}", "width=heads // 2")
+
+    assert (kernel.axes, kernel.inputs[0].shape) == (("n",), ("n", "(n // 2)", 3))
+    assert "const int heads = n / 2;" in launch
+    assert "const int width = heads / 2;" in launch
+    assert "std::int64_t heads" not in launch
+
+
+def test_a_number_of_c_is_no_extent_of_a_shape(project):
+    with pytest.raises(BadValueError, match=r"heads is 'HEADS\.x' and a dimension of x"):
+        draft_heads(project, "x=[n, heads]", "heads=HEADS.x", "width=1")
+
+
+HOSTED = """\
+__global__ void blur(const float* x, float* y) {
+  int at = blockIdx.x * blockDim.x + threadIdx.x;
+  y[at] = x[at + 1];
+}
+void run(const Image& image, int width, float* x, float* y) {
+  blur<<<width / 256, 256>>>(x, y);
+}
+"""
+
+
+def test_an_axis_that_is_named_like_a_number_of_the_launch_is_that_number(project):
+    (project / "blur.cu").write_text(HOSTED)
+    init_project("blur.cu", kernel="blur", answers=["x=[width + 1]", "y=[width]", "reference"])
+    launch = (project / "kernels/blur/launch.cu").read_text()
+
+    assert "const int width" not in launch
+    assert "<<<width / 256, 256, 0," in launch
+
+
+def test_a_variable_of_the_launch_that_is_named_like_an_axis_gets_another_name(project):
+    host = "void run(const Image& image, float* x, float* y) {\n  int width = 4096;\n"
+    (project / "blur.cu").write_text(re.sub(r"void run.*\n", host, HOSTED))
+    init_project("blur.cu", kernel="blur", answers=["x=[width + 1]", "y=[width]", "reference"])
+    launch = (project / "kernels/blur/launch.cu").read_text()
+
+    assert "int kb_host_width = 4096;" in launch
+    assert "<<<kb_host_width / 256, 256, 0," in launch

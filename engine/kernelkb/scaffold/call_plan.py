@@ -16,7 +16,7 @@ from kernelkb.scaffold.answers import (
     find_answer,
     read_launch_word,
 )
-from kernelkb.scaffold.array_shapes import fill_arrays
+from kernelkb.scaffold.array_shapes import fill_arrays, set_objects_apart
 from kernelkb.scaffold.c_functions import SourceFacts, find_dtype, is_size_type
 from kernelkb.scaffold.draft import (
     DraftQuestion,
@@ -137,7 +137,9 @@ def _fill_parameters(
     said, _ = told
     function = fill_arrays(function, own, facts)
     function = fill_numbers(set_objects_apart(function, own, facts), site, facts)
-    function = function._replace(parameters=apply_answers(function.parameters, *told))
+    function = function._replace(
+        parameters=apply_answers(function.parameters, *told, takes_pointers=True)
+    )
     shaped = set(list_axes([dim for p in function.parameters for dim in p.shape]))
     if sum(p.role == "size" for p in function.parameters) > 1 or said:
         function = mark_unused_sizes(function, shaped, said)
@@ -237,12 +239,27 @@ def _find_launch(
     statements, configuration = _plan_launch(function, site, facts, types) if site else ((), ())
     if configuration and _is_of_one_size(function, own, [*statements, configuration[0]]):
         statements, configuration = (), ()
-    filled = [_fill_statement(each, said) for each in statements]
+    axes = {p.name for p in function.parameters if p.role == "size"}
+    axes |= {*list_axes([dim for p in function.parameters for dim in p.shape])}
+    filled = [text for each in statements if (text := _fill_statement(each, said, axes))]
+    filled, configuration = _rename_clashing(filled, configuration, axes)
     given = [read_launch_word(key, said.get(key, "")) for key in _LAUNCH_KEYS]
     if all(given[:2]):
         return tuple(filled), tuple(filter(None, given))
     replaced = [told or text for told, text in zip(given, configuration, strict=False)]
     return tuple(filled), tuple(replaced)
+
+
+def _rename_clashing(
+    statements: Sequence[str], configuration: Sequence[str], axes: Collection[str]
+) -> tuple[list[str], list[str]]:
+    """Return a launch whose variables have other names than the sizes that the launcher takes."""
+    declared = (re.match(r"(?:const )?[\w:]+ (\w+)\s*[=({]", each) for each in statements)
+    names = {match[1] for match in declared if match and match[1] in axes}
+    pattern = re.compile(rf"(?<![.>\w])({'|'.join(names) or '(?!)'})\b")
+    lines = [*statements, *configuration]
+    renamed = [pattern.sub(r"kb_host_\1", each) for each in lines]
+    return renamed[: len(statements)], renamed[len(statements) :]
 
 
 def _is_of_one_size(function: Function, own: Declaration, lines: Sequence[str]) -> bool:
@@ -259,29 +276,16 @@ def _is_of_one_size(function: Function, own: Declaration, lines: Sequence[str]) 
     return bool(blocks and sizes & shaped) and is_fixed and not strides
 
 
-def set_objects_apart(function: Function, own: Declaration, facts: SourceFacts) -> Function:
-    """Return a function whose pointers to one object, as ``graph->label``, are no arrays.
+def _fill_statement(statement: str, said: Mapping[str, str], axes: Collection[str]) -> str:
+    """Return a statement with what was said in place of its mark; none where it is that of an axis.
 
-    Nor are those that a launcher reads itself, as ``*alpha``: their value is of the host's memory.
+    Raises:
+        BadValueError: It was said to be an axis, and is none of a shape.
     """
-    text, is_host = get_text(own.body), any(site.host == own for site in facts.sites)
-    pointed = (get_text(n) for n in iter_nodes(own.body) if n.type == "pointer_expression")
-    read_here = {re.sub(r"^\*\s*", "", each) for each in pointed if each.startswith("*")}
-    parameters = []
-    for each in function.parameters:
-        is_array = each.role not in ("input", "output") or each.dtype or each.type == "void"
-        if not is_array and re.search(rf"\b{each.name}\s*->", text):
-            each = each._replace(role="number", type=f"{each.type}*", guess="nullptr")
-        elif is_host and each.role in ("input", "output") and each.name in read_here:
-            each = each._replace(role="number", type=f"{each.type}*", shape=(), guess="")
-        parameters.append(each)
-    return function._replace(parameters=tuple(parameters))
-
-
-def _fill_statement(statement: str, said: Mapping[str, str]) -> str:
-    """Return a statement with what was said in place of its mark."""
     match = re.match(rf"(?:const int|const auto|using) (\w+) = {FILL_IN_MARK};", statement)
-    value = find_answer(said, match[1]) if match else ""
+    if match and match[1] in axes:
+        return ""
+    value = find_answer(said, match[1]).replace("//", "/") if match else ""
     if match and value == "axis":
         raise BadValueError(
             f"--set {match[1]}=axis: it is no parameter of the kernel; give a value"
