@@ -964,3 +964,28 @@ def test_a_variable_of_the_launch_that_is_named_like_an_axis_gets_another_name(p
 
     assert "int kb_host_width = 4096;" in launch
     assert "<<<kb_host_width / 256, 256, 0," in launch
+
+
+POOLED = """\
+__global__ void pool(int count, const float* x, float* y, int wide, int pooled) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) y[i] = x[i / pooled * wide + i % pooled * 2];
+}
+void run(const Image& image, float* x, float* y, int rows, int wide) {
+  int pooled = wide / 2;
+  const int count = rows * pooled;
+  pool<<<(count + 255) / 256, 256>>>(count, x, y, wide, pooled);
+}
+"""
+
+
+def test_a_size_that_the_launch_computes_from_others_is_asked_for(project):
+    (project / "pool.cu").write_text(POOLED)
+    asked = [line.partition("  #")[0] for line in init_project("pool.cu", kernel="pool").to_fill]
+    said = ["x=[rows, wide]", "count", "pooled", "reference"]
+    init_project("pool.cu", kernel="pool", answers=said)
+    kernel = load_kernel(str(project / "kernels/pool")).kernel
+
+    assert {"count=rows * pooled", "pooled=wide // 2"} <= {*asked}
+    assert set(kernel.axes) == {"rows", "wide"}
+    assert kernel.outputs[0].shape == ("(rows * (wide // 2))",)

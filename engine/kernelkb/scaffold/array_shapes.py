@@ -15,6 +15,7 @@ from kernelkb.scaffold.element_uses import read_elements
 from kernelkb.scaffold.index_bounds import KernelIndices, name_index, read_indices
 from kernelkb.scaffold.syntax import (
     Declaration,
+    LaunchSite,
     bind_arguments,
     find_local_value,
     get_part,
@@ -25,6 +26,7 @@ from kernelkb.scaffold.syntax import (
     list_axes,
     rename_axes,
     split_shape,
+    strip_casts,
     unwrap,
 )
 
@@ -271,6 +273,27 @@ def fill_arrays(function: Function, own: Declaration, facts: SourceFacts) -> Fun
         shape = () if _GRID in each.shape else each.shape
         parameters.append(each._replace(shape=shape, guess="" if shape else guess))
     return filled._replace(parameters=tuple(parameters))
+
+
+def ask_computed_sizes(function: Function, site: LaunchSite) -> Function:
+    """Return a kernel whose sizes that its launch computes from its other ones are to be said.
+
+    ``n = rows * cols; k<<<..>>>(x, n, cols)``: the guess for ``n`` is ``rows * cols``.
+    """
+    names = [p.name for p in function.parameters]
+    passed = dict(zip(names, site.arguments, strict=False))
+    bound = {text: name for name, text in bind_arguments(site.arguments, names).items()}
+    parameters = []
+    for each in function.parameters:
+        text = strip_casts(passed.get(each.name, ""))
+        text = find_local_value(text, site.host) if text.isidentifier() else text
+        words = {bound.get(word, "") for word in list_axes([text])} - {"", each.name}
+        is_computed = re.fullmatch(r"[\w\s()*/+-]+", text) and re.search(r"\w\s*[*/+-]", text)
+        if each.role == "size" and words and is_computed:
+            guess = " ".join(re.sub(r"/+", "//", rename_axes(text, bound)).split())
+            each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
+        parameters.append(each)
+    return function._replace(parameters=tuple(parameters))
 
 
 def set_objects_apart(function: Function, own: Declaration, facts: SourceFacts) -> Function:

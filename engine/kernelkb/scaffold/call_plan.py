@@ -16,7 +16,7 @@ from kernelkb.scaffold.answers import (
     find_answer,
     read_launch_word,
 )
-from kernelkb.scaffold.array_shapes import fill_arrays, set_objects_apart
+from kernelkb.scaffold.array_shapes import ask_computed_sizes, fill_arrays, set_objects_apart
 from kernelkb.scaffold.c_functions import SourceFacts, find_dtype, is_size_type
 from kernelkb.scaffold.draft import (
     DraftQuestion,
@@ -137,6 +137,7 @@ def _fill_parameters(
     said, _ = told
     function = fill_arrays(function, own, facts)
     function = fill_numbers(set_objects_apart(function, own, facts), site, facts)
+    function = ask_computed_sizes(function, site) if site else function
     function = function._replace(
         parameters=apply_answers(function.parameters, *told, takes_pointers=True)
     )
