@@ -1373,3 +1373,39 @@ def test_where_all_arrays_are_said_to_be_inputs_it_is_not_asked_again(project):
     init_project("use.cu")
     with pytest.raises(BadValueError, match="writes no array"):
         init_project("use.cu", answers=["x.role=input"])
+
+
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("y[i] = x[first[blockIdx.x] + threadIdx.x];", {"first"}),
+        ("int at = first[blockIdx.x] + i; y[i] = x[at];", {"first"}),
+        ("int base = first[blockIdx.x]; y[i] = x[base + i];", {"first"}),
+        ("for (int j = first[i]; j < last[i]; j++) y[i] += x[j];", {"first", "last"}),
+        ("y[i] = x[first[i]] + last[i] + 1;", set()),
+        ("y[i] = x[first[i] * n + i] + last[i];", set()),
+    ],
+)
+def test_where_parts_begin_is_asked_for(project, line, asked):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, const int* first, const int* last, float* y, int n) {\n"
+        f"  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) {{ {line} }}\n}}\n"
+    )
+    fills = [each for each in init_project("k.cu").to_fill if ".fill=" in each]
+
+    assert {each.partition(".")[0] for each in fills} == asked
+
+
+def test_the_end_of_offsets_is_not_that_of_an_array_which_other_elements_choose(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(const int* first, const int* kind, const float* table,\n"
+        "                  const float* w, float* y, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;\n"
+        "  float s = 0;\n  for (int j = first[i]; j < first[i + 1]; j++) {\n"
+        "    int at = kind[j];\n    s += table[at] * w[j];\n  }\n  y[i] = s;\n}\n"
+    )
+    answers = ["first=[n + 1]", "kind=[nnz]", "table=[kinds]", "w=[nnz]", "grid=n / 32", "block=32"]
+    init_project("k.cu", answers=[*answers, "reference"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert [each.scale for each in kernel.inputs if each.name == "first"] == ["nnz"]
