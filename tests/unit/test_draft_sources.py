@@ -1409,3 +1409,45 @@ def test_the_end_of_offsets_is_not_that_of_an_array_which_other_elements_choose(
     kernel = load_kernel(str(project / "kernels/k")).kernel
 
     assert [each.scale for each in kernel.inputs if each.name == "first"] == ["nnz"]
+
+
+def write_launch(project, block, height="height"):
+    """Write a kernel of two sizes, and the function of a program that launches it."""
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int width, int height) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "  int j = blockIdx.y * blockDim.y + threadIdx.y;\n"
+        "  if (i < width && j < height) y[j * width + i] = x[j * width + i];\n}\n"
+        "int main() {\n  int width = 4096, height = 64;\n  float *x = load(), *y = load();\n"
+        f"  dim3 block({block});\n  dim3 grid(width / 32, height / 32);\n"
+        f"  k<<<grid, block>>>(x, y, width, {height});\n}}\n"
+    )
+
+
+def test_a_block_of_too_many_threads_is_said_and_not_taken(project):
+    write_launch(project, "64, 32")
+    asked = init_project("k.cu").to_fill
+    with pytest.raises(BadValueError, match="a block has at most 1024 threads"):
+        init_project("k.cu", answers=["grid=(width / 64, height / 32)", "block=(64, 32)"])
+
+    assert any(each.startswith("block=?") and "2048 threads" in each for each in asked)
+
+
+def test_a_size_that_is_one_in_the_launch_is_asked_for(project):
+    write_launch(project, "32, 32", height="1")
+    asked = [each for each in init_project("k.cu").to_fill if each.startswith("height=1")]
+
+    assert asked[0].startswith("height=1  # or axis; ")
+
+
+def test_a_structure_of_two_numbers_by_another_name_has_their_dtype(project):
+    (project / "k.cu").write_text(
+        "typedef double real;\nstruct Point { real x; real y; Point(real x, real y); };\n"
+        "__global__ void k(const Point* a, Point* b, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) b[i] = a[i];\n}\n"
+        "void run(const Point* a, Point* b, int n) { k<<<(n + 31) / 32, 32>>>(a, b, n); }\n"
+    )
+    init_project("k.cu", kernel="k", answers=["reference"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert [(each.shape, each.dtype) for each in kernel.outputs] == [(("n", 2), "float64")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import get_args
 
 from kernelkb.errors import BadValueError
@@ -234,12 +235,24 @@ def read_launch_word(key: str, text: str) -> str:
     plain = bare
     while plain != (inner := _SINGLE.sub("0", plain)):
         plain = inner
+    if key == "block" and count_threads(bare) > MAX_THREADS:
+        raise BadValueError(
+            f"--set 'block={text}': a block has at most {MAX_THREADS} threads, or none is launched"
+        )
     if "," in plain or (key == "shared" and bare.startswith("dim3")):
         example = "shared=4096" if key == "shared" else f"'{key}=dim3(32, 8)'"
         raise BadValueError(f"--set '{key}={text}' is no single number or dim3; give {example}")
     return bare
 
 
+def count_threads(block: str) -> int:
+    """Return the threads of a block of numbers, as ``dim3(32, 8)``; 0 where one is no number."""
+    parts = re.sub(r"^(?:dim3)?\s*[({](.*)[)}]$", r"\1", block.strip()).split(",")
+    return prod(map(int, parts)) if all(p.strip().isdecimal() for p in parts) else 0
+
+
+MAX_THREADS = 1024
+"""Of a block."""
 _SINGLE = re.compile(r"[A-Za-z_]\w*\s*(?:<[^<>()]*>\s*)?(?:\([^()]*\)|\{[^{}]*\})|\([^(),]*\)")
 """A call, or an expression in parentheses, without the comma operator."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.scaffold.answers import find_answer
 from kernelkb.scaffold.c_functions import SourceFacts, build_function, count_parts, find_dtype
-from kernelkb.scaffold.draft import UNKNOWN, Function, Parameter
+from kernelkb.scaffold.draft import UNKNOWN, Function, Parameter, is_option
 from kernelkb.scaffold.element_uses import read_elements
 from kernelkb.scaffold.index_bounds import KernelIndices, name_index, read_indices
 from kernelkb.scaffold.syntax import (
@@ -278,6 +279,7 @@ def fill_arrays(function: Function, own: Declaration, facts: SourceFacts) -> Fun
 def ask_computed_sizes(function: Function, site: LaunchSite) -> Function:
     """Return a kernel whose sizes that its launch computes from its other ones are to be said.
 
+    And those that are 1 there, so that its grid may be for one row. Of
     ``n = rows * cols; k<<<..>>>(x, n, cols)``: the guess for ``n`` is ``rows * cols``.
     """
     names = [p.name for p in function.parameters]
@@ -291,6 +293,27 @@ def ask_computed_sizes(function: Function, site: LaunchSite) -> Function:
         is_computed = re.fullmatch(r"[\w\s()*/+-]+", text) and re.search(r"\w\s*[*/+-]", text)
         if each.role == "size" and words and is_computed:
             guess = " ".join(re.sub(r"/+", "//", rename_axes(text, bound)).split())
+            each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
+        elif each.role == "size" and text == "1":  # of an array that is taken as one row
+            each = each._replace(role="number", value=FILL_IN_MARK, guess="1|axis")
+        parameters.append(each)
+    return function._replace(parameters=tuple(parameters))
+
+
+def mark_unused_sizes(
+    function: Function, shaped: Collection[str], said: Mapping[str, str]
+) -> Function:
+    """Turn integers that are the size of no array into numbers that have to be filled in.
+
+    A size that an array's shape may have stays one as long as that shape is asked for.
+    """
+    guessed = set(list_axes([p.guess for p in function.parameters]))
+    parameters = []
+    for each in function.parameters:
+        is_unused = each.role == "size" and each.name not in shaped
+        is_open = each.name in guessed and not is_option(each.name)
+        if is_unused and not is_open and not find_answer(said, each.name):
+            guess = "" if is_option(each.name) else "axis"
             each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))

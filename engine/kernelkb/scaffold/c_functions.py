@@ -432,7 +432,7 @@ def _read_file(text: str) -> SourceFacts:
         constants,
         instantiations,
         aliases,
-        records=_read_records(root),
+        records=_read_records(root, constants | aliases),
         memory={
             match[1]: f"line {text.count(chr(10), 0, match.start()) + 1}: {match[0].strip()}"
             for match in _MEMORY.finditer(text)
@@ -462,8 +462,13 @@ def list_undefined_macros(text: str, headers: Sequence[str]) -> list[str]:
     return [n for n in found if not re.search(said.format(n), other, re.MULTILINE)]
 
 
-def _read_records(root: Node) -> dict[str, tuple[str, int]]:
-    """Map each structure of members of one type, such as a complex number, to that type."""
+def _read_records(root: Node, names: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+    """Map each structure of members of one type, such as a complex number, to that type.
+
+    Args:
+        root: Of a file.
+        names: What stands for a type, as ``real`` of ``typedef double real``.
+    """
     records = {}
     for node in iter_nodes(root):
         body = node.child_by_field_name("body")
@@ -471,7 +476,7 @@ def _read_records(root: Node) -> dict[str, tuple[str, int]]:
             continue
         fields = [n for n in body.named_children if n.type == "field_declaration"]
         fields = [n for n in fields if "(" not in get_text(n)]
-        kinds = {get_part(n, "type") for n in fields}
+        kinds = {names.get(kind, kind) for kind in (get_part(n, "type") for n in fields)}
         counts = [_count_members(n) for n in fields]
         if len(kinds) == 1 and all(counts) and find_dtype(kind := kinds.pop()):
             name = node.child_by_field_name("name") or _find_typedef_name(node)

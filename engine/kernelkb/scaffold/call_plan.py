@@ -12,11 +12,18 @@ from typing import NamedTuple
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.answers import (
+    MAX_THREADS,
     apply_answers,
+    count_threads,
     find_answer,
     read_launch_word,
 )
-from kernelkb.scaffold.array_shapes import ask_computed_sizes, fill_arrays, set_objects_apart
+from kernelkb.scaffold.array_shapes import (
+    ask_computed_sizes,
+    fill_arrays,
+    mark_unused_sizes,
+    set_objects_apart,
+)
 from kernelkb.scaffold.c_functions import SourceFacts, find_dtype, is_size_type
 from kernelkb.scaffold.draft import (
     DraftQuestion,
@@ -41,13 +48,6 @@ from kernelkb.scaffold.syntax import (
 
 _SET_SYMBOL = re.compile(r"\bcudaMemcpyToSymbol(?:Async)?\s*(?:<[^<>]*>)?\(\s*&?\s*(?:\w+::)*(\w+)")
 _INDEX = re.compile(r"\b(?:blockIdx|threadIdx|blockDim|gridDim)\.[xyz]")
-_OPTION = re.compile(
-    r"\w*(?:threads?|tpb|bdim)\w*|\w*(?:block|group)_?size\w*|warp_?size"
-    r"|\w*(?:mode|flag|type|kind|offset|start\w*|begin|device\w*|rank|axis)"
-    r"|\w*(?:radius|radii|halo)"
-    r"|\w*(?:kernel_?num|version|iters?|iterations|steps?|repeats?|nreps?|stride\w*|pad\w*)"
-)
-"""Names of integers that are options of a call, and no sizes."""
 _MAX_SHOWN = 80
 """Characters of a line that is shown beside a mark."""
 
@@ -238,7 +238,10 @@ def _find_launch(
     if not function.is_kernel:
         return (), ()
     statements, configuration = _plan_launch(function, site, facts, types) if site else ((), ())
-    if configuration and _is_of_one_size(function, own, [*statements, configuration[0]]):
+    is_none = _find_threads(site) > MAX_THREADS  # so that no launch can be as that of the text
+    if is_none or (
+        configuration and _is_of_one_size(function, own, [*statements, configuration[0]])
+    ):
         statements, configuration = (), ()
     axes = {p.name for p in function.parameters if p.role == "size"}
     axes |= {*list_axes([dim for p in function.parameters for dim in p.shape])}
@@ -363,10 +366,23 @@ def _describe_launch(function: Function, own: Declaration, site: LaunchSite | No
     """Return what shows how a kernel is launched: its launch as written, else its indices."""
     if site is not None:
         where = "of a file that includes it, line" if site.is_of_caller else "line"
-        return f"{where} {site.line}: <<<{', '.join(site.configuration)}>>>".replace("\n", " ")
+        count = _find_threads(site)
+        more = f": {count} threads, and a block has at most {MAX_THREADS}" if count > 1024 else ""
+        shown = f"{where} {site.line}: <<<{', '.join(site.configuration)}>>>{more}"
+        return shown.replace("\n", " ")
     used = sorted(set(_INDEX.findall(get_text(own.body))))
     bound = f", __launch_bounds__({function.max_threads})" if function.max_threads else ""
     return f"line {own.line}: no launch is in sight; it uses {', '.join(used) or 'no index'}{bound}"
+
+
+def _find_threads(site: LaunchSite | None) -> int:
+    """Return the threads of a launch's block; 0 where its text does not say a number."""
+    if site is None or len(site.configuration) < 2:
+        return 0
+    block = site.configuration[1]
+    declared = rf"\b{re.escape(block)}\s*(?:=\s*)?((?:dim3\s*)?[({{][\d,\s]+[)}}]|\d+)\s*;"
+    found = re.findall(declared, get_text(site.host.body)) if block.isidentifier() else ()
+    return count_threads(found[0]) if len(found) == 1 else count_threads(block)
 
 
 _LITERAL = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[fFuUlL]*|true|false")
@@ -388,30 +404,6 @@ def _find_given(given: str, site: LaunchSite | None, facts: SourceFacts) -> str:
         return given
     value = find_local_value(given, site.host) if site is not None and given.isidentifier() else ""
     return value if _LITERAL.fullmatch(value) else ""
-
-
-def is_option(name: str) -> bool:
-    """Return whether an integer is an option of a call by its name, and no size of an array."""
-    return _OPTION.fullmatch(name.lower()) is not None
-
-
-def mark_unused_sizes(
-    function: Function, shaped: Collection[str], said: Mapping[str, str]
-) -> Function:
-    """Turn integers that are the size of no array into numbers that have to be filled in.
-
-    A size that an array's shape may have stays one as long as that shape is asked for.
-    """
-    guessed = set(list_axes([p.guess for p in function.parameters]))
-    parameters = []
-    for each in function.parameters:
-        is_unused = each.role == "size" and each.name not in shaped
-        is_open = each.name in guessed and not is_option(each.name)
-        if is_unused and not is_open and not find_answer(said, each.name):
-            guess = "" if is_option(each.name) else "axis"
-            each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
-        parameters.append(each)
-    return function._replace(parameters=tuple(parameters))
 
 
 _LANGUAGE_TEXT = """

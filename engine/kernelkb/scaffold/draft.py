@@ -47,6 +47,13 @@ _INDEX_NAME = re.compile(
     r"|(?:.*_)?(?:id|target|label|length|indptr|offset|seq_?len|loc|slot|map|table|pos|perm)s?\d*"
     r"|\w*(?:dest|slot|block)_?(?:loc|map|mapping|table)s?\d*"
 )
+_OPTION = re.compile(
+    r"\w*(?:threads?|tpb|bdim)\w*|\w*(?:block|group)_?size\w*|warp_?size"
+    r"|\w*(?:mode|flag|type|kind|offset|start\w*|begin|device\w*|rank|axis)"
+    r"|\w*(?:radius|radii|halo)"
+    r"|\w*(?:kernel_?num|version|iters?|iterations|steps?|repeats?|nreps?|stride\w*|pad\w*)"
+)
+"""Names of integers that are options of a call, and no sizes."""
 ROLES = ("input", "output", "both")
 UNKNOWN = "?"
 SAID_HEAD, OBSERVED_HEAD, PROGRAM_HEAD = "# Said: ", "# Observed: ", "# Observed in a run of: "
@@ -366,6 +373,11 @@ def _order_axes(first: Sequence[str], arrays: Sequence[Parameter]) -> list[str]:
 def _ask_numbers(parameters: Sequence[Parameter]) -> list[DraftQuestion]:
     numbers = [p for p in parameters if p.role == "number" and p.value == FILL_IN_MARK]
     return [DraftQuestion(p.name, p.guess, p.use) for p in numbers]
+
+
+def is_option(name: str) -> bool:
+    """Return whether an integer is an option of a call by its name, and no size of an array."""
+    return _OPTION.fullmatch(name.lower()) is not None
 
 
 def is_index(array: Parameter) -> bool:
