@@ -333,6 +333,17 @@ def test_libraries_follow_the_source_that_needs_them():
     assert "-lcublas" not in commands.device
 
 
+def test_host_code_beside_a_kernel_is_compiled_without_the_options_of_nvcc():
+    flags = ["-rdc=true", "--expt-relaxed-constexpr", "-Xptxas", "-v", "-DN=4", "--std=c++20"]
+    variant = Variant(
+        id="mine", target="cuda", language="cuda", source="k.cu", flags=flags, summary="k"
+    )
+    commands = make_compiler_commands(variant, make_machine("13.0"), "g++", ())
+
+    assert {*flags} <= {*commands.device}
+    assert {*flags} & {*commands.host} == {"-DN=4", "--std=c++20"}
+
+
 def make_machine(release):
     return Machine(
         target="cuda",

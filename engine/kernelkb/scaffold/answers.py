@@ -120,10 +120,25 @@ def apply_answers(
     for each in told:
         found = {axis: find_source_name(axis, known) for axis in list_axes(each.shape)}
         names = {axis: _write_extent(name, fixed, each) for axis, name in found.items()}
-        shape = tuple(rename_axes(dim, names) for dim in each.shape)
+        shape = tuple(part for dim in each.shape for part in _split_product(dim, names))
         known += [dim for dim in list_axes(shape) if dim not in known]
         named.append(each._replace(shape=shape))
     return tuple(named)
+
+
+def _split_product(extent: str, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Return an extent with other names; a name of a product is as many extents as that has."""
+    text = rename_axes(extent, names)
+    if extent not in names or not text.startswith("("):
+        return (text,)
+    parts, depth = [""], 0
+    for letter in text[1:-1]:
+        depth += (letter in "(") - (letter in ")")
+        if not depth and letter in "+-/":
+            return (text,)
+        parts += [""] if letter == "*" and not depth else []
+        parts[-1] += letter if letter != "*" or depth else ""
+    return tuple(part.strip() for part in parts)
 
 
 def _write_extent(name: str, fixed: Mapping[str, str], array: Parameter) -> str:

@@ -307,7 +307,8 @@ def mark_unused_sizes(
 
     A size that an array's shape may have stays one as long as that shape is asked for.
     """
-    guessed = set(list_axes([p.guess for p in function.parameters]))
+    arrays = [p for p in function.parameters if p.role in ("input", "output")]
+    guessed = set(list_axes([p.guess for p in arrays]))
     parameters = []
     for each in function.parameters:
         is_unused = each.role == "size" and each.name not in shaped

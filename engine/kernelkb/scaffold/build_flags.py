@@ -82,12 +82,13 @@ _OTHER_PLATFORMS = (
     *("netinet/", "immintrin.h", "x86intrin.h", "arm_neon.h", "windows.h", "Windows.h"),
     *("io.h", "intrin.h", "_mingw.h", "direct.h", "unistd.h", "math_constants.h"),
     *("device_launch_parameters.h", "driver_types.h", "vector_types.h", "device_functions.h"),
+    "driver_functions.h",
 )
 """Headers of branches for other platforms, and of every system and toolkit."""
 _STANDARD = (
     *("assert.h", "ctype.h", "errno.h", "float.h", "limits.h", "locale.h", "math.h", "memory.h"),
     *("setjmp.h", "signal.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "stdio.h"),
-    *("stdlib.h", "string.h", "time.h", "unistd.h", "wchar.h"),
+    *("stdlib.h", "string.h", "time.h", "unistd.h", "wchar.h", "omp.h"),
 )
 
 

@@ -96,7 +96,10 @@ def make_compiler_commands(
     device = [*nvcc, "-Xcompiler", "-fPIC", "-lineinfo", "-Xptxas", "-v", *common]
     link = [machine.compiler, *arch, "-shared", *_cuda_runtime_flags(toolkit)]
     link += [f"-Xlinker={each}" for each in _whole_library_flags(variant)]
-    host_code = [*cpp, f"-I{toolkit}/include"]  # nvcc adds the folder of its headers itself
+    host_code = [
+        *_drop_flags_of_nvcc(cpp),
+        f"-I{toolkit}/include",
+    ]  # nvcc adds the folder of its headers itself
     return CompilerCommands(device, host_code, link, libraries)
 
 
@@ -147,6 +150,21 @@ def _cuda_runtime_flags(toolkit: Path) -> list[str]:
         if (toolkit / name / "libcudart.so").exists():
             return ["-cudart", "shared", "-Xlinker", f"-rpath={toolkit / name}"]
     return []
+
+
+_FLAG_OF_NVCC = re.compile(
+    r"--(?!std=)|-(?:rdc|dc|dlto|arch|code|gencode|maxrregcount|lineinfo|use_fast_math|ftz|prec-"
+    r"|fmad|expt-|extended-|extra-device-|threads|split-compile|default-stream|restrict$|G$|X[a-z])"
+)
+_PASSES_ON = ("-Xptxas", "-Xcompiler", "-Xlinker", "-gencode", "-arch", "--ptxas-options")
+
+
+def _drop_flags_of_nvcc(words: Sequence[str]) -> list[str]:
+    """Return a command of the C++ compiler without the options that only nvcc takes."""
+    pairs = zip(["", *words], words, strict=False)
+    return [
+        word for last, word in pairs if last not in _PASSES_ON and not _FLAG_OF_NVCC.match(word)
+    ]
 
 
 def _whole_library_flags(variant: Variant) -> list[str]:
