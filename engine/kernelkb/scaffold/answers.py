@@ -133,7 +133,7 @@ def _split_product(extent: str, names: Mapping[str, str]) -> tuple[str, ...]:
         return (text,)
     parts, depth = [""], 0
     for letter in text[1:-1]:
-        depth += (letter in "(") - (letter in ")")
+        depth += (letter == "(") - (letter == ")")
         if not depth and letter in "+-/":
             return (text,)
         parts += [""] if letter == "*" and not depth else []
