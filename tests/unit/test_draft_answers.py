@@ -989,3 +989,15 @@ def test_a_size_that_the_launch_computes_from_others_is_asked_for(project):
     assert {"count=rows * pooled", "pooled=wide // 2"} <= {*asked}
     assert set(kernel.axes) == {"rows", "wide"}
     assert kernel.outputs[0].shape == ("rows", "(wide // 2)")
+
+
+def test_a_macro_that_a_launch_passes_for_a_size_is_declared_by_another_name(project):
+    host = "#define WIDTH 4096\nvoid run(float* x, float* y, int n) {\n"
+    text = SCALE.replace("int groups, int width", "int width").replace("groups * width", "width")
+    text = text.replace("[(i / width) % groups]", "[i]").replace("float* mean", "float* mean")
+    call = "  scale_kernel<<<(WIDTH + 255) / 256, 256>>>(x, Image::mean, y, WIDTH);\n}\n"
+    (project / "k.cu").write_text(text + host + call)
+    init_project("k.cu", kernel="scale_kernel", answers=["reference"])
+    launch = next(project.glob("kernels/*/launch.cu")).read_text()
+
+    assert "auto WIDTH" not in launch

@@ -246,7 +246,8 @@ def _find_launch(
     axes = {p.name for p in function.parameters if p.role == "size"}
     axes |= {*list_axes([dim for p in function.parameters for dim in p.shape])}
     filled = [text for each in statements if (text := _fill_statement(each, said, axes))]
-    filled, configuration = _rename_clashing(filled, configuration, axes)
+    hidden = axes | facts.constants.keys()  # a macro cannot be declared
+    filled, configuration = _rename_clashing(filled, configuration, hidden)
     given = [read_launch_word(key, said.get(key, "")) for key in _LAUNCH_KEYS]
     if all(given[:2]):
         return tuple(filled), tuple(filter(None, given))
