@@ -170,6 +170,18 @@ def test_a_failed_link_shows_what_the_linker_said_first(project):
     assert found.cure.startswith("linker-library-missing: ")
 
 
+def test_a_library_that_lacks_a_function_is_not_built_and_says_where_that_is(project):
+    folder = make_broken_kernel(project, "right")
+    source = folder / "naive.cpp"
+    declared = "struct Grid { void fit(int n); };\nvoid kb_use(Grid* g) { g->fit(4); }\n"
+    source.write_text(declared + source.read_text())
+    (folder / "grid.cpp").write_text("struct Grid { void fit(int n); };\nvoid Grid::fit(int) {}\n")
+    built = build_variant("broken", target="cpu")
+
+    assert built.status == "failed"
+    assert built.error.startswith("undefined reference to `Grid::fit(int)', which grid.cpp:2 ")
+
+
 def test_only_the_git_ignored_build_folder_is_written(project):
     make_broken_kernel(project, "right")
     build_variant("broken", target="cpu")
@@ -319,6 +331,17 @@ def test_libraries_follow_the_source_that_needs_them():
     assert commands.libraries == ["-lcublas", "-L/opt/more"]
     assert "-DFAST" in commands.device
     assert "-lcublas" not in commands.device
+
+
+def test_host_code_beside_a_kernel_is_compiled_without_the_options_of_nvcc():
+    flags = ["-rdc=true", "--expt-relaxed-constexpr", "-Xptxas", "-v", "-DN=4", "--std=c++20"]
+    variant = Variant(
+        id="mine", target="cuda", language="cuda", source="k.cu", flags=flags, summary="k"
+    )
+    commands = make_compiler_commands(variant, make_machine("13.0"), "g++", ())
+
+    assert {*flags} <= {*commands.device}
+    assert {*flags} & {*commands.host} == {"-DN=4", "--std=c++20"}
 
 
 def make_machine(release):

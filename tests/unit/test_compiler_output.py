@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from kernelkb.measure.build.compilers import find_first_error, parse_loops, parse_resources
+from kernelkb.measure.build.compilers import (
+    find_first_error,
+    list_undefined_symbols,
+    parse_loops,
+    parse_resources,
+)
 from kernelkb.measure.machine.host import find_cxx
 from kernelkb.safety.paths import shipped_folder
 
@@ -100,6 +105,18 @@ NVCC = '/tmp/a/k.cu(12): error: identifier "blockIdy" is undefined\n'
 )
 def test_the_first_error_is_the_compilers_own(output, expected):
     assert find_first_error(output) == expected
+
+
+def test_what_a_linker_misses_is_named_as_in_the_source():
+    lines = (
+        "k.cu:(.text+0x9b): undefined reference to `Grid::fit(int)'",
+        "nvlink error   : Undefined reference to '_ZN4math4RealC1Edd' in 'k.o'",
+        "ptxas fatal   : Unresolved extern function '_ZN4GridpLERKS_'",
+    )
+
+    named = list_undefined_symbols("\n".join(lines))
+
+    assert named == ["Grid::fit(int)", "math::Real::Real", "_ZN4GridpLERKS_"]
 
 
 def test_registers_spills_and_shared_memory_are_read_for_each_kernel():

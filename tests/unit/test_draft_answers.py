@@ -344,6 +344,13 @@ def test_a_file_that_instantiates_a_launcher_of_its_header_is_drafted(project):
             ("-DBLOCK=256", "-std=c++20"),
         ),
         (
+            "CMakeLists.txt",
+            "if (CMAKE_BUILD_TYPE STREQUAL Debug)\n  add_definitions(-DOTHER)\n"
+            '  add_compile_definitions(BLOCK=9)\n  set(F "--use_fast_math -std=c++20")\n'
+            "endif()\nif(USE_CUDA)\n  add_definitions(-DWITH_GPU -DGPU)\nendif()\n",
+            ("-std=c++20", "-DGPU"),
+        ),
+        (
             "justfile",
             'build:\n    nvcc -std=c++20 "-DBLOCK=256" k.cu\n',
             ("-std=c++20", "-DBLOCK=256"),
@@ -894,3 +901,103 @@ def test_an_argument_is_no_output_of_a_python_function_that_returns_others(proje
     with pytest.raises(BadValueError, match=r"so w cannot be an output .* say w\.role=input"):
         init_project("k.py", kernel="rotate", answers=["w.role=output"])
     assert not (project / "kernels").exists()
+
+
+HEADS = """\
+__global__ void mix(const float* x, float* y, int n, int heads, int width, int pad) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i * 3 + heads] * width + pad;
+}
+void run(const float* x, float* y, int n, int heads, int width, int pad) {
+  mix<<<(n + 255) / 256, 256>>>(x, y, n, heads, width, pad);
+}
+"""
+
+
+def draft_heads(project, *answers):
+    (project / "mix.cu").write_text(HEADS)
+    init_project("mix.cu", answers=["pad=0", "reference", *answers])
+    launch = (project / "kernels/mix/launch.cu").read_text()
+    return load_kernel(str(project / "kernels/mix")).kernel, launch
+
+
+@pytest.mark.parametrize("said", ["n // 2", "n / 2"])
+def test_a_number_that_is_computed_from_an_axis_is_an_extent_and_no_second_variable(project, said):
+    kernel, launch = draft_heads(project, "x=[n, heads, 3]", f"heads={said}", "width=heads // 2")
+
+    assert (kernel.axes, kernel.inputs[0].shape) == (("n",), ("n", "(n // 2)", 3))
+    assert "const int heads = n / 2;" in launch
+    assert "const int width = heads / 2;" in launch
+    assert "std::int64_t heads" not in launch
+
+
+def test_a_number_of_c_is_no_extent_of_a_shape(project):
+    with pytest.raises(BadValueError, match=r"heads is 'HEADS\.x' and a dimension of x"):
+        draft_heads(project, "x=[n, heads]", "heads=HEADS.x", "width=1")
+
+
+HOSTED = """\
+__global__ void blur(const float* x, float* y) {
+  int at = blockIdx.x * blockDim.x + threadIdx.x;
+  y[at] = x[at + 1];
+}
+void run(const Image& image, int width, float* x, float* y) {
+  blur<<<width / 256, 256>>>(x, y);
+}
+"""
+
+
+def test_an_axis_that_is_named_like_a_number_of_the_launch_is_that_number(project):
+    (project / "blur.cu").write_text(HOSTED)
+    init_project("blur.cu", kernel="blur", answers=["x=[width + 1]", "y=[width]", "reference"])
+    launch = (project / "kernels/blur/launch.cu").read_text()
+
+    assert "const int width" not in launch
+    assert "<<<width / 256, 256, 0," in launch
+
+
+def test_a_variable_of_the_launch_that_is_named_like_an_axis_gets_another_name(project):
+    host = "void run(const Image& image, float* x, float* y) {\n  int width = 4096;\n"
+    (project / "blur.cu").write_text(re.sub(r"void run.*\n", host, HOSTED))
+    init_project("blur.cu", kernel="blur", answers=["x=[width + 1]", "y=[width]", "reference"])
+    launch = (project / "kernels/blur/launch.cu").read_text()
+
+    assert "int kb_host_width = 4096;" in launch
+    assert "<<<kb_host_width / 256, 256, 0," in launch
+
+
+POOLED = """\
+__global__ void pool(int count, const float* x, float* y, int wide, int pooled) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count) y[i] = x[i / pooled * wide + i % pooled * 2];
+}
+void run(const Image& image, float* x, float* y, int rows, int wide) {
+  int pooled = wide / 2;
+  const int count = rows * pooled;
+  pool<<<(count + 255) / 256, 256>>>(count, x, y, wide, pooled);
+}
+"""
+
+
+def test_a_size_that_the_launch_computes_from_others_is_asked_for(project):
+    (project / "pool.cu").write_text(POOLED)
+    asked = [line.partition("  #")[0] for line in init_project("pool.cu", kernel="pool").to_fill]
+    said = ["x=[rows, wide]", "count", "pooled", "reference"]
+    init_project("pool.cu", kernel="pool", answers=said)
+    kernel = load_kernel(str(project / "kernels/pool")).kernel
+
+    assert {"count=rows * pooled", "pooled=wide // 2"} <= {*asked}
+    assert set(kernel.axes) == {"rows", "wide"}
+    assert kernel.outputs[0].shape == ("rows", "(wide // 2)")
+
+
+def test_a_macro_that_a_launch_passes_for_a_size_is_declared_by_another_name(project):
+    host = "#define WIDTH 4096\nvoid run(float* x, float* y, int n) {\n"
+    text = SCALE.replace("int groups, int width", "int width").replace("groups * width", "width")
+    text = text.replace("[(i / width) % groups]", "[i]").replace("float* mean", "float* mean")
+    call = "  scale_kernel<<<(WIDTH + 255) / 256, 256>>>(x, Image::mean, y, WIDTH);\n}\n"
+    (project / "k.cu").write_text(text + host + call)
+    init_project("k.cu", kernel="scale_kernel", answers=["reference"])
+    launch = next(project.glob("kernels/*/launch.cu")).read_text()
+
+    assert "auto WIDTH" not in launch

@@ -1247,3 +1247,207 @@ def test_numbers_that_others_are_computed_from_stand_first(project):
     assert launcher.index("const int pad = 3;") < launcher.index("const int wide = 2 * pad;")
     with pytest.raises(BadValueError, match="are computed from each other"):
         init_project("k.cu", answers=["wide=2 * pad", "pad=wide"])
+
+
+def write_two_files(project, mark=""):
+    """Write a kernel that calls members of a class which another file defines."""
+    (project / "grid.h").write_text(
+        f"struct Grid {{ {mark} Grid(int n); {mark} int fit(int i) const; int n; }};\n"
+        "struct Other { int fit(int i); };\n"
+    )
+    (project / "grid.cu").write_text(
+        f'#include "grid.h"\n{mark} Grid::Grid(int n) : n(n) {{}}\n'
+        f"{mark} int Grid::fit(int i) const {{ return i % n; }}\n"
+    )
+    where = "__device__ " if mark else ""
+    (project / "wrap.cu").write_text(
+        f'#include "grid.h"\n{where}int place(int i) {{ Grid g(8); return g.fit(i); }}\n'
+        "__global__ void wrap(const float* x, float* y, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        f"  if (i < n) y[i] = x[{'place(i)' if mark else 'i'}];\n}}\n"
+        "void run(const float* x, float* y, int n) { wrap<<<n / 256, 256>>>(x, y, n); }\n"
+    )
+
+
+@pytest.mark.parametrize("mark", ["", "__device__"])
+def test_members_that_another_file_defines_are_compiled_with_the_source(project, mark):
+    write_two_files(project, mark)
+    told = init_project("wrap.cu", answers=["reference", "x=[n]"]).warnings
+    variant = load_kernel(str(project / "kernels/wrap")).kernel.variants[0]
+
+    assert (told, variant.also) == ((), ("grid.cu",))
+    assert ("-rdc=true" in variant.flags) == bool(mark)
+
+
+def test_members_that_no_file_defines_are_named(project):
+    write_two_files(project)
+    (project / "grid.cu").unlink()
+    told = init_project("wrap.cu").warnings
+
+    assert {"Grid::Grid", "Grid::fit"} < {line.rpartition(" ")[2] for line in told}
+
+
+def test_an_array_of_pointers_is_refused_with_the_way_on(project):
+    (project / "pick.cu").write_text(
+        "__global__ void pick(float** parts, float* y, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = parts[i][0];\n}\n"
+        "void run(float** parts, float* y, int n) { pick<<<n / 32, 32>>>(parts, y, n); }\n"
+    )
+    with pytest.raises(BadValueError, match=r"run takes parts, an array of device pointers"):
+        init_project("pick.cu")
+
+
+LAYER = """\
+class Layer {
+ public:
+  Layer(int n) : n(n) {}
+  void forward(float* x);
+  static void clear(float* x, int n);
+  float* y;
+  int n;
+};
+"""
+LAYERS = """\
+__global__ void twice(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+__global__ void zero(float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] = 0;
+}
+void Layer::forward(float* x) { twice<<<(n + 255) / 256, 256>>>(x, y, n); }
+void Layer::clear(float* x, int n) { zero<<<(n + 255) / 256, 256>>>(x, n); }
+"""
+
+
+@pytest.mark.parametrize("is_in_header", [True, False])
+def test_a_member_that_needs_an_object_is_no_launcher(project, is_in_header):
+    (project / "layer.h").write_text(LAYER)
+    head = '#include "layer.h"\n' if is_in_header else LAYER
+    (project / "layer.cu").write_text(head + LAYERS)
+    with pytest.raises(BadValueError, match=r"clear \(launcher of zero\)\n.*twice \(kernel\)"):
+        init_project("layer.cu")
+    init_project("layer.cu", kernel="twice", answers=["reference"])
+
+    assert "<<<(n + 255) / 256, 256" in (project / "kernels/twice/launch.cu").read_text()
+
+
+COPIED = """\
+__global__ void twice(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+float* make(int n) { float* d; cudaMalloc(&d, 4 * n); return d; }
+void put(float* d, const float* h, int n) { cudaMemcpy(d, h, 4 * n, cudaMemcpyHostToDevice); }
+void on_device(const float* x, float* y, int n) { twice<<<(n + 255) / 256, 256>>>(x, y, n); }
+void whole(const float* x, float* y, int n) {
+  float* a = make(n);
+  put(a, x, n);
+  on_device(a, y, n);
+}
+void both(const float* x, float* y, int n) { on_device(x, y, n); on_device(y, y, n); }
+"""
+
+
+def test_a_function_that_passes_its_arrays_on_to_a_copy_from_the_host_is_no_launcher():
+    summary = summarize_source("copied.cu", COPIED)
+
+    assert [each.name for each in summary.functions] == ["both"]
+    assert [each.name for each in summary.inner] == ["on_device"]
+
+
+def test_a_launcher_that_another_one_calls_is_drafted_by_its_name(project):
+    (project / "copied.cu").write_text(COPIED)
+    init_project("copied.cu", kernel="on_device", answers=["reference"])
+
+    assert "  on_device(" in (project / "kernels/on_device/launch.cu").read_text()
+
+
+def test_where_all_arrays_are_said_to_be_inputs_it_is_not_asked_again(project):
+    (project / "use.cu").write_text(
+        "__global__ void use(const float* x, int n);\n"
+        "void hidden(float* x, int n);\n"
+        'extern "C" void run(float* x, int n) { hidden(x, n); }\n'
+    )
+    init_project("use.cu")
+    with pytest.raises(BadValueError, match="writes no array"):
+        init_project("use.cu", answers=["x.role=input"])
+
+
+@pytest.mark.parametrize(
+    ("line", "asked"),
+    [
+        ("y[i] = x[first[blockIdx.x] + threadIdx.x];", {"first"}),
+        ("int at = first[blockIdx.x] + i; y[i] = x[at];", {"first"}),
+        ("int base = first[blockIdx.x]; y[i] = x[base + i];", {"first"}),
+        ("for (int j = first[i]; j < last[i]; j++) y[i] += x[j];", {"first", "last"}),
+        ("y[i] = x[first[i]] + last[i] + 1;", set()),
+        ("y[i] = x[first[i] * n + i] + last[i];", set()),
+    ],
+)
+def test_where_parts_begin_is_asked_for(project, line, asked):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, const int* first, const int* last, float* y, int n) {\n"
+        f"  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) {{ {line} }}\n}}\n"
+    )
+    fills = [each for each in init_project("k.cu").to_fill if ".fill=" in each]
+
+    assert {each.partition(".")[0] for each in fills} == asked
+
+
+def test_the_end_of_offsets_is_not_that_of_an_array_which_other_elements_choose(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(const int* first, const int* kind, const float* table,\n"
+        "                  const float* w, float* y, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;\n"
+        "  float s = 0;\n  for (int j = first[i]; j < first[i + 1]; j++) {\n"
+        "    int at = kind[j];\n    s += table[at] * w[j];\n  }\n  y[i] = s;\n}\n"
+    )
+    answers = ["first=[n + 1]", "kind=[nnz]", "table=[kinds]", "w=[nnz]", "grid=n / 32", "block=32"]
+    init_project("k.cu", answers=[*answers, "reference"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert [each.scale for each in kernel.inputs if each.name == "first"] == ["nnz"]
+
+
+def write_launch(project, block, height="height"):
+    """Write a kernel of two sizes, and the function of a program that launches it."""
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int width, int height) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "  int j = blockIdx.y * blockDim.y + threadIdx.y;\n"
+        "  if (i < width && j < height) y[j * width + i] = x[j * width + i];\n}\n"
+        "int main() {\n  int width = 4096, height = 64;\n  float *x = load(), *y = load();\n"
+        f"  dim3 block({block});\n  dim3 grid(width / 32, height / 32);\n"
+        f"  k<<<grid, block>>>(x, y, width, {height});\n}}\n"
+    )
+
+
+def test_a_block_of_too_many_threads_is_said_and_not_taken(project):
+    write_launch(project, "64, 32")
+    asked = init_project("k.cu").to_fill
+    with pytest.raises(BadValueError, match="a block has at most 1024 threads"):
+        init_project("k.cu", answers=["grid=(width / 64, height / 32)", "block=(64, 32)"])
+
+    assert any(each.startswith("block=?") and "2048 threads" in each for each in asked)
+
+
+def test_a_size_that_is_one_in_the_launch_is_asked_for(project):
+    write_launch(project, "32, 32", height="1")
+    asked = [each for each in init_project("k.cu").to_fill if each.startswith("height=1")]
+
+    assert asked[0].startswith("height=1  # or axis; ")
+
+
+def test_a_structure_of_two_numbers_by_another_name_has_their_dtype(project):
+    (project / "k.cu").write_text(
+        "typedef double real;\nstruct Point { real x; real y; Point(real x, real y); };\n"
+        "__global__ void k(const Point* a, Point* b, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) b[i] = a[i];\n}\n"
+        "void run(const Point* a, Point* b, int n) { k<<<(n + 31) / 32, 32>>>(a, b, n); }\n"
+    )
+    init_project("k.cu", kernel="k", answers=["reference"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert [(each.shape, each.dtype) for each in kernel.outputs] == [(("n", 2), "float64")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import get_args
 
 from kernelkb.errors import BadValueError
@@ -27,6 +28,7 @@ from kernelkb.scaffold.syntax import list_axes, rename_axes, split_call
 _DTYPES = get_args(Dtype)
 _ASPECTS = {"role": ROLES, "dtype": _DTYPES, "fill": get_args(Fill)}
 """What can be said of an array besides its shape, and how it begins."""
+_MAX_DEPTH = 8
 _EXTENT = re.compile(r"[\w(][\w()*/+ -]*")
 DOUBT = "?"
 """What a run says of a shape in the text for which the memory of the array is no room, or several
@@ -85,11 +87,22 @@ def find_answer(answers: Mapping[str, str], name: str, aspect: str = "") -> str:
 
 
 def apply_answers(
-    parameters: Sequence[Parameter], answers: Mapping[str, str], observed: Observed
+    parameters: Sequence[Parameter],
+    answers: Mapping[str, str],
+    observed: Observed,
+    *,
+    takes_pointers: bool = False,
 ) -> tuple[Parameter, ...]:
     """Return parameters with what was said of them, or observed.
 
     A size that was said is the one of the source that kernel.yaml writes so.
+
+    Args:
+        parameters: Of one function.
+        answers: What was said.
+        observed: Which of that a run gave.
+        takes_pointers: Whether its sizes are arguments beside the arrays: each is a number or an
+            axis, and no number is of Python.
 
     Raises:
         BadValueError: A shape is no list of names and numbers.
@@ -98,15 +111,56 @@ def apply_answers(
     told = [_apply_answer(each, answers, observed) for each in parameters]
     known = [each.name for each in parameters if each.role in ("size", "number")]
     known += [dim for each in parameters for dim in each.shape]
-    fixed = {p.name: p.value for p in told if p.role == "number" and p.value.isdecimal()}
+    numbers = [p for p in told if p.role == "number" and p.value != FILL_IN_MARK]
+    fixed = {p.name: p.value for p in numbers if takes_pointers or p.value.isdecimal()}
+    if takes_pointers:  # the sign of a shape is a comment in C++
+        kept = (p._replace(value=p.value.replace("//", "/")) for p in told)
+        told = [*kept]
     named = []
     for each in told:
         found = {axis: find_source_name(axis, known) for axis in list_axes(each.shape)}
-        names = {axis: fixed.get(name, name) for axis, name in found.items()}
-        shape = tuple(rename_axes(dim, names) for dim in each.shape)
+        names = {axis: _write_extent(name, fixed, each) for axis, name in found.items()}
+        shape = tuple(part for dim in each.shape for part in _split_product(dim, names))
         known += [dim for dim in list_axes(shape) if dim not in known]
         named.append(each._replace(shape=shape))
     return tuple(named)
+
+
+def _split_product(extent: str, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Return an extent with other names; a name of a product is as many extents as that has."""
+    text = rename_axes(extent, names)
+    if extent not in names or not text.startswith("("):
+        return (text,)
+    parts, depth = [""], 0
+    for letter in text[1:-1]:
+        depth += (letter == "(") - (letter == ")")
+        if not depth and letter in "+-/":
+            return (text,)
+        parts += [""] if letter == "*" and not depth else []
+        parts[-1] += letter if letter != "*" or depth else ""
+    return tuple(part.strip() for part in parts)
+
+
+def _write_extent(name: str, fixed: Mapping[str, str], array: Parameter) -> str:
+    """Return a name of a shape, or the number or the expression of axes that it was said to be.
+
+    Raises:
+        BadValueError: It is something else, as a macro or a call.
+    """
+    value = name
+    for _ in range(_MAX_DEPTH):
+        named = set(list_axes([value])) & fixed.keys()
+        if not named:
+            return value
+        texts = {each: re.sub(r"//?", "//", fixed[each]) for each in named}
+        if not all(map(_EXTENT.fullmatch, texts.values())):
+            break
+        plain = {each: t if t.isalnum() else f"({t})" for each, t in texts.items()}
+        value = rename_axes(value, plain)
+    raise BadValueError(
+        f"{name} is {fixed[name]!r} and a dimension of {array.name}: give {array.name} a shape "
+        f"with a number or another name in its place, or say --set {name}=axis"
+    )
 
 
 def _name_returned(parameters: Sequence[Parameter], said: str) -> list[Parameter]:
@@ -189,19 +243,31 @@ def read_launch_word(key: str, text: str) -> str:
     Raises:
         BadValueError: It is a list of expressions, of which C++ takes only the last.
     """
-    bare = re.sub(r"^\[(.*)\]$", r"(\1)", text.strip())
+    bare = re.sub(r"^\[(.*)\]$", r"(\1)", text.strip()).replace("//", "/")
     parts, end = (split_call(bare, 1) if bare.startswith("(") else None) or ([], 0)
     if end == len(bare) and 1 < len(parts) <= 3 and key != "shared":
         bare = f"dim3{bare}"
     plain = bare
     while plain != (inner := _SINGLE.sub("0", plain)):
         plain = inner
+    if key == "block" and count_threads(bare) > MAX_THREADS:
+        raise BadValueError(
+            f"--set 'block={text}': a block has at most {MAX_THREADS} threads, or none is launched"
+        )
     if "," in plain or (key == "shared" and bare.startswith("dim3")):
         example = "shared=4096" if key == "shared" else f"'{key}=dim3(32, 8)'"
         raise BadValueError(f"--set '{key}={text}' is no single number or dim3; give {example}")
     return bare
 
 
+def count_threads(block: str) -> int:
+    """Return the threads of a block of numbers, as ``dim3(32, 8)``; 0 where one is no number."""
+    parts = re.sub(r"^(?:dim3)?\s*[({](.*)[)}]$", r"\1", block.strip()).split(",")
+    return prod(map(int, parts)) if all(p.strip().isdecimal() for p in parts) else 0
+
+
+MAX_THREADS = 1024
+"""Of a block."""
 _SINGLE = re.compile(r"[A-Za-z_]\w*\s*(?:<[^<>()]*>\s*)?(?:\([^()]*\)|\{[^{}]*\})|\([^(),]*\)")
 """A call, or an expression in parentheses, without the comma operator."""
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.scaffold.answers import find_answer
 from kernelkb.scaffold.c_functions import SourceFacts, build_function, count_parts, find_dtype
-from kernelkb.scaffold.draft import UNKNOWN, Function, Parameter
+from kernelkb.scaffold.draft import UNKNOWN, Function, Parameter, is_option
 from kernelkb.scaffold.element_uses import read_elements
 from kernelkb.scaffold.index_bounds import KernelIndices, name_index, read_indices
 from kernelkb.scaffold.syntax import (
     Declaration,
+    LaunchSite,
     bind_arguments,
     find_local_value,
     get_part,
@@ -25,6 +27,7 @@ from kernelkb.scaffold.syntax import (
     list_axes,
     rename_axes,
     split_shape,
+    strip_casts,
     unwrap,
 )
 
@@ -271,6 +274,69 @@ def fill_arrays(function: Function, own: Declaration, facts: SourceFacts) -> Fun
         shape = () if _GRID in each.shape else each.shape
         parameters.append(each._replace(shape=shape, guess="" if shape else guess))
     return filled._replace(parameters=tuple(parameters))
+
+
+def ask_computed_sizes(function: Function, site: LaunchSite) -> Function:
+    """Return a kernel whose sizes that its launch computes from its other ones are to be said.
+
+    And those that are 1 there, so that its grid may be for one row. Of
+    ``n = rows * cols; k<<<..>>>(x, n, cols)``: the guess for ``n`` is ``rows * cols``.
+    """
+    names = [p.name for p in function.parameters]
+    passed = dict(zip(names, site.arguments, strict=False))
+    bound = {text: name for name, text in bind_arguments(site.arguments, names).items()}
+    parameters = []
+    for each in function.parameters:
+        text = strip_casts(passed.get(each.name, ""))
+        text = find_local_value(text, site.host) if text.isidentifier() else text
+        words = {bound.get(word, "") for word in list_axes([text])} - {"", each.name}
+        is_computed = re.fullmatch(r"[\w\s()*/+-]+", text) and re.search(r"\w\s*[*/+-]", text)
+        if each.role == "size" and words and is_computed:
+            guess = " ".join(re.sub(r"/+", "//", rename_axes(text, bound)).split())
+            each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
+        elif each.role == "size" and text == "1":  # of an array that is taken as one row
+            each = each._replace(role="number", value=FILL_IN_MARK, guess="1|axis")
+        parameters.append(each)
+    return function._replace(parameters=tuple(parameters))
+
+
+def mark_unused_sizes(
+    function: Function, shaped: Collection[str], said: Mapping[str, str]
+) -> Function:
+    """Turn integers that are the size of no array into numbers that have to be filled in.
+
+    A size that an array's shape may have stays one as long as that shape is asked for.
+    """
+    arrays = [p for p in function.parameters if p.role in ("input", "output")]
+    guessed = set(list_axes([p.guess for p in arrays]))
+    parameters = []
+    for each in function.parameters:
+        is_unused = each.role == "size" and each.name not in shaped
+        is_open = each.name in guessed and not is_option(each.name)
+        if is_unused and not is_open and not find_answer(said, each.name):
+            guess = "" if is_option(each.name) else "axis"
+            each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
+        parameters.append(each)
+    return function._replace(parameters=tuple(parameters))
+
+
+def set_objects_apart(function: Function, own: Declaration, facts: SourceFacts) -> Function:
+    """Return a function whose pointers to one object, as ``graph->label``, are no arrays.
+
+    Nor are those that a launcher reads itself, as ``*alpha``: their value is of the host's memory.
+    """
+    text, is_host = get_text(own.body), any(site.host == own for site in facts.sites)
+    pointed = (get_text(n) for n in iter_nodes(own.body) if n.type == "pointer_expression")
+    read_here = {re.sub(r"^\*\s*", "", each) for each in pointed if each.startswith("*")}
+    parameters = []
+    for each in function.parameters:
+        is_array = each.role not in ("input", "output") or each.dtype or each.type == "void"
+        if not is_array and re.search(rf"\b{each.name}\s*->", text):
+            each = each._replace(role="number", type=f"{each.type}*", guess="nullptr")
+        elif is_host and each.role in ("input", "output") and each.name in read_here:
+            each = each._replace(role="number", type=f"{each.type}*", shape=(), guess="")
+        parameters.append(each)
+    return function._replace(parameters=tuple(parameters))
 
 
 def trace_arrays(

@@ -1,4 +1,4 @@
-"""What compiling a source needs from its project: folders of headers, options, macros."""
+"""What compiling a source needs from its project: headers, options, macros, other files."""
 
 from __future__ import annotations
 
@@ -6,11 +6,22 @@ import ast
 import os
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from kernelkb.safety.untrusted_text import parse_json
+from kernelkb.scaffold.c_functions import add_macros
+from kernelkb.scaffold.syntax import (
+    drop_comments,
+    get_part,
+    get_text,
+    iter_declarations,
+    iter_declarators,
+    iter_nodes,
+    parse_c,
+)
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.MULTILINE)
 _KEPT_FLAG = re.compile(
@@ -71,12 +82,13 @@ _OTHER_PLATFORMS = (
     *("netinet/", "immintrin.h", "x86intrin.h", "arm_neon.h", "windows.h", "Windows.h"),
     *("io.h", "intrin.h", "_mingw.h", "direct.h", "unistd.h", "math_constants.h"),
     *("device_launch_parameters.h", "driver_types.h", "vector_types.h", "device_functions.h"),
+    "driver_functions.h",
 )
 """Headers of branches for other platforms, and of every system and toolkit."""
 _STANDARD = (
     *("assert.h", "ctype.h", "errno.h", "float.h", "limits.h", "locale.h", "math.h", "memory.h"),
     *("setjmp.h", "signal.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "stdio.h"),
-    *("stdlib.h", "string.h", "time.h", "unistd.h", "wchar.h"),
+    *("stdlib.h", "string.h", "time.h", "unistd.h", "wchar.h", "omp.h"),
 )
 
 
@@ -356,7 +368,7 @@ def _leave_out_conditions(text: str) -> str:
 
 
 def _list_cmake_words(text: str) -> list[str]:
-    text = re.sub(r"#[^\n]*", "", text)
+    text = _leave_out_cmake_conditions(re.sub(r"#[^\n]*", "", text))
     words = [word.strip('"') for call in _CMAKE_CALL.findall(text) for word in call.split()]
     kept = [word for word in words if word.startswith("-")]
     kept += [
@@ -369,6 +381,23 @@ def _list_cmake_words(text: str) -> list[str]:
     return kept + [f"-std=c++{m[1] or m[2]}" for m in _CMAKE_STANDARD.finditer(text)]
 
 
+def _leave_out_cmake_conditions(text: str) -> str:
+    """Return the text of a CMake file without the macros and options that only an if adds.
+
+    It is not decided here, as ``if (CMAKE_BUILD_TYPE STREQUAL Debug)``. Those for CUDA stay, and
+    what the code cannot be compiled without.
+    """
+    depth, lines = 0, []
+    for line in text.splitlines():
+        depth += bool(re.match(r"\s*if\s*\(", line, re.IGNORECASE))
+        if depth > 0:
+            line = re.sub(r"-(?!-?std=|-expt-|-extended-|D\w*(?:GPU|CUDA))[-\w]\S*", "", line)
+            line = re.sub(r"(_definitions\s*\()(?![^()]*(?:GPU|CUDA))[^()]*", r"\1", line)
+        depth -= bool(re.match(r"\s*endif\s*\(", line, re.IGNORECASE))
+        lines.append(line)
+    return "\n".join(lines)
+
+
 def _list_bazel_words(folder: Path) -> list[str]:
     """List the options and macros of BUILD files."""
     text = _read_text(folder / "BUILD") or _read_text(folder / "BUILD.bazel")
@@ -376,6 +405,93 @@ def _list_bazel_words(folder: Path) -> list[str]:
     for listed in re.findall(r"\b(?:local_)?defines\s*=\s*\[([^\]]*)\]", text):
         words += [f"-D{name}" for name in re.findall(r"[\"']([\w=]+)[\"']", listed)]
     return words
+
+
+def list_undefined_functions(text: str, headers: Sequence[str]) -> tuple[str, ...]:
+    """Return the functions that a source or its headers declare and use, and do not define.
+
+    Members of classes have the name of the class, as ``Grid::fit``; a constructor is
+    ``Grid::Grid``.
+
+    Args:
+        text: What the source holds.
+        headers: What the project's files hold that it includes.
+    """
+    texts = (text, *headers)
+    declarations = [each for one in texts for each in iter_declarations(parse_c(one))]
+    bodies = [each for each in declarations if each.body is not None]
+    defined = {each.name for each in bodies}
+    declared = dict.fromkeys(each.name for each in declarations if each.body is None)
+    calls = Counter(re.findall(r"\b([A-Za-z_]\w*)\s*(?:<[^;(){}]*>\s*)?\(", "\n".join(texts)))
+    free = [name for name in declared if name not in defined and calls[name] > 1]
+    own = drop_comments(add_macros(text, headers))
+    methods = {"::".join([*each.scope.split("::")[-2:-1], each.name]) for each in bodies}
+    members = {name: None for one in texts for name in list_members(one)}
+    return (*free, *(m for m in members if m not in methods and _calls_member(own, m)))
+
+
+def list_members(text: str) -> dict[str, bool]:
+    """Map the functions that the classes of a text declare and do not define to being static."""
+    if not re.search(r"\b(?:class|struct)\b[^;{}]*\{", text):
+        return {}
+    found = {}
+    for node in iter_nodes(parse_c(text)):
+        body, name = node.child_by_field_name("body"), get_part(node, "name")
+        is_class = node.type in ("class_specifier", "struct_specifier") and body is not None
+        if not is_class or (node.parent and node.parent.type == "template_declaration"):
+            continue
+        for each in body.named_children if body is not None else ():
+            chain = list(iter_declarators(each)) if each.type.endswith("declaration") else []
+            at = next((n for n, c in enumerate(chain) if c.type == "function_declarator"), None)
+            member = get_text(chain[at + 1]) if at is not None and chain[at + 1 :] else ""
+            if member.isidentifier() and not re.search(r"=\s*(?:0|default|delete)", get_text(each)):
+                is_static = bool(re.match(r"[^(]*\bstatic\b", get_text(each)))
+                found[f"{name}::{member}"] = is_static
+    return found
+
+
+_OF_CONTAINERS = (
+    *("at", "back", "begin", "c_str", "clear", "count", "data", "empty", "end", "erase", "find"),
+    *("front", "get", "insert", "join", "length", "open", "pop_back", "push_back", "reserve"),
+    *("reset", "resize", "size", "str", "swap", "top"),
+)
+"""Members of the standard library's classes, too."""
+
+
+def _calls_member(text: str, member: str) -> bool:
+    """Whether a text calls a member of a class that it names, or makes an object of that class."""
+    kind, _, name = member.partition("::")
+    if name in _OF_CONTAINERS and not re.search(rf"\b{kind}\b", text):
+        return False
+    if kind == name:
+        made = rf"(?<!class )(?<!struct )\b{kind}\b(?:\s+\w+)?\s*(?:[({{;]|>\s*\()"
+        return bool(re.search(made, text))
+    is_inside = re.search(rf"\b{kind}\s*::\s*~?\w+\s*\(", text)
+    own = rf"|(?<![\w.>:]){name}\s*\(" if is_inside else ""
+    return bool(re.search(rf"(?:\.|->|::)\s*{name}\s*\({own}", text))
+
+
+def defines_any(text: str, names: Sequence[str]) -> bool:
+    """Whether C++ or CUDA text defines one of some functions, or members as ``Grid::fit``."""
+    if not any(name.rpartition("::")[2] in text for name in names):
+        return False
+    return any(
+        each.body is not None and f"::{each.scope}{each.name}".endswith(f"::{name}")
+        for each in iter_declarations(parse_c(text))
+        for name in names
+    )
+
+
+def needs_relocatable_code(texts: Sequence[str], names: Sequence[str]) -> bool:
+    """Whether one of some functions is device code of another file, which nvcc has to link.
+
+    Args:
+        texts: What the other files hold.
+        names: Of the functions, as ``list_undefined_functions`` returns them.
+    """
+    ends = "|".join(re.sub(r"::", r"\\s*::\\s*", each) for each in names) or "(?!)"
+    defined = re.compile(rf"__device__[^;{{}}()]*\b(?:{ends})\s*\([^;{{}}]*\{{")
+    return any(defined.search(drop_comments(text)) for text in texts)
 
 
 def find_submodule(header: str, root: Path) -> str:

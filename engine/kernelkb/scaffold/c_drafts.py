@@ -9,11 +9,7 @@ from typing import NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.kernels.languages import choose_compiled_language
-from kernelkb.scaffold.answers import (
-    apply_answers,
-    find_answer,
-    mark_unknown,
-)
+from kernelkb.scaffold.answers import apply_answers, find_answer, mark_unknown
 from kernelkb.scaffold.c_functions import (
     SourceFacts,
     add_macros,
@@ -23,7 +19,7 @@ from kernelkb.scaffold.c_functions import (
     read_facts,
 )
 from kernelkb.scaffold.c_source import complete_function
-from kernelkb.scaffold.call_plan import CallPlan, apply_template, is_option, plan_call
+from kernelkb.scaffold.call_plan import CallPlan, apply_template, plan_call
 from kernelkb.scaffold.draft import (
     Draft,
     DraftedFiles,
@@ -32,6 +28,7 @@ from kernelkb.scaffold.draft import (
     DraftRequest,
     Function,
     Parameter,
+    is_option,
     list_all_inputs,
     list_defaults,
     make_draft,

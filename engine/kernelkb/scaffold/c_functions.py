@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -17,6 +16,7 @@ from kernelkb.scaffold.syntax import (
     get_part,
     get_text,
     has_const,
+    iter_calls,
     iter_declarations,
     iter_declarators,
     iter_nodes,
@@ -24,6 +24,7 @@ from kernelkb.scaffold.syntax import (
     parse_c,
     read_called_name,
     read_template_arguments,
+    strip_casts,
 )
 
 if TYPE_CHECKING:
@@ -162,6 +163,8 @@ def _parse_parameter(node: Node) -> Parameter:
     if depth == 1 and not any("reference" in each.type for each in chain):
         role: ParameterRole = "input" if is_const else "output"
         return Parameter(name, type_name, role, find_dtype(type_name))
+    if depth > 1:
+        return Parameter(name, type_name + "*" * depth, "number")
     is_size = not chain[:-1] and _SIZE_TYPE.fullmatch(type_name)
     return Parameter(name, type_name, "size" if is_size else "number")
 
@@ -308,6 +311,33 @@ def _classify_element(node: Node, parent: Node) -> Access:
     return "updated" if parent.type == "update_expression" else "read"
 
 
+_MAX_CALLS = 3
+
+
+def list_host_memory(
+    declaration: Declaration, bodies: Mapping[str, Declaration], depth: int = 0
+) -> set[str]:
+    """Return the parameters of a function that it copies from or to the host's memory.
+
+    Itself, or by a function of the file that it passes them to.
+    """
+    own = {p.name for p in build_function(declaration).parameters}
+    found: set[str] = set()
+    for name, arguments in iter_calls(declaration.body):
+        passed = [strip_casts(text) for text in arguments]
+        inner = bodies.get(name)
+        if inner is not None and inner != declaration and depth < _MAX_CALLS:
+            host = list_host_memory(inner, bodies, depth + 1)
+            names = [p.name for p in build_function(inner).parameters]
+            found |= {text for text, each in zip(passed, names, strict=False) if each in host}
+        elif name.startswith("cudaMemcpy"):
+            is_read = "ToSymbol" in name or "HostToDevice" in passed[-2:][0] + passed[-1]
+            is_written = "FromSymbol" in name or "DeviceToHost" in passed[-2:][0] + passed[-1]
+            at = 0 if is_written else 2 if "2D" in name else 1
+            found |= {*passed[at : at + 1]} if is_read or is_written else set()
+    return found & own
+
+
 class SourceFacts(NamedTuple):
     """What a C++ file holds besides the function to call."""
 
@@ -402,35 +432,12 @@ def _read_file(text: str) -> SourceFacts:
         constants,
         instantiations,
         aliases,
-        records=_read_records(root),
+        records=_read_records(root, constants | aliases),
         memory={
             match[1]: f"line {text.count(chr(10), 0, match.start()) + 1}: {match[0].strip()}"
             for match in _MEMORY.finditer(text)
         },
     )
-
-
-def list_undefined_functions(text: str, headers: Sequence[str]) -> tuple[str, ...]:
-    """Return the functions that a source or its headers declare and use, and do not define.
-
-    Args:
-        text: What the source holds.
-        headers: What the project's files hold that it includes.
-    """
-    texts = (text, *headers)
-    declarations = [each for one in texts for each in iter_declarations(parse_c(one))]
-    defined = {each.name for each in declarations if each.body is not None}
-    declared = dict.fromkeys(each.name for each in declarations if each.body is None)
-    calls = Counter(re.findall(r"\b([A-Za-z_]\w*)\s*(?:<[^;(){}]*>\s*)?\(", "\n".join(texts)))
-    return tuple(name for name in declared if name not in defined and calls[name] > 1)
-
-
-def defines_any(text: str, names: tuple[str, ...]) -> bool:
-    """Whether C++ or CUDA text defines one of some functions."""
-    if not any(name in text for name in names):
-        return False
-    declarations = iter_declarations(parse_c(text))
-    return any(each.body is not None and each.name in names for each in declarations)
 
 
 def list_undefined_macros(text: str, headers: Sequence[str]) -> list[str]:
@@ -455,8 +462,13 @@ def list_undefined_macros(text: str, headers: Sequence[str]) -> list[str]:
     return [n for n in found if not re.search(said.format(n), other, re.MULTILINE)]
 
 
-def _read_records(root: Node) -> dict[str, tuple[str, int]]:
-    """Map each structure of members of one type, such as a complex number, to that type."""
+def _read_records(root: Node, names: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+    """Map each structure of members of one type, such as a complex number, to that type.
+
+    Args:
+        root: Of a file.
+        names: What stands for a type, as ``real`` of ``typedef double real``.
+    """
     records = {}
     for node in iter_nodes(root):
         body = node.child_by_field_name("body")
@@ -464,7 +476,7 @@ def _read_records(root: Node) -> dict[str, tuple[str, int]]:
             continue
         fields = [n for n in body.named_children if n.type == "field_declaration"]
         fields = [n for n in fields if "(" not in get_text(n)]
-        kinds = {get_part(n, "type") for n in fields}
+        kinds = {names.get(kind, kind) for kind in (get_part(n, "type") for n in fields)}
         counts = [_count_members(n) for n in fields]
         if len(kinds) == 1 and all(counts) and find_dtype(kind := kinds.pop()):
             name = node.child_by_field_name("name") or _find_typedef_name(node)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.model.base import Target
 from kernelkb.scaffold.array_shapes import trace_arrays
+from kernelkb.scaffold.build_flags import list_members
 from kernelkb.scaffold.c_functions import (
     DTYPES,
     TORCH_KINDS,
@@ -19,6 +20,7 @@ from kernelkb.scaffold.c_functions import (
     collect_made,
     find_style,
     is_tensor,
+    list_host_memory,
     read_facts,
 )
 from kernelkb.scaffold.draft import (
@@ -89,10 +91,13 @@ def summarize_c_source(name: str, text: str, headers: Sequence[str] = ()) -> Sou
         return SourceSummary(
             kind, tuple(tensor), target, "main" in defined, missing_functions=tuple(missing)
         )
-    functions = _list_pointer_functions(declarations, sites)
+    members = [member for each in (text, *headers) for member in list_members(each).items()]
+    objects = {name for name, is_static in members if not is_static}
+    functions, inner = _list_pointer_functions(declarations, sites, objects)
     if not functions:
         return None
-    return SourceSummary("cuda", tuple(functions), target, has_main="main" in defined)
+    has_main = "main" in defined
+    return SourceSummary("cuda", tuple(functions), target, has_main, inner=tuple(inner))
 
 
 def summarize_included(text: str, headers: Sequence[str]) -> SourceSummary | None:
@@ -118,7 +123,7 @@ def summarize_included(text: str, headers: Sequence[str]) -> SourceSummary | Non
     if not functions:
         words = set(re.findall(r"\w+", text))
         plain = [each for each in every if find_style(each) == "pointers"]
-        named = _list_pointer_functions(plain, sites)
+        named = _list_pointer_functions(plain, sites)[0]
         functions = [each for each in named if each.name in words] or named
     has_main = any(each.name == "main" and each.body is not None for each in own)
     return SourceSummary("cuda", tuple(functions), "cuda", has_main) if functions else None
@@ -183,16 +188,25 @@ def _list_missing(root: Node, declarations: Sequence[Declaration]) -> list[str]:
 
 
 def _list_pointer_functions(
-    declarations: list[Declaration], sites: list[LaunchSite]
-) -> list[Function]:
-    """List launchers, then the kernels that none of them starts."""
+    declarations: list[Declaration], sites: list[LaunchSite], members: Collection[str] = ()
+) -> tuple[list[Function], list[Function]]:
+    """List launchers, then the kernels that none of them starts; and launchers that others call.
+
+    Args:
+        declarations: The functions of a file.
+        sites: Its launches.
+        members: Functions that need an object, as ``Grid::fit``: they are no launchers.
+    """
     bodies = _index_bodies(declarations, sites)
     launchers = []
     for each in bodies.values():
         launches = _list_launches(each, bodies, sites)
         function = build_function(each)
         takes_arrays = any(p.role in _ARRAYS for p in function.parameters)
-        if (each.is_extern and takes_arrays) or (launches and _is_launcher(each)):
+        is_member = f"{each.scope}{each.name}".split("::")[-2:] in [m.split("::") for m in members]
+        is_launcher = not is_member and _is_launcher(each)
+        is_launcher = is_launcher and not list_host_memory(each, bodies)
+        if (each.is_extern and takes_arrays) or (launches and is_launcher):
             launchers.append(function._replace(launches=launches))
     names = {launcher.name for launcher in launchers}
     inner = {
@@ -206,7 +220,8 @@ def _list_pointer_functions(
     plain = [f for f in outer if all(p.dtype for p in f.parameters if p.role in _ARRAYS)]
     started = {kernel for launcher in plain for kernel in launcher.launches}
     kernels = [each for each in bodies.values() if each.is_global and each.name not in started]
-    return [*outer, *(build_function(each) for each in kernels)]
+    called = [each for each in launchers if each not in outer]
+    return [*outer, *(build_function(each) for each in kernels)], called
 
 
 def _index_bodies(
@@ -228,7 +243,8 @@ def _is_launcher(declaration: Declaration) -> bool:
     function = build_function(declaration)
     if not any(p.role in ("input", "output") for p in function.parameters):
         return False
-    known = all(p.role != "number" or _NUMBER_TYPE.fullmatch(p.type) for p in function.parameters)
+    numbers = [p.type.rstrip("*") for p in function.parameters if p.role == "number"]
+    known = all(map(_NUMBER_TYPE.fullmatch, numbers))
     return known and not any(name in _HOST_MEMORY for name, _ in iter_calls(declaration.body))
 
 

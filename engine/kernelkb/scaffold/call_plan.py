@@ -12,11 +12,18 @@ from typing import NamedTuple
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.answers import (
+    MAX_THREADS,
     apply_answers,
+    count_threads,
     find_answer,
     read_launch_word,
 )
-from kernelkb.scaffold.array_shapes import fill_arrays
+from kernelkb.scaffold.array_shapes import (
+    ask_computed_sizes,
+    fill_arrays,
+    mark_unused_sizes,
+    set_objects_apart,
+)
 from kernelkb.scaffold.c_functions import SourceFacts, find_dtype, is_size_type
 from kernelkb.scaffold.draft import (
     DraftQuestion,
@@ -41,13 +48,6 @@ from kernelkb.scaffold.syntax import (
 
 _SET_SYMBOL = re.compile(r"\bcudaMemcpyToSymbol(?:Async)?\s*(?:<[^<>]*>)?\(\s*&?\s*(?:\w+::)*(\w+)")
 _INDEX = re.compile(r"\b(?:blockIdx|threadIdx|blockDim|gridDim)\.[xyz]")
-_OPTION = re.compile(
-    r"\w*(?:threads?|tpb|bdim)\w*|\w*(?:block|group)_?size\w*|warp_?size"
-    r"|\w*(?:mode|flag|type|kind|offset|start\w*|begin|device\w*|rank|axis)"
-    r"|\w*(?:radius|radii|halo)"
-    r"|\w*(?:kernel_?num|version|iters?|iterations|steps?|repeats?|nreps?|stride\w*|pad\w*)"
-)
-"""Names of integers that are options of a call, and no sizes."""
 _MAX_SHOWN = 80
 """Characters of a line that is shown beside a mark."""
 
@@ -137,7 +137,10 @@ def _fill_parameters(
     said, _ = told
     function = fill_arrays(function, own, facts)
     function = fill_numbers(set_objects_apart(function, own, facts), site, facts)
-    function = function._replace(parameters=apply_answers(function.parameters, *told))
+    function = ask_computed_sizes(function, site) if site else function
+    function = function._replace(
+        parameters=apply_answers(function.parameters, *told, takes_pointers=True)
+    )
     shaped = set(list_axes([dim for p in function.parameters for dim in p.shape]))
     if sum(p.role == "size" for p in function.parameters) > 1 or said:
         function = mark_unused_sizes(function, shaped, said)
@@ -235,14 +238,33 @@ def _find_launch(
     if not function.is_kernel:
         return (), ()
     statements, configuration = _plan_launch(function, site, facts, types) if site else ((), ())
-    if configuration and _is_of_one_size(function, own, [*statements, configuration[0]]):
+    is_none = _find_threads(site) > MAX_THREADS  # so that no launch can be as that of the text
+    if is_none or (
+        configuration and _is_of_one_size(function, own, [*statements, configuration[0]])
+    ):
         statements, configuration = (), ()
-    filled = [_fill_statement(each, said) for each in statements]
+    axes = {p.name for p in function.parameters if p.role == "size"}
+    axes |= {*list_axes([dim for p in function.parameters for dim in p.shape])}
+    filled = [text for each in statements if (text := _fill_statement(each, said, axes))]
+    hidden = axes | facts.constants.keys()  # a macro cannot be declared
+    filled, configuration = _rename_clashing(filled, configuration, hidden)
     given = [read_launch_word(key, said.get(key, "")) for key in _LAUNCH_KEYS]
     if all(given[:2]):
         return tuple(filled), tuple(filter(None, given))
     replaced = [told or text for told, text in zip(given, configuration, strict=False)]
     return tuple(filled), tuple(replaced)
+
+
+def _rename_clashing(
+    statements: Sequence[str], configuration: Sequence[str], axes: Collection[str]
+) -> tuple[list[str], list[str]]:
+    """Return a launch whose variables have other names than the sizes that the launcher takes."""
+    declared = (re.match(r"(?:const )?[\w:]+ (\w+)\s*[=({]", each) for each in statements)
+    names = {match[1] for match in declared if match and match[1] in axes}
+    pattern = re.compile(rf"(?<![.>\w])({'|'.join(names) or '(?!)'})\b")
+    lines = [*statements, *configuration]
+    renamed = [pattern.sub(r"kb_host_\1", each) for each in lines]
+    return renamed[: len(statements)], renamed[len(statements) :]
 
 
 def _is_of_one_size(function: Function, own: Declaration, lines: Sequence[str]) -> bool:
@@ -259,29 +281,16 @@ def _is_of_one_size(function: Function, own: Declaration, lines: Sequence[str]) 
     return bool(blocks and sizes & shaped) and is_fixed and not strides
 
 
-def set_objects_apart(function: Function, own: Declaration, facts: SourceFacts) -> Function:
-    """Return a function whose pointers to one object, as ``graph->label``, are no arrays.
+def _fill_statement(statement: str, said: Mapping[str, str], axes: Collection[str]) -> str:
+    """Return a statement with what was said in place of its mark; none where it is that of an axis.
 
-    Nor are those that a launcher reads itself, as ``*alpha``: their value is of the host's memory.
+    Raises:
+        BadValueError: It was said to be an axis, and is none of a shape.
     """
-    text, is_host = get_text(own.body), any(site.host == own for site in facts.sites)
-    pointed = (get_text(n) for n in iter_nodes(own.body) if n.type == "pointer_expression")
-    read_here = {re.sub(r"^\*\s*", "", each) for each in pointed if each.startswith("*")}
-    parameters = []
-    for each in function.parameters:
-        is_array = each.role not in ("input", "output") or each.dtype or each.type == "void"
-        if not is_array and re.search(rf"\b{each.name}\s*->", text):
-            each = each._replace(role="number", type=f"{each.type}*", guess="nullptr")
-        elif is_host and each.role in ("input", "output") and each.name in read_here:
-            each = each._replace(role="number", type=f"{each.type}*", shape=(), guess="")
-        parameters.append(each)
-    return function._replace(parameters=tuple(parameters))
-
-
-def _fill_statement(statement: str, said: Mapping[str, str]) -> str:
-    """Return a statement with what was said in place of its mark."""
     match = re.match(rf"(?:const int|const auto|using) (\w+) = {FILL_IN_MARK};", statement)
-    value = find_answer(said, match[1]) if match else ""
+    if match and match[1] in axes:
+        return ""
+    value = find_answer(said, match[1]).replace("//", "/") if match else ""
     if match and value == "axis":
         raise BadValueError(
             f"--set {match[1]}=axis: it is no parameter of the kernel; give a value"
@@ -358,10 +367,23 @@ def _describe_launch(function: Function, own: Declaration, site: LaunchSite | No
     """Return what shows how a kernel is launched: its launch as written, else its indices."""
     if site is not None:
         where = "of a file that includes it, line" if site.is_of_caller else "line"
-        return f"{where} {site.line}: <<<{', '.join(site.configuration)}>>>".replace("\n", " ")
+        count = _find_threads(site)
+        more = f": {count} threads, and a block has at most {MAX_THREADS}" if count > 1024 else ""
+        shown = f"{where} {site.line}: <<<{', '.join(site.configuration)}>>>{more}"
+        return shown.replace("\n", " ")
     used = sorted(set(_INDEX.findall(get_text(own.body))))
     bound = f", __launch_bounds__({function.max_threads})" if function.max_threads else ""
     return f"line {own.line}: no launch is in sight; it uses {', '.join(used) or 'no index'}{bound}"
+
+
+def _find_threads(site: LaunchSite | None) -> int:
+    """Return the threads of a launch's block; 0 where its text does not say a number."""
+    if site is None or len(site.configuration) < 2:
+        return 0
+    block = site.configuration[1]
+    declared = rf"\b{re.escape(block)}\s*(?:=\s*)?((?:dim3\s*)?[({{][\d,\s]+[)}}]|\d+)\s*;"
+    found = re.findall(declared, get_text(site.host.body)) if block.isidentifier() else ()
+    return count_threads(found[0]) if len(found) == 1 else count_threads(block)
 
 
 _LITERAL = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[fFuUlL]*|true|false")
@@ -383,30 +405,6 @@ def _find_given(given: str, site: LaunchSite | None, facts: SourceFacts) -> str:
         return given
     value = find_local_value(given, site.host) if site is not None and given.isidentifier() else ""
     return value if _LITERAL.fullmatch(value) else ""
-
-
-def is_option(name: str) -> bool:
-    """Return whether an integer is an option of a call by its name, and no size of an array."""
-    return _OPTION.fullmatch(name.lower()) is not None
-
-
-def mark_unused_sizes(
-    function: Function, shaped: Collection[str], said: Mapping[str, str]
-) -> Function:
-    """Turn integers that are the size of no array into numbers that have to be filled in.
-
-    A size that an array's shape may have stays one as long as that shape is asked for.
-    """
-    guessed = set(list_axes([p.guess for p in function.parameters]))
-    parameters = []
-    for each in function.parameters:
-        is_unused = each.role == "size" and each.name not in shaped
-        is_open = each.name in guessed and not is_option(each.name)
-        if is_unused and not is_open and not find_answer(said, each.name):
-            guess = "" if is_option(each.name) else "axis"
-            each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
-        parameters.append(each)
-    return function._replace(parameters=tuple(parameters))
 
 
 _LANGUAGE_TEXT = """

@@ -47,6 +47,13 @@ _INDEX_NAME = re.compile(
     r"|(?:.*_)?(?:id|target|label|length|indptr|offset|seq_?len|loc|slot|map|table|pos|perm)s?\d*"
     r"|\w*(?:dest|slot|block)_?(?:loc|map|mapping|table)s?\d*"
 )
+_OPTION = re.compile(
+    r"\w*(?:threads?|tpb|bdim)\w*|\w*(?:block|group)_?size\w*|warp_?size"
+    r"|\w*(?:mode|flag|type|kind|offset|start\w*|begin|device\w*|rank|axis)"
+    r"|\w*(?:radius|radii|halo)"
+    r"|\w*(?:kernel_?num|version|iters?|iterations|steps?|repeats?|nreps?|stride\w*|pad\w*)"
+)
+"""Names of integers that are options of a call, and no sizes."""
 ROLES = ("input", "output", "both")
 UNKNOWN = "?"
 SAID_HEAD, OBSERVED_HEAD, PROGRAM_HEAD = "# Said: ", "# Observed: ", "# Observed in a run of: "
@@ -164,6 +171,8 @@ class SourceSummary(NamedTuple):
     """Lines of a Python file that run code when it is imported, counted from 1."""
     embedded: str = ""
     """CUDA text in the strings of a Python file."""
+    inner: tuple[Function, ...] = ()
+    """Launchers that others of the file call; they are drafted where one is chosen by its name."""
 
 
 class Observed(NamedTuple):
@@ -321,9 +330,18 @@ def _list_arrays(
     """Return inputs and outputs; where none is known to be written, the role of each is asked.
 
     Raises:
-        BadValueError: There is no array, so that no answer makes a kernel of it.
+        BadValueError: There is no array, so that no answer makes a kernel of it; all of them were
+            said to be inputs; or one is of pointers.
     """
     inputs, outputs = ([p for p in parameters if p.role == r] for r in ("input", "output"))
+    _refuse_pointers(request, parameters)
+    roles = {request.answers.get(f"{to_field_name(p.name)}.role") for p in inputs}
+    if roles == {"input"} and not outputs:
+        raise BadValueError(
+            f"{request.function.name} takes {', '.join(p.name for p in inputs)} and writes no "
+            f"array that is among its arguments: say --set {inputs[0].name}.role=both where it "
+            "changes one, or draft the kernel that it launches, with --kernel NAME"
+        )
     if inputs or outputs:
         sure = bool(outputs)
         return [p._replace(is_certain=sure and p.is_certain) for p in inputs], outputs
@@ -335,6 +353,18 @@ def _list_arrays(
     )
 
 
+def _refuse_pointers(request: DraftRequest, parameters: Sequence[Parameter]) -> None:
+    """Raise BadValueError for a parameter that is an array of pointers, and has no value."""
+    for each in parameters:
+        if each.type.endswith("**") and each.role == "number" and FILL_IN_MARK in each.value:
+            raise BadValueError(
+                f"{request.function.name} takes {each.name}, an array of device pointers "
+                f"({each.type}), which no array of kernel.yaml can be: write a launcher that takes "
+                "one array and computes the pointers into it, and draft that one with kb init FILE "
+                "--kernel NAME"
+            )
+
+
 def _order_axes(first: Sequence[str], arrays: Sequence[Parameter]) -> list[str]:
     """Return axes, then those that only shapes have."""
     return [*dict.fromkeys((*first, *(axis for each in arrays for axis in list_axes(each.shape))))]
@@ -343,6 +373,11 @@ def _order_axes(first: Sequence[str], arrays: Sequence[Parameter]) -> list[str]:
 def _ask_numbers(parameters: Sequence[Parameter]) -> list[DraftQuestion]:
     numbers = [p for p in parameters if p.role == "number" and p.value == FILL_IN_MARK]
     return [DraftQuestion(p.name, p.guess, p.use) for p in numbers]
+
+
+def is_option(name: str) -> bool:
+    """Return whether an integer is an option of a call by its name, and no size of an array."""
+    return _OPTION.fullmatch(name.lower()) is not None
 
 
 def is_index(array: Parameter) -> bool:

@@ -44,7 +44,7 @@ _UNUSED_INPUT = """\
 """
 _SIZES_NOTE = "# Assumed: kb init chose the sizes of the workloads and the values of the inputs.\n"
 _SEEN_NOTE = "# Assumed: kb init chose the values of the inputs; the sizes are those of a run.\n"
-_FLOAT_DTYPES = "float16|bfloat16|float32"
+_FLOAT_DTYPES = "float16|bfloat16|float32|float64"
 
 
 def finish_draft(draft: Draft, files: Mapping[str, str], names: Iterable[str] = ()) -> DraftedFiles:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.scaffold.draft import UNKNOWN, Parameter
@@ -14,6 +14,7 @@ from kernelkb.scaffold.syntax import (
     iter_parents,
     iter_values,
     split_shape,
+    unwrap,
 )
 
 if TYPE_CHECKING:
@@ -53,6 +54,9 @@ def read_elements(each: Parameter, names: Sequence[str], body: Node) -> Paramete
     dims = each.shape or split_shape(each.guess)
     if pointed and len(dims) == 1:
         return each._replace(points_into=pointed, shape=(), guess=f"[{dims[0]} + 1]")
+    is_integer = each.dtype in ("int32", "int64")
+    if is_integer and not pointed and begins_parts(each.name, body):
+        return each._replace(points_into=UNKNOWN)
     return each._replace(points_into=pointed or each.points_into)
 
 
@@ -75,7 +79,7 @@ def find_pointed_array(array: str, others: Sequence[str], body: Node) -> str:
     running: set[str] = set()
     for _ in range(_DEPTH):
         for name, value in _iter_settings(body):
-            if _list_names(value) & {array, *running}:
+            if _list_direct_names(value, array) & {array, *running}:
                 running.add(name)
     for base, index in _iter_subscripts(body):
         names = _list_names(index)
@@ -85,6 +89,49 @@ def find_pointed_array(array: str, others: Sequence[str], body: Node) -> str:
     loops = (node for node in iter_nodes(body) if node.type in _LOOPS)
     conditions = (loop.child_by_field_name("condition") for loop in loops)
     return UNKNOWN if any(_list_names(each) & running for each in conditions) else ""
+
+
+def begins_parts(array: str, body: Node) -> bool:
+    """Whether elements of an array are where parts of another one begin, each by itself.
+
+    As ``x[first[block] + thread]``; or they bound a loop from below, and those of another array
+    from above: ``for (j = first[row]; j < last[row]; j++)``.
+    """
+    values = dict(_iter_settings(body))
+    held = {name for name, value in values.items() if _read_base(value) == array}
+    for node in iter_nodes(body):
+        if node.type == "binary_expression" and get_part(node, "operator") == "+":
+            sides = [node.child_by_field_name(side) for side in ("left", "right")]
+            is_side = [_read_base(s) == array or get_text(s) in held for s in sides]
+            other = sides[is_side[0]]
+            if any(is_side) and not get_text(other).isdecimal() and _is_index(node, values, body):
+                return True
+    loops = [node for node in iter_nodes(body) if node.type == "for_statement"]
+    return any(array in bounds for loop in loops if len(bounds := _list_bounds(loop, values)) == 2)
+
+
+def _read_base(node: Node | None) -> str:
+    """Return the array of which an expression is one element; empty for another expression."""
+    node = unwrap(node) if node is not None else None
+    is_element = node is not None and node.type == "subscript_expression"
+    return get_part(node, "argument") if is_element else ""
+
+
+def _is_index(node: Node, values: Mapping[str, Node], body: Node) -> bool:
+    """Whether an expression is the index of an element, itself or by a variable."""
+    held = {name for name, value in values.items() if unwrap(value) == node}
+    indices = [index for _, index in _iter_subscripts(body)]
+    return any(unwrap(index) == node or get_text(index) in held for index in indices)
+
+
+def _list_bounds(loop: Node, values: Mapping[str, Node]) -> set[str]:
+    """Return the arrays whose elements a loop's variable begins with, and stays below."""
+    begin = loop.child_by_field_name("initializer")
+    first = next((v for _, v in _iter_settings(begin)), None) if begin is not None else None
+    last = loop.child_by_field_name("condition")
+    ends = (first, last.child_by_field_name("right") if last is not None else None)
+    found = {_read_base(values.get(get_text(each), each)) for each in ends}
+    return found - {""}
 
 
 def may_skip_elements(array: str, body: Node) -> bool:
@@ -185,6 +232,21 @@ def _iter_settings(body: Node) -> Iterator[tuple[str, Node]]:
 
 def _list_names(node: Node | None) -> set[str]:
     return {get_text(each) for each in iter_nodes(node) if each.type == "identifier"}
+
+
+def _list_direct_names(node: Node, array: str) -> set[str]:
+    """Return the names of an expression, without those that choose elements of other arrays."""
+    inner = {
+        each
+        for outer in iter_nodes(node)
+        if outer.type == "subscript_expression" and get_part(outer, "argument") != array
+        for each in iter_nodes(outer)
+    }
+    return {
+        get_text(each)
+        for each in iter_nodes(node)
+        if each.type == "identifier" and each not in inner
+    }
 
 
 def _drop_blanks(node: Node | None) -> str:

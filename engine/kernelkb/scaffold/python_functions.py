@@ -6,8 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from kernelkb.scaffold.call_plan import is_option
-from kernelkb.scaffold.draft import Function, Parameter, ParameterRole
+from kernelkb.scaffold.draft import Function, Parameter, ParameterRole, is_option
 from kernelkb.scaffold.python_launches import (
     STORES,
     UPDATES,

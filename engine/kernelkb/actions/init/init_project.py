@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 from kernelkb.actions.init.init_source import (
     KernelSource,
+    Related,
     choose_function,
     describe_missing,
     find_headers_before,
     find_related,
     find_source,
+    includes_torch,
     list_headers,
     read_callers,
     read_headers,
@@ -35,13 +37,14 @@ from kernelkb.model.records.measurement import Build
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.safety.storage import describe_write_cure
-from kernelkb.scaffold.answers import (
-    read_answers,
-    read_said,
+from kernelkb.scaffold.answers import read_answers, read_said
+from kernelkb.scaffold.build_flags import (
+    defines_any,
+    list_undefined_functions,
+    needs_relocatable_code,
+    plan_includes,
 )
-from kernelkb.scaffold.build_flags import plan_includes
 from kernelkb.scaffold.c_drafts import answer_launches, draft_pointer_files, draft_tensor_files
-from kernelkb.scaffold.c_functions import defines_any, list_undefined_functions
 from kernelkb.scaffold.draft import (
     DRAFTED_VARIANT,
     OWN_REFERENCE,
@@ -436,13 +439,17 @@ def _draft_files(
         return draft_python_files(request), []
     if summary.kind == "embedded":
         return _draft_embedded(request, path)
-    request, missing = _add_related(request, source)
-    if request.function.style == "pointers":
-        told = [f"no file below {source.root} defines {name}" for name in missing]
-        return draft_pointer_files(request), [*warnings, *told]
+    request, related = _add_related(request, source)
+    warnings += [describe_missing(header, source.root) for header in related.headers]
+    is_plain = request.function.style == "pointers"
+    told = [name for name in related.missing if is_plain or "::" in name]
+    warnings += [f"no file below {source.root} defines {name}" for name in told]
+    if is_plain:
+        return draft_pointer_files(request), warnings
     if wanted == "auto" and any(other.endswith(".cu") for other in request.others):
         request = request._replace(target="cuda")
-    summary = summary._replace(missing_functions=missing)
+    missing = (name for name in related.missing if name not in told)
+    summary = summary._replace(missing_functions=tuple(missing))
     return draft_tensor_files(request._replace(summary=summary)), warnings
 
 
@@ -468,7 +475,7 @@ def _make_request(
     before, more = find_headers_before(source)
     headers = read_headers([*includes.headers, *more])
     request = request._replace(flags=(*folders, *flags), headers=headers, before=before)
-    request = request._replace(uses_torch=_uses_torch(request))
+    request = request._replace(uses_torch=includes_torch((request.text, *headers)))
     if request.function.style != "pointers" or request.uses_torch:  # torch links its own libraries
         kept = tuple(f for f in request.flags if not f.startswith("-l"))
         request = request._replace(flags=kept)
@@ -486,24 +493,23 @@ def _describe_home(request: DraftRequest, headers: Sequence[Path]) -> list[str]:
     return [f"{name} is defined in {home.name}: lines are those of that file"] if home else []
 
 
-def _add_related(
-    request: DraftRequest, source: KernelSource
-) -> tuple[DraftRequest, tuple[str, ...]]:
+def _add_related(request: DraftRequest, source: KernelSource) -> tuple[DraftRequest, Related]:
     """Return a request with the files that launch the kernel, and that define what it calls.
 
-    And the functions that no file defines.
+    And what these files are, and lack.
     """
     path, name = source.path, request.function.name
     callers = read_callers(path, name, request.text) if request.function.is_kernel else ()
     names = list_undefined_functions(request.text, request.headers)
     names = tuple(dict.fromkeys((*source.analysis.missing_functions, *names)))
     related = find_related(path, source.root, names)
-    others = tuple(map(source.path_from_folder, related.files))
     texts = tuple(map(read_source_text, related.files))
+    others = tuple(map(source.path_from_folder, related.files))
     folders = (f"-I{source.path_from_folder(folder)}" for folder in related.folders)
-    flags = tuple(dict.fromkeys((*request.flags, *folders)))
-    request = request._replace(callers=callers, others=others, other_texts=texts, flags=flags)
-    return request, related.missing
+    linked = ["-rdc=true"] if needs_relocatable_code(texts, related.names) else []
+    flags = tuple(dict.fromkeys((*request.flags, *folders, *linked)))
+    request = request._replace(callers=callers, flags=flags)
+    return request._replace(others=others, other_texts=texts), related
 
 
 def _draft_embedded(request: DraftRequest, path: Path) -> tuple[DraftedFiles, list[str]]:
@@ -514,12 +520,6 @@ def _draft_embedded(request: DraftRequest, path: Path) -> tuple[DraftedFiles, li
     note = f"source.cu is a copy of the CUDA text in {path.name}: change it there, too"
     files = {**drafted.files, "source.cu": head + text}
     return drafted._replace(files=files), [note]
-
-
-def _uses_torch(request: DraftRequest) -> bool:
-    """Whether a source includes a header of torch, itself or through the project's headers."""
-    include = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:torch|ATen|c10)/", re.MULTILINE)
-    return any(include.search(text) for text in (request.text, *request.headers))
 
 
 def _suits(path: Path, flag: str) -> bool:

@@ -11,8 +11,13 @@ from typing import NamedTuple
 from kernelkb.errors import BadValueError
 from kernelkb.model.kernels.languages import COMPILED_SUFFIXES, HEADER_SUFFIXES, LANGUAGES
 from kernelkb.safety.paths import project_root
-from kernelkb.scaffold.build_flags import find_submodule, plan_includes
-from kernelkb.scaffold.c_functions import defines_any, find_dtype, list_undefined_functions
+from kernelkb.scaffold.build_flags import (
+    defines_any,
+    find_submodule,
+    list_undefined_functions,
+    plan_includes,
+)
+from kernelkb.scaffold.c_functions import find_dtype
 from kernelkb.scaffold.c_source import (
     summarize_c_source,
     summarize_included,
@@ -91,7 +96,8 @@ def find_source(file: str | None, name: str | None, kernel: str | None) -> Kerne
         raise BadValueError(
             f"--name {name!r} is not a valid kernel name; try --name {to_field_name(name)}"
         )
-    default = kernel if kernel and len(summary.functions) > 1 else path.stem
+    is_one_of_several = len(summary.functions) > 1 or kernel in [f.name for f in summary.inner]
+    default = kernel if kernel and is_one_of_several else path.stem
     return KernelSource(path, summary, root, name or to_field_name(default))
 
 
@@ -110,14 +116,17 @@ def _summarize(path: Path, text: str, root: Path, kernel: str | None) -> SourceS
 
 
 def _names_types_of_others(summary: SourceSummary | None) -> bool:
-    """Whether a parameter's type may be a name that a header gives to one of a pointer."""
+    """Whether a header may say more: of a class, or of a type that stands for one of a pointer."""
     functions = summary.functions if summary is not None else ()
+    if any(each.scope for each in functions):  # of a namespace, or of a class of a header
+        return True
     kinds = {p.type for each in functions for p in each.parameters if p.role == "number"}
     return any(re.fullmatch(r"[\w:]+", kind) and not find_dtype(kind) for kind in kinds)
 
 
 def _holds(summary: SourceSummary, kernel: str | None) -> bool:
-    return any(kernel in (each.name, *each.launches) for each in summary.functions)
+    every = (*summary.functions, *summary.inner)
+    return any(kernel in (each.name, *each.launches) for each in every)
 
 
 def choose_function(source: KernelSource, kernel: str | None) -> Function:
@@ -141,7 +150,7 @@ def _choose_named(source: KernelSource, kernel: str | None) -> Function:
         if len(functions) == 1 or len(ready) == 1:
             return (ready or list(functions))[0]
         raise BadValueError(_format_menu(source, f"{source.path} holds {len(functions)} kernels"))
-    named = [each for each in functions if each.name == kernel]
+    named = [each for each in (*functions, *source.analysis.inner) if each.name == kernel]
     named = named or [each for each in functions if kernel in each.launches]
     if not named:
         raise BadValueError(_format_menu(source, f"{source.path} has no kernel {kernel!r}"))
@@ -254,6 +263,12 @@ def read_headers(paths: Iterable[Path]) -> tuple[str, ...]:
     return tuple(read_source_text(path) for path in small[:_MAX_READ_HEADERS])
 
 
+def includes_torch(texts: Iterable[str]) -> bool:
+    """Whether a source or one of the project's headers includes a header of torch."""
+    include = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"](?:torch|ATen|c10)/", re.MULTILINE)
+    return any(map(include.search, texts))
+
+
 def read_callers(source: Path, kernel: str, text: str) -> tuple[str, ...]:
     """Return what the files hold that include a source and launch its kernel, nearest first.
 
@@ -308,6 +323,10 @@ class Related(NamedTuple):
     """Of the headers that these files include."""
     missing: tuple[str, ...]
     """Functions that no file defines."""
+    headers: tuple[str, ...] = ()
+    """Those that these files include, and that are not here."""
+    names: tuple[str, ...] = ()
+    """Functions that are used and defined in another file than that which uses them."""
 
 
 def find_related(path: Path, root: Path, names: Sequence[str]) -> Related:
@@ -319,7 +338,7 @@ def find_related(path: Path, root: Path, names: Sequence[str]) -> Related:
         names: Of functions that the source does not define.
     """
     found, missing, pending = dict[Path, None](), dict[str, None](), [*names]
-    seen, folders = set(names), dict[Path, None]()
+    seen, folders, headers = dict.fromkeys(names), dict[Path, None](), dict[str, None]()
     while pending and len(found) < _MAX_DEFINERS:
         name = pending.pop(0)
         own = [path, *found]
@@ -332,10 +351,13 @@ def find_related(path: Path, root: Path, names: Sequence[str]) -> Related:
             found.setdefault(each)
             plan = plan_includes(each, root, list_headers(root))
             folders |= dict.fromkeys(plan.folders)
+            headers |= dict.fromkeys(plan.missing)
             more = list_undefined_functions(read_source_text(each), read_headers(plan.headers))
             pending += [n for n in more if n not in seen]
-            seen |= {*more}
-    return Related((*found,), (*folders,), (*missing,))
+            seen |= dict.fromkeys(more)
+    known = {name.rpartition("::")[2] for name in seen if name not in missing}
+    left = (n for n in missing if "::" not in n or n.rpartition("::")[2] not in known)
+    return Related((*found,), (*folders,), (*left,), (*headers,), (*seen,))
 
 
 def describe_missing(header: str, root: Path) -> str:

@@ -18,6 +18,7 @@ from kernelkb.measure.build.compilers import (
     REPORT_NAME,
     CompilerCommands,
     find_first_error,
+    list_undefined_symbols,
     make_compiler_commands,
     module_name,
     parse_loops,
@@ -27,6 +28,7 @@ from kernelkb.measure.build.compilers import (
 from kernelkb.measure.build.folders import (
     LOG_NAME,
     compute_digest,
+    find_definition,
     find_source_files,
     finish,
     is_whole,
@@ -241,7 +243,8 @@ def _make_build_result(
     if error_output is not None:
         kept = locate_failed_log(plan.output_folder)
         keep_file(kept, error_output.encode())
-        error = describe_exceeded_limit(error_output) or find_first_error(error_output)
+        error = describe_exceeded_limit(error_output) or _describe_undefined(plan, error_output)
+        error = error or find_first_error(error_output)
         fields = {
             "status": "failed",
             "error": to_one_line(error, _MAX_ERROR_LENGTH),
@@ -260,6 +263,20 @@ def _make_build_result(
         directory=str(plan.output_folder),
         command=plan.command,
     )
+
+
+def _describe_undefined(plan: BuildPlan, output: str) -> str:
+    """Return which functions a linker missed and where they are; empty where it missed none."""
+    symbols = list_undefined_symbols(output)
+    if not symbols:
+        return ""
+    source, variant, _ = plan.subject
+    folders = parse_include_folders(variant.flags, source.folder)
+    files = [file for path in plan.sources for file in find_source_files(path, folders)]
+    place = find_definition(symbols[0], files)
+    where = f", which {place} defines and this build does not compile" if place else ""
+    more = f"; and to {', '.join(symbols[1:4])}" if symbols[1:] else ""
+    return f"undefined reference to `{symbols[0]}'{where}{more}"
 
 
 def locate_failed_log(directory: Path | str) -> Path:

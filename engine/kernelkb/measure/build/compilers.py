@@ -87,14 +87,19 @@ def make_compiler_commands(
     cpp = [host, "-fPIC", *common]
     if variant.target == "cpu":
         cpp[1:1] = ["-march=native", "-fopenmp", "-g1", *_vectorization_report_flags(machine)]
-        return CompilerCommands([], cpp, [host, "-shared", "-fopenmp"], libraries)
+        link = [host, "-shared", "-fopenmp", *_whole_library_flags(variant)]
+        return CompilerCommands([], cpp, link, libraries)
     toolkit = _find_toolkit(machine.compiler)
     sm = _format_sm_arch(machine.cc or "")
     arch = ["-gencode", f"arch=compute_{sm},code=sm_{sm}"]  # the shorthand -arch compiles twice
     nvcc = [machine.compiler, *arch, *_split_compile_flags(machine, defines)]
     device = [*nvcc, "-Xcompiler", "-fPIC", "-lineinfo", "-Xptxas", "-v", *common]
     link = [machine.compiler, *arch, "-shared", *_cuda_runtime_flags(toolkit)]
-    host_code = [*cpp, f"-I{toolkit}/include"]  # nvcc adds the folder of its headers itself
+    link += [f"-Xlinker={each}" for each in _whole_library_flags(variant)]
+    host_code = [
+        *_drop_flags_of_nvcc(cpp),
+        f"-I{toolkit}/include",
+    ]  # nvcc adds the folder of its headers itself
     return CompilerCommands(device, host_code, link, libraries)
 
 
@@ -145,6 +150,31 @@ def _cuda_runtime_flags(toolkit: Path) -> list[str]:
         if (toolkit / name / "libcudart.so").exists():
             return ["-cudart", "shared", "-Xlinker", f"-rpath={toolkit / name}"]
     return []
+
+
+_FLAG_OF_NVCC = re.compile(
+    r"--(?!std=)|-(?:rdc|dc|dlto|arch|code|gencode|maxrregcount|lineinfo|use_fast_math|ftz|prec-"
+    r"|fmad|expt-|extended-|extra-device-|threads|split-compile|default-stream|restrict$|G$|X[a-z])"
+)
+_PASSES_ON = ("-Xptxas", "-Xcompiler", "-Xlinker", "-gencode", "-arch", "--ptxas-options")
+
+
+def _drop_flags_of_nvcc(words: Sequence[str]) -> list[str]:
+    """Return a command of the C++ compiler without the options that only nvcc takes."""
+    pairs = zip(["", *words], words, strict=False)
+    return [
+        word for last, word in pairs if last not in _PASSES_ON and not _FLAG_OF_NVCC.match(word)
+    ]
+
+
+def _whole_library_flags(variant: Variant) -> list[str]:
+    """Return the linker's option that refuses a library which lacks a function it calls.
+
+    Such a library cannot be loaded. A binding's own libraries are loaded before, and those of a
+    sanitizer with the program.
+    """
+    is_open = variant.binding != "c" or any("-fsanitize" in flag for flag in variant.flags)
+    return [] if is_open else ["-Wl,-z,defs" if variant.target == "cpu" else "-z,defs"]
 
 
 def _vectorization_report_flags(machine: Machine) -> list[str]:
@@ -254,6 +284,28 @@ def find_first_error(output: str) -> str:
     lines = [line for line in output.splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith("ninja: ")] or lines
     return lines[-1].strip() if lines else "the compiler failed and printed nothing"
+
+
+_UNDEFINED = re.compile(
+    r"undefined reference to [`'](.+?)'|[Uu]nresolved extern function '(\w+)'", re.IGNORECASE
+)
+
+
+def list_undefined_symbols(output: str) -> list[str]:
+    """Return the symbols that a linker missed, as C++ names: ``Grid::resize(int)``."""
+    found = [one or other for one, other in _UNDEFINED.findall(output)]
+    return list(dict.fromkeys(map(_demangle, found)))
+
+
+def _demangle(symbol: str) -> str:
+    """Return the qualified name of a symbol, as nvlink and ptxas print it: ``_ZN4GridC1Ei``."""
+    match = re.match(r"_ZN?K?(?=\d)", symbol)
+    names, at = list[str](), match.end() if match else len(symbol)
+    while length := re.compile(r"\d+").match(symbol, at):
+        at = length.end() + int(length[0])
+        names.append(symbol[length.end() : at])
+    end = re.match(r"(C[123])?E", symbol[at:])  # else an operator, or a template
+    return "::".join([*names, *(names[-1:] if end[1] else ())]) if end and names else symbol
 
 
 def parse_loops(report: str, source: Path) -> tuple[Loop, ...]:

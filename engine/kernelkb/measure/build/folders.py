@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from kernelkb.errors import EnvironmentGapError
+from kernelkb.errors import EnvironmentGapError, ForbiddenPathError
 from kernelkb.measure.build.compilers import LIBRARY_NAME, REPORT_NAME
+from kernelkb.model.kernels.languages import COMPILED_SUFFIXES
 from kernelkb.model.records.measurement import Build
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.safety.untrusted_text import parse_json
@@ -136,6 +137,30 @@ def find_source_files(source: Path, folders: Sequence[Path] = ()) -> list[Path]:
         for paths in iter_included(file, read_text(file, errors="replace"), folders):
             pending += [path.resolve() for path in paths if path.is_file()][:1]
     return list(files)
+
+
+_MAX_SIBLINGS = 400
+
+
+def find_definition(symbol: str, files: Sequence[Path]) -> str:
+    """Return ``file:line`` of a function's definition beside the files of a build; else empty.
+
+    Args:
+        symbol: As ``Grid::resize(int)``, or without its parameters.
+        files: Those that are compiled, and their headers.
+    """
+    name = r"\s*::\s*".join(re.escape(part) for part in symbol.partition("(")[0].split("::")[-2:])
+    defined = re.compile(rf"(?<![\w.>]){name}\s*\([^;{{}}()]*\)[\w\s:,()]*\{{")
+    folders = dict.fromkeys(file.parent for file in files)
+    beside = [each for folder in folders for each in sorted(folder.iterdir())]
+    sources = [each for each in beside if each.suffix in COMPILED_SUFFIXES and each not in files]
+    for each in sources[:_MAX_SIBLINGS]:
+        text = ""
+        with suppress(ForbiddenPathError, OSError):
+            text = read_text(each, errors="replace")
+        if match := defined.search(text):
+            return f"{each.name}:{text.count(chr(10), 0, match.start()) + 1}"
+    return ""
 
 
 def iter_included(file: Path, text: str, folders: Sequence[Path] = ()) -> Iterator[list[Path]]:
