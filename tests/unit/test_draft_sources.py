@@ -1247,3 +1247,114 @@ def test_numbers_that_others_are_computed_from_stand_first(project):
     assert launcher.index("const int pad = 3;") < launcher.index("const int wide = 2 * pad;")
     with pytest.raises(BadValueError, match="are computed from each other"):
         init_project("k.cu", answers=["wide=2 * pad", "pad=wide"])
+
+
+SCALED_ROWS = """\
+import torch, triton
+from mylib.rows import rows_kernel, more_kernel
+
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, gain, shift, eps=1e-5):
+        \"\"\"
+        x: rows, of shape [rows, cols]
+        shift: one number for each column, a vector of shape [cols]
+        \"\"\"
+        rows, cols = x.shape
+        y = torch.empty_like(x)
+        ctx.save_for_backward(x, gain)
+        rows_kernel[(rows,)](x, y, gain, shift, x.stride(0), cols, eps, BLOCK=128)
+        return y
+
+
+def blend(x: torch.Tensor, rates, y: torch.Tensor):
+    rows, cols = x.shape
+    more_kernel[(rows,)](x, rates, y, cols)
+"""
+
+
+def test_what_is_saved_or_said_to_have_a_shape_is_an_array(project):
+    (project / "k.py").write_text(SCALED_ROWS)
+
+    asked = init_project("k.py", name="k", kernel="Scaled").to_fill
+    answers = ["gain=[cols]", "shift=[cols]", "dtype=float32", "reference"]
+    after = init_project("k.py", name="k", kernel="Scaled", answers=answers)
+
+    assert [each.partition("  #")[0] for each in asked] == [
+        "gain=?",
+        "shift=[cols]",
+        "dtype=float16",
+        "reference=mine",
+    ]
+    assert after.to_fill == ()
+    assert "apply(x, gain, shift)" in (project / "kernels/k/launch.py").read_text()
+
+
+def test_a_shape_that_is_said_makes_an_array_of_what_looked_like_a_number(project):
+    (project / "k.py").write_text(SCALED_ROWS)
+
+    asked = init_project("k.py", name="k", kernel="blend").to_fill
+    answers = ["rates=[cols]", "rates.role=input"]
+    after = init_project("k.py", name="k", kernel="blend", answers=answers)
+
+    assert any(e.startswith("rates=?  # an array's shape, as [n], or a number;") for e in asked)
+    assert not any(each.startswith("rates") for each in after.to_fill)
+    assert "{name: rates, shape: [cols]" in (project / "kernels/k/kernel.yaml").read_text()
+    assert "blend(x, rates, y)" in (project / "kernels/k/launch.py").read_text()
+
+
+@pytest.mark.parametrize(("said", "passed"), [("axis", "x.shape[1]"), ("0.5", "0.5")])
+def test_a_number_that_is_said_makes_one_of_what_looked_like_an_array(project, said, passed):
+    text = SCALED_ROWS.replace("cols = x.shape", "width = x.shape")
+    (project / "k.py").write_text(text.replace("gain, shift", "gain, cols"))
+
+    answers = ["x=[rows, cols]", f"cols={said}"]
+    init_project("k.py", name="k", kernel="Scaled", answers=answers)
+
+    launcher = (project / "kernels/k/launch.py").read_text()
+    assert f", {passed})" in launcher
+
+
+def test_the_tensors_that_a_helper_gives_its_kernel_are_those_of_its_caller():
+    text = (
+        "import torch, triton\nimport triton.language as tl\n\n\n@triton.jit\n"
+        "def add_kernel(a, b, c, n, B: tl.constexpr):\n"
+        "    at = tl.program_id(0) * B + tl.arange(0, B)\n"
+        "    total = tl.load(a + at, mask=at < n) + tl.load(b + at, mask=at < n)\n"
+        "    tl.store(c + at, total, mask=at < n)\n\n\n"
+        "def run(a, b, c):\n    add_kernel[(8,)](a, b, c, a.numel(), B=64)\n\n\n"
+        "class Add(torch.autograd.Function):\n    @staticmethod\n"
+        "    def forward(ctx, one, other, total):\n        run(one, other, total)\n"
+    )
+    function = summarize_source("k.py", text).functions[-1]
+
+    assert [(p.name, p.role) for p in function.parameters] == [
+        ("one", "input"),
+        ("other", "input"),
+        ("total", "output"),
+    ]
+
+
+@pytest.mark.parametrize("said", ["table=[4, n]", "count=[n]"])
+def test_a_shape_of_what_is_no_plain_array_is_refused_with_the_way_on(project, said):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, long** table, float* y, int count, int n) {\n"
+        "  int i = threadIdx.x;\n  if (i < n) y[i] = x[table[0][i]] + count;\n}\n"
+    )
+
+    with pytest.raises(BadValueError) as error:
+        init_project("k.cu", answers=[said])
+
+    assert ("array of pointers" in str(error.value)) == said.startswith("table")
+    assert "--set" in str(error.value) and "launch" in str(error.value)
+
+
+def test_a_role_that_was_said_is_not_asked_again(project):
+    (project / "k.py").write_text(SCALED_ROWS)
+
+    first = init_project("k.py", kernel="blend", answers=["x.role=input"])
+    with pytest.raises(BadValueError, match=r"no output: say --set y\.role=output"):
+        init_project("k.py", kernel="blend", answers=["y.role=input", "rates=0.5"])
+
+    assert [e.partition("=")[0] for e in first.to_fill if ".role" in e] == ["y.role"]

@@ -139,10 +139,11 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
     said = find_answer(answers, each.name)
     names = {each.name.lower(), to_field_name(each.name)}
     verb = "observed" if said and names & observed.keys else "said"
+    if each.type in ("number", "tensor"):
+        each = _choose_kind(each, said)
     if each.role in ("size", "number"):
         if said.startswith("["):
-            text = f"--set '{each.name}={said}': {each.name} is no array ({each.type})"
-            raise BadValueError(text)
+            raise BadValueError(_explain_number(each, said))
         if said and said != "axis":
             return each._replace(role="number", value=said, use="", origin=verb)
         return each._replace(role="size", guess="") if said else each
@@ -166,6 +167,34 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
     by = {verb: ", ".join(a for a in told if told[a] == verb) for verb in told.values()}
     origin = "; ".join(f"{what} {verb}" for verb, what in by.items()) or each.origin
     return each._replace(dtype=dtype or None, origin=origin)
+
+
+def _choose_kind(each: Parameter, said: str) -> Parameter:
+    """Return a parameter of Python, which writes no types, as an array or a number as was said."""
+    if each.role == "number" and said.startswith("["):
+        return each._replace(type="tensor", role="input", value="", guess="")
+    if each.role != "number" and (said == "axis" or _PLAIN_NUMBER.fullmatch(said)):
+        return each._replace(type="number", role="number", guess="")
+    return each
+
+
+_PLAIN_NUMBER = re.compile(r"-?\d*\.\d*(?:e[+-]?\d+)?|-?\d+e[+-]?\d+|True|False|None")
+"""Of Python: a bare ``8`` is a shape where an array is expected."""
+
+
+def _explain_number(each: Parameter, said: str) -> str:
+    """Return why a parameter of C++ has no shape, and what can be said or written instead."""
+    head, name = f"--set '{each.name}={said}': {each.name} is no array", each.name
+    if each.type.endswith("**"):
+        return (
+            f"{head} of numbers: {each.type} is an array of pointers, which kernel.yaml cannot "
+            f"say; give an expression of C++, as --set {name}=nullptr, or change the drafted "
+            "launch.cu so that it makes the pointers from one array"
+        )
+    return (
+        f"{head}: it is passed by value ({each.type}); give a number or an expression, as "
+        f"--set {name}=8, or --set {name}=axis; what the launcher computes goes into launch.cu"
+    )
 
 
 def _read_shape(name: str, text: str) -> tuple[str, ...]:
@@ -221,7 +250,8 @@ def mark_unknown(parameters: Sequence[Parameter], text: str, line: int) -> list[
             noted = "" if each.shape or each.guess else _find_noted_shape(use)
             each = each._replace(use=use, guess=each.guess or noted)
         elif each.role == "number" and each.value in ("", FILL_IN_MARK):
-            each = each._replace(value=FILL_IN_MARK, use=_find_use(text, each.name, line))
+            use = "; ".join(filter(None, (each.use, _find_use(text, each.name, line))))
+            each = each._replace(value=FILL_IN_MARK, use=use)
         marked.append(each)
     return marked
 

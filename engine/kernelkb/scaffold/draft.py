@@ -318,15 +318,21 @@ def _read_checks(text: str, axes: Sequence[str]) -> SizeChecks:
 def _list_arrays(
     request: DraftRequest, parameters: Sequence[Parameter]
 ) -> tuple[list[Parameter], list[Parameter]]:
-    """Return inputs and outputs; where none is known to be written, the role of each is asked.
+    """Return inputs and outputs; where none is known to be written, a role not said is asked.
 
     Raises:
-        BadValueError: There is no array, so that no answer makes a kernel of it.
+        BadValueError: There is no array, or none is an output, so that no answer makes a kernel.
     """
     inputs, outputs = ([p for p in parameters if p.role == r] for r in ("input", "output"))
+    open_ = [p for p in inputs if not (outputs or "role" in p.origin)]
+    if inputs and not (outputs or open_):
+        raise BadValueError(
+            f"every array of {request.function.name} was said to be an input, so it has no "
+            f"output: say --set {inputs[-1].name}.role=output or =both of what it writes, or "
+            "draft a function that writes an array of its arguments, with --kernel NAME"
+        )
     if inputs or outputs:
-        sure = bool(outputs)
-        return [p._replace(is_certain=sure and p.is_certain) for p in inputs], outputs
+        return [p._replace(is_certain=p.is_certain and p not in open_) for p in inputs], outputs
     files = " or ".join(PurePosixPath(path).name for path in request.others)
     raise BadValueError(
         f"{request.function.name} of {PurePosixPath(request.include).name} is not seen to take or "

@@ -79,8 +79,13 @@ def _read_parameters(
     if takes_tensors:
         used |= {a.arg for a in required if a.annotation is None and a.arg != "stream"}
     present = [a for a in required if given[a.arg][0] != "None"]
+    used |= {a.arg for a in required if _is_said_tensor(function, a.arg, text)}
     tensors = [a.arg for a in present if a.arg in used or _is_tensor(a, text, needed)]
-    guesses = {a: guess_shape(function, kernels, a, shapes) for a in tensors if a not in shapes}
+    guesses = {
+        a: guess_shape(function, kernels, a, shapes) or _find_noted(function, a)
+        for a in tensors
+        if a not in shapes
+    }
     dtypes = {a: guess_dtypes(function, kernels, a) for a in tensors}
     elsewhere = list_passed_on(function, kernels)
     is_own = _returns_only(function, {*tensors} & (stored | elsewhere))
@@ -90,7 +95,8 @@ def _read_parameters(
     for each in (_make_parameter(a, tensors, written, shapes, dtypes) for a in required):
         if each.role == "number":
             value, origin = (each.value, "") if each.value else given[each.name]
-            parameters.append(each._replace(value=value, origin=origin))
+            is_certain = each.name not in unsure
+            parameters.append(each._replace(value=value, origin=origin, is_certain=is_certain))
             continue
         # What a kernel writes into, while others are returned, gets a copy for each call.
         copy = f"{each.name}.clone()" if returned and each.name in stored else ""
@@ -233,7 +239,8 @@ def _make_parameter(
         is_stream = "CUstream" in kind or name == "stream"
         is_size = kind == "int" and not is_option(name)
         value, guess = STREAM if is_stream else "", "axis" if is_size else ""
-        return Parameter(name, "number", "number", value=value, guess=guess)
+        use = "" if kind or is_stream else "an array's shape, as [n], or a number"
+        return Parameter(name, "number", "number", value=value, guess=guess, use=use)
     role: ParameterRole = "output" if name in written else "input"
     each = Parameter(name, "tensor", role, shape=shapes.get(name, ()), dtypes=dtypes[name])
     return each._replace(has_own_dtype=bool(each.dtypes))
@@ -248,6 +255,25 @@ def _is_tensor(argument: ast.arg, text: str, needed: Sequence[str]) -> bool:
     return bool(re.search(pattern, text)) or bool(
         re.search(rf"\b\w+_like\({re.escape(argument.arg)}\b", text)
     )
+
+
+def _is_said_tensor(function: ast.FunctionDef, name: str, text: str) -> bool:
+    """Whether a function saves an argument for its gradient, or its text gives it a shape."""
+    saved = re.search(rf"\.save_for_backward\([^()]*\b{re.escape(name)}\b(?! *[.=(])", text)
+    return bool(saved) or bool(_find_noted(function, name))
+
+
+def _find_noted(function: ast.FunctionDef, name: str) -> str:
+    """Return the shape that a docstring gives an argument: ``g: a vector of shape [N]``."""
+    noted = re.search(
+        rf"(?m)^\s*:?(?:param )?`*{re.escape(name)}`*\b[^\n\[]*?"
+        r"(?:shape|size|of|:|[Tt]ensor)\s*:?\s*[\[(]((?:\w+)(?:, *\w+)*),?[\])]",
+        ast.get_docstring(function) or "",
+    )
+    return f"[{noted[1]}]" if noted and not re.fullmatch(_TYPE_WORDS, noted[1]) else ""
+
+
+_TYPE_WORDS = r"(?i)(?:torch\W*)?(?:tensor|int|float|bool|str|optional|list|tuple)\w*(?:, *\w+)*"
 
 
 def _read_returned(

@@ -21,6 +21,8 @@ class Kernels(NamedTuple):
     """By name; None for one of another file."""
     assignments: Sequence[ast.Assign] = ()
     """Those of the file's top level, which may give a kernel another name."""
+    functions: Mapping[str, ast.FunctionDef] = {}
+    """The file's other functions, which may launch a kernel for their callers."""
 
 
 class KernelCall(NamedTuple):
@@ -153,13 +155,24 @@ def is_computed(function: ast.FunctionDef, name: str) -> bool:
 
 
 def _iter_passed(
-    function: ast.FunctionDef, kernels: Kernels
+    function: ast.FunctionDef, kernels: Kernels, depth: int = 0
 ) -> Iterator[tuple[ast.FunctionDef, dict[str, str]]]:
-    """Yield each kernel that a function launches, and what it passes for its parameters."""
+    """Yield each kernel that a function launches, and what it passes for its parameters.
+
+    Also what it passes on through functions of the file; what those make themselves is left out.
+    """
     for names, call in iter_launches(function, kernels):
         for kernel in map(kernels.nodes.get, names):
             if kernel is not None:
                 yield kernel, {n: ast.unparse(value) for n, value in _bind(kernel, call)}
+    for call in ast.walk(function) if depth < _MAX_RENAMINGS else ():
+        called = call.func if isinstance(call, ast.Call) else None
+        helper = kernels.functions.get(called.id) if isinstance(called, ast.Name) else None
+        if helper is None or helper is function or not isinstance(call, ast.Call):
+            continue
+        own = {name: ast.unparse(value) for name, value in _bind(helper, call)}
+        for kernel, passed in _iter_passed(helper, kernels, depth + 1):
+            yield kernel, {n: own[value] for n, value in passed.items() if value in own}
 
 
 def _bind(kernel: ast.FunctionDef, call: ast.Call) -> list[tuple[str, ast.expr]]:

@@ -195,6 +195,7 @@ def _list_wrappers(tree: ast.Module, kernels: Kernels) -> tuple[Function, ...]:
     launching = {name: launched for name, launched in direct.items() if launched}
     launching = _drop_warmups(plain, launching)
     callers = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    kernels = kernels._replace(functions={f.name: f for f in plain})
     found = [
         read_python_function(f, kernels, launching[f.name], callers=callers)
         for f in plain
