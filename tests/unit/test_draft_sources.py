@@ -1358,3 +1358,116 @@ def test_a_role_that_was_said_is_not_asked_again(project):
         init_project("k.py", kernel="blend", answers=["y.role=input", "rates=0.5"])
 
     assert [e.partition("=")[0] for e in first.to_fill if ".role" in e] == ["y.role"]
+
+
+TILES = """\
+import torch, triton
+import triton.language as tl
+
+
+@triton.jit
+def tile_kernel(x, y, n, d, stride, BLOCK: tl.constexpr, WIDTH: tl.constexpr):
+BODY
+
+
+def tile(x: torch.Tensor):
+    n, d = x.shape
+    y = torch.empty_like(x)
+    WIDTH = LAUNCHED
+    tile_kernel[(triton.cdiv(n, 48),)](x, y, n, d, x.stride(0), 48, WIDTH)
+    return y
+"""
+POINTED = """\
+    a = tl.make_block_ptr(
+        x, shape=(n, d), strides=(stride, 1), offsets=(tl.program_id(0) * BLOCK, 0),
+        block_shape=(BLOCK, WIDTH), order=(1, 0))
+    b = tl.make_block_ptr(
+        y, shape=(n, d), strides=(stride, 1), offsets=(tl.program_id(0) * BLOCK, 0),
+        block_shape=(BLOCK, WIDTH), order=(1, 0))
+    tl.store(b, tl.load(a, CHECK), CHECK)
+"""
+OFFSET = """\
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    cols = tl.arange(0, WIDTH)
+    at = rows[:, None] * stride + cols[None, :]
+    inside = MASK
+    tl.store(y + at, tl.load(x + at, mask=inside), mask=inside)
+"""
+HALVES = """\
+    cols = tl.arange(0, WIDTH // 2)
+    at = tl.program_id(0) * stride + cols
+    tl.store(y + at, tl.load(x + at))
+    tl.store(y + at + WIDTH // 2, tl.load(x + at + WIDTH // 2))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "width", "rows", "cols"),
+    [
+        (POINTED.replace("CHECK", "boundary_check=(0, 1)"), "64", None, None),
+        (POINTED.replace("CHECK", "boundary_check=(0,)"), "64", None, 64),
+        (POINTED.replace(", CHECK", ""), "64", 48, 64),
+        (OFFSET.replace("MASK", "(rows[:, None] < n) & (cols[None, :] < d)"), "64", None, None),
+        (OFFSET.replace("MASK", "rows[:, None] < n"), "triton.next_power_of_2(d)", None, "power"),
+        (OFFSET.replace("MASK", "cols[None, :] < d"), "triton.next_power_of_2(d)", 48, None),
+        (OFFSET.replace("MASK", "(rows[:, None] < n) & (cols[None, :] < d)"), "d", None, "power"),
+        (HALVES, "triton.next_power_of_2(d)", None, "power"),
+        (HALVES, "triton.next_power_of_2(x.shape[-1])", None, "power"),
+    ],
+)
+def test_sizes_fit_the_blocks_that_nothing_checks(project, body, width, rows, cols):
+    (project / "k.py").write_text(TILES.replace("BODY", body).replace("LAUNCHED", width))
+
+    init_project("k.py", answers=["dtype=float32", "reference"])
+
+    for sizes in load_kernel(str(project / "kernels/k")).kernel.workloads.values():
+        assert (sizes["n"] % 48 == 0) or rows is None
+        assert (sizes["d"].bit_count() == 1) or cols != "power"
+        assert sizes["d"] == 64 or cols != 64
+        if rows is cols is None:
+            assert sizes["d"].bit_count() > 1
+
+
+def test_sizes_that_the_source_names_fit_a_shape_with_other_names(project):
+    text = TILES.replace("BODY", HALVES).replace("LAUNCHED", "triton.next_power_of_2(d)")
+    text = text.replace("n, d = x.shape", "n, d = x.shape[0], x.shape[-1]\n    x = x.view(-1, d)")
+    (project / "k.py").write_text(text)
+
+    answers = ["x=[batch, heads, width]", "y=[batch, heads, width]", "dtype=float32", "reference"]
+    init_project("k.py", answers=answers)
+
+    for sizes in load_kernel(str(project / "kernels/k")).kernel.workloads.values():
+        assert sizes["width"].bit_count() == 1
+        assert sizes["batch"].bit_count() > 1
+
+
+def test_constant_dimensions_count_for_the_size_of_a_workload(project):
+    (project / "k.cu").write_text(SCALE_BLOCKS)
+
+    init_project("k.cu", answers=["x=[b, n, 64, 64]", "y=[b, n, 64, 64]", "grid=1", "block=1"])
+
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    sizes = dict(re.findall(r"(\w+): (\d+)", re.search(r"large: \{(.*)\}", text)[1]))
+    assert int(sizes["b"]) * int(sizes["n"]) * 64 * 64 <= 2**28
+
+
+SCALE_BLOCKS = """\
+__global__ void k(const float* x, float* y, int b, int n) {
+  int i = threadIdx.x;
+  y[i] = 2 * x[i];
+}
+"""
+
+
+@pytest.mark.parametrize("check", ["d == triton.next_power_of_2(d)", "d & (d - 1) == 0"])
+def test_a_size_that_is_checked_to_be_a_power_of_two_is_one(project, check):
+    body = OFFSET.replace("MASK", "rows[:, None] < n")
+    text = TILES.replace("BODY", body).replace(
+        "WIDTH = LAUNCHED", f"WIDTH = 64\n    assert {check}"
+    )
+    (project / "k.py").write_text(text)
+
+    init_project("k.py", answers=["dtype=float32", "reference"])
+
+    for sizes in load_kernel(str(project / "kernels/k")).kernel.workloads.values():
+        assert sizes["d"].bit_count() == 1

@@ -6,6 +6,7 @@ import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from math import lcm
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
@@ -34,6 +35,11 @@ _LIMIT = re.compile(
 _ORDER = re.compile(
     r"\b(?:assert|\w*CHECK\w*)\b[^\n;]*?\b([A-Za-z_]\w*) *(>=|<=|>|<) *([A-Za-z_]\w*)\b(?![.(\[])"
 )
+_POWER = re.compile(
+    r"\b([A-Za-z_]\w*) *== *[\w.]*next_power_of_2\(\1\)"
+    r"|\b([A-Za-z_]\w*) *& *\(\2 *- *1\)\)? *== *0"
+)
+"""A size that a source checks to be a power of two."""
 DRAFTED_VARIANT = "mine"
 OWN_REFERENCE = f"reference: {{variant: {DRAFTED_VARIANT}}}"
 """The line of kernel.yaml that makes the drafted variant the reference."""
@@ -130,6 +136,7 @@ class Function(NamedTuple):
     """Where it is defined, from 1; 0 where the file only names it."""
     launches: tuple[str, ...] = ()
     """Kernels that it starts, itself or through functions of its file."""
+    limits: tuple[SizeLimit, ...] = ()
 
     @property
     def is_variant(self) -> bool:
@@ -146,6 +153,17 @@ class Function(NamedTuple):
             and "number" not in roles
             and roles == sorted(roles, key=_ROLE_ORDER.index)
         )
+
+
+class SizeLimit(NamedTuple):
+    """What the blocks of a kernel need of a size, which it does not check itself."""
+
+    sizes: tuple[str, ...]
+    """The size as a launcher's name or ``x.shape[1]``; the first that the draft knows counts."""
+    step: int = 0
+    """It is a multiple of so many elements; 0 for a power of two; 1 for no such need."""
+    most: int = 0
+    """The largest, in elements; 0 for none."""
 
 
 class SourceSummary(NamedTuple):
@@ -267,7 +285,7 @@ def make_draft(
     notes: Sequence[str] = (),
     questions: Sequence[DraftQuestion] = (),
 ) -> Draft:
-    """Return a draft for the parameters of a function.
+    """Return a draft for the parameters of a function; its workloads keep to ``limits``.
 
     Args:
         request: The function and its source.
@@ -295,12 +313,34 @@ def make_draft(
         questions=(*questions, *_ask_numbers(parameters)),
         answers=request.answers,
         observed=request.observed,
-        checks=_read_checks(request.text, axes),
+        checks=_add_limits(_read_checks(request.text, axes), request, (*inputs, *outputs), axes),
     )
 
 
+def _add_limits(
+    checks: SizeChecks, request: DraftRequest, arrays: Sequence[Parameter], axes: Sequence[str]
+) -> SizeChecks:
+    """Return checks with those that the blocks of the launched kernels need."""
+    names = {axis: axis for axis in axes}
+    for each in arrays:
+        places = [(at, dim) for at, dim in enumerate(each.shape) if dim in axes]
+        names |= {f"{each.name}.shape[{at}]": dim for at, dim in places}
+        names |= {f"{each.name}.shape[{at - len(each.shape)}]": dim for at, dim in places}
+    multiples, most, powers = dict(checks.multiples), dict(checks.most), set(checks.powers)
+    for limit in request.function.limits:
+        axis = next((names[size] for size in limit.sizes if size in names), "")
+        if axis and limit.step == 0:
+            powers.add(axis)
+        elif axis and limit.step > 1:
+            before = multiples.get(axis, "1")
+            multiples[axis] = str(lcm(limit.step, int(before) if before.isdecimal() else 1))
+        if axis and limit.most:
+            most[axis] = min(limit.most, most.get(axis, limit.most))
+    return checks._replace(multiples=multiples, most=most, powers=frozenset(powers))
+
+
 def _read_checks(text: str, axes: Sequence[str]) -> SizeChecks:
-    multiples = {m[1]: m[2] for m in _MULTIPLE.finditer(text) if m[1] in axes}
+    multiples = {m[1]: _find_constant(text, m[2]) for m in _MULTIPLE.finditer(text) if m[1] in axes}
     listed = {m[1]: re.findall(r"\d+", m[2] or m[3]) for m in _LIMIT.finditer(text)}
     most = {axis: max(map(int, sizes)) for axis, sizes in listed.items() if axis in axes and sizes}
     ordered = [m.groups() for m in _ORDER.finditer(text)]
@@ -312,7 +352,14 @@ def _read_checks(text: str, axes: Sequence[str]) -> SizeChecks:
     blocks = set(re.findall(r"\btl\.arange\(0, *([A-Za-z_]\w*)\)", text))
     given = re.finditer(r"\b(\w+) *= *([A-Za-z_]\w*) *[,)]", text)
     powers = (blocks | {m[2] for m in given if m[1] in blocks}) & {*axes}
+    powers |= {m[1] or m[2] for m in _POWER.finditer(text)} & {*axes}
     return SizeChecks(multiples, most, below, frozenset(powers))
+
+
+def _find_constant(text: str, name: str) -> str:
+    """Return the number that a text sets a name to everywhere; else the name."""
+    found = set(re.findall(rf"\b{name}\b *(?::[^=,\n]*)?= *(\d+)\b", text))
+    return found.pop() if len(found) == 1 else name
 
 
 def _list_arrays(

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.model.kernels.kernel import evaluate_axis_expression
 from kernelkb.safety.untrusted_text import WORD_OPTIONS, is_torch_expression
 from kernelkb.scaffold.draft import (
     DRAFTED_VARIANT,
@@ -34,6 +35,8 @@ from kernelkb.scaffold.syntax import list_axes, rename_axes
 
 _SMALL_UNITS, _LARGE_UNITS = (1024, 32, 8, 4, 4, 4), (2**22, 1024, 64, 8, 4, 4)
 """What the sizes of the drafted workloads are multiples of, by the most axes of one array."""
+_MOST_ELEMENTS = 2**28
+"""Of one array of a drafted workload: 1 GiB of float32."""
 _FACTORS = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
 """Of the axes in turn: no two have one size, so that a mix-up of axes cannot pass a check."""
 _INTEGER_BOUND = 32
@@ -208,10 +211,21 @@ def _choose_sizes(draft: Draft) -> list[dict[str, int]]:
     factors = dict(zip(draft.axes, _FACTORS * (count // len(_FACTORS) + 1), strict=False))
     workloads = []
     for unit in (_SMALL_UNITS[rank - 1], _LARGE_UNITS[rank - 1]):
-        sizes = {axis: factor * unit for axis, factor in factors.items()}
-        _keep_checks(sizes, draft.checks, [dim for shape in shapes for dim in shape])
+        while True:
+            sizes = {axis: factor * unit for axis, factor in factors.items()}
+            _keep_checks(sizes, draft.checks, [dim for shape in shapes for dim in shape])
+            if unit <= 1 or max(_count(shape, sizes) for shape in (*shapes, ())) <= _MOST_ELEMENTS:
+                break
+            unit //= 2
         workloads.append({draft.fields[axis]: n for axis, n in sizes.items()})
     return workloads
+
+
+def _count(shape: Sequence[str], sizes: Mapping[str, int]) -> float:
+    """Return the elements of an array; 1 where an extent names another size."""
+    if not all(axis in sizes for axis in list_axes(shape)):
+        return 1
+    return evaluate_axis_expression("*".join(f"({dim})" for dim in shape) or "1", sizes)
 
 
 def _keep_checks(sizes: dict[str, int], checks: SizeChecks, extents: Sequence[str]) -> None:
@@ -219,7 +233,10 @@ def _keep_checks(sizes: dict[str, int], checks: SizeChecks, extents: Sequence[st
     sizes |= {axis: 1 << (sizes[axis].bit_length() - 1) for axis in checks.powers}
     for axis, of in checks.multiples.items():
         step = int(of) if of.isdecimal() else sizes.get(of, 1)
-        sizes[axis] = step * max(sizes[axis] // step, 2 if step in sizes.values() else 1)
+        count, others = max(sizes[axis] // step, 1), {n for a, n in sizes.items() if a != axis}
+        while step > 1 and step * count in others:
+            count += 1
+        sizes[axis] = step * count
     sizes |= {axis: most for axis, most in checks.most.items() if sizes[axis] > most}
     taken = [
         (less, axis)

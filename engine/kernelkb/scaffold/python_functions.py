@@ -16,6 +16,7 @@ from kernelkb.scaffold.python_launches import (
     guess_shape,
     is_computed,
     list_accessed,
+    list_limits,
     list_passed_on,
 )
 
@@ -55,6 +56,7 @@ def read_python_function(
         style="python",
         line=function.lineno,
         launches=tuple(launches),
+        limits=list_limits(function, kernels),
     )
 
 
