@@ -1347,7 +1347,8 @@ def test_a_shape_of_what_is_no_plain_array_is_refused_with_the_way_on(project, s
         init_project("k.cu", answers=[said])
 
     assert ("array of pointers" in str(error.value)) == said.startswith("table")
-    assert "--set" in str(error.value) and "launch" in str(error.value)
+    assert "--set" in str(error.value)
+    assert "launch" in str(error.value)
 
 
 def test_a_role_that_was_said_is_not_asked_again(project):
@@ -1471,3 +1472,61 @@ def test_a_size_that_is_checked_to_be_a_power_of_two_is_one(project, check):
 
     for sizes in load_kernel(str(project / "kernels/k")).kernel.workloads.values():
         assert sizes["d"].bit_count() == 1
+
+
+CHECKED = """\
+import torch, triton
+import triton.language as tl
+
+
+@triton.jit
+def scale_kernel(q, s, y, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + at, tl.load(q + at, mask=at < n) * tl.load(s), mask=at < n)
+
+
+def scale(q: torch.Tensor, s: torch.Tensor):
+    rows, n = q.shape
+    CHECK
+    y = MADE
+    scale_kernel[(rows,)](q, s, y, q.numel(), B=64)
+    return y
+
+
+if __name__ == "__main__":
+    scale(torch.randint(-8, 8, (4, 8), dtype=torch.int8), torch.rand(1, dtype=torch.float64))
+"""
+
+
+@pytest.mark.parametrize(
+    ("check", "asked"),
+    [
+        ("pass", ["dtype=int8  # or float64, float16, bfloat16, float32; of q, s"]),
+        ("assert q.dtype == torch.int8", ["dtype=int8  # or float64, float16, bfloat16"]),
+        ("assert q.dtype == torch.int8 and q.is_contiguous()", ["dtype=int8  # or float64"]),
+        (
+            "if q.dtype not in (torch.half, torch.int8):\n        raise TypeError",
+            ["dtype=int8", "q.dtype=float16  # or int8;"],
+        ),
+    ],
+)
+def test_the_dtypes_that_a_source_names_are_those_that_are_asked(project, check, asked):
+    made = 'torch.zeros((rows, n), device="cuda").contiguous()'
+    (project / "k.py").write_text(CHECKED.replace("CHECK", check).replace("MADE", made))
+
+    lines = [each for each in init_project("k.py").to_fill if "dtype=" in each]
+
+    assert all(line.startswith(head) for line, head in zip(lines, asked, strict=True))
+    assert ("q" in lines[0].partition("of ")[2]) == (check == "pass")
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    assert "{name: y, shape: [rows, n], dtype: float32}" in text
+
+
+@pytest.mark.parametrize(
+    "made",
+    ["torch.full((rows, n), 1)", "torch.empty((rows, n), **kinds)", "q.new_empty((rows, n))"],
+)
+def test_what_is_made_with_another_dtype_than_the_default_is_asked(project, made):
+    (project / "k.py").write_text(CHECKED.replace("CHECK", "pass").replace("MADE", made))
+
+    assert any(each.startswith("y.dtype=") for each in init_project("k.py").to_fill)

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from math import lcm
 from pathlib import PurePosixPath
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.base import Target
+from kernelkb.model.kernels.kernel import Dtype
 from kernelkb.model.kernels.languages import LanguageName
 from kernelkb.scaffold.syntax import list_axes
 
@@ -34,6 +35,11 @@ _LIMIT = re.compile(
 """What a source checks of a size: the largest one, or the list of all."""
 _ORDER = re.compile(
     r"\b(?:assert|\w*CHECK\w*)\b[^\n;]*?\b([A-Za-z_]\w*) *(>=|<=|>|<) *([A-Za-z_]\w*)\b(?![.(\[])"
+)
+_FLOATS = ("float16", "bfloat16", "float32")
+_MADE = re.compile(r"\b(?:rand|randn|randint|arange|ones)\([^\n]*?\bdtype *= *torch\.(\w+)")
+_NAMED = re.compile(
+    r"\b(?:torch|tl|np|numpy|cp|cupy)\.(float64|float8_\w+|u?int8|bool)\b|\bdouble\b"
 )
 _POWER = re.compile(
     r"\b([A-Za-z_]\w*) *== *[\w.]*next_power_of_2\(\1\)"
@@ -273,6 +279,8 @@ class Draft(NamedTuple):
     answers: Mapping[str, str] = {}
     observed: Observed = Observed()
     checks: SizeChecks = SizeChecks()
+    dtypes: str = ""
+    """What an array of unknown dtype may hold, the likeliest first, with | between."""
 
 
 def make_draft(
@@ -314,7 +322,16 @@ def make_draft(
         answers=request.answers,
         observed=request.observed,
         checks=_add_limits(_read_checks(request.text, axes), request, (*inputs, *outputs), axes),
+        dtypes="|".join(_list_dtypes(request.text)),
     )
+
+
+def _list_dtypes(text: str) -> list[str]:
+    """List the dtypes that a source makes arrays of, then floats, then others that it names."""
+    made = [m[1] for m in _MADE.finditer(text)]
+    named = [m[1] or "float64" for m in _NAMED.finditer(text)]
+    ordered = [*sorted(dict.fromkeys(made), key=made.count, reverse=True), *_FLOATS, *named]
+    return [dtype for dtype in dict.fromkeys(ordered) if dtype in get_args(Dtype)]
 
 
 def _add_limits(

@@ -47,7 +47,6 @@ _UNUSED_INPUT = """\
 """
 _SIZES_NOTE = "# Assumed: kb init chose the sizes of the workloads and the values of the inputs.\n"
 _SEEN_NOTE = "# Assumed: kb init chose the values of the inputs; the sizes are those of a run.\n"
-_FLOAT_DTYPES = "float16|bfloat16|float32"
 
 
 def finish_draft(draft: Draft, files: Mapping[str, str], names: Iterable[str] = ()) -> DraftedFiles:
@@ -102,9 +101,9 @@ def _ask(draft: Draft) -> list[DraftQuestion]:
     unknown = [p for p in arrays if p.dtype is None and not is_index(p)]
     shared = [draft.fields[p.name] for p in unknown if not p.has_own_dtype]
     if any(FILL_IN_MARK not in p.type for p in unknown if not p.has_own_dtype):
-        questions.append(DraftQuestion("dtype", _FLOAT_DTYPES, f"of {', '.join(shared)}"))
+        questions.append(DraftQuestion("dtype", draft.dtypes, f"of {', '.join(shared)}"))
     questions += [
-        DraftQuestion(f"{draft.fields[p.name]}.dtype", p.dtypes or _FLOAT_DTYPES, p.use)
+        DraftQuestion(f"{draft.fields[p.name]}.dtype", p.dtypes or draft.dtypes, p.use)
         for p in unknown
         if p.has_own_dtype
     ]

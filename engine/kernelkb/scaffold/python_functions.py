@@ -88,7 +88,7 @@ def _read_parameters(
         for a in tensors
         if a not in shapes
     }
-    dtypes = {a: guess_dtypes(function, kernels, a) for a in tensors}
+    dtypes = {a: _read_dtypes(text, a) or guess_dtypes(function, kernels, a) for a in tensors}
     elsewhere = list_passed_on(function, kernels)
     is_own = _returns_only(function, {*tensors} & (stored | elsewhere))
     returned = [] if is_own else _read_returned(function, shapes, tensors, guesses)
@@ -245,7 +245,19 @@ def _make_parameter(
         return Parameter(name, "number", "number", value=value, guess=guess, use=use)
     role: ParameterRole = "output" if name in written else "input"
     each = Parameter(name, "tensor", role, shape=shapes.get(name, ()), dtypes=dtypes[name])
-    return each._replace(has_own_dtype=bool(each.dtypes))
+    checked = each.dtypes if each.dtypes in _DTYPES else None
+    return each._replace(has_own_dtype=bool(each.dtypes), dtype=checked)
+
+
+def _read_dtypes(text: str, name: str) -> str:
+    """Return the dtypes of which a function refuses all others for a tensor, with | between."""
+    head = rf"\b{re.escape(name)}\.dtype"
+    one = re.search(rf"assert[^\n]*{head} == torch\.(\w+)(?! or)", text)
+    one = one or re.search(rf"if {head} != torch\.(\w+):\n\s*raise", text)
+    found = re.search(rf"(?:assert[^\n]*{head} in|if {head} not in) [(\[{{]([^)\]}}]*)", text)
+    kinds = re.findall(r"torch\.(\w+)", found[1]) if found else [one[1]] if one else []
+    kinds = [_SHORT.get(each, each) for each in kinds]
+    return "|".join(kinds) if {*kinds} <= {*_DTYPES} else ""
 
 
 def _is_tensor(argument: ast.arg, text: str, needed: Sequence[str]) -> bool:
@@ -403,7 +415,10 @@ def _collect_made(function: ast.FunctionDef) -> dict[str, _Made]:
         if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
             continue
         name = node.targets[0].id
-        own = _read_maker(node.value) if isinstance(node.value, ast.Call) else None
+        value = node.value
+        while isinstance(value, ast.Call) and _AS_MADE.search(ast.unparse(value.func)):
+            value = value.func.value  # type: ignore[attr-defined]
+        own = _read_maker(value) if isinstance(value, ast.Call) else None
         if own is not None:
             before = made.get(name, own)
             is_like = own[:2] == before[:2]
@@ -422,10 +437,14 @@ def _read_maker(call: ast.Call) -> _Made | None:
     if match is None or not call.args:
         return None
     written = next((ast.unparse(k.value) for k in call.keywords if k.arg == "dtype"), "")
-    dtype = written.removeprefix("torch.")
-    dtype = "float32" if dtype == "float" else dtype
+    short = written.removeprefix("torch.")
+    dtype = _SHORT.get(short, short)
     if dtype not in _DTYPES:
-        dtype = "" if written.endswith(".dtype") or (match[1] and not written) else _OTHER
+        is_default = (
+            _MADE_FLOAT.fullmatch(match[0]) and {k.arg for k in call.keywords} <= _MAKER_WORDS
+        )
+        same = "" if written.endswith(".dtype") or (match[1] and not written) else _OTHER
+        dtype = "float32" if is_default else same
     first = call.args[0]
     if match[1]:
         return ast.unparse(first), (), dtype
@@ -444,9 +463,14 @@ def _name_sizes(dims: Sequence[str], shapes: Mapping[str, tuple[str, ...]]) -> t
     return tuple(named) if all(d.isidentifier() or d.isdecimal() for d in named) else ()
 
 
+_AS_MADE = re.compile(r"\)\.(?:contiguous|cuda|requires_grad_)$")
+_MADE_FLOAT = re.compile(r"torch\.(?:empty|zeros|ones|rand|randn)")
+"""Float32 where nothing says another dtype."""
+_MAKER_WORDS = {"device", "requires_grad", "pin_memory", "memory_format", "layout", "generator"}
 _DIMENSION = re.compile(r"\w+|\w+\.(?:shape\[-?\d+\]|size\(-?\d+\))")
 _VIEW = re.compile(r"\w+\.(?:view|reshape)\(\(?((?:[\w.]+(?:\[\d+\])?(?:, )?)+)\)?\)")
 _CAST = re.compile(r"\.(?:to|type_as|float|half|bfloat16|type|view_as_\w+)\(")
+_SHORT = {"half": "float16", "float": "float32", "double": "float64", "long": "int64"}
 _OTHER = "other"
 """Of a tensor whose dtype is written, and not as that of another tensor or by its name."""
 _DTYPES = (
@@ -567,15 +591,3 @@ def _pair_targets(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast
         is_list = isinstance(each, ast.Starred)
         pairs.append((ast.Tuple(taken) if is_list else taken[0], own) if taken else (own, own))
     return pairs
-
-
-def list_bound_names(statement: ast.AST) -> list[str]:
-    """List the names that a statement binds itself, and not by what stands in its branches."""
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return [statement.name]
-    if isinstance(statement, ast.Import | ast.ImportFrom):
-        return [alias.asname or alias.name.partition(".")[0] for alias in statement.names]
-    if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        return [n.id for each in targets for n in ast.walk(each) if isinstance(n, ast.Name)]
-    return []

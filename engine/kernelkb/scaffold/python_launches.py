@@ -166,12 +166,12 @@ def _iter_passed(
         for kernel in map(kernels.nodes.get, names):
             if kernel is not None:
                 yield kernel, {n: ast.unparse(value) for n, value in _bind(kernel, call)}
-    for call in ast.walk(function) if depth < _MAX_RENAMINGS else ():
-        called = call.func if isinstance(call, ast.Call) else None
+    for node in ast.walk(function) if depth < _MAX_RENAMINGS else ():
+        called = node.func if isinstance(node, ast.Call) else None
         helper = kernels.functions.get(called.id) if isinstance(called, ast.Name) else None
-        if helper is None or helper is function or not isinstance(call, ast.Call):
+        if helper is None or helper is function or not isinstance(node, ast.Call):
             continue
-        own = {name: ast.unparse(value) for name, value in _bind(helper, call)}
+        own = {name: ast.unparse(value) for name, value in _bind(helper, node)}
         for kernel, passed in _iter_passed(helper, kernels, depth + 1):
             yield kernel, {n: own[value] for n, value in passed.items() if value in own}
 
@@ -406,8 +406,8 @@ def list_limits(function: ast.FunctionDef, kernels: Kernels) -> tuple[SizeLimit,
                 step = 0 if block.is_open or "//" in block.extent else 1
                 found.append(SizeLimit(_resolve(function, power[1]), step, _WHOLE_ROW))
             elif name and re.fullmatch(r"[\w.\[\]()-]+", value):
-                sizes = (*_resolve(function, steps[name]), *_resolve(function, value))
-                found.append(SizeLimit(sizes, 0, _WHOLE_ROW))
+                both = (*_resolve(function, steps[name]), *_resolve(function, value))
+                found.append(SizeLimit(both, 0, _WHOLE_ROW))
     return tuple(dict.fromkeys(each for each in found if each.sizes))
 
 
