@@ -1530,3 +1530,39 @@ def test_what_is_made_with_another_dtype_than_the_default_is_asked(project, made
     (project / "k.py").write_text(CHECKED.replace("CHECK", "pass").replace("MADE", made))
 
     assert any(each.startswith("y.dtype=") for each in init_project("k.py").to_fill)
+
+
+def test_an_import_that_is_nowhere_is_named(project):
+    package = project / "ops"
+    package.mkdir()
+    for name in ("__init__.py", "common.py"):
+        (package / name).write_text("")
+    head = (
+        "import math, kb_nowhere.tools\nfrom ops import common\nfrom ops.gone import a_kernel\n"
+        "from .common import ROWS\nfrom .other import COLS\n"
+        "try:\n    import kb_optional\nexcept ImportError:\n    kb_optional = None\n"
+    )
+    (package / "k.py").write_text(head + GATED_COPY)
+
+    warnings = init_project(str(package / "k.py")).warnings
+
+    names = [re.search(r"^k.py:(\d+) imports ([\w.]+), which is neither", w) for w in warnings]
+    assert [m.groups() for m in names if m] == [
+        ("1", "kb_nowhere.tools"),
+        ("3", "ops.gone"),
+        ("5", "other"),
+    ]
+
+
+GATED_COPY = """
+import torch, triton
+import triton.language as tl
+@triton.jit
+def copy_kernel(x, y, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + at, tl.load(x + at, mask=at < n), mask=at < n)
+def copy(x: torch.Tensor):
+    y = torch.empty_like(x)
+    copy_kernel[(8,)](x, y, x.numel(), B=64)
+    return y
+"""

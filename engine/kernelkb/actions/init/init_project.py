@@ -17,6 +17,7 @@ from kernelkb.actions.init.init_source import (
     find_related,
     find_source,
     list_headers,
+    list_missing_imports,
     read_callers,
     read_headers,
     read_source_text,
@@ -35,10 +36,7 @@ from kernelkb.model.records.measurement import Build
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.safety.storage import describe_write_cure
-from kernelkb.scaffold.answers import (
-    read_answers,
-    read_said,
-)
+from kernelkb.scaffold.answers import read_answers, read_said
 from kernelkb.scaffold.build_flags import plan_includes
 from kernelkb.scaffold.c_drafts import answer_launches, draft_pointer_files, draft_tensor_files
 from kernelkb.scaffold.c_functions import defines_any, list_undefined_functions
@@ -433,7 +431,7 @@ def _draft_files(
     request, warnings = _make_request(source, wanted, kernel, answers)
     request = request._replace(observed=observed or Observed())
     if summary.kind in PYTHON_LANGUAGES:
-        return draft_python_files(request), []
+        return draft_python_files(request), list_missing_imports(path, source.root, request.text)
     if summary.kind == "embedded":
         return _draft_embedded(request, path)
     request, missing = _add_related(request, source)
