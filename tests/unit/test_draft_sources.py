@@ -1566,3 +1566,88 @@ def copy(x: torch.Tensor):
     copy_kernel[(8,)](x, y, x.numel(), B=64)
     return y
 """
+
+
+PARTS = """\
+import torch, triton
+import triton.language as tl
+
+
+@triton.jit
+def parts_kernel(x, begins, y, d, B: tl.constexpr):
+    part = tl.program_id(0)
+    first, last = tl.load(begins + part), tl.load(begins + (part + 1))
+    at = tl.arange(0, B)
+    total = tl.zeros((B,), dtype=tl.float32)
+    for row in range(first, last):
+        total += tl.load(x + row * d + at, mask=at < d)
+    tl.store(y + part * d + at, total, mask=at < d)
+
+
+def add_parts(x: torch.Tensor, begins: torch.Tensor, y: torch.Tensor):
+    n, d = x.shape
+    parts_kernel[(begins.numel() - 1,)](x, begins, y, d, B=triton.next_power_of_2(d))
+
+
+@triton.jit
+def groups_kernel(x, w, y, n, d, stride, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + at, tl.load(x + at) * tl.load(w))
+
+
+def add_groups(x: torch.Tensor, w: torch.Tensor, group: int = 48, kinds: int = 7):
+    assert x.size(-1) % group == 0
+    y = torch.zeros((kinds, group), dtype=torch.float32)
+    groups_kernel[(triton.cdiv(x.numel(), group),)](x, w, y, 1, 2, 3, B=group)
+    return y, y.sum(0)
+"""
+
+
+def test_a_tensor_that_a_triton_kernel_reads_at_i_and_after_it_holds_offsets(project):
+    (project / "k.py").write_text(PARTS)
+
+    answers = ["begins=[parts + 1]", "begins.dtype=int64", "y=[parts, d]", "dtype=float32"]
+    init_project("k.py", name="k", kernel="add_parts", answers=answers)
+
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    assert "shape: [parts + 1], dtype: int64, fill: offsets, scale: n}" in text
+
+
+def test_sizes_that_keep_their_defaults_are_numbers(project):
+    (project / "k.py").write_text(PARTS)
+
+    asked = init_project("k.py", name="k", kernel="add_groups", answers=["x=[m, n]", "w=[1]"])
+    lines = [each.partition("  #")[0] for each in asked.to_fill]
+
+    assert "y=[7, 48]" in lines
+    assert "out1=[48]" in lines
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    for sizes in re.findall(r"(?:small|large): \{(.*)\}", text):
+        assert int(dict(re.findall(r"(\w+): (\d+)", sizes))["n"]) % 48 == 0
+
+
+def test_an_array_without_axes_can_be_said(project):
+    (project / "k.py").write_text(PARTS)
+
+    answers = ["x=[m, n]", "w=[]", "y=[7, 48]", "out1=[48]", "dtype=float32", "reference"]
+    done = init_project("k.py", name="k", kernel="add_groups", answers=answers)
+
+    assert done.to_fill == ()
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+    assert [each.shape for each in kernel.inputs] == [("m", "n"), ()]
+
+
+def test_an_array_of_which_each_program_has_a_row_is_like_no_array_of_which_it_has_all(project):
+    text = TILES.replace("BODY", ROW_GAINS).replace("(x, y, n", "(x, y, gain, n")
+    text = text.replace("(x: torch.Tensor)", "(x: torch.Tensor, gain: torch.Tensor)")
+    (project / "k.py").write_text(text.replace("LAUNCHED", "1024"))
+
+    assert not any("gain=[n, d]" in each for each in init_project("k.py").to_fill)
+
+
+ROW_GAINS = """\
+    x += tl.program_id(0) * stride
+    y += tl.program_id(0) * stride
+    at = tl.arange(0, WIDTH)
+    tl.store(y + at, tl.load(x + at, mask=at < d) * tl.load(gain + at, mask=at < d), mask=at < d)
+"""

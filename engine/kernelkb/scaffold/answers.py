@@ -10,6 +10,7 @@ from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.model.kernels.kernel import Dtype, Fill
 from kernelkb.scaffold.draft import (
+    NO_AXES,
     OBSERVED_HEAD,
     PROGRAM_HEAD,
     RETURNS,
@@ -199,8 +200,8 @@ def _explain_number(each: Parameter, said: str) -> str:
 
 def _read_shape(name: str, text: str) -> tuple[str, ...]:
     dims = [part.strip() for part in re.sub(r"^[\[(](.*)[\])]$", r"\1", text).split(",")]
-    dims = [dim for dim in dims if dim]
-    if not dims or not all(_EXTENT.fullmatch(dim) for dim in dims):
+    dims = [dim for dim in dims if dim] or [NO_AXES] * (text in ("[]", "()"))
+    if not dims or not all(dim == NO_AXES or _EXTENT.fullmatch(dim) for dim in dims):
         raise BadValueError(
             f"--set '{name}={text}' is no shape; give names, numbers and their sums, products and "
             f"quotients, as '{name}=[rows + 1, cols // 2, 64]'"

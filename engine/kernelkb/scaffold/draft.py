@@ -61,6 +61,8 @@ _INDEX_NAME = re.compile(
 )
 ROLES = ("input", "output", "both")
 UNKNOWN = "?"
+NO_AXES = "()"
+"""The shape of an array of one element that has no axes, as a single one: empty is unknown."""
 SAID_HEAD, OBSERVED_HEAD, PROGRAM_HEAD = "# Said: ", "# Observed: ", "# Observed in a run of: "
 """What kernel.yaml keeps of the answers that it was drafted with, and where they are from."""
 

@@ -12,6 +12,7 @@ from kernelkb.model.kernels.kernel import evaluate_axis_expression
 from kernelkb.safety.untrusted_text import WORD_OPTIONS, is_torch_expression
 from kernelkb.scaffold.draft import (
     DRAFTED_VARIANT,
+    NO_AXES,
     OBSERVED_HEAD,
     OWN_REFERENCE,
     PROGRAM_HEAD,
@@ -205,7 +206,7 @@ def _choose_sizes(draft: Draft) -> list[dict[str, int]]:
     """Return the sizes of the small and the large workload: distinct, and divisible."""
     shapes = [p.shape for p in (*draft.inputs, *draft.outputs)]
     count = len(draft.axes)
-    ranks = [sum(not dim.isdecimal() for dim in shape) if shape else count for shape in shapes]
+    ranks = [sum(bool(list_axes([dim])) for dim in shape) if shape else count for shape in shapes]
     rank = min(max(ranks, default=1), len(_LARGE_UNITS)) or 1
     factors = dict(zip(draft.axes, _FACTORS * (count // len(_FACTORS) + 1), strict=False))
     workloads = []
@@ -224,7 +225,9 @@ def _count(shape: Sequence[str], sizes: Mapping[str, int]) -> float:
     """Return the elements of an array; 1 where an extent names another size."""
     if not all(axis in sizes for axis in list_axes(shape)):
         return 1
-    return evaluate_axis_expression("*".join(f"({dim})" for dim in shape) or "1", sizes)
+    return evaluate_axis_expression(
+        "*".join(f"({dim})" for dim in shape if dim != NO_AXES) or "1", sizes
+    )
 
 
 def _keep_checks(sizes: dict[str, int], checks: SizeChecks, extents: Sequence[str]) -> None:
@@ -274,6 +277,7 @@ def _format_output(array: Parameter, draft: Draft) -> str:
 
 def _format_array(array: Parameter, draft: Draft, options: str) -> str:
     dims = [rename_axes(dim, draft.fields) for dim in array.shape] or [FILL_IN_MARK]
+    dims = [dim for dim in dims if dim != NO_AXES]
     name, dtype = draft.fields[array.name], array.dtype or FILL_IN_MARK
     guess = f"perhaps {array.guess}" if array.guess and not array.shape else ""
     is_open = not (array.shape and array.dtype and array.is_certain)

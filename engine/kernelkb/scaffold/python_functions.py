@@ -8,7 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kernelkb.scaffold.call_plan import is_option
 from kernelkb.scaffold.draft import Function, Parameter, ParameterRole
+from kernelkb.scaffold.index_bounds import find_pointed, list_limits
 from kernelkb.scaffold.python_launches import (
+    DTYPES,
+    SHORT_DTYPES,
     STORES,
     UPDATES,
     Kernels,
@@ -16,7 +19,6 @@ from kernelkb.scaffold.python_launches import (
     guess_shape,
     is_computed,
     list_accessed,
-    list_limits,
     list_passed_on,
 )
 
@@ -88,7 +90,7 @@ def _read_parameters(
         for a in tensors
         if a not in shapes
     }
-    dtypes = {a: _read_dtypes(text, a) or guess_dtypes(function, kernels, a) for a in tensors}
+    dtypes = {a: guess_dtypes(function, kernels, a) for a in tensors}
     elsewhere = list_passed_on(function, kernels)
     is_own = _returns_only(function, {*tensors} & (stored | elsewhere))
     returned = [] if is_own else _read_returned(function, shapes, tensors, guesses)
@@ -104,8 +106,18 @@ def _read_parameters(
         copy = f"{each.name}.clone()" if returned and each.name in stored else ""
         each = each._replace(value=copy, guess=guesses.get(each.name, ""))
         is_read = each.role == "output" and each.name in loaded | changed
-        parameters.append(each._replace(is_read=is_read, is_certain=each.name not in unsure))
-    return (*parameters, *returned)
+        pointed = find_pointed(function, kernels, each.name) if each.role == "input" else ""
+        each = each._replace(is_read=is_read, is_certain=each.name not in unsure)
+        parameters.append(each._replace(points_into=pointed))
+    fixed = {name: ast.unparse(value) for name, value in defaults if name not in given}
+    return tuple(_fix_sizes(each, fixed) for each in (*parameters, *returned))
+
+
+def _fix_sizes(each: Parameter, fixed: Mapping[str, str]) -> Parameter:
+    """Return a parameter with the sizes that keep their defaults as numbers."""
+    sizes = {name: value for name, value in fixed.items() if value.isdecimal()}
+    guess = re.sub(r"\w+", lambda m: sizes.get(m[0], m[0]), each.guess)
+    return each._replace(shape=tuple(sizes.get(d, d) for d in each.shape), guess=guess)
 
 
 def _drop_set(names: set[str], text: str) -> set[str]:
@@ -245,19 +257,8 @@ def _make_parameter(
         return Parameter(name, "number", "number", value=value, guess=guess, use=use)
     role: ParameterRole = "output" if name in written else "input"
     each = Parameter(name, "tensor", role, shape=shapes.get(name, ()), dtypes=dtypes[name])
-    checked = each.dtypes if each.dtypes in _DTYPES else None
+    checked = each.dtypes if each.dtypes in DTYPES else None
     return each._replace(has_own_dtype=bool(each.dtypes), dtype=checked)
-
-
-def _read_dtypes(text: str, name: str) -> str:
-    """Return the dtypes of which a function refuses all others for a tensor, with | between."""
-    head = rf"\b{re.escape(name)}\.dtype"
-    one = re.search(rf"assert[^\n]*{head} == torch\.(\w+)(?! or)", text)
-    one = one or re.search(rf"if {head} != torch\.(\w+):\n\s*raise", text)
-    found = re.search(rf"(?:assert[^\n]*{head} in|if {head} not in) [(\[{{]([^)\]}}]*)", text)
-    kinds = re.findall(r"torch\.(\w+)", found[1]) if found else [one[1]] if one else []
-    kinds = [_SHORT.get(each, each) for each in kinds]
-    return "|".join(kinds) if {*kinds} <= {*_DTYPES} else ""
 
 
 def _is_tensor(argument: ast.arg, text: str, needed: Sequence[str]) -> bool:
@@ -320,7 +321,7 @@ def _read_returned(
         if not is_one or _CAST.search(ast.unparse(part)):
             dtype = _OTHER
         has_own = (base in made and dtype == _OTHER) or base not in (*made, *tensors)
-        output = Parameter(field, "return", "output", dtype if dtype in _DTYPES else None)
+        output = Parameter(field, "return", "output", dtype if dtype in DTYPES else None)
         output = output._replace(shape=shape if is_known else (), guess=guess)
         value = f"[{index}]" if len(parts) > 1 else ""
         outputs.append(output._replace(has_own_dtype=has_own, value=value))
@@ -360,6 +361,10 @@ def _find_returned_shape(
     dims = _name_sizes(viewed[1].split(", ") if viewed else dims, shapes)
     if any(is_computed(function, dim) for dim in dims):
         return (), False
+    if summed := _SUMMED.fullmatch(text):
+        kept = [*dims]
+        del kept[int(summed[1]) : int(summed[1]) + 1]
+        return (tuple(kept), False) if dims and int(summed[1]) >= 0 else ((), False)
     base = re.search(r"\w+", text)
     is_made = base is not None and _is_as_made(function, part, base[0])
     is_known = bool(dims) if viewed else is_made and (source in tensors or bool(dims))
@@ -438,8 +443,8 @@ def _read_maker(call: ast.Call) -> _Made | None:
         return None
     written = next((ast.unparse(k.value) for k in call.keywords if k.arg == "dtype"), "")
     short = written.removeprefix("torch.")
-    dtype = _SHORT.get(short, short)
-    if dtype not in _DTYPES:
+    dtype = SHORT_DTYPES.get(short, short)
+    if dtype not in DTYPES:
         is_default = (
             _MADE_FLOAT.fullmatch(match[0]) and {k.arg for k in call.keywords} <= _MAKER_WORDS
         )
@@ -469,14 +474,10 @@ _MADE_FLOAT = re.compile(r"torch\.(?:empty|zeros|ones|rand|randn)")
 _MAKER_WORDS = {"device", "requires_grad", "pin_memory", "memory_format", "layout", "generator"}
 _DIMENSION = re.compile(r"\w+|\w+\.(?:shape\[-?\d+\]|size\(-?\d+\))")
 _VIEW = re.compile(r"\w+\.(?:view|reshape)\(\(?((?:[\w.]+(?:\[\d+\])?(?:, )?)+)\)?\)")
+_SUMMED = re.compile(r"\w+\.(?:sum|mean|amax|amin)\((?:dim=|axis=)?(-?\d+).*\)")
 _CAST = re.compile(r"\.(?:to|type_as|float|half|bfloat16|type|view_as_\w+)\(")
-_SHORT = {"half": "float16", "float": "float32", "double": "float64", "long": "int64"}
 _OTHER = "other"
 """Of a tensor whose dtype is written, and not as that of another tensor or by its name."""
-_DTYPES = (
-    *("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64"),
-    *("bool", "float8_e4m3fn", "float8_e5m2"),
-)
 
 
 def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, get_args
 
 from kernelkb.model.kernels.kernel import Dtype
-from kernelkb.scaffold.draft import SizeLimit
 
 UPDATES = tuple(f"tl.atomic_{kind}" for kind in ("add", "max", "min", "and", "or", "xor"))
 """What changes elements, and so reads what they held before."""
@@ -129,14 +128,14 @@ def guess_shape(
 
     Else the size that its mask compares the place with.
     """
-    for kernel, passed in _iter_passed(function, kernels):
+    for kernel, passed in iter_passed(function, kernels):
         inner = next((n for n, value in passed.items() if value == tensor), None)
         if inner is None:
             continue
-        places = _list_places(kernel, inner)
+        places, own = list_places(kernel, inner), _is_by_program(kernel, inner)
         for name, value in passed.items():
-            is_like = bool(places & _list_places(kernel, name)) and value != tensor
-            if is_like and shapes.get(value):
+            is_like = bool(places & list_places(kernel, name)) and value != tensor
+            if is_like and shapes.get(value) and own == _is_by_program(kernel, name):
                 return f"[{', '.join(shapes[value])}]"
         sizes = {passed[n] for n in _list_limits(kernel, inner) if n in passed}
         if len(sizes) == 1 and (size := sizes.pop()).isidentifier():
@@ -155,7 +154,7 @@ def is_computed(function: ast.FunctionDef, name: str) -> bool:
     )
 
 
-def _iter_passed(
+def iter_passed(
     function: ast.FunctionDef, kernels: Kernels, depth: int = 0
 ) -> Iterator[tuple[ast.FunctionDef, dict[str, str]]]:
     """Yield each kernel that a function launches, and what it passes for its parameters.
@@ -172,7 +171,7 @@ def _iter_passed(
         if helper is None or helper is function or not isinstance(node, ast.Call):
             continue
         own = {name: ast.unparse(value) for name, value in _bind(helper, node)}
-        for kernel, passed in _iter_passed(helper, kernels, depth + 1):
+        for kernel, passed in iter_passed(helper, kernels, depth + 1):
             yield kernel, {n: own[value] for n, value in passed.items() if value in own}
 
 
@@ -185,7 +184,7 @@ def _bind(kernel: ast.FunctionDef, call: ast.Call) -> list[tuple[str, ast.expr]]
     return passed + [(k.arg or "", k.value) for k in call.keywords]
 
 
-def _list_places(kernel: ast.FunctionDef, name: str) -> set[str]:
+def list_places(kernel: ast.FunctionDef, name: str) -> set[str]:
     """Return the offsets from a pointer at which a kernel loads and stores."""
     calls = [n for n in ast.walk(kernel) if isinstance(n, ast.Call) and n.args]
     texts = [ast.unparse(n.args[0]) for n in calls if ast.unparse(n.func) in ("tl.load", *STORES)]
@@ -253,14 +252,14 @@ def list_accessed(function: ast.FunctionDef, kernels: Kernels, calls: Sequence[s
     """List the names that are passed for a pointer that a kernel loads from, or stores to."""
     return {
         value
-        for kernel, passed in _iter_passed(function, kernels)
+        for kernel, passed in iter_passed(function, kernels)
         for name, value in passed.items()
-        if _is_accessed(kernel, name, calls)
+        if is_accessed(kernel, name, calls)
     }
 
 
 def _find_passed(kernel: ast.FunctionDef, call: ast.Call, calls: Sequence[str]) -> set[str]:
-    accessed = {a.arg for a in kernel.args.args if _is_accessed(kernel, a.arg, calls)}
+    accessed = {a.arg for a in kernel.args.args if is_accessed(kernel, a.arg, calls)}
     return {ast.unparse(value) for name, value in _bind(kernel, call) if name in accessed}
 
 
@@ -279,11 +278,11 @@ def _is_counted(kernel: ast.FunctionDef, name: str) -> bool:
     return False
 
 
-def _is_accessed(kernel: ast.FunctionDef, name: str, calls: Sequence[str]) -> bool:
+def is_accessed(kernel: ast.FunctionDef, name: str, calls: Sequence[str]) -> bool:
     """Whether a kernel uses a pointer in some calls, also after adding an offset to it."""
     if _is_counted(kernel, name):
         return False
-    names = _list_pointers(kernel, name)
+    names = list_pointers(kernel, name)
     used = [
         node.args[0]
         for node in ast.walk(kernel)
@@ -292,7 +291,7 @@ def _is_accessed(kernel: ast.FunctionDef, name: str, calls: Sequence[str]) -> bo
     return any(names & set(re.findall(r"\w+", ast.unparse(node))) for node in used)
 
 
-def _list_pointers(kernel: ast.FunctionDef, name: str) -> set[str]:
+def list_pointers(kernel: ast.FunctionDef, name: str) -> set[str]:
     """List a pointer of a kernel and the variables that it is computed into."""
     names = {name}
     for node in ast.walk(kernel):
@@ -303,27 +302,43 @@ def _list_pointers(kernel: ast.FunctionDef, name: str) -> set[str]:
     return names
 
 
+DTYPES = get_args(Dtype)
+SHORT_DTYPES = {"half": "float16", "float": "float32", "double": "float64", "long": "int64"}
 _INTEGERS = "uint8|int8|int32|int64"
 _FLAGS = f"bool|{_INTEGERS}"
 _INDICES = "int64|int32"
-_ANY = "|".join(("int8", "uint8", "int32", "bool", *get_args(Dtype)))
+_ANY = "|".join(("int8", "uint8", "int32", "bool", *DTYPES))
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 
 
 def guess_dtypes(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> str:
-    """Return the dtypes that a tensor may have by what kernels do with it, with | between.
+    """Return the dtypes that a tensor may have by what is done with it, with | between.
 
-    Empty where nothing tells that its elements are integers: then they are floats.
+    A single one is the only one that the function takes. Empty where nothing tells that its
+    elements are integers: then they are floats.
     """
+    if checked := _read_checked(ast.unparse(function), tensor):
+        return checked
     found = {
         dtypes
-        for kernel, passed in _iter_passed(function, kernels)
+        for kernel, passed in iter_passed(function, kernels)
         for name, value in passed.items()
         if value == tensor and not _is_counted(kernel, name)
-        for dtypes in _iter_dtypes(kernel, _list_pointers(kernel, name))
+        for dtypes in _iter_dtypes(kernel, list_pointers(kernel, name))
     }
     kinds = (each for each in (_INTEGERS, _INDICES, _FLAGS, _ANY) if each in found)
     return "|".join(dict.fromkeys(next(kinds, "").split("|")))
+
+
+def _read_checked(text: str, name: str) -> str:
+    """Return the dtypes of which a function refuses all others for a tensor, with | between."""
+    head = rf"\b{re.escape(name)}\.dtype"
+    one = re.search(rf"assert[^\n]*{head} == torch\.(\w+)(?! or)", text)
+    one = one or re.search(rf"if {head} != torch\.(\w+):\n\s*raise", text)
+    found = re.search(rf"(?:assert[^\n]*{head} in|if {head} not in) [(\[{{]([^)\]}}]*)", text)
+    kinds = re.findall(r"torch\.(\w+)", found[1]) if found else [one[1]] if one else []
+    kinds = [SHORT_DTYPES.get(each, each) for each in kinds]
+    return "|".join(kinds) if {*kinds} <= {*DTYPES} else ""
 
 
 def _iter_dtypes(kernel: ast.FunctionDef, pointers: set[str]) -> Iterator[str]:
@@ -365,185 +380,3 @@ def _iter_dtypes(kernel: ast.FunctionDef, pointers: set[str]) -> Iterator[str]:
 
 def _has(node: ast.AST, names: set[str]) -> bool:
     return any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(node))
-
-
-class _Block(NamedTuple):
-    """A block of elements that a kernel loads or stores at once."""
-
-    extent: str
-    """Its elements along one axis, as ``BLOCK // 2``: for Triton a power of two."""
-    size: str
-    """The size of that axis, where a block pointer says it; else empty."""
-    is_open: bool
-    """No mask or boundary check keeps it inside."""
-    is_only: bool = False
-    """It begins at 0: there is no second one along the axis."""
-
-
-_WHOLE_ROW = 65536
-"""The largest size of which one block holds all elements."""
-
-
-def list_limits(function: ast.FunctionDef, kernels: Kernels) -> tuple[SizeLimit, ...]:
-    """List what sizes have to be for the blocks of the kernels that a function launches."""
-    values = _list_assigned(function)
-    found = []
-    for kernel, passed in _iter_passed(function, kernels):
-        steps = _list_constants(kernel) | passed
-        for block in _list_blocks(kernel):
-            name = next((w for w in re.findall(r"[A-Za-z_]\w*", block.extent) if w in steps), "")
-            value = values.get(steps.get(name, ""), steps.get(name, ""))
-            power = re.fullmatch(r".*\bnext_power_of_2\(([\w.\[\]()-]+?)\).*", value)
-            if value.isdecimal() or block.extent.isdecimal():
-                extent = re.sub(rf"\b{name}\b", value, block.extent) if name else block.extent
-                step = int(extent) if extent.isdecimal() else int(value)
-                sizes = [passed.get(block.size, "")] if block.size else []
-                sizes = sizes or _list_divided(function, kernel, name, passed)
-                most = step if block.is_only else 0
-                limits = [SizeLimit(_resolve(function, each), step, most) for each in sizes]
-                found += limits if block.is_open else []
-            elif power:
-                step = 0 if block.is_open or "//" in block.extent else 1
-                found.append(SizeLimit(_resolve(function, power[1]), step, _WHOLE_ROW))
-            elif name and re.fullmatch(r"[\w.\[\]()-]+", value):
-                both = (*_resolve(function, steps[name]), *_resolve(function, value))
-                found.append(SizeLimit(both, 0, _WHOLE_ROW))
-    return tuple(dict.fromkeys(each for each in found if each.sizes))
-
-
-def _list_assigned(function: ast.FunctionDef) -> dict[str, str]:
-    """Map each name that a function assigns once to what it assigns."""
-    pairs = [(ast.unparse(one), ast.unparse(value)) for one, value in _iter_assigned(function)]
-    names = [name for name, _ in pairs]
-    return {name: value for name, value in pairs if names.count(name) == 1}
-
-
-def _iter_assigned(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yield each target of a function with its value; ``m, n = a, b`` are two."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign):
-            target, value = node.targets[0], node.value
-            is_pair = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
-            parts = [each.elts if is_pair else [each] for each in (target, value)]  # type: ignore[attr-defined]
-            yield from zip(*parts, strict=False)
-
-
-def _list_constants(kernel: ast.FunctionDef) -> dict[str, str]:
-    """Map parameters of a kernel to their defaults, or the largest that it is tuned with."""
-    arguments, defaults = kernel.args.args, kernel.args.defaults
-    pairs = zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True)
-    found = {argument.arg: ast.unparse(value) for argument, value in pairs}
-    tuned = " ".join(map(ast.unparse, kernel.decorator_list))
-    for argument in arguments:
-        sizes = re.findall(rf"['\"]{argument.arg}['\"]: (\d+)", tuned)
-        found |= {argument.arg: str(max(map(int, sizes)))} if sizes else {}
-    return found
-
-
-def _list_divided(
-    function: ast.FunctionDef, kernel: ast.FunctionDef, name: str, passed: Mapping[str, str]
-) -> list[str]:
-    """List the sizes that a launcher, or its kernel, divides by the size of a block."""
-    size = r"([\w.]+(?:\[-?\d+\])?)"
-    inner, outer = ast.unparse(kernel), ast.unparse(function)
-    found = re.findall(rf"cdiv\({size}, {name}\)|range\([^,()]+, {size}, {name}\)", inner)
-    sizes = [passed[word] for pair in found for word in pair if word in passed]
-    steps = [rf"\w+\['{name}'\]", *([re.escape(passed[name])] if name in passed else [])]
-    return sizes + re.findall(rf"cdiv\({size}, (?:{'|'.join(steps)})\)", outer)
-
-
-def _resolve(function: ast.FunctionDef, size: str) -> tuple[str, ...]:
-    """Return a size of a launcher, and the place in a shape that it is read from."""
-    found = [size] if size else []
-    moved: dict[str, int] = {}
-    for target, value in _iter_assigned(function):
-        text = ast.unparse(value)
-        if isinstance(target, ast.Name) and _MOVES.search(text):
-            moved.setdefault(target.id, value.lineno)
-        own = re.fullmatch(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\)|shape)", text)
-        if own and isinstance(target, ast.Name) and target.id == size:
-            found.append(f"{own[1]}.shape[{own[2] or own[3]}]@{value.lineno}")
-        elif own and isinstance(target, ast.Tuple):
-            names = [ast.unparse(each) for each in target.elts]
-            found += (
-                [f"{own[1]}.shape[{names.index(size)}]@{value.lineno}"] if size in names else []
-            )
-    kept = []
-    for each in found:
-        text, _, line = each.partition("@")
-        is_moved = moved.get(text.partition(".")[0], 10**9) < int(line or 10**9)
-        if "." not in text or not is_moved or text.endswith("[-1]"):
-            kept.append(re.sub(r"\.size\((-?\d+)\)", r".shape[\1]", text))
-    return tuple(kept)
-
-
-_MOVES = re.compile(r"(?:view|reshape|permute|transpose|flatten|squeeze|\bt)\(|\.m?T\b")
-"""What makes another place in a shape of a size."""
-
-
-def _list_blocks(kernel: ast.FunctionDef) -> list[_Block]:
-    """List the blocks that a kernel loads and stores, through block pointers or offsets."""
-    pointers: dict[str, ast.Call] = {}
-    spans: dict[str, set[str]] = {}
-    moved = " ".join(re.findall(r"advance\(.*\)", ast.unparse(kernel)))
-    for node in [*ast.walk(kernel)] * 2:
-        if not isinstance(node, ast.Assign | ast.AugAssign):
-            continue
-        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-        if not isinstance(target, ast.Name):
-            continue
-        if isinstance(node.value, ast.Call) and "make_block_ptr" in ast.unparse(node.value.func):
-            pointers[target.id] = node.value
-        else:
-            spans.setdefault(target.id, set()).update(_find_spans(node.value, spans))
-    found = []
-    for call in ast.walk(kernel):
-        is_access = isinstance(call, ast.Call) and ast.unparse(call.func) in ("tl.load", *STORES)
-        if not isinstance(call, ast.Call) or not is_access or not call.args:
-            continue
-        words = {k.arg: k.value for k in call.keywords}
-        place = ast.unparse(call.args[0])
-        if place in pointers:
-            found += _list_pointed(pointers[place], words.get("boundary_check"), moved)
-            continue
-        at = 1 if ast.unparse(call.func) == "tl.load" else 2
-        mask = words.get("mask", call.args[at] if len(call.args) > at else None)
-        kept = _find_spans(mask, spans) if mask is not None else set()
-        found += [_Block(e, "", e not in kept) for e in _find_spans(call.args[0], spans)]
-    return found
-
-
-def _find_spans(node: ast.AST, spans: Mapping[str, set[str]]) -> set[str]:
-    """Return the extents of the ranges that an expression runs over; none behind a ``%``."""
-    nodes = [*ast.walk(node)]
-    if any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod) for n in nodes):
-        return set()
-    calls = [n for n in nodes if isinstance(n, ast.Call)]
-    if any(ast.unparse(n.func) in ("tl.load", "tl.sum", "tl.max", "tl.dot") for n in calls):
-        return set()
-    own = {
-        ast.unparse(n.args[1])
-        for n in calls
-        if ast.unparse(n.func).endswith(".arange") and len(n.args) == 2
-    }
-    names = (n.id for n in nodes if isinstance(n, ast.Name))
-    return own.union(*(spans.get(name, set()) for name in names))
-
-
-def _list_pointed(make: ast.Call, check: ast.expr | None, moved: str) -> list[_Block]:
-    """Return the blocks of a block pointer, one for each axis; the checked axes are closed."""
-    order = ("base", "shape", "strides", "offsets", "block_shape")
-    given = dict(zip(order, make.args, strict=False)) | {
-        k.arg or "": k.value for k in make.keywords
-    }
-    parts = [getattr(given.get(key), "elts", []) for key in ("shape", "block_shape", "offsets")]
-    checked = {ast.unparse(each) for each in getattr(check, "elts", [check] if check else [])}
-    return [
-        _Block(
-            ast.unparse(extent),
-            ast.unparse(size),
-            str(at) not in checked,
-            ast.unparse(offset) == "0" and not moved,
-        )
-        for at, (size, extent, offset) in enumerate(zip(*parts, strict=False))
-    ]
