@@ -1651,3 +1651,41 @@ ROW_GAINS = """\
     at = tl.arange(0, WIDTH)
     tl.store(y + at, tl.load(x + at, mask=at < d) * tl.load(gain + at, mask=at < d), mask=at < d)
 """
+
+
+PICKED = """\
+import torch, triton
+import triton.language as tl
+
+
+@triton.jit
+def pick_kernel(x, chosen, y, stride, B: tl.constexpr):
+    at = tl.program_id(0) * stride + tl.arange(0, B)
+    row = tl.load(chosen + tl.program_id(0))
+    if row == -1:
+        return
+    begin = x + row * stride
+    tl.store(y + at, tl.load(begin + tl.arange(0, B)))
+
+
+def pick(x: torch.Tensor, chosen: torch.Tensor, y: torch.Tensor):
+    pick_kernel[(len(chosen),)](x, chosen, y, x.stride(0), B=64)
+"""
+
+
+def test_what_moves_a_pointer_is_an_index_also_behind_a_variable(project):
+    (project / "k.py").write_text(PICKED)
+
+    asked = [each.partition("; ")[0] for each in init_project("k.py").to_fill if "dtype" in each]
+
+    assert asked == ["dtype=float16  # or bfloat16, float32", "chosen.dtype=int64  # or int32"]
+
+
+def test_a_size_that_is_said_to_be_cut_into_groups_is_a_multiple_of_one(project):
+    (project / "k.py").write_text(PICKED)
+
+    answers = ["x=[m, k]", "y=[m, k // 128]", "chosen=[k // 24]", "dtype=float16"]
+    init_project("k.py", answers=[*answers, "chosen.dtype=int32", "reference"])
+
+    for sizes in load_kernel(str(project / "kernels/k")).kernel.workloads.values():
+        assert sizes["k"] % 384 == 0

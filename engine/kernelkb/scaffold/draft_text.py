@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from math import lcm
 
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK
@@ -38,6 +39,8 @@ _SMALL_UNITS, _LARGE_UNITS = (1024, 32, 8, 4, 4, 4), (2**22, 1024, 64, 8, 4, 4)
 """What the sizes of the drafted workloads are multiples of, by the most axes of one array."""
 _MOST_ELEMENTS = 2**28
 """Of one array of a drafted workload: 1 GiB of float32."""
+_PART = re.compile(r"([A-Za-z_]\w*) *// *(\d+)")
+"""A size that is divided into groups: what is left over would have none."""
 _FACTORS = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
 """Of the axes in turn: no two have one size, so that a mix-up of axes cannot pass a check."""
 _INTEGER_BOUND = 32
@@ -233,8 +236,11 @@ def _count(shape: Sequence[str], sizes: Mapping[str, int]) -> float:
 def _keep_checks(sizes: dict[str, int], checks: SizeChecks, extents: Sequence[str]) -> None:
     """Change sizes so that they meet what a source checks, and that each extent is positive."""
     sizes |= {axis: 1 << (sizes[axis].bit_length() - 1) for axis in checks.powers}
-    for axis, of in checks.multiples.items():
-        step = int(of) if of.isdecimal() else sizes.get(of, 1)
+    parts = [pair for extent in extents for pair in _PART.findall(extent) if pair[0] in sizes]
+    steps: dict[str, int] = {}
+    for axis, of in (*parts, *checks.multiples.items()):
+        step = lcm(int(of) if of.isdecimal() else sizes.get(of, 1), steps.get(axis, 1)) or 1
+        steps[axis] = step
         count, others = max(sizes[axis] // step, 1), {n for a, n in sizes.items() if a != axis}
         while step > 1 and step * count in others:
             count += 1

@@ -353,6 +353,8 @@ def _iter_dtypes(kernel: ast.FunctionDef, pointers: set[str]) -> Iterator[str]:
         and node.value in loads
     }
 
+    reached = {name for each in names for name in list_pointers(kernel, each)}
+
     def is_loaded(node: ast.AST) -> bool:
         return node in loads or (isinstance(node, ast.Name) and node.id in names)
 
@@ -374,7 +376,7 @@ def _iter_dtypes(kernel: ast.FunctionDef, pointers: set[str]) -> Iterator[str]:
         masks = [k.value for k in call.keywords if k.arg == "mask"]
         masks += call.args[:1] if ast.unparse(call.func) == "tl.where" else []
         yield from [_FLAGS] if any(map(is_loaded, masks)) else []
-        if ast.unparse(call.func) in ("tl.load", *STORES) and _has(call.args[0], names):
+        if ast.unparse(call.func) in ("tl.load", *STORES) and _has(call.args[0], reached):
             yield _INDICES
 
 
