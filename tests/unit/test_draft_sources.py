@@ -1689,3 +1689,14 @@ def test_a_size_that_is_said_to_be_cut_into_groups_is_a_multiple_of_one(project)
 
     for sizes in load_kernel(str(project / "kernels/k")).kernel.workloads.values():
         assert sizes["k"] % 384 == 0
+
+
+def test_what_is_viewed_as_a_kept_shape_has_the_shape_of_that_tensor(project):
+    view = "    return y.view(before)\n"
+    text = PARTS.replace("    return y, y.sum(0)\n", view)
+    text = text.replace("    assert", "    before = x.shape\n    x = x.view(-1, group)\n    assert")
+    (project / "k.py").write_text(text)
+
+    asked = init_project("k.py", name="k", kernel="add_groups").to_fill
+
+    assert any(each.startswith("out=?") for each in asked)

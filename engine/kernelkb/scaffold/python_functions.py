@@ -358,6 +358,9 @@ def _find_returned_shape(
     source, dims, _ = own
     text, sizes = ast.unparse(part), {dim for shape in shapes.values() for dim in shape}
     viewed = _VIEW.fullmatch(text)
+    kept = re.escape(viewed[1]) if viewed else "$^"
+    if like := re.search(rf"\b{kept} = (\w+)\.(?:shape|size\(\))\n", ast.unparse(function)):
+        return shapes.get(like[1], ()), like[1] in shapes
     dims = _name_sizes(viewed[1].split(", ") if viewed else dims, shapes)
     if any(is_computed(function, dim) for dim in dims):
         return (), False
