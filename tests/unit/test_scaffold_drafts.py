@@ -325,7 +325,7 @@ def test_what_the_text_does_not_show_of_a_tensor_is_asked_for_beside_its_line(pr
 
     assert result.to_fill[:2] == (
         "w=?  # line 10: def norm(x: torch.Tensor, w: torch.Tensor):",
-        "dtype=float16  # or bfloat16, float32; of x, w, y",
+        "dtype=float16  # or bfloat16, float32, float64; of x, w, y",
     )
     assert "name: x, shape: [m, n], dtype: FILL_IN" in text
     assert "name: w, shape: [FILL_IN], dtype: FILL_IN" in text

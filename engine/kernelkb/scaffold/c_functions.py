@@ -162,9 +162,10 @@ def _parse_parameter(node: Node) -> Parameter:
     if depth == 1 and not any("reference" in each.type for each in chain):
         role: ParameterRole = "input" if is_const else "output"
         return Parameter(name, type_name, role, find_dtype(type_name))
+    if depth > 1:
+        return Parameter(name, type_name + "*" * depth, "number")
     is_size = not chain[:-1] and _SIZE_TYPE.fullmatch(type_name)
-    stars = "*" * depth if depth > 1 else ""  # of pointers, or of rows
-    return Parameter(name, f"{type_name}{stars}", "size" if is_size else "number")
+    return Parameter(name, type_name, "size" if is_size else "number")
 
 
 def is_size_type(type_name: str) -> bool:

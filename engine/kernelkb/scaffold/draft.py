@@ -36,11 +36,9 @@ _LIMIT = re.compile(
 _ORDER = re.compile(
     r"\b(?:assert|\w*CHECK\w*)\b[^\n;]*?\b([A-Za-z_]\w*) *(>=|<=|>|<) *([A-Za-z_]\w*)\b(?![.(\[])"
 )
-_FLOATS = ("float16", "bfloat16", "float32")
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
 _MADE = re.compile(r"\b(?:rand|randn|randint|arange|ones)\([^\n]*?\bdtype *= *torch\.(\w+)")
-_NAMED = re.compile(
-    r"\b(?:torch|tl|np|numpy|cp|cupy)\.(float64|float8_\w+|u?int8|bool)\b|\bdouble\b"
-)
+_NAMED = re.compile(r"\b(?:torch|tl|np|numpy|cp|cupy)\.(float8_\w+|u?int8|bool)\b")
 _POWER = re.compile(
     r"\b([A-Za-z_]\w*) *== *[\w.]*next_power_of_2\(\1\)"
     r"|\b([A-Za-z_]\w*) *& *\(\2 *- *1\)\)? *== *0"
@@ -331,7 +329,7 @@ def make_draft(
 def _list_dtypes(text: str) -> list[str]:
     """List the dtypes that a source makes arrays of, then floats, then others that it names."""
     made = [m[1] for m in _MADE.finditer(text)]
-    named = [m[1] or "float64" for m in _NAMED.finditer(text)]
+    named = [m[1] for m in _NAMED.finditer(text)]
     ordered = [*sorted(dict.fromkeys(made), key=made.count, reverse=True), *_FLOATS, *named]
     return [dtype for dtype in dict.fromkeys(ordered) if dtype in get_args(Dtype)]
 
