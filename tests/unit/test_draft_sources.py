@@ -1678,7 +1678,10 @@ def test_what_moves_a_pointer_is_an_index_also_behind_a_variable(project):
 
     asked = [each.partition("; ")[0] for each in init_project("k.py").to_fill if "dtype" in each]
 
-    assert asked == ["dtype=float16  # or bfloat16, float32, float64", "chosen.dtype=int64  # or int32"]
+    assert asked == [
+        "dtype=float16  # or bfloat16, float32, float64",
+        "chosen.dtype=int64  # or int32",
+    ]
 
 
 def test_a_size_that_is_said_to_be_cut_into_groups_is_a_multiple_of_one(project):

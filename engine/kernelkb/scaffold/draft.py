@@ -305,23 +305,22 @@ def make_draft(
         questions: What the launch leaves open.
     """
     inputs, outputs = _list_arrays(request, parameters)
-    starts = [make_start_input(p) for p in outputs if p.is_read]
-    axes = _order_axes(axes, (*inputs, *outputs))
+    arrays = [*inputs, *(make_start_input(p) for p in outputs if p.is_read), *outputs]
+    axes = _order_axes(axes, arrays)
+    head = (request.name, request.include, request.target)
     return Draft(
-        name=request.name,
-        include=request.include,
-        target=request.target,
+        *head,
         axes=axes,
         inputs=inputs,
         outputs=outputs,
-        fields=assign_field_names([*(p.name for p in (*inputs, *starts, *outputs)), *axes]),
+        fields=assign_field_names([*(p.name for p in arrays), *axes]),
         entry=entry or f"kb_{request.name}",
         variant=variant,
         notes=notes,
         questions=(*questions, *_ask_numbers(parameters)),
         answers=request.answers,
         observed=request.observed,
-        checks=_add_limits(_read_checks(request.text, axes), request, (*inputs, *outputs), axes),
+        checks=_add_limits(request, (*inputs, *outputs), axes),
         dtypes="|".join(_list_dtypes(request.text)),
     )
 
@@ -335,9 +334,10 @@ def _list_dtypes(text: str) -> list[str]:
 
 
 def _add_limits(
-    checks: SizeChecks, request: DraftRequest, arrays: Sequence[Parameter], axes: Sequence[str]
+    request: DraftRequest, arrays: Sequence[Parameter], axes: Sequence[str]
 ) -> SizeChecks:
-    """Return checks with those that the blocks of the launched kernels need."""
+    """Return what a source checks of its sizes, and what the blocks of its kernels need."""
+    checks = _read_checks(request.text, axes)
     names = {axis: axis for axis in axes}
     for each in arrays:
         places = [(at, dim) for at, dim in enumerate(each.shape) if dim in axes]

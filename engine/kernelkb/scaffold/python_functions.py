@@ -76,20 +76,13 @@ def _read_parameters(
     changed = _drop_set(list_accessed(function, kernels, UPDATES), text)
     used = loaded | stored
     required, needed = _list_required(function, owner, _drop_guarded(kernels, launches, used))
-    shapes = read_shapes(function)
-    defaults = _list_defaults(function).items()
-    own = {name: ("" if name in needed else ast.unparse(value), "") for name, value in defaults}
-    given = {a.arg: own.get(a.arg) or _find_given(function, a.arg, callers) for a in required}
-    if takes_tensors:
-        used |= {a.arg for a in required if a.annotation is None and a.arg != "stream"}
+    given = _read_given(function, required, needed, callers)
+    untyped = {a.arg for a in required if takes_tensors and not a.annotation} - {"stream"}
     present = [a for a in required if given[a.arg][0] != "None"]
-    used |= {a.arg for a in required if _is_said_tensor(function, a.arg, text)}
-    tensors = [a.arg for a in present if a.arg in used or _is_tensor(a, text, needed)]
-    guesses = {
-        a: guess_shape(function, kernels, a, shapes) or _find_noted(function, a)
-        for a in tensors
-        if a not in shapes
-    }
+    tensors = [a.arg for a in present if a.arg in used | untyped or _is_tensor(a, text, needed)]
+    shapes = read_shapes(function)
+    guesses = {a: guess_shape(function, kernels, a, shapes) for a in tensors if a not in shapes}
+    guesses = {a: guess or _find_noted(text, a) for a, guess in guesses.items()}
     dtypes = {a: guess_dtypes(function, kernels, a) for a in tensors}
     elsewhere = list_passed_on(function, kernels)
     is_own = _returns_only(function, {*tensors} & (stored | elsewhere))
@@ -97,27 +90,42 @@ def _read_parameters(
     written, unsure = (set[str](), set[str]()) if returned else (stored, elsewhere)
     parameters = []
     for each in (_make_parameter(a, tensors, written, shapes, dtypes) for a in required):
+        each = each._replace(is_certain=each.name not in unsure)
         if each.role == "number":
             value, origin = (each.value, "") if each.value else given[each.name]
-            is_certain = each.name not in unsure
-            parameters.append(each._replace(value=value, origin=origin, is_certain=is_certain))
+            parameters.append(each._replace(value=value, origin=origin))
             continue
         # What a kernel writes into, while others are returned, gets a copy for each call.
         copy = f"{each.name}.clone()" if returned and each.name in stored else ""
         each = each._replace(value=copy, guess=guesses.get(each.name, ""))
         is_read = each.role == "output" and each.name in loaded | changed
         pointed = find_pointed(function, kernels, each.name) if each.role == "input" else ""
-        each = each._replace(is_read=is_read, is_certain=each.name not in unsure)
-        parameters.append(each._replace(points_into=pointed))
-    fixed = {name: ast.unparse(value) for name, value in defaults if name not in given}
-    return tuple(_fix_sizes(each, fixed) for each in (*parameters, *returned))
+        parameters.append(each._replace(is_read=is_read, points_into=pointed))
+    return _fix_sizes(function, (*parameters, *returned))
 
 
-def _fix_sizes(each: Parameter, fixed: Mapping[str, str]) -> Parameter:
-    """Return a parameter with the sizes that keep their defaults as numbers."""
-    sizes = {name: value for name, value in fixed.items() if value.isdecimal()}
-    guess = re.sub(r"\w+", lambda m: sizes.get(m[0], m[0]), each.guess)
-    return each._replace(shape=tuple(sizes.get(d, d) for d in each.shape), guess=guess)
+def _read_given(
+    function: ast.FunctionDef,
+    required: Sequence[ast.arg],
+    needed: Sequence[str],
+    callers: Sequence[ast.FunctionDef],
+) -> dict[str, tuple[str, str]]:
+    """Map each parameter to its default, or what the file's calls pass, and where that is said."""
+    defaults = _list_defaults(function).items()
+    own = {name: ("" if name in needed else ast.unparse(value), "") for name, value in defaults}
+    return {a.arg: own.get(a.arg) or _find_given(function, a.arg, callers) for a in required}
+
+
+def _fix_sizes(function: ast.FunctionDef, parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    """Return parameters with the sizes that keep the function's defaults as numbers."""
+    own, found = {each.name for each in parameters}, []
+    defaults = {n: ast.unparse(v) for n, v in _list_defaults(function).items() if n not in own}
+    sizes = {name: value for name, value in defaults.items() if value.isdecimal()}
+    for each in parameters:
+        guess = re.sub(r"\w+", lambda m: sizes.get(m[0], m[0]), each.guess)
+        shape = tuple(sizes.get(d, d) for d in each.shape)
+        found.append(each._replace(shape=shape, guess=guess))
+    return tuple(found)
 
 
 def _drop_set(names: set[str], text: str) -> set[str]:
@@ -262,28 +270,25 @@ def _make_parameter(
 
 
 def _is_tensor(argument: ast.arg, text: str, needed: Sequence[str]) -> bool:
+    """Whether an argument's type, what is done with it, or the function's text say a tensor."""
+    name = re.escape(argument.arg)
+    saved = rf"\.save_for_backward\([^()]*\b{name}\b(?! *[.=(])"
+    if re.search(saved, text) or _find_noted(text, argument.arg):
+        return True
     kind = ast.unparse(argument.annotation) if argument.annotation else ""
     if kind:
         is_optional = "Optional" in kind or "None" in kind
         return "Tensor" in kind and (argument.arg in needed or not is_optional)
-    pattern = _TENSOR_WORDS.pattern.replace("{name}", re.escape(argument.arg))
-    return bool(re.search(pattern, text)) or bool(
-        re.search(rf"\b\w+_like\({re.escape(argument.arg)}\b", text)
-    )
+    pattern = _TENSOR_WORDS.pattern.replace("{name}", name)
+    return bool(re.search(rf"{pattern}|\b\w+_like\({name}\b", text))
 
 
-def _is_said_tensor(function: ast.FunctionDef, name: str, text: str) -> bool:
-    """Whether a function saves an argument for its gradient, or its text gives it a shape."""
-    saved = re.search(rf"\.save_for_backward\([^()]*\b{re.escape(name)}\b(?! *[.=(])", text)
-    return bool(saved) or bool(_find_noted(function, name))
-
-
-def _find_noted(function: ast.FunctionDef, name: str) -> str:
+def _find_noted(text: str, name: str) -> str:
     """Return the shape that a docstring gives an argument: ``g: a vector of shape [N]``."""
     noted = re.search(
         rf"(?m)^\s*:?(?:param )?`*{re.escape(name)}`*\b[^\n\[]*?"
         r"(?:shape|size|of|:|[Tt]ensor)\s*:?\s*[\[(]((?:\w+)(?:, *\w+)*),?[\])]",
-        ast.get_docstring(function) or "",
+        text.partition('"""')[2].partition('"""')[0],
     )
     return f"[{noted[1]}]" if noted and not re.fullmatch(_TYPE_WORDS, noted[1]) else ""
 
@@ -359,15 +364,15 @@ def _find_returned_shape(
     text, sizes = ast.unparse(part), {dim for shape in shapes.values() for dim in shape}
     viewed = _VIEW.fullmatch(text)
     kept = re.escape(viewed[1]) if viewed else "$^"
-    if like := re.search(rf"\b{kept} = (\w+)\.(?:shape|size\(\))\n", ast.unparse(function)):
-        return shapes.get(like[1], ()), like[1] in shapes
+    if same := re.search(rf"\b{kept} = (\w+)\.(?:shape|size\(\))\n", ast.unparse(function)):
+        return shapes.get(same[1], ()), same[1] in shapes
     dims = _name_sizes(viewed[1].split(", ") if viewed else dims, shapes)
     if any(is_computed(function, dim) for dim in dims):
         return (), False
     if summed := _SUMMED.fullmatch(text):
-        kept = [*dims]
-        del kept[int(summed[1]) : int(summed[1]) + 1]
-        return (tuple(kept), False) if dims and int(summed[1]) >= 0 else ((), False)
+        rest = [*dims]
+        del rest[int(summed[1]) : int(summed[1]) + 1]
+        return (tuple(rest), False) if dims and int(summed[1]) >= 0 else ((), False)
     base = re.search(r"\w+", text)
     is_made = base is not None and _is_as_made(function, part, base[0])
     is_known = bool(dims) if viewed else is_made and (source in tensors or bool(dims))
@@ -530,8 +535,6 @@ _RESHAPED = re.compile(
     r"(?!\.(?:view|reshape)\(-1, [\w.\[\]-]+\)\s*(?:\n|$))"
     r"[^\n]*?(?:\.(?:view|reshape|permute|transpose|unsqueeze|flatten|squeeze|mT|T)\b|->)"
 )
-
-
 _SAME_NAME = re.compile(r"(\w+) == (\w+)(?: and |$)")
 
 
