@@ -1451,3 +1451,454 @@ def test_a_structure_of_two_numbers_by_another_name_has_their_dtype(project):
     kernel = load_kernel(str(project / "kernels/k")).kernel
 
     assert [(each.shape, each.dtype) for each in kernel.outputs] == [(("n", 2), "float64")]
+
+
+SCALED_ROWS = """\
+import torch, triton
+from mylib.rows import rows_kernel, more_kernel
+
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, gain, shift, eps=1e-5):
+        \"\"\"
+        x: rows, of shape [rows, cols]
+        shift: one number for each column, a vector of shape [cols]
+        \"\"\"
+        rows, cols = x.shape
+        y = torch.empty_like(x)
+        ctx.save_for_backward(x, gain)
+        rows_kernel[(rows,)](x, y, gain, shift, x.stride(0), cols, eps, BLOCK=128)
+        return y
+
+
+def blend(x: torch.Tensor, rates, y: torch.Tensor):
+    rows, cols = x.shape
+    more_kernel[(rows,)](x, rates, y, cols)
+"""
+
+
+def test_what_is_saved_or_said_to_have_a_shape_is_an_array(project):
+    (project / "k.py").write_text(SCALED_ROWS)
+
+    asked = init_project("k.py", name="k", kernel="Scaled").to_fill
+    answers = ["gain=[cols]", "shift=[cols]", "dtype=float32", "reference"]
+    after = init_project("k.py", name="k", kernel="Scaled", answers=answers)
+
+    assert [each.partition("  #")[0] for each in asked] == [
+        "gain=?",
+        "shift=[cols]",
+        "dtype=float16",
+        "reference=mine",
+    ]
+    assert after.to_fill == ()
+    assert "apply(x, gain, shift)" in (project / "kernels/k/launch.py").read_text()
+
+
+def test_a_shape_that_is_said_makes_an_array_of_what_looked_like_a_number(project):
+    (project / "k.py").write_text(SCALED_ROWS)
+
+    asked = init_project("k.py", name="k", kernel="blend").to_fill
+    answers = ["rates=[cols]", "rates.role=input"]
+    after = init_project("k.py", name="k", kernel="blend", answers=answers)
+
+    assert any(e.startswith("rates=?  # an array's shape, as [n], or a number;") for e in asked)
+    assert not any(each.startswith("rates") for each in after.to_fill)
+    assert "{name: rates, shape: [cols]" in (project / "kernels/k/kernel.yaml").read_text()
+    assert "blend(x, rates, y)" in (project / "kernels/k/launch.py").read_text()
+
+
+@pytest.mark.parametrize(("said", "passed"), [("axis", "x.shape[1]"), ("0.5", "0.5")])
+def test_a_number_that_is_said_makes_one_of_what_looked_like_an_array(project, said, passed):
+    text = SCALED_ROWS.replace("cols = x.shape", "width = x.shape")
+    (project / "k.py").write_text(text.replace("gain, shift", "gain, cols"))
+
+    answers = ["x=[rows, cols]", f"cols={said}"]
+    init_project("k.py", name="k", kernel="Scaled", answers=answers)
+
+    launcher = (project / "kernels/k/launch.py").read_text()
+    assert f", {passed})" in launcher
+
+
+def test_the_tensors_that_a_helper_gives_its_kernel_are_those_of_its_caller():
+    text = (
+        "import torch, triton\nimport triton.language as tl\n\n\n@triton.jit\n"
+        "def add_kernel(a, b, c, n, B: tl.constexpr):\n"
+        "    at = tl.program_id(0) * B + tl.arange(0, B)\n"
+        "    total = tl.load(a + at, mask=at < n) + tl.load(b + at, mask=at < n)\n"
+        "    tl.store(c + at, total, mask=at < n)\n\n\n"
+        "def run(a, b, c):\n    add_kernel[(8,)](a, b, c, a.numel(), B=64)\n\n\n"
+        "class Add(torch.autograd.Function):\n    @staticmethod\n"
+        "    def forward(ctx, one, other, total):\n        run(one, other, total)\n"
+    )
+    function = summarize_source("k.py", text).functions[-1]
+
+    assert [(p.name, p.role) for p in function.parameters] == [
+        ("one", "input"),
+        ("other", "input"),
+        ("total", "output"),
+    ]
+
+
+def test_a_shape_of_what_is_passed_by_value_is_refused_with_the_way_on(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int count, int n) {\n"
+        "  int i = threadIdx.x;\n  if (i < n) y[i] = x[i] + count;\n}\n"
+    )
+
+    with pytest.raises(BadValueError, match=r"passed by value \(int\); .* --set count=axis"):
+        init_project("k.cu", answers=["count=[n]"])
+
+
+def test_a_role_that_was_said_is_not_asked_again(project):
+    (project / "k.py").write_text(SCALED_ROWS)
+
+    first = init_project("k.py", kernel="blend", answers=["x.role=input"])
+    with pytest.raises(BadValueError, match=r"writes no array .* --set y\.role=both"):
+        init_project("k.py", kernel="blend", answers=["y.role=input", "rates=0.5"])
+
+    assert [e.partition("=")[0] for e in first.to_fill if ".role" in e] == ["y.role"]
+
+
+TILES = """\
+import torch, triton
+import triton.language as tl
+
+
+@triton.jit
+def tile_kernel(x, y, n, d, stride, BLOCK: tl.constexpr, WIDTH: tl.constexpr):
+BODY
+
+
+def tile(x: torch.Tensor):
+    n, d = x.shape
+    y = torch.empty_like(x)
+    WIDTH = LAUNCHED
+    tile_kernel[(triton.cdiv(n, 48),)](x, y, n, d, x.stride(0), 48, WIDTH)
+    return y
+"""
+POINTED = """\
+    a = tl.make_block_ptr(
+        x, shape=(n, d), strides=(stride, 1), offsets=(tl.program_id(0) * BLOCK, 0),
+        block_shape=(BLOCK, WIDTH), order=(1, 0))
+    b = tl.make_block_ptr(
+        y, shape=(n, d), strides=(stride, 1), offsets=(tl.program_id(0) * BLOCK, 0),
+        block_shape=(BLOCK, WIDTH), order=(1, 0))
+    tl.store(b, tl.load(a, CHECK), CHECK)
+"""
+OFFSET = """\
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    cols = tl.arange(0, WIDTH)
+    at = rows[:, None] * stride + cols[None, :]
+    inside = MASK
+    tl.store(y + at, tl.load(x + at, mask=inside), mask=inside)
+"""
+HALVES = """\
+    cols = tl.arange(0, WIDTH // 2)
+    at = tl.program_id(0) * stride + cols
+    tl.store(y + at, tl.load(x + at))
+    tl.store(y + at + WIDTH // 2, tl.load(x + at + WIDTH // 2))
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "width", "rows", "cols"),
+    [
+        (POINTED.replace("CHECK", "boundary_check=(0, 1)"), "64", None, None),
+        (POINTED.replace("CHECK", "boundary_check=(0,)"), "64", None, 64),
+        (POINTED.replace(", CHECK", ""), "64", 48, 64),
+        (OFFSET.replace("MASK", "(rows[:, None] < n) & (cols[None, :] < d)"), "64", None, None),
+        (OFFSET.replace("MASK", "rows[:, None] < n"), "triton.next_power_of_2(d)", None, "power"),
+        (OFFSET.replace("MASK", "cols[None, :] < d"), "triton.next_power_of_2(d)", 48, None),
+        (OFFSET.replace("MASK", "(rows[:, None] < n) & (cols[None, :] < d)"), "d", None, "power"),
+        (HALVES, "triton.next_power_of_2(d)", None, "power"),
+        (HALVES, "triton.next_power_of_2(x.shape[-1])", None, "power"),
+    ],
+)
+def test_sizes_fit_the_blocks_that_nothing_checks(project, body, width, rows, cols):
+    (project / "k.py").write_text(TILES.replace("BODY", body).replace("LAUNCHED", width))
+
+    init_project("k.py", answers=["dtype=float32", "reference"])
+
+    for sizes in load_kernel(str(project / "kernels/k")).kernel.workloads.values():
+        assert (sizes["n"] % 48 == 0) or rows is None
+        assert (sizes["d"].bit_count() == 1) or cols != "power"
+        assert sizes["d"] == 64 or cols != 64
+        if rows is cols is None:
+            assert sizes["d"].bit_count() > 1
+
+
+def test_sizes_that_the_source_names_fit_a_shape_with_other_names(project):
+    text = TILES.replace("BODY", HALVES).replace("LAUNCHED", "triton.next_power_of_2(d)")
+    text = text.replace("n, d = x.shape", "n, d = x.shape[0], x.shape[-1]\n    x = x.view(-1, d)")
+    (project / "k.py").write_text(text)
+
+    answers = ["x=[batch, heads, width]", "y=[batch, heads, width]", "dtype=float32", "reference"]
+    init_project("k.py", answers=answers)
+
+    for sizes in load_kernel(str(project / "kernels/k")).kernel.workloads.values():
+        assert sizes["width"].bit_count() == 1
+        assert sizes["batch"].bit_count() > 1
+
+
+def test_constant_dimensions_count_for_the_size_of_a_workload(project):
+    (project / "k.cu").write_text(SCALE_BLOCKS)
+
+    init_project("k.cu", answers=["x=[b, n, 64, 64]", "y=[b, n, 64, 64]", "grid=1", "block=1"])
+
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    sizes = dict(re.findall(r"(\w+): (\d+)", re.search(r"large: \{(.*)\}", text)[1]))
+    assert int(sizes["b"]) * int(sizes["n"]) * 64 * 64 <= 2**28
+
+
+SCALE_BLOCKS = """\
+__global__ void k(const float* x, float* y, int b, int n) {
+  int i = threadIdx.x;
+  y[i] = 2 * x[i];
+}
+"""
+
+
+@pytest.mark.parametrize("check", ["d == triton.next_power_of_2(d)", "d & (d - 1) == 0"])
+def test_a_size_that_is_checked_to_be_a_power_of_two_is_one(project, check):
+    body = OFFSET.replace("MASK", "rows[:, None] < n")
+    text = TILES.replace("BODY", body).replace(
+        "WIDTH = LAUNCHED", f"WIDTH = 64\n    assert {check}"
+    )
+    (project / "k.py").write_text(text)
+
+    init_project("k.py", answers=["dtype=float32", "reference"])
+
+    for sizes in load_kernel(str(project / "kernels/k")).kernel.workloads.values():
+        assert sizes["d"].bit_count() == 1
+
+
+CHECKED = """\
+import torch, triton
+import triton.language as tl
+
+
+@triton.jit
+def scale_kernel(q, s, y, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + at, tl.load(q + at, mask=at < n) * tl.load(s), mask=at < n)
+
+
+def scale(q: torch.Tensor, s: torch.Tensor):
+    rows, n = q.shape
+    CHECK
+    y = MADE
+    scale_kernel[(rows,)](q, s, y, q.numel(), B=64)
+    return y
+
+
+if __name__ == "__main__":
+    scale(torch.randint(-8, 8, (4, 8), dtype=torch.int8), torch.rand(1, dtype=torch.float64))
+"""
+
+
+@pytest.mark.parametrize(
+    ("check", "asked"),
+    [
+        ("pass", ["dtype=int8  # or float64, float16, bfloat16, float32; of q, s"]),
+        ("assert q.dtype == torch.int8", ["dtype=int8  # or float64, float16, bfloat16"]),
+        ("assert q.dtype == torch.int8 and q.is_contiguous()", ["dtype=int8  # or float64"]),
+        (
+            "if q.dtype not in (torch.half, torch.int8):\n        raise TypeError",
+            ["dtype=int8", "q.dtype=float16  # or int8;"],
+        ),
+    ],
+)
+def test_the_dtypes_that_a_source_names_are_those_that_are_asked(project, check, asked):
+    made = 'torch.zeros((rows, n), device="cuda").contiguous()'
+    (project / "k.py").write_text(CHECKED.replace("CHECK", check).replace("MADE", made))
+
+    lines = [each for each in init_project("k.py").to_fill if "dtype=" in each]
+
+    assert all(line.startswith(head) for line, head in zip(lines, asked, strict=True))
+    assert ("q" in lines[0].partition("of ")[2]) == (check == "pass")
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    assert "{name: y, shape: [rows, n], dtype: float32}" in text
+
+
+@pytest.mark.parametrize(
+    "made",
+    ["torch.full((rows, n), 1)", "torch.empty((rows, n), **kinds)", "q.new_empty((rows, n))"],
+)
+def test_what_is_made_with_another_dtype_than_the_default_is_asked(project, made):
+    (project / "k.py").write_text(CHECKED.replace("CHECK", "pass").replace("MADE", made))
+
+    assert any(each.startswith("y.dtype=") for each in init_project("k.py").to_fill)
+
+
+def test_an_import_that_is_nowhere_is_named(project):
+    package = project / "ops"
+    package.mkdir()
+    for name in ("__init__.py", "common.py"):
+        (package / name).write_text("")
+    head = (
+        "import math, kb_nowhere.tools\nfrom ops import common\nfrom ops.gone import a_kernel\n"
+        "from .common import ROWS\nfrom .other import COLS\n"
+        "try:\n    import kb_optional\nexcept ImportError:\n    kb_optional = None\n"
+    )
+    (package / "k.py").write_text(head + GATED_COPY)
+
+    warnings = init_project(str(package / "k.py")).warnings
+
+    names = [re.search(r"^k.py:(\d+) imports ([\w.]+), which is neither", w) for w in warnings]
+    assert [m.groups() for m in names if m] == [
+        ("1", "kb_nowhere.tools"),
+        ("3", "ops.gone"),
+        ("5", "other"),
+    ]
+
+
+GATED_COPY = """
+import torch, triton
+import triton.language as tl
+@triton.jit
+def copy_kernel(x, y, n, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + at, tl.load(x + at, mask=at < n), mask=at < n)
+def copy(x: torch.Tensor):
+    y = torch.empty_like(x)
+    copy_kernel[(8,)](x, y, x.numel(), B=64)
+    return y
+"""
+
+
+PARTS = """\
+import torch, triton
+import triton.language as tl
+
+
+@triton.jit
+def parts_kernel(x, begins, y, d, B: tl.constexpr):
+    part = tl.program_id(0)
+    first, last = tl.load(begins + part), tl.load(begins + (part + 1))
+    at = tl.arange(0, B)
+    total = tl.zeros((B,), dtype=tl.float32)
+    for row in range(first, last):
+        total += tl.load(x + row * d + at, mask=at < d)
+    tl.store(y + part * d + at, total, mask=at < d)
+
+
+def add_parts(x: torch.Tensor, begins: torch.Tensor, y: torch.Tensor):
+    n, d = x.shape
+    parts_kernel[(begins.numel() - 1,)](x, begins, y, d, B=triton.next_power_of_2(d))
+
+
+@triton.jit
+def groups_kernel(x, w, y, n, d, stride, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + at, tl.load(x + at) * tl.load(w))
+
+
+def add_groups(x: torch.Tensor, w: torch.Tensor, group: int = 48, kinds: int = 7):
+    assert x.size(-1) % group == 0
+    y = torch.zeros((kinds, group), dtype=torch.float32)
+    groups_kernel[(triton.cdiv(x.numel(), group),)](x, w, y, 1, 2, 3, B=group)
+    return y, y.sum(0)
+"""
+
+
+def test_a_tensor_that_a_triton_kernel_reads_at_i_and_after_it_holds_offsets(project):
+    (project / "k.py").write_text(PARTS)
+
+    answers = ["begins=[parts + 1]", "begins.dtype=int64", "y=[parts, d]", "dtype=float32"]
+    init_project("k.py", name="k", kernel="add_parts", answers=answers)
+
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    assert "shape: [parts + 1], dtype: int64, fill: offsets, scale: n}" in text
+
+
+def test_sizes_that_keep_their_defaults_are_numbers(project):
+    (project / "k.py").write_text(PARTS)
+
+    asked = init_project("k.py", name="k", kernel="add_groups", answers=["x=[m, n]", "w=[1]"])
+    lines = [each.partition("  #")[0] for each in asked.to_fill]
+
+    assert "y=[7, 48]" in lines
+    assert "out1=[48]" in lines
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    for sizes in re.findall(r"(?:small|large): \{(.*)\}", text):
+        assert int(dict(re.findall(r"(\w+): (\d+)", sizes))["n"]) % 48 == 0
+
+
+def test_an_array_without_axes_can_be_said(project):
+    (project / "k.py").write_text(PARTS)
+
+    answers = ["x=[m, n]", "w=[]", "y=[7, 48]", "out1=[48]", "dtype=float32", "reference"]
+    done = init_project("k.py", name="k", kernel="add_groups", answers=answers)
+
+    assert done.to_fill == ()
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+    assert [each.shape for each in kernel.inputs] == [("m", "n"), ()]
+
+
+def test_an_array_of_which_each_program_has_a_row_is_like_no_array_of_which_it_has_all(project):
+    text = TILES.replace("BODY", ROW_GAINS).replace("(x, y, n", "(x, y, gain, n")
+    text = text.replace("(x: torch.Tensor)", "(x: torch.Tensor, gain: torch.Tensor)")
+    (project / "k.py").write_text(text.replace("LAUNCHED", "1024"))
+
+    assert not any("gain=[n, d]" in each for each in init_project("k.py").to_fill)
+
+
+ROW_GAINS = """\
+    x += tl.program_id(0) * stride
+    y += tl.program_id(0) * stride
+    at = tl.arange(0, WIDTH)
+    tl.store(y + at, tl.load(x + at, mask=at < d) * tl.load(gain + at, mask=at < d), mask=at < d)
+"""
+
+
+PICKED = """\
+import torch, triton
+import triton.language as tl
+
+
+@triton.jit
+def pick_kernel(x, chosen, y, stride, B: tl.constexpr):
+    at = tl.program_id(0) * stride + tl.arange(0, B)
+    row = tl.load(chosen + tl.program_id(0))
+    if row == -1:
+        return
+    begin = x + row * stride
+    tl.store(y + at, tl.load(begin + tl.arange(0, B)))
+
+
+def pick(x: torch.Tensor, chosen: torch.Tensor, y: torch.Tensor):
+    pick_kernel[(len(chosen),)](x, chosen, y, x.stride(0), B=64)
+"""
+
+
+def test_what_moves_a_pointer_is_an_index_also_behind_a_variable(project):
+    (project / "k.py").write_text(PICKED)
+
+    asked = [each.partition("; ")[0] for each in init_project("k.py").to_fill if "dtype" in each]
+
+    assert asked == [
+        "dtype=float16  # or bfloat16, float32, float64",
+        "chosen.dtype=int64  # or int32",
+    ]
+
+
+def test_a_size_that_is_said_to_be_cut_into_groups_is_a_multiple_of_one(project):
+    (project / "k.py").write_text(PICKED)
+
+    answers = ["x=[m, k]", "y=[m, k // 128]", "chosen=[k // 24]", "dtype=float16"]
+    init_project("k.py", answers=[*answers, "chosen.dtype=int32", "reference"])
+
+    for sizes in load_kernel(str(project / "kernels/k")).kernel.workloads.values():
+        assert sizes["k"] % 384 == 0
+
+
+def test_what_is_viewed_as_a_kept_shape_has_the_shape_of_that_tensor(project):
+    view = "    return y.view(before)\n"
+    text = PARTS.replace("    return y, y.sum(0)\n", view)
+    text = text.replace("    assert", "    before = x.shape\n    x = x.view(-1, group)\n    assert")
+    (project / "k.py").write_text(text)
+
+    asked = init_project("k.py", name="k", kernel="add_groups").to_fill
+
+    assert any(each.startswith("out=?") for each in asked)

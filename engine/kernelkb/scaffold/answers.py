@@ -11,6 +11,7 @@ from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.model.kernels.kernel import Dtype, Fill
 from kernelkb.scaffold.draft import (
+    NO_AXES,
     OBSERVED_HEAD,
     PROGRAM_HEAD,
     RETURNS,
@@ -193,10 +194,11 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
     said = find_answer(answers, each.name)
     names = {each.name.lower(), to_field_name(each.name)}
     verb = "observed" if said and names & observed.keys else "said"
+    if each.type in ("number", "tensor"):
+        each = _choose_kind(each, said)
     if each.role in ("size", "number"):
         if said.startswith("["):
-            text = f"--set '{each.name}={said}': {each.name} is no array ({each.type})"
-            raise BadValueError(text)
+            raise BadValueError(_explain_number(each, said))
         if said and said != "axis":
             return each._replace(role="number", value=said, use="", origin=verb)
         return each._replace(role="size", guess="") if said else each
@@ -222,10 +224,32 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
     return each._replace(dtype=dtype or None, origin=origin)
 
 
+def _choose_kind(each: Parameter, said: str) -> Parameter:
+    """Return a parameter of Python, which writes no types, as an array or a number as was said."""
+    if each.role == "number" and said.startswith("["):
+        return each._replace(type="tensor", role="input", value="", guess="")
+    if each.role != "number" and (said == "axis" or _PLAIN_NUMBER.fullmatch(said)):
+        return each._replace(type="number", role="number", guess="")
+    return each
+
+
+_PLAIN_NUMBER = re.compile(r"-?\d*\.\d*(?:e[+-]?\d+)?|-?\d+e[+-]?\d+|True|False|None")
+"""Of Python: a bare ``8`` is a shape where an array is expected."""
+
+
+def _explain_number(each: Parameter, said: str) -> str:
+    """Return why a parameter of C++ has no shape, and what can be said or written instead."""
+    return (
+        f"--set '{each.name}={said}': {each.name} is no array: it is passed by value "
+        f"({each.type}); give a number or an expression, as --set {each.name}=8, or --set "
+        f"{each.name}=axis; what the launcher computes goes into launch.cu"
+    )
+
+
 def _read_shape(name: str, text: str) -> tuple[str, ...]:
     dims = [part.strip() for part in re.sub(r"^[\[(](.*)[\])]$", r"\1", text).split(",")]
-    dims = [dim for dim in dims if dim]
-    if not dims or not all(_EXTENT.fullmatch(dim) for dim in dims):
+    dims = [dim for dim in dims if dim] or [NO_AXES] * (text in ("[]", "()"))
+    if not dims or not all(dim == NO_AXES or _EXTENT.fullmatch(dim) for dim in dims):
         raise BadValueError(
             f"--set '{name}={text}' is no shape; give names, numbers and their sums, products and "
             f"quotients, as '{name}=[rows + 1, cols // 2, 64]'"
@@ -287,7 +311,8 @@ def mark_unknown(parameters: Sequence[Parameter], text: str, line: int) -> list[
             noted = "" if each.shape or each.guess else _find_noted_shape(use)
             each = each._replace(use=use, guess=each.guess or noted)
         elif each.role == "number" and each.value in ("", FILL_IN_MARK):
-            each = each._replace(value=FILL_IN_MARK, use=_find_use(text, each.name, line))
+            use = "; ".join(filter(None, (each.use, _find_use(text, each.name, line))))
+            each = each._replace(value=FILL_IN_MARK, use=use)
         marked.append(each)
     return marked
 

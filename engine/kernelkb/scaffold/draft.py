@@ -6,12 +6,14 @@ import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from math import lcm
 from pathlib import PurePosixPath
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.base import Target
+from kernelkb.model.kernels.kernel import Dtype
 from kernelkb.model.kernels.languages import LanguageName
 from kernelkb.scaffold.syntax import list_axes
 
@@ -34,6 +36,14 @@ _LIMIT = re.compile(
 _ORDER = re.compile(
     r"\b(?:assert|\w*CHECK\w*)\b[^\n;]*?\b([A-Za-z_]\w*) *(>=|<=|>|<) *([A-Za-z_]\w*)\b(?![.(\[])"
 )
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+_MADE = re.compile(r"\b(?:rand|randn|randint|arange|ones)\([^\n]*?\bdtype *= *torch\.(\w+)")
+_NAMED = re.compile(r"\b(?:torch|tl|np|numpy|cp|cupy)\.(float8_\w+|u?int8|bool)\b")
+_POWER = re.compile(
+    r"\b([A-Za-z_]\w*) *== *[\w.]*next_power_of_2\(\1\)"
+    r"|\b([A-Za-z_]\w*) *& *\(\2 *- *1\)\)? *== *0"
+)
+"""A size that a source checks to be a power of two."""
 DRAFTED_VARIANT = "mine"
 OWN_REFERENCE = f"reference: {{variant: {DRAFTED_VARIANT}}}"
 """The line of kernel.yaml that makes the drafted variant the reference."""
@@ -56,6 +66,8 @@ _OPTION = re.compile(
 """Names of integers that are options of a call, and no sizes."""
 ROLES = ("input", "output", "both")
 UNKNOWN = "?"
+NO_AXES = "()"
+"""The shape of an array of one element that has no axes, as a single one: empty is unknown."""
 SAID_HEAD, OBSERVED_HEAD, PROGRAM_HEAD = "# Said: ", "# Observed: ", "# Observed in a run of: "
 """What kernel.yaml keeps of the answers that it was drafted with, and where they are from."""
 
@@ -137,6 +149,7 @@ class Function(NamedTuple):
     """Where it is defined, from 1; 0 where the file only names it."""
     launches: tuple[str, ...] = ()
     """Kernels that it starts, itself or through functions of its file."""
+    limits: tuple[SizeLimit, ...] = ()
 
     @property
     def is_variant(self) -> bool:
@@ -153,6 +166,17 @@ class Function(NamedTuple):
             and "number" not in roles
             and roles == sorted(roles, key=_ROLE_ORDER.index)
         )
+
+
+class SizeLimit(NamedTuple):
+    """What the blocks of a kernel need of a size, which it does not check itself."""
+
+    sizes: tuple[str, ...]
+    """The size as a launcher's name or ``x.shape[1]``; the first that the draft knows counts."""
+    step: int = 0
+    """It is a multiple of so many elements; 0 for a power of two; 1 for no such need."""
+    most: int = 0
+    """The largest, in elements; 0 for none."""
 
 
 class SourceSummary(NamedTuple):
@@ -264,6 +288,8 @@ class Draft(NamedTuple):
     answers: Mapping[str, str] = {}
     observed: Observed = Observed()
     checks: SizeChecks = SizeChecks()
+    dtypes: str = ""
+    """What an array of unknown dtype may hold, the likeliest first, with | between."""
 
 
 def make_draft(
@@ -276,7 +302,7 @@ def make_draft(
     notes: Sequence[str] = (),
     questions: Sequence[DraftQuestion] = (),
 ) -> Draft:
-    """Return a draft for the parameters of a function.
+    """Return a draft for the parameters of a function; its workloads keep to ``limits``.
 
     Args:
         request: The function and its source.
@@ -288,28 +314,59 @@ def make_draft(
         questions: What the launch leaves open.
     """
     inputs, outputs = _list_arrays(request, parameters)
-    starts = [make_start_input(p) for p in outputs if p.is_read]
-    axes = _order_axes(axes, (*inputs, *outputs))
+    arrays = [*inputs, *(make_start_input(p) for p in outputs if p.is_read), *outputs]
+    axes = _order_axes(axes, arrays)
+    head = (request.name, request.include, request.target)
     return Draft(
-        name=request.name,
-        include=request.include,
-        target=request.target,
+        *head,
         axes=axes,
         inputs=inputs,
         outputs=outputs,
-        fields=assign_field_names([*(p.name for p in (*inputs, *starts, *outputs)), *axes]),
+        fields=assign_field_names([*(p.name for p in arrays), *axes]),
         entry=entry or f"kb_{request.name}",
         variant=variant,
         notes=notes,
         questions=(*questions, *_ask_numbers(parameters)),
         answers=request.answers,
         observed=request.observed,
-        checks=_read_checks(request.text, axes),
+        checks=_add_limits(request, (*inputs, *outputs), axes),
+        dtypes="|".join(_list_dtypes(request.text)),
     )
 
 
+def _list_dtypes(text: str) -> list[str]:
+    """List the dtypes that a source makes arrays of, then floats, then others that it names."""
+    made = [m[1] for m in _MADE.finditer(text)]
+    named = [m[1] for m in _NAMED.finditer(text)]
+    ordered = [*sorted(dict.fromkeys(made), key=made.count, reverse=True), *_FLOATS, *named]
+    return [dtype for dtype in dict.fromkeys(ordered) if dtype in get_args(Dtype)]
+
+
+def _add_limits(
+    request: DraftRequest, arrays: Sequence[Parameter], axes: Sequence[str]
+) -> SizeChecks:
+    """Return what a source checks of its sizes, and what the blocks of its kernels need."""
+    checks = _read_checks(request.text, axes)
+    names = {axis: axis for axis in axes}
+    for each in arrays:
+        places = [(at, dim) for at, dim in enumerate(each.shape) if dim in axes]
+        names |= {f"{each.name}.shape[{at}]": dim for at, dim in places}
+        names |= {f"{each.name}.shape[{at - len(each.shape)}]": dim for at, dim in places}
+    multiples, most, powers = dict(checks.multiples), dict(checks.most), set(checks.powers)
+    for limit in request.function.limits:
+        axis = next((names[size] for size in limit.sizes if size in names), "")
+        if axis and limit.step == 0:
+            powers.add(axis)
+        elif axis and limit.step > 1:
+            before = multiples.get(axis, "1")
+            multiples[axis] = str(lcm(limit.step, int(before) if before.isdecimal() else 1))
+        if axis and limit.most:
+            most[axis] = min(limit.most, most.get(axis, limit.most))
+    return checks._replace(multiples=multiples, most=most, powers=frozenset(powers))
+
+
 def _read_checks(text: str, axes: Sequence[str]) -> SizeChecks:
-    multiples = {m[1]: m[2] for m in _MULTIPLE.finditer(text) if m[1] in axes}
+    multiples = {m[1]: _find_constant(text, m[2]) for m in _MULTIPLE.finditer(text) if m[1] in axes}
     listed = {m[1]: re.findall(r"\d+", m[2] or m[3]) for m in _LIMIT.finditer(text)}
     most = {axis: max(map(int, sizes)) for axis, sizes in listed.items() if axis in axes and sizes}
     ordered = [m.groups() for m in _ORDER.finditer(text)]
@@ -321,30 +378,36 @@ def _read_checks(text: str, axes: Sequence[str]) -> SizeChecks:
     blocks = set(re.findall(r"\btl\.arange\(0, *([A-Za-z_]\w*)\)", text))
     given = re.finditer(r"\b(\w+) *= *([A-Za-z_]\w*) *[,)]", text)
     powers = (blocks | {m[2] for m in given if m[1] in blocks}) & {*axes}
+    powers |= {m[1] or m[2] for m in _POWER.finditer(text)} & {*axes}
     return SizeChecks(multiples, most, below, frozenset(powers))
+
+
+def _find_constant(text: str, name: str) -> str:
+    """Return the number that a text sets a name to everywhere; else the name."""
+    found = set(re.findall(rf"\b{name}\b *(?::[^=,\n]*)?= *(\d+)\b", text))
+    return found.pop() if len(found) == 1 else name
 
 
 def _list_arrays(
     request: DraftRequest, parameters: Sequence[Parameter]
 ) -> tuple[list[Parameter], list[Parameter]]:
-    """Return inputs and outputs; where none is known to be written, the role of each is asked.
+    """Return inputs and outputs; where none is known to be written, a role not said is asked.
 
     Raises:
-        BadValueError: There is no array, so that no answer makes a kernel of it; all of them were
-            said to be inputs; or one is of pointers.
+        BadValueError: There is no array, or none is an output, so that no answer makes a kernel; or
+            one is of pointers.
     """
     inputs, outputs = ([p for p in parameters if p.role == r] for r in ("input", "output"))
     _refuse_pointers(request, parameters)
-    roles = {request.answers.get(f"{to_field_name(p.name)}.role") for p in inputs}
-    if roles == {"input"} and not outputs:
+    open_ = [p for p in inputs if not (outputs or "role" in p.origin)]
+    if inputs and not (outputs or open_):
         raise BadValueError(
-            f"{request.function.name} takes {', '.join(p.name for p in inputs)} and writes no "
-            f"array that is among its arguments: say --set {inputs[0].name}.role=both where it "
-            "changes one, or draft the kernel that it launches, with --kernel NAME"
+            f"every array of {request.function.name} was said to be an input, and it writes no "
+            f"array of its arguments: say --set {inputs[-1].name}.role=both where it changes one, "
+            "or draft the kernel that it launches, with --kernel NAME"
         )
     if inputs or outputs:
-        sure = bool(outputs)
-        return [p._replace(is_certain=sure and p.is_certain) for p in inputs], outputs
+        return [p._replace(is_certain=p.is_certain and p not in open_) for p in inputs], outputs
     files = " or ".join(PurePosixPath(path).name for path in request.others)
     raise BadValueError(
         f"{request.function.name} of {PurePosixPath(request.include).name} is not seen to take or "
@@ -361,7 +424,7 @@ def _refuse_pointers(request: DraftRequest, parameters: Sequence[Parameter]) -> 
                 f"{request.function.name} takes {each.name}, an array of device pointers "
                 f"({each.type}), which no array of kernel.yaml can be: write a launcher that takes "
                 "one array and computes the pointers into it, and draft that one with kb init FILE "
-                "--kernel NAME"
+                f"--kernel NAME; or give an expression of C++, as --set {each.name}=nullptr"
             )
 
 

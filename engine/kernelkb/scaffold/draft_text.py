@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from math import lcm
 
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.model.kernels.kernel import evaluate_axis_expression
 from kernelkb.safety.untrusted_text import WORD_OPTIONS, is_torch_expression
 from kernelkb.scaffold.draft import (
     DRAFTED_VARIANT,
+    NO_AXES,
     OBSERVED_HEAD,
     OWN_REFERENCE,
     PROGRAM_HEAD,
@@ -34,6 +37,10 @@ from kernelkb.scaffold.syntax import list_axes, rename_axes
 
 _SMALL_UNITS, _LARGE_UNITS = (1024, 32, 8, 4, 4, 4), (2**22, 1024, 64, 8, 4, 4)
 """What the sizes of the drafted workloads are multiples of, by the most axes of one array."""
+_MOST_ELEMENTS = 2**28
+"""Of one array of a drafted workload: 1 GiB of float32."""
+_PART = re.compile(r"([A-Za-z_]\w*) *// *(\d+)")
+"""A size that is divided into groups: what is left over would have none."""
 _FACTORS = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
 """Of the axes in turn: no two have one size, so that a mix-up of axes cannot pass a check."""
 _INTEGER_BOUND = 32
@@ -44,7 +51,6 @@ _UNUSED_INPUT = """\
 """
 _SIZES_NOTE = "# Assumed: kb init chose the sizes of the workloads and the values of the inputs.\n"
 _SEEN_NOTE = "# Assumed: kb init chose the values of the inputs; the sizes are those of a run.\n"
-_FLOAT_DTYPES = "float16|bfloat16|float32|float64"
 
 
 def finish_draft(draft: Draft, files: Mapping[str, str], names: Iterable[str] = ()) -> DraftedFiles:
@@ -99,9 +105,9 @@ def _ask(draft: Draft) -> list[DraftQuestion]:
     unknown = [p for p in arrays if p.dtype is None and not is_index(p)]
     shared = [draft.fields[p.name] for p in unknown if not p.has_own_dtype]
     if any(FILL_IN_MARK not in p.type for p in unknown if not p.has_own_dtype):
-        questions.append(DraftQuestion("dtype", _FLOAT_DTYPES, f"of {', '.join(shared)}"))
+        questions.append(DraftQuestion("dtype", draft.dtypes, f"of {', '.join(shared)}"))
     questions += [
-        DraftQuestion(f"{draft.fields[p.name]}.dtype", p.dtypes or _FLOAT_DTYPES, p.use)
+        DraftQuestion(f"{draft.fields[p.name]}.dtype", p.dtypes or draft.dtypes, p.use)
         for p in unknown
         if p.has_own_dtype
     ]
@@ -203,23 +209,42 @@ def _choose_sizes(draft: Draft) -> list[dict[str, int]]:
     """Return the sizes of the small and the large workload: distinct, and divisible."""
     shapes = [p.shape for p in (*draft.inputs, *draft.outputs)]
     count = len(draft.axes)
-    ranks = [sum(not dim.isdecimal() for dim in shape) if shape else count for shape in shapes]
+    ranks = [sum(bool(list_axes([dim])) for dim in shape) if shape else count for shape in shapes]
     rank = min(max(ranks, default=1), len(_LARGE_UNITS)) or 1
     factors = dict(zip(draft.axes, _FACTORS * (count // len(_FACTORS) + 1), strict=False))
     workloads = []
     for unit in (_SMALL_UNITS[rank - 1], _LARGE_UNITS[rank - 1]):
-        sizes = {axis: factor * unit for axis, factor in factors.items()}
-        _keep_checks(sizes, draft.checks, [dim for shape in shapes for dim in shape])
+        while True:
+            sizes = {axis: factor * unit for axis, factor in factors.items()}
+            _keep_checks(sizes, draft.checks, [dim for shape in shapes for dim in shape])
+            if unit <= 1 or max(_count(shape, sizes) for shape in (*shapes, ())) <= _MOST_ELEMENTS:
+                break
+            unit //= 2
         workloads.append({draft.fields[axis]: n for axis, n in sizes.items()})
     return workloads
+
+
+def _count(shape: Sequence[str], sizes: Mapping[str, int]) -> float:
+    """Return the elements of an array; 1 where an extent names another size."""
+    if not all(axis in sizes for axis in list_axes(shape)):
+        return 1
+    return evaluate_axis_expression(
+        "*".join(f"({dim})" for dim in shape if dim != NO_AXES) or "1", sizes
+    )
 
 
 def _keep_checks(sizes: dict[str, int], checks: SizeChecks, extents: Sequence[str]) -> None:
     """Change sizes so that they meet what a source checks, and that each extent is positive."""
     sizes |= {axis: 1 << (sizes[axis].bit_length() - 1) for axis in checks.powers}
-    for axis, of in checks.multiples.items():
-        step = int(of) if of.isdecimal() else sizes.get(of, 1)
-        sizes[axis] = step * max(sizes[axis] // step, 2 if step in sizes.values() else 1)
+    parts = [pair for extent in extents for pair in _PART.findall(extent) if pair[0] in sizes]
+    steps: dict[str, int] = {}
+    for axis, of in (*parts, *checks.multiples.items()):
+        step = lcm(int(of) if of.isdecimal() else sizes.get(of, 1), steps.get(axis, 1)) or 1
+        steps[axis] = step
+        count, others = max(sizes[axis] // step, 1), {n for a, n in sizes.items() if a != axis}
+        while step > 1 and step * count in others:
+            count += 1
+        sizes[axis] = step * count
     sizes |= {axis: most for axis, most in checks.most.items() if sizes[axis] > most}
     taken = [
         (less, axis)
@@ -258,6 +283,7 @@ def _format_output(array: Parameter, draft: Draft) -> str:
 
 def _format_array(array: Parameter, draft: Draft, options: str) -> str:
     dims = [rename_axes(dim, draft.fields) for dim in array.shape] or [FILL_IN_MARK]
+    dims = [dim for dim in dims if dim != NO_AXES]
     name, dtype = draft.fields[array.name], array.dtype or FILL_IN_MARK
     guess = f"perhaps {array.guess}" if array.guess and not array.shape else ""
     is_open = not (array.shape and array.dtype and array.is_certain)

@@ -1,11 +1,23 @@
-"""What a kernel's body says of its indices: their values, and the sizes that they stay below."""
+"""What a kernel's body says of its indices: their values, and the sizes that they stay below.
+
+Of a kernel of Triton also what its blocks need of sizes, and which array's parts another bounds.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kernelkb.scaffold.draft import UNKNOWN, SizeLimit
+from kernelkb.scaffold.python_launches import (
+    STORES,
+    Kernels,
+    is_accessed,
+    iter_passed,
+    list_places,
+)
 from kernelkb.scaffold.syntax import (
     INTEGER_CAST,
     get_part,
@@ -137,3 +149,232 @@ def _find_size(text: str, sizes: frozenset[str], values: Mapping[str, Node]) -> 
         value = get_text(values[text])
         return None if value == text else _find_size(value, sizes, {})
     return text if text.isdecimal() else None
+
+
+class _Block(NamedTuple):
+    """A block of elements that a kernel loads or stores at once."""
+
+    extent: str
+    """Its elements along one axis, as ``BLOCK // 2``: for Triton a power of two."""
+    size: str
+    """The size of that axis, where a block pointer says it; else empty."""
+    is_open: bool
+    """No mask or boundary check keeps it inside."""
+    is_only: bool = False
+    """It begins at 0: there is no second one along the axis."""
+
+
+_WHOLE_ROW = 65536
+"""The largest size of which one block holds all elements."""
+
+
+def list_limits(function: ast.FunctionDef, kernels: Kernels) -> tuple[SizeLimit, ...]:
+    """List what sizes have to be for the blocks of the kernels that a function launches."""
+    values = _list_assigned(function)
+    found = [
+        SizeLimit(_resolve(function, m[1]), int(values[m[2]]))
+        for m in _DIVISIBLE.finditer(ast.unparse(function))
+        if values.get(m[2], "").isdecimal()
+    ]
+    for kernel, passed in iter_passed(function, kernels):
+        steps = _list_constants(kernel) | passed
+        for block in _list_blocks(kernel):
+            name = next((w for w in re.findall(r"[A-Za-z_]\w*", block.extent) if w in steps), "")
+            value = values.get(steps.get(name, ""), steps.get(name, ""))
+            power = re.fullmatch(r".*\bnext_power_of_2\(([\w.\[\]()-]+?)\).*", value)
+            if value.isdecimal() or block.extent.isdecimal():
+                extent = re.sub(rf"\b{name}\b", value, block.extent) if name else block.extent
+                step = int(extent) if extent.isdecimal() else int(value)
+                sizes = [passed.get(block.size, "")] if block.size else []
+                sizes = sizes or _list_divided(function, kernel, name, passed)
+                most = step if block.is_only else 0
+                limits = [SizeLimit(_resolve(function, each), step, most) for each in sizes]
+                found += limits if block.is_open else []
+            elif power:
+                step = 0 if block.is_open or "//" in block.extent else 1
+                found.append(SizeLimit(_resolve(function, power[1]), step, _WHOLE_ROW))
+            elif name and re.fullmatch(r"[\w.\[\]()-]+", value):
+                both = (*_resolve(function, steps[name]), *_resolve(function, value))
+                found.append(SizeLimit(both, 0, _WHOLE_ROW))
+    return tuple(dict.fromkeys(each for each in found if each.sizes))
+
+
+def _list_assigned(function: ast.FunctionDef) -> dict[str, str]:
+    """Map each name that a function assigns once, or has a default for, to that."""
+    pairs = [(ast.unparse(one), ast.unparse(value)) for one, value in _iter_assigned(function)]
+    names, plain = [name for name, _ in pairs], function.args.args
+    defaults = zip(plain[::-1], function.args.defaults[::-1], strict=False)
+    pairs += [(a.arg, ast.unparse(value)) for a, value in defaults if a.arg not in names]
+    return {name: value for name, value in pairs if names.count(name) <= 1}
+
+
+_DIVISIBLE = re.compile(r"\b(\w+\.(?:shape\[-?\d+\]|size\(-?\d+\))) % (\w+) == 0")
+
+
+def _iter_assigned(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield each target of a function with its value; ``m, n = a, b`` are two."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            target, value = node.targets[0], node.value
+            is_pair = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+            parts = [each.elts if is_pair else [each] for each in (target, value)]  # type: ignore[attr-defined]
+            yield from zip(*parts, strict=False)
+
+
+def _list_constants(kernel: ast.FunctionDef) -> dict[str, str]:
+    """Map parameters of a kernel to their defaults, or the largest that it is tuned with."""
+    arguments, defaults = kernel.args.args, kernel.args.defaults
+    pairs = zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True)
+    found = {argument.arg: ast.unparse(value) for argument, value in pairs}
+    tuned = " ".join(map(ast.unparse, kernel.decorator_list))
+    for argument in arguments:
+        sizes = re.findall(rf"['\"]{argument.arg}['\"]: (\d+)", tuned)
+        found |= {argument.arg: str(max(map(int, sizes)))} if sizes else {}
+    return found
+
+
+def _list_divided(
+    function: ast.FunctionDef, kernel: ast.FunctionDef, name: str, passed: Mapping[str, str]
+) -> list[str]:
+    """List the sizes that a launcher, or its kernel, divides by the size of a block."""
+    size = r"([\w.]+(?:\[-?\d+\]|\(-?\d*\))?)"
+    inner, outer = ast.unparse(kernel), ast.unparse(function)
+    found = re.findall(rf"cdiv\({size}, {name}\)|range\([^,()]+, {size}, {name}\)", inner)
+    sizes = [passed[word] for pair in found for word in pair if word in passed]
+    steps = [rf"\w+\['{name}'\]", *([re.escape(passed[name])] if name in passed else [])]
+    return sizes + re.findall(rf"cdiv\({size}, (?:{'|'.join(steps)})\)", outer)
+
+
+def _resolve(function: ast.FunctionDef, size: str) -> tuple[str, ...]:
+    """Return a size of a launcher, and the place in a shape that it is read from."""
+    found = [size] if size else []
+    moved: dict[str, int] = {}
+    for target, value in _iter_assigned(function):
+        text = ast.unparse(value)
+        if isinstance(target, ast.Name) and _MOVES.search(text):
+            moved.setdefault(target.id, value.lineno)
+        own = re.fullmatch(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\)|shape)", text)
+        if own and isinstance(target, ast.Name) and target.id == size:
+            found.append(f"{own[1]}.shape[{own[2] or own[3]}]@{value.lineno}")
+        elif text.endswith(".numel()") and ast.unparse(target) == size:
+            found.append(f"{text.removesuffix('.numel()')}.shape[-1]@{value.lineno}")
+        elif own and isinstance(target, ast.Tuple):
+            names = [ast.unparse(each) for each in target.elts]
+            found += (
+                [f"{own[1]}.shape[{names.index(size)}]@{value.lineno}"] if size in names else []
+            )
+    kept = []
+    for each in found:
+        text, _, line = each.partition("@")
+        is_moved = moved.get(text.partition(".")[0], 10**9) < int(line or 10**9)
+        if "." not in text or not is_moved or text.endswith("[-1]"):
+            text = re.sub(r"\.numel\(\)$", ".shape[-1]", text)  # its last axis will do
+            kept.append(re.sub(r"\.size\((-?\d+)\)", r".shape[\1]", text))
+    return tuple(kept)
+
+
+_MOVES = re.compile(r"(?:view|reshape|permute|transpose|flatten|squeeze|\bt)\(|\.m?T\b")
+"""What makes another place in a shape of a size."""
+
+
+def _list_blocks(kernel: ast.FunctionDef) -> list[_Block]:
+    """List the blocks that a kernel loads and stores, through block pointers or offsets."""
+    pointers: dict[str, ast.Call] = {}
+    spans: dict[str, set[str]] = {}
+    moved = " ".join(re.findall(r"advance\(.*\)", ast.unparse(kernel)))
+    for node in [*ast.walk(kernel)] * 2:
+        if not isinstance(node, ast.Assign | ast.AugAssign):
+            continue
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        if not isinstance(target, ast.Name):
+            continue
+        if isinstance(node.value, ast.Call) and "make_block_ptr" in ast.unparse(node.value.func):
+            pointers[target.id] = node.value
+        else:
+            spans.setdefault(target.id, set()).update(_find_spans(node.value, spans))
+    found = []
+    for call in ast.walk(kernel):
+        is_access = isinstance(call, ast.Call) and ast.unparse(call.func) in ("tl.load", *STORES)
+        if not isinstance(call, ast.Call) or not is_access or not call.args:
+            continue
+        words = {k.arg: k.value for k in call.keywords}
+        place = ast.unparse(call.args[0])
+        if place in pointers:
+            found += _list_pointed(pointers[place], words.get("boundary_check"), moved)
+            continue
+        at = 1 if ast.unparse(call.func) == "tl.load" else 2
+        mask = words.get("mask", call.args[at] if len(call.args) > at else None)
+        kept = _find_spans(mask, spans) if mask is not None else set()
+        found += [_Block(e, "", e not in kept) for e in _find_spans(call.args[0], spans)]
+    return found
+
+
+def _find_spans(node: ast.AST, spans: Mapping[str, set[str]]) -> set[str]:
+    """Return the extents of the ranges that an expression runs over; none behind a ``%``."""
+    nodes = [*ast.walk(node)]
+    if any(isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod) for n in nodes):
+        return set()
+    calls = [n for n in nodes if isinstance(n, ast.Call)]
+    if any(ast.unparse(n.func) in ("tl.load", "tl.sum", "tl.max", "tl.dot") for n in calls):
+        return set()
+    own = {
+        ast.unparse(n.args[1])
+        for n in calls
+        if ast.unparse(n.func).endswith(".arange") and len(n.args) == 2
+    }
+    names = (n.id for n in nodes if isinstance(n, ast.Name))
+    return own.union(*(spans.get(name, set()) for name in names))
+
+
+def _list_pointed(make: ast.Call, check: ast.expr | None, moved: str) -> list[_Block]:
+    """Return the blocks of a block pointer, one for each axis; the checked axes are closed."""
+    order = ("base", "shape", "strides", "offsets", "block_shape")
+    given = dict(zip(order, make.args, strict=False)) | {
+        k.arg or "": k.value for k in make.keywords
+    }
+    parts = [getattr(given.get(key), "elts", []) for key in ("shape", "block_shape", "offsets")]
+    checked = {ast.unparse(each) for each in getattr(check, "elts", [check] if check else [])}
+    return [
+        _Block(
+            ast.unparse(extent),
+            ast.unparse(size),
+            str(at) not in checked,
+            ast.unparse(offset) == "0" and not moved,
+        )
+        for at, (size, extent, offset) in enumerate(zip(*parts, strict=False))
+    ]
+
+
+def find_pointed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> str:
+    """Return the array of which a tensor says where parts begin: it is read at i and at i + 1.
+
+    Empty where it is not read so; ``UNKNOWN`` where several arrays, or none, are read there.
+    """
+    for kernel, passed in iter_passed(function, kernels):
+        inner = next((n for n, value in passed.items() if value == tensor), None)
+        places = {re.sub(r"[()]", "", t) for t in list_places(kernel, inner)} if inner else set()
+        if inner is None or not any(f"{place} + 1" in places for place in places):
+            continue
+        bounds = _list_reached(kernel, inner)
+        read = {
+            passed[name]
+            for name in passed.keys() - {inner}
+            if is_accessed(kernel, name, ("tl.load",))
+            and any(bounds & {*re.findall(r"\w+", p)} for p in list_places(kernel, name))
+        }
+        return read.pop() if len(read) == 1 else UNKNOWN
+    return ""
+
+
+def _list_reached(kernel: ast.FunctionDef, name: str) -> set[str]:
+    """List the variables of a kernel that hold what is loaded from a pointer, or count from it."""
+    found = set[str]()
+    for node in [*ast.walk(kernel)] * 2:
+        if isinstance(node, ast.Assign | ast.For):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            text = ast.unparse(node.value if isinstance(node, ast.Assign) else node.iter)
+            words = {*re.findall(r"\w+", text)}
+            is_own = "load" in words and name in words
+            if is_own or (words & found and "load" not in words):
+                found |= {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+    return found

@@ -15,7 +15,7 @@ from kernelkb.scaffold.observed_calls import (
     NumberPlan,
     ObservedPlan,
 )
-from kernelkb.scaffold.python_functions import list_bound_names
+from kernelkb.scaffold.python_source import list_bound_names
 
 Function = Mapping[str, Any]
 """One observed function, as the observer writes it."""

@@ -7,7 +7,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from kernelkb.scaffold.draft import Function, Parameter, ParameterRole, is_option
+from kernelkb.scaffold.index_bounds import find_pointed, list_limits
 from kernelkb.scaffold.python_launches import (
+    DTYPES,
+    SHORT_DTYPES,
     STORES,
     UPDATES,
     Kernels,
@@ -54,6 +57,7 @@ def read_python_function(
         style="python",
         line=function.lineno,
         launches=tuple(launches),
+        limits=list_limits(function, kernels),
     )
 
 
@@ -71,15 +75,13 @@ def _read_parameters(
     changed = _drop_set(list_accessed(function, kernels, UPDATES), text)
     used = loaded | stored
     required, needed = _list_required(function, owner, _drop_guarded(kernels, launches, used))
-    shapes = read_shapes(function)
-    defaults = _list_defaults(function).items()
-    own = {name: ("" if name in needed else ast.unparse(value), "") for name, value in defaults}
-    given = {a.arg: own.get(a.arg) or _find_given(function, a.arg, callers) for a in required}
-    if takes_tensors:
-        used |= {a.arg for a in required if a.annotation is None and a.arg != "stream"}
+    given = _read_given(function, required, needed, callers)
+    untyped = {a.arg for a in required if takes_tensors and not a.annotation} - {"stream"}
     present = [a for a in required if given[a.arg][0] != "None"]
-    tensors = [a.arg for a in present if a.arg in used or _is_tensor(a, text, needed)]
+    tensors = [a.arg for a in present if a.arg in used | untyped or _is_tensor(a, text, needed)]
+    shapes = read_shapes(function)
     guesses = {a: guess_shape(function, kernels, a, shapes) for a in tensors if a not in shapes}
+    guesses = {a: guess or _find_noted(text, a) for a, guess in guesses.items()}
     dtypes = {a: guess_dtypes(function, kernels, a) for a in tensors}
     elsewhere = list_passed_on(function, kernels)
     is_own = _returns_only(function, {*tensors} & (stored | elsewhere))
@@ -87,6 +89,7 @@ def _read_parameters(
     written, unsure = (set[str](), set[str]()) if returned else (stored, elsewhere)
     parameters = []
     for each in (_make_parameter(a, tensors, written, shapes, dtypes) for a in required):
+        each = each._replace(is_certain=each.name not in unsure)
         if each.role == "number":
             value, origin = (each.value, "") if each.value else given[each.name]
             parameters.append(each._replace(value=value, origin=origin))
@@ -95,8 +98,33 @@ def _read_parameters(
         copy = f"{each.name}.clone()" if returned and each.name in stored else ""
         each = each._replace(value=copy, guess=guesses.get(each.name, ""))
         is_read = each.role == "output" and each.name in loaded | changed
-        parameters.append(each._replace(is_read=is_read, is_certain=each.name not in unsure))
-    return (*parameters, *returned)
+        pointed = find_pointed(function, kernels, each.name) if each.role == "input" else ""
+        parameters.append(each._replace(is_read=is_read, points_into=pointed))
+    return _fix_sizes(function, (*parameters, *returned))
+
+
+def _read_given(
+    function: ast.FunctionDef,
+    required: Sequence[ast.arg],
+    needed: Sequence[str],
+    callers: Sequence[ast.FunctionDef],
+) -> dict[str, tuple[str, str]]:
+    """Map each parameter to its default, or what the file's calls pass, and where that is said."""
+    defaults = _list_defaults(function).items()
+    own = {name: ("" if name in needed else ast.unparse(value), "") for name, value in defaults}
+    return {a.arg: own.get(a.arg) or _find_given(function, a.arg, callers) for a in required}
+
+
+def _fix_sizes(function: ast.FunctionDef, parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    """Return parameters with the sizes that keep the function's defaults as numbers."""
+    own, found = {each.name for each in parameters}, []
+    defaults = {n: ast.unparse(v) for n, v in _list_defaults(function).items() if n not in own}
+    sizes = {name: value for name, value in defaults.items() if value.isdecimal()}
+    for each in parameters:
+        guess = re.sub(r"\w+", lambda m: sizes.get(m[0], m[0]), each.guess)
+        shape = tuple(sizes.get(d, d) for d in each.shape)
+        found.append(each._replace(shape=shape, guess=guess))
+    return tuple(found)
 
 
 def _drop_set(names: set[str], text: str) -> set[str]:
@@ -232,21 +260,39 @@ def _make_parameter(
         is_stream = "CUstream" in kind or name == "stream"
         is_size = kind == "int" and not is_option(name)
         value, guess = STREAM if is_stream else "", "axis" if is_size else ""
-        return Parameter(name, "number", "number", value=value, guess=guess)
+        use = "" if kind or is_stream else "an array's shape, as [n], or a number"
+        return Parameter(name, "number", "number", value=value, guess=guess, use=use)
     role: ParameterRole = "output" if name in written else "input"
     each = Parameter(name, "tensor", role, shape=shapes.get(name, ()), dtypes=dtypes[name])
-    return each._replace(has_own_dtype=bool(each.dtypes))
+    checked = each.dtypes if each.dtypes in DTYPES else None
+    return each._replace(has_own_dtype=bool(each.dtypes), dtype=checked)
 
 
 def _is_tensor(argument: ast.arg, text: str, needed: Sequence[str]) -> bool:
+    """Whether an argument's type, what is done with it, or the function's text say a tensor."""
+    name = re.escape(argument.arg)
+    saved = rf"\.save_for_backward\([^()]*\b{name}\b(?! *[.=(])"
+    if re.search(saved, text) or _find_noted(text, argument.arg):
+        return True
     kind = ast.unparse(argument.annotation) if argument.annotation else ""
     if kind:
         is_optional = "Optional" in kind or "None" in kind
         return "Tensor" in kind and (argument.arg in needed or not is_optional)
-    pattern = _TENSOR_WORDS.pattern.replace("{name}", re.escape(argument.arg))
-    return bool(re.search(pattern, text)) or bool(
-        re.search(rf"\b\w+_like\({re.escape(argument.arg)}\b", text)
+    pattern = _TENSOR_WORDS.pattern.replace("{name}", name)
+    return bool(re.search(rf"{pattern}|\b\w+_like\({name}\b", text))
+
+
+def _find_noted(text: str, name: str) -> str:
+    """Return the shape that a docstring gives an argument: ``g: a vector of shape [N]``."""
+    noted = re.search(
+        rf"(?m)^\s*:?(?:param )?`*{re.escape(name)}`*\b[^\n\[]*?"
+        r"(?:shape|size|of|:|[Tt]ensor)\s*:?\s*[\[(]((?:\w+)(?:, *\w+)*),?[\])]",
+        text.partition('"""')[2].partition('"""')[0],
     )
+    return f"[{noted[1]}]" if noted and not re.fullmatch(_TYPE_WORDS, noted[1]) else ""
+
+
+_TYPE_WORDS = r"(?i)(?:torch\W*)?(?:tensor|int|float|bool|str|optional|list|tuple)\w*(?:, *\w+)*"
 
 
 def _read_returned(
@@ -279,7 +325,7 @@ def _read_returned(
         if not is_one or _CAST.search(ast.unparse(part)):
             dtype = _OTHER
         has_own = (base in made and dtype == _OTHER) or base not in (*made, *tensors)
-        output = Parameter(field, "return", "output", dtype if dtype in _DTYPES else None)
+        output = Parameter(field, "return", "output", dtype if dtype in DTYPES else None)
         output = output._replace(shape=shape if is_known else (), guess=guess)
         value = f"[{index}]" if len(parts) > 1 else ""
         outputs.append(output._replace(has_own_dtype=has_own, value=value))
@@ -316,9 +362,16 @@ def _find_returned_shape(
     source, dims, _ = own
     text, sizes = ast.unparse(part), {dim for shape in shapes.values() for dim in shape}
     viewed = _VIEW.fullmatch(text)
+    kept = re.escape(viewed[1]) if viewed else "$^"
+    if same := re.search(rf"\b{kept} = (\w+)\.(?:shape|size\(\))\n", ast.unparse(function)):
+        return shapes.get(same[1], ()), same[1] in shapes
     dims = _name_sizes(viewed[1].split(", ") if viewed else dims, shapes)
     if any(is_computed(function, dim) for dim in dims):
         return (), False
+    if summed := _SUMMED.fullmatch(text):
+        rest = [*dims]
+        del rest[int(summed[1]) : int(summed[1]) + 1]
+        return (tuple(rest), False) if dims and int(summed[1]) >= 0 else ((), False)
     base = re.search(r"\w+", text)
     is_made = base is not None and _is_as_made(function, part, base[0])
     is_known = bool(dims) if viewed else is_made and (source in tensors or bool(dims))
@@ -374,7 +427,10 @@ def _collect_made(function: ast.FunctionDef) -> dict[str, _Made]:
         if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
             continue
         name = node.targets[0].id
-        own = _read_maker(node.value) if isinstance(node.value, ast.Call) else None
+        value = node.value
+        while isinstance(value, ast.Call) and _AS_MADE.search(ast.unparse(value.func)):
+            value = value.func.value  # type: ignore[attr-defined]
+        own = _read_maker(value) if isinstance(value, ast.Call) else None
         if own is not None:
             before = made.get(name, own)
             is_like = own[:2] == before[:2]
@@ -393,10 +449,14 @@ def _read_maker(call: ast.Call) -> _Made | None:
     if match is None or not call.args:
         return None
     written = next((ast.unparse(k.value) for k in call.keywords if k.arg == "dtype"), "")
-    dtype = written.removeprefix("torch.")
-    dtype = "float32" if dtype == "float" else dtype
-    if dtype not in _DTYPES:
-        dtype = "" if written.endswith(".dtype") or (match[1] and not written) else _OTHER
+    short = written.removeprefix("torch.")
+    dtype = SHORT_DTYPES.get(short, short)
+    if dtype not in DTYPES:
+        is_default = (
+            _MADE_FLOAT.fullmatch(match[0]) and {k.arg for k in call.keywords} <= _MAKER_WORDS
+        )
+        same = "" if written.endswith(".dtype") or (match[1] and not written) else _OTHER
+        dtype = "float32" if is_default else same
     first = call.args[0]
     if match[1]:
         return ast.unparse(first), (), dtype
@@ -415,15 +475,16 @@ def _name_sizes(dims: Sequence[str], shapes: Mapping[str, tuple[str, ...]]) -> t
     return tuple(named) if all(d.isidentifier() or d.isdecimal() for d in named) else ()
 
 
+_AS_MADE = re.compile(r"\)\.(?:contiguous|cuda|requires_grad_)$")
+_MADE_FLOAT = re.compile(r"torch\.(?:empty|zeros|ones|rand|randn)")
+"""Float32 where nothing says another dtype."""
+_MAKER_WORDS = {"device", "requires_grad", "pin_memory", "memory_format", "layout", "generator"}
 _DIMENSION = re.compile(r"\w+|\w+\.(?:shape\[-?\d+\]|size\(-?\d+\))")
 _VIEW = re.compile(r"\w+\.(?:view|reshape)\(\(?((?:[\w.]+(?:\[\d+\])?(?:, )?)+)\)?\)")
+_SUMMED = re.compile(r"\w+\.(?:sum|mean|amax|amin)\((?:dim=|axis=)?(-?\d+).*\)")
 _CAST = re.compile(r"\.(?:to|type_as|float|half|bfloat16|type|view_as_\w+)\(")
 _OTHER = "other"
 """Of a tensor whose dtype is written, and not as that of another tensor or by its name."""
-_DTYPES = (
-    *("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64"),
-    *("bool", "float8_e4m3fn", "float8_e5m2"),
-)
 
 
 def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
@@ -473,8 +534,6 @@ _RESHAPED = re.compile(
     r"(?!\.(?:view|reshape)\(-1, [\w.\[\]-]+\)\s*(?:\n|$))"
     r"[^\n]*?(?:\.(?:view|reshape|permute|transpose|unsqueeze|flatten|squeeze|mT|T)\b|->)"
 )
-
-
 _SAME_NAME = re.compile(r"(\w+) == (\w+)(?: and |$)")
 
 
@@ -538,15 +597,3 @@ def _pair_targets(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast
         is_list = isinstance(each, ast.Starred)
         pairs.append((ast.Tuple(taken) if is_list else taken[0], own) if taken else (own, own))
     return pairs
-
-
-def list_bound_names(statement: ast.AST) -> list[str]:
-    """List the names that a statement binds itself, and not by what stands in its branches."""
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return [statement.name]
-    if isinstance(statement, ast.Import | ast.ImportFrom):
-        return [alias.asname or alias.name.partition(".")[0] for alias in statement.names]
-    if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        return [n.id for each in targets for n in ast.walk(each) if isinstance(n, ast.Name)]
-    return []

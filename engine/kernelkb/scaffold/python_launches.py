@@ -21,6 +21,8 @@ class Kernels(NamedTuple):
     """By name; None for one of another file."""
     assignments: Sequence[ast.Assign] = ()
     """Those of the file's top level, which may give a kernel another name."""
+    functions: Mapping[str, ast.FunctionDef] = {}
+    """The file's other functions, which may launch a kernel for their callers."""
 
 
 class KernelCall(NamedTuple):
@@ -126,14 +128,14 @@ def guess_shape(
 
     Else the size that its mask compares the place with.
     """
-    for kernel, passed in _iter_passed(function, kernels):
+    for kernel, passed in iter_passed(function, kernels):
         inner = next((n for n, value in passed.items() if value == tensor), None)
         if inner is None:
             continue
-        places = _list_places(kernel, inner)
+        places, own = list_places(kernel, inner), _is_by_program(kernel, inner)
         for name, value in passed.items():
-            is_like = bool(places & _list_places(kernel, name)) and value != tensor
-            if is_like and shapes.get(value):
+            is_like = bool(places & list_places(kernel, name)) and value != tensor
+            if is_like and shapes.get(value) and own == _is_by_program(kernel, name):
                 return f"[{', '.join(shapes[value])}]"
         sizes = {passed[n] for n in _list_limits(kernel, inner) if n in passed}
         if len(sizes) == 1 and (size := sizes.pop()).isidentifier():
@@ -152,14 +154,25 @@ def is_computed(function: ast.FunctionDef, name: str) -> bool:
     )
 
 
-def _iter_passed(
-    function: ast.FunctionDef, kernels: Kernels
+def iter_passed(
+    function: ast.FunctionDef, kernels: Kernels, depth: int = 0
 ) -> Iterator[tuple[ast.FunctionDef, dict[str, str]]]:
-    """Yield each kernel that a function launches, and what it passes for its parameters."""
+    """Yield each kernel that a function launches, and what it passes for its parameters.
+
+    Also what it passes on through functions of the file; what those make themselves is left out.
+    """
     for names, call in iter_launches(function, kernels):
         for kernel in map(kernels.nodes.get, names):
             if kernel is not None:
                 yield kernel, {n: ast.unparse(value) for n, value in _bind(kernel, call)}
+    for node in ast.walk(function) if depth < _MAX_RENAMINGS else ():
+        called = node.func if isinstance(node, ast.Call) else None
+        helper = kernels.functions.get(called.id) if isinstance(called, ast.Name) else None
+        if helper is None or helper is function or not isinstance(node, ast.Call):
+            continue
+        own = {name: ast.unparse(value) for name, value in _bind(helper, node)}
+        for kernel, passed in iter_passed(helper, kernels, depth + 1):
+            yield kernel, {n: own[value] for n, value in passed.items() if value in own}
 
 
 def _bind(kernel: ast.FunctionDef, call: ast.Call) -> list[tuple[str, ast.expr]]:
@@ -171,7 +184,7 @@ def _bind(kernel: ast.FunctionDef, call: ast.Call) -> list[tuple[str, ast.expr]]
     return passed + [(k.arg or "", k.value) for k in call.keywords]
 
 
-def _list_places(kernel: ast.FunctionDef, name: str) -> set[str]:
+def list_places(kernel: ast.FunctionDef, name: str) -> set[str]:
     """Return the offsets from a pointer at which a kernel loads and stores."""
     calls = [n for n in ast.walk(kernel) if isinstance(n, ast.Call) and n.args]
     texts = [ast.unparse(n.args[0]) for n in calls if ast.unparse(n.func) in ("tl.load", *STORES)]
@@ -239,14 +252,14 @@ def list_accessed(function: ast.FunctionDef, kernels: Kernels, calls: Sequence[s
     """List the names that are passed for a pointer that a kernel loads from, or stores to."""
     return {
         value
-        for kernel, passed in _iter_passed(function, kernels)
+        for kernel, passed in iter_passed(function, kernels)
         for name, value in passed.items()
-        if _is_accessed(kernel, name, calls)
+        if is_accessed(kernel, name, calls)
     }
 
 
 def _find_passed(kernel: ast.FunctionDef, call: ast.Call, calls: Sequence[str]) -> set[str]:
-    accessed = {a.arg for a in kernel.args.args if _is_accessed(kernel, a.arg, calls)}
+    accessed = {a.arg for a in kernel.args.args if is_accessed(kernel, a.arg, calls)}
     return {ast.unparse(value) for name, value in _bind(kernel, call) if name in accessed}
 
 
@@ -265,11 +278,11 @@ def _is_counted(kernel: ast.FunctionDef, name: str) -> bool:
     return False
 
 
-def _is_accessed(kernel: ast.FunctionDef, name: str, calls: Sequence[str]) -> bool:
+def is_accessed(kernel: ast.FunctionDef, name: str, calls: Sequence[str]) -> bool:
     """Whether a kernel uses a pointer in some calls, also after adding an offset to it."""
     if _is_counted(kernel, name):
         return False
-    names = _list_pointers(kernel, name)
+    names = list_pointers(kernel, name)
     used = [
         node.args[0]
         for node in ast.walk(kernel)
@@ -278,7 +291,7 @@ def _is_accessed(kernel: ast.FunctionDef, name: str, calls: Sequence[str]) -> bo
     return any(names & set(re.findall(r"\w+", ast.unparse(node))) for node in used)
 
 
-def _list_pointers(kernel: ast.FunctionDef, name: str) -> set[str]:
+def list_pointers(kernel: ast.FunctionDef, name: str) -> set[str]:
     """List a pointer of a kernel and the variables that it is computed into."""
     names = {name}
     for node in ast.walk(kernel):
@@ -289,27 +302,43 @@ def _list_pointers(kernel: ast.FunctionDef, name: str) -> set[str]:
     return names
 
 
+DTYPES = get_args(Dtype)
+SHORT_DTYPES = {"half": "float16", "float": "float32", "double": "float64", "long": "int64"}
 _INTEGERS = "uint8|int8|int32|int64"
 _FLAGS = f"bool|{_INTEGERS}"
 _INDICES = "int64|int32"
-_ANY = "|".join(("int8", "uint8", "int32", "bool", *get_args(Dtype)))
+_ANY = "|".join(("int8", "uint8", "int32", "bool", *DTYPES))
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 
 
 def guess_dtypes(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> str:
-    """Return the dtypes that a tensor may have by what kernels do with it, with | between.
+    """Return the dtypes that a tensor may have by what is done with it, with | between.
 
-    Empty where nothing tells that its elements are integers: then they are floats.
+    A single one is the only one that the function takes. Empty where nothing tells that its
+    elements are integers: then they are floats.
     """
+    if checked := _read_checked(ast.unparse(function), tensor):
+        return checked
     found = {
         dtypes
-        for kernel, passed in _iter_passed(function, kernels)
+        for kernel, passed in iter_passed(function, kernels)
         for name, value in passed.items()
         if value == tensor and not _is_counted(kernel, name)
-        for dtypes in _iter_dtypes(kernel, _list_pointers(kernel, name))
+        for dtypes in _iter_dtypes(kernel, list_pointers(kernel, name))
     }
     kinds = (each for each in (_INTEGERS, _INDICES, _FLAGS, _ANY) if each in found)
     return "|".join(dict.fromkeys(next(kinds, "").split("|")))
+
+
+def _read_checked(text: str, name: str) -> str:
+    """Return the dtypes of which a function refuses all others for a tensor, with | between."""
+    head = rf"\b{re.escape(name)}\.dtype"
+    one = re.search(rf"assert[^\n]*{head} == torch\.(\w+)(?! or)", text)
+    one = one or re.search(rf"if {head} != torch\.(\w+):\n\s*raise", text)
+    found = re.search(rf"(?:assert[^\n]*{head} in|if {head} not in) [(\[{{]([^)\]}}]*)", text)
+    kinds = re.findall(r"torch\.(\w+)", found[1]) if found else [one[1]] if one else []
+    kinds = [SHORT_DTYPES.get(each, each) for each in kinds]
+    return "|".join(kinds) if {*kinds} <= {*DTYPES} else ""
 
 
 def _iter_dtypes(kernel: ast.FunctionDef, pointers: set[str]) -> Iterator[str]:
@@ -323,6 +352,8 @@ def _iter_dtypes(kernel: ast.FunctionDef, pointers: set[str]) -> Iterator[str]:
         and isinstance(node.targets[0], ast.Name)
         and node.value in loads
     }
+
+    reached = {name for each in names for name in list_pointers(kernel, each)}
 
     def is_loaded(node: ast.AST) -> bool:
         return node in loads or (isinstance(node, ast.Name) and node.id in names)
@@ -345,7 +376,7 @@ def _iter_dtypes(kernel: ast.FunctionDef, pointers: set[str]) -> Iterator[str]:
         masks = [k.value for k in call.keywords if k.arg == "mask"]
         masks += call.args[:1] if ast.unparse(call.func) == "tl.where" else []
         yield from [_FLAGS] if any(map(is_loaded, masks)) else []
-        if ast.unparse(call.func) in ("tl.load", *STORES) and _has(call.args[0], names):
+        if ast.unparse(call.func) in ("tl.load", *STORES) and _has(call.args[0], reached):
             yield _INDICES
 
 

@@ -29,7 +29,7 @@ from kernelkb.scaffold.draft import (
     make_draft,
 )
 from kernelkb.scaffold.draft_text import finish_draft
-from kernelkb.scaffold.python_functions import STREAM, list_bound_names, read_python_function
+from kernelkb.scaffold.python_functions import STREAM, read_python_function
 from kernelkb.scaffold.python_launches import Kernels, list_launches
 
 _ALLOWED_CALL_PREFIXES = (
@@ -195,6 +195,7 @@ def _list_wrappers(tree: ast.Module, kernels: Kernels) -> tuple[Function, ...]:
     launching = {name: launched for name, launched in direct.items() if launched}
     launching = _drop_warmups(plain, launching)
     callers = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    kernels = kernels._replace(functions={f.name: f for f in plain})
     found = [
         read_python_function(f, kernels, launching[f.name], callers=callers)
         for f in plain
@@ -454,6 +455,18 @@ def _write_numbers(parameters: Sequence[Parameter], draft: Draft, text: str) -> 
             each = _write_number(each, {**module, **axes} if is_said else module)
         found.append(each)
     return found
+
+
+def list_bound_names(statement: ast.AST) -> list[str]:
+    """List the names that a statement binds itself, and not by what stands in its branches."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [statement.name]
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return [alias.asname or alias.name.partition(".")[0] for alias in statement.names]
+    if isinstance(statement, ast.Assign | ast.AnnAssign | ast.AugAssign):
+        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+        return [n.id for each in targets for n in ast.walk(each) if isinstance(n, ast.Name)]
+    return []
 
 
 def _write_number(number: Parameter, written: Mapping[str, str]) -> Parameter:

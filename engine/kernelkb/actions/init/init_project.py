@@ -19,6 +19,7 @@ from kernelkb.actions.init.init_source import (
     find_source,
     includes_torch,
     list_headers,
+    list_missing_imports,
     read_callers,
     read_headers,
     read_source_text,
@@ -436,7 +437,7 @@ def _draft_files(
     request, warnings = _make_request(source, wanted, kernel, answers)
     request = request._replace(observed=observed or Observed())
     if summary.kind in PYTHON_LANGUAGES:
-        return draft_python_files(request), []
+        return draft_python_files(request), list_missing_imports(path, source.root, request.text)
     if summary.kind == "embedded":
         return _draft_embedded(request, path)
     request, related = _add_related(request, source)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import glob
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -367,6 +371,56 @@ def describe_missing(header: str, root: Path) -> str:
     return f"{text}: {cure}" if cure else f"{text}; add its folder to flags, as -I../../include"
 
 
+def list_missing_imports(path: Path, root: Path, text: str) -> list[str]:
+    """Return a sentence for each module that a Python file imports and that is nowhere.
+
+    Those that the file tries, as they may be absent, and those of a function are left out.
+
+    Args:
+        path: The file.
+        root: The project, in which the folders above the file are looked through.
+        text: What the file holds.
+    """
+    top = path.resolve().parent
+    while (top / "__init__.py").exists():
+        top = top.parent
+    folders = [top, *top.parents[:4], root.resolve()]
+    missing = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = [path.resolve().parents[node.level - 1]]
+            modules = {node.module or "": base} if node.module else {}
+        elif isinstance(node, ast.ImportFrom):
+            modules = {node.module or "": folders}
+        else:
+            modules = {a.name: folders for a in node.names} if isinstance(node, ast.Import) else {}
+        for module, places in modules.items():
+            if not _has_module(module, places, is_own=bool(getattr(node, "level", 0))):
+                missing[module] = node.lineno
+    return [
+        f"{path.name}:{line} imports {module}, which is neither in the project nor installed: "
+        "without it the file does not load"
+        for module, line in missing.items()
+    ]
+
+
+def _has_module(module: str, folders: Sequence[Path], *, is_own: bool) -> bool:
+    """Whether a module is a file or folder below some folders, or its package is installed."""
+    parts, is_found = module.split("."), False
+    for folder in folders:
+        is_found |= (place := folder.joinpath(*parts)).is_dir()
+        is_found |= any(place.parent.glob(f"{glob.escape(place.name)}.*"))
+    if is_found or is_own:
+        return is_found
+    try:
+        is_known = parts[0] in sys.stdlib_module_names or parts[0] in _ALWAYS_THERE
+        return is_known or find_spec(parts[0]) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+_ALWAYS_THERE = ("torch", "triton")
+"""What a machine that runs such a kernel has, though this one may not."""
 _INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|(<[^>\n]+>))', re.MULTILINE)
 
 
