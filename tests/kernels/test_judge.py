@@ -295,6 +295,28 @@ def test_inputs_are_spread_as_the_kernel_asks(dtype, fill, scale, mean, deviatio
     assert fill != "integers" or values.max() == scale - 1
 
 
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8"])
+def test_integers_are_drawn_from_the_smallest_on(dtype):
+    spec = {"shape": [5000], "dtype": dtype, "fill": "integers", "scale": 123, "low": 97}
+    made = torch.empty(5000, dtype=getattr(torch, dtype))
+    RandomPool(spec, torch.device("cpu")).fill(made, random.Random(1))
+
+    assert made.unique().tolist() == [*range(97, 123)]
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [("int32", [50, 100]), ("int64", [1]), ("int8", [90])])
+def test_a_permutation_holds_each_place_once(dtype, shape):
+    spec = {"shape": shape, "dtype": dtype, "fill": "permutation", "scale": 1.0}
+    pool = RandomPool(spec, torch.device("cpu"))
+    first, second = (torch.empty(shape, dtype=getattr(torch, dtype)) for _ in range(2))
+    pool.fill(first, random.Random(1))
+    pool.fill(second, random.Random(2))
+
+    for made in (first, second):
+        assert made.view(-1).sort().values.tolist() == [*range(made.numel())]
+    assert shape == [1] or not torch.equal(first, second)
+
+
 @pytest.mark.parametrize("count", [0, 1, 5])
 def test_small_inputs_differ_between_draws(count):
     bank = RandomPool(

@@ -377,8 +377,12 @@ void run(const int* x, float* y, int n, float a) { gather<<<(n + 255) / 256, 256
         ("1", "fill: ones}", ""),
         ("i == n - 1 ? n : i - i % 3", "fill: offsets, scale: n}", ""),
         ("i / 3", "fill: integers, scale: 334}", "ascend"),
-        ("n - 1 - i", "fill: integers, scale: n}", "all differ"),
-        ("i - 5", "fill: integers, scale: 32}", "go down to -5"),
+        ("2 * (n - 1 - i)", "fill: integers, scale: 1999}", "all differ"),
+        ("(i * 7919) % n", "fill: permutation}", ""),
+        ("i", "fill: permutation}", "ascend"),
+        ("97 + (i * 7919) % 26", "fill: integers, scale: 123, low: 97}", ""),
+        ("(i * 7919) % 26 - 5", "fill: integers, scale: 21, low: -5}", ""),
+        ("-1 - i % 3", "fill: integers, scale: 32}", "are -3 to -1"),
     ],
 )
 def test_values_of_integers_are_drawn_as_a_run_had_them(project, make_program, value, drawn, lost):
@@ -404,14 +408,22 @@ def test_values_are_not_read_while_a_graph_is_recorded(project, make_program, mo
     assert "dtype: int32, fill: integers, scale: 32}" in text
 
 
-@pytest.mark.parametrize("fill", ["sorted 3", "?", "normally"])
-def test_how_values_are_drawn_may_be_said(project, fill):
+def test_how_values_are_drawn_may_be_said(project):
     (project / "k.cu").write_text(GATHER)
     init_project("k.cu", answers=["a=1.0f", "reference", "x.fill=integers n"])
-
     text = (project / "kernels/k/kernel.yaml").read_text()
+    init_project("k.cu", answers=["a=1.0f", "x.fill=integers 123 from 97"])
+    again = (project / "kernels/k/kernel.yaml").read_text()
+
     assert "dtype: int32, fill: integers, scale: n}  # fill said" in text
-    with pytest.raises(BadValueError, match="normal, uniform, integers, offsets, ones, zeros"):
+    assert "dtype: int32, fill: integers, scale: 123, low: 97}  # fill said" in again
+
+
+@pytest.mark.parametrize("fill", ["sorted 3", "?", "normally"])
+def test_what_is_no_way_to_draw_values_is_no_answer(project, fill):
+    (project / "k.cu").write_text(GATHER)
+    kinds = "normal, uniform, integers, offsets, permutation, ones, zeros"
+    with pytest.raises(BadValueError, match=kinds):
         init_project("k.cu", answers=[f"x.fill={fill}"])
 
 

@@ -97,6 +97,8 @@ def test_unknown_variant_is_offered_the_near_one(project):
         ("atol: 1.0e-9", "atol: 1e-9", "write 1.0e-9"),
         ("atol: 1.0e-9", "atol: 0.0", "greater than 0"),
         ("entry: row_softmax", "entry: row-softmax", "does not fit"),
+        ("fill: normal", "fill: integers, low: 4", "low 4 is not below its scale"),
+        ("fill: normal", "fill: normal, low: 5", "low is for fill: integers, not for normal"),
     ],
 )
 def test_another_mistake_is_named_in_place(kernel_file, old, new, complaint):

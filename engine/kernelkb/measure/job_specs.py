@@ -143,13 +143,14 @@ def make_input_spec(array: Input, sizes: Mapping[str, int]) -> InputSpec | Scala
     if array.value is not None:
         value = sizes[array.value] if isinstance(array.value, str) else array.value
         return {"name": array.name, "value": bool(value) if array.dtype == "bool" else value}
-    return {
+    spec: InputSpec = {
         "name": array.name,
         "shape": array.resolve_shape(sizes),
         "dtype": array.dtype,
         "fill": array.fill,
         "scale": array.resolve_scale(sizes),
     }
+    return {**spec, "low": array.low} if array.low else spec
 
 
 def make_output_spec(array: Output, sizes: Mapping[str, int]) -> OutputSpec:

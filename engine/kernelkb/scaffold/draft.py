@@ -100,7 +100,8 @@ class Parameter(NamedTuple):
     origin: str = ""
     """Where it is known from, if not from the text: said, observed, or a caller's default."""
     fill: str = ""
-    """How its values are drawn, as kernel.yaml says it: ``integers 32``, ``offsets count``."""
+    """How its values are drawn, as kernel.yaml says it: ``integers 32``, ``offsets count``.
+    Not below 5: ``integers 32 from 5``."""
     points_into: str = ""
     """The array in which its elements, ascending, say where parts begin; empty for none, and
     ``UNKNOWN`` where the text does not show which."""

@@ -260,8 +260,10 @@ def _keep_checks(sizes: dict[str, int], checks: SizeChecks, extents: Sequence[st
 
 def _format_input(array: Parameter, draft: Draft) -> str:
     if array.fill:
-        kind, _, scale = array.fill.partition(" ")
+        kind, _, rest = array.fill.partition(" ")
+        scale, _, low = rest.partition(" from ")
         told = f", scale: {rename_axes(scale, draft.fields)}" if scale else ""
+        told += f", low: {low}" if low else ""
         return _format_array(array, draft, f", fill: {kind}{told}")
     if array.dtype is None or array.dtype.startswith(("float", "bfloat")):
         is_positive = re.search(r"var(?!i?able)|std|sigma", array.name.lower())

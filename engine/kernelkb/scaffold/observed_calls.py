@@ -353,8 +353,11 @@ def make_fill(recipe: Recipe, dtype: str) -> dict[str, Any] | None:
         return {"fill": "normal", **_make_scale(recipe["std"])}
     if kind == "uniform" and recipe["low"] == 0 and recipe["high"] > 0:
         return {"fill": "uniform", **_make_scale(recipe["high"])}
-    if kind == "integers" and recipe["low"] == 0 and dtype != "bool":
-        return {"fill": "integers", "scale": float(recipe["high"] + 1)}
+    if kind == "integers" and recipe["high"] > 0 and dtype != "bool":
+        low = {"low": recipe["low"]} if recipe["low"] else {}
+        return {"fill": "integers", "scale": float(recipe["high"] + 1), **low}
+    if kind == "permutation":
+        return {"fill": kind}
     if kind == "flags" and recipe["share"] == 0.5:
         return {"fill": "integers", "scale": 2.0}
     return None

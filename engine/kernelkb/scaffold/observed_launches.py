@@ -367,14 +367,16 @@ def _choose_fill(
         return "zeros", ""
     if {*lows, *highs} == {1}:
         return "ones", ""
-    if min(lows) < 0:
-        return "", f"go down to {min(lows)}"
+    if max(highs) <= 0:
+        return "", f"are {min(lows)} to {max(highs)}"
     is_sorted = all(all(a <= b for a, b in pairwise(own)) for own in values)
     is_sorted &= min(map(len, values)) >= _MIN_VALUES
     same = [axis for axis, own in sizes.items() if [*own] == highs]
     is_end = bool(same) or any([*own] == highs for own in others)
     if is_sorted and not any(lows) and is_end and (same or len({*highs}) == 1):
         return f"offsets {same[0] if same else highs[0]}", ""
+    if all(sorted(own) == [*range(len(own))] for own in values):
+        return "permutation", "ascend" if is_sorted else ""
     near = [
         axis
         for axis, own in sizes.items()
@@ -385,7 +387,7 @@ def _choose_fill(
     distinct = all(len({*own}) == len(own) for own in values)
     is_meant = all(_CHANCE * len(own) ** 2 > high for own, high in zip(values, highs, strict=True))
     lost = "ascend" if is_sorted else "all differ" if distinct and is_meant else ""
-    return f"integers {scale}", lost
+    return f"integers {scale}" + (f" from {min(lows)}" if min(lows) else ""), lost
 
 
 def _find_shapes(array: _Seen, sizes: Mapping[str, Sequence[float]]) -> list[str]:

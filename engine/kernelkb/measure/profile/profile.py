@@ -133,9 +133,10 @@ def _can_draw_without_torch(spec: InputSpec) -> bool:
     """Return whether the worker without torch draws an input of the same distribution."""
     if spec["fill"] == "integers":
         bound = int(spec["scale"])
-        is_power_of_two = bound & (bound - 1) == 0
+        is_power_of_two = bound & (bound - 1) == 0 and not spec.get("low")
         return "int" in spec["dtype"] and is_power_of_two
-    return spec["fill"] == "zeros" or (spec["dtype"] in _FLOAT_DTYPES and spec["fill"] != "offsets")
+    is_drawn = spec["dtype"] in _FLOAT_DTYPES and spec["fill"] not in ("offsets", "permutation")
+    return spec["fill"] == "zeros" or is_drawn
 
 
 def _is_launch_bound(bench: Bench) -> bool:

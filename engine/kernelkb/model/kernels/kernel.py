@@ -241,21 +241,29 @@ def _resolve_extent(extent: int | str, sizes: Mapping[str, int]) -> int:
     return int(size)
 
 
-Fill = Literal["normal", "uniform", "integers", "offsets", "ones", "zeros"]
+Fill = Literal["normal", "uniform", "integers", "offsets", "permutation", "ones", "zeros"]
 
 
 class Input(Array):
     """A tensor that the judge fills with new values for every check."""
 
     fill: Fill = "normal"
-    """normal: mean 0, standard deviation ``scale``. uniform: 0 to ``scale``. integers: 0 to
+    """normal: mean 0, standard deviation ``scale``. uniform: 0 to ``scale``. integers: ``low`` to
     ``scale`` − 1. offsets: ascending from 0 to ``scale``, as where the rows of a sparse matrix
-    begin in its values."""
+    begin in its values. permutation: each integer below the number of elements once."""
     scale: Annotated[float, Field(gt=0)] | Extent = 1.0
     """Spread of the values, see ``fill``: a number, or arithmetic of the axes."""
+    low: int = 0
+    """Smallest value of ``integers``, below ``scale``."""
     value: int | float | Name | None = None
     """Makes it a scalar instead of a tensor: a number, 1 or 0 for a boolean, or the name of an
     axis, which is then passed here and not among the sizes. None: a tensor."""
+
+    @model_validator(mode="after")
+    def _check_low(self) -> Self:
+        if self.low and self.fill != "integers":
+            raise ValueError(f"low is for fill: integers, not for {self.fill}")
+        return self
 
     def resolve_scale(self, sizes: Mapping[str, int]) -> float:
         """Return the spread of the values for some sizes of the axes, as ``resolve_shape``."""
@@ -426,8 +434,8 @@ class Kernel(Record):
             try:
                 for sizes in (*self.workloads.values(), *self.check_workloads):
                     array.resolve_shape(sizes)
-                    if isinstance(array, Input):
-                        array.resolve_scale(sizes)
+                    if isinstance(array, Input) and array.resolve_scale(sizes) <= array.low:
+                        raise ValueError(f"low {array.low} is not below its scale")
             except ValueError as error:
                 raise ValueError(f"{array.name}: {error}") from error
         inputs = {(each.name, each.shape, each.dtype) for each in self.inputs}

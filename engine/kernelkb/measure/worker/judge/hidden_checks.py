@@ -70,13 +70,13 @@ def takes_all_integers(reference: Reference, case_spec: CaseSpec) -> bool:
     case = KernelCase("cpu", reference, case_spec)
     inputs = case.make_inputs(0)
     arrays = [
-        (array, int(spec["scale"]) - 1)
+        (array, spec.get("low", 0), int(spec["scale"]) - 1)
         for array, spec in zip(inputs, case.input_specs, strict=True)
         if is_drawn_integer(spec)
     ]
     for pick in (min, max):
-        for array, largest in arrays:
-            array.fill_(pick(0, largest))
+        for array, least, largest in arrays:
+            array.fill_(pick(least, largest))
         try:
             case.run_reference(inputs, None)
         except Exception:  # the reference's own: any size may be impossible

@@ -39,6 +39,8 @@ from kernelkb.measure.worker.shared.messages.specs import (
     Target,
 )
 
+_MAX_RANK = 2**30
+"""Below it are the integers whose order makes a permutation."""
 _MIN_EXTRA_VALUES = 4096
 """A random pool has at least as many values more than an array, so that small arrays vary too."""
 _FLOAT_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -67,8 +69,13 @@ class RandomPool:
     def __init__(self, spec: InputSpec, device: torch.device) -> None:
         self._dtype: torch.dtype = getattr(torch, spec["dtype"])
         self._distribution, self._scale = spec["fill"], spec["scale"]
-        more = {"integers": 0, "offsets": 1}.get(self._distribution)
-        self._bound = 0 if more is None else int(self._scale) + more
+        self._low = spec.get("low", 0)
+        bounds = {
+            "integers": int(self._scale) - self._low,
+            "offsets": int(self._scale) + 1,
+            "permutation": _MAX_RANK,
+        }
+        self._bound = bounds.get(self._distribution, 0)
         # A large array is filled chunk by chunk: a pool of its size would take three times as much.
         self._count = min(math.prod(spec["shape"]), CHUNK_ELEMENTS)
         generator = torch.Generator(device=device)
@@ -96,6 +103,8 @@ class RandomPool:
             offsets[:1] = 0
             offsets[-1:] = int(self._scale)
             out.copy_(offsets.view_as(out))
+        elif self._distribution == "permutation":
+            out.copy_(out.view(-1).argsort().view_as(out))
 
     def _fill_chunk(self, flat: torch.Tensor, rng: random.Random) -> None:
         count = flat.numel()
@@ -119,7 +128,7 @@ class RandomPool:
         if self._distribution == "uniform":
             sums.frac_().mul_(self._scale)
         elif self._bound:
-            sums.remainder_(self._bound)
+            sums.remainder_(self._bound).add_(self._low)
         if sums is not flat:
             flat.copy_(sums)
 

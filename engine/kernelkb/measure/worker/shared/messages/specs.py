@@ -31,10 +31,12 @@ class InputSpec(ArraySpec):
     """An input array and the distribution of its values."""
 
     fill: str
-    """``normal``, ``uniform``, ``integers``, ``offsets``, ``ones`` or ``zeros``."""
+    """``normal``, ``uniform``, ``integers``, ``offsets``, ``permutation``, ``ones``, ``zeros``."""
     scale: float
     """Standard deviation (normal), exclusive upper bound (uniform, integers) or last value
     (offsets)."""
+    low: NotRequired[int]
+    """Smallest value of integers; 0 if it is left out."""
 
 
 @final
