@@ -17,7 +17,7 @@ from kernelkb.measure.profile.observe import _split_command
 from kernelkb.measure.worker.observe.call_record import CallDescription, describe_values
 from kernelkb.measure.worker.observe.names import parse_operation
 from kernelkb.measure.worker.shared.array_values import read_tensors, write_tensors
-from kernelkb.scaffold.observed_calls import write_values
+from kernelkb.scaffold.observed.calls import write_values
 
 LAYERS = """
 import ctypes

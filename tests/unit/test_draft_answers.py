@@ -13,9 +13,9 @@ from kernelkb.cli import main
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.safety.untrusted_text import is_torch_expression
-from kernelkb.scaffold.build_flags import plan_includes
-from kernelkb.scaffold.c_functions import build_function, read_facts
-from kernelkb.scaffold.call_plan import plan_call
+from kernelkb.scaffold.cpp.build_flags import plan_includes
+from kernelkb.scaffold.cpp.call_plan import plan_call
+from kernelkb.scaffold.cpp.functions import build_function, read_facts
 
 GATED = """\
 import torch

@@ -9,8 +9,8 @@ from kernelkb.actions.init.init_source import summarize_source
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.scaffold.answers import read_said
-from kernelkb.scaffold.c_source import summarize_included
-from kernelkb.scaffold.type_aliases import expand_aliases
+from kernelkb.scaffold.cpp.source import summarize_included
+from kernelkb.scaffold.cpp.type_aliases import expand_aliases
 
 COPIES = """\
 import torch, triton, triton.language as tl

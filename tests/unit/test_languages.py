@@ -8,7 +8,7 @@ from kernelkb.actions.init.init_project import init_project
 from kernelkb.model.kernels.kernel import Variant
 from kernelkb.model.kernels.languages import LANGUAGES, LanguageName, choose_compiled_language
 from kernelkb.scaffold.draft import Function, Parameter
-from kernelkb.scaffold.python_source import PYTHON_LANGUAGES, PythonLanguage
+from kernelkb.scaffold.python.source import PYTHON_LANGUAGES, PythonLanguage
 
 PALLAS = """\
 from jax.experimental import pallas as pl

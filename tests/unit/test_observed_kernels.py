@@ -4,8 +4,8 @@ import ast
 
 import pytest
 
-from kernelkb.scaffold.observed_callee import NotSliceable, Places, draft_call, slice_function
-from kernelkb.scaffold.observed_calls import (
+from kernelkb.scaffold.observed.callee import NotSliceable, Places, draft_call, slice_function
+from kernelkb.scaffold.observed.calls import (
     SizeCode,
     draft_input_function,
     find_size,

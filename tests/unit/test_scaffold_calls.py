@@ -6,9 +6,9 @@ import pytest
 
 from kernelkb.actions.init.init_project import init_project
 from kernelkb.actions.init.init_source import find_near_definers, summarize_source
-from kernelkb.scaffold.build_flags import plan_includes
-from kernelkb.scaffold.c_functions import read_facts
-from kernelkb.scaffold.call_plan import plan_call
+from kernelkb.scaffold.cpp.build_flags import plan_includes
+from kernelkb.scaffold.cpp.call_plan import plan_call
+from kernelkb.scaffold.cpp.functions import read_facts
 
 PLANE = """
 __global__ void blend(const float* x, float* y, int nx, int ny) {

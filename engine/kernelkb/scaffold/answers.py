@@ -24,7 +24,7 @@ from kernelkb.scaffold.draft import (
     is_index,
     to_field_name,
 )
-from kernelkb.scaffold.syntax import list_axes, rename_axes, split_call
+from kernelkb.scaffold.extents import list_axes, rename_axes, split_call
 
 _DTYPES = get_args(Dtype)
 _ASPECTS = {"role": ROLES, "dtype": _DTYPES, "fill": get_args(Fill)}

@@ -15,11 +15,11 @@ from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.kernel import Dtype
 from kernelkb.model.kernels.languages import LanguageName
-from kernelkb.scaffold.syntax import list_axes
+from kernelkb.scaffold.extents import list_axes
 
 SourceKind = str
 """cuda, torch-extension, tvm-ffi; embedded: CUDA text in strings of a Python file; kernelbench,
-candidate; else the name of one of the languages in ``kernelkb.scaffold.python_source``."""
+candidate; else the name of one of the languages in ``kernelkb.scaffold.python.source``."""
 ParameterRole = Literal["input", "output", "size", "number", "stream"]
 CallStyle = Literal["pointers", "torch", "tvm-ffi", "python", "bound"]
 """How a function takes its arrays. bound: a module exports it, and its text is a lambda or in

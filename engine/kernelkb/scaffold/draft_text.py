@@ -33,7 +33,7 @@ from kernelkb.scaffold.draft import (
     make_start_input,
     to_field_name,
 )
-from kernelkb.scaffold.syntax import list_axes, rename_axes
+from kernelkb.scaffold.extents import list_axes, rename_axes
 
 _SMALL_UNITS, _LARGE_UNITS = (1024, 32, 8, 4, 4, 4), (2**22, 1024, 64, 8, 4, 4)
 """What the sizes of the drafted workloads are multiples of, by the most axes of one array."""

@@ -23,8 +23,8 @@ from kernelkb.measure.profile.observe import (
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import project_root, shipped_folder
 from kernelkb.scaffold.draft import to_field_name
-from kernelkb.scaffold.observed_callee import CallSource, Places, UnwritableCall, draft_call
-from kernelkb.scaffold.observed_calls import (
+from kernelkb.scaffold.observed.callee import CallSource, Places, UnwritableCall, draft_call
+from kernelkb.scaffold.observed.calls import (
     ENTRY,
     RECORDED_FILE,
     VARIANT_FILE,

@@ -39,13 +39,13 @@ from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.safety.storage import describe_write_cure
 from kernelkb.scaffold.answers import read_answers, read_said
-from kernelkb.scaffold.build_flags import (
+from kernelkb.scaffold.cpp.build_flags import (
     defines_any,
     list_undefined_functions,
     needs_relocatable_code,
     plan_includes,
 )
-from kernelkb.scaffold.c_drafts import answer_launches, draft_pointer_files, draft_tensor_files
+from kernelkb.scaffold.cpp.drafts import answer_launches, draft_pointer_files, draft_tensor_files
 from kernelkb.scaffold.draft import (
     DRAFTED_VARIANT,
     OWN_REFERENCE,
@@ -56,7 +56,7 @@ from kernelkb.scaffold.draft import (
     Observed,
     to_field_name,
 )
-from kernelkb.scaffold.python_source import PYTHON_LANGUAGES, draft_python_files
+from kernelkb.scaffold.python.source import PYTHON_LANGUAGES, draft_python_files
 
 _PROJECT_FILES = {
     "sessions/README.md": "Session records, one file each. kb session list prints them.\n",

@@ -15,19 +15,19 @@ from typing import NamedTuple
 from kernelkb.errors import BadValueError
 from kernelkb.model.kernels.languages import COMPILED_SUFFIXES, HEADER_SUFFIXES, LANGUAGES
 from kernelkb.safety.paths import project_root
-from kernelkb.scaffold.build_flags import (
+from kernelkb.scaffold.cpp.build_flags import (
     defines_any,
     find_submodule,
     list_undefined_functions,
     plan_includes,
 )
-from kernelkb.scaffold.c_functions import find_dtype
-from kernelkb.scaffold.c_source import (
+from kernelkb.scaffold.cpp.functions import find_dtype
+from kernelkb.scaffold.cpp.source import (
     summarize_c_source,
     summarize_included,
 )
 from kernelkb.scaffold.draft import Function, SourceSummary, to_field_name
-from kernelkb.scaffold.python_source import summarize_python
+from kernelkb.scaffold.python.source import summarize_python
 
 _SOURCE_SUFFIXES = tuple({suffix for row in LANGUAGES.values() for suffix in row.suffixes})
 _SKIPPED_FOLDERS = (

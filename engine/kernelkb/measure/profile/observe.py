@@ -22,7 +22,7 @@ from kernelkb.measure.worker.shared.messages.observed import (
     StackJob,
     TraceJob,
 )
-from kernelkb.scaffold.observed_launches import LaunchArgument, SeenLaunch
+from kernelkb.scaffold.cpp.observed_launches import LaunchArgument, SeenLaunch
 
 TIMEOUT_S = 600.0
 MAX_VALUE_BYTES = 16 * 2**20

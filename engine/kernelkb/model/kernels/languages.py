@@ -1,7 +1,7 @@
 """The languages of variants: a table of what building, loading, judging and drafting ask of them.
 
 A new language is a row here; one that ``kb init`` shall draft from Python files also has a row in
-``kernelkb.scaffold.python_source``. How a variant is called is its binding's part, which
+``kernelkb.scaffold.python.source``. How a variant is called is its binding's part, which
 ``kernelkb.measure.worker.runner.load_candidate`` loads: a language with a present one needs nothing
 else there.
 """

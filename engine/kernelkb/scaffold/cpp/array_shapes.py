@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.answers import find_answer
-from kernelkb.scaffold.c_functions import SourceFacts, build_function, count_parts, find_dtype
-from kernelkb.scaffold.draft import UNKNOWN, Function, Parameter, is_option
-from kernelkb.scaffold.element_uses import read_elements
-from kernelkb.scaffold.index_bounds import KernelIndices, name_index, read_indices
-from kernelkb.scaffold.syntax import (
+from kernelkb.scaffold.cpp.element_uses import read_elements
+from kernelkb.scaffold.cpp.functions import SourceFacts, build_function, count_parts, find_dtype
+from kernelkb.scaffold.cpp.index_bounds import KernelIndices, name_index, read_indices
+from kernelkb.scaffold.cpp.syntax import (
     Declaration,
     LaunchSite,
     bind_arguments,
@@ -24,12 +23,11 @@ from kernelkb.scaffold.syntax import (
     iter_calls,
     iter_nodes,
     iter_parents,
-    list_axes,
-    rename_axes,
-    split_shape,
     strip_casts,
     unwrap,
 )
+from kernelkb.scaffold.draft import UNKNOWN, Function, Parameter, is_option
+from kernelkb.scaffold.extents import list_axes, rename_axes, split_shape
 
 if TYPE_CHECKING:
     from tree_sitter import Node

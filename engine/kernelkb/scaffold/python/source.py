@@ -15,7 +15,7 @@ from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.languages import LanguageName
 from kernelkb.scaffold.answers import apply_answers, find_source_name, mark_unknown
-from kernelkb.scaffold.c_source import summarize_c_source
+from kernelkb.scaffold.cpp.source import summarize_c_source
 from kernelkb.scaffold.draft import (
     Draft,
     DraftedFiles,
@@ -29,8 +29,8 @@ from kernelkb.scaffold.draft import (
     make_draft,
 )
 from kernelkb.scaffold.draft_text import finish_draft
-from kernelkb.scaffold.python_functions import STREAM, read_python_function
-from kernelkb.scaffold.python_launches import Kernels, list_launches
+from kernelkb.scaffold.python.functions import STREAM, read_python_function
+from kernelkb.scaffold.python.launches import Kernels, list_launches
 
 _ALLOWED_CALL_PREFIXES = (
     *("sys.path.", "warnings.", "logging.", "os.environ.", "torch.manual_seed", "torch.set_"),

@@ -18,20 +18,14 @@ from kernelkb.scaffold.answers import (
     find_answer,
     read_launch_word,
 )
-from kernelkb.scaffold.array_shapes import (
+from kernelkb.scaffold.cpp.array_shapes import (
     ask_computed_sizes,
     fill_arrays,
     mark_unused_sizes,
     set_objects_apart,
 )
-from kernelkb.scaffold.c_functions import SourceFacts, find_dtype, is_size_type
-from kernelkb.scaffold.draft import (
-    DraftQuestion,
-    Function,
-    Observed,
-    Parameter,
-)
-from kernelkb.scaffold.syntax import (
+from kernelkb.scaffold.cpp.functions import SourceFacts, find_dtype, is_size_type
+from kernelkb.scaffold.cpp.syntax import (
     BRANCH,
     Declaration,
     LaunchSite,
@@ -43,8 +37,14 @@ from kernelkb.scaffold.syntax import (
     get_text,
     iter_nodes,
     iter_parents,
-    list_axes,
 )
+from kernelkb.scaffold.draft import (
+    DraftQuestion,
+    Function,
+    Observed,
+    Parameter,
+)
+from kernelkb.scaffold.extents import list_axes
 
 _SET_SYMBOL = re.compile(r"\bcudaMemcpyToSymbol(?:Async)?\s*(?:<[^<>]*>)?\(\s*&?\s*(?:\w+::)*(\w+)")
 _INDEX = re.compile(r"\b(?:blockIdx|threadIdx|blockDim|gridDim)\.[xyz]")

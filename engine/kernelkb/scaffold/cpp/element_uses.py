@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.scaffold.draft import UNKNOWN, Parameter
-from kernelkb.scaffold.syntax import (
+from kernelkb.scaffold.cpp.syntax import (
     get_part,
     get_text,
     iter_nodes,
     iter_parents,
     iter_values,
-    split_shape,
     unwrap,
 )
+from kernelkb.scaffold.draft import UNKNOWN, Parameter
+from kernelkb.scaffold.extents import split_shape
 
 if TYPE_CHECKING:
     from tree_sitter import Node

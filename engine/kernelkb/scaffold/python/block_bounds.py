@@ -1,154 +1,20 @@
-"""What a kernel's body says of its indices: their values, and the sizes that they stay below.
-
-Of a kernel of Triton also what its blocks need of sizes, and which array's parts another bounds.
-"""
+"""What the blocks of a Triton kernel need of sizes, and which array's parts another one bounds."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from kernelkb.scaffold.draft import UNKNOWN, SizeLimit
-from kernelkb.scaffold.python_launches import (
+from kernelkb.scaffold.python.launches import (
     STORES,
     Kernels,
     is_accessed,
     iter_passed,
     list_places,
 )
-from kernelkb.scaffold.syntax import (
-    INTEGER_CAST,
-    get_part,
-    get_text,
-    iter_nodes,
-    iter_values,
-    list_scopes,
-    unwrap,
-)
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
-
-_COMPARISONS = ("<", "<=", "!=", ">=", ">")
-"""``i >= n`` returns early."""
-_EXACT = {"<": False, ">=": False, ">": True, "<=": True}
-"""Operators that say below which size an index stays; True: the size stands on the left."""
-
-
-class KernelIndices(NamedTuple):
-    """What a body says of its indices."""
-
-    values: dict[str, Node]
-    """Initial value of each local variable."""
-    bounds: dict[str, str]
-    """The size that an index, or an expression, stays below."""
-    sizes: frozenset[str]
-    """Names of sizes and of constants."""
-    exact: Mapping[str, str] = {}
-    """Those of ``bounds`` that the body states as they are, and states no other."""
-    moved: frozenset[str] = frozenset()
-    """Local variables that have more than one value."""
-    scopes: Mapping[str, Sequence[tuple[int, int]]] = {}
-    """Of each integer that is several variables in turn, where they begin and end."""
-
-
-def read_indices(body: Node, sizes: Sequence[str]) -> KernelIndices:
-    """Return the local values and the bounds of a kernel's body.
-
-    Args:
-        body: The body.
-        sizes: Names of its integer parameters, and of the file's constants.
-    """
-    stated: dict[str, set[str]] = {}
-    moved, begun = set[str](), set[int]()
-    found = KernelIndices({}, {}, frozenset(sizes), scopes=list_scopes(body))
-    for name, value in iter_values(body):
-        while name.type == "pointer_declarator" and name.named_children:
-            name = name.named_children[-1]
-        text = name_index(name, found)
-        if get_text(found.values.setdefault(text, value)) != get_text(value):
-            moved.add(text)
-        begun.add(name.start_byte)
-    for node in iter_nodes(body):
-        if node.type in ("assignment_expression", "update_expression"):
-            set_ = node.child_by_field_name("left") or node.child_by_field_name("argument")
-            if set_ is not None and set_.start_byte not in begun:
-                moved.add(name_index(set_, found))
-    for node in sorted(iter_nodes(body), key=_is_of_begin):
-        if node.type == "binary_expression":
-            _read_bound(node, found, stated)
-    exact = {text: kinds.pop() for text, kinds in stated.items() if len(kinds) == 1}
-    exact = {text: size for text, size in exact.items() if size}
-    return found._replace(exact=exact, moved=frozenset(moved))
-
-
-def _is_of_begin(node: Node) -> bool:
-    """Whether a comparison may say where an index begins: ``i >= 1``, which no other bound is."""
-    return get_part(node, "operator") in (">", ">=") and get_part(node, "right").isdecimal()
-
-
-def name_index(node: Node, indices: KernelIndices) -> str:
-    """Return an expression without blanks; a variable of several scopes with the place of its."""
-    raw, parts, done = node.text or b"", list[bytes](), 0
-    for each in iter_nodes(node) if indices.scopes else ():
-        spans = indices.scopes.get(get_text(each), ()) if each.type == "identifier" else ()
-        inside = [begin for begin, end in spans if begin <= each.start_byte < end]
-        if inside:
-            end = each.end_byte - node.start_byte
-            parts.append(raw[done:end] + b"@%d" % max(inside))
-            done = end
-    return re.sub(r"\s", "", b"".join([*parts, raw[done:]]).decode())
-
-
-def _read_bound(node: Node, indices: KernelIndices, stated: dict[str, set[str]]) -> None:
-    """Add what a comparison, or a remainder, says of an index; an empty size for no exact one."""
-    operator = get_part(node, "operator")
-    left, right = (node.child_by_field_name(side) for side in ("left", "right"))
-    if left is None or right is None:
-        return
-    names, values, bounds = indices.sizes, indices.values, indices.bounds
-    if operator == "%" and (exact := _find_exact(get_text(right), names, values)):
-        text = name_index(node, indices)
-        bounds.setdefault(text, exact)
-        stated.setdefault(text, set()).add(exact)
-    if operator not in _COMPARISONS:
-        return
-    is_left = operator in (">=", ">", "<=") and get_text(left) in names
-    index = name_index(unwrap(right if is_left else left), indices)
-    size = get_text(left if is_left else right)
-    bound = _find_size(size, names, values)
-    if bound == "0":
-        return  # it says where an index begins
-    if bound is not None:
-        bounds.setdefault(index, bound)
-    exact = _find_exact(size, names, values) if _EXACT.get(operator) is is_left else ""
-    stated.setdefault(index, set()).add(exact)
-
-
-def _find_exact(text: str, sizes: frozenset[str], values: Mapping[str, Node]) -> str:
-    """Return the size that an expression is, without its casts; empty for anything else."""
-    bare = re.sub(r"\s", "", text)
-    while bare != (inner := INTEGER_CAST.sub("", bare).removeprefix("+")):
-        bare = inner
-    bare = re.sub(r"^\((\w+)\)$", r"\1", bare)
-    if bare in sizes or bare.isdecimal():
-        return bare
-    value = get_text(values[bare]) if bare in values else ""
-    return _find_exact(value, sizes, {}) if value else ""
-
-
-def _find_size(text: str, sizes: frozenset[str], values: Mapping[str, Node]) -> str | None:
-    """Return the only size that an expression names, following local variables."""
-    words: list[str] = re.findall(r"[A-Za-z_]\w*", text)
-    found = [word for word in words if word in sizes]
-    if len(found) == 1:
-        return found[0]
-    if text.isidentifier() and text in values and not found:
-        value = get_text(values[text])
-        return None if value == text else _find_size(value, sizes, {})
-    return text if text.isdecimal() else None
 
 
 class _Block(NamedTuple):

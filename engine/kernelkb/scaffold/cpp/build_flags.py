@@ -12,8 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from kernelkb.safety.untrusted_text import parse_json
-from kernelkb.scaffold.c_functions import add_macros
-from kernelkb.scaffold.syntax import (
+from kernelkb.scaffold.cpp.functions import add_macros
+from kernelkb.scaffold.cpp.syntax import (
     drop_comments,
     get_part,
     get_text,

@@ -9,13 +9,13 @@ import symtable
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kernelkb.scaffold.observed_calls import (
+from kernelkb.scaffold.observed.calls import (
     ENTRY,
     ArrayPlan,
     NumberPlan,
     ObservedPlan,
 )
-from kernelkb.scaffold.python_source import list_bound_names
+from kernelkb.scaffold.python.source import list_bound_names
 
 Function = Mapping[str, Any]
 """One observed function, as the observer writes it."""

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.model.base import Target
-from kernelkb.scaffold.array_shapes import trace_arrays
-from kernelkb.scaffold.build_flags import list_members
-from kernelkb.scaffold.c_functions import (
+from kernelkb.scaffold.cpp.array_shapes import trace_arrays
+from kernelkb.scaffold.cpp.build_flags import list_members
+from kernelkb.scaffold.cpp.functions import (
     DTYPES,
     TORCH_KINDS,
     MadeTensor,
@@ -23,13 +23,7 @@ from kernelkb.scaffold.c_functions import (
     list_host_memory,
     read_facts,
 )
-from kernelkb.scaffold.draft import (
-    Function,
-    Parameter,
-    SourceKind,
-    SourceSummary,
-)
-from kernelkb.scaffold.syntax import (
+from kernelkb.scaffold.cpp.syntax import (
     Declaration,
     LaunchSite,
     find_launch_sites,
@@ -43,7 +37,13 @@ from kernelkb.scaffold.syntax import (
     iter_values,
     parse_c,
 )
-from kernelkb.scaffold.type_aliases import expand_aliases
+from kernelkb.scaffold.cpp.type_aliases import expand_aliases
+from kernelkb.scaffold.draft import (
+    Function,
+    Parameter,
+    SourceKind,
+    SourceSummary,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
-from kernelkb.scaffold.type_aliases import expand_aliases
+from kernelkb.scaffold.cpp.type_aliases import expand_aliases
+from kernelkb.scaffold.extents import split_call
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -117,30 +118,6 @@ def _expand_once(
         parts.append("\n" * text.count("\n", match.start(), after))
         end = after
     return "".join([*parts, text[end:]])
-
-
-_LITERAL = re.compile(r"\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'")
-
-
-def split_call(text: str, start: int) -> tuple[list[str], int] | None:
-    """Return the arguments of a macro from behind its parenthesis, and where they end."""
-    depth, arguments, begin, quoted = 0, list[str](), start, start
-    for place in range(start, min(len(text), start + 20_000)):
-        letter = text[place]
-        if place < quoted:
-            continue
-        if letter in "\"'" and (literal := _LITERAL.match(text, place)):
-            quoted = literal.end()
-        elif letter in "([{":
-            depth += 1
-        elif letter in ")]}" and depth:
-            depth -= 1
-        elif letter == ")":
-            return [*arguments, text[begin:place]], place + 1
-        elif letter == "," and not depth:
-            arguments.append(text[begin:place])
-            begin = place + 1
-    return None
 
 
 def _substitute(names: Sequence[str], body: str, arguments: Sequence[str]) -> str:
@@ -576,21 +553,3 @@ def unwrap(node: Node) -> Node:
         if not (is_cast or node.type == "parenthesized_expression") or not arguments.named_children:
             return node
         node = arguments.named_children[-1]
-
-
-_AXIS = re.compile(r"[A-Za-z_][\w.]*")
-
-
-def list_axes(shape: Sequence[str]) -> list[str]:
-    """Return the names in a shape's extents, which are names, numbers and arithmetic of both."""
-    return _AXIS.findall(" ".join(shape))
-
-
-def rename_axes(extent: str, names: Mapping[str, str]) -> str:
-    """Return an extent with other names of its axes, for those that have one."""
-    return _AXIS.sub(lambda name: names.get(name[0], name[0]), extent)
-
-
-def split_shape(text: str) -> tuple[str, ...]:
-    """Return the extents of a shape in brackets, as ``[rows + 1, 64]``; none of an empty text."""
-    return tuple(part.strip() for part in text.strip("[] ").split(",") if part.strip())

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.kernels.languages import choose_compiled_language
 from kernelkb.scaffold.answers import apply_answers, find_answer, mark_unknown
-from kernelkb.scaffold.c_functions import (
+from kernelkb.scaffold.cpp.call_plan import CallPlan, apply_template, plan_call
+from kernelkb.scaffold.cpp.functions import (
     SourceFacts,
     add_macros,
     build_function,
@@ -18,8 +19,10 @@ from kernelkb.scaffold.c_functions import (
     list_undefined_macros,
     read_facts,
 )
-from kernelkb.scaffold.c_source import complete_function
-from kernelkb.scaffold.call_plan import CallPlan, apply_template, plan_call
+from kernelkb.scaffold.cpp.observed_launches import SeenAnswers, SeenLaunch, answer_by_launches
+from kernelkb.scaffold.cpp.source import complete_function
+from kernelkb.scaffold.cpp.syntax import Structure, bind_arguments, drop_comments
+from kernelkb.scaffold.cpp.type_aliases import expand_aliases
 from kernelkb.scaffold.draft import (
     Draft,
     DraftedFiles,
@@ -36,9 +39,6 @@ from kernelkb.scaffold.draft import (
     order_numbers,
 )
 from kernelkb.scaffold.draft_text import finish_draft
-from kernelkb.scaffold.observed_launches import SeenAnswers, SeenLaunch, answer_by_launches
-from kernelkb.scaffold.syntax import Structure, bind_arguments, drop_comments
-from kernelkb.scaffold.type_aliases import expand_aliases
 
 
 def draft_pointer_files(request: DraftRequest) -> DraftedFiles:

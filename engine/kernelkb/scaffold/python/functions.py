@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from kernelkb.scaffold.draft import Function, Parameter, ParameterRole, is_option
-from kernelkb.scaffold.index_bounds import find_pointed, list_limits
-from kernelkb.scaffold.python_launches import (
+from kernelkb.scaffold.python.block_bounds import find_pointed, list_limits
+from kernelkb.scaffold.python.launches import (
     DTYPES,
     SHORT_DTYPES,
     STORES,

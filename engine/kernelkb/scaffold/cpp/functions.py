@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from kernelkb.scaffold.draft import CallStyle, Function, Parameter, ParameterRole
-from kernelkb.scaffold.syntax import (
+from kernelkb.scaffold.cpp.syntax import (
     MACRO,
     Declaration,
     LaunchSite,
@@ -26,6 +25,7 @@ from kernelkb.scaffold.syntax import (
     read_template_arguments,
     strip_casts,
 )
+from kernelkb.scaffold.draft import CallStyle, Function, Parameter, ParameterRole
 
 if TYPE_CHECKING:
     from tree_sitter import Node

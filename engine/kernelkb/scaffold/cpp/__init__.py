@@ -1,0 +1,1 @@
+"""C++ and CUDA sources: what they say, and a draft of it."""

@@ -1,0 +1,1 @@
+"""Drafts of what a run of a program called or launched."""

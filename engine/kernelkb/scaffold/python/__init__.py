@@ -1,0 +1,1 @@
+"""Python and Triton sources: what they say, and a draft of it."""
