@@ -64,7 +64,9 @@ _REFUSING = frozenset(
     {"nvcc", "ptxas", "triton", "kernel-languages", "torch-extension", "dynamo", "libraries"}
 )
 """Kinds whose general ones say that a program is refused, and its author has to find out why."""
-_BYTES = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_BYTES = {"K": 2**10, "M": 2**20, "G": 2**30}
+_NAMES_OF_CODE = re.compile(r"\[A-Z|_Z|[A-Z]{3,}_|\(\?i")
+"""Patterns with names of functions, mangled symbols and constants, whose case carries meaning."""
 
 _DISTINCT_WORDS = 4
 """Words from which a text of cudaGetErrorString is taken without a word about CUDA before it."""
@@ -162,6 +164,7 @@ def find_symptoms(
     and a symptom that another one brings about (``consequence_of``) is not reported beside it.
     What only names a family of errors (``fallback``) is reported where no other error is found;
     a compiler's own error also before errors on later lines, which it may have brought about.
+    Sentences in other letters, small or capital, count where nothing more than a family is found.
 
     Args:
         rules: The compiled rules.
@@ -176,6 +179,9 @@ def find_symptoms(
         other = _find_first_line(found)
         is_better = other is not None and (first is None or other < first)
         hits, text = (found, joined) if is_better else (hits, text)
+    if _find_first_line(hits) is None:
+        found = _find_hits(rules, text, in_any_case=True)
+        hits = hits if hits and _find_first_line(found) is None else found
     return [_describe_hit(rules, hit, text, arch) for hit in hits]
 
 
@@ -184,11 +190,15 @@ def _find_first_line(hits: Iterable[_SymptomHit]) -> int | None:
     return min((hit.order[1] for hit in hits if hit.is_specific), default=None)
 
 
-def _find_hits(rules: CompiledRules, text: LogText) -> list[_SymptomHit]:
+def _find_hits(
+    rules: CompiledRules, text: LogText, *, in_any_case: bool = False
+) -> list[_SymptomHit]:
     """Return what a log shows, in the order in which it is told."""
     codes = find_cuda_errors((e for row in rules["symptoms"] for e in row["cuda_errors"]), text)
     found = {
-        row["id"]: matches for row in rules["symptoms"] if (matches := _match(row, text, codes))
+        row["id"]: matches
+        for row in rules["symptoms"]
+        if (matches := _match(row, text, codes, in_any_case))
     }
     hits = []
     for row in rules["symptoms"]:
@@ -231,18 +241,19 @@ def find_failure(rules: CompiledRules, log: str) -> SymptomMatch | None:
 
 
 @cache
-def _compile(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str, in_any_case: bool = False) -> re.Pattern[str]:
     """Return the compiled pattern; there are more than the cache of ``re`` keeps."""
-    return re.compile(pattern, re.MULTILINE)
+    is_sentence = in_any_case and not _NAMES_OF_CODE.search(pattern)
+    return re.compile(pattern, re.MULTILINE | (re.IGNORECASE if is_sentence else re.NOFLAG))
 
 
 def _match(
-    row: SymptomRow, text: LogText, codes: Mapping[int, list[FoundError]]
+    row: SymptomRow, text: LogText, codes: Mapping[int, list[FoundError]], in_any_case: bool
 ) -> dict[int, re.Match[str]]:
     """Return the first match of each line, in order of lines."""
     matches: dict[int, re.Match[str]] = {}
     for pattern in row["log_patterns"]:
-        for match in _compile(pattern).finditer(text.matched):
+        for match in _compile(pattern, in_any_case).finditer(text.matched):
             matches.setdefault(text.line_at(match.start()), match)
     own = {error["code"] for error in row["cuda_errors"]}
     for line, errors in codes.items() if own else ():
@@ -301,7 +312,8 @@ def _describe_captured(
 
 
 def _describe_request(requested: str, capacity: str) -> str | None:
-    sizes = [float(number) * _BYTES[unit] for number, unit in map(str.split, (requested, capacity))]
+    parts = map(str.split, (requested, capacity))
+    sizes = [float(number) * _BYTES[unit[0].upper()] for number, unit in parts]
     if sizes[0] <= sizes[1]:
         return None
     return "This one request exceeds the whole GPU, so no setting of the allocator helps."
