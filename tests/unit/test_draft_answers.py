@@ -1001,3 +1001,50 @@ def test_a_macro_that_a_launch_passes_for_a_size_is_declared_by_another_name(pro
     launch = next(project.glob("kernels/*/launch.cu")).read_text()
 
     assert "auto WIDTH" not in launch
+
+
+@pytest.mark.parametrize(
+    ("body", "is_whole"),
+    [
+        ("unsigned v = at[i]; if (i < n) y[v] = 0;", False),
+        ("if (i < n) y[at[i]] = 0;", False),
+        ("if (i < n) *(y + at[i]) = 0;", False),
+        ("float* row = y + at[i] * n; row[i] = 0;", False),
+        ("int k = atomicAdd(count, 1); if (i < n) y[k] = x[i];", False),
+        ("if (i < n) y[2 * i] = x[i];", False),
+        ("if (i < n) { y[2 * i] = x[i]; y[2 * i + 1] = 0; }", True),
+        ("int k = 3 * i; if (i < n) { y[k] = 0; y[k + 2] = 0; }", False),
+        ("if (i < n) y[i * incy] = x[i];", False),
+        ("if (i < n) y[i * incy + threadIdx.y] = x[i];", True),
+        ("float* row = y + i * incy; row[threadIdx.y] = x[i];", True),
+        ("for (int k = 1; k < n; k++) y[i * n + k] = 0;", False),
+        ("for (int k = 1; k < n; k++) y[i * n + k - 1] = 0;", True),
+        ("for (int k = 0; k < n; k++) y[i * n + k] = 0;", True),
+        ("int j = threadIdx.y; if (j <= i) y[i * n + j] = 0;", False),
+        ("int j = threadIdx.y; if (j > i) return; y[i * n + j] = 0;", False),
+        ("if (i % 2 == 0) y[i] = 0;", False),
+        ("if (i % 2 == 0) y[i / 2] = 0;", True),
+        ("if (i % 2 == 0) y[i] = 0; else y[i] = 1;", True),
+        ("for (int k = at[i]; k < at[i + 1]; k++) y[k] = x[i];", True),
+    ],
+)
+def test_an_output_of_which_only_some_elements_are_stored_may_be_read_too(body, is_whole):
+    text = (
+        "__global__ void k(const int* at, int* count, const float* x, float* y, int n, int incy)"
+        f" {{ int i = blockIdx.x * blockDim.x + threadIdx.x; {body} }}"
+    )
+
+    assert read_roles(text)["y"][:2] == ("output", is_whole)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_whole"),
+    [("y[i].x = 0; y[i].y = 1;", True), ("y[i].x = 0;", False), ("y[i] = x[i];", True)],
+)
+def test_an_output_of_vectors_of_which_a_member_is_not_stored_may_be_read_too(body, is_whole):
+    text = (
+        "__global__ void k(const float2* x, float2* y, int n)"
+        f" {{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) {{ {body} }} }}"
+    )
+
+    assert read_roles(text)["y"][:2] == ("output", is_whole)
