@@ -1048,3 +1048,48 @@ def test_an_output_of_vectors_of_which_a_member_is_not_stored_may_be_read_too(bo
     )
 
     assert read_roles(text)["y"][:2] == ("output", is_whole)
+
+
+PANEL = """\
+typedef struct { float gain; KIND; } Panel;
+__global__ void shade(const float* x, float* y, Panel* panels, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] * ACCESS;
+}
+"""
+SHADE = ["x=[n]", "y=[n]", "grid=n", "block=1", "reference"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "access", "says"),
+    [
+        ("float* rows", "panels[i].gain", "holds pointers or objects, line 1: float* rows;"),
+        ("std::vector<float> rows", "panels->gain", "holds pointers or objects"),
+        ("int mode", "panels[i].gain", "has members of several types, line 1: int mode;"),
+    ],
+)
+def test_a_pointer_to_structures_that_no_array_can_be_is_refused(project, kind, access, says):
+    (project / "k.cu").write_text(PANEL.replace("KIND", kind).replace("ACCESS", access))
+
+    with pytest.raises(BadValueError, match=rf"takes panels, a pointer to .*{re.escape(says)}"):
+        init_project("k.cu")
+    with pytest.raises(BadValueError, match="reads what panels points to"):
+        init_project("k.cu", answers=[*SHADE, "panels=nullptr"])
+    made = init_project("k.cu", answers=[*SHADE, "panels=load_panels()"])
+    assert made.to_fill == ()
+
+
+def test_a_structure_of_numbers_of_one_type_is_an_array(project):
+    (project / "k.cu").write_text(
+        PANEL.replace("KIND", "float a[3]").replace("ACCESS", "panels[i].gain")
+    )
+
+    assert init_project("k.cu", answers=[*SHADE, "panels=[n, 4]"]).to_fill == ()
+
+
+def test_states_of_a_library_are_no_array(project):
+    text = PANEL.replace("KIND", "int a").replace("Panel*", "curandState*")
+    (project / "k.cu").write_text(text.replace("ACCESS", "draw(&panels[i])"))
+
+    with pytest.raises(BadValueError, match="takes panels, a pointer to structures"):
+        init_project("k.cu")

@@ -196,6 +196,8 @@ def init_project(
         drafted, replaced = DraftedFiles(pair), frozenset[str]()
     else:
         drafted, replaced, warnings = _draft_with_answers(source, target, kernel, answers, run)
+    if drafted.refusal:
+        raise BadValueError(drafted.refusal)
     _refuse_other_source(source, drafted.files)
     place = f"kernels/{source.name}/"
     files = {place + n: text for n, text in drafted.files.items()}

@@ -21,7 +21,7 @@ from kernelkb.scaffold.cpp.build_flags import (
     list_undefined_functions,
     plan_includes,
 )
-from kernelkb.scaffold.cpp.functions import find_dtype
+from kernelkb.scaffold.cpp.element_types import find_dtype
 from kernelkb.scaffold.cpp.source import (
     summarize_c_source,
     summarize_included,

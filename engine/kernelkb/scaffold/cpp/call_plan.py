@@ -22,9 +22,10 @@ from kernelkb.scaffold.cpp.array_shapes import (
     ask_computed_sizes,
     fill_arrays,
     mark_unused_sizes,
-    set_objects_apart,
 )
-from kernelkb.scaffold.cpp.functions import SourceFacts, find_dtype, is_size_type
+from kernelkb.scaffold.cpp.element_types import find_dtype, is_size_type
+from kernelkb.scaffold.cpp.functions import SourceFacts
+from kernelkb.scaffold.cpp.objects import find_refusal, set_objects_apart
 from kernelkb.scaffold.cpp.syntax import (
     BRANCH,
     Declaration,
@@ -72,6 +73,8 @@ class CallPlan(NamedTuple):
     """Statements that set the ``__constant__`` memory that the kernel reads."""
     structures: tuple[Structure, ...] = ()
     """Those that the function takes, whose fields are its parameters here."""
+    refusal: str = ""
+    """Why no answer but an expression of C++ makes a kernel of it; empty where others do."""
     asks_shared: bool = False
     """Whether its host asks for more shared memory than a kernel has without that."""
 
@@ -114,6 +117,7 @@ def plan_call(
         tuple(asked),
         tuple(_fill_memory(n, said, facts, (scope, function)) for n, scope in memory.items()),
         tuple(structures),
+        find_refusal(function, own, facts),
         site is not None and "MaxDynamicSharedMemorySize" in get_text(site.host.body),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.scaffold.cpp.functions import count_parts
+from kernelkb.scaffold.cpp.element_types import count_parts
 from kernelkb.scaffold.cpp.syntax import (
     get_part,
     get_text,

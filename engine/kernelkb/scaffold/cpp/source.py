@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from kernelkb.model.base import Target
 from kernelkb.scaffold.cpp.array_shapes import trace_arrays
 from kernelkb.scaffold.cpp.build_flags import list_members
+from kernelkb.scaffold.cpp.element_types import DTYPES
 from kernelkb.scaffold.cpp.functions import (
-    DTYPES,
     TORCH_KINDS,
     MadeTensor,
     SourceFacts,
