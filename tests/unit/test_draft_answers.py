@@ -1093,3 +1093,92 @@ def test_states_of_a_library_are_no_array(project):
 
     with pytest.raises(BadValueError, match="takes panels, a pointer to structures"):
         init_project("k.cu")
+
+
+STATE = """\
+HEAD
+__global__ void k(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < BOUND) y[i] = x[i];
+  AFTER
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "bound", "after", "asked"),
+    [
+        ("__managed__ unsigned live;", "live", "", "live"),
+        ("__device__ __managed__ int first, live;", "live", "", "live"),
+        ("static __device__ int live[4];", "live[0]", "", "live"),
+        ("__device__ int* live;", "live[0]", "", "live"),
+        ("__device__ int live = 4;", "live", "", ""),
+        ("__device__ int live;", "n", "if (i == 0) live = n;", ""),
+        ("__device__ int live;", "n", "atomicAdd(&live, 1);", ""),
+        ("__device__ int live(int);", "live(n)", "", ""),
+    ],
+)
+def test_a_variable_of_the_device_that_nothing_sets_is_asked(project, head, bound, after, asked):
+    text = STATE.replace("HEAD", head).replace("BOUND", bound).replace("AFTER", after)
+    (project / "k.cu").write_text(text)
+    answers = ["x=[n]", "y=[n]", "y.role=output", "grid=n", "block=1", "reference"]
+
+    open_ = [each.partition("=")[0] for each in init_project("k.cu", answers=answers).to_fill]
+
+    assert open_ == [asked] * bool(asked)
+    if asked:
+        init_project("k.cu", answers=["live=7"])
+        assert "cudaMemcpyToSymbol(live," in (project / "kernels/k/launch.cu").read_text()
+
+
+HOST = """\
+__global__ void k(const double* a, double* c, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) c[i] = a[i];
+}
+BEGIN
+  const int WIDE = 128;
+  EXTERNvoid run(const double* a, double* c, int n) {
+    double *d_a, *d_c;
+    cudaMalloc(&d_a, n * sizeof(double)); cudaMalloc(&d_c, n * sizeof(double));
+    cudaMemcpy(d_a, a, n * sizeof(double), cudaMemcpyHostToDevice);
+    k<<<(n + WIDE - 1) / WIDE, WIDE>>>(d_a, d_c, n);
+    cudaMemcpy(c, d_c, n * sizeof(double), cudaMemcpyDeviceToHost);
+  }
+END
+"""
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "extern"),
+    [("", "", ""), ('extern "C" {', "}", ""), ("", "", 'extern "C" '), ("namespace a {", "}", "")],
+)
+def test_a_function_of_host_memory_is_no_launcher_in_any_block(project, begin, end, extern):
+    text = HOST.replace("BEGIN", begin).replace("END", end).replace("EXTERN", extern)
+    (project / "k.cu").write_text(text)
+
+    made = init_project("k.cu", answers=["reference"])
+
+    assert made.to_fill == ()
+    launcher = (project / "kernels/k/launch.cu").read_text()
+    assert "k<<<(n + WIDE - 1) / WIDE, WIDE, 0," in launcher
+    assert "int WIDE" not in launcher
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        "int main() { const int WIDE {128};",
+        "int main() { const unsigned int WIDE{128};",
+        "const int WIDE {128}; int main() {",
+        "const unsigned int WIDE = 128; int main() {",
+    ],
+)
+def test_a_constant_is_read_however_it_is_initialised(project, held):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n) {"
+        " int i {int(blockIdx.x * blockDim.x + threadIdx.x)}; if (i < n) y[i] = x[i]; }\n"
+        f"{held} float *x, *y; int n = 99; k<<<(n + WIDE - 1) / WIDE, WIDE>>>(x, y, n); }}\n"
+    )
+
+    assert [each.partition("=")[0] for each in init_project("k.cu").to_fill] == ["reference"]

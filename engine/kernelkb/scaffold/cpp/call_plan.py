@@ -70,7 +70,7 @@ class CallPlan(NamedTuple):
     questions: tuple[DraftQuestion, ...] = ()
     """What is not known of the template, the launch and the memory that it needs."""
     fills: tuple[str, ...] = ()
-    """Statements that set the ``__constant__`` memory that the kernel reads."""
+    """Statements that set the variables of the device that the kernel reads."""
     structures: tuple[Structure, ...] = ()
     """Those that the function takes, whose fields are its parameters here."""
     refusal: str = ""
@@ -155,9 +155,9 @@ def _fill_parameters(
 
 
 def _list_memory(own: Declaration, facts: SourceFacts) -> dict[str, str]:
-    """Map the ``__constant__`` memory that a function or what it calls reads to that one's scope.
+    """Map the variables of the device that a function or what it calls reads to that one's scope.
 
-    None that one of them sets.
+    None that one of them sets: what nothing sets is zero, and may choose that nothing is done.
     """
     seen, pending, found, text = {own.name}, [own], dict[str, str](), ""
     while pending:
@@ -170,13 +170,21 @@ def _list_memory(own: Declaration, facts: SourceFacts) -> dict[str, str]:
         seen |= {each.name for each in called}
         pending += called
     own_set = set(_SET_SYMBOL.findall(text))
-    return {name: found[name] for name in facts.memory if name in found and name not in own_set}
+    named = (name for name in facts.memory if name in found and name not in own_set)
+    return {name: found[name] for name in named if not re.search(_WRITES.format(name), text)}
+
+
+_WRITES = (
+    r"(?<![.>\w]){0}\s*(?:\[[^\]]*\]\s*)*(?:[-+*/|&^]?=(?!=)|\+\+|--)|(?:\+\+|--)\s*{0}\b"
+    r"|&\s*{0}\b"
+)
+"""Where code that is called sets a variable itself, or has another function do so."""
 
 
 def _fill_memory(
     name: str, said: Mapping[str, str], facts: SourceFacts, of: tuple[str, Function]
 ) -> str:
-    """Return the statements that copy values to ``__constant__`` memory, once.
+    """Return the statements that copy values to a variable of the device, once.
 
     Args:
         name: Of the memory.
@@ -564,7 +572,7 @@ def _collect_statements(text: str, host: _Host, statements: dict[str, str], dept
 def _collect_local(word: str, host: _Host, statements: dict[str, str], depth: int) -> bool:
     """Add what sets a local variable, else a mark for an integer, with what the source says."""
     needed = host.locals.get(word, "")
-    is_set = "=" in needed or "(" in needed or host.kinds[word] == "dim3"
+    is_set = re.search(r"[=({]", needed) or host.kinds[word] == "dim3"
     is_plain = is_set and not _HOST_ONLY.search(needed)
     if needed and is_plain and depth <= _MAX_DEPTH and not _MEMBER.search(needed):
         value = re.sub(rf"\b{word}\b", " ", needed)

@@ -30,6 +30,7 @@ from kernelkb.scaffold.cpp.syntax import (
     read_template_arguments,
     strip_casts,
 )
+from kernelkb.scaffold.cpp.type_aliases import iter_blocks
 from kernelkb.scaffold.draft import CallStyle, Function, Parameter, ParameterRole
 
 if TYPE_CHECKING:
@@ -66,12 +67,15 @@ _ALIAS = re.compile(
     r"^[ \t]*(?:typedef\s+([\w: ]+)\s+(\w+)|using\s+(\w+)\s*=\s*([\w: ]+))\s*;", re.MULTILINE
 )
 _MEMORY = re.compile(
-    r"^[ \t]*(?:static\s+|extern\s+)*__constant__\s+[\w:<> ]+?\b(\w+)\s*(?:\[[^\]\n]*\]\s*)*;",
+    r"^[ \t]*(?:(?:static|extern|volatile)\s+)*(?:__(?:constant|managed|device)__\s+)+"
+    r"(?:(?:static|extern|volatile)\s+)*[\w:<> ]+?[\s*]+"
+    r"(\w+\s*(?:\[[^\]\n]*\]\s*)*(?:,[\s*]*\w+\s*(?:\[[^\]\n]*\]\s*)*)*);",
     re.MULTILINE,
 )
 _CONSTANT = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n/]+)"
-    r"|^(?:static\s+|inline\s+|__constant__\s+)*(?:constexpr|const)\s+(?:static\s+)?[\w:]+\s+(\w+)\s*=\s*([^;]+);",
+    r"|^[ \t]*(?:static\s+|inline\s+|__constant__\s+)*(?:constexpr|const)\s+(?:static\s+)?"
+    r"(?:[\w:]+\s+){1,3}?(\w+)\s*(?:=\s*([^;]+)|\{([^{};]*)\}\s*);",
     re.MULTILINE,
 )
 
@@ -317,7 +321,8 @@ class SourceFacts(NamedTuple):
     objects: Mapping[str, str] = {}
     """Structures that no array of kernel.yaml can hold, and why."""
     memory: Mapping[str, str] = {}
-    """``__constant__`` variables that have no value in the text, with the line."""
+    """``__constant__``, ``__device__`` and ``__managed__`` variables without a value in the text,
+    with the line."""
 
 
 def add_macros(text: str, headers: Sequence[str]) -> str:
@@ -375,8 +380,12 @@ def _read_file(text: str) -> SourceFacts:
     root = parse_c(text)
     declarations = tuple(iter_declarations(root))
     constants: dict[str, str] = {}
+    blocks = [*iter_blocks(text)]
     for match in _CONSTANT.finditer(text):
-        name, value = match[1] or match[3], (match[2] or match[4]).strip()
+        name = match[1] or match[3]
+        value = (match[2] or match[4] or match[5] or "").strip()
+        if match[3] and any(begin < match.start(3) < end for begin, end in blocks):
+            continue
         number = _evaluate_integer(value, constants)
         constants[name] = str(number) if number is not None else value
     instantiations = {
@@ -399,8 +408,9 @@ def _read_file(text: str) -> SourceFacts:
         records=read_records(root, constants | aliases),
         objects=read_objects(root, constants | aliases),
         memory={
-            match[1]: f"line {text.count(chr(10), 0, match.start()) + 1}: {match[0].strip()}"
+            name: f"line {text.count(chr(10), 0, match.start()) + 1}: {match[0].strip()}"
             for match in _MEMORY.finditer(text)
+            for name in re.findall(r"(?:^|,)[\s*]*(\w+)", match[1])
         },
     )
 
