@@ -1182,3 +1182,19 @@ def test_a_constant_is_read_however_it_is_initialised(project, held):
     )
 
     assert [each.partition("=")[0] for each in init_project("k.cu").to_fill] == ["reference"]
+
+
+def test_files_of_c_are_compiled_along_and_headers_of_the_toolkit_are_not_missing(project):
+    (project / "count.h").write_text(
+        '#ifdef __cplusplus\nextern "C" {\n#endif\nint count_of(int);\n'
+        "#ifdef __cplusplus\n}\n#endif\n"
+    )
+    (project / "count.c").write_text('#include "count.h"\nint count_of(int a) { return a; }\n')
+    (project / "k.cu").write_text(
+        '#include <cuComplex.h>\n#include <nvml.h>\n#include "count.h"\n' + SCALE
+        + "int main(int c, char**) { return count_of(c); }\n"
+    )
+    made = init_project("k.cu")
+
+    assert made.warnings == ()
+    assert "also: [count.c]" in (project / "kernels/k/kernel.yaml").read_text()

@@ -306,7 +306,7 @@ def find_near_definers(source: Path, names: Iterable[str]) -> list[Path]:
     texts = {
         path: read_source_text(path)
         for path in _iter_near(source.resolve())
-        if path.suffix in (".cu", ".cpp", ".cc") and path.stat().st_size <= _MAX_BYTES
+        if path.suffix in (".cu", ".cpp", ".cc", ".c") and path.stat().st_size <= _MAX_BYTES
     }
     for name in wanted:
         definers = (path for path, text in texts.items() if defines_any(text, (name,)))
@@ -453,8 +453,9 @@ def find_headers_before(source: KernelSource) -> tuple[tuple[str, ...], list[Pat
 
 def _iter_near(source: Path) -> list[Path]:
     """List the project's other compiled files, those with the most folders in common first."""
-    files = [path.resolve() for path in iter_sources(Path(project_root()).resolve())]
-    others = [path for path in files if path.suffix in COMPILED_SUFFIXES and path != source]
+    suffixes, root = (*COMPILED_SUFFIXES, ".c"), Path(project_root()).resolve()
+    files = [path.resolve() for path in _iter_files(root, suffixes, _MAX_FILES)]
+    others = [path for path in files if path != source]
 
     def rank(path: Path) -> tuple[int, int]:
         return -len(Path(os.path.commonpath((path, source))).parts), len(path.parts)
