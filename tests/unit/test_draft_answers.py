@@ -1191,10 +1191,67 @@ def test_files_of_c_are_compiled_along_and_headers_of_the_toolkit_are_not_missin
     )
     (project / "count.c").write_text('#include "count.h"\nint count_of(int a) { return a; }\n')
     (project / "k.cu").write_text(
-        '#include <cuComplex.h>\n#include <nvml.h>\n#include "count.h"\n' + SCALE
+        '#include <cuComplex.h>\n#include <nvml.h>\n#include "count.h"\n'
+        + SCALE
         + "int main(int c, char**) { return count_of(c); }\n"
     )
     made = init_project("k.cu")
 
     assert made.warnings == ()
     assert "also: [count.c]" in (project / "kernels/k/kernel.yaml").read_text()
+
+
+SUMS = """\
+__global__ void sums(const float* x, float* y) {
+  __shared__ float held[256];
+  held[threadIdx.x] = x[threadIdx.x + blockIdx.x * blockDim.x];
+  __syncthreads();
+  if (threadIdx.x == 0) y[blockIdx.x] = held[0];
+}
+int main() {
+  int N = atoi(argv[1]);
+  sums<<<(N + 255) / 256, 256>>>(load(N), make(N));
+}
+"""
+
+
+def test_a_number_that_is_said_of_an_axis_is_its_size_in_all_workloads(project):
+    (project / "k.cu").write_text(SUMS)
+    words = ["x=[N]", "y=[4]", "N=1024", "reference"]
+    made = init_project("k.cu", kernel="sums", answers=words)
+    folder = project / f"kernels/{made.kernel}"
+    kernel = load_kernel(str(folder)).kernel
+
+    assert (kernel.inputs[0].shape, kernel.outputs[0].shape) == ((1024,), (4,))
+    assert "const int N = 1024;" in (folder / "launch.cu").read_text()
+
+
+IMAGE = """\
+__global__ void k(const float* x, float* y, int rows, int cols) {
+  int i = threadIdx.x + blockDim.x * blockIdx.x, j = threadIdx.y + blockDim.y * blockIdx.y;
+  if (i < cols && j < rows) y[j * cols + i] = x[j * cols + i];
+}
+struct Image { int rows, cols; };
+int main() {
+  Image image = load(); int Rows = image.rows; int Cols = image.cols;
+  const int height = PASSED; float *x, *y; dim3 block(32, 32);
+  dim3 grid((Cols - 1) / 32 + 1, (Rows - 1) / 32 + 1);
+  k<<<grid, block>>>(x, y, height, Cols);
+}
+"""
+
+
+def test_what_a_host_names_as_a_parameter_but_for_case_has_a_name_of_its_own(project):
+    (project / "k.cu").write_text(IMAGE.replace("PASSED", "image.rows"))
+    asked = [each.partition("=")[0] for each in init_project("k.cu").to_fill]
+    made = init_project("k.cu", answers=["host_Rows=rows", "reference"])
+
+    assert asked == ["host_Rows", "reference"]
+    assert made.to_fill == ()
+    assert "const int host_Rows = rows;" in (project / "kernels/k/launch.cu").read_text()
+
+
+def test_a_variable_of_the_host_that_a_constant_is_a_copy_of_is_the_parameter(project):
+    (project / "k.cu").write_text(IMAGE.replace("PASSED", "Rows"))
+
+    assert [each.partition("=")[0] for each in init_project("k.cu").to_fill] == ["reference"]

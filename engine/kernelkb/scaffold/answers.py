@@ -114,6 +114,11 @@ def apply_answers(
     known += [dim for each in parameters for dim in each.shape]
     numbers = [p for p in told if p.role == "number" and p.value != FILL_IN_MARK]
     fixed = {p.name: p.value for p in numbers if takes_pointers or p.value.isdecimal()}
+    taken = {to_field_name(each.name).rstrip("_") for each in parameters}
+    for axis in list_axes([dim for each in told for dim in each.shape]):
+        value = "" if to_field_name(axis).rstrip("_") in taken else find_answer(answers, axis)
+        if value.isdecimal() or (takes_pointers and value not in ("", "axis")):
+            fixed[axis] = value
     if takes_pointers:  # the sign of a shape is a comment in C++
         kept = (p._replace(value=p.value.replace("//", "/")) for p in told)
         told = [*kept]
