@@ -177,7 +177,8 @@ def test_no_size_is_larger_than_the_source_lets_pass(project, check, most):
     (project / "k.cu").write_text(
         "__global__ void k(const float* x, float* y, int n) {"
         " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[i]; }\n"
-        f"void run(const float* x, float* y, int n) {{ {check} k<<<4, 64>>>(x, y, n); }}\n"
+        f"void run(const float* x, float* y, int n) {{ {check}"
+        " k<<<(n + 63) / 64, 64>>>(x, y, n); }\n"
     )
     init_project("k.cu", kernel="run", name="k")
     large = re.search(r"large: \{n: (\d+)\}", (project / "kernels/k/kernel.yaml").read_text())
@@ -1255,3 +1256,86 @@ def test_a_variable_of_the_host_that_a_constant_is_a_copy_of_is_the_parameter(pr
     (project / "k.cu").write_text(IMAGE.replace("PASSED", "Rows"))
 
     assert [each.partition("=")[0] for each in init_project("k.cu").to_fill] == ["reference"]
+
+
+ROWS = """\
+__global__ void k(const float* x, float* y, int rows, int width) {
+  int row = blockIdx.x, at = threadIdx.x;
+  if (row < rows && at < width) y[row * width + at] = x[row * width + at];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("host", "answers", "most"),
+    [
+        (
+            "cudaError_t run(const float* x, float* y, int rows, int width) { int wide = 256;"
+            " k<<<rows, wide>>>(x, y, rows, width); return cudaGetLastError(); }",
+            [],
+            256,
+        ),
+        (
+            "int main() { float *x, *y; int rows = 9, width = 8; dim3 wide(64);"
+            " k<<<rows, wide>>>(x, y, rows, width); }",
+            [],
+            64,
+        ),
+        (
+            "int main() { float *x, *y; int rows = 9, width = 8;"
+            " k<<<rows, width>>>(x, y, rows, width); }",
+            [],
+            1024,
+        ),
+        ("", ["grid=rows", "block=128"], 128),
+    ],
+)
+def test_a_size_that_one_block_covers_is_not_larger_in_any_workload(project, host, answers, most):
+    (project / "k.cu").write_text(ROWS + host)
+    words = ["x=[rows, width]", "y=[rows, width]", *answers, "reference"]
+    kernel = init_project("k.cu", answers=words).kernel
+    drafted = load_kernel(str(project / "kernels" / kernel)).kernel
+    text = (project / "kernels" / kernel / "kernel.yaml").read_text()
+
+    assert max(sizes["width"] for sizes in drafted.workloads.values()) <= most
+    assert f"# Assumed: width is at most {most}, " in text
+
+
+def test_a_grid_of_one_block_bounds_the_size_that_is_said_with_it(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n) {"
+        " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[i]; }\n"
+    )
+    init_project("k.cu", answers=["grid=1", "block=256", "reference"])
+    drafted = load_kernel(str(project / "kernels/k")).kernel
+
+    assert max(sizes["n"] for sizes in drafted.workloads.values()) <= 256
+
+
+def test_the_status_that_a_launcher_returns_is_not_dropped(project):
+    (project / "k.cu").write_text(
+        ROWS + "cudaError_t run(const float* x, float* y, int rows, int width) {"
+        " k<<<rows, 256>>>(x, y, rows, width); return cudaGetLastError(); }\n"
+    )
+    init_project("k.cu")
+    launcher = (project / "kernels/k/launch.cu").read_text()
+
+    assert "const cudaError_t kb_status = run(" in launcher
+    assert "if (kb_status != cudaSuccess) return static_cast<int>(kb_status);" in launcher
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "torch.view_as_real(torch.fft.fft(torch.view_as_complex(x)))",
+        "torch.linalg.norm(x, dim=-1)",
+        "torch.special.erf(x)",
+        "F.gelu(x, approximate='tanh')",
+    ],
+)
+def test_a_reference_names_functions_of_torchs_parts(project, said):
+    (project / "k.cu").write_text(ROWS)
+    init_project("k.cu", answers=[f"reference={said}"])
+
+    code = (project / "kernels/k/reference.py").read_text()
+    assert code.endswith(f"return {said.replace('F.', 'torch.nn.functional.')}\n")

@@ -26,6 +26,7 @@ from kernelkb.scaffold.cpp.array_shapes import (
 from kernelkb.scaffold.cpp.configuration import LANGUAGE_WORDS, collect_configuration
 from kernelkb.scaffold.cpp.element_types import find_dtype, is_size_type
 from kernelkb.scaffold.cpp.functions import SourceFacts
+from kernelkb.scaffold.cpp.launch_limits import list_limits
 from kernelkb.scaffold.cpp.objects import find_refusal, set_objects_apart
 from kernelkb.scaffold.cpp.syntax import (
     Declaration,
@@ -42,6 +43,7 @@ from kernelkb.scaffold.draft import (
     Function,
     Observed,
     Parameter,
+    SizeLimit,
 )
 from kernelkb.scaffold.extents import list_axes
 
@@ -67,6 +69,8 @@ class CallPlan(NamedTuple):
     """What the text shows of a launch that is not known."""
     questions: tuple[DraftQuestion, ...] = ()
     """What is not known of the template, the launch and the memory that it needs."""
+    limits: tuple[SizeLimit, ...] = ()
+    """The largest sizes that the launch reaches."""
     fills: tuple[str, ...] = ()
     """Statements that set the variables of the device that the kernel reads."""
     structures: tuple[Structure, ...] = ()
@@ -113,6 +117,7 @@ def plan_call(
         *launch,
         hint,
         tuple(asked),
+        list_limits(function, own, facts, launch),
         tuple(_fill_memory(n, said, facts, (scope, function)) for n, scope in memory.items()),
         tuple(structures),
         find_refusal(function, own, facts),

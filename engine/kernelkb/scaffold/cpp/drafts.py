@@ -58,6 +58,7 @@ def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
     hidden = _list_hidden_macros(request, plan.function.parameters)
     plan = _spell_out(plan, {n: facts.constants.get(n, "") for n in hidden})
     plan = plan._replace(questions=(*plan.questions, *macros))
+    request = request._replace(function=request.function._replace(limits=plan.limits))
     draft = _make_draft(request, plan)
     lines = draft_include(request, hidden)
     if request.uses_torch:
@@ -173,8 +174,20 @@ def _make_draft(request: DraftRequest, plan: CallPlan) -> Draft:
     )
     entry = function.name if function.is_variant and not request.uses_torch else ""
     parameters = plan.function.parameters
+    sizes = {p.name for p in parameters if p.role == "size"}
+    notes = [
+        f"{each.sizes[0]} is at most {each.most}, the threads that its launch has for it"
+        for each in plan.limits
+        if each.sizes[0] in sizes
+    ]
     return make_draft(
-        request, parameters, variant, entry=entry, axes=plan.axes, questions=plan.questions
+        request,
+        parameters,
+        variant,
+        entry=entry,
+        axes=plan.axes,
+        notes=[*dict.fromkeys(notes)],
+        questions=plan.questions,
     )
 
 
@@ -196,7 +209,7 @@ def draft_c_launcher(draft: Draft, plan: CallPlan, include: str) -> str:
     declared += [f"std::int64_t {axis}" for axis in draft.axes] + ["void* kb_stream"]
     is_cuda = draft.target == "cuda"
     numbers = _draft_numbers(function)
-    call = _draft_call(plan, "static_cast<cudaStream_t>(kb_stream)")
+    call = _draft_call(plan, "static_cast<cudaStream_t>(kb_stream)", _RETURN_STATUS)
     return f"""\
 // Calls {function.name} with the arguments of kernel.yaml: inputs, outputs, sizes, a stream.
 {"#include <cuda_runtime.h>" if is_cuda else ""}
@@ -224,10 +237,12 @@ def draft_torch_launcher(draft: Draft, plan: CallPlan, include: str) -> str:
         having = (p for p in (*inputs, *draft.outputs) if axis in p.shape)
         places = (f"kb_{p.name}.size({p.shape.index(axis)})" for p in having)
         lines.append(f"  const std::int64_t {axis} = {next(places, FILL_IN_MARK)};\n")
-    call = _draft_call(plan, "c10::cuda::getCurrentCUDAStream().stream()")
+    stream = "c10::cuda::getCurrentCUDAStream().stream()"
+    call = _draft_call(plan, stream, "C10_CUDA_CHECK({})")
     return f"""\
 // Calls {plan.function.name} with the tensors of kernel.yaml.
 #include <torch/csrc/utils/pybind.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cstdint>
 
@@ -261,7 +276,13 @@ def _format_origin(number: Parameter) -> str:
     return f"  // {guess}{number.use}"
 
 
-def _draft_call(plan: CallPlan, stream: str) -> str:
+_RETURN_STATUS = (
+    "const cudaError_t kb_status = {};\n"
+    "  if (kb_status != cudaSuccess) return static_cast<int>(kb_status)"
+)
+
+
+def _draft_call(plan: CallPlan, stream: str, check: str) -> str:
     function = plan.function
     arguments, filled = _format_arguments(plan, stream)
     called = f"{function.scope}{function.name}"
@@ -269,7 +290,10 @@ def _draft_call(plan: CallPlan, stream: str) -> str:
         called += f"<{', '.join(plan.template)}>"
     fills = "".join(f"  {line}\n" for line in plan.fills)
     if not function.is_kernel:
-        return f"{filled}{fills}  {called}({arguments});\n"
+        call = f"{called}({arguments})"
+        if function.returns == "cudaError_t":  # what it returns is not seen a second time
+            call = check.format(call)
+        return f"{filled}{fills}  {call};\n"
     if not plan.configuration:
         shared = FILL_IN_MARK if function.takes_shared_memory else "0"
         shown = (
