@@ -1339,3 +1339,46 @@ def test_a_reference_names_functions_of_torchs_parts(project, said):
 
     code = (project / "kernels/k/reference.py").read_text()
     assert code.endswith(f"return {said.replace('F.', 'torch.nn.functional.')}\n")
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "fill"),
+    [
+        ("float", "y[i] = logf(x[i]);", "uniform"),
+        ("float", "float a = x[i]; y[i] = sqrtf(2 * a);", "uniform"),
+        ("float", "float a = x[i], b = 2; y[i] = logf(b / a);", "uniform"),
+        ("float", "y[i] = 1.0f / (x[i] * 2);", "uniform"),
+        ("float", "y[i] = 1.0f / (1 + expf(-x[i]));", "normal"),
+        ("float", "y[i] = logf(2.0f) * x[i];", "normal"),
+        ("float", "float a = x[i]; y[i] = sqrtf(a * a + 1);", "normal"),
+        ("int", "y[i] = 8 / x[i];", "integers"),
+    ],
+)
+@pytest.mark.parametrize("kernel", ["k", "run"])
+def test_numbers_that_go_into_logarithms_and_divisors_are_drawn_positive(
+    project, kind, code, fill, kernel
+):
+    (project / "k.cu").write_text(
+        f"__global__ void k(const {kind}* x, float* y, int n) {{"
+        f" int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) {{ {code} }} }}\n"
+        f"void run(const {kind}* x, float* y, int n) {{ k<<<(n + 63) / 64, 64>>>(x, y, n); }}\n"
+    )
+    init_project("k.cu", kernel=kernel, name="k", answers=["reference"])
+
+    assert load_kernel(str(project / "kernels/k")).kernel.inputs[0].fill == fill
+
+
+@pytest.mark.parametrize("define", ["", "__global__ void k(float* x, int n) {}\n"])
+def test_a_launch_in_a_file_that_includes_the_header_of_a_kernel_is_found(project, define):
+    (project / "k.cuh").write_text("__global__ void k(const float* x, float* y, int n);\n")
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n) {"
+        " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[i]; }\n"
+    )
+    (project / "app.cu").write_text(
+        f'#include "k.cuh"\n{define}'
+        "int main() { float *x, *y; int n = 5; k<<<(n + 63) / 64, 64>>>(x, y, n); }\n"
+    )
+    asked = [each.partition("=")[0] for each in init_project("k.cu").to_fill]
+
+    assert asked == (["grid", "block", "reference"] if define else ["reference"])

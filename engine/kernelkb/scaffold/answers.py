@@ -213,9 +213,10 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
     seen = {key.partition(".")[2] or "shape" for key in observed.keys if key.split(".")[0] in names}
     told = {a: "observed" if a in seen else "said" for a, value in aspects.items() if value}
     role, dtype = aspects["role"], aspects["dtype"]
-    each = each._replace(fill=aspects["fill"])
     shares = not is_index(each) and not each.has_own_dtype
     dtype = dtype or each.dtype or (answers.get("dtype", "") if shares else "")
+    is_float = dtype.startswith(("float", "bfloat")) if dtype else not is_index(each)
+    each = each._replace(fill=aspects["fill"] or (each.fill if is_float else ""))
     if role:
         kept: ParameterRole = "input" if role == "input" else "output"
         each = each._replace(role=kept, is_read=role == "both", is_certain=True)

@@ -438,6 +438,7 @@ def _adopt(own: Parameter, found: Parameter, untraced: int) -> Parameter:
         role=role,
         is_read=found.is_read and role == "output",
         points_into=found.points_into,
+        fill=found.fill,
         is_certain=is_input or (found.is_certain and (untraced <= 0 or own.role == "input")),
         dtype=own.dtype or found.dtype,
         shape=found.shape or own.shape,

@@ -50,12 +50,20 @@ class _Test(NamedTuple):
 
 
 def read_elements(each: Parameter, names: Sequence[str], body: Node) -> Parameter:
-    """Return an array of a kernel with what the uses of its elements say beyond its shape."""
+    """Return an array of a kernel with what the uses of its elements say beyond its shape.
+
+    Args:
+        each: The array.
+        names: Those of all parameters.
+        body: The kernel's body.
+    """
     if each.role == "output":
         last = each.shape[-1] if each.shape else ""
         parts = max(count_parts(each.type), int(last) if last.isdecimal() else 1)
         is_partly = not each.is_read and may_skip_elements(each.name, body, parts)
         return each._replace(is_read=True, is_certain=False) if is_partly else each
+    if not each.fill and is_positive(each.name, body):
+        each = each._replace(fill="uniform")
     pointed = find_pointed_array(each.name, names, body)
     dims = each.shape or split_shape(each.guess)
     if pointed and len(dims) == 1:
@@ -64,6 +72,41 @@ def read_elements(each: Parameter, names: Sequence[str], body: Node) -> Paramete
     if is_integer and not pointed and begins_parts(each.name, body):
         return each._replace(points_into=UNKNOWN)
     return each._replace(points_into=pointed or each.points_into)
+
+
+_OF_POSITIVE = re.compile(r"(?:__|std::)?(?:log(?:2|10)?f?|r?sqrtf?|powf?)")
+"""Functions whose first argument is to be positive."""
+
+
+def is_positive(array: str, body: Node) -> bool:
+    """Whether an array's elements are divided by, or go into a logarithm or a root as they are."""
+    held = {name for name, value in _iter_settings(body) if _read_base(value) == array}
+    for node in iter_nodes(body):
+        places: list[Node] = []
+        given = node.child_by_field_name("arguments")
+        if node.type == "call_expression" and given and given.named_children:
+            called = get_part(node, "function")
+            places = given.named_children[:1] if _OF_POSITIVE.fullmatch(called) else []
+        elif get_part(node, "operator") in ("/", "/="):
+            places = [each for each in (node.child_by_field_name("right"),) if each]
+        if any(_is_element(f, array, held) for each in places for f in _iter_factors(each)):
+            return True
+    return False
+
+
+def _iter_factors(node: Node) -> Iterator[Node]:
+    """Yield the factors and divisors of a product; an expression that is none is its own."""
+    node = unwrap(node)
+    sides = [node.child_by_field_name(side) for side in ("left", "right")]
+    if get_part(node, "operator") not in ("*", "/") or None in sides:
+        yield node
+    for side in sides:
+        if side is not None and get_part(node, "operator") in ("*", "/"):
+            yield from _iter_factors(side)
+
+
+def _is_element(node: Node, array: str, held: Collection[str]) -> bool:
+    return _read_base(node) == array or (node.type == "identifier" and get_text(node) in held)
 
 
 def find_pointed_array(array: str, others: Sequence[str], body: Node) -> str:
