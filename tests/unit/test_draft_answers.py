@@ -1382,3 +1382,26 @@ def test_a_launch_in_a_file_that_includes_the_header_of_a_kernel_is_found(projec
     asked = [each.partition("=")[0] for each in init_project("k.cu").to_fill]
 
     assert asked == (["grid", "block", "reference"] if define else ["reference"])
+
+
+@pytest.mark.parametrize(
+    ("code", "races"),
+    [
+        ("int v = at[i]; y[v] = x[i];", True),
+        ("y[at[i]] = x[i];", True),
+        ("y[at[i]] = 0;", False),
+        ("y[i] = x[at[i]];", False),
+        ("atomicAdd(&y[at[i]], x[i]);", False),
+        ("for (int j = at[i]; j < at[i + 1]; j++) y[j] = x[i];", False),
+    ],
+)
+def test_a_store_to_drawn_places_is_told_to_race(project, code, races):
+    (project / "k.cu").write_text(
+        "__global__ void k(const int* at, const float* x, float* y, int n) {"
+        f" int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) {{ {code} }} }}\n"
+    )
+    told = [each for each in init_project("k.cu").warnings if "race" in each]
+    words = ["x=[n]", "y=[n]", "at=[n]", "at.fill=permutation"]
+
+    assert [each.partition(":")[0] for each in told] == ["y is stored where at says"] * races
+    assert init_project("k.cu", answers=words).warnings == ()

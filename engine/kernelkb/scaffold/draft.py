@@ -128,6 +128,7 @@ class DraftedFiles(NamedTuple):
     """What ``--set`` may name, besides ``.role`` and ``.dtype``."""
     refusal: str = ""
     """Why the files are not to be written, with what can be done; empty where they are."""
+    warnings: tuple[str, ...] = ()
 
 
 class Function(NamedTuple):

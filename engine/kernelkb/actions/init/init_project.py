@@ -365,10 +365,8 @@ def _draft_with_answers(
 
 def _is_as_drafted(source: KernelSource, files: Mapping[str, str]) -> bool:
     """Whether a kernel's folder holds the files of a draft as they were written."""
-    folder = source.folder
-    return all(
-        (folder / n).is_file() and read_source_text(folder / n) == t for n, t in files.items()
-    )
+    written = {source.folder / name: text for name, text in files.items()}
+    return all(p.is_file() and read_source_text(p) == text for p, text in written.items())
 
 
 def _format_question(question: DraftQuestion) -> str:
@@ -448,7 +446,8 @@ def _draft_files(
     told = [name for name in related.missing if is_plain or "::" in name]
     warnings += [f"no file below {source.root} defines {name}" for name in told]
     if is_plain:
-        return draft_pointer_files(request), warnings
+        drafted = draft_pointer_files(request)
+        return drafted, [*warnings, *drafted.warnings]
     if wanted == "auto" and any(other.endswith(".cu") for other in request.others):
         request = request._replace(target="cuda")
     missing = (name for name in related.missing if name not in told)

@@ -25,6 +25,7 @@ from kernelkb.scaffold.cpp.array_shapes import (
 )
 from kernelkb.scaffold.cpp.configuration import LANGUAGE_WORDS, collect_configuration
 from kernelkb.scaffold.cpp.element_types import find_dtype, is_size_type
+from kernelkb.scaffold.cpp.element_uses import list_races
 from kernelkb.scaffold.cpp.functions import SourceFacts
 from kernelkb.scaffold.cpp.launch_limits import list_limits
 from kernelkb.scaffold.cpp.objects import find_refusal, set_objects_apart
@@ -77,6 +78,8 @@ class CallPlan(NamedTuple):
     """Those that the function takes, whose fields are its parameters here."""
     refusal: str = ""
     """Why no answer but an expression of C++ makes a kernel of it; empty where others do."""
+    warnings: tuple[str, ...] = ()
+    """What may go wrong with drawn values, one sentence each."""
     asks_shared: bool = False
     """Whether its host asks for more shared memory than a kernel has without that."""
 
@@ -121,8 +124,16 @@ def plan_call(
         tuple(_fill_memory(n, said, facts, (scope, function)) for n, scope in memory.items()),
         tuple(structures),
         find_refusal(function, own, facts),
+        _list_warnings(function, own),
         site is not None and "MaxDynamicSharedMemorySize" in get_text(site.host.body),
     )
+
+
+def _list_warnings(function: Function, own: Declaration) -> tuple[str, ...]:
+    arrays = [p for p in function.parameters if p.role in ("input", "output")]
+    drawn = [p.name for p in arrays if p.role == "input" and not p.fill and not p.points_into]
+    outputs = [p.name for p in arrays if p.role == "output"]
+    return (*list_races(outputs, drawn, own.body),) if own.body and function.is_kernel else ()
 
 
 def _find_source(function: Function, facts: SourceFacts) -> tuple[Declaration, LaunchSite | None]:

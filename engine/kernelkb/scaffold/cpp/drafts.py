@@ -72,7 +72,7 @@ def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
     locals_ = re.findall(r"(?:const int|const auto|using) (\w+) =", "\n".join(plan.statements))
     fills = re.findall(r"kb_(\w+)_is_set", "\n".join(plan.fills))
     names += [*locals_, *fills, *_list_asked_macros(request), "grid", "block", "shared"]
-    return finish_draft(draft, files, names)._replace(refusal=plan.refusal)
+    return finish_draft(draft, files, names)._replace(refusal=plan.refusal, warnings=plan.warnings)
 
 
 def answer_launches(request: DraftRequest, launches: Sequence[SeenLaunch]) -> SeenAnswers:

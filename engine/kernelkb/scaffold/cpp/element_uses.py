@@ -229,6 +229,37 @@ def may_skip_elements(array: str, body: Node, parts: int = 1) -> bool:
     )
 
 
+_RACE = (
+    "{0} is stored where {1} says: equal values of {1} race, and the result is not the same in "
+    "each run; --set {1}.fill=permutation has none"
+)
+
+_SAME = re.compile(r"-?[\d.]+[fFuUlL]*|[A-Z][A-Z\d_]*|true|false|")
+"""One value for all threads, which may store it in any order."""
+
+
+def list_races(outputs: Collection[str], inputs: Collection[str], body: Node) -> list[str]:
+    """Return a sentence for each array that says where numbers are stored, if it may say one twice.
+
+    Args:
+        outputs: Names of arrays.
+        inputs: Those that may choose their elements.
+        body: The kernel's body.
+    """
+    values = _collect_values(body)
+    found: dict[str, None] = {}
+    for output in sorted(outputs):
+        for store in _iter_stores({output: ()}, body):
+            right = store.left.parent and store.left.parent.child_by_field_name("right")
+            nodes = [each for index in store.indices for each in iter_nodes(index)]
+            names = {get_text(each) for each in nodes} & {*values.read}
+            nodes += [n for name in names for v in values.nodes[name] for n in iter_nodes(v)]
+            chosen = {_read_base(each) for each in nodes} & {*inputs}
+            if not _SAME.fullmatch(get_text(right)):
+                found |= dict.fromkeys(map(_RACE.format, [output] * len(chosen), sorted(chosen)))
+    return [*found]
+
+
 def _iter_stores(starts: dict[str, tuple[Node, ...]], body: Node) -> Iterator[_Store]:
     """Yield the stores to an array, and add the pointers into it to its name in ``starts``."""
     array = next(iter(starts))
@@ -337,7 +368,7 @@ def _is_inside(store: _Store, values: _Values) -> bool:
     for _ in range(_DEPTH):
         names |= known & {w for n in names for value in values.nodes[n] for w in _list_names(value)}
     inner = [each for index in store.indices for each in index.named_children]
-    if names & values.read or any(map(_is_read, inner)):
+    if names & {*values.read} or any(map(_is_read, inner)):
         return True
     texts = [*map(get_text, store.indices), *(get_text(v) for n in names for v in values.nodes[n])]
     is_whole = not any(re.search(r"/|>>", text) for text in texts)

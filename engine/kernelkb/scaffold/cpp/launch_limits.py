@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 
 from kernelkb.scaffold.answers import MAX_THREADS
@@ -52,7 +52,7 @@ def list_limits(
     return tuple(found)
 
 
-def _iter_values(statements: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _iter_values(statements: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield what each statement that declares one variable sets it to."""
     for each in statements:
         match = re.match(r"(?:const |constexpr )*[\w:]+ (\w+)\s*(?:=\s*([^;]+)|([({][^;]+));", each)
