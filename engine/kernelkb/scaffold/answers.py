@@ -110,18 +110,14 @@ def apply_answers(
     """
     parameters = _name_returned(parameters, answers.get(RETURNS, ""))
     told = [_apply_answer(each, answers, observed) for each in parameters]
-    known = [each.name for each in parameters if each.role in ("size", "number")]
-    known += [dim for each in parameters for dim in each.shape]
+    known = [p.name for p in parameters if p.role in ("size", "number")]
+    known += [dim for p in parameters for dim in p.shape]
     numbers = [p for p in told if p.role == "number" and p.value != FILL_IN_MARK]
     fixed = {p.name: p.value for p in numbers if takes_pointers or p.value.isdecimal()}
-    taken = {to_field_name(each.name).rstrip("_") for each in parameters}
-    for axis in list_axes([dim for each in told for dim in each.shape]):
-        value = "" if to_field_name(axis).rstrip("_") in taken else find_answer(answers, axis)
-        if value.isdecimal() or (takes_pointers and value not in ("", "axis")):
-            fixed[axis] = value
+    axes = _list_said_axes(told, answers)
+    fixed |= {axis: value for axis, value in axes if value.isdecimal() or takes_pointers}
     if takes_pointers:  # the sign of a shape is a comment in C++
-        kept = (p._replace(value=p.value.replace("//", "/")) for p in told)
-        told = [*kept]
+        told = [p._replace(value=p.value.replace("//", "/")) for p in told]
     named = []
     for each in told:
         found = {axis: find_source_name(axis, known) for axis in list_axes(each.shape)}
@@ -130,6 +126,15 @@ def apply_answers(
         known += [dim for dim in list_axes(shape) if dim not in known]
         named.append(each._replace(shape=shape))
     return tuple(named)
+
+
+def _list_said_axes(told: Sequence[Parameter], answers: Mapping[str, str]) -> list[tuple[str, str]]:
+    """List the axes that are no parameters, as variables of a host, with what was said of each."""
+    taken = {to_field_name(each.name).rstrip("_") for each in told}
+    axes = list_axes([dim for each in told for dim in each.shape])
+    free = [axis for axis in axes if to_field_name(axis).rstrip("_") not in taken]
+    said = [(axis, find_answer(answers, axis)) for axis in free]
+    return [(axis, value) for axis, value in said if value not in ("", "axis")]
 
 
 def _split_product(extent: str, names: Mapping[str, str]) -> tuple[str, ...]:

@@ -196,9 +196,7 @@ def init_project(
         drafted, replaced = DraftedFiles(pair), frozenset[str]()
     else:
         drafted, replaced, warnings = _draft_with_answers(source, target, kernel, answers, run)
-    if drafted.refusal:
-        raise BadValueError(drafted.refusal)
-    _refuse_other_source(source, drafted.files)
+    _refuse_draft(source, drafted)
     place = f"kernels/{source.name}/"
     files = {place + n: text for n, text in drafted.files.items()}
     done = write_project(source.root, files, {place + n for n in replaced})
@@ -559,12 +557,15 @@ def _draft_task_pair(
     return {**task.files, "kernel.yaml": renamed}, list(task.warnings)
 
 
-def _refuse_other_source(source: KernelSource, files: Mapping[str, str]) -> None:
-    """Check that an existing kernel folder was made from this source: existing files are kept.
+def _refuse_draft(source: KernelSource, drafted: DraftedFiles) -> None:
+    """Check that files can be written, and into the folder of this source: existing ones are kept.
 
     Raises:
-        BadValueError: The folder was made from another source, or from an older candidate.
+        BadValueError: It is no draft, or the folder was made from another source or candidate.
     """
+    if drafted.refusal:
+        raise BadValueError(drafted.refusal)
+    files = drafted.files
     names = [n for n in files if n != "reference.py" and (source.folder / n).is_file()]
     existing = {n: read_source_text(source.folder / n) for n in names}
     if not existing:

@@ -113,20 +113,19 @@ def plan_call(
     memory = _list_memory(own, facts)
     asked = _list_questions(function, dict(zip(names, types, strict=False)), launch, own, hint)
     asked += [DraftQuestion(n, "", facts.memory[n]) for n in memory if not find_answer(said, n)]
-    return CallPlan(
-        function,
-        tuple(p.name for p in function.parameters if p.role == "size"),
-        types,
-        *launch,
-        hint,
-        tuple(asked),
-        list_limits(function, own, facts, launch),
-        tuple(_fill_memory(n, said, facts, (scope, function)) for n, scope in memory.items()),
-        tuple(structures),
-        find_refusal(function, own, facts),
-        _list_warnings(function, own),
-        site is not None and "MaxDynamicSharedMemorySize" in get_text(site.host.body),
+    plan = CallPlan(function, _list_sizes(function), types, *launch, hint, (*asked,))
+    return plan._replace(
+        limits=list_limits(function, own, facts, launch),
+        fills=tuple(_fill_memory(n, said, facts, (scope, function)) for n, scope in memory.items()),
+        structures=tuple(structures),
+        refusal=find_refusal(function, own, facts),
+        warnings=_list_warnings(function, own),
+        asks_shared=site is not None and "MaxDynamicSharedMemorySize" in get_text(site.host.body),
     )
+
+
+def _list_sizes(function: Function) -> tuple[str, ...]:
+    return tuple(p.name for p in function.parameters if p.role == "size")
 
 
 def _list_warnings(function: Function, own: Declaration) -> tuple[str, ...]:
