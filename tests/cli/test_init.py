@@ -30,7 +30,7 @@ int main(void)
 """
 
 OWN_TYPE = """\
-struct Pair { float a; int b; };
+struct Pair { float a; float2 b; };
 __global__ void own(const Pair* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) y[i] = x[i].a;

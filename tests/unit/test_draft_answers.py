@@ -177,7 +177,8 @@ def test_no_size_is_larger_than_the_source_lets_pass(project, check, most):
     (project / "k.cu").write_text(
         "__global__ void k(const float* x, float* y, int n) {"
         " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[i]; }\n"
-        f"void run(const float* x, float* y, int n) {{ {check} k<<<4, 64>>>(x, y, n); }}\n"
+        f"void run(const float* x, float* y, int n) {{ {check}"
+        " k<<<(n + 63) / 64, 64>>>(x, y, n); }\n"
     )
     init_project("k.cu", kernel="run", name="k")
     large = re.search(r"large: \{n: (\d+)\}", (project / "kernels/k/kernel.yaml").read_text())
@@ -1001,3 +1002,406 @@ def test_a_macro_that_a_launch_passes_for_a_size_is_declared_by_another_name(pro
     launch = next(project.glob("kernels/*/launch.cu")).read_text()
 
     assert "auto WIDTH" not in launch
+
+
+@pytest.mark.parametrize(
+    ("body", "is_whole"),
+    [
+        ("unsigned v = at[i]; if (i < n) y[v] = 0;", False),
+        ("if (i < n) y[at[i]] = 0;", False),
+        ("if (i < n) *(y + at[i]) = 0;", False),
+        ("float* row = y + at[i] * n; row[i] = 0;", False),
+        ("int k = atomicAdd(count, 1); if (i < n) y[k] = x[i];", False),
+        ("if (i < n) y[2 * i] = x[i];", False),
+        ("if (i < n) { y[2 * i] = x[i]; y[2 * i + 1] = 0; }", True),
+        ("int k = 3 * i; if (i < n) { y[k] = 0; y[k + 2] = 0; }", False),
+        ("if (i < n) y[i * incy] = x[i];", False),
+        ("if (i < n) y[i * incy + threadIdx.y] = x[i];", True),
+        ("float* row = y + i * incy; row[threadIdx.y] = x[i];", True),
+        ("for (int k = 1; k < n; k++) y[i * n + k] = 0;", False),
+        ("for (int k = 1; k < n; k++) y[i * n + k - 1] = 0;", True),
+        ("for (int k = 0; k < n; k++) y[i * n + k] = 0;", True),
+        ("int j = threadIdx.y; if (j <= i) y[i * n + j] = 0;", False),
+        ("int j = threadIdx.y; if (j > i) return; y[i * n + j] = 0;", False),
+        ("if (i % 2 == 0) y[i] = 0;", False),
+        ("if (i % 2 == 0) y[i / 2] = 0;", True),
+        ("if (i % 2 == 0) y[i] = 0; else y[i] = 1;", True),
+        ("for (int k = at[i]; k < at[i + 1]; k++) y[k] = x[i];", True),
+    ],
+)
+def test_an_output_of_which_only_some_elements_are_stored_may_be_read_too(body, is_whole):
+    text = (
+        "__global__ void k(const int* at, int* count, const float* x, float* y, int n, int incy)"
+        f" {{ int i = blockIdx.x * blockDim.x + threadIdx.x; {body} }}"
+    )
+
+    assert read_roles(text)["y"][:2] == ("output", is_whole)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_whole"),
+    [("y[i].x = 0; y[i].y = 1;", True), ("y[i].x = 0;", False), ("y[i] = x[i];", True)],
+)
+def test_an_output_of_vectors_of_which_a_member_is_not_stored_may_be_read_too(body, is_whole):
+    text = (
+        "__global__ void k(const float2* x, float2* y, int n)"
+        f" {{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) {{ {body} }} }}"
+    )
+
+    assert read_roles(text)["y"][:2] == ("output", is_whole)
+
+
+PANEL = """\
+typedef struct { float gain; KIND; } Panel;
+__global__ void shade(const float* x, float* y, Panel* panels, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] * ACCESS;
+}
+"""
+SHADE = ["x=[n]", "y=[n]", "grid=n", "block=1", "reference"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "access", "says"),
+    [
+        ("float* rows", "panels[i].gain", "holds pointers or objects, line 1: float* rows;"),
+        ("std::vector<float> rows", "panels->gain", "holds pointers or objects"),
+        ("int mode", "panels[i].gain", "has members of several types, line 1: int mode;"),
+    ],
+)
+def test_a_pointer_to_structures_that_no_array_can_be_is_refused(project, kind, access, says):
+    (project / "k.cu").write_text(PANEL.replace("KIND", kind).replace("ACCESS", access))
+
+    with pytest.raises(BadValueError, match=rf"takes panels, a pointer to .*{re.escape(says)}"):
+        init_project("k.cu")
+    with pytest.raises(BadValueError, match="reads what panels points to"):
+        init_project("k.cu", answers=[*SHADE, "panels=nullptr"])
+    made = init_project("k.cu", answers=[*SHADE, "panels=load_panels()"])
+    assert made.to_fill == ()
+
+
+def test_a_structure_of_numbers_of_one_type_is_an_array(project):
+    (project / "k.cu").write_text(
+        PANEL.replace("KIND", "float a[3]").replace("ACCESS", "panels[i].gain")
+    )
+
+    assert init_project("k.cu", answers=[*SHADE, "panels=[n, 4]"]).to_fill == ()
+
+
+def test_states_of_a_library_are_no_array(project):
+    text = PANEL.replace("KIND", "int a").replace("Panel*", "curandState*")
+    (project / "k.cu").write_text(text.replace("ACCESS", "draw(&panels[i])"))
+
+    with pytest.raises(BadValueError, match="takes panels, a pointer to structures"):
+        init_project("k.cu")
+
+
+STATE = """\
+HEAD
+__global__ void k(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < BOUND) y[i] = x[i];
+  AFTER
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "bound", "after", "asked"),
+    [
+        ("__managed__ unsigned live;", "live", "", "live"),
+        ("__device__ __managed__ int first, live;", "live", "", "live"),
+        ("static __device__ int live[4];", "live[0]", "", "live"),
+        ("__device__ int* live;", "live[0]", "", "live"),
+        ("__device__ int live = 4;", "live", "", ""),
+        ("__device__ int live;", "n", "if (i == 0) live = n;", ""),
+        ("__device__ int live;", "n", "atomicAdd(&live, 1);", ""),
+        ("__device__ int live(int);", "live(n)", "", ""),
+    ],
+)
+def test_a_variable_of_the_device_that_nothing_sets_is_asked(project, head, bound, after, asked):
+    text = STATE.replace("HEAD", head).replace("BOUND", bound).replace("AFTER", after)
+    (project / "k.cu").write_text(text)
+    answers = ["x=[n]", "y=[n]", "y.role=output", "grid=n", "block=1", "reference"]
+
+    open_ = [each.partition("=")[0] for each in init_project("k.cu", answers=answers).to_fill]
+
+    assert open_ == [asked] * bool(asked)
+    if asked:
+        init_project("k.cu", answers=["live=7"])
+        assert "cudaMemcpyToSymbol(live," in (project / "kernels/k/launch.cu").read_text()
+
+
+HOST = """\
+__global__ void k(const double* a, double* c, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) c[i] = a[i];
+}
+BEGIN
+  const int WIDE = 128;
+  EXTERNvoid run(const double* a, double* c, int n) {
+    double *d_a, *d_c;
+    cudaMalloc(&d_a, n * sizeof(double)); cudaMalloc(&d_c, n * sizeof(double));
+    cudaMemcpy(d_a, a, n * sizeof(double), cudaMemcpyHostToDevice);
+    k<<<(n + WIDE - 1) / WIDE, WIDE>>>(d_a, d_c, n);
+    cudaMemcpy(c, d_c, n * sizeof(double), cudaMemcpyDeviceToHost);
+  }
+END
+"""
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "extern"),
+    [("", "", ""), ('extern "C" {', "}", ""), ("", "", 'extern "C" '), ("namespace a {", "}", "")],
+)
+def test_a_function_of_host_memory_is_no_launcher_in_any_block(project, begin, end, extern):
+    text = HOST.replace("BEGIN", begin).replace("END", end).replace("EXTERN", extern)
+    (project / "k.cu").write_text(text)
+
+    made = init_project("k.cu", answers=["reference"])
+
+    assert made.to_fill == ()
+    launcher = (project / "kernels/k/launch.cu").read_text()
+    assert "k<<<(n + WIDE - 1) / WIDE, WIDE, 0," in launcher
+    assert "int WIDE" not in launcher
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        "int main() { const int WIDE {128};",
+        "int main() { const unsigned int WIDE{128};",
+        "const int WIDE {128}; int main() {",
+        "const unsigned int WIDE = 128; int main() {",
+    ],
+)
+def test_a_constant_is_read_however_it_is_initialised(project, held):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n) {"
+        " int i {int(blockIdx.x * blockDim.x + threadIdx.x)}; if (i < n) y[i] = x[i]; }\n"
+        f"{held} float *x, *y; int n = 99; k<<<(n + WIDE - 1) / WIDE, WIDE>>>(x, y, n); }}\n"
+    )
+
+    assert [each.partition("=")[0] for each in init_project("k.cu").to_fill] == ["reference"]
+
+
+def test_files_of_c_are_compiled_along_and_headers_of_the_toolkit_are_not_missing(project):
+    (project / "count.h").write_text(
+        '#ifdef __cplusplus\nextern "C" {\n#endif\nint count_of(int);\n'
+        "#ifdef __cplusplus\n}\n#endif\n"
+    )
+    (project / "count.c").write_text('#include "count.h"\nint count_of(int a) { return a; }\n')
+    (project / "k.cu").write_text(
+        '#include <cuComplex.h>\n#include <nvml.h>\n#include "count.h"\n'
+        + SCALE
+        + "int main(int c, char**) { return count_of(c); }\n"
+    )
+    made = init_project("k.cu")
+
+    assert made.warnings == ()
+    assert "also: [count.c]" in (project / "kernels/k/kernel.yaml").read_text()
+
+
+SUMS = """\
+__global__ void sums(const float* x, float* y) {
+  __shared__ float held[256];
+  held[threadIdx.x] = x[threadIdx.x + blockIdx.x * blockDim.x];
+  __syncthreads();
+  if (threadIdx.x == 0) y[blockIdx.x] = held[0];
+}
+int main() {
+  int N = atoi(argv[1]);
+  sums<<<(N + 255) / 256, 256>>>(load(N), make(N));
+}
+"""
+
+
+def test_a_number_that_is_said_of_an_axis_is_its_size_in_all_workloads(project):
+    (project / "k.cu").write_text(SUMS)
+    words = ["x=[N]", "y=[4]", "N=1024", "reference"]
+    made = init_project("k.cu", kernel="sums", answers=words)
+    folder = project / f"kernels/{made.kernel}"
+    kernel = load_kernel(str(folder)).kernel
+
+    assert (kernel.inputs[0].shape, kernel.outputs[0].shape) == ((1024,), (4,))
+    assert "const int N = 1024;" in (folder / "launch.cu").read_text()
+
+
+IMAGE = """\
+__global__ void k(const float* x, float* y, int rows, int cols) {
+  int i = threadIdx.x + blockDim.x * blockIdx.x, j = threadIdx.y + blockDim.y * blockIdx.y;
+  if (i < cols && j < rows) y[j * cols + i] = x[j * cols + i];
+}
+struct Image { int rows, cols; };
+int main() {
+  Image image = load(); int Rows = image.rows; int Cols = image.cols;
+  const int height = PASSED; float *x, *y; dim3 block(32, 32);
+  dim3 grid((Cols - 1) / 32 + 1, (Rows - 1) / 32 + 1);
+  k<<<grid, block>>>(x, y, height, Cols);
+}
+"""
+
+
+def test_what_a_host_names_as_a_parameter_but_for_case_has_a_name_of_its_own(project):
+    (project / "k.cu").write_text(IMAGE.replace("PASSED", "image.rows"))
+    asked = [each.partition("=")[0] for each in init_project("k.cu").to_fill]
+    made = init_project("k.cu", answers=["host_Rows=rows", "reference"])
+
+    assert asked == ["host_Rows", "reference"]
+    assert made.to_fill == ()
+    assert "const int host_Rows = rows;" in (project / "kernels/k/launch.cu").read_text()
+
+
+def test_a_variable_of_the_host_that_a_constant_is_a_copy_of_is_the_parameter(project):
+    (project / "k.cu").write_text(IMAGE.replace("PASSED", "Rows"))
+
+    assert [each.partition("=")[0] for each in init_project("k.cu").to_fill] == ["reference"]
+
+
+ROWS = """\
+__global__ void k(const float* x, float* y, int rows, int width) {
+  int row = blockIdx.x, at = threadIdx.x;
+  if (row < rows && at < width) y[row * width + at] = x[row * width + at];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("host", "answers", "most"),
+    [
+        (
+            "cudaError_t run(const float* x, float* y, int rows, int width) { int wide = 256;"
+            " k<<<rows, wide>>>(x, y, rows, width); return cudaGetLastError(); }",
+            [],
+            256,
+        ),
+        (
+            "int main() { float *x, *y; int rows = 9, width = 8; dim3 wide(64);"
+            " k<<<rows, wide>>>(x, y, rows, width); }",
+            [],
+            64,
+        ),
+        (
+            "int main() { float *x, *y; int rows = 9, width = 8;"
+            " k<<<rows, width>>>(x, y, rows, width); }",
+            [],
+            1024,
+        ),
+        ("", ["grid=rows", "block=128"], 128),
+    ],
+)
+def test_a_size_that_one_block_covers_is_not_larger_in_any_workload(project, host, answers, most):
+    (project / "k.cu").write_text(ROWS + host)
+    words = ["x=[rows, width]", "y=[rows, width]", *answers, "reference"]
+    kernel = init_project("k.cu", answers=words).kernel
+    drafted = load_kernel(str(project / "kernels" / kernel)).kernel
+    text = (project / "kernels" / kernel / "kernel.yaml").read_text()
+
+    assert max(sizes["width"] for sizes in drafted.workloads.values()) <= most
+    assert f"# Assumed: width is at most {most}, " in text
+
+
+def test_a_grid_of_one_block_bounds_the_size_that_is_said_with_it(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n) {"
+        " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[i]; }\n"
+    )
+    init_project("k.cu", answers=["grid=1", "block=256", "reference"])
+    drafted = load_kernel(str(project / "kernels/k")).kernel
+
+    assert max(sizes["n"] for sizes in drafted.workloads.values()) <= 256
+
+
+def test_the_status_that_a_launcher_returns_is_not_dropped(project):
+    (project / "k.cu").write_text(
+        ROWS + "cudaError_t run(const float* x, float* y, int rows, int width) {"
+        " k<<<rows, 256>>>(x, y, rows, width); return cudaGetLastError(); }\n"
+    )
+    init_project("k.cu")
+    launcher = (project / "kernels/k/launch.cu").read_text()
+
+    assert "const cudaError_t kb_status = run(" in launcher
+    assert "if (kb_status != cudaSuccess) return static_cast<int>(kb_status);" in launcher
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "torch.view_as_real(torch.fft.fft(torch.view_as_complex(x)))",
+        "torch.linalg.norm(x, dim=-1)",
+        "torch.special.erf(x)",
+        "F.gelu(x, approximate='tanh')",
+    ],
+)
+def test_a_reference_names_functions_of_torchs_parts(project, said):
+    (project / "k.cu").write_text(ROWS)
+    init_project("k.cu", answers=[f"reference={said}"])
+
+    code = (project / "kernels/k/reference.py").read_text()
+    assert code.endswith(f"return {said.replace('F.', 'torch.nn.functional.')}\n")
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "fill"),
+    [
+        ("float", "y[i] = logf(x[i]);", "uniform"),
+        ("float", "float a = x[i]; y[i] = sqrtf(2 * a);", "uniform"),
+        ("float", "float a = x[i], b = 2; y[i] = logf(b / a);", "uniform"),
+        ("float", "y[i] = 1.0f / (x[i] * 2);", "uniform"),
+        ("float", "y[i] = 1.0f / (1 + expf(-x[i]));", "normal"),
+        ("float", "y[i] = logf(2.0f) * x[i];", "normal"),
+        ("float", "float a = x[i]; y[i] = sqrtf(a * a + 1);", "normal"),
+        ("int", "y[i] = 8 / x[i];", "integers"),
+    ],
+)
+@pytest.mark.parametrize("kernel", ["k", "run"])
+def test_numbers_that_go_into_logarithms_and_divisors_are_drawn_positive(
+    project, kind, code, fill, kernel
+):
+    (project / "k.cu").write_text(
+        f"__global__ void k(const {kind}* x, float* y, int n) {{"
+        f" int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) {{ {code} }} }}\n"
+        f"void run(const {kind}* x, float* y, int n) {{ k<<<(n + 63) / 64, 64>>>(x, y, n); }}\n"
+    )
+    init_project("k.cu", kernel=kernel, name="k", answers=["reference"])
+
+    assert load_kernel(str(project / "kernels/k")).kernel.inputs[0].fill == fill
+
+
+@pytest.mark.parametrize("define", ["", "__global__ void k(float* x, int n) {}\n"])
+def test_a_launch_in_a_file_that_includes_the_header_of_a_kernel_is_found(project, define):
+    (project / "k.cuh").write_text("__global__ void k(const float* x, float* y, int n);\n")
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n) {"
+        " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[i]; }\n"
+    )
+    (project / "app.cu").write_text(
+        f'#include "k.cuh"\n{define}'
+        "int main() { float *x, *y; int n = 5; k<<<(n + 63) / 64, 64>>>(x, y, n); }\n"
+    )
+    asked = [each.partition("=")[0] for each in init_project("k.cu").to_fill]
+
+    assert asked == (["grid", "block", "reference"] if define else ["reference"])
+
+
+@pytest.mark.parametrize(
+    ("code", "races"),
+    [
+        ("int v = at[i]; y[v] = x[i];", True),
+        ("y[at[i]] = x[i];", True),
+        ("y[at[i]] = 0;", False),
+        ("y[i] = x[at[i]];", False),
+        ("atomicAdd(&y[at[i]], x[i]);", False),
+        ("for (int j = at[i]; j < at[i + 1]; j++) y[j] = x[i];", False),
+    ],
+)
+def test_a_store_to_drawn_places_is_told_to_race(project, code, races):
+    (project / "k.cu").write_text(
+        "__global__ void k(const int* at, const float* x, float* y, int n) {"
+        f" int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) {{ {code} }} }}\n"
+    )
+    told = [each for each in init_project("k.cu").warnings if "race" in each]
+    words = ["x=[n]", "y=[n]", "at=[n]", "at.fill=permutation"]
+
+    assert [each.partition(":")[0] for each in told] == ["y is stored where at says"] * races
+    assert init_project("k.cu", answers=words).warnings == ()

@@ -129,7 +129,7 @@ _EXPRESSION_NODES = (
     *(ast.operator, ast.unaryop, ast.cmpop),
 )
 _TORCH_CALL = re.compile(
-    r"torch\.(?:nn\.functional\.|special\.|linalg\.)?(?!load|save|hub|from_file|jit|ops)[a-z]\w*"
+    r"torch\.(?:nn\.functional\.|special\.|linalg\.|fft\.)?(?!load|save|hub|from_file|jit|ops)[a-z]\w*"
 )
 
 
@@ -172,4 +172,4 @@ def _is_plain(node: ast.AST, names: Collection[str]) -> bool:
     return isinstance(node, _EXPRESSION_NODES)
 
 
-_TORCH_PARTS = ("torch.nn", "torch.nn.functional", "torch.special", "torch.linalg")
+_TORCH_PARTS = ("torch.nn", "torch.nn.functional", "torch.special", "torch.linalg", "torch.fft")

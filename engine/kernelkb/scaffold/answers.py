@@ -110,13 +110,14 @@ def apply_answers(
     """
     parameters = _name_returned(parameters, answers.get(RETURNS, ""))
     told = [_apply_answer(each, answers, observed) for each in parameters]
-    known = [each.name for each in parameters if each.role in ("size", "number")]
-    known += [dim for each in parameters for dim in each.shape]
+    known = [p.name for p in parameters if p.role in ("size", "number")]
+    known += [dim for p in parameters for dim in p.shape]
     numbers = [p for p in told if p.role == "number" and p.value != FILL_IN_MARK]
     fixed = {p.name: p.value for p in numbers if takes_pointers or p.value.isdecimal()}
+    axes = _list_said_axes(told, answers)
+    fixed |= {axis: value for axis, value in axes if value.isdecimal() or takes_pointers}
     if takes_pointers:  # the sign of a shape is a comment in C++
-        kept = (p._replace(value=p.value.replace("//", "/")) for p in told)
-        told = [*kept]
+        told = [p._replace(value=p.value.replace("//", "/")) for p in told]
     named = []
     for each in told:
         found = {axis: find_source_name(axis, known) for axis in list_axes(each.shape)}
@@ -125,6 +126,15 @@ def apply_answers(
         known += [dim for dim in list_axes(shape) if dim not in known]
         named.append(each._replace(shape=shape))
     return tuple(named)
+
+
+def _list_said_axes(told: Sequence[Parameter], answers: Mapping[str, str]) -> list[tuple[str, str]]:
+    """List the axes that are no parameters, as variables of a host, with what was said of each."""
+    taken = {to_field_name(each.name).rstrip("_") for each in told}
+    axes = list_axes([dim for each in told for dim in each.shape])
+    free = [axis for axis in axes if to_field_name(axis).rstrip("_") not in taken]
+    said = [(axis, find_answer(answers, axis)) for axis in free]
+    return [(axis, value) for axis, value in said if value not in ("", "axis")]
 
 
 def _split_product(extent: str, names: Mapping[str, str]) -> tuple[str, ...]:
@@ -208,9 +218,10 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
     seen = {key.partition(".")[2] or "shape" for key in observed.keys if key.split(".")[0] in names}
     told = {a: "observed" if a in seen else "said" for a, value in aspects.items() if value}
     role, dtype = aspects["role"], aspects["dtype"]
-    each = each._replace(fill=aspects["fill"])
     shares = not is_index(each) and not each.has_own_dtype
     dtype = dtype or each.dtype or (answers.get("dtype", "") if shares else "")
+    is_float = dtype.startswith(("float", "bfloat")) if dtype else not is_index(each)
+    each = each._replace(fill=aspects["fill"] or (each.fill if is_float else ""))
     if role:
         kept: ParameterRole = "input" if role == "input" else "output"
         each = each._replace(role=kept, is_read=role == "both", is_certain=True)

@@ -126,6 +126,9 @@ class DraftedFiles(NamedTuple):
     """What the files mark with FILL_IN."""
     names: tuple[str, ...] = ()
     """What ``--set`` may name, besides ``.role`` and ``.dtype``."""
+    refusal: str = ""
+    """Why the files are not to be written, with what can be done; empty where they are."""
+    warnings: tuple[str, ...] = ()
 
 
 class Function(NamedTuple):
@@ -395,11 +398,9 @@ def _list_arrays(
     """Return inputs and outputs; where none is known to be written, a role not said is asked.
 
     Raises:
-        BadValueError: There is no array, or none is an output, so that no answer makes a kernel; or
-            one is of pointers.
+        BadValueError: There is no array, or none is an output, so that no answer makes a kernel.
     """
     inputs, outputs = ([p for p in parameters if p.role == r] for r in ("input", "output"))
-    _refuse_pointers(request, parameters)
     open_ = [p for p in inputs if not (outputs or "role" in p.origin)]
     if inputs and not (outputs or open_):
         raise BadValueError(
@@ -415,18 +416,6 @@ def _list_arrays(
         f"return an array: draft one that does, in {files or 'the file that has it'}, with "
         "kb init FILE --kernel NAME; or write kernel.yaml, as kb show row_softmax prints one"
     )
-
-
-def _refuse_pointers(request: DraftRequest, parameters: Sequence[Parameter]) -> None:
-    """Raise BadValueError for a parameter that is an array of pointers, and has no value."""
-    for each in parameters:
-        if each.type.endswith("**") and each.role == "number" and FILL_IN_MARK in each.value:
-            raise BadValueError(
-                f"{request.function.name} takes {each.name}, an array of device pointers "
-                f"({each.type}), which no array of kernel.yaml can be: write a launcher that takes "
-                "one array and computes the pointers into it, and draft that one with kb init FILE "
-                f"--kernel NAME; or give an expression of C++, as --set {each.name}=nullptr"
-            )
 
 
 def _order_axes(first: Sequence[str], arrays: Sequence[Parameter]) -> list[str]:

@@ -142,6 +142,7 @@ def _draft_reference(draft: Draft) -> tuple[str, str]:
     if file := re.fullmatch(r"([\w.-]+\.\w+):(\w+)", said):
         return f"reference: {{file: {file[1]}, function: {file[2]}}}", ""
     names = [draft.fields[p.name] for p in list_all_inputs(draft)]
+    said = re.sub(r"(?<![\w.])F\.(?=[a-z])", "torch.nn.functional.", said)
     if not is_torch_expression(said, names):
         raise BadValueError(
             f"reference {said!r} is no expression of torch and the inputs {', '.join(names)} "

@@ -196,7 +196,7 @@ def init_project(
         drafted, replaced = DraftedFiles(pair), frozenset[str]()
     else:
         drafted, replaced, warnings = _draft_with_answers(source, target, kernel, answers, run)
-    _refuse_other_source(source, drafted.files)
+    _refuse_draft(source, drafted)
     place = f"kernels/{source.name}/"
     files = {place + n: text for n, text in drafted.files.items()}
     done = write_project(source.root, files, {place + n for n in replaced})
@@ -363,10 +363,8 @@ def _draft_with_answers(
 
 def _is_as_drafted(source: KernelSource, files: Mapping[str, str]) -> bool:
     """Whether a kernel's folder holds the files of a draft as they were written."""
-    folder = source.folder
-    return all(
-        (folder / n).is_file() and read_source_text(folder / n) == t for n, t in files.items()
-    )
+    written = {source.folder / name: text for name, text in files.items()}
+    return all(p.is_file() and read_source_text(p) == text for p, text in written.items())
 
 
 def _format_question(question: DraftQuestion) -> str:
@@ -446,7 +444,8 @@ def _draft_files(
     told = [name for name in related.missing if is_plain or "::" in name]
     warnings += [f"no file below {source.root} defines {name}" for name in told]
     if is_plain:
-        return draft_pointer_files(request), warnings
+        drafted = draft_pointer_files(request)
+        return drafted, [*warnings, *drafted.warnings]
     if wanted == "auto" and any(other.endswith(".cu") for other in request.others):
         request = request._replace(target="cuda")
     missing = (name for name in related.missing if name not in told)
@@ -558,12 +557,15 @@ def _draft_task_pair(
     return {**task.files, "kernel.yaml": renamed}, list(task.warnings)
 
 
-def _refuse_other_source(source: KernelSource, files: Mapping[str, str]) -> None:
-    """Check that an existing kernel folder was made from this source: existing files are kept.
+def _refuse_draft(source: KernelSource, drafted: DraftedFiles) -> None:
+    """Check that files can be written, and into the folder of this source: existing ones are kept.
 
     Raises:
-        BadValueError: The folder was made from another source, or from an older candidate.
+        BadValueError: It is no draft, or the folder was made from another source or candidate.
     """
+    if drafted.refusal:
+        raise BadValueError(drafted.refusal)
+    files = drafted.files
     names = [n for n in files if n != "reference.py" and (source.folder / n).is_file()]
     existing = {n: read_source_text(source.folder / n) for n in names}
     if not existing:

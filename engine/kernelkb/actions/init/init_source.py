@@ -21,7 +21,7 @@ from kernelkb.scaffold.cpp.build_flags import (
     list_undefined_functions,
     plan_includes,
 )
-from kernelkb.scaffold.cpp.functions import find_dtype
+from kernelkb.scaffold.cpp.element_types import find_dtype
 from kernelkb.scaffold.cpp.source import (
     summarize_c_source,
     summarize_included,
@@ -274,7 +274,9 @@ def includes_torch(texts: Iterable[str]) -> bool:
 
 
 def read_callers(source: Path, kernel: str, text: str) -> tuple[str, ...]:
-    """Return what the files hold that include a source and launch its kernel, nearest first.
+    """Return what the nearest file holds that launches a source's kernel, if it has none itself.
+
+    It includes the source, or a header that names the kernel, and defines no other one.
 
     Args:
         source: The file with the kernel.
@@ -282,15 +284,17 @@ def read_callers(source: Path, kernel: str, text: str) -> tuple[str, ...]:
         text: What the file holds; none is searched for where it launches the kernel itself.
     """
     launch = re.compile(rf"\b{re.escape(kernel)}\s*(?:<[^;{{}}()]*>\s*)?<<<")
-    include = re.compile(rf"#\s*include[^\n]*\b{re.escape(source.name)}[\">]")
     if launch.search(text):
         return ()
-    found = []
     for path in _iter_near(source.resolve()):
         other = read_source_text(path) if path.stat().st_size <= _MAX_BYTES else ""
-        if launch.search(other) and include.search(other):
-            found.append(other)
-    return tuple(found[:1])
+        if not launch.search(other) or defines_any(other, (kernel,)):
+            continue
+        names = {Path(m[1] or m[2].strip("<>")).name for m in _INCLUDED.finditer(other)}
+        headers = (h for h in list_headers(Path(project_root())) if h.name in names)
+        if source.name in names or any(kernel in each for each in read_headers(headers)):
+            return (other,)
+    return ()
 
 
 def find_near_definers(source: Path, names: Iterable[str]) -> list[Path]:
@@ -306,7 +310,7 @@ def find_near_definers(source: Path, names: Iterable[str]) -> list[Path]:
     texts = {
         path: read_source_text(path)
         for path in _iter_near(source.resolve())
-        if path.suffix in (".cu", ".cpp", ".cc") and path.stat().st_size <= _MAX_BYTES
+        if path.suffix in (".cu", ".cpp", ".cc", ".c") and path.stat().st_size <= _MAX_BYTES
     }
     for name in wanted:
         definers = (path for path, text in texts.items() if defines_any(text, (name,)))
@@ -453,8 +457,9 @@ def find_headers_before(source: KernelSource) -> tuple[tuple[str, ...], list[Pat
 
 def _iter_near(source: Path) -> list[Path]:
     """List the project's other compiled files, those with the most folders in common first."""
-    files = [path.resolve() for path in iter_sources(Path(project_root()).resolve())]
-    others = [path for path in files if path.suffix in COMPILED_SUFFIXES and path != source]
+    suffixes, root = (*COMPILED_SUFFIXES, ".c"), Path(project_root()).resolve()
+    files = [path.resolve() for path in _iter_files(root, suffixes, _MAX_FILES)]
+    others = [path for path in files if path != source]
 
     def rank(path: Path) -> tuple[int, int]:
         return -len(Path(os.path.commonpath((path, source))).parts), len(path.parts)

@@ -87,7 +87,10 @@ class BuildPlan(NamedTuple):
         return shlex.join([*self._select_compiler(self.sources[0]), str(self.sources[0])])
 
     def _select_compiler(self, source: Path) -> list[str]:
-        return self.commands.device if source.suffix == ".cu" else self.commands.host
+        device, host = self.commands.device, self.commands.host
+        if source.suffix == ".c":  # nvcc takes it as C; a compiler of C++ has to be told
+            return device or [host[0], "-x", "c", *host[1:]]
+        return device if source.suffix == ".cu" else host
 
     def format_ninja_rules(self, folder: Path) -> str:
         """Return a ninja file that builds the library in ``folder``.

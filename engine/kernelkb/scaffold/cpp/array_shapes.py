@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.answers import find_answer
+from kernelkb.scaffold.cpp.element_types import count_parts, find_dtype
 from kernelkb.scaffold.cpp.element_uses import read_elements
-from kernelkb.scaffold.cpp.functions import SourceFacts, build_function, count_parts, find_dtype
+from kernelkb.scaffold.cpp.functions import SourceFacts, build_function
 from kernelkb.scaffold.cpp.index_bounds import KernelIndices, name_index, read_indices
 from kernelkb.scaffold.cpp.syntax import (
     Declaration,
@@ -318,25 +319,6 @@ def mark_unused_sizes(
     return function._replace(parameters=tuple(parameters))
 
 
-def set_objects_apart(function: Function, own: Declaration, facts: SourceFacts) -> Function:
-    """Return a function whose pointers to one object, as ``graph->label``, are no arrays.
-
-    Nor are those that a launcher reads itself, as ``*alpha``: their value is of the host's memory.
-    """
-    text, is_host = get_text(own.body), any(site.host == own for site in facts.sites)
-    pointed = (get_text(n) for n in iter_nodes(own.body) if n.type == "pointer_expression")
-    read_here = {re.sub(r"^\*\s*", "", each) for each in pointed if each.startswith("*")}
-    parameters = []
-    for each in function.parameters:
-        is_array = each.role not in ("input", "output") or each.dtype or each.type == "void"
-        if not is_array and re.search(rf"\b{each.name}\s*->", text):
-            each = each._replace(role="number", type=f"{each.type}*", guess="nullptr")
-        elif is_host and each.role in ("input", "output") and each.name in read_here:
-            each = each._replace(role="number", type=f"{each.type}*", shape=(), guess="")
-        parameters.append(each)
-    return function._replace(parameters=tuple(parameters))
-
-
 def trace_arrays(
     function: Function,
     own: Declaration,
@@ -456,6 +438,7 @@ def _adopt(own: Parameter, found: Parameter, untraced: int) -> Parameter:
         role=role,
         is_read=found.is_read and role == "output",
         points_into=found.points_into,
+        fill=found.fill,
         is_certain=is_input or (found.is_certain and (untraced <= 0 or own.role == "input")),
         dtype=own.dtype or found.dtype,
         shape=found.shape or own.shape,

@@ -74,6 +74,11 @@ _MAX_LOADERS = 40
 _SYSTEM_PREFIXES = (
     *("torch/", "ATen/", "c10/", "cuda", "cub/", "thrust/", "cooperative_groups", "tvm/", "nv/"),
     *("pybind11/", "Python.h", "mma.h", "curand", "cublas", "cusparse", "nccl", "cudnn", "nvtx"),
+    *("cuComplex.h", "cufft", "cusolver", "cupti", "npp", "nvml.h", "nvrtc.h", "nvJitLink.h"),
+    *("nvjpeg.h", "nvtx3/", "nvToolsExt", "crt/", "sm_", "fatbinary_section.h", "nvfunctional"),
+    *("builtin_types.h", "channel_descriptor.h", "common_functions.h", "device_atomic_functions.h"),
+    *("host_defines.h", "host_config.h", "library_types.h", "math_functions", "nvPTXCompiler.h"),
+    *("surface_", "texture_", "vector_functions.h"),
 )
 
 

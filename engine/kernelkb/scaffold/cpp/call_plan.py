@@ -22,18 +22,19 @@ from kernelkb.scaffold.cpp.array_shapes import (
     ask_computed_sizes,
     fill_arrays,
     mark_unused_sizes,
-    set_objects_apart,
 )
-from kernelkb.scaffold.cpp.functions import SourceFacts, find_dtype, is_size_type
+from kernelkb.scaffold.cpp.configuration import LANGUAGE_WORDS, collect_configuration
+from kernelkb.scaffold.cpp.element_types import find_dtype, is_size_type
+from kernelkb.scaffold.cpp.element_uses import list_races
+from kernelkb.scaffold.cpp.functions import SourceFacts
+from kernelkb.scaffold.cpp.launch_limits import list_limits
+from kernelkb.scaffold.cpp.objects import find_refusal, set_objects_apart
 from kernelkb.scaffold.cpp.syntax import (
-    BRANCH,
     Declaration,
     LaunchSite,
     Structure,
     bind_arguments,
-    collect_locals,
     find_local_value,
-    get_part,
     get_text,
     iter_nodes,
     iter_parents,
@@ -43,6 +44,7 @@ from kernelkb.scaffold.draft import (
     Function,
     Observed,
     Parameter,
+    SizeLimit,
 )
 from kernelkb.scaffold.extents import list_axes
 
@@ -68,10 +70,16 @@ class CallPlan(NamedTuple):
     """What the text shows of a launch that is not known."""
     questions: tuple[DraftQuestion, ...] = ()
     """What is not known of the template, the launch and the memory that it needs."""
+    limits: tuple[SizeLimit, ...] = ()
+    """The largest sizes that the launch reaches."""
     fills: tuple[str, ...] = ()
-    """Statements that set the ``__constant__`` memory that the kernel reads."""
+    """Statements that set the variables of the device that the kernel reads."""
     structures: tuple[Structure, ...] = ()
     """Those that the function takes, whose fields are its parameters here."""
+    refusal: str = ""
+    """Why no answer but an expression of C++ makes a kernel of it; empty where others do."""
+    warnings: tuple[str, ...] = ()
+    """What may go wrong with drawn values, one sentence each."""
     asks_shared: bool = False
     """Whether its host asks for more shared memory than a kernel has without that."""
 
@@ -105,17 +113,26 @@ def plan_call(
     memory = _list_memory(own, facts)
     asked = _list_questions(function, dict(zip(names, types, strict=False)), launch, own, hint)
     asked += [DraftQuestion(n, "", facts.memory[n]) for n in memory if not find_answer(said, n)]
-    return CallPlan(
-        function,
-        tuple(p.name for p in function.parameters if p.role == "size"),
-        types,
-        *launch,
-        hint,
-        tuple(asked),
-        tuple(_fill_memory(n, said, facts, (scope, function)) for n, scope in memory.items()),
-        tuple(structures),
-        site is not None and "MaxDynamicSharedMemorySize" in get_text(site.host.body),
+    plan = CallPlan(function, _list_sizes(function), types, *launch, hint, (*asked,))
+    return plan._replace(
+        limits=list_limits(function, own, facts, launch),
+        fills=tuple(_fill_memory(n, said, facts, (scope, function)) for n, scope in memory.items()),
+        structures=tuple(structures),
+        refusal=find_refusal(function, own, facts),
+        warnings=_list_warnings(function, own),
+        asks_shared=site is not None and "MaxDynamicSharedMemorySize" in get_text(site.host.body),
     )
+
+
+def _list_sizes(function: Function) -> tuple[str, ...]:
+    return tuple(p.name for p in function.parameters if p.role == "size")
+
+
+def _list_warnings(function: Function, own: Declaration) -> tuple[str, ...]:
+    arrays = [p for p in function.parameters if p.role in ("input", "output")]
+    drawn = [p.name for p in arrays if p.role == "input" and not p.fill and not p.points_into]
+    outputs = [p.name for p in arrays if p.role == "output"]
+    return (*list_races(outputs, drawn, own.body),) if own.body and function.is_kernel else ()
 
 
 def _find_source(function: Function, facts: SourceFacts) -> tuple[Declaration, LaunchSite | None]:
@@ -151,9 +168,9 @@ def _fill_parameters(
 
 
 def _list_memory(own: Declaration, facts: SourceFacts) -> dict[str, str]:
-    """Map the ``__constant__`` memory that a function or what it calls reads to that one's scope.
+    """Map the variables of the device that a function or what it calls reads to that one's scope.
 
-    None that one of them sets.
+    None that one of them sets: what nothing sets is zero, and may choose that nothing is done.
     """
     seen, pending, found, text = {own.name}, [own], dict[str, str](), ""
     while pending:
@@ -166,13 +183,21 @@ def _list_memory(own: Declaration, facts: SourceFacts) -> dict[str, str]:
         seen |= {each.name for each in called}
         pending += called
     own_set = set(_SET_SYMBOL.findall(text))
-    return {name: found[name] for name in facts.memory if name in found and name not in own_set}
+    named = (name for name in facts.memory if name in found and name not in own_set)
+    return {name: found[name] for name in named if not re.search(_WRITES.format(name), text)}
+
+
+_WRITES = (
+    r"(?<![.>\w]){0}\s*(?:\[[^\]]*\]\s*)*(?:[-+*/|&^]?=(?!=)|\+\+|--)|(?:\+\+|--)\s*{0}\b"
+    r"|&\s*{0}\b"
+)
+"""Where code that is called sets a variable itself, or has another function do so."""
 
 
 def _fill_memory(
     name: str, said: Mapping[str, str], facts: SourceFacts, of: tuple[str, Function]
 ) -> str:
-    """Return the statements that copy values to ``__constant__`` memory, once.
+    """Return the statements that copy values to a variable of the device, once.
 
     Args:
         name: Of the memory.
@@ -245,6 +270,7 @@ def _find_launch(
         statements, configuration = (), ()
     axes = {p.name for p in function.parameters if p.role == "size"}
     axes |= {*list_axes([dim for p in function.parameters for dim in p.shape])}
+    statements, configuration = _rename_alike(statements, configuration, function)
     filled = [text for each in statements if (text := _fill_statement(each, said, axes))]
     hidden = axes | facts.constants.keys()  # a macro cannot be declared
     filled, configuration = _rename_clashing(filled, configuration, hidden)
@@ -261,10 +287,31 @@ def _rename_clashing(
     """Return a launch whose variables have other names than the sizes that the launcher takes."""
     declared = (re.match(r"(?:const )?[\w:]+ (\w+)\s*[=({]", each) for each in statements)
     names = {match[1] for match in declared if match and match[1] in axes}
+    return _rename(statements, configuration, names, "kb_host_")
+
+
+def _rename_alike(
+    statements: Sequence[str], configuration: Sequence[str], function: Function
+) -> tuple[list[str], list[str]]:
+    """Return a launch in which what is asked differs from parameters by more than case."""
+    own = {p.name for p in function.parameters}
+    asked = (re.match(rf"const int (\w+) = {FILL_IN_MARK}", each) for each in statements)
+    names = {match[1] for match in asked if match and match[1] not in own}
+    alike = {name for name in names if name.lower() in {each.lower() for each in own}}
+    return _rename(statements, configuration, alike, "host_")
+
+
+def _rename(
+    statements: Sequence[str], configuration: Sequence[str], names: Collection[str], head: str
+) -> tuple[list[str], list[str]]:
     pattern = re.compile(rf"(?<![.>\w])({'|'.join(names) or '(?!)'})\b")
-    lines = [*statements, *configuration]
-    renamed = [pattern.sub(r"kb_host_\1", each) for each in lines]
-    return renamed[: len(statements)], renamed[len(statements) :]
+    lines = [
+        pattern.sub(rf"{head}\1", code) + sign + comment
+        for code, sign, comment in (
+            each.partition("  // ") for each in (*statements, *configuration)
+        )
+    ]
+    return lines[: len(statements)], lines[len(statements) :]
 
 
 def _is_of_one_size(function: Function, own: Declaration, lines: Sequence[str]) -> bool:
@@ -354,7 +401,10 @@ def _plan_launch(
 ) -> tuple[Sequence[str], Sequence[str]]:
     names = [p.name for p in function.parameters]
     known = {p.name: p.name for p in function.parameters if p.role in ("size", "number")}
-    known |= {text: name for name, text in bind_arguments(site.arguments, names).items()}
+    bound = {text: name for name, text in bind_arguments(site.arguments, names).items()}
+    held = {find_local_value(text, site.host): name for text, name in bound.items()}
+    same = {text: name for text, name in held.items() if find_local_value(text, site.host)}
+    known |= {text: name for text, name in same.items() if text.isidentifier()} | bound
     passed = dict(zip(site.template, types, strict=False))
     known |= {each.name: passed.get(each.name, FILL_IN_MARK) for each in site.host.template}
     known |= {name: value for name, value in passed.items() if name.isidentifier()}
@@ -407,16 +457,6 @@ def _find_given(given: str, site: LaunchSite | None, facts: SourceFacts) -> str:
     return value if _LITERAL.fullmatch(value) else ""
 
 
-_LANGUAGE_TEXT = """
-__half __half2 __nv_bfloat16 __nv_bfloat162 auto bool ceil ceilf ceill char const
-constexpr dim3 double false float float2 float4 half half2 int int2 int32_t int4 int64_t
-int8_t long max min nullptr nv_bfloat16 pow reinterpret_cast short signed size_t sizeof
-static_cast std true uint uint32_t uint4 uint64_t uint8_t unsigned
-"""
-_LANGUAGE_WORDS = frozenset(_LANGUAGE_TEXT.split())
-"""Types, functions and constants that need no declaration of the file."""
-
-
 def find_template(
     function: Function, own: Declaration, site: LaunchSite | None, facts: SourceFacts
 ) -> tuple[str, ...]:
@@ -458,7 +498,7 @@ def _resolve(text: str, site: LaunchSite, facts: SourceFacts) -> str:
 def is_known(text: str, facts: SourceFacts) -> bool:
     """Whether an expression names only types and constants of the language and the file."""
     words = set(re.findall(r"(?<![\d.])[A-Za-z_]\w*", text))
-    return not words - _LANGUAGE_WORDS - set(facts.constants) - {d.name for d in facts.declarations}
+    return not words - LANGUAGE_WORDS - set(facts.constants) - {d.name for d in facts.declarations}
 
 
 def apply_template(function: Function, types: Sequence[str], facts: SourceFacts) -> Function:
@@ -477,115 +517,3 @@ def apply_template(function: Function, types: Sequence[str], facts: SourceFacts)
         each = each._replace(type=kind, dtype=dtype)
         parameters.append(each._replace(role="size") if is_size else each)
     return function._replace(parameters=tuple(parameters))
-
-
-_WORD = re.compile(r"(?<![\w.>:])[A-Za-z_]\w*(?![\w]*\s*::)")
-_HOST_ONLY = re.compile(
-    rf"{re.escape(BRANCH)}|decltype|cudaGetDevice|argv|argc|atoi|cudaMalloc|getenv|rand\(|new "
-)
-_MEMBER = re.compile(r"(?<![\d.])(?:\.|->)\s*(?![xyz]\b)[A-Za-z_]")
-"""A member of an object, other than those of dim3."""
-_INTEGER = re.compile(
-    r"(?:const )?(?:unsigned|signed|int|long|short|auto|s?size_t|u?int\d+_t|uint)\b"
-)
-_CONSTANT_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}|k[A-Z]\w+")
-_MAX_DEPTH = 8
-
-
-class _Host(NamedTuple):
-    """What is known of the function that launches."""
-
-    locals: Mapping[str, str]
-    """Statements that declare and set each local variable."""
-    kinds: Mapping[str, str]
-    """Type of each parameter and local variable."""
-    known: Mapping[str, str]
-    constants: Collection[str]
-    name: str
-    is_of_caller: bool
-
-
-def collect_configuration(
-    site: LaunchSite, known: Mapping[str, str], constants: Collection[str]
-) -> tuple[list[str], list[str]] | None:
-    """Return the host's statements that a launch's grid and block need, and the configuration.
-
-    Args:
-        site: The launch.
-        known: Expressions of the launcher that identifiers of the host stand for.
-        constants: Macros, global constants and functions of the file, which stay as they are.
-
-    Returns:
-        None where a value comes from elsewhere and no number can stand for it.
-    """
-    host = _Host(
-        collect_locals(site.host, site.line),
-        _collect_kinds(site.host),
-        known,
-        constants,
-        site.host.name,
-        site.is_of_caller,
-    )
-    statements: dict[str, str] = {}
-    configuration = list(site.configuration[:3])
-    for text in configuration:
-        if _MEMBER.search(text) or not _collect_statements(text, host, statements, 0):
-            return None
-    return list(statements.values()), configuration
-
-
-def _collect_statements(text: str, host: _Host, statements: dict[str, str], depth: int) -> bool:
-    for word in re.findall(r"\b([A-Za-z_]\w*)\s*::", text):
-        if word in host.known:  # Traits::kThreads, of a parameter of the template
-            statements[word] = f"using {word} = {host.known[word]};"
-    for word in dict.fromkeys(_WORD.findall(text)):
-        if word in statements or word in _LANGUAGE_WORDS or host.known.get(word) == word:
-            continue
-        if word in host.known:
-            if word in host.known.values():  # another parameter of the launcher
-                return False
-            value = host.known[word]
-            declared = f"using {word} =" if find_dtype(value) else f"const auto {word} ="
-            statements[word] = f"{declared} {value};"
-        elif word in host.kinds:
-            if not _collect_local(word, host, statements, depth):
-                return False
-        elif word not in host.constants:  # of a header, if a function, or a constant by its name
-            is_known = _CONSTANT_NAME.fullmatch(word) or re.search(rf"\b{word}\s*[(<]", text)
-            if host.is_of_caller or not is_known:
-                return False
-    return True
-
-
-def _collect_local(word: str, host: _Host, statements: dict[str, str], depth: int) -> bool:
-    """Add what sets a local variable, else a mark for an integer, with what the source says."""
-    needed = host.locals.get(word, "")
-    is_set = "=" in needed or "(" in needed or host.kinds[word] == "dim3"
-    is_plain = is_set and not _HOST_ONLY.search(needed)
-    if needed and is_plain and depth <= _MAX_DEPTH and not _MEMBER.search(needed):
-        value = re.sub(rf"\b{word}\b", " ", needed)
-        inner = dict(statements)
-        if _collect_statements(value, host, inner, depth + 1):
-            statements.update(inner)
-            statements[word] = needed
-            return True
-    if not _INTEGER.match(host.kinds[word]):
-        return False
-    shown = " ".join(needed.split()) or f"a parameter of {host.name}"
-    statements[word] = f"const int {word} = {FILL_IN_MARK};  // {shown}"
-    return True
-
-
-def _collect_kinds(host: Declaration) -> dict[str, str]:
-    """Map each parameter and local variable of a host function to its type."""
-    kinds: dict[str, str] = {}
-    nodes = [*host.parameters, *(iter_nodes(host.body))]
-    for node in nodes:
-        if node.type not in ("declaration", "parameter_declaration"):
-            continue
-        kind = get_part(node, "type")
-        for each in node.children_by_field_name("declarator"):
-            name = each.child_by_field_name("declarator") or each
-            if name.type == "identifier":
-                kinds.setdefault(get_text(name), kind)
-    return kinds

@@ -5,23 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import NamedTuple
 
+from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.kernels.languages import choose_compiled_language
 from kernelkb.scaffold.answers import apply_answers, find_answer, mark_unknown
 from kernelkb.scaffold.cpp.call_plan import CallPlan, apply_template, plan_call
+from kernelkb.scaffold.cpp.element_types import is_size_type
 from kernelkb.scaffold.cpp.functions import (
     SourceFacts,
     add_macros,
     build_function,
-    is_size_type,
     list_undefined_macros,
     read_facts,
 )
 from kernelkb.scaffold.cpp.observed_launches import SeenAnswers, SeenLaunch, answer_by_launches
 from kernelkb.scaffold.cpp.source import complete_function
-from kernelkb.scaffold.cpp.syntax import Structure, bind_arguments, drop_comments
+from kernelkb.scaffold.cpp.structures import take_structures_apart
+from kernelkb.scaffold.cpp.syntax import Structure, bind_arguments
 from kernelkb.scaffold.cpp.type_aliases import expand_aliases
 from kernelkb.scaffold.draft import (
     Draft,
@@ -42,15 +43,22 @@ from kernelkb.scaffold.draft_text import finish_draft
 
 
 def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
-    """Return kernel.yaml and a launcher for a function of pointers."""
+    """Return kernel.yaml and a launcher for a function of pointers.
+
+    Raises:
+        BadValueError: It takes pointers to structures, and no array.
+    """
     request, macros = _ask_macros(request)
     facts, structures = _read_texts(request)
     structures = [each for each in structures if each.function == request.function.name]
     request = request._replace(function=_rebuild(request.function, facts))
     plan = plan_call(request.function, facts, request.answers, structures, request.observed)
+    if plan.refusal and not any(p.dtype for p in plan.function.parameters):
+        raise BadValueError(plan.refusal)
     hidden = _list_hidden_macros(request, plan.function.parameters)
     plan = _spell_out(plan, {n: facts.constants.get(n, "") for n in hidden})
     plan = plan._replace(questions=(*plan.questions, *macros))
+    request = request._replace(function=request.function._replace(limits=plan.limits))
     draft = _make_draft(request, plan)
     lines = draft_include(request, hidden)
     if request.uses_torch:
@@ -64,7 +72,7 @@ def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
     locals_ = re.findall(r"(?:const int|const auto|using) (\w+) =", "\n".join(plan.statements))
     fills = re.findall(r"kb_(\w+)_is_set", "\n".join(plan.fills))
     names += [*locals_, *fills, *_list_asked_macros(request), "grid", "block", "shared"]
-    return finish_draft(draft, files, names)
+    return finish_draft(draft, files, names)._replace(refusal=plan.refusal, warnings=plan.warnings)
 
 
 def answer_launches(request: DraftRequest, launches: Sequence[SeenLaunch]) -> SeenAnswers:
@@ -166,8 +174,20 @@ def _make_draft(request: DraftRequest, plan: CallPlan) -> Draft:
     )
     entry = function.name if function.is_variant and not request.uses_torch else ""
     parameters = plan.function.parameters
+    sizes = {p.name for p in parameters if p.role == "size"}
+    notes = [
+        f"{each.sizes[0]} is at most {each.most}, the threads that its launch has for it"
+        for each in plan.limits
+        if each.sizes[0] in sizes
+    ]
     return make_draft(
-        request, parameters, variant, entry=entry, axes=plan.axes, questions=plan.questions
+        request,
+        parameters,
+        variant,
+        entry=entry,
+        axes=plan.axes,
+        notes=[*dict.fromkeys(notes)],
+        questions=plan.questions,
     )
 
 
@@ -189,7 +209,7 @@ def draft_c_launcher(draft: Draft, plan: CallPlan, include: str) -> str:
     declared += [f"std::int64_t {axis}" for axis in draft.axes] + ["void* kb_stream"]
     is_cuda = draft.target == "cuda"
     numbers = _draft_numbers(function)
-    call = _draft_call(plan, "static_cast<cudaStream_t>(kb_stream)")
+    call = _draft_call(plan, "static_cast<cudaStream_t>(kb_stream)", _RETURN_STATUS)
     return f"""\
 // Calls {function.name} with the arguments of kernel.yaml: inputs, outputs, sizes, a stream.
 {"#include <cuda_runtime.h>" if is_cuda else ""}
@@ -217,10 +237,12 @@ def draft_torch_launcher(draft: Draft, plan: CallPlan, include: str) -> str:
         having = (p for p in (*inputs, *draft.outputs) if axis in p.shape)
         places = (f"kb_{p.name}.size({p.shape.index(axis)})" for p in having)
         lines.append(f"  const std::int64_t {axis} = {next(places, FILL_IN_MARK)};\n")
-    call = _draft_call(plan, "c10::cuda::getCurrentCUDAStream().stream()")
+    stream = "c10::cuda::getCurrentCUDAStream().stream()"
+    call = _draft_call(plan, stream, "C10_CUDA_CHECK({})")
     return f"""\
 // Calls {plan.function.name} with the tensors of kernel.yaml.
 #include <torch/csrc/utils/pybind.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cstdint>
 
@@ -254,7 +276,13 @@ def _format_origin(number: Parameter) -> str:
     return f"  // {guess}{number.use}"
 
 
-def _draft_call(plan: CallPlan, stream: str) -> str:
+_RETURN_STATUS = (
+    "const cudaError_t kb_status = {};\n"
+    "  if (kb_status != cudaSuccess) return static_cast<int>(kb_status)"
+)
+
+
+def _draft_call(plan: CallPlan, stream: str, check: str) -> str:
     function = plan.function
     arguments, filled = _format_arguments(plan, stream)
     called = f"{function.scope}{function.name}"
@@ -262,7 +290,10 @@ def _draft_call(plan: CallPlan, stream: str) -> str:
         called += f"<{', '.join(plan.template)}>"
     fills = "".join(f"  {line}\n" for line in plan.fills)
     if not function.is_kernel:
-        return f"{filled}{fills}  {called}({arguments});\n"
+        call = f"{called}({arguments})"
+        if function.returns == "cudaError_t":  # what it returns is not seen a second time
+            call = check.format(call)
+        return f"{filled}{fills}  {call};\n"
     if not plan.configuration:
         shared = FILL_IN_MARK if function.takes_shared_memory else "0"
         shown = (
@@ -456,142 +487,3 @@ def hide_module(include: str) -> str:
   [[maybe_unused]] static void kb_hide_module(pybind11::module_& variable)
 {include}#pragma pop_macro("PYBIND11_MODULE")
 """
-
-
-_STRUCTURE = re.compile(
-    r"(?:template\s*<([^<>]*)>\s*)?\bstruct\s+(?:__align__\(\d+\)\s*|alignas\(\d+\)\s*)?(\w+)"
-    r"(?:\s*:\s*(?:public\s+)?(\w+))?\s*(\{)"
-)
-_FIELD = re.compile(
-    r"^((?:(?:const|unsigned|long|struct|typename)\s+)*[A-Za-z_][\w:]*(?:<[^<>;]*>)?(?:\s+const)?)"
-    r"((?:\s*\*|\s|__restrict__|const\b)*[\s*])([A-Za-z_]\w*)\s*(?:=[^;,]*|\{[^{}]*\})?$"
-)
-
-
-_TYPEDEF = re.compile(r"\btypedef\s+struct\b\s*(\w*)\s*(\{[^{}]*\})\s*(\w+)[^;{}]*;")
-
-
-class _Layout(NamedTuple):
-    template: tuple[str, ...]
-    fields: tuple[tuple[str, str], ...]
-    """Type and name of each."""
-
-
-def take_structures_apart(texts: Sequence[str]) -> tuple[list[str], list[Structure]]:
-    """Return texts in which functions take the fields of structures, and what was taken apart.
-
-    ``k(Params p) { p.y[0] = p.n; }`` becomes ``k(float *y, int n) { y[0] = n; }``, on the same
-    lines. A structure with arrays or methods that are called stays as it is.
-
-    Args:
-        texts: A source, then what it includes.
-    """
-    named = _TYPEDEF.sub(r"struct \1 \2; struct \3 \2;", "\n".join(map(drop_comments, texts)))
-    layouts = _read_layouts(named)
-    found: list[Structure] = []
-    return [_take_apart(text, layouts, found) for text in texts] if layouts else [*texts], found
-
-
-def _read_layouts(text: str) -> dict[str, _Layout]:
-    """Map each structure of plain fields, also of its base, to them."""
-    layouts: dict[str, _Layout] = {}
-    for match in _STRUCTURE.finditer(text):
-        body = text[match.end() : _find_end(text, match.end())]
-        base = layouts.get(match[3] or "")
-        names = tuple(re.findall(r"(\w+)\s*(?:=[^,]*)?(?:,|$)", match[1] or ""))
-        fields = _read_fields(body)
-        if fields and (base or not match[3]):
-            layouts[match[2]] = _Layout(names, (*(base.fields if base else ()), *fields))
-    # One of numbers alone, as a complex number, is a value.
-    return {n: x for n, x in layouts.items() if any("*" in kind for kind, _ in x.fields)}
-
-
-def _read_fields(body: str) -> list[tuple[str, str]]:
-    """Return type and name of each field; none where one is an array or has an unknown form."""
-    flat = body
-    while (inner := re.sub(r"\{[^{}]*\}", ";", flat)) != flat:
-        flat = inner
-    fields = []
-    for line in filter(None, (" ".join(each.split()) for each in flat.split(";"))):
-        if line.startswith(("static ", "using ", "typedef ", "enum ")) or "(" in line:
-            continue
-        first, *more = line.partition(":")[2].split(",") if line == "public:" else line.split(",")
-        match = _FIELD.match(re.sub(r"^(?:public|private)\s*:\s*", "", first).strip())
-        if match is None:
-            return []
-        kind = match[1] + re.sub(r"[^*]", "", match[2])
-        fields.append((kind, match[3]))
-        for name in more:
-            own = re.fullmatch(r"\s*(\**)\s*(\w+)\s*(?:=.*)?", name)
-            if own is None:
-                return []
-            fields.append((match[1] + own[1], own[2]))
-    return fields
-
-
-def _find_end(text: str, start: int, pair: str = "{}") -> int:
-    """Return where the block ends that begins before a place."""
-    depth = 1
-    for place in range(start, len(text)):
-        depth += (text[place] == pair[0]) - (text[place] == pair[1])
-        if not depth:
-            return place
-    return len(text)
-
-
-def _take_apart(text: str, layouts: Mapping[str, _Layout], found: list[Structure]) -> str:
-    kinds = "|".join(map(re.escape, layouts))
-    taken = re.compile(
-        rf"(?<=[(,])(\s*(?:\w*GRID_CONSTANT\s+|__grid_constant__\s+)?(?:const\s+)?)(?:struct\s+)?(?:\w+::)*({kinds})"
-        r"(<[^<>()]*>)?(?:\s*const)?\s*&?\s+&?(?:const\s+)?(\w+)(?=\s*[,)])"
-    )
-    while (match := taken.search(text)) is not None:
-        layout, parameter = layouts[match[2]], match[4]
-        head = max(text.rfind(mark, 0, match.start()) for mark in ";}") + 1
-        closing = _find_end(text, match.end(), "()")
-        opening = re.compile(r"[{;]").search(text, closing)
-        begin = opening.end() if opening and opening[0] == "{" else closing
-        end = _find_end(text, begin) if begin != closing else closing
-        called = re.findall(r"\b(\w+)\s*\(", text[head : match.start() + 1])
-        other = text[head : match.start()] + text[match.end() : closing] + text[begin:end]
-        names = {f: f if _is_free(f, other) else f"{parameter}_{f}" for _, f in layout.fields}
-        given = dict(zip(layout.template, (match[3] or "<>")[1:-1].split(","), strict=False))
-        parts = [f"{_fill(kind, given)} {names[field]}" for kind, field in layout.fields]
-        body = _pass_on(text[begin:end], parameter, names)
-        if begin != closing and called:
-            kind = f"{match[2]}{match[3] or ''}"
-            found.append(Structure(called[-1], parameter, kind, tuple(names.items())))
-        lines = "\n" * match[0].count("\n")
-        parameters = ", ".join(parts) + lines + text[match.end() : begin]
-        text = text[: match.start()] + parameters + body + text[end:]
-    return _expand_locals(text, layouts, kinds)
-
-
-def _is_free(name: str, text: str) -> bool:
-    return re.search(rf"(?<![.>\w]){re.escape(name)}\b", text) is None
-
-
-def _fill(kind: str, given: Mapping[str, str]) -> str:
-    return re.sub(r"\w+", lambda match: given.get(match[0], match[0]).strip(), kind)
-
-
-def _pass_on(body: str, parameter: str, names: Mapping[str, str]) -> str:
-    """Return a body that uses the fields' own names, also where it passes all of them on."""
-    own = rf"(?<![.>\w]){re.escape(parameter)}"
-    body = re.sub(rf"{own}\.(\w+)\b", lambda m: names.get(m[1], m[0]), body)
-    return re.sub(rf"(?<=[(,])(\s*){own}(?=\s*[,)])", rf"\1{', '.join(names.values())}", body)
-
-
-def _expand_locals(text: str, layouts: Mapping[str, _Layout], kinds: str) -> str:
-    """Pass the fields of a local structure one by one, as what was assigned to each."""
-    declared = re.compile(rf"\b({kinds})(?:<[^<>;()]*>)?\s+(\w+)\s*(?:=?\s*\{{([^{{}};]*)\}})?\s*;")
-    for match in [*declared.finditer(text)]:
-        fields = [field for _, field in layouts[match[1]].fields]
-        values = dict(zip(fields, (match[3] or "").split(","), strict=False)) if match[3] else {}
-        for field in fields:
-            sets = re.findall(rf"\b{match[2]}\.{field}\s*=(?!=)\s*([^;]+);", text)
-            values |= {field: sets[0]} if len(sets) == 1 else {}
-        passed = [" ".join(values.get(f, f"{match[2]}.{f}").split()) for f in fields]
-        shown = ", ".join(passed).replace("\\", r"\\")
-        text = re.sub(rf"(?<=[(,])(\s*){match[2]}(?=\s*[,)])", rf"\g<1>{shown}", text)
-    return text

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
+from kernelkb.scaffold.cpp.element_types import count_parts
 from kernelkb.scaffold.cpp.syntax import (
     get_part,
     get_text,
@@ -43,13 +45,25 @@ class _Test(NamedTuple):
     """Whether the statement is reached where it does not hold."""
     step: str = ""
     """Of a loop the text that changes its variable."""
+    begin: str = ""
+    """Of a loop the text that sets its variable first."""
 
 
 def read_elements(each: Parameter, names: Sequence[str], body: Node) -> Parameter:
-    """Return an array of a kernel with what the uses of its elements say beyond its shape."""
+    """Return an array of a kernel with what the uses of its elements say beyond its shape.
+
+    Args:
+        each: The array.
+        names: Those of all parameters.
+        body: The kernel's body.
+    """
     if each.role == "output":
-        is_partly = not each.is_read and may_skip_elements(each.name, body)
+        last = each.shape[-1] if each.shape else ""
+        parts = max(count_parts(each.type), int(last) if last.isdecimal() else 1)
+        is_partly = not each.is_read and may_skip_elements(each.name, body, parts)
         return each._replace(is_read=True, is_certain=False) if is_partly else each
+    if not each.fill and is_positive(each.name, body):
+        each = each._replace(fill="uniform")
     pointed = find_pointed_array(each.name, names, body)
     dims = each.shape or split_shape(each.guess)
     if pointed and len(dims) == 1:
@@ -58,6 +72,41 @@ def read_elements(each: Parameter, names: Sequence[str], body: Node) -> Paramete
     if is_integer and not pointed and begins_parts(each.name, body):
         return each._replace(points_into=UNKNOWN)
     return each._replace(points_into=pointed or each.points_into)
+
+
+_OF_POSITIVE = re.compile(r"(?:__|std::)?(?:log(?:2|10)?f?|r?sqrtf?|powf?)")
+"""Functions whose first argument is to be positive."""
+
+
+def is_positive(array: str, body: Node) -> bool:
+    """Whether an array's elements are divided by, or go into a logarithm or a root as they are."""
+    held = {name for name, value in _iter_settings(body) if _read_base(value) == array}
+    for node in iter_nodes(body):
+        places: list[Node] = []
+        given = node.child_by_field_name("arguments")
+        if node.type == "call_expression" and given and given.named_children:
+            called = get_part(node, "function")
+            places = given.named_children[:1] if _OF_POSITIVE.fullmatch(called) else []
+        elif get_part(node, "operator") in ("/", "/="):
+            places = [each for each in (node.child_by_field_name("right"),) if each]
+        if any(_is_element(f, array, held) for each in places for f in _iter_factors(each)):
+            return True
+    return False
+
+
+def _iter_factors(node: Node) -> Iterator[Node]:
+    """Yield the factors and divisors of a product; an expression that is none is its own."""
+    node = unwrap(node)
+    sides = [node.child_by_field_name(side) for side in ("left", "right")]
+    if get_part(node, "operator") not in ("*", "/") or None in sides:
+        yield node
+    for side in sides:
+        if side is not None and get_part(node, "operator") in ("*", "/"):
+            yield from _iter_factors(side)
+
+
+def _is_element(node: Node, array: str, held: Collection[str]) -> bool:
+    return _read_base(node) == array or (node.type == "identifier" and get_text(node) in held)
 
 
 def find_pointed_array(array: str, others: Sequence[str], body: Node) -> str:
@@ -134,51 +183,222 @@ def _list_bounds(loop: Node, values: Mapping[str, Node]) -> set[str]:
     return found - {""}
 
 
-def may_skip_elements(array: str, body: Node) -> bool:
-    """Whether each store to an array stands under a test that leaves out elements.
+class _Store(NamedTuple):
+    """One assignment to an element of an array."""
 
-    Its first or last one, as a stencil does, or those that the values of other arrays choose. What
-    is left as it is keeps the values of before the call.
+    left: Node
+    indices: tuple[Node, ...]
+    """What its elements are chosen by: also where a pointer into the array points."""
+    member: str
+    """Of an element that is a vector or a structure, the one that is set; empty for all."""
+
+
+class _Values(NamedTuple):
+    """What the variables of a body are set to."""
+
+    nodes: Mapping[str, Sequence[Node]]
+    read: Collection[str]
+    """Those whose values come from elements of arrays."""
+    moving: Collection[str]
+    """Those that tell threads apart, or count in a loop."""
+    changed: Collection[str]
+    """Those that are counted up or down."""
+    pointers: Collection[str] = ()
+    """Those into the array that is looked at."""
+
+
+def may_skip_elements(array: str, body: Node, parts: int = 1) -> bool:
+    """Whether the stores to an array leave out elements, which keep the values of before the call.
+
+    The first or the last one, as a stencil does, those that the values of other arrays choose,
+    those between the steps of an index, or members of each.
+
+    Args:
+        array: The parameter's name.
+        body: The kernel's body.
+        parts: Members of one element.
     """
-    values: dict[str, set[str]] = {}
+    starts: dict[str, tuple[Node, ...]] = {array: ()}
+    stores = [*_iter_stores(starts, body)]
+    values = _collect_values(body)._replace(pointers=starts.keys())
+    members = {each.member for each in stores}
+    if stores and "" not in members and len(members) < parts:
+        return True
+    return bool(stores) and (
+        _has_gaps(stores, values) or all(_is_inside(each, values) for each in stores)
+    )
+
+
+_RACE = (
+    "{0} is stored where {1} says: equal values of {1} race, and the result is not the same in "
+    "each run; --set {1}.fill=permutation has none"
+)
+
+_SAME = re.compile(r"-?[\d.]+[fFuUlL]*|[A-Z][A-Z\d_]*|true|false|")
+"""One value for all threads, which may store it in any order."""
+
+
+def list_races(outputs: Collection[str], inputs: Collection[str], body: Node) -> list[str]:
+    """Return a sentence for each array that says where numbers are stored, if it may say one twice.
+
+    Args:
+        outputs: Names of arrays.
+        inputs: Those that may choose their elements.
+        body: The kernel's body.
+    """
+    values = _collect_values(body)
+    found: dict[str, None] = {}
+    for output in sorted(outputs):
+        for store in _iter_stores({output: ()}, body):
+            right = store.left.parent and store.left.parent.child_by_field_name("right")
+            nodes = [each for index in store.indices for each in iter_nodes(index)]
+            names = {get_text(each) for each in nodes} & {*values.read}
+            nodes += [n for name in names for v in values.nodes[name] for n in iter_nodes(v)]
+            chosen = {_read_base(each) for each in nodes} & {*inputs}
+            if not _SAME.fullmatch(get_text(right)):
+                found |= dict.fromkeys(map(_RACE.format, [output] * len(chosen), sorted(chosen)))
+    return [*found]
+
+
+def _iter_stores(starts: dict[str, tuple[Node, ...]], body: Node) -> Iterator[_Store]:
+    """Yield the stores to an array, and add the pointers into it to its name in ``starts``."""
+    array = next(iter(starts))
+    for name, value in iter_values(body):
+        base = next((n for n in _list_direct_names(value, array) if n in starts), None)
+        if base is not None and name.type == "pointer_declarator" and _is_pointer(value, base):
+            starts[get_text(name).lstrip("* ")] = (*starts[base], value)
+    for node in iter_nodes(body):
+        left = node.child_by_field_name("left")
+        if node.type != "assignment_expression" or left is None:
+            continue
+        member = get_part(left, "field") if left.type == "field_expression" else ""
+        element = left.child_by_field_name("argument") if member else left
+        if element is None or element.type not in ("subscript_expression", "pointer_expression"):
+            continue
+        base = get_part(element, "argument")
+        listed = element.child_by_field_name("indices")
+        if listed is None:  # *(y + i)
+            names = re.findall(r"[A-Za-z_]\w*", base) if "*)" not in base else []
+            base, listed = next((n for n in names if n in starts), ""), element
+        if base in starts:
+            yield _Store(left, (*starts[base], listed), member)
+
+
+def _is_pointer(value: Node, base: str) -> bool:
+    """Whether an expression is a pointer into an array of its type, and no element or cast."""
+    text = _drop_blanks(value)
+    return "*)" not in text and ("&" in text or f"{base}[" not in text)
+
+
+def _collect_values(body: Node) -> _Values:
+    nodes: dict[str, list[Node]] = {}
     for name, value in _iter_settings(body):
-        values.setdefault(name, set()).update(_list_names(value))
-    stores = [
-        node
-        for node in iter_nodes(body)
-        if node.type == "assignment_expression"
-        and (left := node.child_by_field_name("left")) is not None
-        and left.type == "subscript_expression"
-        and get_part(left, "argument") == array
-    ]
-    read = _list_read(body)
-    return bool(stores) and all(_is_inside(node, values, read) for node in stores)
+        nodes.setdefault(name, []).append(value)
+    loops = (n.child_by_field_name("initializer") for n in iter_nodes(body))
+    counted = {name for loop in loops if loop is not None for name, _ in _iter_settings(loop)}
+    changed = {get_part(n, "argument") for n in iter_nodes(body) if n.type == "update_expression"}
+    moving = set(counted)
+    for _ in range(_DEPTH):
+        moving |= {
+            name
+            for name, values in nodes.items()
+            for value in values
+            if re.search(r"threadIdx|blockIdx", get_text(value)) or _list_names(value) & moving
+        }
+    return _Values(nodes, _list_read(body) - counted, moving, changed)
+
+
+def _has_gaps(stores: Sequence[_Store], values: _Values) -> bool:
+    """Whether an index takes larger steps than the stores of one step fill: ``y[2 * i]``."""
+    found = [_read_step(index, values) for store in stores for index in store.indices]
+    step = gcd(*(each for each, _ in found))
+    ends = {sum(_read_step(i, values)[1] for i in each.indices) % (step or 1) for each in stores}
+    return 1 < step != len(ends)
+
+
+def _read_step(node: Node, values: _Values, depth: int = 0) -> tuple[int, int]:
+    """Return what the values of an index differ by at least, 0 for a constant; and one of them."""
+    listed = node.child_by_field_name("indices")
+    inner = (listed or node).named_children
+    if listed is not None or node.type in ("subscript_argument_list", "pointer_expression"):
+        return _read_step(inner[0], values, depth) if inner else (1, 0)
+    node = unwrap(node)
+    text = get_text(node)
+    own = values.nodes.get(text, ())
+    if text.isdecimal() or text in values.pointers:
+        return 0, int(text) if text.isdecimal() else 0
+    if len(own) == 1 and text not in values.changed and depth < _DEPTH:
+        return _read_step(own[0], values, depth + 1)
+    left, right = (node.child_by_field_name(side) for side in ("left", "right"))
+    operator = get_part(node, "operator")
+    if operator not in ("+", "-", "*") or left is None or right is None:
+        return _UNKNOWN_STEP if _STEP_NAME.fullmatch(text) else 1, 0
+    (one, first), (other, last) = (_read_step(each, values, depth) for each in (left, right))
+    if operator == "*":
+        is_constant, named = not (one or other), _UNKNOWN_STEP in (one, other)
+        step = 0 if is_constant else (one or first) * (other or last)
+        return _UNKNOWN_STEP if named else step, first * last
+    return gcd(one, other), first - last if operator == "-" else first + last
+
+
+_UNKNOWN_STEP = 2**31 - 1
+"""Of an index that is multiplied by a step that the call says: ``y[i * incy]``."""
+_STEP_NAME = re.compile(r"inc_?\w|(?:\w+_)?(?:stride|step|inc)(?:_?\w)?")
 
 
 def _list_read(body: Node) -> set[str]:
-    """Return the variables whose values come from elements of arrays."""
+    """Return the variables whose values come from elements of arrays, or from atomic counters."""
     read: set[str] = set()
     for _ in range(_DEPTH):
         for name, value in _iter_settings(body):
-            if _list_names(value) & read or any(
-                node.type == "subscript_expression" for node in iter_nodes(value)
-            ):
+            if _list_names(value) & read or _is_read(value):
                 read.add(name)
     return read
 
 
-def _is_inside(store: Node, values: dict[str, set[str]], read: set[str]) -> bool:
-    names = values.keys() & _list_names(store.child_by_field_name("left"))
-    for _ in range(_DEPTH):
-        names |= values.keys() & {each for name in names for each in values[name]}
-    return any(
-        _leaves_out(test, names)
-        or (not test.step and bool("[" in test.text or read & set(re.findall(r"\w+", test.text))))
-        for test in _iter_tests(store)
+def _is_read(node: Node) -> bool:
+    return any(n.type == "subscript_expression" for n in iter_nodes(node)) or bool(
+        re.search(r"\batomic\w+\s*\(", get_text(node))
     )
 
 
-def _leaves_out(test: _Test, names: set[str]) -> bool:
+def _is_inside(store: _Store, values: _Values) -> bool:
+    known = values.nodes.keys()
+    names = known & {name for index in store.indices for name in _list_names(index)}
+    for _ in range(_DEPTH):
+        names |= known & {w for n in names for value in values.nodes[n] for w in _list_names(value)}
+    inner = [each for index in store.indices for each in index.named_children]
+    if names & {*values.read} or any(map(_is_read, inner)):
+        return True
+    texts = [*map(get_text, store.indices), *(get_text(v) for n in names for v in values.nodes[n])]
+    is_whole = not any(re.search(r"/|>>", text) for text in texts)
+    return any(
+        _leaves_out(test, names, get_text(store.left))
+        or _chooses(test, names & {*values.moving}, is_whole=is_whole)
+        or (
+            not test.step
+            and ("[" in test.text or bool({*values.read} & {*re.findall(r"\w+", test.text)}))
+        )
+        for test in _iter_tests(store.left)
+    )
+
+
+def _chooses(test: _Test, names: Collection[str], *, is_whole: bool) -> bool:
+    """Whether a condition takes one part of the elements only: a triangle, or each second one.
+
+    Args:
+        test: On the way to a store.
+        names: What tells its elements apart.
+        is_whole: Whether no index is divided, so that each second one may be all that there are.
+    """
+    either = "|".join(map(re.escape, sorted(names))) or "(?!)"
+    own = rf"(?<![\w+*/.\])-])(?:{either})"
+    is_triangle = rf"{own}(?:[<>]=?|[!=]=)(?:{either})(?![\w+*/.\[(-])"
+    is_part = rf"{own}(?:%\w+|&1\)?)(?:[!=]=|$)"
+    return bool(re.search(is_triangle, test.text) or (is_whole and re.search(is_part, test.text)))
+
+
+def _leaves_out(test: _Test, names: Collection[str], stored: str) -> bool:
     """Whether a condition keeps an index from the first or the last element.
 
     Of a loop only what it counts up is one: the others say where a part of the array begins.
@@ -186,6 +406,9 @@ def _leaves_out(test: _Test, names: set[str]) -> bool:
     if test.step:
         names = {n for n in names if re.search(_RAISED.format(v=rf"\b{re.escape(n)}\b"), test.step)}
     either = rf"\b(?:{'|'.join(map(re.escape, sorted(names))) or '(?!)'})"
+    is_shifted = re.search(rf"{either}\s*-", stored)
+    if test.begin and not is_shifted and re.search(rf"{either}\s*=\s*[1-9]\d*\s*[;,]", test.begin):
+        return True
     pattern = _OUTSIDE if test.leads_away else _INSIDE
     return re.search(pattern.format(v=either), test.text) is not None
 
@@ -199,7 +422,8 @@ def _iter_tests(store: Node) -> Iterator[_Test]:
             yield _Test(test)
         elif outer.type in _LOOPS and outer.child_by_field_name("body") == inner:
             step = _drop_blanks(outer.child_by_field_name("update") or inner)
-            yield _Test(test, step=step)
+            begin = get_part(outer, "initializer")
+            yield _Test(test, step=step, begin=begin)
         elif outer.type == "compound_statement":
             for node in outer.named_children:
                 if node.start_byte >= inner.start_byte:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from kernelkb.scaffold.cpp.element_types import (
+    find_dtype,
+    is_size_type,
+    read_objects,
+    read_records,
+)
 from kernelkb.scaffold.cpp.syntax import (
     MACRO,
     Declaration,
@@ -25,38 +30,13 @@ from kernelkb.scaffold.cpp.syntax import (
     read_template_arguments,
     strip_casts,
 )
+from kernelkb.scaffold.cpp.type_aliases import iter_blocks
 from kernelkb.scaffold.draft import CallStyle, Function, Parameter, ParameterRole
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-DTYPES = {
-    **dict.fromkeys(("float", "float32_t"), "float32"),
-    "double": "float64",
-    **dict.fromkeys(("half", "__half", "at::Half", "c10::Half"), "float16"),
-    **dict.fromkeys(("__nv_bfloat16", "nv_bfloat16", "at::BFloat16", "c10::BFloat16"), "bfloat16"),
-    "__nv_fp8_e4m3": "float8_e4m3fn",
-    "__nv_fp8_e5m2": "float8_e5m2",
-    **dict.fromkeys(("int", "int32_t"), "int32"),
-    **dict.fromkeys(("int64_t", "long", "long int", "long long", "long long int"), "int64"),
-    **dict.fromkeys(("short", "int16_t"), "int16"),
-    **dict.fromkeys(("uint8_t", "unsigned char"), "uint8"),
-    **dict.fromkeys(("int8_t", "char", "signed char"), "int8"),
-    "bool": "bool",
-    # kernel.yaml has no unsigned integers of more than 8 bits: the values are below 2 ** 31.
-    **dict.fromkeys(("uint32_t", "unsigned int", "unsigned", "uint"), "int32"),
-    **dict.fromkeys(("uint64_t", "unsigned long", "unsigned long long", "size_t"), "int64"),
-    **dict.fromkeys(("uint16_t", "unsigned short", "ushort"), "int16"),
-}
-_SIZE_TYPE = re.compile(
-    r"(?:unsigned\s+|signed\s+)?(?:int|long|long int|long long|long long int)|unsigned|s?size_t"
-    r"|u?int(?:32|64)_t|ptrdiff_t"
-)
 _DEFAULT_NAMES = {"input": "x", "output": "y", "size": "n", "number": "a", "stream": "stream"}
-_VECTOR = re.compile(
-    r"(float|double|int|uint|char|uchar|short|half|__half|nv_bfloat16|__nv_bfloat16)([234]|16[24])"
-)
-_VECTOR_PARTS = {"uint": "int", "uchar": "uint8_t"}
 Access = Literal["read", "written", "updated", "passed on"]
 """``updated`` is read and written (``y[i] += 1``); ``passed on`` is an argument of unknown code."""
 _TESTS = ("==", "!=", "<", ">", "<=", ">=", "&&", "||")
@@ -87,12 +67,15 @@ _ALIAS = re.compile(
     r"^[ \t]*(?:typedef\s+([\w: ]+)\s+(\w+)|using\s+(\w+)\s*=\s*([\w: ]+))\s*;", re.MULTILINE
 )
 _MEMORY = re.compile(
-    r"^[ \t]*(?:static\s+|extern\s+)*__constant__\s+[\w:<> ]+?\b(\w+)\s*(?:\[[^\]\n]*\]\s*)*;",
+    r"^[ \t]*(?:(?:static|extern|volatile)\s+)*(?:__(?:constant|managed|device)__\s+)+"
+    r"(?:(?:static|extern|volatile)\s+)*[\w:<> ]+?[\s*]+"
+    r"(\w+\s*(?:\[[^\]\n]*\]\s*)*(?:,[\s*]*\w+\s*(?:\[[^\]\n]*\]\s*)*)*);",
     re.MULTILINE,
 )
 _CONSTANT = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+([^\n/]+)"
-    r"|^(?:static\s+|inline\s+|__constant__\s+)*(?:constexpr|const)\s+(?:static\s+)?[\w:]+\s+(\w+)\s*=\s*([^;]+);",
+    r"|^[ \t]*(?:static\s+|inline\s+|__constant__\s+)*(?:constexpr|const)\s+(?:static\s+)?"
+    r"(?:[\w:]+\s+){1,3}?(\w+)\s*(?:=\s*([^;]+)|\{([^{};]*)\}\s*);",
     re.MULTILINE,
 )
 
@@ -165,26 +148,8 @@ def _parse_parameter(node: Node) -> Parameter:
         return Parameter(name, type_name, role, find_dtype(type_name))
     if depth > 1:
         return Parameter(name, type_name + "*" * depth, "number")
-    is_size = not chain[:-1] and _SIZE_TYPE.fullmatch(type_name)
+    is_size = not chain[:-1] and is_size_type(type_name)
     return Parameter(name, type_name, "size" if is_size else "number")
-
-
-def is_size_type(type_name: str) -> bool:
-    """Whether a type may hold the number of elements along an axis."""
-    return bool(_SIZE_TYPE.fullmatch(type_name))
-
-
-def find_dtype(type_name: str) -> str | None:
-    """Return the dtype of an element type, also of a vector's parts; None for another type."""
-    vector = _VECTOR.fullmatch(type_name)
-    part = vector[1] if vector else type_name
-    return DTYPES.get(_VECTOR_PARTS.get(part, part))
-
-
-def count_parts(type_name: str) -> int:
-    """Return the elements of a vector type such as ``float4``; 1 for another type."""
-    vector = _VECTOR.fullmatch(type_name)
-    return int(vector[2][-1]) if vector else 1
 
 
 def classify_array(parameter: Parameter, uses: Mapping[str, Sequence[Node]]) -> Parameter:
@@ -353,8 +318,11 @@ class SourceFacts(NamedTuple):
     """Integer constants of files that launch its kernels, which a launcher does not see."""
     records: Mapping[str, tuple[str, int]] = {}
     """Structures whose members have one type: that type, and how many there are."""
+    objects: Mapping[str, str] = {}
+    """Structures that no array of kernel.yaml can hold, and why."""
     memory: Mapping[str, str] = {}
-    """``__constant__`` variables that have no value in the text, with the line."""
+    """``__constant__``, ``__device__`` and ``__managed__`` variables without a value in the text,
+    with the line."""
 
 
 def add_macros(text: str, headers: Sequence[str]) -> str:
@@ -403,6 +371,7 @@ def read_facts(text: str, headers: Sequence[str] = (), callers: Sequence[str] = 
         {name: value for each in every for name, value in each.aliases.items()},
         outer_constants,
         {name: parts for each in every for name, parts in each.records.items()},
+        {name: why for each in every for name, why in each.objects.items()},
         {name: line for each in every for name, line in each.memory.items()},
     )
 
@@ -411,8 +380,12 @@ def _read_file(text: str) -> SourceFacts:
     root = parse_c(text)
     declarations = tuple(iter_declarations(root))
     constants: dict[str, str] = {}
+    blocks = [*iter_blocks(text)]
     for match in _CONSTANT.finditer(text):
-        name, value = match[1] or match[3], (match[2] or match[4]).strip()
+        name = match[1] or match[3]
+        value = (match[2] or match[4] or match[5] or "").strip()
+        if match[3] and any(begin < match.start(3) < end for begin, end in blocks):
+            continue
         number = _evaluate_integer(value, constants)
         constants[name] = str(number) if number is not None else value
     instantiations = {
@@ -432,10 +405,12 @@ def _read_file(text: str) -> SourceFacts:
         constants,
         instantiations,
         aliases,
-        records=_read_records(root, constants | aliases),
+        records=read_records(root, constants | aliases),
+        objects=read_objects(root, constants | aliases),
         memory={
-            match[1]: f"line {text.count(chr(10), 0, match.start()) + 1}: {match[0].strip()}"
+            name: f"line {text.count(chr(10), 0, match.start()) + 1}: {match[0].strip()}"
             for match in _MEMORY.finditer(text)
+            for name in re.findall(r"(?:^|,)[\s*]*(\w+)", match[1])
         },
     )
 
@@ -460,45 +435,6 @@ def list_undefined_macros(text: str, headers: Sequence[str]) -> list[str]:
     # A macro, a variable or parameter with its type before it, an enumerator.
     said = r"#[ \t]*define[ \t]+{0}\b|(?:[\w>*&][ \t]+|[,{{][ \t]*){0}\s*(?:[=,;>){{]|$)"
     return [n for n in found if not re.search(said.format(n), other, re.MULTILINE)]
-
-
-def _read_records(root: Node, names: Mapping[str, str]) -> dict[str, tuple[str, int]]:
-    """Map each structure of members of one type, such as a complex number, to that type.
-
-    Args:
-        root: Of a file.
-        names: What stands for a type, as ``real`` of ``typedef double real``.
-    """
-    records = {}
-    for node in iter_nodes(root):
-        body = node.child_by_field_name("body")
-        if node.type != "struct_specifier" or body is None:
-            continue
-        fields = [n for n in body.named_children if n.type == "field_declaration"]
-        fields = [n for n in fields if "(" not in get_text(n)]
-        kinds = {names.get(kind, kind) for kind in (get_part(n, "type") for n in fields)}
-        counts = [_count_members(n) for n in fields]
-        if len(kinds) == 1 and all(counts) and find_dtype(kind := kinds.pop()):
-            name = node.child_by_field_name("name") or _find_typedef_name(node)
-            records[get_text(name)] = (kind, sum(counts) * count_parts(kind))
-    return records
-
-
-def _find_typedef_name(node: Node) -> Node | None:
-    parent = node.parent
-    is_typedef = parent is not None and parent.type == "type_definition"
-    return parent.child_by_field_name("declarator") if is_typedef and parent is not None else None
-
-
-def _count_members(field: Node) -> int:
-    """Return the numbers that one line of a structure declares; 0 where that is not known."""
-    total = 0
-    for each in field.children_by_field_name("declarator"):
-        sizes = re.findall(r"\[\s*(\w+)\s*\]", get_text(each))
-        if "*" in get_text(each) or not all(size.isdecimal() for size in sizes):
-            return 0
-        total += prod(map(int, sizes))
-    return total
 
 
 def _evaluate_integer(text: str, constants: Mapping[str, str]) -> int | None:

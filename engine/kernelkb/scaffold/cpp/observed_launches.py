@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.model.kernels.kernel import evaluate_axis_expression
 from kernelkb.scaffold.answers import DOUBT
-from kernelkb.scaffold.cpp.functions import DTYPES
+from kernelkb.scaffold.cpp.element_types import DTYPES
 from kernelkb.scaffold.draft import WORKLOADS, Function, Parameter, to_field_name
 from kernelkb.scaffold.extents import list_axes, split_shape
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from kernelkb.model.base import Target
 from kernelkb.scaffold.cpp.array_shapes import trace_arrays
 from kernelkb.scaffold.cpp.build_flags import list_members
+from kernelkb.scaffold.cpp.element_types import DTYPES
 from kernelkb.scaffold.cpp.functions import (
-    DTYPES,
     TORCH_KINDS,
     MadeTensor,
     SourceFacts,
@@ -205,8 +205,8 @@ def _list_pointer_functions(
         takes_arrays = any(p.role in _ARRAYS for p in function.parameters)
         is_member = f"{each.scope}{each.name}".split("::")[-2:] in [m.split("::") for m in members]
         is_launcher = not is_member and _is_launcher(each)
-        is_launcher = is_launcher and not list_host_memory(each, bodies)
-        if (each.is_extern and takes_arrays) or (launches and is_launcher):
+        is_called = (each.is_extern and takes_arrays) or (launches and is_launcher)
+        if is_called and not list_host_memory(each, bodies):
             launchers.append(function._replace(launches=launches))
     names = {launcher.name for launcher in launchers}
     inner = {

@@ -423,7 +423,8 @@ def find_local_value(name: str, host: Declaration) -> str:
     for node in iter_nodes(host.body):
         own = get_part(node, "declarator") or get_part(node, "left")
         if node.type in ("init_declarator", "assignment_expression") and own == name:
-            return get_part(node, "value") or get_part(node, "right")
+            value = get_part(node, "value") or get_part(node, "right")
+            return re.sub(r"^\{\s*([^{},]*?)\s*\}$", r"\1", value)  # int n {32};
     return ""
 
 
@@ -448,7 +449,7 @@ def collect_locals(host: Declaration, line: int) -> dict[str, str]:
 
 
 def _is_unset(declared: str) -> bool:
-    return "=" not in declared and "(" not in declared
+    return not re.search(r"[=({]", declared)
 
 
 def _set_again(found: dict[str, str], node: Node, host: Declaration, line: int) -> None:
@@ -547,9 +548,11 @@ def unwrap(node: Node) -> Node:
     while True:
         kind = get_part(node, "type") or get_part(node, "function")
         arguments = node.child_by_field_name("arguments") or node
-        is_cast = node.type in ("cast_expression", "call_expression") and INTEGER_CAST.match(
-            f"({kind})"
+        is_cast = node.type in ("cast_expression", "call_expression") and bool(
+            INTEGER_CAST.match(f"({kind})")
         )
-        if not (is_cast or node.type == "parenthesized_expression") or not arguments.named_children:
+        is_cast |= node.type == "parenthesized_expression"
+        is_cast |= node.type == "initializer_list" and len(node.named_children) == 1
+        if not is_cast or not arguments.named_children:
             return node
         node = arguments.named_children[-1]

@@ -100,7 +100,7 @@ def _list_aliases(text: str) -> list[_Alias]:
     matches = list(_DEFINITION.finditer(text))
     if not matches:
         return []
-    blocks = sorted(_iter_blocks(text), key=lambda block: block[1] - block[0])
+    blocks = sorted(iter_blocks(text), key=lambda block: block[1] - block[0])
     found = []
     for match in matches:
         begin, end = match.span()
@@ -131,7 +131,7 @@ def _read_definition(match: re.Match[str]) -> Iterator[tuple[str, str]]:
             yield other[2], head[1] + other[1]
 
 
-def _iter_blocks(text: str) -> Iterator[tuple[int, int]]:
+def iter_blocks(text: str) -> Iterator[tuple[int, int]]:
     """Yield where the blocks in braces begin and end, without namespaces."""
     stack: list[tuple[int, bool]] = []
     for match in _BRACE.finditer(text):

@@ -1,0 +1,138 @@
+"""The grid and the block of a launch, with what its host function computes them from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.scaffold.cpp.element_types import find_dtype
+from kernelkb.scaffold.cpp.syntax import (
+    BRANCH,
+    Declaration,
+    LaunchSite,
+    collect_locals,
+    get_part,
+    get_text,
+    iter_nodes,
+)
+
+_LANGUAGE_TEXT = """
+__half __half2 __nv_bfloat16 __nv_bfloat162 auto bool ceil ceilf ceill char const
+constexpr dim3 double false float float2 float4 half half2 int int2 int32_t int4 int64_t
+int8_t long max min nullptr nv_bfloat16 pow reinterpret_cast short signed size_t sizeof
+static_cast std true uint uint32_t uint4 uint64_t uint8_t unsigned
+"""
+LANGUAGE_WORDS = frozenset(_LANGUAGE_TEXT.split())
+"""Types, functions and constants that need no declaration of the file."""
+_WORD = re.compile(r"(?<![\w.>:])[A-Za-z_]\w*(?![\w]*\s*::)")
+_HOST_ONLY = re.compile(
+    rf"{re.escape(BRANCH)}|decltype|cudaGetDevice|argv|argc|atoi|cudaMalloc|getenv|rand\(|new "
+)
+_MEMBER = re.compile(r"(?<![\d.])(?:\.|->)\s*(?![xyz]\b)[A-Za-z_]")
+"""A member of an object, other than those of dim3."""
+_INTEGER = re.compile(
+    r"(?:const )?(?:unsigned|signed|int|long|short|auto|s?size_t|u?int\d+_t|uint)\b"
+)
+_CONSTANT_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}|k[A-Z]\w+")
+_MAX_DEPTH = 8
+
+
+class _Host(NamedTuple):
+    """What is known of the function that launches."""
+
+    locals: Mapping[str, str]
+    """Statements that declare and set each local variable."""
+    kinds: Mapping[str, str]
+    """Type of each parameter and local variable."""
+    known: Mapping[str, str]
+    constants: Collection[str]
+    name: str
+    is_of_caller: bool
+
+
+def collect_configuration(
+    site: LaunchSite, known: Mapping[str, str], constants: Collection[str]
+) -> tuple[list[str], list[str]] | None:
+    """Return the host's statements that a launch's grid and block need, and the configuration.
+
+    Args:
+        site: The launch.
+        known: Expressions of the launcher that identifiers of the host stand for.
+        constants: Macros, global constants and functions of the file, which stay as they are.
+
+    Returns:
+        None where a value comes from elsewhere and no number can stand for it.
+    """
+    host = _Host(
+        collect_locals(site.host, site.line),
+        _collect_kinds(site.host),
+        known,
+        constants,
+        site.host.name,
+        site.is_of_caller,
+    )
+    statements: dict[str, str] = {}
+    configuration = list(site.configuration[:3])
+    for text in configuration:
+        if _MEMBER.search(text) or not _collect_statements(text, host, statements, 0):
+            return None
+    return list(statements.values()), configuration
+
+
+def _collect_statements(text: str, host: _Host, statements: dict[str, str], depth: int) -> bool:
+    for word in re.findall(r"\b([A-Za-z_]\w*)\s*::", text):
+        if word in host.known:  # Traits::kThreads, of a parameter of the template
+            statements[word] = f"using {word} = {host.known[word]};"
+    for word in dict.fromkeys(_WORD.findall(text)):
+        if word in statements or word in LANGUAGE_WORDS or host.known.get(word) == word:
+            continue
+        if word in host.known:
+            if word in host.known.values():  # another parameter of the launcher
+                return False
+            value = host.known[word]
+            declared = f"using {word} =" if find_dtype(value) else f"const auto {word} ="
+            statements[word] = f"{declared} {value};"
+        elif word in host.kinds:
+            if not _collect_local(word, host, statements, depth):
+                return False
+        elif word not in host.constants:  # of a header, if a function, or a constant by its name
+            is_known = _CONSTANT_NAME.fullmatch(word) or re.search(rf"\b{word}\s*[(<]", text)
+            if host.is_of_caller or not is_known:
+                return False
+    return True
+
+
+def _collect_local(word: str, host: _Host, statements: dict[str, str], depth: int) -> bool:
+    """Add what sets a local variable, else a mark for an integer, with what the source says."""
+    needed = host.locals.get(word, "")
+    is_set = re.search(r"[=({]", needed) or host.kinds[word] == "dim3"
+    is_plain = is_set and not _HOST_ONLY.search(needed)
+    if needed and is_plain and depth <= _MAX_DEPTH and not _MEMBER.search(needed):
+        value = re.sub(rf"\b{word}\b", " ", needed)
+        inner = dict(statements)
+        if _collect_statements(value, host, inner, depth + 1):
+            statements.update(inner)
+            statements[word] = needed
+            return True
+    if not _INTEGER.match(host.kinds[word]):
+        return False
+    shown = " ".join(needed.split()) or f"a parameter of {host.name}"
+    statements[word] = f"const int {word} = {FILL_IN_MARK};  // {shown}"
+    return True
+
+
+def _collect_kinds(host: Declaration) -> dict[str, str]:
+    """Map each parameter and local variable of a host function to its type."""
+    kinds: dict[str, str] = {}
+    nodes = [*host.parameters, *(iter_nodes(host.body))]
+    for node in nodes:
+        if node.type not in ("declaration", "parameter_declaration"):
+            continue
+        kind = get_part(node, "type")
+        for each in node.children_by_field_name("declarator"):
+            name = each.child_by_field_name("declarator") or each
+            if name.type == "identifier":
+                kinds.setdefault(get_text(name), kind)
+    return kinds

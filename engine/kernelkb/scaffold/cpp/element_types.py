@@ -1,0 +1,126 @@
+"""The types of elements in C++ text: numbers, vectors, and the structures of a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import TYPE_CHECKING
+
+from kernelkb.scaffold.cpp.syntax import get_part, get_text, iter_nodes
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+DTYPES = {
+    **dict.fromkeys(("float", "float32_t"), "float32"),
+    "double": "float64",
+    **dict.fromkeys(("half", "__half", "at::Half", "c10::Half"), "float16"),
+    **dict.fromkeys(("__nv_bfloat16", "nv_bfloat16", "at::BFloat16", "c10::BFloat16"), "bfloat16"),
+    "__nv_fp8_e4m3": "float8_e4m3fn",
+    "__nv_fp8_e5m2": "float8_e5m2",
+    **dict.fromkeys(("int", "int32_t"), "int32"),
+    **dict.fromkeys(("int64_t", "long", "long int", "long long", "long long int"), "int64"),
+    **dict.fromkeys(("short", "int16_t"), "int16"),
+    **dict.fromkeys(("uint8_t", "unsigned char"), "uint8"),
+    **dict.fromkeys(("int8_t", "char", "signed char"), "int8"),
+    "bool": "bool",
+    # kernel.yaml has no unsigned integers of more than 8 bits: the values are below 2 ** 31.
+    **dict.fromkeys(("uint32_t", "unsigned int", "unsigned", "uint"), "int32"),
+    **dict.fromkeys(("uint64_t", "unsigned long", "unsigned long long", "size_t"), "int64"),
+    **dict.fromkeys(("uint16_t", "unsigned short", "ushort"), "int16"),
+}
+_SIZE_TYPE = re.compile(
+    r"(?:unsigned\s+|signed\s+)?(?:int|long|long int|long long|long long int)|unsigned|s?size_t"
+    r"|u?int(?:32|64)_t|ptrdiff_t"
+)
+_VECTOR = re.compile(
+    r"(float|double|int|uint|char|uchar|short|half|__half|nv_bfloat16|__nv_bfloat16)([234]|16[24])"
+)
+_VECTOR_PARTS = {"uint": "int", "uchar": "uint8_t"}
+
+
+def is_size_type(type_name: str) -> bool:
+    """Whether a type may hold the number of elements along an axis."""
+    return bool(_SIZE_TYPE.fullmatch(type_name))
+
+
+def find_dtype(type_name: str) -> str | None:
+    """Return the dtype of an element type, also of a vector's parts; None for another type."""
+    vector = _VECTOR.fullmatch(type_name)
+    part = vector[1] if vector else type_name
+    return DTYPES.get(_VECTOR_PARTS.get(part, part))
+
+
+def count_parts(type_name: str) -> int:
+    """Return the elements of a vector type such as ``float4``; 1 for another type."""
+    vector = _VECTOR.fullmatch(type_name)
+    return int(vector[2][-1]) if vector else 1
+
+
+def _iter_structures(root: Node) -> Iterator[tuple[Node, list[Node]]]:
+    """Yield each structure of a file, without templates, and its members that are no functions."""
+    for node in iter_nodes(root):
+        body = node.child_by_field_name("body")
+        is_template = node.parent is not None and node.parent.type == "template_declaration"
+        if node.type in ("struct_specifier", "class_specifier") and body and not is_template:
+            fields = [n for n in body.named_children if n.type == "field_declaration"]
+            yield node, [n for n in fields if "(" not in get_text(n)]
+
+
+def read_objects(root: Node, names: Mapping[str, str]) -> dict[str, str]:
+    """Map each structure that is more than numbers of one type to why, with the line of a member.
+
+    Args:
+        root: Of a file.
+        names: What stands for a type, as ``real`` of ``typedef double real``.
+    """
+    found: dict[str, str] = {}
+    for node, fields in _iter_structures(root):
+        why, dtypes = "", set[str]()
+        for each in fields:
+            kind = names.get(get_part(each, "type"), get_part(each, "type"))
+            shown = f"line {each.start_point[0] + 1}: {' '.join(get_text(each).split())}"
+            dtype = find_dtype(kind)
+            if re.search(r"[*&]", get_text(each)) or re.search(r"[<:]", kind) or kind in found:
+                why = why or f"holds pointers or objects, {shown}"
+            elif dtype and dtypes - {dtype}:
+                why = why or f"has members of several types, {shown}"
+            dtypes |= {dtype} if dtype else set()
+        own = [node.child_by_field_name("name"), _find_typedef_name(node)]
+        found |= {get_text(name): why for name in own if why and name is not None}
+    return found
+
+
+def read_records(root: Node, names: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+    """Map each structure of members of one type, such as a complex number, to that type.
+
+    Args:
+        root: Of a file.
+        names: What stands for a type, as ``real`` of ``typedef double real``.
+    """
+    records = {}
+    for node, fields in _iter_structures(root):
+        kinds = {names.get(kind, kind) for kind in (get_part(n, "type") for n in fields)}
+        counts = [_count_members(n) for n in fields]
+        if len(kinds) == 1 and all(counts) and find_dtype(kind := kinds.pop()):
+            name = node.child_by_field_name("name") or _find_typedef_name(node)
+            records[get_text(name)] = (kind, sum(counts) * count_parts(kind))
+    return records
+
+
+def _find_typedef_name(node: Node) -> Node | None:
+    parent = node.parent
+    is_typedef = parent is not None and parent.type == "type_definition"
+    return parent.child_by_field_name("declarator") if is_typedef and parent is not None else None
+
+
+def _count_members(field: Node) -> int:
+    """Return the numbers that one line of a structure declares; 0 where that is not known."""
+    total = 0
+    for each in field.children_by_field_name("declarator"):
+        sizes = re.findall(r"\[\s*(\w+)\s*\]", get_text(each))
+        if "*" in get_text(each) or not all(size.isdecimal() for size in sizes):
+            return 0
+        total += prod(map(int, sizes))
+    return total

@@ -1,0 +1,107 @@
+"""The largest sizes that a launch of a fixed block, or grid, reaches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
+
+from kernelkb.scaffold.answers import MAX_THREADS
+from kernelkb.scaffold.cpp.functions import SourceFacts, build_function
+from kernelkb.scaffold.cpp.index_bounds import read_indices
+from kernelkb.scaffold.cpp.syntax import (
+    Declaration,
+    bind_arguments,
+    collect_locals,
+    get_text,
+    strip_casts,
+)
+from kernelkb.scaffold.draft import Function, SizeLimit
+
+_MAX_DEPTH = 4
+
+
+def list_limits(
+    function: Function,
+    own: Declaration,
+    facts: SourceFacts,
+    launch: tuple[Sequence[str], Sequence[str]],
+) -> tuple[SizeLimit, ...]:
+    """Return the largest sizes, in elements, for which one thread is there for each.
+
+    Of ``k<<<rows, 256>>>`` and ``if (threadIdx.x < n)``: ``n`` is at most 256.
+
+    Args:
+        function: What is called.
+        own: Its declaration.
+        facts: Its file.
+        launch: Statements and configuration of a kernel's launch; a launcher has its own.
+    """
+    if function.is_kernel:
+        texts = dict(_iter_values(launch[0])) | dict(facts.constants)
+        return tuple(_iter_limits(own, launch[1], texts, {}))
+    found: list[SizeLimit] = []
+    for site in facts.sites:
+        kernel = next((d for d in facts.declarations if d.name == site.kernel and d.body), None)
+        if site.host == own and kernel is not None:
+            names = [p.name for p in build_function(kernel).parameters]
+            values = _iter_values(collect_locals(own, site.line).values())
+            texts = dict(facts.constants) | dict(values)
+            bound = bind_arguments(site.arguments, names)
+            found += _iter_limits(kernel, site.configuration, texts, bound)
+    return tuple(found)
+
+
+def _iter_values(statements: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield what each statement that declares one variable sets it to."""
+    for each in statements:
+        match = re.match(r"(?:const |constexpr )*[\w:]+ (\w+)\s*(?:=\s*([^;]+)|([({][^;]+));", each)
+        if match:
+            yield match[1], (match[2] or match[3]).strip()
+
+
+def _iter_limits(
+    kernel: Declaration,
+    configuration: Sequence[str],
+    texts: Mapping[str, str],
+    bound: Mapping[str, str],
+) -> Iterator[SizeLimit]:
+    """Yield the limits of a kernel's sizes; ``bound`` maps them to those of its launcher."""
+    if len(configuration) < 2 or kernel.body is None:
+        return
+    sizes = [p.name for p in build_function(kernel).parameters if p.role == "size"]
+    own = [bound.get(size, size) for size in sizes]
+    if configuration[1] in own:
+        yield SizeLimit((configuration[1],), 1, MAX_THREADS)
+    grid, block = (_read_extents(each, texts) for each in configuration[:2])
+    indices = read_indices(kernel.body, sizes)
+    for index, size in indices.exact.items():
+        value = indices.values.get(index)
+        text = re.sub(r"[\s()]", "", get_text(value) if value is not None else index)
+        parts = [part for part in text.split("+") if part]
+        threads = [m[1] for m in (re.fullmatch(r"threadIdx\.([xyz])", p) for p in parts) if m]
+        if size not in sizes or index in indices.moved or len(threads) != 1:
+            continue
+        at = "xyz".index(threads[0])
+        pattern = r"(?:blockIdx\.{0}\*blockDim\.{0}|blockDim\.{0}\*blockIdx\.{0})"
+        blocks = [p for p in parts if re.fullmatch(pattern.format(threads[0]), p)]
+        if len(parts) == 1 + len(blocks):
+            factors = [block[at], *[grid[at]] * len(blocks)]
+            if all(factors):
+                yield SizeLimit((bound.get(size, size),), 1, prod(factors))
+
+
+def _read_extents(text: str, texts: Mapping[str, str], depth: int = 0) -> tuple[int, int, int]:
+    """Return the three extents of a grid or a block; 0 for one that is no number."""
+    bare = strip_casts(text)
+    if bare in texts and depth < _MAX_DEPTH:
+        return _read_extents(texts[bare], texts, depth + 1)
+    parts = re.sub(r"^(?:dim3)?\s*[({](.*)[)}]$", r"\1", bare).split(",")
+    x, y, z, *_ = *(_read_number(part.strip(), texts) for part in parts), 1, 1
+    return x, y, z
+
+
+def _read_number(text: str, texts: Mapping[str, str]) -> int:
+    for _ in range(_MAX_DEPTH):
+        text = re.sub(r"^[({]\s*(.*?)\s*[)}]$", r"\1", texts.get(text, text))
+    return int(text) if text.isdecimal() else 0
