@@ -151,6 +151,8 @@ class Function(NamedTuple):
     launches: tuple[str, ...] = ()
     """Kernels that it starts, itself or through functions of its file."""
     limits: tuple[SizeLimit, ...] = ()
+    lacks: str = ""
+    """Why it cannot be drafted by reading it, and what to do instead; empty where it can."""
 
     @property
     def is_variant(self) -> bool:
