@@ -190,6 +190,15 @@ def test_arrays_of_an_object_are_refused_with_the_way_on(project, head):
         write_launcher(project, text)
 
 
+def test_a_number_of_an_object_is_no_array(project):
+    text = (
+        f"{DOUBLE}def run(x: torch.Tensor, plan):\n    y = torch.empty_like(x)\n"
+        "    _double[(1,)](x, y, x.numel(), B=plan.block)\n    return y\n"
+    )
+
+    assert any(each.startswith("plan=?") for each in write_launcher(project, text)[0].to_fill)
+
+
 @pytest.mark.parametrize(
     "launch",
     [
@@ -249,3 +258,66 @@ def test_a_file_that_imports_from_above_the_project_is_warned_of(project):
     )
 
     assert any("2 folders above it" in each for each in init_project("k.py").warnings)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("x: torch.Tensor", "x: (rows * 2, cols)"),
+        (
+            "x: torch.Tensor",
+            "x : torch.Tensor\n        What is doubled.\n        Shape: (rows * 2, cols).",
+        ),
+        ("x: torch.Tensor", "- `x`: [rows * 2, cols] of floats"),
+        ("x: Float[Tensor, 'rows cols']", ""),
+    ],
+)
+def test_shapes_of_docstrings_and_types_are_asked_first(project, kind, said):
+    text = (
+        f'{DOUBLE}def run({kind}, y):\n    """Doubles.\n\n    Args:\n        {said}\n    """\n'
+        "    _double[(1,)](x, y, x.numel(), B=64)\n"
+    )
+    asked = write_launcher(project, text)[0].to_fill
+    shape = "[rows * 2, cols]" if said else "[rows, cols]"
+
+    assert any(each.startswith(f"x={shape}  # a guess") for each in asked)
+
+
+def test_a_reference_may_name_the_axes(project):
+    text = (
+        f"{DOUBLE}def run(x: torch.Tensor):\n    rows, cols = x.shape\n"
+        "    y = torch.empty((rows, cols), device=x.device)\n"
+        "    _double[(1,)](x, y, rows * cols, B=64)\n    return y\n"
+    )
+    write_launcher(project, text, ["dtype=float32", "reference=x.view(rows * cols).view(rows, -1)"])
+    code = (project / "kernels/k/reference.py").read_text()
+
+    assert "    rows = x.shape[0]\n    cols = x.shape[1]\n    return x.view" in code
+
+
+def test_dtypes_that_a_name_has_are_offered_and_windows_are_short(project):
+    text = (
+        f"{DOUBLE}def run_int8(x: torch.Tensor, w: torch.Tensor):\n    length = x.shape[0]\n"
+        "    (kernel_size,) = w.shape\n    y = torch.empty_like(x)\n"
+        "    _double[(1,)](x, y, length, B=64)\n    return y\n"
+    )
+    asked = write_launcher(project, text, ["x=[length]"])[0].to_fill
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert any(each.startswith("dtype=") and "int8" in each for each in asked)
+    assert "large: {length: 3072, kernel_size: 5}" in yaml
+
+
+@pytest.mark.parametrize(("test", "low"), [("i >= 0", ", low: -1"), ("r < n", "")])
+def test_an_index_is_drawn_over_all_rows_that_it_numbers(project, test, low):
+    text = (
+        "@triton.jit\ndef k(rows, at, y, n, D, B: tl.constexpr):\n    r = tl.program_id(0)\n"
+        f"    i = tl.load(at + r)\n    c = tl.arange(0, B)\n    ok = ({test}) & (c < D)\n"
+        "    tl.store(y + r * D + c, tl.load(rows + i * D + c, mask=ok), mask=c < D)\n\n\n"
+        "def pick(rows: torch.Tensor, at: torch.Tensor, y: torch.Tensor):\n"
+        "    count, D = rows.shape\n    n = at.shape[0]\n    k[(n,)](rows, at, y, n, D, B=64)\n"
+    )
+    write_launcher(project, text, ["at=[n]", "at.dtype=int32"])
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert f"name: at, shape: [n], dtype: int32, fill: integers, scale: count{low}}}" in yaml

@@ -32,7 +32,7 @@ def unify_accesses(
     """
     found = {n: _Unify().visit(copy.deepcopy(node)) if node else None for n, node in nodes.items()}
     for _ in range(_MAX_DEPTH):
-        accesses = {name: _list_led(node) for name, node in found.items() if node is not None}
+        accesses = {name: list_led(node) for name, node in found.items() if node is not None}
         for name, node in found.items():
             for call in [*ast.walk(node)] if node is not None else ():
                 called = ast.unparse(call.func) if isinstance(call, ast.Call) else ""
@@ -76,7 +76,7 @@ def _make_access(kind: str, place: ast.expr, node: ast.Call) -> ast.Call:
     )
 
 
-def _list_led(kernel: ast.FunctionDef) -> set[tuple[str, str]]:
+def list_led(kernel: ast.FunctionDef) -> set[tuple[str, str]]:
     """List the parameters that the places of a function begin with, and what it does there."""
     values = {
         node.targets[0].id: node.value

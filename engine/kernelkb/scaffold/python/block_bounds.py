@@ -271,6 +271,33 @@ def find_pointed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> st
     return ""
 
 
+def find_indexed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> tuple[str, int]:
+    """Return the array whose rows a tensor's elements number, and -1 where it is tested for.
+
+    That is an array that is read at ``x + index * D``, D being its last size or its first stride,
+    or at ``x + index``. Else an empty name and 0.
+    """
+    for kernel, passed in iter_passed(function, kernels):
+        inner = next((n for n, value in passed.items() if value == tensor), None)
+        text = ast.unparse(kernel)
+        loads = rf"(?m)^ *(\w+) = tl\.load\({inner}\b[^\n]*$"
+        for index in re.findall(loads, text) if inner else ():
+            own = rf"{index}(?:\[[^\]]*\])?"
+            low = -1 if re.search(rf"\b{own}\)? *(?:>= 0|!= -1|== -1|> -1|< 0)", text) else 0
+            for name in sorted(passed.keys() - {inner}):
+                found = re.search(rf"\b{name} \+ {own} \* (\w+)", text)
+                size = passed.get(found[1], "") if found else ""
+                array = passed[name]
+                sizes = _resolve(function, size)
+                is_row = size == f"{array}.stride(0)" or any(
+                    re.fullmatch(rf"{re.escape(array)}\.shape\[(?:1|-1)\](?:@.*)?", each)
+                    for each in (size, *sizes)
+                )
+                if is_row or re.search(rf"tl\.load\({name} \+ {own}[,)]", text):
+                    return array, low
+    return "", 0
+
+
 def _list_reached(kernel: ast.FunctionDef, name: str) -> set[str]:
     """List the variables of a kernel that hold what is loaded from a pointer, or count from it."""
     found = set[str]()

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from kernelkb.scaffold.draft import Function, Parameter, ParameterRole, is_option
-from kernelkb.scaffold.python.block_bounds import find_pointed, list_limits
+from kernelkb.scaffold.python.block_bounds import find_indexed, find_pointed, list_limits
 from kernelkb.scaffold.python.launches import (
     DTYPES,
     SHORT_DTYPES,
@@ -79,15 +79,15 @@ def _read_parameters(
     used = loaded | stored
     required, needed = _list_required(function, owner, _drop_guarded(kernels, launches, used))
     given = _read_given(function, required, needed, callers)
-    untyped = {a.arg for a in required if takes_tensors and not a.annotation} - {"stream"}
+    plain = {a.arg for a in required if takes_tensors and not a.annotation} - {"stream"} | used
     present = [a for a in required if given[a.arg][0] != "None"]
-    tensors = [a.arg for a in present if a.arg in used | untyped or _is_tensor(a, text, needed)]
+    tensors = [a.arg for a in present if a.arg in plain or _is_tensor(a, text, needed)]
     shapes = read_shapes(function)
     guesses = _guess_shapes(function, kernels, [a for a in tensors if a not in shapes])
     dtypes = {a: guess_dtypes(function, kernels, a) for a in tensors}
     elsewhere = list_passed_on(function, kernels)
-    is_own = _returns_only(function, {*tensors} & (stored | elsewhere))
-    returned = [] if is_own else _read_returned(function, shapes, tensors, guesses)
+    returned = _read_returned(function, shapes, tensors, guesses)
+    returned = [] if _returns_only(function, {*tensors} & (stored | elsewhere)) else returned
     written, unsure = (set[str](), set[str]()) if returned else (stored, elsewhere)
     unsure |= {p.origin.removeprefix(RETURNED) for p in returned} - stored
     parameters = []
@@ -97,12 +97,12 @@ def _read_parameters(
             value, origin = (each.value, "") if each.value else given[each.name]
             parameters.append(each._replace(value=value, origin=origin))
             continue
-        # What a kernel writes into, while others are returned, gets a copy for each call.
-        copy = f"{each.name}.clone()" if returned and each.name in stored else ""
+        copy = f"{each.name}.clone()" if returned and each.name in stored else ""  # each call's own
         each = each._replace(value=copy, guess=guesses.get(each.name, ""))
         is_read = each.role == "output" and each.name in loaded | changed
+        each = each._replace(is_read=is_read, indexes=find_indexed(function, kernels, each.name))
         pointed = find_pointed(function, kernels, each.name) if each.role == "input" else ""
-        parameters.append(each._replace(is_read=is_read, points_into=pointed))
+        parameters.append(each._replace(points_into=pointed))
     return _fix_sizes(function, (*parameters, *returned))
 
 
@@ -302,14 +302,14 @@ def _find_noted(text: str, name: str) -> str:
     typed = re.search(rf"\b{re.escape(name)}: \w+\[[\w.]*(?:Tensor|Array), '([\w ]+)'\]", text)
     if typed:
         return f"[{', '.join(typed[1].split())}]"
-    noted = re.search(
-        rf"(?m)^\s*[-*]?\s*:?(?:param )?`*{re.escape(name)}`*\b[^\n\[]*?"
-        rf"(?:shape|size|of|:|[Tt]ensor)\s*:?\s*`*[\[(]({_NOTED}(?:, *{_NOTED})*),?[\])]",
-        text.partition('"""')[2].partition('"""')[0],
-    )
-    if noted is None or re.fullmatch(_TYPE_WORDS, noted[1]) or re.search(r"\w \w", noted[1]):
+    head = rf"(?m)^( *)[-*]?\s*:?(?:param )?`*{re.escape(name)}`*\b"
+    dims = rf"\s*:?\s*`*[\[(]({_NOTED}(?:, *{_NOTED})*),?[\])]"
+    said = text.partition('"""')[2].partition('"""')[0]
+    noted = re.search(rf"{head}[^\n\[]*?(?:shape|size|of|:|[Tt]ensor){dims}", said)
+    noted = noted or re.search(rf"{head}[^\n]*\n(?:\1 +[^\n]*\n)*?\1 +[^\n]*[Ss]hape{dims}", said)
+    if noted is None or re.fullmatch(_TYPE_WORDS, noted[2]) or re.search(r"\w \w", noted[2]):
         return ""
-    return f"[{noted[1]}]"
+    return f"[{noted[2]}]"
 
 
 _NOTED = r"\w[\w*/+ -]*"
@@ -325,8 +325,7 @@ def _read_returned(
 ) -> list[Parameter]:
     """Return an output for each tensor that a function returns; of one like another its guess."""
     returns = [n.value for n in _walk_own(function) if isinstance(n, ast.Return) and n.value]
-    values = [v for v in returns if not (isinstance(v, ast.Constant) and v.value is None)]
-    if not values:
+    if not (values := [v for v in returns if not isinstance(v, ast.Constant) or v.value]):
         return []
     last, is_one = values[-1], len({ast.unparse(value) for value in values}) == 1
     parts = last.elts if isinstance(last, ast.Tuple | ast.List) else [last]
@@ -343,17 +342,18 @@ def _read_returned(
         own = source, _, dtype = made.get(base, (base, (), ""))
         shape, is_known = _find_returned_shape(function, part, own, shapes, tensors)
         is_known &= is_one
-        guess = f"[{', '.join(shape)}]" if shape and not is_known else guesses.get(source, "")
+        shown = f"[{', '.join(shape)}]" if shape else _find_noted(ast.unparse(function), field)
+        guess = shown if shape and not is_known else guesses.get(source) or shown * (not shape)
         if not is_one or _CAST.search(ast.unparse(part)):
             dtype = _OTHER
         has_own = (base in made and dtype == _OTHER) or base not in (*made, *tensors)
         output = Parameter(field, "return", "output", dtype if dtype in DTYPES else None)
-        output = output._replace(shape=shape if is_known else (), guess=guess)
         value = (f"[{index}]" if len(parts) > 1 else "") + _find_dense(function, part)
+        output = output._replace(shape=shape if is_known else (), guess=guess)
         if not is_name:  # it is no name of the text
+            given = base if base in tensors and _is_given(function, part, base) else ""
             use = f"line {last.lineno}: return {ast.unparse(last)}"
-            is_given = base in tensors and _is_given(function, part, base)
-            output = output._replace(use=use, origin=RETURNED + base if is_given else "")
+            output = output._replace(use=use, origin=given and RETURNED + given)
         outputs.append(output._replace(has_own_dtype=has_own, value=value))
     is_lost = not outputs and any(isinstance(part, ast.Name) for part in parts)
     return [Parameter("out", "return", "output", is_certain=False)] if is_lost else outputs

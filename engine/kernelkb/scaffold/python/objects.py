@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 
-from kernelkb.scaffold.python.accesses import find_first
-from kernelkb.scaffold.python.launches import STORES, Kernels, is_accessed, iter_passed
+from kernelkb.scaffold.python.accesses import find_first, list_led
+from kernelkb.scaffold.python.launches import Kernels, iter_passed
 
 _OF_TENSORS = ("T", "mT", "H", "data", "real", "imag", "shape", "ndim", "dtype", "device")
 """Attributes of a tensor that are the tensor."""
@@ -54,10 +54,11 @@ def _iter_attributes(function: ast.FunctionDef, kernels: Kernels) -> Iterator[st
     arguments = {a.arg for a in (*function.args.args, *function.args.kwonlyargs)}
     named = _list_named(function, arguments)
     for kernel, passed in iter_passed(function, kernels):
+        used = {name for name, _ in list_led(kernel)}
         for inner, text in passed.items():
             found = named.get(text) or _find_attribute(text, arguments)
             found = found or named.get(find_first(ast.parse(text, mode="eval").body), "")
-            if found and is_accessed(kernel, inner, ("tl.load", *STORES)):
+            if found and inner in used:
                 yield found
 
 
