@@ -695,8 +695,15 @@ def test_a_file_of_kernels_names_the_file_that_launches_them(project):
     (project / "kernels.py").write_text(GATED.partition("def gate")[0])
     with pytest.raises(BadValueError, match=r'--from "python PROGRAM" --op _gate$'):
         init_project("kernels.py")
-    (project / "layers.py").write_text("from kernels import _gate\n\n_gate[(1,)](e, g, h, 4)\n")
+    layers = "import triton\nfrom kernels import _gate\n\n\n"
+    layers += "def run(e, g, h):\n    _gate[(1,)](e, g, h, 4)\n"
+    (project / "layers.py").write_text(layers)
     with pytest.raises(BadValueError, match=r"; layers\.py does: name that file$"):
+        init_project("kernels.py")
+    (project / "layers.py").write_text(layers.replace("def run(e,", "class M:\n  def run(self, e,"))
+    with pytest.raises(
+        BadValueError, match=r"; layers\.py does, in no function of tensors; record"
+    ):
         init_project("kernels.py")
 
 

@@ -318,7 +318,8 @@ def mark_unknown(parameters: Sequence[Parameter], text: str, line: int) -> list[
     marked = []
     for each in parameters:
         if each.role in ("input", "output") and not (each.shape and each.dtype and each.is_certain):
-            use = _find_use(text, each.name, line)
+            own = each.use if each.type == "return" else ""
+            use = own or _find_use(text, each.name, line)
             noted = "" if each.shape or each.guess else _find_noted_shape(use)
             each = each._replace(use=use, guess=each.guess or noted)
         elif each.role == "number" and each.value in ("", FILL_IN_MARK):

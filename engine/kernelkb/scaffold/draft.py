@@ -39,6 +39,7 @@ _ORDER = re.compile(
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _MADE = re.compile(r"\b(?:rand|randn|randint|arange|ones)\([^\n]*?\bdtype *= *torch\.(\w+)")
 _NAMED = re.compile(r"\b(?:torch|tl|np|numpy|cp|cupy)\.(float8_\w+|u?int8|bool)\b")
+_WRITTEN = re.compile(r"(?<![A-Za-z])(u?int8)(?![0-9])")
 _POWER = re.compile(
     r"\b([A-Za-z_]\w*) *== *[\w.]*next_power_of_2\(\1\)"
     r"|\b([A-Za-z_]\w*) *& *\(\2 *- *1\)\)? *== *0"
@@ -105,6 +106,9 @@ class Parameter(NamedTuple):
     points_into: str = ""
     """The array in which its elements, ascending, say where parts begin; empty for none, and
     ``UNKNOWN`` where the text does not show which."""
+    indexes: tuple[str, int] = ("", 0)
+    """The array of which its elements are places along the first axis, and the smallest element:
+    -1 where the kernel tests for it. No array: none is seen."""
 
 
 class DraftQuestion(NamedTuple):
@@ -154,6 +158,8 @@ class Function(NamedTuple):
     launches: tuple[str, ...] = ()
     """Kernels that it starts, itself or through functions of its file."""
     limits: tuple[SizeLimit, ...] = ()
+    lacks: str = ""
+    """Why it cannot be drafted by reading it, and what to do instead; empty where it can."""
 
     @property
     def is_variant(self) -> bool:
@@ -341,7 +347,10 @@ def make_draft(
 def _list_dtypes(text: str) -> list[str]:
     """List the dtypes that a source makes arrays of, then floats, then others that it names."""
     made = [m[1] for m in _MADE.finditer(text)]
-    named = [m[1] for m in _NAMED.finditer(text)]
+    named = [m[1] for m in _NAMED.finditer(text)] + [m[1] for m in _WRITTEN.finditer(text)]
+    named += (
+        ["float8_e4m3fn", "float8_e5m2"] if re.search(r"(?i)(?<![a-z])fp8|float8", text) else []
+    )
     ordered = [*sorted(dict.fromkeys(made), key=made.count, reverse=True), *_FLOATS, *named]
     return [dtype for dtype in dict.fromkeys(ordered) if dtype in get_args(Dtype)]
 

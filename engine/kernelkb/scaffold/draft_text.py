@@ -43,6 +43,11 @@ _PART = re.compile(r"([A-Za-z_]\w*) *// *(\d+)")
 """A size that is divided into groups: what is left over would have none."""
 _FACTORS = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
 """Of the axes in turn: no two have one size, so that a mix-up of axes cannot pass a check."""
+_WINDOW = re.compile(
+    r"k(?:ernel)?_?(?:size|len|h|w|height|width)|(?:filter|window|conv)_?(?:size|len|h|w)?"
+    r"|top_?k|num_taps"
+)
+"""Names of axes of a window or a choice, which are short beside the others of an array."""
 _INTEGER_BOUND = 32
 """Exclusive upper bound of drawn integers, which no size may be below where they are indices."""
 _UNUSED_INPUT = """\
@@ -143,13 +148,22 @@ def _draft_reference(draft: Draft) -> tuple[str, str]:
         return f"reference: {{file: {file[1]}, function: {file[2]}}}", ""
     names = [draft.fields[p.name] for p in list_all_inputs(draft)]
     said = re.sub(r"(?<![\w.])F\.(?=[a-z])", "torch.nn.functional.", said)
-    if not is_torch_expression(said, names):
+    sizes = {
+        draft.fields[dim]: f"{draft.fields[p.name]}.shape[{at}]"
+        for p in list_all_inputs(draft)
+        for at, dim in enumerate(p.shape)
+        if dim in draft.axes
+    }
+    used = {n: size for n, size in sizes.items() if n not in names and re.search(rf"\b{n}\b", said)}
+    if not is_torch_expression(said, [*names, *used]):
         raise BadValueError(
-            f"reference {said!r} is no expression of torch and the inputs {', '.join(names)} "
+            f"reference {said!r} is no expression of torch, the inputs {', '.join(names)} "
+            f"and the axes {', '.join(sizes) or '(none yet)'} "
             f"(words only as {', '.join(WORD_OPTIONS)}); "
             "write reference.py into the kernel's folder, and say reference=reference.py:NAME"
         )
-    code = f"import torch\n\n\ndef reference({', '.join(names)}):\n    return {said}\n"
+    lines = "".join(f"    {name} = {size}\n" for name, size in used.items())
+    code = f"import torch\n\n\ndef reference({', '.join(names)}):\n{lines}    return {said}\n"
     return "reference: {file: reference.py, function: reference}", code
 
 
@@ -216,7 +230,10 @@ def _choose_sizes(draft: Draft) -> list[dict[str, int]]:
     workloads = []
     for unit in (_SMALL_UNITS[rank - 1], _LARGE_UNITS[rank - 1]):
         while True:
-            sizes = {axis: factor * unit for axis, factor in factors.items()}
+            sizes = {
+                axis: factor * (1 if _WINDOW.fullmatch(axis.lower()) else unit)
+                for axis, factor in factors.items()
+            }
             _keep_checks(sizes, draft.checks, [dim for shape in shapes for dim in shape])
             if unit <= 1 or max(_count(shape, sizes) for shape in (*shapes, ())) <= _MOST_ELEMENTS:
                 break
@@ -273,6 +290,11 @@ def _format_input(array: Parameter, draft: Draft) -> str:
         into = next((p for p in draft.inputs if p.name == array.points_into and p.shape), None)
         end = rename_axes(into.shape[0], draft.fields) if into else FILL_IN_MARK
         return _format_array(array, draft, f", fill: offsets, scale: {end}")
+    name, least = array.indexes
+    into = next((p for p in (*draft.inputs, *draft.outputs) if p.name == name and p.shape), None)
+    if into is not None:
+        end = rename_axes(into.shape[0], draft.fields) + (f", low: {least}" if least else "")
+        return _format_array(array, draft, f", fill: integers, scale: {end}")
     bound = 2 if array.dtype == "bool" else _INTEGER_BOUND
     if array.dtype in ("int32", "int64"):  # perhaps indices, which have to lie within each axis
         bound = min([bound, *_choose_sizes(draft)[0].values()])

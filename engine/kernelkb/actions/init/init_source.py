@@ -27,6 +27,7 @@ from kernelkb.scaffold.cpp.source import (
     summarize_included,
 )
 from kernelkb.scaffold.draft import Function, SourceSummary, to_field_name
+from kernelkb.scaffold.python.launcher import count_levels
 from kernelkb.scaffold.python.source import summarize_python
 
 _SOURCE_SUFFIXES = tuple({suffix for row in LANGUAGES.values() for suffix in row.suffixes})
@@ -154,6 +155,9 @@ def _choose_named(source: KernelSource, kernel: str | None) -> Function:
         if len(functions) == 1 or len(ready) == 1:
             return (ready or list(functions))[0]
         raise BadValueError(_format_menu(source, f"{source.path} holds {len(functions)} kernels"))
+    text = read_source_text(source.path)
+    applied = re.search(rf"(?m)^{re.escape(kernel)} *= *(\w+)\.apply\b", text)
+    kernel = applied[1] if applied else kernel
     named = [each for each in (*functions, *source.analysis.inner) if each.name == kernel]
     named = named or [each for each in functions if kernel in each.launches]
     if not named:
@@ -173,20 +177,35 @@ def _describe_unwritten(source: KernelSource, name: str) -> str:
 
 def _describe_unlaunched(source: KernelSource) -> str:
     """Return where the kernels of a Python file are launched, else that a run can tell."""
-    names = re.findall(
-        r"\bjit\b[^\n]*\n(?:\s*@[^\n]*\n)*\s*def (\w+)", read_source_text(source.path)
-    )
+    text = read_source_text(source.path)
+    names = re.findall(r"\bjit\b[^\n]*\n(?:\s*@[^\n]*\n)*\s*def (\w+)", text)
     launch = re.compile(rf"\b(?:{'|'.join(names) or '(?!)'})\[")
+    run = f'record a run: kb init --from "python PROGRAM" --op {names[0] if names else "NAME"}'
+    if own := launch.search(text):
+        line = text.count("\n", 0, own.start()) + 1
+        return (
+            f"{source.path} launches {own[0][:-1]} in line {line}, in no function of tensors that "
+            f"can be called alone, as a method of a module is not; {run}; or write a function that "
+            "takes the tensors"
+        )
     path = source.path.resolve()
     files = (each for each in iter_sources(source.root) if each.suffix == ".py")
     near = [each for each in files if each.resolve() != path]
     near.sort(key=lambda each: each.stem != path.stem)
-    found = next((each for each in near if launch.search(read_source_text(each))), None)
+    near = [each for each in near if launch.search(read_source_text(each))]
+    found = next((each for each in near if _has_functions(each)), None)
     head = f"{source.path} has a kernel, but no function that launches it"
     if found is not None:
         return f"{head}; {found.relative_to(source.root)} does: name that file"
-    run = f'kb init --from "python PROGRAM" --op {names[0] if names else "NAME"}'
-    return f"{head}; name the file that does, or record a run: {run}"
+    if near:
+        return f"{head}; {near[0].relative_to(source.root)} does, in no function of tensors; {run}"
+    return f"{head}; name the file that does, or {run}"
+
+
+def _has_functions(path: Path) -> bool:
+    """Whether a Python file has a function that launches a kernel, and that can be drafted."""
+    summary = summarize_python(read_source_text(path))
+    return summary is not None and bool(summary.functions)
 
 
 def _format_menu(source: KernelSource, head: str) -> str:
@@ -389,7 +408,14 @@ def list_missing_imports(path: Path, root: Path, text: str) -> list[str]:
     while (top / "__init__.py").exists():
         top = top.parent
     folders = [top, *top.parents[:4], root.resolve()]
-    missing = {}
+    missing, warnings = {}, []
+    levels = count_levels(text)
+    above = [path.resolve().parents[at] for at in range(min(levels, 8))]
+    if above and not above[-1].is_relative_to(root.resolve()):
+        warnings = [
+            f"{path.name} imports from {levels} folders above it, which is outside of {root}: name "
+            "it below the folder that its package begins in, or it does not load"
+        ]
     for node in ast.parse(text).body:
         if isinstance(node, ast.ImportFrom) and node.level:
             base = [path.resolve().parents[node.level - 1]]
@@ -401,7 +427,7 @@ def list_missing_imports(path: Path, root: Path, text: str) -> list[str]:
         for module, places in modules.items():
             if not _has_module(module, places, is_own=bool(getattr(node, "level", 0))):
                 missing[module] = node.lineno
-    return [
+    return warnings + [
         f"{path.name}:{line} imports {module}, which is neither in the project nor installed: "
         "without it the file does not load"
         for module, line in missing.items()

@@ -42,6 +42,7 @@ def list_limits(function: ast.FunctionDef, kernels: Kernels) -> tuple[SizeLimit,
         for m in _DIVISIBLE.finditer(ast.unparse(function))
         if values.get(m[2], "").isdecimal()
     ]
+    found += _list_aligned(function, kernels)
     for kernel, passed in iter_passed(function, kernels):
         steps = _list_constants(kernel) | passed
         for block in _list_blocks(kernel):
@@ -62,13 +63,44 @@ def list_limits(function: ast.FunctionDef, kernels: Kernels) -> tuple[SizeLimit,
             elif name and re.fullmatch(r"[\w.\[\]()-]+", value):
                 both = (*_resolve(function, steps[name]), *_resolve(function, value))
                 found.append(SizeLimit(both, 0, _WHOLE_ROW))
+            elif name and (least := re.fullmatch(r"(?:min|max)\((.*)\)", value)):
+                of = [part.strip() for part in least[1].split(",") if not part.strip().isdecimal()]
+                found += [SizeLimit(_resolve(function, each), 0, _WHOLE_ROW) for each in of]
     return tuple(dict.fromkeys(each for each in found if each.sizes))
+
+
+_ALIGNED = 16
+"""Elements of one byte in the unit of a tensor descriptor's strides, except of the last axis."""
+
+
+def _list_aligned(function: ast.FunctionDef, kernels: Kernels) -> list[SizeLimit]:
+    """List the sizes that are strides of tensor descriptors, which are multiples of 16 bytes."""
+    made = _FROM_TENSOR.findall(ast.unparse(function))
+    found = [SizeLimit((f"{name}.shape[-1]",), _ALIGNED) for name in made]
+    for kernel, passed in iter_passed(function, kernels):
+        for call in ast.walk(kernel):
+            if not isinstance(call, ast.Call) or "tensor_descriptor" not in ast.unparse(call.func):
+                continue
+            given = dict(zip(("base", "shape", "strides"), call.args, strict=False))
+            given |= {k.arg or "": k.value for k in call.keywords}
+            for each in getattr(given.get("strides"), "elts", []):
+                text = passed.get(ast.unparse(each), "")
+                own = re.fullmatch(r"(\w+)\.stride\(-?\d+\)", text)
+                sizes = (f"{own[1]}.shape[-1]",) if own else _resolve(function, text)
+                found.append(SizeLimit(sizes, _ALIGNED))
+    return found
+
+
+_FROM_TENSOR = re.compile(r"\bTensorDescriptor(?:\.from_tensor)?\((\w+)")
 
 
 def _list_assigned(function: ast.FunctionDef) -> dict[str, str]:
     """Map each name that a function assigns once, or has a default for, to that."""
     pairs = [(ast.unparse(one), ast.unparse(value)) for one, value in _iter_assigned(function)]
-    names, plain = [name for name, _ in pairs], function.args.args
+    parts = [
+        one.elts if isinstance(one, ast.Tuple) else [one] for one, _ in _iter_assigned(function)
+    ]
+    names, plain = [ast.unparse(each) for part in parts for each in part], function.args.args
     defaults = zip(plain[::-1], function.args.defaults[::-1], strict=False)
     pairs += [(a.arg, ast.unparse(value)) for a, value in defaults if a.arg not in names]
     return {name: value for name, value in pairs if names.count(name) <= 1}
@@ -154,7 +186,7 @@ def _list_blocks(kernel: ast.FunctionDef) -> list[_Block]:
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
         if not isinstance(target, ast.Name):
             continue
-        if isinstance(node.value, ast.Call) and "make_block_ptr" in ast.unparse(node.value.func):
+        if isinstance(node.value, ast.Call) and _MAKES.search(ast.unparse(node.value.func)):
             pointers[target.id] = node.value
         else:
             spans.setdefault(target.id, set()).update(_find_spans(node.value, spans))
@@ -194,21 +226,28 @@ def _find_spans(node: ast.AST, spans: Mapping[str, set[str]]) -> set[str]:
 
 def _list_pointed(make: ast.Call, check: ast.expr | None, moved: str) -> list[_Block]:
     """Return the blocks of a block pointer, one for each axis; the checked axes are closed."""
-    order = ("base", "shape", "strides", "offsets", "block_shape")
+    is_descriptor = "descriptor" in ast.unparse(make.func)
+    order = ["base", "shape", "strides", "offsets", "block_shape"]
+    order = [name for name in order if not is_descriptor or name != "offsets"]
     given = dict(zip(order, make.args, strict=False)) | {
         k.arg or "": k.value for k in make.keywords
     }
     parts = [getattr(given.get(key), "elts", []) for key in ("shape", "block_shape", "offsets")]
+    if is_descriptor:  # what is outside of it is not stored, and loaded as 0
+        parts[2] = [ast.Constant("any") for _ in parts[0]]
     checked = {ast.unparse(each) for each in getattr(check, "elts", [check] if check else [])}
     return [
         _Block(
             ast.unparse(extent),
             ast.unparse(size),
-            str(at) not in checked,
+            not is_descriptor and str(at) not in checked,
             ast.unparse(offset) == "0" and not moved,
         )
         for at, (size, extent, offset) in enumerate(zip(*parts, strict=False))
     ]
+
+
+_MAKES = re.compile(r"make_block_ptr|make_tensor_descriptor")
 
 
 def find_pointed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> str:
@@ -230,6 +269,33 @@ def find_pointed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> st
         }
         return read.pop() if len(read) == 1 else UNKNOWN
     return ""
+
+
+def find_indexed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> tuple[str, int]:
+    """Return the array whose rows a tensor's elements number, and -1 where it is tested for.
+
+    That is an array that is read at ``x + index * D``, D being its last size or its first stride,
+    or at ``x + index``. Else an empty name and 0.
+    """
+    for kernel, passed in iter_passed(function, kernels):
+        inner = next((n for n, value in passed.items() if value == tensor), None)
+        text = ast.unparse(kernel)
+        loads = rf"(?m)^ *(\w+) = tl\.load\({inner}\b[^\n]*$"
+        for index in re.findall(loads, text) if inner else ():
+            own = rf"{index}(?:\[[^\]]*\])?"
+            low = -1 if re.search(rf"\b{own}\)? *(?:>= 0|!= -1|== -1|> -1|< 0)", text) else 0
+            for name in sorted(passed.keys() - {inner}):
+                found = re.search(rf"\b{name} \+ {own} \* (\w+)", text)
+                size = passed.get(found[1], "") if found else ""
+                array = passed[name]
+                sizes = _resolve(function, size)
+                is_row = size == f"{array}.stride(0)" or any(
+                    re.fullmatch(rf"{re.escape(array)}\.shape\[(?:1|-1)\](?:@.*)?", each)
+                    for each in (size, *sizes)
+                )
+                if is_row or re.search(rf"tl\.load\({name} \+ {own}[,)]", text):
+                    return array, low
+    return "", 0
 
 
 def _list_reached(kernel: ast.FunctionDef, name: str) -> set[str]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from kernelkb.scaffold.draft import Function, Parameter, ParameterRole, is_option
-from kernelkb.scaffold.python.block_bounds import find_pointed, list_limits
+from kernelkb.scaffold.python.block_bounds import find_indexed, find_pointed, list_limits
 from kernelkb.scaffold.python.launches import (
     DTYPES,
     SHORT_DTYPES,
@@ -20,6 +20,8 @@ from kernelkb.scaffold.python.launches import (
     list_accessed,
     list_passed_on,
 )
+from kernelkb.scaffold.python.objects import describe_objects
+from kernelkb.scaffold.python.shapes import find_dimension, read_shapes
 
 _TENSOR_WORDS = re.compile(
     r"\b{name}\.(?:shape|stride|size|is_cuda|numel|dtype|device|contiguous|view|reshape|dim|ndim"
@@ -58,6 +60,7 @@ def read_python_function(
         line=function.lineno,
         launches=tuple(launches),
         limits=list_limits(function, kernels),
+        lacks=describe_objects(function, kernels, owner or function.name),
     )
 
 
@@ -76,17 +79,17 @@ def _read_parameters(
     used = loaded | stored
     required, needed = _list_required(function, owner, _drop_guarded(kernels, launches, used))
     given = _read_given(function, required, needed, callers)
-    untyped = {a.arg for a in required if takes_tensors and not a.annotation} - {"stream"}
+    plain = {a.arg for a in required if takes_tensors and not a.annotation} - {"stream"} | used
     present = [a for a in required if given[a.arg][0] != "None"]
-    tensors = [a.arg for a in present if a.arg in used | untyped or _is_tensor(a, text, needed)]
+    tensors = [a.arg for a in present if a.arg in plain or _is_tensor(a, text, needed)]
     shapes = read_shapes(function)
-    guesses = {a: guess_shape(function, kernels, a, shapes) for a in tensors if a not in shapes}
-    guesses = {a: guess or _find_noted(text, a) for a, guess in guesses.items()}
+    guesses = _guess_shapes(function, kernels, [a for a in tensors if a not in shapes])
     dtypes = {a: guess_dtypes(function, kernels, a) for a in tensors}
     elsewhere = list_passed_on(function, kernels)
-    is_own = _returns_only(function, {*tensors} & (stored | elsewhere))
-    returned = [] if is_own else _read_returned(function, shapes, tensors, guesses)
+    returned = _read_returned(function, shapes, tensors, guesses)
+    returned = [] if _returns_only(function, {*tensors} & (stored | elsewhere)) else returned
     written, unsure = (set[str](), set[str]()) if returned else (stored, elsewhere)
+    unsure |= {p.origin.removeprefix(RETURNED) for p in returned} - stored
     parameters = []
     for each in (_make_parameter(a, tensors, written, shapes, dtypes) for a in required):
         each = each._replace(is_certain=each.name not in unsure)
@@ -94,13 +97,22 @@ def _read_parameters(
             value, origin = (each.value, "") if each.value else given[each.name]
             parameters.append(each._replace(value=value, origin=origin))
             continue
-        # What a kernel writes into, while others are returned, gets a copy for each call.
-        copy = f"{each.name}.clone()" if returned and each.name in stored else ""
+        copy = f"{each.name}.clone()" if returned and each.name in stored else ""  # each call's own
         each = each._replace(value=copy, guess=guesses.get(each.name, ""))
         is_read = each.role == "output" and each.name in loaded | changed
+        each = each._replace(is_read=is_read, indexes=find_indexed(function, kernels, each.name))
         pointed = find_pointed(function, kernels, each.name) if each.role == "input" else ""
-        parameters.append(each._replace(is_read=is_read, points_into=pointed))
+        parameters.append(each._replace(points_into=pointed))
     return _fix_sizes(function, (*parameters, *returned))
+
+
+def _guess_shapes(
+    function: ast.FunctionDef, kernels: Kernels, tensors: Sequence[str]
+) -> dict[str, str]:
+    """Map tensors to what the docstring, a type or their uses suggest as a shape, or nothing."""
+    text, shapes = ast.unparse(function), read_shapes(function)
+    own = {name: _find_noted(text, name) for name in tensors}
+    return {n: own[n] or guess_shape(function, kernels, n, shapes) for n in tensors}
 
 
 def _read_given(
@@ -277,21 +289,31 @@ def _is_tensor(argument: ast.arg, text: str, needed: Sequence[str]) -> bool:
     kind = ast.unparse(argument.annotation) if argument.annotation else ""
     if kind:
         is_optional = "Optional" in kind or "None" in kind
-        return "Tensor" in kind and (argument.arg in needed or not is_optional)
+        return bool(_ARRAY.search(kind)) and (argument.arg in needed or not is_optional)
     pattern = _TENSOR_WORDS.pattern.replace("{name}", name)
     return bool(re.search(rf"{pattern}|\b\w+_like\({name}\b", text))
 
 
 def _find_noted(text: str, name: str) -> str:
-    """Return the shape that a docstring gives an argument: ``g: a vector of shape [N]``."""
-    noted = re.search(
-        rf"(?m)^\s*:?(?:param )?`*{re.escape(name)}`*\b[^\n\[]*?"
-        r"(?:shape|size|of|:|[Tt]ensor)\s*:?\s*[\[(]((?:\w+)(?:, *\w+)*),?[\])]",
-        text.partition('"""')[2].partition('"""')[0],
-    )
-    return f"[{noted[1]}]" if noted and not re.fullmatch(_TYPE_WORDS, noted[1]) else ""
+    """Return the shape that a docstring, or a type of jaxtyping, gives an argument, as ``[N, 4]``.
+
+    As ``g: a vector of shape [N]``, ``x: (tokens * k, D)`` or ``x: Float[Tensor, "t d"]``.
+    """
+    typed = re.search(rf"\b{re.escape(name)}: \w+\[[\w.]*(?:Tensor|Array), '([\w ]+)'\]", text)
+    if typed:
+        return f"[{', '.join(typed[1].split())}]"
+    head = rf"(?m)^( *)[-*]?\s*:?(?:param )?`*{re.escape(name)}`*\b"
+    dims = rf"\s*:?\s*`*[\[(]({_NOTED}(?:, *{_NOTED})*),?[\])]"
+    said = text.partition('"""')[2].partition('"""')[0]
+    noted = re.search(rf"{head}[^\n\[]*?(?:shape|size|of|:|[Tt]ensor){dims}", said)
+    noted = noted or re.search(rf"{head}[^\n]*\n(?:\1 +[^\n]*\n)*?\1 +[^\n]*[Ss]hape{dims}", said)
+    if noted is None or re.fullmatch(_TYPE_WORDS, noted[2]) or re.search(r"\w \w", noted[2]):
+        return ""
+    return f"[{noted[2]}]"
 
 
+_NOTED = r"\w[\w*/+ -]*"
+_ARRAY = re.compile(r"Tensor|\b(?:Float|Int|UInt8|Bool|Shaped|BFloat16)\[")
 _TYPE_WORDS = r"(?i)(?:torch\W*)?(?:tensor|int|float|bool|str|optional|list|tuple)\w*(?:, *\w+)*"
 
 
@@ -303,8 +325,7 @@ def _read_returned(
 ) -> list[Parameter]:
     """Return an output for each tensor that a function returns; of one like another its guess."""
     returns = [n.value for n in _walk_own(function) if isinstance(n, ast.Return) and n.value]
-    values = [v for v in returns if not (isinstance(v, ast.Constant) and v.value is None)]
-    if not values:
+    if not (values := [v for v in returns if not isinstance(v, ast.Constant) or v.value]):
         return []
     last, is_one = values[-1], len({ast.unparse(value) for value in values}) == 1
     parts = last.elts if isinstance(last, ast.Tuple | ast.List) else [last]
@@ -321,16 +342,41 @@ def _read_returned(
         own = source, _, dtype = made.get(base, (base, (), ""))
         shape, is_known = _find_returned_shape(function, part, own, shapes, tensors)
         is_known &= is_one
-        guess = f"[{', '.join(shape)}]" if shape and not is_known else guesses.get(source, "")
+        shown = f"[{', '.join(shape)}]" if shape else _find_noted(ast.unparse(function), field)
+        guess = shown if shape and not is_known else guesses.get(source) or shown * (not shape)
         if not is_one or _CAST.search(ast.unparse(part)):
             dtype = _OTHER
         has_own = (base in made and dtype == _OTHER) or base not in (*made, *tensors)
         output = Parameter(field, "return", "output", dtype if dtype in DTYPES else None)
+        value = (f"[{index}]" if len(parts) > 1 else "") + _find_dense(function, part)
         output = output._replace(shape=shape if is_known else (), guess=guess)
-        value = f"[{index}]" if len(parts) > 1 else ""
+        if not is_name:  # it is no name of the text
+            given = base if base in tensors and _is_given(function, part, base) else ""
+            use = f"line {last.lineno}: return {ast.unparse(last)}"
+            output = output._replace(use=use, origin=given and RETURNED + given)
         outputs.append(output._replace(has_own_dtype=has_own, value=value))
     is_lost = not outputs and any(isinstance(part, ast.Name) for part in parts)
     return [Parameter("out", "return", "output", is_certain=False)] if is_lost else outputs
+
+
+RETURNED = "the argument "
+"""How the origin of an array begins that is returned and that the caller gave."""
+
+
+def _is_given(function: ast.FunctionDef, part: ast.expr, name: str) -> bool:
+    """Whether what a function returns is an argument, or a view of it."""
+    nodes = [*_walk_own(function)]
+    stored = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    viewed = rf"{re.escape(name)}(?:\.(?:view|reshape|contiguous)\([^()]*\))*"
+    return name not in stored and bool(re.fullmatch(viewed, ast.unparse(part)))
+
+
+def _find_dense(function: ast.FunctionDef, part: ast.expr) -> str:
+    """Return what makes a returned sparse tensor dense, as outputs are; else nothing."""
+    text, sparse = ast.unparse(part), r"\.to_sparse\w*\([^()]*\)(?:\.coalesce\(\))?"
+    own = rf"(?m)^\s*{re.escape(text)} = [^\n]*{sparse}$"
+    is_sparse = re.search(rf"{sparse}$", text) or re.search(own, ast.unparse(function))
+    return ".to_dense()" if is_sparse else ""
 
 
 def _returns_only(function: ast.FunctionDef, tensors: set[str]) -> bool:
@@ -471,7 +517,7 @@ def _read_maker(call: ast.Call) -> _Made | None:
 def _name_sizes(dims: Sequence[str], shapes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
     """Return sizes, ``x.shape[0]`` as the shape of x names it; none if one is not known."""
     nodes = [ast.parse(dim, mode="eval").body for dim in dims]
-    named = [_find_dimension(n, shapes) or d for n, d in zip(nodes, dims, strict=True)]
+    named = [find_dimension(n, shapes) or d for n, d in zip(nodes, dims, strict=True)]
     return tuple(named) if all(d.isidentifier() or d.isdecimal() for d in named) else ()
 
 
@@ -485,115 +531,3 @@ _SUMMED = re.compile(r"\w+\.(?:sum|mean|amax|amin)\((?:dim=|axis=)?(-?\d+).*\)")
 _CAST = re.compile(r"\.(?:to|type_as|float|half|bfloat16|type|view_as_\w+)\(")
 _OTHER = "other"
 """Of a tensor whose dtype is written, and not as that of another tensor or by its name."""
-
-
-def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
-    """Name the dimensions of tensors by ``M, N = x.shape``, or by ``x.shape[0]`` with a known rank.
-
-    A tensor of which the text does not tell all dimensions has none, nor one that was given another
-    shape before.
-    """
-    shapes: dict[str, tuple[str, ...]] = {}
-    single: dict[str, dict[int, str]] = {}
-    text = ast.unparse(function)
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign) and len(node.targets) == 1:
-            _read_assignment(node.targets[0], node.value, shapes, single)
-    ranks = {m[1]: int(m[2]) for m in _RANK.finditer(text)}
-    for name, dims in single.items():
-        rank = ranks.get(name, 0)
-        named = tuple(dims.get(at) or dims.get(at - rank, "") for at in range(rank))
-        if named and all(named):
-            shapes.setdefault(name, named)
-    known = {dim for dims in shapes.values() for dim in dims}
-    known |= {name for dims in single.values() for name in dims.values() if name}
-    for match in _SHAPE_IS.finditer(text):
-        stated = tuple(part.strip() for part in match[2].split(",") if part.strip())
-        if all(dim in known or dim.isdecimal() for dim in stated):
-            shapes[match[1]] = stated
-    shapes = {name: dims for name, dims in shapes.items() if all(dims)}
-    for match in _SAME_SHAPE.finditer(text):
-        for one, other in (match.groups(), match.groups()[::-1]):
-            if one in shapes:
-                shapes.setdefault(other, shapes[one])
-    changed = {m[1] for m in _RESHAPED.finditer(text) if m[1] == m[2]}
-    viewed = [m[1] for m in _VIEWED.finditer(text)]  # of a second one, rows may mean something else
-    changed |= {name for name in viewed[1:] if shapes.get(name) != shapes.get(viewed[0])}
-    return _unify(function, {name: dims for name, dims in shapes.items() if name not in changed})
-
-
-_SHAPE_IS = re.compile(
-    r"assert(?![^\n]*\.(?:shape|size\(\)) ==[^\n]* or )[^\n]*?"
-    r"\b(\w+)\.(?:shape|size\(\)) == \(([\w, ]+)\)"
-)
-_VIEWED = re.compile(r"(?:^|\n)\s*(\w+) = \1\.(?:view|reshape)\(-1, [\w.\[\]-]+\)")
-_RANK = re.compile(r"assert[^\n]*?\b(\w+)\.(?:ndim|dim\(\)) == (\d+)")
-_SAME_SHAPE = re.compile(r"assert[^\n]*?\b(\w+)\.(?:shape|size\(\)) == (\w+)\.(?:shape|size\(\))")
-_RESHAPED = re.compile(
-    r"(?:^|\n)\s*(\w+) = (?:rearrange\()?(\w+)\b"
-    r"(?!\.(?:view|reshape)\(-1, [\w.\[\]-]+\)\s*(?:\n|$))"
-    r"[^\n]*?(?:\.(?:view|reshape|permute|transpose|unsqueeze|flatten|squeeze|mT|T)\b|->)"
-)
-_SAME_NAME = re.compile(r"(\w+) == (\w+)(?: and |$)")
-
-
-def _unify(
-    function: ast.FunctionDef, shapes: dict[str, tuple[str, ...]]
-) -> dict[str, tuple[str, ...]]:
-    """Give dimensions that an assertion compares one name."""
-    renamed: dict[str, str] = {}
-    for node in ast.walk(function):
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
-            one = _find_dimension(node.left, shapes)
-            other = _find_dimension(node.comparators[0], shapes)
-            if one and other and one != other:
-                renamed[other] = one
-        elif isinstance(node, ast.Assert):
-            match = _SAME_NAME.match(ast.unparse(node.test))
-            if match and {*match.groups()} <= {dim for shape in shapes.values() for dim in shape}:
-                renamed[match[2]] = match[1]
-    return {name: tuple(renamed.get(d, d) for d in shape) for name, shape in shapes.items()}
-
-
-def _find_dimension(node: ast.expr, shapes: Mapping[str, tuple[str, ...]]) -> str | None:
-    match = re.fullmatch(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))", ast.unparse(node))
-    shape = shapes.get(match[1], ()) if match else ()
-    index = int(match[2] or match[3]) if match else 0
-    return shape[index] if shape and -len(shape) <= index < len(shape) else None
-
-
-def _read_assignment(
-    target: ast.expr,
-    value: ast.expr,
-    shapes: dict[str, tuple[str, ...]],
-    single: dict[str, dict[int, str]],
-) -> None:
-    for each, source in _pair_targets(target, value):
-        whole = re.fullmatch(r"(\w+)\.(?:shape|size\(\))", ast.unparse(source))
-        part = re.fullmatch(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))", ast.unparse(source))
-        if whole and isinstance(each, ast.Tuple):
-            names = [e.id if isinstance(e, ast.Name) else "" for e in each.elts]
-            named = [name if name.strip("_") else "" for name in names]
-            if not any(isinstance(e, ast.Starred) for e in each.elts):
-                if len(shapes.setdefault(whole[1], tuple(named))) != len(named):
-                    shapes[whole[1]] = ("",)  # of several ranks in turn
-                single.setdefault(whole[1], {}).update(enumerate(named))
-        elif part and isinstance(each, ast.Name):
-            single.setdefault(part[1], {})[int(part[2] or part[3])] = each.id
-
-
-def _pair_targets(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
-    """Return what is assigned to what: ``B, T, V = *k.shape, v.shape[-1]`` takes two apart."""
-    if not isinstance(target, ast.Tuple) or not isinstance(value, ast.Tuple):
-        return [(target, value)]
-    targets, pairs = [*target.elts], []
-    spread = len(targets) - sum(not isinstance(each, ast.Starred) for each in value.elts)
-    if sum(isinstance(each, ast.Starred) for each in value.elts) > 1:
-        return []
-    for each in value.elts:
-        count = spread if isinstance(each, ast.Starred) else 1
-        taken, targets = targets[:count], targets[count:]
-        own = each.value if isinstance(each, ast.Starred) else each
-        is_list = isinstance(each, ast.Starred)
-        pairs.append((ast.Tuple(taken) if is_list else taken[0], own) if taken else (own, own))
-    return pairs

@@ -12,6 +12,8 @@ from kernelkb.model.kernels.kernel import Dtype
 UPDATES = tuple(f"tl.atomic_{kind}" for kind in ("add", "max", "min", "and", "or", "xor"))
 """What changes elements, and so reads what they held before."""
 STORES = ("tl.store", "tl.atomic_xchg", "tl.atomic_cas", *UPDATES)
+HELPER = "kb."
+"""In place of ``tl.``: a function that the kernel calls loads or stores there."""
 
 
 class Kernels(NamedTuple):
@@ -56,11 +58,25 @@ def iter_launches(function: ast.FunctionDef, kernels: Kernels) -> Iterator[Kerne
                 before = known.get(target.id, _KernelNames((), found.subscripts)).kernels
                 every = tuple(dict.fromkeys([*before, *found.kernels]))
                 known[target.id] = _KernelNames(every, found.subscripts)
+    bound = {
+        each.targets[0].id: each.value
+        for each in (*kernels.assignments, *inner)
+        if isinstance(each.targets[0], ast.Name)
+        and isinstance(each.value, ast.Call)
+        and re.fullmatch(r"(?:functools\.)?partial", ast.unparse(each.value.func))
+    }
     for node in ast.walk(function):
         if isinstance(node, ast.Call):
             called = _resolve_kernels(node.func, known)
             if called is not None and called.subscripts == 0:
-                yield KernelCall(called.kernels, node)
+                first = bound.get(node.func.id) if isinstance(node.func, ast.Name) else None
+                yield KernelCall(called.kernels, _join_bound(first, node) if first else node)
+
+
+def _join_bound(first: ast.Call, call: ast.Call) -> ast.Call:
+    """Return a call with what ``functools.partial(kernel[grid], x, B=64)`` gave it before."""
+    joined = ast.Call(call.func, [*first.args[1:], *call.args], [*first.keywords, *call.keywords])
+    return ast.copy_location(joined, call)
 
 
 _MAX_RENAMINGS = 2
@@ -75,7 +91,7 @@ def _resolve_kernels(node: ast.expr, known: Mapping[str, _KernelNames]) -> _Kern
     if isinstance(node, ast.Attribute):
         base = _resolve_kernels(node.value, known)
         if base is None:
-            return None
+            return _find_method(node, known)
         is_run = node.attr in ("run", "warmup")
         return base._replace(subscripts=0) if is_run else _KernelNames((node.attr,), 1)
     if isinstance(node, ast.Subscript):
@@ -93,6 +109,14 @@ def _resolve_kernels(node: ast.expr, known: Mapping[str, _KernelNames]) -> _Kern
     names = tuple(dict.fromkeys(name for each in found for name in each.kernels))
     left = found[0].subscripts + more if found else -1
     return _KernelNames(names, left) if left >= 0 else None
+
+
+def _find_method(node: ast.Attribute, known: Mapping[str, _KernelNames]) -> _KernelNames | None:
+    """Return a kernel that is a static method: ``Gate.kernel``, or ``self.kernel`` of any class."""
+    if ast.unparse(node.value) not in ("self", "cls"):
+        return known.get(ast.unparse(node))
+    found = [value for name, value in known.items() if name.endswith(f".{node.attr}")]
+    return found[0] if len(found) == 1 else None
 
 
 def list_launches(function: ast.FunctionDef, kernels: Kernels) -> tuple[str, ...]:
@@ -113,9 +137,29 @@ def list_passed_on(function: ast.FunctionDef, kernels: Kernels) -> set[str]:
         roles = [
             [_find_passed(node, call, calls) for calls in (("tl.load",), STORES)] for node in nodes
         ]
+        found |= {each for node in nodes for each in _list_unseen(node, call)}
         for one in roles[1:]:  # a choice between kernels that do not treat it alike
             found |= one[0] ^ roles[0][0] | one[1] ^ roles[0][1]
     return found
+
+
+def _list_unseen(kernel: ast.FunctionDef, call: ast.Call) -> set[str]:
+    """List what a launch passes for parameters that a kernel passes on, and is not seen to load."""
+    passed_on = {
+        name.id
+        for node in ast.walk(kernel)
+        if isinstance(node, ast.Call)
+        for each in (*node.args, *(k.value for k in node.keywords))
+        for name in ast.walk(each)
+        if isinstance(name, ast.Name)
+    }
+    return {
+        ast.unparse(value)
+        for name, value in _bind(kernel, call)
+        if name in passed_on
+        and not _is_counted(kernel, name)
+        and not is_accessed(kernel, name, ("tl.load", *STORES))
+    }
 
 
 def guess_shape(
@@ -250,12 +294,45 @@ def _expand(kernel: ast.FunctionDef, name: str) -> str:
 
 def list_accessed(function: ast.FunctionDef, kernels: Kernels, calls: Sequence[str]) -> set[str]:
     """List the names that are passed for a pointer that a kernel loads from, or stores to."""
+    aliases = _list_aliases(function, may_copy="tl.load" in calls)
     return {
-        value
+        aliases.get(value, value)
         for kernel, passed in iter_passed(function, kernels)
         for name, value in passed.items()
         if is_accessed(kernel, name, calls)
     }
+
+
+def _list_aliases(function: ast.FunctionDef, *, may_copy: bool) -> dict[str, str]:
+    """Map each name and expression of a function that stands for an argument to the argument.
+
+    Args:
+        function: A launcher.
+        may_copy: Whether one that may be a copy, as ``x.to(dtype)``, counts too.
+    """
+    found: dict[str, str] = {}
+    arguments = {a.arg for a in function.args.args}
+    pattern = _COPY if may_copy else _SAME
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call | ast.Attribute):
+            text = ast.unparse(node)
+            base = _DESCRIPTOR.match(text) or pattern.match(text)
+            found |= {text: base[1]} if base and base[1] in arguments else {}
+    for node in ast.walk(function):
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        value = ast.unparse(node.value) if isinstance(node, ast.Assign) else ""
+        if isinstance(target, ast.Name) and target.id not in arguments:
+            value = found.get(value, value)
+            found |= {target.id: value} if value in arguments else {}
+    return found
+
+
+_DESCRIPTOR = re.compile(r"[\w.]*(?:TensorDescriptor|tma_desc)\w*(?:\.from_tensor)?\((\w+)")
+_SAME = re.compile(
+    r"(\w+)(?:\.(?:view|reshape|contiguous|data_ptr|detach|transpose|permute|unsqueeze|squeeze"
+    r"|flatten|t)\([^()]*\)|\.m?T\b|\.data\b)+$"
+)
+_COPY = re.compile(_SAME.pattern.replace("|flatten", "|to|float|half|bfloat16|clone|flatten"))
 
 
 def _find_passed(kernel: ast.FunctionDef, call: ast.Call, calls: Sequence[str]) -> set[str]:
@@ -286,7 +363,9 @@ def is_accessed(kernel: ast.FunctionDef, name: str, calls: Sequence[str]) -> boo
     used = [
         node.args[0]
         for node in ast.walk(kernel)
-        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in calls
+        if isinstance(node, ast.Call)
+        and node.args
+        and re.sub(rf"^{HELPER}", "tl.", ast.unparse(node.func)) in calls
     ]
     return any(names & set(re.findall(r"\w+", ast.unparse(node))) for node in used)
 
@@ -296,10 +375,21 @@ def list_pointers(kernel: ast.FunctionDef, name: str) -> set[str]:
     names = {name}
     for node in ast.walk(kernel):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            text = ast.unparse(node.value)
+            text = ast.unparse(_find_base(node.value))
             if "load" not in text and names & set(re.findall(r"\w+", text)):
                 names.add(node.targets[0].id)
     return names
+
+
+def _find_base(value: ast.expr) -> ast.expr:
+    """Return the array of a block pointer or descriptor, whose sizes are no pointers; else all."""
+    if not isinstance(value, ast.Call) or not _MAKES.search(ast.unparse(value.func)):
+        return value
+    base = next((k.value for k in value.keywords if k.arg in ("base", "desc_ptr")), None)
+    return base or next(iter(value.args), value)
+
+
+_MAKES = re.compile(r"\.(?:make_block_ptr|\w*make_tensor_descriptor)$")
 
 
 DTYPES = get_args(Dtype)

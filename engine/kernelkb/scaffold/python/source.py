@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import builtins
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -24,12 +23,13 @@ from kernelkb.scaffold.draft import (
     Function,
     Parameter,
     SourceSummary,
-    list_all_inputs,
     list_defaults,
     make_draft,
 )
 from kernelkb.scaffold.draft_text import finish_draft
-from kernelkb.scaffold.python.functions import STREAM, read_python_function
+from kernelkb.scaffold.python.accesses import unify_accesses
+from kernelkb.scaffold.python.functions import RETURNED, STREAM, read_python_function
+from kernelkb.scaffold.python.launcher import count_levels, draft_launcher
 from kernelkb.scaffold.python.launches import Kernels, list_launches
 
 _ALLOWED_CALL_PREFIXES = (
@@ -58,59 +58,6 @@ _CUTE_CALL = """\
 
 _COMPILED = {}
 """
-_GET_STREAM = """\
-
-
-def _get_stream():
-    import cuda.bindings.driver as driver
-    import torch
-
-    return driver.CUstream(torch.cuda.current_stream().cuda_stream)
-"""
-_LAUNCHER = '''\
-"""Loads {function} from {file}, without the statements below that run something."""
-
-import ast
-import importlib
-import importlib.util
-import sys
-import types
-from pathlib import Path
-
-_FILE = Path(__file__).resolve().parent / "{include}"
-_SKIPPED = {{
-{skipped}}}
-
-
-def _load():
-    parts, root = [], _FILE.parent
-    while (root / "__init__.py").exists():
-        parts.insert(0, root.name)
-        root = root.parent
-    sys.path.insert(0, str(root))
-    sys.path += [str(folder) for folder in root.parents[:4]]  # last: they hide no package
-    try:
-        importlib.import_module(".".join(parts) or "ast")
-    except Exception:  # the package needs what is not installed; this file may do without
-        for count in range(1, len(parts) + 1):
-            package = types.ModuleType(".".join(parts[:count]))
-            package.__path__ = [str(root.joinpath(*parts[:count]))]
-            sys.modules[package.__name__] = package
-    name = ".".join([*parts, _FILE.stem]) if parts else "kb_source_{name}"
-    spec = importlib.util.spec_from_file_location(name, _FILE)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    tree = ast.parse(_FILE.read_text(encoding="utf-8"))
-    tree.body = [n for n in tree.body if ast.unparse(n).splitlines()[0] not in _SKIPPED]
-    exec(compile(tree, str(_FILE), "exec"), module.__dict__)
-    return module
-
-
-_MODULE = _load()
-
-
-def kb_{name}({declared}):
-{call}'''
 
 
 def _iter_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -153,21 +100,33 @@ def _find_triton_functions(tree: ast.Module, text: str) -> tuple[Function, ...] 
 
 def _list_kernels(tree: ast.Module) -> Kernels:
     """Return the kernels of Triton, also nested or behind autotune and heuristics."""
+    launched = {
+        ast.unparse(node.func.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
+    }
     imported = {
         alias.asname or alias.name: None
         for node in tree.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
-        if "kernel" in alias.name
+        if "kernel" in alias.name or (alias.asname or alias.name) in launched
+    }
+    owners = {
+        id(method): f"{node.name}.{method.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for method in node.body
+        if isinstance(method, ast.FunctionDef)
     }
     decorated = {
-        node.name: node
+        owners.get(id(node), node.name): node
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef)
         and any("jit" in ast.unparse(d) and "jitted" not in node.name for d in node.decorator_list)
         and not any("cute." in ast.unparse(d) for d in node.decorator_list)
     }
-    nodes = imported | decorated | _list_wrapped(tree)
+    nodes = unify_accesses(imported | decorated | _list_wrapped(tree))
     return Kernels(nodes, [node for node in tree.body if isinstance(node, ast.Assign)])
 
 
@@ -242,7 +201,8 @@ def _list_forward(
     forward = methods.get("forward")
     if forward is not None and forward.args.vararg is not None:
         called = re.findall(r"\w+", ast.unparse(forward))
-        forward = next((methods[n] for n in called if n in methods and n != "forward"), None)
+        others = (methods[n] for n in called if n in methods and n != "forward")
+        forward = forward if list_launches(forward, kernels) else next(others, None)
     if forward is not None:
         launched = list_launches(forward, kernels) or _list_indirect(forward, launching)
         if launched:
@@ -409,7 +369,11 @@ PYTHON_LANGUAGES: dict[str, PythonLanguage] = {
 def draft_python_files(request: DraftRequest) -> DraftedFiles:
     """Return kernel.yaml and launch.py for a function of a Python file."""
     function, summary = request.function, request.summary
-    said = apply_answers(function.parameters, request.answers, request.observed)
+    if function.lacks:
+        raise BadValueError(function.lacks)
+    said = _join_returned(
+        function, apply_answers(function.parameters, request.answers, request.observed)
+    )
     marked = mark_unknown(said, request.text, function.line)
     parameters = _write_numbers(marked, _make_draft(request, marked, []), request.text)
     function = function._replace(parameters=tuple(parameters))
@@ -419,10 +383,26 @@ def draft_python_files(request: DraftRequest) -> DraftedFiles:
         notes.append(f"{', '.join(copied)}: a copy for each call, which the kernel changes")
     draft = _make_draft(request, parameters, notes)
     skipped = list_skipped(request.text, summary)
-    launcher = _draft_launcher(
-        draft, function, parameters, skipped, PYTHON_LANGUAGES[summary.kind].call
-    )
+    body, levels = PYTHON_LANGUAGES[summary.kind].call, count_levels(request.text)
+    launcher = draft_launcher(draft, function, parameters, skipped, body, levels)
     return finish_draft(draft, {"launch.py": launcher}, [p.name for p in parameters])
+
+
+def _join_returned(function: Function, said: Sequence[Parameter]) -> list[Parameter]:
+    """Return parameters without what is returned and is an argument that was said to be an output.
+
+    An argument that was said to be an input, as the launcher may write into it, gets a copy.
+    """
+    outputs = {p.name for p in said if p.role == "output" and p.type != "return"}
+    own = {p.name for p in function.parameters if p.origin in {RETURNED + n for n in outputs}}
+    asked = {p.name for p in function.parameters if p.role == "output" or not p.is_certain}
+    asked &= {p.name for p in said} if any(p.type == "return" for p in said) else set()
+    found = []
+    for each in said:
+        is_input = each.role == "input" and "role" in each.origin
+        copy = f"{each.name}.clone()" if is_input and each.name in asked else each.value
+        found += [] if each.name in own else [each._replace(value=copy)]
+    return found
 
 
 def _write_numbers(parameters: Sequence[Parameter], draft: Draft, text: str) -> list[Parameter]:
@@ -496,15 +476,15 @@ def _make_draft(request: DraftRequest, parameters: Sequence[Parameter], notes: l
     written = [p.name for p in outputs if p.type != "return"]
     if 0 < len(written) < len(outputs):
         raise BadValueError(
-            f"{function.name} returns arrays, so {written[0]} cannot be an output beside them: say "
-            f"{written[0]}.role=input, which passes a copy that nothing checks"
+            f"{function.name} returns other arrays, so {written[0]} cannot be an output beside "
+            f"them: say {written[0]}.role=input, which passes a copy that nothing checks"
         )
     variant = DraftedVariant(
         language.variant,
         "launch.py",
         f"{function.name} of {PurePosixPath(request.include).name}",
         returns=any(p.type == "return" for p in parameters),
-        kernels=function.launches,
+        kernels=[name.rpartition(".")[2] for name in function.launches],
     )
     return make_draft(request, parameters, variant, notes=notes)
 
@@ -527,42 +507,3 @@ def list_skipped(text: str, summary: SourceSummary) -> list[str]:
             targets = getattr(statement, "targets", [getattr(statement, "target", None)])
             names |= {n.id for t in targets if t for n in ast.walk(t) if isinstance(n, ast.Name)}
     return heads
-
-
-def _draft_launcher(
-    draft: Draft,
-    function: Function,
-    parameters: Sequence[Parameter],
-    skipped: Sequence[str],
-    body: str,
-) -> str:
-    """Return a Python module that loads the file and calls its function with tensors only."""
-    order = [*list_all_inputs(draft), *(p for p in draft.outputs if p.type != "return")]
-    arguments = ", ".join(
-        (draft.fields[p.name] + (".clone()" if p.value else ""))
-        if p.role != "number"
-        else p.value or "FILL_IN"
-        for p in parameters
-        if p.type != "return"
-    )
-    declared = ", ".join(draft.fields[p.name] for p in order)
-    suffix = {"apply": ".apply", "instance": "()"}.get(function.returns, "")
-    called = f"_MODULE.{function.name}{suffix}"
-    call = f"    return {called}({arguments})\n"
-    picks = [p.value for p in draft.outputs if p.type == "return" and p.value]
-    if picks:
-        listed = ", ".join(f"results{pick}" for pick in picks) + ("," if len(picks) == 1 else "")
-        call = f"    results = {called}({arguments})\n    return {listed}\n"
-    if body:
-        call = body.replace("CALLED", called).replace("ARGUMENTS", arguments)
-    if STREAM in arguments:
-        call += _GET_STREAM
-    return _LAUNCHER.format(
-        function=function.name,
-        file=PurePosixPath(draft.include).name,
-        include=draft.include,
-        name=draft.name,
-        skipped="".join(f"    {json.dumps(head)},\n" for head in skipped),
-        declared=declared,
-        call=call,
-    )

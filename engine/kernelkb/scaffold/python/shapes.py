@@ -1,0 +1,120 @@
+"""Shapes of a launcher's tensors, as its text names their dimensions."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+
+
+def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
+    """Name the dimensions of tensors by ``M, N = x.shape``, or by ``x.shape[0]`` with a known rank.
+
+    A tensor of which the text does not tell all dimensions has none, nor one that was given another
+    shape before.
+    """
+    shapes: dict[str, tuple[str, ...]] = {}
+    single: dict[str, dict[int, str]] = {}
+    text = ast.unparse(function)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            _read_assignment(node.targets[0], node.value, shapes, single)
+    ranks = {m[1]: int(m[2]) for m in _RANK.finditer(text)}
+    for name, dims in single.items():
+        rank = ranks.get(name, 0)
+        named = tuple(dims.get(at) or dims.get(at - rank, "") for at in range(rank))
+        if named and all(named):
+            shapes.setdefault(name, named)
+    known = {dim for dims in shapes.values() for dim in dims}
+    known |= {name for dims in single.values() for name in dims.values() if name}
+    for match in _SHAPE_IS.finditer(text):
+        stated = tuple(part.strip() for part in match[2].split(",") if part.strip())
+        if all(dim in known or dim.isdecimal() for dim in stated):
+            shapes[match[1]] = stated
+    shapes = {name: dims for name, dims in shapes.items() if all(dims)}
+    for match in _SAME_SHAPE.finditer(text):
+        for one, other in (match.groups(), match.groups()[::-1]):
+            if one in shapes:
+                shapes.setdefault(other, shapes[one])
+    changed = {m[1] for m in _RESHAPED.finditer(text) if m[1] == m[2]}
+    viewed = [m[1] for m in _VIEWED.finditer(text)]  # of a second one, rows may mean something else
+    changed |= {name for name in viewed[1:] if shapes.get(name) != shapes.get(viewed[0])}
+    return _unify(function, {name: dims for name, dims in shapes.items() if name not in changed})
+
+
+_SHAPE_IS = re.compile(
+    r"assert(?![^\n]*\.(?:shape|size\(\)) ==[^\n]* or )[^\n]*?"
+    r"\b(\w+)\.(?:shape|size\(\)) == \(([\w, ]+)\)"
+)
+_VIEWED = re.compile(r"(?:^|\n)\s*(\w+) = \1\.(?:view|reshape)\(-1, [\w.\[\]-]+\)")
+_RANK = re.compile(r"assert[^\n]*?\b(\w+)\.(?:ndim|dim\(\)) == (\d+)")
+_SAME_SHAPE = re.compile(r"assert[^\n]*?\b(\w+)\.(?:shape|size\(\)) == (\w+)\.(?:shape|size\(\))")
+_RESHAPED = re.compile(
+    r"(?:^|\n)\s*(\w+) = (?:rearrange\()?(\w+)\b"
+    r"(?!\.(?:view|reshape)\(-1, [\w.\[\]-]+\)\s*(?:\n|$))"
+    r"[^\n]*?(?:\.(?:view|reshape|permute|transpose|unsqueeze|flatten|squeeze|mT|T)\b|->)"
+)
+_SAME_NAME = re.compile(r"(\w+) == (\w+)(?: and |$)")
+
+
+def _unify(
+    function: ast.FunctionDef, shapes: dict[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """Give dimensions that an assertion compares one name."""
+    renamed: dict[str, str] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
+            one = find_dimension(node.left, shapes)
+            other = find_dimension(node.comparators[0], shapes)
+            if one and other and one != other:
+                renamed[other] = one
+        elif isinstance(node, ast.Assert):
+            match = _SAME_NAME.match(ast.unparse(node.test))
+            if match and {*match.groups()} <= {dim for shape in shapes.values() for dim in shape}:
+                renamed[match[2]] = match[1]
+    return {name: tuple(renamed.get(d, d) for d in shape) for name, shape in shapes.items()}
+
+
+def find_dimension(node: ast.expr, shapes: Mapping[str, tuple[str, ...]]) -> str | None:
+    """Return how a shape names what an expression reads of it, as ``x.shape[0]``; or None."""
+    match = re.fullmatch(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))", ast.unparse(node))
+    shape = shapes.get(match[1], ()) if match else ()
+    index = int(match[2] or match[3]) if match else 0
+    return shape[index] if shape and -len(shape) <= index < len(shape) else None
+
+
+def _read_assignment(
+    target: ast.expr,
+    value: ast.expr,
+    shapes: dict[str, tuple[str, ...]],
+    single: dict[str, dict[int, str]],
+) -> None:
+    for each, source in _pair_targets(target, value):
+        whole = re.fullmatch(r"(\w+)\.(?:shape|size\(\))", ast.unparse(source))
+        part = re.fullmatch(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))", ast.unparse(source))
+        if whole and isinstance(each, ast.Tuple):
+            names = [e.id if isinstance(e, ast.Name) else "" for e in each.elts]
+            named = [name if name.strip("_") else "" for name in names]
+            if not any(isinstance(e, ast.Starred) for e in each.elts):
+                if len(shapes.setdefault(whole[1], tuple(named))) != len(named):
+                    shapes[whole[1]] = ("",)  # of several ranks in turn
+                single.setdefault(whole[1], {}).update(enumerate(named))
+        elif part and isinstance(each, ast.Name):
+            single.setdefault(part[1], {})[int(part[2] or part[3])] = each.id
+
+
+def _pair_targets(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """Return what is assigned to what: ``B, T, V = *k.shape, v.shape[-1]`` takes two apart."""
+    if not isinstance(target, ast.Tuple) or not isinstance(value, ast.Tuple):
+        return [(target, value)]
+    targets, pairs = [*target.elts], []
+    spread = len(targets) - sum(not isinstance(each, ast.Starred) for each in value.elts)
+    if sum(isinstance(each, ast.Starred) for each in value.elts) > 1:
+        return []
+    for each in value.elts:
+        count = spread if isinstance(each, ast.Starred) else 1
+        taken, targets = targets[:count], targets[count:]
+        own = each.value if isinstance(each, ast.Starred) else each
+        is_list = isinstance(each, ast.Starred)
+        pairs.append((ast.Tuple(taken) if is_list else taken[0], own) if taken else (own, own))
+    return pairs

@@ -1,0 +1,323 @@
+"""What kb init drafts from Python: descriptors, packages, objects, and what they return."""
+
+import importlib.util
+import sys
+
+import pytest
+
+from kernelkb.actions.init.init_project import init_project
+from kernelkb.actions.init.init_source import summarize_source
+from kernelkb.errors import BadValueError
+
+HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
+DOUBLE = """\
+@triton.jit
+def _double(x, y, n, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + i, 2 * tl.load(x + i, mask=i < n), mask=i < n)
+
+
+"""
+MAKE = "tl.make_tensor_descriptor({0}, shape=[m, n], strides=[n, 1], block_shape=[B, B])"
+BLOCK = "tl.make_block_ptr({0}, (m, n), (n, 1), (0, 0), (B, B), (1, 0))"
+
+
+def read_arrays(text):
+    function = summarize_source("k.py", HEAD + text).functions[0]
+    return {p.name: (p.role, p.is_certain) for p in function.parameters if p.type != "number"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "launch"),
+    [
+        (
+            f"a = {MAKE.format('x')}\n    b = {MAKE.format('base=y')}\n"
+            "    b.store([i, i], a.load([i, i]))",
+            "",
+        ),
+        (
+            f"a = {MAKE.format('x')}\n    b = {MAKE.format('y')}\n"
+            "    b.atomic_add([i, i], a.gather(i, i))",
+            "",
+        ),
+        (
+            f"a = {MAKE.format('x').replace('make', '_experimental_make')}\n    v = "
+            f"tl.load_tensor_descriptor(a, [i, i])\n    b = {MAKE.format('y')}\n"
+            "    tl._experimental_descriptor_store(b, v, [i, i])",
+            "",
+        ),
+        (
+            f"a = {BLOCK.format('x')}\n    b = {BLOCK.format('y')}\n    tl.store(b, tl.load(a))",
+            "",
+        ),
+        ("y.store([i, i], x.load([i, i]))", "TensorDescriptor.from_tensor({0}, [B, B])"),
+        ("y.store([i, i], x.load([i, i]))", "TensorDescriptor({0}, [m, n], [n, 1], [B, B])"),
+        ("_put(y, i, _get(x, i))", ""),
+        ("_put(y, i, _get(x, i))", "{0}.view(-1)"),
+    ],
+)
+def test_roles_follow_from_descriptors_block_pointers_and_helpers(lines, launch):
+    helpers = (
+        "@triton.jit\ndef _at(p, i):\n    return tl.load(p + i)\n\n\n"
+        "@triton.jit\ndef _get(p, i):\n    return _at(p, i)\n\n\n"
+        "@triton.jit\ndef _put(p, i, v):\n    q = p + i\n    tl.store(q, v)\n\n\n"
+    )
+    kernel = f"@triton.jit\ndef k(x, y, m, n, B: tl.constexpr):\n    i = 0\n    {lines}\n\n\n"
+    wrapped = [launch.format(name) if launch else name for name in ("src", "dst")]
+    made = f"    a = {wrapped[0]}\n    b = {wrapped[1]}\n" if launch else ""
+    passed = "a, b" if launch else "src, dst"
+    text = (
+        f"{helpers}{kernel}def scale(src: torch.Tensor, dst: torch.Tensor, m, n):\n{made}"
+        f"    k[(1,)]({passed}, m, n, 64)\n    return dst\n"
+        "\n\ndef main():\n    out = torch.empty(8)\n"
+    )
+
+    assert read_arrays(text) == {"src": ("input", True), "dst": ("output", True)}
+
+
+def test_a_use_that_is_not_understood_is_asked():
+    text = (
+        "@triton.jit\ndef k(x, y, n):\n    engine.move(y, x, n)\n\n\n"
+        "def scale(src: torch.Tensor, dst: torch.Tensor):\n    k[(1,)](src, dst, 8)\n"
+        "    return dst\n"
+    )
+
+    assert read_arrays(text)["dst"] == ("input", False)
+
+
+def write_launcher(project, text, answers=(), file="k.py", **options):
+    (project / file).write_text(HEAD + text)
+    made = init_project(file, name="k", answers=[*answers], **options)
+    return made, (project / "kernels/k/launch.py").read_text()
+
+
+PASSED = (
+    "@triton.jit\ndef k(x, y, z, n):\n    engine.move(y, x, n)\n    tl.store(z, n)\n\n\n"
+    "def scale(src: torch.Tensor, dst: torch.Tensor):\n    n = src.shape[0]\n"
+    "    sums = torch.empty_like(src)\n    k[(1,)](src, dst, sums, n)\n    return LAST\n"
+)
+
+
+def test_an_argument_that_is_returned_is_an_output_where_that_is_said(project):
+    made, _ = write_launcher(project, PASSED.replace("LAST", "dst"))
+    assert "dst.role=output" in [each.partition("  #")[0] for each in made.to_fill]
+    _, text = write_launcher(project, PASSED.replace("LAST", "dst"), ["dst.role=output"])
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert "scale(src, dst)\n" in text
+    assert "{name: dst," in yaml.partition("outputs:")[2]
+    assert "name: out," not in yaml
+
+
+def test_an_argument_beside_other_results_is_copied_as_the_refusal_says(project):
+    text = PASSED.replace("LAST", "dst, sums")
+    made, _ = write_launcher(project, text)
+    assert "out=?  # line 16: return (dst, sums)" in made.to_fill
+    with pytest.raises(BadValueError, match=r"say dst\.role=input, which passes a copy"):
+        write_launcher(project, text, ["dst.role=output"])
+
+    assert "scale(src, dst.clone())" in write_launcher(project, text, ["dst.role=input"])[1]
+
+
+def test_a_size_that_is_a_block_is_a_power_of_two_also_where_it_is_assigned_again(project):
+    kernel = (
+        "@triton.jit\ndef k(x, y, B: tl.constexpr):\n    i = tl.arange(0, B)\n"
+        "    tl.store(y + i, tl.load(x + i))\n\n\n"
+    )
+    for value in ("cols", "max(16, cols)"):
+        text = (
+            f"{kernel}def run(x, y):\n    rows, cols = x.shape\n    if cols < 16:\n"
+            f"        cols = 16\n    k[(rows,)](x, y, B={value})\n"
+        )
+        function = summarize_source("k.py", HEAD + text).functions[0]
+        assert [each.step for each in function.limits if "cols" in each.sizes] == [0]
+
+
+def test_strides_of_descriptors_are_multiples_of_16_bytes(project):
+    text = (
+        f"@triton.jit\ndef k(x, y, m, n, B: tl.constexpr):\n    a = {MAKE.format('x')}\n"
+        f"    b = {MAKE.format('y')}\n    b.store([0, 0], a.load([0, 0]))\n\n\n"
+        "def run(x, y):\n    m, n = x.shape\n    k[(1,)](x, y, m, n, 64)\n"
+    )
+    function = summarize_source("k.py", HEAD + text).functions[0]
+
+    assert ("x.shape[1]@7" in str(function.limits)) or any(
+        "n" in each.sizes and each.step == 16 for each in function.limits
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ("    return {'y': y}", "returns a dict"),
+        ("    found = []\n    found.append(y)\n    return found", "returns a list"),
+        ("    return Result(y, n)", "returns an object of Result"),
+    ],
+)
+def test_results_that_are_no_arrays_are_refused_with_the_way_on(project, lines, says):
+    text = (
+        f"{DOUBLE}def run(x: torch.Tensor):\n    n = x.shape[0]\n    y = torch.empty_like(x)\n"
+        f"    _double[(1,)](x, y, n, B=64)\n{lines}\n"
+    )
+    with pytest.raises(BadValueError, match=f"run {says} .*--from"):
+        write_launcher(project, text)
+
+
+def test_a_sparse_result_is_made_dense(project):
+    text = (
+        f"{DOUBLE}def run(x: torch.Tensor):\n    n = x.shape[0]\n    y = torch.empty_like(x)\n"
+        "    _double[(1,)](x, y, n, B=64)\n    y = y.to_sparse()\n    return y, x.sum()\n"
+    )
+
+    assert "return results[0].to_dense(), " in write_launcher(project, text)[1]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "def run(layer):\n    w = layer.weight",
+        "def run(layer):\n    w, _ = layer.weight, 3",
+        "def run(layer):\n    state = layer.weight\n    w = state.view(-1)",
+        "def run(layer, x: torch.Tensor):\n    w = layer.weight.data",
+    ],
+)
+def test_arrays_of_an_object_are_refused_with_the_way_on(project, head):
+    text = (
+        f"{DOUBLE}{head}\n    y = torch.empty_like(w)\n"
+        "    _double[(1,)](w, y, w.numel(), B=64)\n    return y\n"
+    )
+    with pytest.raises(BadValueError, match=r"from an object \(layer\.weight; line 12\).*--from"):
+        write_launcher(project, text)
+
+
+def test_a_number_of_an_object_is_no_array(project):
+    text = (
+        f"{DOUBLE}def run(x: torch.Tensor, plan):\n    y = torch.empty_like(x)\n"
+        "    _double[(1,)](x, y, x.numel(), B=plan.block)\n    return y\n"
+    )
+
+    assert any(each.startswith("plan=?") for each in write_launcher(project, text)[0].to_fill)
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        "Box.double[(1,)](x, y, n, B=64)",
+        "run = functools.partial(Box.double[(1,)], x, y)\n    run(n, B=64)",
+    ],
+)
+def test_kernels_that_are_static_methods_and_partial_launches(launch):
+    kernel = DOUBLE.strip().replace("_double", "double").replace("\n", "\n    ")
+    text = (
+        f"class Box:\n    @staticmethod\n    {kernel}\n\n\n"
+        "class Double(torch.autograd.Function):\n    @staticmethod\n"
+        "    def forward(ctx, x, *args, **kwargs):\n        n = x.shape[0]\n"
+        "        y = torch.empty_like(x)\n        LAUNCH\n        return y\n"
+    ).replace("LAUNCH", launch.replace("\n", "\n    "))
+    function = summarize_source("k.py", HEAD + text).functions[0]
+
+    assert (function.name, function.launches) == ("Double", ("Box.double",))
+    assert [(p.name, p.role) for p in function.parameters] == [("x", "input"), ("y", "output")]
+
+
+@pytest.mark.parametrize("packages", [(), ("lib",), ("lib", "lib/deep")])
+def test_launch_py_loads_a_file_of_folders_with_and_without_init(project, packages):
+    folder = project / "lib/deep"
+    folder.mkdir(parents=True)
+    for package in packages:
+        (project / package / "__init__.py").write_text("")
+    (project / "lib/common.py").write_text("FACTOR = 3\n")
+    (folder / "near.py").write_text("NEAR = 4\n")
+    own = f"{DOUBLE}def run(x: torch.Tensor, y):\n    _double[(1,)](x, y, 8, B=64)\n"
+    head = "from ..common import FACTOR\nfrom .near import NEAR\n"
+    (folder / "k.py").write_text(head + HEAD + own)
+    made = init_project("lib/deep/k.py", name="k")
+    code = (project / "kernels/k/launch.py").read_text()
+    text = (folder / "k.py").read_text()
+    (folder / "k.py").write_text(text.partition("import torch")[0])
+    names, path = {*sys.modules}, [*sys.path]
+    try:
+        spec = importlib.util.spec_from_file_location("drafted", project / "kernels/k/launch.py")
+        module = importlib.util.module_from_spec(spec)
+        exec(code, module.__dict__ | (space := {"__file__": spec.origin, "__name__": "drafted"}))
+        exec(code, space)
+        assert (space["_MODULE"].FACTOR, space["_MODULE"].NEAR) == (3, 4)
+    finally:
+        sys.path[:] = path
+        for name in {*sys.modules} - names:
+            del sys.modules[name]
+    assert not [each for each in made.warnings if "imports" in each]
+
+
+def test_a_file_that_imports_from_above_the_project_is_warned_of(project):
+    (project / "k.py").write_text(
+        "from ..other import A\n"
+        + HEAD
+        + DOUBLE
+        + "def run(x, y):\n    _double[(1,)](x, y, 8, B=64)\n"
+    )
+
+    assert any("2 folders above it" in each for each in init_project("k.py").warnings)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("x: torch.Tensor", "x: (rows * 2, cols)"),
+        (
+            "x: torch.Tensor",
+            "x : torch.Tensor\n        What is doubled.\n        Shape: (rows * 2, cols).",
+        ),
+        ("x: torch.Tensor", "- `x`: [rows * 2, cols] of floats"),
+        ("x: Float[Tensor, 'rows cols']", ""),
+    ],
+)
+def test_shapes_of_docstrings_and_types_are_asked_first(project, kind, said):
+    text = (
+        f'{DOUBLE}def run({kind}, y):\n    """Doubles.\n\n    Args:\n        {said}\n    """\n'
+        "    _double[(1,)](x, y, x.numel(), B=64)\n"
+    )
+    asked = write_launcher(project, text)[0].to_fill
+    shape = "[rows * 2, cols]" if said else "[rows, cols]"
+
+    assert any(each.startswith(f"x={shape}  # a guess") for each in asked)
+
+
+def test_a_reference_may_name_the_axes(project):
+    text = (
+        f"{DOUBLE}def run(x: torch.Tensor):\n    rows, cols = x.shape\n"
+        "    y = torch.empty((rows, cols), device=x.device)\n"
+        "    _double[(1,)](x, y, rows * cols, B=64)\n    return y\n"
+    )
+    write_launcher(project, text, ["dtype=float32", "reference=x.view(rows * cols).view(rows, -1)"])
+    code = (project / "kernels/k/reference.py").read_text()
+
+    assert "    rows = x.shape[0]\n    cols = x.shape[1]\n    return x.view" in code
+
+
+def test_dtypes_that_a_name_has_are_offered_and_windows_are_short(project):
+    text = (
+        f"{DOUBLE}def run_int8(x: torch.Tensor, w: torch.Tensor):\n    length = x.shape[0]\n"
+        "    (kernel_size,) = w.shape\n    y = torch.empty_like(x)\n"
+        "    _double[(1,)](x, y, length, B=64)\n    return y\n"
+    )
+    asked = write_launcher(project, text, ["x=[length]"])[0].to_fill
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert any(each.startswith("dtype=") and "int8" in each for each in asked)
+    assert "large: {length: 3072, kernel_size: 5}" in yaml
+
+
+@pytest.mark.parametrize(("test", "low"), [("i >= 0", ", low: -1"), ("r < n", "")])
+def test_an_index_is_drawn_over_all_rows_that_it_numbers(project, test, low):
+    text = (
+        "@triton.jit\ndef k(rows, at, y, n, D, B: tl.constexpr):\n    r = tl.program_id(0)\n"
+        f"    i = tl.load(at + r)\n    c = tl.arange(0, B)\n    ok = ({test}) & (c < D)\n"
+        "    tl.store(y + r * D + c, tl.load(rows + i * D + c, mask=ok), mask=c < D)\n\n\n"
+        "def pick(rows: torch.Tensor, at: torch.Tensor, y: torch.Tensor):\n"
+        "    count, D = rows.shape\n    n = at.shape[0]\n    k[(n,)](rows, at, y, n, D, B=64)\n"
+    )
+    write_launcher(project, text, ["at=[n]", "at.dtype=int32"])
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert f"name: at, shape: [n], dtype: int32, fill: integers, scale: count{low}}}" in yaml
