@@ -321,3 +321,42 @@ def test_an_index_is_drawn_over_all_rows_that_it_numbers(project, test, low):
     yaml = (project / "kernels/k/kernel.yaml").read_text()
 
     assert f"name: at, shape: [n], dtype: int32, fill: integers, scale: count{low}}}" in yaml
+
+
+def test_a_result_that_is_computed_from_what_a_kernel_wrote_is_asked(project):
+    text = (
+        f"{DOUBLE}def run(x: torch.Tensor):\n    rows, cols = x.shape\n"
+        "    y = torch.empty_like(x)\n    peak = torch.zeros(rows, device=x.device)\n"
+        "    _double[(1,)](x, y, x.numel(), B=64)\n    half, spare = peak / 2, rows - 1\n"
+        "    step = peak / 127.0\n    count = x.numel() * 2\n    return y, step\n"
+    )
+    asked = write_launcher(project, text.replace("y, step", "y, step, peak + x"))[0].to_fill
+    drafted = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert "name: step, shape: [rows]" in drafted
+    assert any(each.startswith("step.dtype=") for each in asked)
+    assert any(each.startswith("out2=") for each in asked)
+
+
+def test_a_forward_of_the_class_takes_neither_cls_nor_ctx(project):
+    text = (
+        f"{DOUBLE}class Twice(torch.autograd.Function):\n    @classmethod\n"
+        "    def forward(cls, ctx, x):\n        y = torch.empty_like(x)\n"
+        "        _double[(1,)](x, y, x.numel(), B=64)\n        return y\n"
+    )
+    write_launcher(project, text, ["x=[n]", "dtype=float32", "reference=x * 2"])
+
+    assert "apply(x)" in (project / "kernels/k/launch.py").read_text()
+
+
+def test_a_table_that_is_read_at_elements_holds_no_offsets(project):
+    text = (
+        "import torch, triton\nimport triton.language as tl\n\n\n@triton.jit\n"
+        "def _mix(x, table, y, n, B: tl.constexpr):\n    at = tl.arange(0, B)\n"
+        "    key = tl.load(x + at, mask=at < n)\n    low = tl.load(table + key)\n"
+        "    high = tl.load(table + key + 1)\n    tl.store(y + at, low + high, mask=at < n)\n\n\n"
+        "def run(x, table, y):\n    _mix[(1,)](x, table, y, x.numel(), B=64)\n"
+    )
+    asked = write_launcher(project, text)[0].to_fill
+
+    assert not any(each.startswith("table.fill") for each in asked)

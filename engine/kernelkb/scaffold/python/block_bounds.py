@@ -253,12 +253,17 @@ _MAKES = re.compile(r"make_block_ptr|make_tensor_descriptor")
 def find_pointed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> str:
     """Return the array of which a tensor says where parts begin: it is read at i and at i + 1.
 
-    Empty where it is not read so; ``UNKNOWN`` where several arrays, or none, are read there.
+    A table that is read at elements of an array is none. Empty where it is not read so;
+    ``UNKNOWN`` where several arrays, or none, are read there.
     """
     for kernel, passed in iter_passed(function, kernels):
         inner = next((n for n, value in passed.items() if value == tensor), None)
-        places = {re.sub(r"[()]", "", t) for t in list_places(kernel, inner)} if inner else set()
-        if inner is None or not any(f"{place} + 1" in places for place in places):
+        if inner is None:
+            continue
+        data = _list_loaded(kernel)
+        listed = [t for t in list_places(kernel, inner) if not data & {*re.findall(r"\w+", t)}]
+        places = {re.sub(r"[()]", "", each) for each in listed}
+        if not any(f"{place} + 1" in places for place in places):
             continue
         bounds = _list_reached(kernel, inner)
         read = {
@@ -296,6 +301,17 @@ def find_indexed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> tu
                 if is_row or re.search(rf"tl\.load\({name} \+ {own}[,)]", text):
                     return array, low
     return "", 0
+
+
+def _list_loaded(kernel: ast.FunctionDef) -> set[str]:
+    """List the variables of a kernel that are elements of arrays, or computed from them."""
+    found = set[str]()
+    for node in [*ast.walk(kernel)] * 2:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            text = ast.unparse(node.value)
+            if "tl.load(" in text or found & {*re.findall(r"\w+", text)}:
+                found.add(node.targets[0].id)
+    return found
 
 
 def _list_reached(kernel: ast.FunctionDef, name: str) -> set[str]:

@@ -209,8 +209,8 @@ def _list_required(
 ) -> tuple[list[ast.arg], list[str]]:
     """Return the parameters up to the last that is needed, and those of them that are None else.
 
-    Those without a default are needed, and those that the function cannot do without. ctx or self
-    of a method is left out.
+    Those without a default are needed, and those that the function cannot do without. ctx, cls or
+    self of a method is left out.
 
     Args:
         function: The function.
@@ -225,7 +225,9 @@ def _list_required(
     last = max([count, *(at + 1 for at, a in enumerate(arguments) if a.arg in needed)])
     required = arguments[:last]
     is_bound = function.name in _BOUND or (required[:1] and required[0].arg in _BOUND)
-    return required[1:] if owner and is_bound else required, needed
+    is_of_class = any(ast.unparse(each) == "classmethod" for each in function.decorator_list)
+    bound = (2 if is_of_class and function.name == "forward" else 1) if owner and is_bound else 0
+    return required[bound:], needed
 
 
 def _drop_guarded(kernels: Kernels, launches: Sequence[str], used: set[str]) -> set[str]:
@@ -329,7 +331,8 @@ def _read_returned(
         return []
     last, is_one = values[-1], len({ast.unparse(value) for value in values}) == 1
     parts = last.elts if isinstance(last, ast.Tuple | ast.List) else [last]
-    made, computed = _collect_made(function), _list_computed(function)
+    made = _collect_made(function)
+    computed = _list_computed(function, {*made, *tensors})
     outputs = []
     for index, part in enumerate(parts):
         base = next((w for w in re.findall(r"\w+", ast.unparse(part)) if w != "torch"), "")
@@ -450,16 +453,22 @@ def _is_as_made(function: ast.FunctionDef, part: ast.expr, base: str) -> bool:
     return not any(not re.fullmatch(rf"{re.escape(base)}\.[\w.]+\(.*\)", v) for v in changed)
 
 
-def _list_computed(function: ast.FunctionDef) -> set[str]:
-    """List the variables that an expression of torch is assigned to."""
-    return {
-        node.targets[0].id
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and ast.unparse(node.value).startswith("torch.")
-        and not ast.unparse(node.value).startswith(("torch.cuda", "torch.device", "torch.float"))
-    }
+_OF_TENSOR = re.compile(r"\b\w+\.(?:shape|size|stride|numel|dtype|device|n?dim|is_\w+|data_ptr)\b")
+"""What a tensor says of itself."""
+
+
+def _list_computed(function: ast.FunctionDef, tensors: set[str]) -> set[str]:
+    """List the variables that an expression of torch, or arithmetic of tensors, is assigned to."""
+    found = set[str]()
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+            continue
+        text = ast.unparse(node.value)
+        is_torch = re.match(r"torch\.(?!cuda|device|float)", text)
+        used = tensors & {*re.findall(r"\b(?<!\.)\w+", _OF_TENSOR.sub("", text))}
+        if is_torch or (used and isinstance(node.value, ast.BinOp | ast.UnaryOp)):
+            found.add(node.targets[0].id)
+    return found
 
 
 _Made = tuple[str, tuple[str, ...], str]
@@ -482,6 +491,9 @@ def _collect_made(function: ast.FunctionDef) -> dict[str, _Made]:
             is_like = own[:2] == before[:2]
             dtype = own[2] if own[2] == before[2] else _OTHER
             made[name] = (*(own[:2] if is_like else ("", ())), dtype)
+        elif isinstance(value, ast.BinOp) and isinstance(value.right, ast.Constant):
+            if name not in made and (base := ast.unparse(value.left)) in made:
+                made[name] = (*made[base][:2], _OTHER)
         elif name in made and re.match(
             rf"{name}\.(?:to|float|half|bfloat16|type)\b", ast.unparse(node.value)
         ):
