@@ -1412,3 +1412,33 @@ def test_a_store_to_drawn_places_is_told_to_race(project, code, races):
 
     assert [each.partition(":")[0] for each in told] == ["y is stored where at says"] * races
     assert init_project("k.cu", answers=words).warnings == ()
+
+
+def test_a_pointer_to_a_function_is_no_array(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n, float (*act)(float)) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "  if (i < n) y[i] = act ? act(x[i]) : x[i];\n}\n"
+        "void run(const float* x, float* y, int n, float (*act)(float)) {\n"
+        "  k<<<(n + 255) / 256, 256>>>(x, y, n, act);\n}\n"
+    )
+    asked = init_project("k.cu").to_fill
+    init_project("k.cu", answers=["act=nullptr", "reference"])
+
+    assert any(each.startswith("act=?") for each in asked)
+    assert "auto act = nullptr;" in (project / "kernels/k/launch.cu").read_text()
+    assert load_kernel(str(project / "kernels/k")).kernel.size_axes == ("n",)
+
+
+def test_an_array_may_have_the_name_of_an_answer(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* reference, float* y, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = reference[i];\n}\n"
+        "void run(const float* reference, float* y, int n) {\n"
+        "  k<<<(n + 255) / 256, 256>>>(reference, y, n);\n}\n"
+    )
+    init_project("k.cu", answers=["reference_=[n]", "reference=reference_ * 1"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert [each.name for each in kernel.inputs] == ["reference_"]
+    assert kernel.reference.function == "reference"

@@ -26,7 +26,11 @@ CallStyle = Literal["pointers", "torch", "tvm-ffi", "python", "bound"]
 another file; it is not drafted."""
 _ROLE_ORDER = ("input", "output", "size", "stream")
 
-_RESERVED_NAMES = frozenset({*keyword.kwlist, "yes", "no", "on", "off", "true", "false", "null"})
+_ANSWERS = ("reference", "grid", "block", "shared", "dtype", "workloads")
+"""Keys of answers that are about no parameter."""
+_RESERVED_NAMES = frozenset(
+    {*keyword.kwlist, "yes", "no", "on", "off", "true", "false", "null", *_ANSWERS}
+)
 _MULTIPLE = re.compile(r"\b([A-Za-z_]\w*)\s*%\s*(\w+)\s*==\s*0")
 _LIMIT = re.compile(
     r"\b(?:assert|\w*CHECK\w*)\b[^\n;]*?\b([A-Za-z_]\w*)\s*"

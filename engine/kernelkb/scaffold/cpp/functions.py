@@ -138,6 +138,8 @@ def _parse_parameter(node: Node) -> Parameter:
     chain = list(iter_declarators(node))
     name = get_text(chain[-1]) if chain and chain[-1].type == "identifier" else ""
     depth = sum("pointer" in each.type or "array" in each.type for each in chain)
+    if any(each.type == "function_declarator" for each in chain):
+        return Parameter(name, "auto", "number")  # a pointer to a function
     type_name = get_part(node, "type").replace("std::", "")
     is_const = has_const(node)
     is_untyped_stream = type_name == "void" and "stream" in name and not is_const

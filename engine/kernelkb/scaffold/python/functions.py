@@ -331,9 +331,8 @@ def _read_returned(
         return []
     last, is_one = values[-1], len({ast.unparse(value) for value in values}) == 1
     parts = last.elts if isinstance(last, ast.Tuple | ast.List) else [last]
-    made = _collect_made(function)
+    made, outputs = _collect_made(function), list[Parameter]()
     computed = _list_computed(function, {*made, *tensors})
-    outputs = []
     for index, part in enumerate(parts):
         base = next((w for w in re.findall(r"\w+", ast.unparse(part)) if w != "torch"), "")
         if isinstance(part, ast.Constant) or (base.isupper() and base not in (*made, *tensors)):
