@@ -141,6 +141,7 @@ def test_an_error_in_capitals_is_one(line):
         ("tvm.error.InternalError: Check failed: (a == b) is false", True),
         ("InternalError: Check failed: (num_threads % 32 == 0) is false: threads", True),
         ("InternalError: Check failed: (warp_m % 16 == 0) is false", False),
+        ("DSLRuntimeError: expects argument #1 (A) to be a Tensor", True),
     ],
 )
 def test_a_kind_of_error_is_told_apart_from_its_cause(log, is_general):

@@ -297,8 +297,9 @@ def _find_log_architecture(text: str) -> str | None:
 def _describe_captured(
     rules: CompiledRules, row: SymptomRow, captured: Mapping[str, str], arch: str | None
 ) -> str | None:
-    if "error" in captured:
-        return describe_cuda_error(row["cuda_errors"], captured["error"])
+    told = describe_cuda_error(row["cuda_errors"], captured.get("error", ""))
+    if told is not None:
+        return told
     if row["fallback"] and row["kind"] in _REFUSING:
         return "Only the kind of this error is known, not its cause here."
     if row["explain"] == "device-memory" and "requested" in captured:

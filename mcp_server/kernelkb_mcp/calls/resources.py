@@ -34,7 +34,7 @@ T = TypeVar("T")
 SCHEME = "kb://"
 MARKDOWN = "text/markdown"
 _PAGE_SIZE = 160
-"""Resources per answer: all but the fixes fit the first page; some clients read only that."""
+"""Resources per answer. The first holds all before the fixes: some clients read only that."""
 
 KINDS = {
     "trees": "Tree of questions, with its picture",
@@ -100,7 +100,8 @@ class ResourceServer(MCPServer):
             message = f"no cursor {cursor[:40]!r}; list the resources from the beginning"
             raise MCPError(code=INVALID_PARAMS, message=message)
         begin = int(cursor or 0)
-        end = begin + _PAGE_SIZE
+        fixes = (n for n, r in enumerate(resources) if str(r.uri).startswith(f"{SCHEME}fixes/"))
+        end = begin + _PAGE_SIZE if begin else next(fixes, _PAGE_SIZE)
         more = str(end) if end < len(resources) else None
         return ListResourcesResult(resources=resources[begin:end], next_cursor=more)
 
