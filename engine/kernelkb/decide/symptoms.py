@@ -61,7 +61,16 @@ _HEADING = re.compile(r"CMake Error (?:at|in) \S[^\n]*:\s*$")
 _COMPILERS = frozenset({"nvcc", "build"})
 """Kinds of symptoms whose general ones are errors of a compiler in the text of a program."""
 _REFUSING = frozenset(
-    {"nvcc", "ptxas", "triton", "kernel-languages", "torch-extension", "dynamo", "libraries"}
+    {
+        "nvcc",
+        "ptxas",
+        "triton",
+        "kernel-languages",
+        "torch-extension",
+        "dynamo",
+        "libraries",
+        "nccl",
+    }
 )
 """Kinds whose general ones say that a program is refused, and its author has to find out why."""
 _BYTES = {"K": 2**10, "M": 2**20, "G": 2**30}
