@@ -314,8 +314,10 @@ def test_tags_in_front_of_a_title_say_nothing():
 
 
 def test_a_message_of_a_symptom_in_a_question_finds_it_first():
-    hits = find_entries("undefined symbol: THPVariableClass", limit=3)
+    named = find_entries("undefined symbol: THPVariableClass", limit=3)
+    hits = find_entries("ImportError: libc10.so: cannot open shared object file", limit=3)
 
+    assert named[0].id == "torch-python-library-not-linked"
     assert hits[0].id == "torch-not-imported-first"
     assert len({hit.id for hit in hits}) == len(hits) == 3
 
