@@ -1442,3 +1442,59 @@ def test_an_array_may_have_the_name_of_an_answer(project):
 
     assert [each.name for each in kernel.inputs] == ["reference_"]
     assert kernel.reference.function == "reference"
+
+
+CLEARED = (
+    "__global__ void k({kind} {name}, int* y, int n) {{\n"
+    "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) {{ {code} }}\n}}\n"
+    "__global__ void other(int* m, int n) {{ if (threadIdx.x < n) m[threadIdx.x] = 1; }}\n"
+    "void run(const int* in, int* y, int n) {{\n"
+    "  {kind} m; int zero = 0; cudaMalloc((void**)&m, n * 4);\n  {host}\n"
+    "  k<<<(n + 63) / 64, 64>>>(m, y, n);\n"
+    "  cudaMemcpy(y, m, n * 4, cudaMemcpyDeviceToHost);\n}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("host", "fill"),
+    [
+        ("cudaMemset((void*)m, 0, n * 4);", "zeros"),
+        ("CHECK(cudaMemsetAsync(m, 0x00, n * 4, 0));", "zeros"),
+        ("cudaMemcpy(m, &zero, 4, cudaMemcpyHostToDevice);", "zeros"),
+        (
+            "std::vector<int> h(n, 0); cudaMemcpy(m, h.data(), n * 4, cudaMemcpyHostToDevice);",
+            "zeros",
+        ),
+        ("thrust::fill(thrust::device_ptr<int>(m), thrust::device_ptr<int>(m) + n, 0);", "zeros"),
+        ("cudaMemset(m, -1, n * 4);", "integers 32|zeros"),
+        ("cudaMemset(m, 0, n * 4); other<<<1, 64>>>(m, n);", "zeros|integers 32"),
+        (
+            "cudaMemset(m, 0, n * 4); cudaMemcpy(m, in, 4, cudaMemcpyHostToDevice);",
+            "zeros|integers 32",
+        ),
+        ("int h[9] = {0}; h[3] = 5; cudaMemcpy(m, h, 36, cudaMemcpyHostToDevice);", ""),
+        ("cudaMemcpy(m, in, n * 4, cudaMemcpyHostToDevice);", ""),
+    ],
+)
+@pytest.mark.parametrize("code", ["y[i] = m[i];", "m[i] += y[i];"])
+def test_memory_that_the_host_clears_is_zeros_and_else_asked(project, host, fill, code):
+    (project / "k.cu").write_text(CLEARED.format(kind="int*", name="m", host=host, code=code))
+    asked = init_project("k.cu", kernel="k").to_fill
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    line = next(each for each in text.splitlines() if re.search(r"name: m(_start)?,", each))
+
+    questions = [each.partition(";")[0] for each in asked if each.startswith("m.fill")]
+    first, _, second = fill.partition("|")
+    assert questions == ([f"m.fill={first}  # or {second}"] if second else [])
+    drawn = "FILL_IN" if "|" in fill else fill or "integers"
+    assert f"fill: {drawn}" in line
+
+
+def test_values_that_were_asked_and_said_are_taken(project):
+    host = "cudaMemset(m, 255, n * 4);"
+    text = CLEARED.format(kind="int*", name="m", host=host, code="m[i] += y[i];")
+    (project / "k.cu").write_text(text)
+    init_project("k.cu", kernel="k", answers=["m.fill=integers 9 from 8", "reference"])
+    start = load_kernel(str(project / "kernels/k")).kernel.inputs[-1]
+
+    assert (start.name, start.fill, start.scale, start.low) == ("m_start", "integers", 9, 8)

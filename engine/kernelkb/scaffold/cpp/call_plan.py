@@ -29,6 +29,7 @@ from kernelkb.scaffold.cpp.element_uses import list_races
 from kernelkb.scaffold.cpp.functions import SourceFacts
 from kernelkb.scaffold.cpp.launch_limits import list_limits
 from kernelkb.scaffold.cpp.objects import find_refusal, set_objects_apart
+from kernelkb.scaffold.cpp.start_values import fill_starts
 from kernelkb.scaffold.cpp.syntax import (
     Declaration,
     LaunchSite,
@@ -152,7 +153,7 @@ def _fill_parameters(
 ) -> Function:
     """Return a function with shapes, roles and numbers: of the text, then as they were told."""
     said, _ = told
-    function = fill_arrays(function, own, facts)
+    function = fill_starts(fill_arrays(function, own, facts), facts)
     function = fill_numbers(set_objects_apart(function, own, facts), site, facts)
     function = ask_computed_sizes(function, site) if site else function
     function = function._replace(
