@@ -1358,6 +1358,7 @@ def test_a_reference_names_functions_of_torchs_parts(project, said):
         ("float", "y[i] = 1.0f / (1 + expf(-x[i]));", "normal"),
         ("float", "y[i] = logf(2.0f) * x[i];", "normal"),
         ("float", "float a = x[i]; y[i] = sqrtf(a * a + 1);", "normal"),
+        ("float", "float a = x[i]; y[i] = logf(a + 1e-7f);", "uniform"),
         ("int", "y[i] = 8 / x[i];", "integers"),
     ],
 )
@@ -1498,3 +1499,56 @@ def test_values_that_were_asked_and_said_are_taken(project):
     start = load_kernel(str(project / "kernels/k")).kernel.inputs[-1]
 
     assert (start.name, start.fill, start.scale, start.low) == ("m_start", "integers", 9, 8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "drawn", "asked"),
+    [
+        ("int", "int v = at[i]; y[i] = x[v];", "fill: integers, scale: m", ""),
+        ("int", "y[i] = x[(int)at[i]];", "fill: integers, scale: m", ""),
+        ("int", "y[i] = x[at[i] + 1];", "fill: integers, scale: 32", ""),
+        ("int", "y[i] = x[i] * at[i];", "fill: integers, scale: 32", ""),
+        ("int", "for (int j = 0; j < *at; j++) y[i] += x[j];", "fill: FILL_IN", "integers 32"),
+        ("float", "int v = (int)at[i]; y[i] = x[v];", "fill: FILL_IN", "integers 32"),
+        ("float", "y[i] = x[(int)at[i] * 2];", "fill: FILL_IN", "integers 32"),
+        ("float", "y[i] = x[i] * at[i];", "fill: normal", ""),
+    ],
+)
+@pytest.mark.parametrize("kernel", ["k", "run"])
+def test_elements_that_choose_those_of_another_array_lie_in_it_or_are_asked(
+    project, kind, code, drawn, asked, kernel
+):
+    arguments = f"const {kind}* at, const float* x, float* y, int n"
+    (project / "k.cu").write_text(
+        f"__global__ void k({arguments}) {{"
+        f" int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) {{ {code} }} }}\n"
+        f"void run({arguments}) {{ k<<<(n + 63) / 64, 64>>>(at, x, y, n); }}\n"
+    )
+    answers = ["x=[m]", "at=[n]"]
+    result = init_project("k.cu", kernel=kernel, name="k", answers=answers)
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    line = next(each for each in text.splitlines() if "name: at," in each)
+    questions = [each for each in result.to_fill if each.startswith("at.fill")]
+
+    assert drawn in line
+    assert [each.partition("  #")[0] for each in questions] == [f"at.fill={asked}"] * bool(asked)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "is_asked"),
+    [
+        ("int", "atomicAdd(&y[x[i] > 0], 1);", True),
+        ("unsigned", "atomicInc(y, 9); atomicMax(y + 1, 3);", True),
+        ("int", "y[i] += x[i];", False),
+        ("int", "atomicAdd(&y[i], 1); if (y[i] > 5) y[i] = 0;", False),
+        ("float", "atomicAdd(&y[0], x[i]);", False),
+    ],
+)
+def test_what_counters_begin_with_is_asked(project, kind, code, is_asked):
+    (project / "k.cu").write_text(
+        f"__global__ void k(const float* x, {kind}* y, int n) {{"
+        f" int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) {{ {code} }} }}\n"
+    )
+    asked = [each for each in init_project("k.cu").to_fill if each.startswith("y.fill=zeros")]
+
+    assert bool(asked) is is_asked

@@ -372,6 +372,7 @@ def _rename_shape(
 ) -> Parameter:
     """Return an array of a called function with its shape in the sizes of the caller."""
     each = each._replace(points_into=bound.get(each.points_into, each.points_into and UNKNOWN))
+    each = each._replace(indexes=(bound.get(each.indexes[0], ""), each.indexes[1]))
     renamed: list[str] = []
     for dim in each.shape or split_shape(each.guess):
         if not dim.isalnum() and not dim.isidentifier():
@@ -439,6 +440,8 @@ def _adopt(own: Parameter, found: Parameter, untraced: int) -> Parameter:
         is_read=found.is_read and role == "output",
         points_into=found.points_into,
         fill=found.fill,
+        asks_fill=found.asks_fill,
+        indexes=found.indexes,
         is_certain=is_input or (found.is_certain and (untraced <= 0 or own.role == "input")),
         dtype=own.dtype or found.dtype,
         shape=found.shape or own.shape,

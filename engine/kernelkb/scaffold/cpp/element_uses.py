@@ -35,6 +35,8 @@ _LOOPS = ("for_statement", "while_statement")
 _RAISED = r"{v}(?:\+\+|\+=|<<=|\*=)|\+\+{v}|{v}={v}(?:\+|<<|\*)"
 """What makes an index larger: a loop that lowers it ends at the first one."""
 _DEPTH = 3
+_MAX_SHOWN = 80
+"""Characters of a line that is shown beside a question."""
 
 
 class _Test(NamedTuple):
@@ -61,7 +63,8 @@ def read_elements(each: Parameter, names: Sequence[str], body: Node) -> Paramete
         last = each.shape[-1] if each.shape else ""
         parts = max(count_parts(each.type), int(last) if last.isdecimal() else 1)
         is_partly = not each.is_read and may_skip_elements(each.name, body, parts)
-        return each._replace(is_read=True, is_certain=False) if is_partly else each
+        each = each._replace(is_read=True, is_certain=False) if is_partly else each
+        return _ask_counted(each, body)
     if not each.fill and is_positive(each.name, body):
         each = each._replace(fill="uniform")
     pointed = find_pointed_array(each.name, names, body)
@@ -71,7 +74,58 @@ def read_elements(each: Parameter, names: Sequence[str], body: Node) -> Paramete
     is_integer = each.dtype in ("int32", "int64")
     if is_integer and not pointed and begins_parts(each.name, body):
         return each._replace(points_into=UNKNOWN)
-    return each._replace(points_into=pointed or each.points_into)
+    each = each._replace(points_into=pointed or each.points_into)
+    return each if each.points_into else _read_choice(each, names, body)
+
+
+def _ask_counted(each: Parameter, body: Node) -> Parameter:
+    """Return an output with the question for its values before, if it is a counter of integers."""
+    uses = [n for n in iter_nodes(body) if n.type == "identifier" and get_text(n) == each.name]
+    calls = [_find_call(node) for node in uses]
+    is_counted = uses and all(re.match(r"atomic(?!Exch)", get_text(call)) for call in calls)
+    is_integer = (each.dtype or "").startswith(("int", "uint"))
+    if not (is_counted and is_integer):
+        return each
+    return each._replace(asks_fill=("zeros|integers 32", _show_line(uses[0])))
+
+
+def _find_call(node: Node) -> Node | None:
+    return next((outer for outer in iter_parents(node) if outer.type == "call_expression"), None)
+
+
+def _show_line(node: Node) -> str:
+    """Return the statement that holds a node, with its line."""
+    ends = ("statement", "declaration")
+    outer = next((o for o in iter_parents(node) if o.type.endswith(ends)), node)
+    shown = get_text(outer).splitlines()[0].strip()[:_MAX_SHOWN]
+    return f"line {outer.start_point[0] + 1}: {shown}"
+
+
+def _read_choice(each: Parameter, names: Sequence[str], body: Node) -> Parameter:
+    """Return an array with the one of which its elements are places, or with that question.
+
+    Integers that are an index as they are have the other array's first size as their end; of
+    floats that are made integers for it, and of a number behind a pointer, it is asked.
+    """
+    values: dict[str, list[Node]] = {}
+    for name, value in _iter_settings(body):
+        values.setdefault(name, []).append(value)
+    held = {name for name, own in values.items() if all(_read_base(v) == each.name for v in own)}
+    is_integer = each.dtype in ("int32", "int64")
+    for base, index in _iter_subscripts(body):
+        if base not in names or base == each.name:
+            continue
+        if is_integer and _is_element(unwrap(index), each.name, held):
+            return each._replace(indexes=(base, 0))
+        inner = {_read_base(node) for node in iter_nodes(index)}
+        is_chosen = each.name in inner or bool(_list_names(index) & held)
+        if is_chosen and (each.dtype or "").startswith(("float", "bfloat")):
+            return each._replace(asks_fill=("integers 32", _show_line(index)))
+    pointers = [n for n in iter_nodes(body) if get_text(n) == f"*{each.name}"]
+    if is_integer and pointers:
+        why = "one number behind a pointer: 'integers 9 from 8' is 8"
+        return each._replace(asks_fill=("integers 32", f"{_show_line(pointers[0])}; {why}"))
+    return each
 
 
 _OF_POSITIVE = re.compile(r"(?:__|std::)?(?:log(?:2|10)?f?|r?sqrtf?|powf?)")
@@ -86,7 +140,8 @@ def is_positive(array: str, body: Node) -> bool:
         given = node.child_by_field_name("arguments")
         if node.type == "call_expression" and given and given.named_children:
             called = get_part(node, "function")
-            places = given.named_children[:1] if _OF_POSITIVE.fullmatch(called) else []
+            first = given.named_children[0]
+            places = [*_iter_addends(first)] if _OF_POSITIVE.fullmatch(called) else []
         elif get_part(node, "operator") in ("/", "/="):
             places = [each for each in (node.child_by_field_name("right"),) if each]
         if any(_is_element(f, array, held) for each in places for f in _iter_factors(each)):
@@ -103,6 +158,15 @@ def _iter_factors(node: Node) -> Iterator[Node]:
     for side in sides:
         if side is not None and get_part(node, "operator") in ("*", "/"):
             yield from _iter_factors(side)
+
+
+def _iter_addends(node: Node) -> Iterator[Node]:
+    """Yield the addends of ``x[i] + eps`` but products; an expression that is no sum is its own."""
+    node = unwrap(node)
+    is_sum = get_part(node, "operator") == "+"
+    for side in node.named_children if is_sum else (node,):
+        if not (is_sum and get_part(unwrap(side), "operator") in ("*", "/")):
+            yield unwrap(side)
 
 
 def _is_element(node: Node, array: str, held: Collection[str]) -> bool:
