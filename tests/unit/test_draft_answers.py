@@ -1477,7 +1477,7 @@ CLEARED = (
         ("cudaMemcpy(m, in, n * 4, cudaMemcpyHostToDevice);", ""),
     ],
 )
-@pytest.mark.parametrize("code", ["y[i] = m[i];", "m[i] += y[i];"])
+@pytest.mark.parametrize("code", ["y[i] = m[i];", "m[i] = m[i] * 2 + y[i];"])
 def test_memory_that_the_host_clears_is_zeros_and_else_asked(project, host, fill, code):
     (project / "k.cu").write_text(CLEARED.format(kind="int*", name="m", host=host, code=code))
     asked = init_project("k.cu", kernel="k").to_fill
@@ -1539,7 +1539,9 @@ def test_elements_that_choose_those_of_another_array_lie_in_it_or_are_asked(
     [
         ("int", "atomicAdd(&y[x[i] > 0], 1);", True),
         ("unsigned", "atomicInc(y, 9); atomicMax(y + 1, 3);", True),
-        ("int", "y[i] += x[i];", False),
+        ("int", "y[i] += x[i];", True),
+        ("int", "y += 5; atomicAdd(&y[i], 1);", True),
+        ("int", "y[i] = y[i] * 2 + x[i];", False),
         ("int", "atomicAdd(&y[i], 1); if (y[i] > 5) y[i] = 0;", False),
         ("float", "atomicAdd(&y[0], x[i]);", False),
     ],

@@ -1902,3 +1902,46 @@ def test_what_is_viewed_as_a_kept_shape_has_the_shape_of_that_tensor(project):
     asked = init_project("k.py", name="k", kernel="add_groups").to_fill
 
     assert any(each.startswith("out=?") for each in asked)
+
+
+@pytest.mark.parametrize(
+    ("code", "host", "is_power"),
+    [
+        ("int j = i ^ s; if (j > i) { float t = x[i]; x[i] = x[j]; x[j] = t; }", "int n", True),
+        ("x[i ^ s] = 1;", "int n", True),
+        ("x[i] = i ^ s;", "int n", False),
+        ("x[i] = s;", "int p; int n = 1 << p;", True),
+        ("x[i] = s;", "int p; int n = pow(2, p);", True),
+        ("x[i] = s;", "int p; int n = p * 3;", False),
+        ("x[i] = s;", "int n; for (int s = 2; s <= n; s <<= 1)", True),
+        ("x[i] = s;", "int n; for (int s = 1; s < n; s = s * 2)", True),
+        ("x[i] = s;", "int n; for (int s = 1; s < n; s++)", False),
+    ],
+)
+def test_a_size_that_is_halved_or_shifted_is_a_power_of_two(project, code, host, is_power):
+    head, _, loop = host.partition(";")
+    (project / "k.cu").write_text(
+        "__global__ void k(float* x, int s, int n) {\n"
+        f"  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) {{ {code} }}\n}}\n"
+        f"void run(float* h, {head}) {{\n  float* x; cudaMalloc(&x, 64); int s = 3;\n"
+        f"  {loop}\n  k<<<64, 64>>>(x, s, n);\n}}\n"
+    )
+    words = ["x=[n]", "x.role=both", "s=3", "grid=64", "block=64", "reference"]
+    init_project("k.cu", kernel="k", answers=words)
+    sizes = load_kernel(str(project / "kernels/k")).kernel.workloads["small"]
+
+    assert (sizes["n"] & (sizes["n"] - 1) == 0) is is_power
+
+
+def test_a_launcher_of_a_bitonic_step_has_sizes_of_powers_of_two(project):
+    (project / "k.cu").write_text(
+        "__global__ void step(int* v, int j) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x, p = i ^ j;\n"
+        "  if (p > i && v[i] > v[p]) { int t = v[i]; v[i] = v[p]; v[p] = t; }\n}\n"
+        "void sort(int* a, int count) {\n"
+        "  for (int j = 8; j > 0; j >>= 1) step<<<count / 256, 256>>>(a, j);\n}\n"
+    )
+    init_project("k.cu", answers=["a=[count]", "a.role=both", "reference"])
+    sizes = load_kernel(str(project / "kernels/k")).kernel.workloads["large"]
+
+    assert sizes["count"] & (sizes["count"] - 1) == 0

@@ -178,7 +178,7 @@ def _make_draft(request: DraftRequest, plan: CallPlan) -> Draft:
     notes = [
         f"{each.sizes[0]} is at most {each.most}, the threads that its launch has for it"
         for each in plan.limits
-        if each.sizes[0] in sizes
+        if each.most and each.sizes[0] in sizes
     ]
     return make_draft(
         request,

@@ -79,18 +79,22 @@ def read_elements(each: Parameter, names: Sequence[str], body: Node) -> Paramete
 
 
 def _ask_counted(each: Parameter, body: Node) -> Parameter:
-    """Return an output with the question for its values before, if it is a counter of integers."""
+    """Return an output with the question for its values before, if integers are counted in it."""
     uses = [n for n in iter_nodes(body) if n.type == "identifier" and get_text(n) == each.name]
-    calls = [_find_call(node) for node in uses]
-    is_counted = uses and all(re.match(r"atomic(?!Exch)", get_text(call)) for call in calls)
-    is_integer = (each.dtype or "").startswith(("int", "uint"))
-    if not (is_counted and is_integer):
+    counts = [_COUNTS.match(_show_line(n).partition(": ")[2]) for n in uses]
+    moves = [n.parent is not None and n.parent.type in _MOVES for n in uses]
+    is_counted = any(counts) and all(map(any, zip(counts, moves, strict=True)))
+    if not (is_counted and (each.dtype or "").startswith(("int", "uint"))):
         return each
-    return each._replace(asks_fill=("zeros|integers 32", _show_line(uses[0])))
+    first = next(node for node, is_count in zip(uses, counts, strict=True) if is_count)
+    return each._replace(asks_fill=("zeros|integers 32", _show_line(first)))
 
 
-def _find_call(node: Node) -> Node | None:
-    return next((outer for outer in iter_parents(node) if outer.type == "call_expression"), None)
+_COUNTS = re.compile(
+    r"(?:.*[=(\s])?atomic(?!Exch)\w+\(|\w+\[[^;=]*\]\s*(?:\+\+|--|[-+]=)|\+\+\w+\[|\*\w+\s*[-+]="
+)
+_MOVES = ("assignment_expression", "init_declarator")
+"""Around a pointer that is set, or copied: ``histogram += row * 256``."""
 
 
 def _show_line(node: Node) -> str:
