@@ -1945,3 +1945,79 @@ def test_a_launcher_of_a_bitonic_step_has_sizes_of_powers_of_two(project):
     sizes = load_kernel(str(project / "kernels/k")).kernel.workloads["large"]
 
     assert sizes["count"] & (sizes["count"] - 1) == 0
+
+
+@pytest.mark.parametrize(
+    ("host", "value"),
+    [
+        ("bool odd = true;", "true"),
+        ("bool odd; odd = true;", "true"),
+        ("bool odd; if (n % 2) odd = true;", "FILL_IN"),
+        ("bool odd = false; if (n % 2) odd = true;", "FILL_IN"),
+        ("if (n % 2) odd = true;", "FILL_IN"),
+    ],
+)
+def test_a_number_that_only_a_branch_sets_is_asked(project, host, value):
+    (project / "k.cu").write_text(
+        "static bool odd;\n"
+        "__global__ void k(const float* x, float* y, int n, bool odd) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = odd ? x[i] : 0;\n}\n"
+        f"void run(int n) {{\n  float *x, *y;\n  {host}\n"
+        "  k<<<(n + 63) / 64, 64>>>(x, y, n, odd);\n}\n"
+    )
+    init_project("k.cu", kernel="k")
+
+    assert f"const bool odd = {value};" in (project / "kernels/k/launch.cu").read_text()
+
+
+def test_what_a_kernel_that_includes_a_part_of_its_body_reads_is_asked(project):
+    (project / "rest.inc").write_text("y[i] += bias;\n")
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n, float bias) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;\n  y[i] = x[i];\n"
+        '#include "rest.inc"\n}\n'
+    )
+
+    assert any(each.startswith("bias=?") for each in init_project("k.cu").to_fill)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_whole"),
+    [
+        ("if (i >= n) return; y[i] = 1;", True),
+        ("if (i >= n) return; i += first; y[i] = 1;", False),
+        ("if (i >= n) return; i = i + first; y[i] = 1;", False),
+        ("while (i < n) { y[i] = 1; i += 64; }", True),
+    ],
+)
+def test_an_index_that_is_moved_behind_its_bound_shows_no_shape(project, code, is_whole):
+    (project / "k.cu").write_text(
+        "__global__ void k(float* y, int n, int first) {\n"
+        f"  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  {code}\n}}\n"
+    )
+    asked = [each.partition("=")[0] for each in init_project("k.cu", answers=["first=0"]).to_fill]
+
+    assert ("y" not in asked) is is_whole
+
+
+@pytest.mark.parametrize(
+    ("given", "limit", "asked"),
+    [
+        ("ROWS * COLS", "ROWS", ["n=ROWS * COLS"]),
+        ("ROWS * COLS", "n / COLS", ["n=ROWS * COLS"]),
+        ("ROWS", "n", []),
+        ("4096", "n", []),
+        ("count", "ROWS", ["n=axis"]),
+    ],
+)
+def test_a_size_of_constants_that_the_kernel_reads_is_asked(project, given, limit, asked):
+    (project / "k.cu").write_text(
+        "#define ROWS 60\n#define COLS 12\n__global__ void k(float* y, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        f"  if (i < {limit}) y[i] = 1;\n}}\n"
+        f"void run(int count) {{\n  float* y;\n  const int all = {given};\n"
+        "  k<<<(all + 63) / 64, 64>>>(y, all);\n}\n"
+    )
+    told = [each.partition("  #")[0] for each in init_project("k.cu", kernel="k").to_fill]
+
+    assert [each for each in told if each.startswith("n=")] == asked

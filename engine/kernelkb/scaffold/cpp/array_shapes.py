@@ -275,12 +275,16 @@ def fill_arrays(function: Function, own: Declaration, facts: SourceFacts) -> Fun
     return filled._replace(parameters=tuple(parameters))
 
 
-def ask_computed_sizes(function: Function, site: LaunchSite) -> Function:
+def ask_computed_sizes(
+    function: Function, own: Declaration, site: LaunchSite, facts: SourceFacts
+) -> Function:
     """Return a kernel whose sizes that its launch computes from its other ones are to be said.
 
-    And those that are 1 there, so that its grid may be for one row. Of
-    ``n = rows * cols; k<<<..>>>(x, n, cols)``: the guess for ``n`` is ``rows * cols``.
+    And those that are 1 there, so that its grid may be for one row, and those of constants that
+    the kernel reads itself. Of ``n = rows * cols; k<<<..>>>(x, n, cols)``: the guess for ``n`` is
+    ``rows * cols``.
     """
+    read = set(re.findall(r"[A-Za-z_]\w*", get_text(own.body)))
     names = [p.name for p in function.parameters]
     passed = dict(zip(names, site.arguments, strict=False))
     bound = {text: name for name, text in bind_arguments(site.arguments, names).items()}
@@ -295,6 +299,9 @@ def ask_computed_sizes(function: Function, site: LaunchSite) -> Function:
             each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
         elif each.role == "size" and text == "1":  # of an array that is taken as one row
             each = each._replace(role="number", value=FILL_IN_MARK, guess="1|axis")
+        elif each.role == "size" and {*list_axes([text])} & facts.constants.keys() & read:
+            guess = f"{text}|axis" if set(list_axes([text])) <= facts.constants.keys() else "axis"
+            each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
 

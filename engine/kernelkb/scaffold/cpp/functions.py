@@ -325,6 +325,8 @@ class SourceFacts(NamedTuple):
     memory: Mapping[str, str] = {}
     """``__constant__``, ``__device__`` and ``__managed__`` variables without a value in the text,
     with the line."""
+    include_lines: tuple[int, ...] = ()
+    """Lines of the file's ``#include``, of which a body may hold one."""
 
 
 def add_macros(text: str, headers: Sequence[str]) -> str:
@@ -375,6 +377,7 @@ def read_facts(text: str, headers: Sequence[str] = (), callers: Sequence[str] = 
         {name: parts for each in every for name, parts in each.records.items()},
         {name: why for each in every for name, why in each.objects.items()},
         {name: line for each in every for name, line in each.memory.items()},
+        own.include_lines,
     )
 
 
@@ -414,6 +417,10 @@ def _read_file(text: str) -> SourceFacts:
             for match in _MEMORY.finditer(text)
             for name in re.findall(r"(?:^|,)[\s*]*(\w+)", match[1])
         },
+        include_lines=tuple(
+            text.count("\n", 0, match.end()) + 1
+            for match in re.finditer(r"^[ \t]*#[ \t]*include\b", text, re.MULTILINE)
+        ),
     )
 
 
