@@ -2021,3 +2021,49 @@ def test_a_size_of_constants_that_the_kernel_reads_is_asked(project, given, limi
     told = [each.partition("  #")[0] for each in init_project("k.cu", kernel="k").to_fill]
 
     assert [each for each in told if each.startswith("n=")] == asked
+
+
+@pytest.mark.parametrize(
+    ("flags", "asked", "kept"),
+    [
+        ('["-O3", "--use_fast_math", "-DTAP_COUNT=5"]', [], ["-DTAP_COUNT=5", "--use_fast_math"]),
+        ('["-O3 -use_fast_math -DTAP_COUNT=5"]', [], ["-DTAP_COUNT=5", "--use_fast_math"]),
+        ('["-DTAP_COUNT=" + str(taps)]', ["TAP_COUNT"], ["-DTAP_COUNT=9"]),
+        ('[f"-DTAP_COUNT={taps}", "-DOTHER_ONE=3"]', ["TAP_COUNT"], ["-DTAP_COUNT=9"]),
+        ('["-DTAP_COUNT=%d" % taps]', ["TAP_COUNT"], ["-DTAP_COUNT=9"]),
+        ("[]", ["TAP_COUNT"], ["-DTAP_COUNT=9"]),
+    ],
+)
+def test_macros_that_a_loader_puts_together_are_asked_and_its_flags_are_kept(
+    project, flags, asked, kept
+):
+    (project / "load.py").write_text(
+        f'def get(taps):\n    return load("k", sources=["k.cu"], extra_cuda_cflags={flags})\n'
+    )
+    (project / "k.cu").write_text(
+        "constexpr int T = TAP_COUNT;\n"
+        "__global__ void k(const float* x, float* y, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = x[i] * T;\n}\n"
+    )
+    questions = [each.partition("=")[0] for each in init_project("k.cu").to_fill]
+    said = ["grid=8", "block=64", "reference", *(f"{name}=9" for name in asked)]
+    init_project("k.cu", answers=said)
+    drafted = load_kernel(str(project / "kernels/k")).kernel.variants[0]
+
+    assert [q for q in questions if q.isupper()] == asked
+    assert sorted(drafted.flags) == sorted(kept)
+
+
+@pytest.mark.parametrize("value", ["scale##TAIL", "scale"])
+@pytest.mark.parametrize("kernel", ["scale_now", "run"])
+def test_a_name_that_a_macro_puts_together_is_told(project, value, kernel):
+    arguments = "const float* x, float* y, int n"
+    (project / "k.cu").write_text(
+        f"#define TAIL _v2\n#define scale_now {value}\n"
+        f"__global__ void scale_now({arguments}) {{\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = 2 * x[i];\n}\n"
+        f"void run({arguments}) {{ scale_now<<<(n + 63) / 64, 64>>>(x, y, n); }}\n"
+    )
+    told = [each for each in init_project("k.cu", kernel=kernel).warnings if "##" in each]
+
+    assert len(told) == ("##" in value)

@@ -450,7 +450,8 @@ def _draft_files(
         request = request._replace(target="cuda")
     missing = (name for name in related.missing if name not in told)
     summary = summary._replace(missing_functions=tuple(missing))
-    return draft_tensor_files(request._replace(summary=summary)), warnings
+    drafted = draft_tensor_files(request._replace(summary=summary))
+    return drafted, [*warnings, *drafted.warnings]
 
 
 def _make_request(

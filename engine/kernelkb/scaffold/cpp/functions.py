@@ -425,9 +425,10 @@ def _read_file(text: str) -> SourceFacts:
 
 
 def list_undefined_macros(text: str, headers: Sequence[str]) -> list[str]:
-    """Return the names that arrays of a file are as long as, and that neither it nor a header says.
+    """Return the names that neither a file nor a header says, though its code counts on them.
 
-    The project's build says them then: ``float x[TILE]`` with ``-DTILE=64``.
+    Arrays are as long as they say, or constants of the file have their values. The project's
+    build says them then: ``float x[TILE]`` with ``-DTILE=64``.
 
     Args:
         text: What the file holds.
@@ -440,10 +441,21 @@ def list_undefined_macros(text: str, headers: Sequence[str]) -> list[str]:
         if node.type == "array_declarator" and (size := node.child_by_field_name("size"))
         if size.type == "identifier"
     }
+    values = [match[4] or match[5] or "" for match in _CONSTANT.finditer(text) if match[3]]
+    words = [word for value in values for word in re.findall(r"(?<![\w:.\"])[A-Z]\w+", value)]
+    found |= dict.fromkeys(word for word in words if _MACRO_NAME.fullmatch(word))
     other = "\n".join((text, *headers))
     # A macro, a variable or parameter with its type before it, an enumerator.
     said = r"#[ \t]*define[ \t]+{0}\b|(?:[\w>*&][ \t]+|[,{{][ \t]*){0}\s*(?:[=,;>){{]|$)"
     return [n for n in found if not re.search(said.format(n), other, re.MULTILINE)]
+
+
+_MACRO_NAME = re.compile(
+    r"(?!(?:FLT|DBL|LDBL|U?INT\d*|U?L?LONG|U?SHRT|U?CHAR|SCHAR|SIZE|CU|CUDA|CUDART|M|RAND|NULL"
+    r"|INFINITY|NAN|TRUE|FALSE|HUGE|CUBLAS\w*|CUDNN|CUFFT|CURAND|NCCL|AT|TORCH|C10|CUTE|CUTLASS)"
+    r"(?:_|\b))[A-Z][A-Z\d]*_[A-Z\d_]*"
+)
+"""A macro by its name, and none of the language's or a library's headers."""
 
 
 def _evaluate_integer(text: str, constants: Mapping[str, str]) -> int | None:
