@@ -1512,19 +1512,23 @@ def test_values_that_were_asked_and_said_are_taken(project):
         ("float", "int v = (int)at[i]; y[i] = x[v];", "fill: FILL_IN", "integers 32"),
         ("float", "y[i] = x[(int)at[i] * 2];", "fill: FILL_IN", "integers 32"),
         ("float", "y[i] = x[i] * at[i];", "fill: normal", ""),
+        ("float", "y[i] = x[i] * (int)at[i];", "fill: FILL_IN", "integers 32"),
+        ("int", "int e = at[i + 1], j = i; while (j < e) y[i] += x[j++];", "fill: offsets", "?"),
+        ("int", "y[i] = at[i + 1] > at[i] ? x[i] : 0;", "fill: integers, scale: 32", ""),
+        ("int", "x += i * m; y[i] = x[at[i]];", "fill: integers, scale: m", ""),
     ],
 )
 @pytest.mark.parametrize("kernel", ["k", "run"])
 def test_elements_that_choose_those_of_another_array_lie_in_it_or_are_asked(
     project, kind, code, drawn, asked, kernel
 ):
-    arguments = f"const {kind}* at, const float* x, float* y, int n"
+    arguments = f"const {kind}* at, const float* x, float* y, int n, int m"
     (project / "k.cu").write_text(
         f"__global__ void k({arguments}) {{"
         f" int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) {{ {code} }} }}\n"
-        f"void run({arguments}) {{ k<<<(n + 63) / 64, 64>>>(at, x, y, n); }}\n"
+        f"void run({arguments}) {{ k<<<(n + 63) / 64, 64>>>(at, x, y, n, m); }}\n"
     )
-    answers = ["x=[m]", "at=[n]"]
+    answers = ["x=[n, m]" if "i * m" in code else "x=[m]", "at=[n]"]
     result = init_project("k.cu", kernel=kernel, name="k", answers=answers)
     text = (project / "kernels/k/kernel.yaml").read_text()
     line = next(each for each in text.splitlines() if "name: at," in each)

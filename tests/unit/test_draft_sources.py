@@ -2067,3 +2067,24 @@ def test_a_name_that_a_macro_puts_together_is_told(project, value, kernel):
     told = [each for each in init_project("k.cu", kernel=kernel).warnings if "##" in each]
 
     assert len(told) == ("##" in value)
+
+
+@pytest.mark.parametrize(
+    ("test", "step"),
+    [
+        ("if (n % 48 != 0) return;", 48),
+        ("if ((n % PART) != 0) { return; }", 40),
+        ("if (n % two != 0) return;", 1),
+    ],
+)
+def test_a_size_that_is_left_out_unless_it_is_a_multiple_is_one(project, test, step):
+    (project / "k.cu").write_text(
+        "constexpr int PART = 8 * 5;\n__global__ void k(const float* x, float* y, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = x[i];\n}\n"
+        f"void run(const float* x, float* y, int n) {{\n  int two = 2;\n  {test}\n"
+        "  k<<<(n + 63) / 64, 64>>>(x, y, n);\n}\n"
+    )
+    init_project("k.cu", answers=["reference"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(sizes["n"] % step == 0 for sizes in kernel.workloads.values())

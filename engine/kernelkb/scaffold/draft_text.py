@@ -303,7 +303,8 @@ def _format_input(array: Parameter, draft: Draft) -> str:
     name, least = array.indexes
     into = next((p for p in (*draft.inputs, *draft.outputs) if p.name == name and p.shape), None)
     if into is not None:
-        end = rename_axes(into.shape[0], draft.fields) + (f", low: {least}" if least else "")
+        axis = array.indexed_axis if -array.indexed_axis <= len(into.shape) else 0
+        end = rename_axes(into.shape[axis], draft.fields) + (f", low: {least}" if least else "")
         return _format_array(array, draft, f", fill: integers, scale: {end}")
     bound = 2 if array.dtype == "bool" else _INTEGER_BOUND
     if array.dtype in ("int32", "int64"):  # perhaps indices, which have to lie within each axis

@@ -449,6 +449,7 @@ def _adopt(own: Parameter, found: Parameter, untraced: int) -> Parameter:
         fill=found.fill,
         asks_fill=found.asks_fill,
         indexes=found.indexes,
+        indexed_axis=found.indexed_axis,
         is_certain=is_input or (found.is_certain and (untraced <= 0 or own.role == "input")),
         dtype=own.dtype or found.dtype,
         shape=found.shape or own.shape,
@@ -524,6 +525,8 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
             guess = each.guess if is_proved or not shape else f"[{', '.join(whole)}]"
             each = each._replace(shape=whole if is_proved or not shape else (), guess=guess)
             each = read_elements(each, [p.name for p in function.parameters], own.body)
+            chosen = next((p for p in function.parameters if p.name == each.indexes[0]), each)
+            each = each._replace(indexed_axis=-1 - len(list_parts(chosen.type, facts)))
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
 

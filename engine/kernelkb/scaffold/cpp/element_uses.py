@@ -78,6 +78,22 @@ def read_elements(each: Parameter, names: Sequence[str], body: Node) -> Paramete
     return each if each.points_into else _read_choice(each, names, body)
 
 
+def _is_made_integer(node: Node, array: str, held: Collection[str]) -> bool:
+    """Whether an expression is a cast to an integer of an element, as it is."""
+    is_cast = node.type in ("cast_expression", "call_expression") and unwrap(node) != node
+    return is_cast and _is_element(unwrap(node), array, held)
+
+
+def _bounds(held: Collection[str], counted: Collection[str], body: Node) -> bool:
+    """Whether one of some variables is compared with one that an index is made of."""
+    for node in iter_nodes(body):
+        if get_part(node, "operator") in ("<", "<=", ">", ">="):
+            sides = {get_part(node, "left"), get_part(node, "right")}
+            if sides & {*held} and sides & {*counted}:
+                return True
+    return False
+
+
 def _ask_counted(each: Parameter, body: Node) -> Parameter:
     """Return an output with the question for its values before, if integers are counted in it."""
     uses = [n for n in iter_nodes(body) if n.type == "identifier" and get_text(n) == each.name]
@@ -108,23 +124,29 @@ def _show_line(node: Node) -> str:
 def _read_choice(each: Parameter, names: Sequence[str], body: Node) -> Parameter:
     """Return an array with the one of which its elements are places, or with that question.
 
-    Integers that are an index as they are have the other array's first size as their end; of
-    floats that are made integers for it, and of a number behind a pointer, it is asked.
+    Integers that are an index as they are lie below a size of the other array. It is asked of
+    floats that are made integers, of a number behind a pointer, and of integers that bound an
+    index of others, as where the rows of a sparse matrix begin.
     """
     values: dict[str, list[Node]] = {}
     for name, value in _iter_settings(body):
         values.setdefault(name, []).append(value)
     held = {name for name, own in values.items() if all(_read_base(v) == each.name for v in own)}
     is_integer = each.dtype in ("int32", "int64")
-    for base, index in _iter_subscripts(body):
-        if base not in names or base == each.name:
-            continue
-        if is_integer and _is_element(unwrap(index), each.name, held):
+    indices = [index for base, index in _iter_subscripts(body) if base in {*names} - {each.name}]
+    if (each.dtype or "").startswith(("float", "bfloat")):
+        cast = next((n for n in iter_nodes(body) if _is_made_integer(n, each.name, held)), None)
+        chosen = (index for index in indices if _list_names(index) & held)
+        place = cast or next(chosen, None)
+        return each._replace(asks_fill=("integers 32", _show_line(place))) if place else each
+    for base, index in _iter_subscripts(body) if is_integer else ():
+        is_other = base in names and base != each.name
+        if is_other and _is_element(unwrap(index), each.name, held):
             return each._replace(indexes=(base, 0))
-        inner = {_read_base(node) for node in iter_nodes(index)}
-        is_chosen = each.name in inner or bool(_list_names(index) & held)
-        if is_chosen and (each.dtype or "").startswith(("float", "bfloat")):
-            return each._replace(asks_fill=("integers 32", _show_line(index)))
+    places = {_drop_blanks(index) for base, index in _iter_subscripts(body) if base == each.name}
+    counted = {name for index in indices for name in _list_names(index)}
+    if is_integer and any("+1" in place for place in places) and _bounds(held, counted, body):
+        return each._replace(points_into=UNKNOWN)
     pointers = [n for n in iter_nodes(body) if get_text(n) == f"*{each.name}"]
     if is_integer and pointers:
         why = "one number behind a pointer: 'integers 9 from 8' is 8"

@@ -264,7 +264,7 @@ def _classify_argument(node: Node, arguments: Node, *, is_pointer: bool) -> Acce
         return "written"
     if name.startswith("atomic") and is_first:
         return "written" if name == "atomicExch" else "updated"
-    is_by_value = name.startswith("(") or _BY_VALUE.fullmatch(name)
+    is_by_value = name.startswith(("(", "atomic")) or _BY_VALUE.fullmatch(name)
     return "read" if is_by_value and not is_pointer else "passed on"
 
 

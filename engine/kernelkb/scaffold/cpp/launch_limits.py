@@ -41,7 +41,7 @@ def list_limits(
         facts: Its file.
         launch: Statements and configuration of a kernel's launch; a launcher has its own.
     """
-    found = [*_iter_powers(function, own, facts)]
+    found = [*_iter_needs(function, own, facts)]
     if function.is_kernel:
         texts = dict(_iter_values(launch[0])) | dict(facts.constants)
         return (*found, *_iter_limits(own, launch[1], texts, {}))
@@ -58,11 +58,13 @@ def list_limits(
 
 _DOUBLED = r"<=?\s*{0}\s*;\s*(?:\w+\s*(?:<<=\s*1|\*=\s*2)|(\w+)\s*=\s*(?:\1\s*(?:\*\s*2|<<\s*1)))"
 """A loop over the powers of two up to a size."""
+_LEFT_OUT = re.compile(r"\b(\w+)\s*%\s*(\w+)\s*\)*\s*!=\s*0\b")
+"""A size that is not taken unless it is a multiple of a number."""
 _SHIFT = re.compile(r"\b1[uUlL]*\s*<<|\b(?:std::)?(?:pow|exp2|ldexp)f?\s*\(\s*2\b")
 
 
-def _iter_powers(function: Function, own: Declaration, facts: SourceFacts) -> Iterator[SizeLimit]:
-    """Yield the sizes that are powers of two.
+def _iter_needs(function: Function, own: Declaration, facts: SourceFacts) -> Iterator[SizeLimit]:
+    """Yield the sizes that are powers of two, and those that have to be multiples of a number.
 
     Of arrays whose elements a kernel pairs by ``i ^ step``, as a bitonic sort does; those that a
     loop doubles an index up to, and that a caller shifts.
@@ -85,6 +87,10 @@ def _iter_powers(function: Function, own: Declaration, facts: SourceFacts) -> It
             if _SHIFT.search(value) or doubled:
                 yield SizeLimit((name,))
     yield from (SizeLimit((p.name,)) for p in function.parameters if _is_doubled(p.name, own))
+    for one, number in _LEFT_OUT.findall(get_text(own.body)):
+        step = facts.constants.get(number, number)
+        if one in names and step.isdecimal():
+            yield SizeLimit((one,), int(step))
 
 
 def _is_doubled(size: str, own: Declaration) -> bool:
