@@ -2088,3 +2088,33 @@ def test_a_size_that_is_left_out_unless_it_is_a_multiple_is_one(project, test, s
     kernel = load_kernel(str(project / "kernels/k")).kernel
 
     assert all(sizes["n"] % step == 0 for sizes in kernel.workloads.values())
+
+
+@pytest.mark.parametrize(
+    ("shared", "is_told"),
+    [("n * 4", True), ("bytes", True), ("4096", False), ("64 * sizeof(float)", False)],
+)
+def test_shared_memory_that_grows_with_a_size_is_told(project, shared, is_told):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n) {\n  extern __shared__ float s[];\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = x[i];\n}\n"
+        "int main() {\n  float *x, *y; int n = 5;\n  size_t bytes = n * sizeof(float);\n"
+        f"  k<<<(n + 63) / 64, 64, {shared}>>>(x, y, n);\n}}\n"
+    )
+    told = [each for each in init_project("k.cu", kernel="k").warnings if "48 KiB" in each]
+
+    assert bool(told) is is_told
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [("cuDoubleComplex", "float64"), ("cufftComplex", "float32")]
+)
+def test_complex_numbers_of_the_toolkit_are_two_numbers(project, kind, dtype):
+    (project / "k.cu").write_text(
+        f"__global__ void k(const {kind}* x, float* y, int n) {{\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = x[i].x;\n}\n"
+    )
+    init_project("k.cu", answers=["grid=8", "block=64", "reference"])
+    first = load_kernel(str(project / "kernels/k")).kernel.inputs[0]
+
+    assert (first.shape, first.dtype) == (("n", 2), dtype)

@@ -121,7 +121,7 @@ def plan_call(
         fills=tuple(_fill_memory(n, said, facts, (scope, function)) for n, scope in memory.items()),
         structures=tuple(structures),
         refusal=find_refusal(function, own, facts),
-        warnings=_list_warnings(function, own, part),
+        warnings=(*_list_warnings(function, own, part), *_warn_of_shared(function, launch, own)),
         asks_shared=site is not None and "MaxDynamicSharedMemorySize" in get_text(site.host.body),
     )
 
@@ -144,6 +144,20 @@ def _list_warnings(function: Function, own: Declaration, inner_include: int) -> 
         return ()
     part = f"{own.name} includes a part of its body, line {inner_include}, which was not read"
     return (*([part] if inner_include else []), *list_races(outputs, drawn, own.body))
+
+
+def _warn_of_shared(
+    function: Function, launch: tuple[tuple[str, ...], tuple[str, ...]], own: Declaration
+) -> list[str]:
+    """Return a sentence where the shared memory of a launch grows with an axis."""
+    text = launch[1][2] if len(launch[1]) > 2 else ""
+    set_ = (re.match(rf"[^=(]*\b{re.escape(text)}\s*[=(]([^;]*);", each) for each in launch[0])
+    shown = next((match[1].strip() for match in set_ if match and text), text)
+    sizes = {p.name for p in function.parameters if p.role == "size"}
+    named = sorted(sizes & set(re.findall(r"[A-Za-z_]\w*", shown)))
+    head = f"shared memory of {own.name} grows with {' and '.join(named)}"
+    most = "a block has 48 KiB unless its host asks for more: keep these sizes small"
+    return [f"{head} ({' '.join(shown.split())}), and {most}"] if named else []
 
 
 def _find_source(function: Function, facts: SourceFacts) -> tuple[Declaration, LaunchSite | None]:
