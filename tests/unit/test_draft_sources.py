@@ -1933,15 +1933,22 @@ def test_a_size_that_is_halved_or_shifted_is_a_power_of_two(project, code, host,
     assert (sizes["n"] & (sizes["n"] - 1) == 0) is is_power
 
 
-def test_a_launcher_of_a_bitonic_step_has_sizes_of_powers_of_two(project):
+@pytest.mark.parametrize("more", ["", "void all(int* v, int count) { sort(v, count); }\n"])
+def test_a_launcher_of_a_bitonic_step_has_sizes_of_powers_of_two(project, more):
+    array, kernel = ("v", "all") if more else ("a", "sort")
     (project / "k.cu").write_text(
         "__global__ void step(int* v, int j) {\n"
         "  int i = blockIdx.x * blockDim.x + threadIdx.x, p = i ^ j;\n"
         "  if (p > i && v[i] > v[p]) { int t = v[i]; v[i] = v[p]; v[p] = t; }\n}\n"
         "void sort(int* a, int count) {\n"
-        "  for (int j = 8; j > 0; j >>= 1) step<<<count / 256, 256>>>(a, j);\n}\n"
+        "  for (int j = 8; j > 0; j >>= 1) step<<<count / 256, 256>>>(a, j);\n}\n" + more
     )
-    init_project("k.cu", answers=["a=[count]", "a.role=both", "reference"])
+    init_project(
+        "k.cu",
+        kernel=kernel,
+        name="k",
+        answers=[f"{array}=[count]", f"{array}.role=both", "reference"],
+    )
     sizes = load_kernel(str(project / "kernels/k")).kernel.workloads["large"]
 
     assert sizes["count"] & (sizes["count"] - 1) == 0

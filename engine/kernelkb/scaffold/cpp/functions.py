@@ -80,6 +80,9 @@ _CONSTANT = re.compile(
 )
 
 
+_INCLUDE = re.compile(r"[ \t]*#[ \t]*include\b")
+
+
 def build_function(declaration: Declaration) -> Function:
     """Return a function; its body tells the roles of arrays that are not const.
 
@@ -418,8 +421,7 @@ def _read_file(text: str) -> SourceFacts:
             for name in re.findall(r"(?:^|,)[\s*]*(\w+)", match[1])
         },
         include_lines=tuple(
-            text.count("\n", 0, match.end()) + 1
-            for match in re.finditer(r"^[ \t]*#[ \t]*include\b", text, re.MULTILINE)
+            n for n, line in enumerate(text.split("\n"), 1) if _INCLUDE.match(line)
         ),
     )
 

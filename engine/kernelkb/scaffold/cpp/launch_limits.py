@@ -72,7 +72,7 @@ def _iter_needs(function: Function, own: Declaration, facts: SourceFacts) -> Ite
     inner = {site.kernel: site.arguments for site in facts.sites if site.host == own}
     names = [p.name for p in function.parameters]
     for each in facts.declarations:
-        if each != own and (each.name not in inner or function.is_kernel):
+        if each != own and (function.is_kernel or each.name not in {*inner, *function.launches}):
             continue
         given = [p.name for p in build_function(each).parameters]
         bound = bind_arguments(inner.get(each.name, ()), given) if each != own else {}
