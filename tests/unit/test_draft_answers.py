@@ -1358,6 +1358,7 @@ def test_a_reference_names_functions_of_torchs_parts(project, said):
         ("float", "y[i] = 1.0f / (1 + expf(-x[i]));", "normal"),
         ("float", "y[i] = logf(2.0f) * x[i];", "normal"),
         ("float", "float a = x[i]; y[i] = sqrtf(a * a + 1);", "normal"),
+        ("float", "float a = x[i]; y[i] = logf(a + 1e-7f);", "uniform"),
         ("int", "y[i] = 8 / x[i];", "integers"),
     ],
 )
@@ -1442,3 +1443,118 @@ def test_an_array_may_have_the_name_of_an_answer(project):
 
     assert [each.name for each in kernel.inputs] == ["reference_"]
     assert kernel.reference.function == "reference"
+
+
+CLEARED = (
+    "__global__ void k({kind} {name}, int* y, int n) {{\n"
+    "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) {{ {code} }}\n}}\n"
+    "__global__ void other(int* m, int n) {{ if (threadIdx.x < n) m[threadIdx.x] = 1; }}\n"
+    "void run(const int* in, int* y, int n) {{\n"
+    "  {kind} m; int zero = 0; cudaMalloc((void**)&m, n * 4);\n  {host}\n"
+    "  k<<<(n + 63) / 64, 64>>>(m, y, n);\n"
+    "  cudaMemcpy(y, m, n * 4, cudaMemcpyDeviceToHost);\n}}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("host", "fill"),
+    [
+        ("cudaMemset((void*)m, 0, n * 4);", "zeros"),
+        ("CHECK(cudaMemsetAsync(m, 0x00, n * 4, 0));", "zeros"),
+        ("cudaMemcpy(m, &zero, 4, cudaMemcpyHostToDevice);", "zeros"),
+        (
+            "std::vector<int> h(n, 0); cudaMemcpy(m, h.data(), n * 4, cudaMemcpyHostToDevice);",
+            "zeros",
+        ),
+        ("thrust::fill(thrust::device_ptr<int>(m), thrust::device_ptr<int>(m) + n, 0);", "zeros"),
+        ("cudaMemset(m, -1, n * 4);", "integers 32|zeros"),
+        ("cudaMemset(m, 0, n * 4); other<<<1, 64>>>(m, n);", "zeros|integers 32"),
+        (
+            "cudaMemset(m, 0, n * 4); cudaMemcpy(m, in, 4, cudaMemcpyHostToDevice);",
+            "zeros|integers 32",
+        ),
+        ("int h[9] = {0}; h[3] = 5; cudaMemcpy(m, h, 36, cudaMemcpyHostToDevice);", ""),
+        ("cudaMemcpy(m, in, n * 4, cudaMemcpyHostToDevice);", ""),
+    ],
+)
+@pytest.mark.parametrize("code", ["y[i] = m[i];", "m[i] = m[i] * 2 + y[i];"])
+def test_memory_that_the_host_clears_is_zeros_and_else_asked(project, host, fill, code):
+    (project / "k.cu").write_text(CLEARED.format(kind="int*", name="m", host=host, code=code))
+    asked = init_project("k.cu", kernel="k").to_fill
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    line = next(each for each in text.splitlines() if re.search(r"name: m(_start)?,", each))
+
+    questions = [each.partition(";")[0] for each in asked if each.startswith("m.fill")]
+    first, _, second = fill.partition("|")
+    assert questions == ([f"m.fill={first}  # or {second}"] if second else [])
+    drawn = "FILL_IN" if "|" in fill else fill or "integers"
+    assert f"fill: {drawn}" in line
+
+
+def test_values_that_were_asked_and_said_are_taken(project):
+    host = "cudaMemset(m, 255, n * 4);"
+    text = CLEARED.format(kind="int*", name="m", host=host, code="m[i] += y[i];")
+    (project / "k.cu").write_text(text)
+    init_project("k.cu", kernel="k", answers=["m.fill=integers 9 from 8", "reference"])
+    start = load_kernel(str(project / "kernels/k")).kernel.inputs[-1]
+
+    assert (start.name, start.fill, start.scale, start.low) == ("m_start", "integers", 9, 8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "drawn", "asked"),
+    [
+        ("int", "int v = at[i]; y[i] = x[v];", "fill: integers, scale: m", ""),
+        ("int", "y[i] = x[(int)at[i]];", "fill: integers, scale: m", ""),
+        ("int", "y[i] = x[at[i] + 1];", "fill: integers, scale: 32", ""),
+        ("int", "y[i] = x[i] * at[i];", "fill: integers, scale: 32", ""),
+        ("int", "for (int j = 0; j < *at; j++) y[i] += x[j];", "fill: FILL_IN", "integers 32"),
+        ("float", "int v = (int)at[i]; y[i] = x[v];", "fill: FILL_IN", "integers 32"),
+        ("float", "y[i] = x[(int)at[i] * 2];", "fill: FILL_IN", "integers 32"),
+        ("float", "y[i] = x[i] * at[i];", "fill: normal", ""),
+        ("float", "y[i] = x[i] * (int)at[i];", "fill: FILL_IN", "integers 32"),
+        ("int", "int e = at[i + 1], j = i; while (j < e) y[i] += x[j++];", "fill: offsets", "?"),
+        ("int", "y[i] = at[i + 1] > at[i] ? x[i] : 0;", "fill: integers, scale: 32", ""),
+        ("int", "x += i * m; y[i] = x[at[i]];", "fill: integers, scale: m", ""),
+    ],
+)
+@pytest.mark.parametrize("kernel", ["k", "run"])
+def test_elements_that_choose_those_of_another_array_lie_in_it_or_are_asked(
+    project, kind, code, drawn, asked, kernel
+):
+    arguments = f"const {kind}* at, const float* x, float* y, int n, int m"
+    (project / "k.cu").write_text(
+        f"__global__ void k({arguments}) {{"
+        f" int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) {{ {code} }} }}\n"
+        f"void run({arguments}) {{ k<<<(n + 63) / 64, 64>>>(at, x, y, n, m); }}\n"
+    )
+    answers = ["x=[n, m]" if "i * m" in code else "x=[m]", "at=[n]"]
+    result = init_project("k.cu", kernel=kernel, name="k", answers=answers)
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    line = next(each for each in text.splitlines() if "name: at," in each)
+    questions = [each for each in result.to_fill if each.startswith("at.fill")]
+
+    assert drawn in line
+    assert [each.partition("  #")[0] for each in questions] == [f"at.fill={asked}"] * bool(asked)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "is_asked"),
+    [
+        ("int", "atomicAdd(&y[x[i] > 0], 1);", True),
+        ("unsigned", "atomicInc(y, 9); atomicMax(y + 1, 3);", True),
+        ("int", "y[i] += x[i];", True),
+        ("int", "y += 5; atomicAdd(&y[i], 1);", True),
+        ("int", "y[i] = y[i] * 2 + x[i];", False),
+        ("int", "atomicAdd(&y[i], 1); if (y[i] > 5) y[i] = 0;", False),
+        ("float", "atomicAdd(&y[0], x[i]);", False),
+    ],
+)
+def test_what_counters_begin_with_is_asked(project, kind, code, is_asked):
+    (project / "k.cu").write_text(
+        f"__global__ void k(const float* x, {kind}* y, int n) {{"
+        f" int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) {{ {code} }} }}\n"
+    )
+    asked = [each for each in init_project("k.cu").to_fill if each.startswith("y.fill=zeros")]
+
+    assert bool(asked) is is_asked

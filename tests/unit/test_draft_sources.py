@@ -1902,3 +1902,226 @@ def test_what_is_viewed_as_a_kept_shape_has_the_shape_of_that_tensor(project):
     asked = init_project("k.py", name="k", kernel="add_groups").to_fill
 
     assert any(each.startswith("out=?") for each in asked)
+
+
+@pytest.mark.parametrize(
+    ("code", "host", "is_power"),
+    [
+        ("int j = i ^ s; if (j > i) { float t = x[i]; x[i] = x[j]; x[j] = t; }", "int n", True),
+        ("x[i ^ s] = 1;", "int n", True),
+        ("x[i] = i ^ s;", "int n", False),
+        ("x[i] = s;", "int p; int n = 1 << p;", True),
+        ("x[i] = s;", "int p; int n = pow(2, p);", True),
+        ("x[i] = s;", "int p; int n = p * 3;", False),
+        ("x[i] = s;", "int n; for (int s = 2; s <= n; s <<= 1)", True),
+        ("x[i] = s;", "int n; for (int s = 1; s < n; s = s * 2)", True),
+        ("x[i] = s;", "int n; for (int s = 1; s < n; s++)", False),
+    ],
+)
+def test_a_size_that_is_halved_or_shifted_is_a_power_of_two(project, code, host, is_power):
+    head, _, loop = host.partition(";")
+    (project / "k.cu").write_text(
+        "__global__ void k(float* x, int s, int n) {\n"
+        f"  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) {{ {code} }}\n}}\n"
+        f"void run(float* h, {head}) {{\n  float* x; cudaMalloc(&x, 64); int s = 3;\n"
+        f"  {loop}\n  k<<<64, 64>>>(x, s, n);\n}}\n"
+    )
+    words = ["x=[n]", "x.role=both", "s=3", "grid=64", "block=64", "reference"]
+    init_project("k.cu", kernel="k", answers=words)
+    sizes = load_kernel(str(project / "kernels/k")).kernel.workloads["small"]
+
+    assert (sizes["n"] & (sizes["n"] - 1) == 0) is is_power
+
+
+@pytest.mark.parametrize("more", ["", "void all(int* v, int count) { sort(v, count); }\n"])
+def test_a_launcher_of_a_bitonic_step_has_sizes_of_powers_of_two(project, more):
+    array, kernel = ("v", "all") if more else ("a", "sort")
+    (project / "k.cu").write_text(
+        "__global__ void step(int* v, int j) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x, p = i ^ j;\n"
+        "  if (p > i && v[i] > v[p]) { int t = v[i]; v[i] = v[p]; v[p] = t; }\n}\n"
+        "void sort(int* a, int count) {\n"
+        "  for (int j = 8; j > 0; j >>= 1) step<<<count / 256, 256>>>(a, j);\n}\n" + more
+    )
+    init_project(
+        "k.cu",
+        kernel=kernel,
+        name="k",
+        answers=[f"{array}=[count]", f"{array}.role=both", "reference"],
+    )
+    sizes = load_kernel(str(project / "kernels/k")).kernel.workloads["large"]
+
+    assert sizes["count"] & (sizes["count"] - 1) == 0
+
+
+@pytest.mark.parametrize(
+    ("host", "value"),
+    [
+        ("bool odd = true;", "true"),
+        ("bool odd; odd = true;", "true"),
+        ("bool odd; if (n % 2) odd = true;", "FILL_IN"),
+        ("bool odd = false; if (n % 2) odd = true;", "FILL_IN"),
+        ("if (n % 2) odd = true;", "FILL_IN"),
+    ],
+)
+def test_a_number_that_only_a_branch_sets_is_asked(project, host, value):
+    (project / "k.cu").write_text(
+        "static bool odd;\n"
+        "__global__ void k(const float* x, float* y, int n, bool odd) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = odd ? x[i] : 0;\n}\n"
+        f"void run(int n) {{\n  float *x, *y;\n  {host}\n"
+        "  k<<<(n + 63) / 64, 64>>>(x, y, n, odd);\n}\n"
+    )
+    init_project("k.cu", kernel="k")
+
+    assert f"const bool odd = {value};" in (project / "kernels/k/launch.cu").read_text()
+
+
+def test_what_a_kernel_that_includes_a_part_of_its_body_reads_is_asked(project):
+    (project / "rest.inc").write_text("y[i] += bias;\n")
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n, float bias) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;\n  y[i] = x[i];\n"
+        '#include "rest.inc"\n}\n'
+    )
+
+    assert any(each.startswith("bias=?") for each in init_project("k.cu").to_fill)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_whole"),
+    [
+        ("if (i >= n) return; y[i] = 1;", True),
+        ("if (i >= n) return; i += first; y[i] = 1;", False),
+        ("if (i >= n) return; i = i + first; y[i] = 1;", False),
+        ("while (i < n) { y[i] = 1; i += 64; }", True),
+    ],
+)
+def test_an_index_that_is_moved_behind_its_bound_shows_no_shape(project, code, is_whole):
+    (project / "k.cu").write_text(
+        "__global__ void k(float* y, int n, int first) {\n"
+        f"  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  {code}\n}}\n"
+    )
+    asked = [each.partition("=")[0] for each in init_project("k.cu", answers=["first=0"]).to_fill]
+
+    assert ("y" not in asked) is is_whole
+
+
+@pytest.mark.parametrize(
+    ("given", "limit", "asked"),
+    [
+        ("ROWS * COLS", "ROWS", ["n=ROWS * COLS"]),
+        ("ROWS * COLS", "n / COLS", ["n=ROWS * COLS"]),
+        ("ROWS", "n", []),
+        ("4096", "n", []),
+        ("count", "ROWS", ["n=axis"]),
+    ],
+)
+def test_a_size_of_constants_that_the_kernel_reads_is_asked(project, given, limit, asked):
+    (project / "k.cu").write_text(
+        "#define ROWS 60\n#define COLS 12\n__global__ void k(float* y, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        f"  if (i < {limit}) y[i] = 1;\n}}\n"
+        f"void run(int count) {{\n  float* y;\n  const int all = {given};\n"
+        "  k<<<(all + 63) / 64, 64>>>(y, all);\n}\n"
+    )
+    told = [each.partition("  #")[0] for each in init_project("k.cu", kernel="k").to_fill]
+
+    assert [each for each in told if each.startswith("n=")] == asked
+
+
+@pytest.mark.parametrize(
+    ("flags", "asked", "kept"),
+    [
+        ('["-O3", "--use_fast_math", "-DTAP_COUNT=5"]', [], ["-DTAP_COUNT=5", "--use_fast_math"]),
+        ('["-O3 -use_fast_math -DTAP_COUNT=5"]', [], ["-DTAP_COUNT=5", "--use_fast_math"]),
+        ('["-DTAP_COUNT=" + str(taps)]', ["TAP_COUNT"], ["-DTAP_COUNT=9"]),
+        ('[f"-DTAP_COUNT={taps}", "-DOTHER_ONE=3"]', ["TAP_COUNT"], ["-DTAP_COUNT=9"]),
+        ('["-DTAP_COUNT=%d" % taps]', ["TAP_COUNT"], ["-DTAP_COUNT=9"]),
+        ("[]", ["TAP_COUNT"], ["-DTAP_COUNT=9"]),
+    ],
+)
+def test_macros_that_a_loader_puts_together_are_asked_and_its_flags_are_kept(
+    project, flags, asked, kept
+):
+    (project / "load.py").write_text(
+        f'def get(taps):\n    return load("k", sources=["k.cu"], extra_cuda_cflags={flags})\n'
+    )
+    (project / "k.cu").write_text(
+        "constexpr int T = TAP_COUNT;\n"
+        "__global__ void k(const float* x, float* y, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = x[i] * T;\n}\n"
+    )
+    questions = [each.partition("=")[0] for each in init_project("k.cu").to_fill]
+    said = ["grid=8", "block=64", "reference", *(f"{name}=9" for name in asked)]
+    init_project("k.cu", answers=said)
+    drafted = load_kernel(str(project / "kernels/k")).kernel.variants[0]
+
+    assert [q for q in questions if q.isupper()] == asked
+    assert sorted(drafted.flags) == sorted(kept)
+
+
+@pytest.mark.parametrize("value", ["scale##TAIL", "scale"])
+@pytest.mark.parametrize("kernel", ["scale_now", "run"])
+def test_a_name_that_a_macro_puts_together_is_told(project, value, kernel):
+    arguments = "const float* x, float* y, int n"
+    (project / "k.cu").write_text(
+        f"#define TAIL _v2\n#define scale_now {value}\n"
+        f"__global__ void scale_now({arguments}) {{\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = 2 * x[i];\n}\n"
+        f"void run({arguments}) {{ scale_now<<<(n + 63) / 64, 64>>>(x, y, n); }}\n"
+    )
+    told = [each for each in init_project("k.cu", kernel=kernel).warnings if "##" in each]
+
+    assert len(told) == ("##" in value)
+
+
+@pytest.mark.parametrize(
+    ("test", "step"),
+    [
+        ("if (n % 48 != 0) return;", 48),
+        ("if ((n % PART) != 0) { return; }", 40),
+        ("if (n % two != 0) return;", 1),
+    ],
+)
+def test_a_size_that_is_left_out_unless_it_is_a_multiple_is_one(project, test, step):
+    (project / "k.cu").write_text(
+        "constexpr int PART = 8 * 5;\n__global__ void k(const float* x, float* y, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = x[i];\n}\n"
+        f"void run(const float* x, float* y, int n) {{\n  int two = 2;\n  {test}\n"
+        "  k<<<(n + 63) / 64, 64>>>(x, y, n);\n}\n"
+    )
+    init_project("k.cu", answers=["reference"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(sizes["n"] % step == 0 for sizes in kernel.workloads.values())
+
+
+@pytest.mark.parametrize(
+    ("shared", "is_told"),
+    [("n * 4", True), ("bytes", True), ("4096", False), ("64 * sizeof(float)", False)],
+)
+def test_shared_memory_that_grows_with_a_size_is_told(project, shared, is_told):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n) {\n  extern __shared__ float s[];\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = x[i];\n}\n"
+        "int main() {\n  float *x, *y; int n = 5;\n  size_t bytes = n * sizeof(float);\n"
+        f"  k<<<(n + 63) / 64, 64, {shared}>>>(x, y, n);\n}}\n"
+    )
+    told = [each for each in init_project("k.cu", kernel="k").warnings if "48 KiB" in each]
+
+    assert bool(told) is is_told
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [("cuDoubleComplex", "float64"), ("cufftComplex", "float32")]
+)
+def test_complex_numbers_of_the_toolkit_are_two_numbers(project, kind, dtype):
+    (project / "k.cu").write_text(
+        f"__global__ void k(const {kind}* x, float* y, int n) {{\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = x[i].x;\n}\n"
+    )
+    init_project("k.cu", answers=["grid=8", "block=64", "reference"])
+    first = load_kernel(str(project / "kernels/k")).kernel.inputs[0]
+
+    assert (first.shape, first.dtype) == (("n", 2), dtype)

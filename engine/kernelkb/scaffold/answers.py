@@ -221,7 +221,9 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
     shares = not is_index(each) and not each.has_own_dtype
     dtype = dtype or each.dtype or (answers.get("dtype", "") if shares else "")
     is_float = dtype.startswith(("float", "bfloat")) if dtype else not is_index(each)
-    each = each._replace(fill=aspects["fill"] or (each.fill if is_float else ""))
+    each = each._replace(
+        fill=aspects["fill"] or (each.fill if is_float or each.fill == "zeros" else "")
+    )
     if role:
         kept: ParameterRole = "input" if role == "input" else "output"
         each = each._replace(role=kept, is_read=role == "both", is_certain=True)

@@ -113,6 +113,11 @@ class Parameter(NamedTuple):
     indexes: tuple[str, int] = ("", 0)
     """The array of which its elements are places along the first axis, and the smallest element:
     -1 where the kernel tests for it. No array: none is seen."""
+    indexed_axis: int = 0
+    """The axis of ``indexes``; -1 for the last one."""
+    asks_fill: tuple[str, str] = ("", "")
+    """What ``fill`` may be, the likeliest first, with | between, and the line that shows that it
+    has to be asked; empty where it has not."""
 
 
 class DraftQuestion(NamedTuple):

@@ -105,6 +105,8 @@ def _ask(draft: Draft) -> list[DraftQuestion]:
         if each.points_into == UNKNOWN and not each.fill:
             why = f"where parts of another array begin, of COUNT: {name}.fill='offsets COUNT'"
             questions.append(DraftQuestion(f"{name}.fill", "", why))
+        if asks_fill(each):
+            questions.append(DraftQuestion(f"{name}.fill", *each.asks_fill))
         if each.dtype is None and is_index(each):
             questions.append(DraftQuestion(f"{name}.dtype", each.dtypes or "int64|int32", each.use))
     unknown = [p for p in arrays if p.dtype is None and not is_index(p)]
@@ -121,6 +123,12 @@ def _ask(draft: Draft) -> list[DraftQuestion]:
         why = "nothing checks it then; else an expression of torch, as torch.softmax(x, -1)"
         questions.append(DraftQuestion(REFERENCE_KEY, DRAFTED_VARIANT, why))
     return questions
+
+
+def asks_fill(array: Parameter) -> bool:
+    """Return whether the values that an array begins with have to be said."""
+    is_drawn = array.role == "input" or array.is_read
+    return bool(array.asks_fill[0]) and is_drawn and not array.fill
 
 
 def _guess_role(array: Parameter) -> str:
@@ -283,6 +291,8 @@ def _format_input(array: Parameter, draft: Draft) -> str:
         told = f", scale: {rename_axes(scale, draft.fields)}" if scale else ""
         told += f", low: {low}" if low else ""
         return _format_array(array, draft, f", fill: {kind}{told}")
+    if asks_fill(array):
+        return _format_array(array, draft, f", fill: {FILL_IN_MARK}")
     if array.dtype is None or array.dtype.startswith(("float", "bfloat")):
         is_positive = re.search(r"var(?!i?able)|std|sigma", array.name.lower())
         return _format_array(array, draft, f", fill: {'uniform' if is_positive else 'normal'}")
@@ -293,7 +303,8 @@ def _format_input(array: Parameter, draft: Draft) -> str:
     name, least = array.indexes
     into = next((p for p in (*draft.inputs, *draft.outputs) if p.name == name and p.shape), None)
     if into is not None:
-        end = rename_axes(into.shape[0], draft.fields) + (f", low: {least}" if least else "")
+        axis = array.indexed_axis if -array.indexed_axis <= len(into.shape) else 0
+        end = rename_axes(into.shape[axis], draft.fields) + (f", low: {least}" if least else "")
         return _format_array(array, draft, f", fill: integers, scale: {end}")
     bound = 2 if array.dtype == "bool" else _INTEGER_BOUND
     if array.dtype in ("int32", "int64"):  # perhaps indices, which have to lie within each axis

@@ -448,9 +448,10 @@ def _draft_files(
         return drafted, [*warnings, *drafted.warnings]
     if wanted == "auto" and any(other.endswith(".cu") for other in request.others):
         request = request._replace(target="cuda")
-    missing = (name for name in related.missing if name not in told)
-    summary = summary._replace(missing_functions=tuple(missing))
-    return draft_tensor_files(request._replace(summary=summary)), warnings
+    missing = tuple(name for name in related.missing if name not in told)
+    summary = summary._replace(missing_functions=missing)
+    tensors = draft_tensor_files(request._replace(summary=summary))
+    return tensors, [*warnings, *tensors.warnings]
 
 
 def _make_request(
@@ -518,8 +519,7 @@ def _draft_embedded(request: DraftRequest, path: Path) -> tuple[DraftedFiles, li
     drafted = draft_pointer_files(request._replace(text=text, include="source.cu"))
     head = f'// Copied by kb init from the strings of "{request.include}".\n'
     note = f"source.cu is a copy of the CUDA text in {path.name}: change it there, too"
-    files = {**drafted.files, "source.cu": head + text}
-    return drafted._replace(files=files), [note]
+    return drafted._replace(files={**drafted.files, "source.cu": head + text}), [note]
 
 
 def _suits(path: Path, flag: str) -> bool:

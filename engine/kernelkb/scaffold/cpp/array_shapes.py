@@ -275,12 +275,16 @@ def fill_arrays(function: Function, own: Declaration, facts: SourceFacts) -> Fun
     return filled._replace(parameters=tuple(parameters))
 
 
-def ask_computed_sizes(function: Function, site: LaunchSite) -> Function:
+def ask_computed_sizes(
+    function: Function, own: Declaration, site: LaunchSite, facts: SourceFacts
+) -> Function:
     """Return a kernel whose sizes that its launch computes from its other ones are to be said.
 
-    And those that are 1 there, so that its grid may be for one row. Of
-    ``n = rows * cols; k<<<..>>>(x, n, cols)``: the guess for ``n`` is ``rows * cols``.
+    And those that are 1 there, so that its grid may be for one row, and those of constants that
+    the kernel reads itself. Of ``n = rows * cols; k<<<..>>>(x, n, cols)``: the guess for ``n`` is
+    ``rows * cols``.
     """
+    read = set(re.findall(r"[A-Za-z_]\w*", get_text(own.body)))
     names = [p.name for p in function.parameters]
     passed = dict(zip(names, site.arguments, strict=False))
     bound = {text: name for name, text in bind_arguments(site.arguments, names).items()}
@@ -295,6 +299,9 @@ def ask_computed_sizes(function: Function, site: LaunchSite) -> Function:
             each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
         elif each.role == "size" and text == "1":  # of an array that is taken as one row
             each = each._replace(role="number", value=FILL_IN_MARK, guess="1|axis")
+        elif each.role == "size" and {*list_axes([text])} & facts.constants.keys() & read:
+            guess = f"{text}|axis" if set(list_axes([text])) <= facts.constants.keys() else "axis"
+            each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
 
@@ -372,6 +379,7 @@ def _rename_shape(
 ) -> Parameter:
     """Return an array of a called function with its shape in the sizes of the caller."""
     each = each._replace(points_into=bound.get(each.points_into, each.points_into and UNKNOWN))
+    each = each._replace(indexes=(bound.get(each.indexes[0], ""), each.indexes[1]))
     renamed: list[str] = []
     for dim in each.shape or split_shape(each.guess):
         if not dim.isalnum() and not dim.isidentifier():
@@ -439,6 +447,9 @@ def _adopt(own: Parameter, found: Parameter, untraced: int) -> Parameter:
         is_read=found.is_read and role == "output",
         points_into=found.points_into,
         fill=found.fill,
+        asks_fill=found.asks_fill,
+        indexes=found.indexes,
+        indexed_axis=found.indexed_axis,
         is_certain=is_input or (found.is_certain and (untraced <= 0 or own.role == "input")),
         dtype=own.dtype or found.dtype,
         shape=found.shape or own.shape,
@@ -514,6 +525,8 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
             guess = each.guess if is_proved or not shape else f"[{', '.join(whole)}]"
             each = each._replace(shape=whole if is_proved or not shape else (), guess=guess)
             each = read_elements(each, [p.name for p in function.parameters], own.body)
+            chosen = next((p for p in function.parameters if p.name == each.indexes[0]), each)
+            each = each._replace(indexed_axis=-1 - len(list_parts(chosen.type, facts)))
         parameters.append(each)
     return function._replace(parameters=tuple(parameters))
 

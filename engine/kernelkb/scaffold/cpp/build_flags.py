@@ -30,7 +30,7 @@ _KEPT_FLAG = re.compile(
 )
 _SETUP_FLAG = re.compile(
     r"-U__CUDA_NO_\w+|--?std=\S+|--expt-(?:relaxed-constexpr|extended-lambda)|--extended-lambda"
-    r"|-D[A-Za-z_]\w*(?:=\w+)?"
+    r"|-D[A-Za-z_]\w*(?:=\w*)?|--?use_fast_math"
 )
 _BUILD_FILES = ("Makefile", "makefile", "GNUmakefile", "*.mk", "justfile", "Justfile", "build.sh")
 """Files whose lines hold commands of a compiler, and the variables of such commands."""
@@ -283,7 +283,9 @@ def _list_project_flags(source: Path, root: Path) -> list[str]:
         found = {f: _read_text(f) for f in sorted(folder.glob("*.py"))[:_MAX_LOADERS]}
         loaders = [f for f, t in found.items() if "extra_cuda_cflags" in t and source.name in t]
         texts = [t for f in (folder / "setup.py", *loaders) for t in _list_strings(f)]
-        words += [text for text in texts if _SETUP_FLAG.fullmatch(text)]
+        parts = [part for text in texts if text.lstrip()[:1] == "-" for part in text.split()]
+        parts = [re.sub(r"=(?:%\w|\{\w*\})$", "=", part) for part in parts]
+        words += [re.sub("^-use", "--use", p) for p in parts if _SETUP_FLAG.fullmatch(p)]
         words += re.findall(r"[\"'](-[\w=+-]+)[\"']", _read_text(folder / "pyproject.toml"))
         if words:
             break

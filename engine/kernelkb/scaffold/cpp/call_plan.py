@@ -29,6 +29,7 @@ from kernelkb.scaffold.cpp.element_uses import list_races
 from kernelkb.scaffold.cpp.functions import SourceFacts
 from kernelkb.scaffold.cpp.launch_limits import list_limits
 from kernelkb.scaffold.cpp.objects import find_refusal, set_objects_apart
+from kernelkb.scaffold.cpp.start_values import fill_starts
 from kernelkb.scaffold.cpp.syntax import (
     Declaration,
     LaunchSite,
@@ -108,7 +109,8 @@ def plan_call(
     function = apply_template(function, types, facts)
     function = _fill_parameters(function, own, site, facts, (said, observed or Observed()))
     launch = _find_launch(function, (own, site), facts, types, said)
-    function = _drop_unused(function, own, launch, structures)
+    part = _find_inner_include(own, facts)
+    function = _drop_unused(function, own, launch, structures, part)
     hint = _describe_launch(function, own, site)
     memory = _list_memory(own, facts)
     asked = _list_questions(function, dict(zip(names, types, strict=False)), launch, own, hint)
@@ -119,7 +121,7 @@ def plan_call(
         fills=tuple(_fill_memory(n, said, facts, (scope, function)) for n, scope in memory.items()),
         structures=tuple(structures),
         refusal=find_refusal(function, own, facts),
-        warnings=_list_warnings(function, own),
+        warnings=(*_list_warnings(function, own, part), *_warn_of_shared(function, launch, own)),
         asks_shared=site is not None and "MaxDynamicSharedMemorySize" in get_text(site.host.body),
     )
 
@@ -128,11 +130,34 @@ def _list_sizes(function: Function) -> tuple[str, ...]:
     return tuple(p.name for p in function.parameters if p.role == "size")
 
 
-def _list_warnings(function: Function, own: Declaration) -> tuple[str, ...]:
+def _find_inner_include(own: Declaration, facts: SourceFacts) -> int:
+    """Return the line of an ``#include`` inside a body, of which nothing is seen; 0 without one."""
+    end = own.body.end_point[0] if own.body is not None else 0
+    return next((line for line in facts.include_lines if own.line < line <= end), 0)
+
+
+def _list_warnings(function: Function, own: Declaration, inner_include: int) -> tuple[str, ...]:
     arrays = [p for p in function.parameters if p.role in ("input", "output")]
     drawn = [p.name for p in arrays if p.role == "input" and not p.fill and not p.points_into]
     outputs = [p.name for p in arrays if p.role == "output"]
-    return (*list_races(outputs, drawn, own.body),) if own.body and function.is_kernel else ()
+    if own.body is None or not function.is_kernel:
+        return ()
+    part = f"{own.name} includes a part of its body, line {inner_include}, which was not read"
+    return (*([part] if inner_include else []), *list_races(outputs, drawn, own.body))
+
+
+def _warn_of_shared(
+    function: Function, launch: tuple[tuple[str, ...], tuple[str, ...]], own: Declaration
+) -> list[str]:
+    """Return a sentence where the shared memory of a launch grows with an axis."""
+    text = launch[1][2] if len(launch[1]) > 2 else ""
+    set_ = (re.match(rf"[^=(]*\b{re.escape(text)}\s*[=(]([^;]*);", each) for each in launch[0])
+    shown = next((match[1].strip() for match in set_ if match and text), text)
+    sizes = {p.name for p in function.parameters if p.role == "size"}
+    named = sorted(sizes & set(re.findall(r"[A-Za-z_]\w*", shown)))
+    head = f"shared memory of {own.name} grows with {' and '.join(named)}"
+    most = "a block has 48 KiB unless its host asks for more: keep these sizes small"
+    return [f"{head} ({' '.join(shown.split())}), and {most}"] if named else []
 
 
 def _find_source(function: Function, facts: SourceFacts) -> tuple[Declaration, LaunchSite | None]:
@@ -152,14 +177,16 @@ def _fill_parameters(
 ) -> Function:
     """Return a function with shapes, roles and numbers: of the text, then as they were told."""
     said, _ = told
-    function = fill_arrays(function, own, facts)
+    function = fill_starts(fill_arrays(function, own, facts), facts)
     function = fill_numbers(set_objects_apart(function, own, facts), site, facts)
-    function = ask_computed_sizes(function, site) if site else function
+    function = ask_computed_sizes(function, own, site, facts) if site else function
     function = function._replace(
         parameters=apply_answers(function.parameters, *told, takes_pointers=True)
     )
     shaped = set(list_axes([dim for p in function.parameters for dim in p.shape]))
-    if sum(p.role == "size" for p in function.parameters) > 1 or said:
+    sizes = [p.name for p in function.parameters if p.role == "size"]
+    is_read = re.search(rf"\b(?:{'|'.join(sizes)})\b", get_text(own.body))
+    if len(sizes) > 1 or said or not is_read:
         function = mark_unused_sizes(function, shaped, said)
     marked = [
         p._replace(use=_find_use(p.name, own)) if _is_unknown(p) else p for p in function.parameters
@@ -230,12 +257,13 @@ def _drop_unused(
     own: Declaration,
     launch: tuple[tuple[str, ...], tuple[str, ...]],
     structures: Sequence[Structure],
+    inner_include: int,
 ) -> Function:
     """Return a kernel whose parameters that neither it nor its launch reads are zero.
 
     Of its arrays only those that are fields of structures: such a structure has many users.
     """
-    if not function.is_kernel or own.body is None:
+    if not function.is_kernel or own.body is None or inner_include:
         return function
     words = {get_text(n) for n in iter_nodes(own.body) if n.type.endswith("identifier")}
     words |= set(re.findall(r"\w+", " ".join((*launch[0], *launch[1]))))

@@ -72,7 +72,8 @@ def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
     locals_ = re.findall(r"(?:const int|const auto|using) (\w+) =", "\n".join(plan.statements))
     fills = re.findall(r"kb_(\w+)_is_set", "\n".join(plan.fills))
     names += [*locals_, *fills, *_list_asked_macros(request), "grid", "block", "shared"]
-    return finish_draft(draft, files, names)._replace(refusal=plan.refusal, warnings=plan.warnings)
+    warnings = (*plan.warnings, *_list_pasted_names(request))
+    return finish_draft(draft, files, names)._replace(refusal=plan.refusal, warnings=warnings)
 
 
 def answer_launches(request: DraftRequest, launches: Sequence[SeenLaunch]) -> SeenAnswers:
@@ -147,8 +148,10 @@ def _spell_out(plan: CallPlan, values: Mapping[str, str]) -> CallPlan:
 
 
 def _list_asked_macros(request: DraftRequest) -> list[str]:
-    given = {flag[2:].partition("=")[0] for flag in request.flags if flag.startswith("-D")}
-    every = list_undefined_macros(request.text, request.headers)
+    macros = [flag[2:].partition("=") for flag in request.flags if flag.startswith("-D")]
+    open_ = [name for name, sign, value in macros if sign and not value]  # put together elsewhere
+    given = {name for name, _, _ in macros} - {*open_}
+    every = dict.fromkeys((*list_undefined_macros(request.text, request.headers), *open_))
     return [n for n in every if n not in given or find_answer(request.answers, n)]
 
 
@@ -158,7 +161,19 @@ def _ask_macros(request: DraftRequest) -> tuple[DraftRequest, list[DraftQuestion
     flags = [f"-D{name}={value or FILL_IN_MARK}" for name, value in said.items()]
     why = "a macro that the build defines"
     asked = [DraftQuestion(name, "", why) for name, value in said.items() if not value]
-    return request._replace(flags=(*request.flags, *flags)), asked
+    kept = [flag for flag in request.flags if flag[2:].rstrip("=") not in said]
+    return request._replace(flags=(*kept, *flags)), asked
+
+
+_PASTED = r"^[ \t]*#[ \t]*define[ \t]+{0}\b(?:[^\n]|\\\n)*##"
+
+
+def _list_pasted_names(request: DraftRequest) -> list[str]:
+    """Return a sentence for each kernel whose name a macro puts together."""
+    function, text = request.function, "\n".join((request.text, *request.headers))
+    names = [function.name] if function.is_kernel else function.launches
+    pasted = [n for n in names if re.search(_PASTED.format(n), text, re.MULTILINE)]
+    return [f"{n} is a macro with ##: a profile shows another name of its kernel" for n in pasted]
 
 
 def _make_draft(request: DraftRequest, plan: CallPlan) -> Draft:
@@ -178,7 +193,7 @@ def _make_draft(request: DraftRequest, plan: CallPlan) -> Draft:
     notes = [
         f"{each.sizes[0]} is at most {each.most}, the threads that its launch has for it"
         for each in plan.limits
-        if each.sizes[0] in sizes
+        if each.most and each.sizes[0] in sizes
     ]
     return make_draft(
         request,
@@ -362,7 +377,8 @@ def draft_tensor_files(request: DraftRequest) -> DraftedFiles:
     lines = draft_include(request, hidden)
     launcher = _draft_launcher(draft, function, shaped, lines)
     files = {draft.variant.source: launcher, **draft_including_files(request.others)}
-    return finish_draft(draft, files, [p.name for p in shaped] + _list_asked_macros(request))
+    drafted = finish_draft(draft, files, [p.name for p in shaped] + _list_asked_macros(request))
+    return drafted._replace(warnings=(*_list_pasted_names(request),))
 
 
 def _take_sizes(parameters: Sequence[Parameter]) -> list[Parameter]:

@@ -38,6 +38,11 @@ _VECTOR = re.compile(
     r"(float|double|int|uint|char|uchar|short|half|__half|nv_bfloat16|__nv_bfloat16)([234]|16[24])"
 )
 _VECTOR_PARTS = {"uint": "int", "uchar": "uint8_t"}
+_COMPLEX = {
+    **dict.fromkeys(("cuComplex", "cuFloatComplex", "cufftComplex"), "float2"),
+    **dict.fromkeys(("cuDoubleComplex", "cufftDoubleComplex"), "double2"),
+}
+"""The toolkit's names of complex numbers."""
 
 
 def is_size_type(type_name: str) -> bool:
@@ -47,14 +52,14 @@ def is_size_type(type_name: str) -> bool:
 
 def find_dtype(type_name: str) -> str | None:
     """Return the dtype of an element type, also of a vector's parts; None for another type."""
-    vector = _VECTOR.fullmatch(type_name)
+    vector = _VECTOR.fullmatch(_COMPLEX.get(type_name, type_name))
     part = vector[1] if vector else type_name
     return DTYPES.get(_VECTOR_PARTS.get(part, part))
 
 
 def count_parts(type_name: str) -> int:
     """Return the elements of a vector type such as ``float4``; 1 for another type."""
-    vector = _VECTOR.fullmatch(type_name)
+    vector = _VECTOR.fullmatch(_COMPLEX.get(type_name, type_name))
     return int(vector[2][-1]) if vector else 1
 
 

@@ -35,6 +35,8 @@ _LOOPS = ("for_statement", "while_statement")
 _RAISED = r"{v}(?:\+\+|\+=|<<=|\*=)|\+\+{v}|{v}={v}(?:\+|<<|\*)"
 """What makes an index larger: a loop that lowers it ends at the first one."""
 _DEPTH = 3
+_MAX_SHOWN = 80
+"""Characters of a line that is shown beside a question."""
 
 
 class _Test(NamedTuple):
@@ -61,7 +63,8 @@ def read_elements(each: Parameter, names: Sequence[str], body: Node) -> Paramete
         last = each.shape[-1] if each.shape else ""
         parts = max(count_parts(each.type), int(last) if last.isdecimal() else 1)
         is_partly = not each.is_read and may_skip_elements(each.name, body, parts)
-        return each._replace(is_read=True, is_certain=False) if is_partly else each
+        each = each._replace(is_read=True, is_certain=False) if is_partly else each
+        return _ask_counted(each, body)
     if not each.fill and is_positive(each.name, body):
         each = each._replace(fill="uniform")
     pointed = find_pointed_array(each.name, names, body)
@@ -71,7 +74,84 @@ def read_elements(each: Parameter, names: Sequence[str], body: Node) -> Paramete
     is_integer = each.dtype in ("int32", "int64")
     if is_integer and not pointed and begins_parts(each.name, body):
         return each._replace(points_into=UNKNOWN)
-    return each._replace(points_into=pointed or each.points_into)
+    each = each._replace(points_into=pointed or each.points_into)
+    return each if each.points_into else _read_choice(each, names, body)
+
+
+def _is_made_integer(node: Node, array: str, held: Collection[str]) -> bool:
+    """Whether an expression is a cast to an integer of an element, as it is."""
+    is_cast = node.type in ("cast_expression", "call_expression") and unwrap(node) != node
+    return is_cast and _is_element(unwrap(node), array, held)
+
+
+def _bounds(held: Collection[str], counted: Collection[str], body: Node) -> bool:
+    """Whether one of some variables is compared with one that an index is made of."""
+    for node in iter_nodes(body):
+        if get_part(node, "operator") in ("<", "<=", ">", ">="):
+            sides = {get_part(node, "left"), get_part(node, "right")}
+            if sides & {*held} and sides & {*counted}:
+                return True
+    return False
+
+
+def _ask_counted(each: Parameter, body: Node) -> Parameter:
+    """Return an output with the question for its values before, if integers are counted in it."""
+    uses = [n for n in iter_nodes(body) if n.type == "identifier" and get_text(n) == each.name]
+    counts = [_COUNTS.match(_show_line(n).partition(": ")[2]) for n in uses]
+    moves = [n.parent is not None and n.parent.type in _MOVES for n in uses]
+    is_counted = any(counts) and all(map(any, zip(counts, moves, strict=True)))
+    if not (is_counted and (each.dtype or "").startswith(("int", "uint"))):
+        return each
+    first = next(node for node, is_count in zip(uses, counts, strict=True) if is_count)
+    return each._replace(asks_fill=("zeros|integers 32", _show_line(first)))
+
+
+_COUNTS = re.compile(
+    r"(?:.*[=(\s])?atomic(?!Exch)\w+\(|\w+\[[^;=]*\]\s*(?:\+\+|--|[-+]=)|\+\+\w+\[|\*\w+\s*[-+]="
+)
+_MOVES = ("assignment_expression", "init_declarator")
+"""Around a pointer that is set, or copied: ``histogram += row * 256``."""
+
+
+def _show_line(node: Node) -> str:
+    """Return the statement that holds a node, with its line."""
+    ends = ("statement", "declaration")
+    outer = next((o for o in iter_parents(node) if o.type.endswith(ends)), node)
+    shown = get_text(outer).splitlines()[0].strip()[:_MAX_SHOWN]
+    return f"line {outer.start_point[0] + 1}: {shown}"
+
+
+def _read_choice(each: Parameter, names: Sequence[str], body: Node) -> Parameter:
+    """Return an array with the one of which its elements are places, or with that question.
+
+    Integers that are an index as they are lie below a size of the other array. It is asked of
+    floats that are made integers, of a number behind a pointer, and of integers that bound an
+    index of others, as where the rows of a sparse matrix begin.
+    """
+    values: dict[str, list[Node]] = {}
+    for name, value in _iter_settings(body):
+        values.setdefault(name, []).append(value)
+    held = {name for name, own in values.items() if all(_read_base(v) == each.name for v in own)}
+    is_integer = each.dtype in ("int32", "int64")
+    indices = [index for base, index in _iter_subscripts(body) if base in {*names} - {each.name}]
+    if (each.dtype or "").startswith(("float", "bfloat")):
+        cast = next((n for n in iter_nodes(body) if _is_made_integer(n, each.name, held)), None)
+        chosen = (index for index in indices if _list_names(index) & held)
+        place = cast or next(chosen, None)
+        return each._replace(asks_fill=("integers 32", _show_line(place))) if place else each
+    for base, index in _iter_subscripts(body) if is_integer else ():
+        is_other = base in names and base != each.name
+        if is_other and _is_element(unwrap(index), each.name, held):
+            return each._replace(indexes=(base, 0))
+    places = {_drop_blanks(index) for base, index in _iter_subscripts(body) if base == each.name}
+    counted = {name for index in indices for name in _list_names(index)}
+    if is_integer and any("+1" in place for place in places) and _bounds(held, counted, body):
+        return each._replace(points_into=UNKNOWN)
+    pointers = [n for n in iter_nodes(body) if get_text(n) == f"*{each.name}"]
+    if is_integer and pointers:
+        why = "one number behind a pointer: 'integers 9 from 8' is 8"
+        return each._replace(asks_fill=("integers 32", f"{_show_line(pointers[0])}; {why}"))
+    return each
 
 
 _OF_POSITIVE = re.compile(r"(?:__|std::)?(?:log(?:2|10)?f?|r?sqrtf?|powf?)")
@@ -86,7 +166,8 @@ def is_positive(array: str, body: Node) -> bool:
         given = node.child_by_field_name("arguments")
         if node.type == "call_expression" and given and given.named_children:
             called = get_part(node, "function")
-            places = given.named_children[:1] if _OF_POSITIVE.fullmatch(called) else []
+            first = given.named_children[0]
+            places = [*_iter_addends(first)] if _OF_POSITIVE.fullmatch(called) else []
         elif get_part(node, "operator") in ("/", "/="):
             places = [each for each in (node.child_by_field_name("right"),) if each]
         if any(_is_element(f, array, held) for each in places for f in _iter_factors(each)):
@@ -103,6 +184,15 @@ def _iter_factors(node: Node) -> Iterator[Node]:
     for side in sides:
         if side is not None and get_part(node, "operator") in ("*", "/"):
             yield from _iter_factors(side)
+
+
+def _iter_addends(node: Node) -> Iterator[Node]:
+    """Yield the addends of ``x[i] + eps`` but products; an expression that is no sum is its own."""
+    node = unwrap(node)
+    is_sum = get_part(node, "operator") == "+"
+    for side in node.named_children if is_sum else (node,):
+        if not (is_sum and get_part(unwrap(side), "operator") in ("*", "/")):
+            yield unwrap(side)
 
 
 def _is_element(node: Node, array: str, held: Collection[str]) -> bool:

@@ -80,6 +80,9 @@ _CONSTANT = re.compile(
 )
 
 
+_INCLUDE = re.compile(r"[ \t]*#[ \t]*include\b")
+
+
 def build_function(declaration: Declaration) -> Function:
     """Return a function; its body tells the roles of arrays that are not const.
 
@@ -264,7 +267,7 @@ def _classify_argument(node: Node, arguments: Node, *, is_pointer: bool) -> Acce
         return "written"
     if name.startswith("atomic") and is_first:
         return "written" if name == "atomicExch" else "updated"
-    is_by_value = name.startswith("(") or _BY_VALUE.fullmatch(name)
+    is_by_value = name.startswith(("(", "atomic")) or _BY_VALUE.fullmatch(name)
     return "read" if is_by_value and not is_pointer else "passed on"
 
 
@@ -325,6 +328,8 @@ class SourceFacts(NamedTuple):
     memory: Mapping[str, str] = {}
     """``__constant__``, ``__device__`` and ``__managed__`` variables without a value in the text,
     with the line."""
+    include_lines: tuple[int, ...] = ()
+    """Lines of the file's ``#include``, of which a body may hold one."""
 
 
 def add_macros(text: str, headers: Sequence[str]) -> str:
@@ -375,6 +380,7 @@ def read_facts(text: str, headers: Sequence[str] = (), callers: Sequence[str] = 
         {name: parts for each in every for name, parts in each.records.items()},
         {name: why for each in every for name, why in each.objects.items()},
         {name: line for each in every for name, line in each.memory.items()},
+        own.include_lines,
     )
 
 
@@ -414,13 +420,17 @@ def _read_file(text: str) -> SourceFacts:
             for match in _MEMORY.finditer(text)
             for name in re.findall(r"(?:^|,)[\s*]*(\w+)", match[1])
         },
+        include_lines=tuple(
+            n for n, line in enumerate(text.split("\n"), 1) if _INCLUDE.match(line)
+        ),
     )
 
 
 def list_undefined_macros(text: str, headers: Sequence[str]) -> list[str]:
-    """Return the names that arrays of a file are as long as, and that neither it nor a header says.
+    """Return the names that neither a file nor a header says, though its code counts on them.
 
-    The project's build says them then: ``float x[TILE]`` with ``-DTILE=64``.
+    Arrays are as long as they say, or constants of the file have their values. The project's
+    build says them then: ``float x[TILE]`` with ``-DTILE=64``.
 
     Args:
         text: What the file holds.
@@ -433,10 +443,21 @@ def list_undefined_macros(text: str, headers: Sequence[str]) -> list[str]:
         if node.type == "array_declarator" and (size := node.child_by_field_name("size"))
         if size.type == "identifier"
     }
+    values = [match[4] or match[5] or "" for match in _CONSTANT.finditer(text) if match[3]]
+    words = [word for value in values for word in re.findall(r"(?<![\w:.\"])[A-Z]\w+", value)]
+    found |= dict.fromkeys(word for word in words if _MACRO_NAME.fullmatch(word))
     other = "\n".join((text, *headers))
     # A macro, a variable or parameter with its type before it, an enumerator.
     said = r"#[ \t]*define[ \t]+{0}\b|(?:[\w>*&][ \t]+|[,{{][ \t]*){0}\s*(?:[=,;>){{]|$)"
     return [n for n in found if not re.search(said.format(n), other, re.MULTILINE)]
+
+
+_MACRO_NAME = re.compile(
+    r"(?!(?:FLT|DBL|LDBL|U?INT\d*|U?L?LONG|U?SHRT|U?CHAR|SCHAR|SIZE|CU|CUDA|CUDART|M|RAND|NULL"
+    r"|INFINITY|NAN|TRUE|FALSE|HUGE|CUBLAS\w*|CUDNN|CUFFT|CURAND|NCCL|AT|TORCH|C10|CUTE|CUTLASS)"
+    r"(?:_|\b))[A-Z][A-Z\d]*_[A-Z\d_]*"
+)
+"""A macro by its name, and none of the language's or a library's headers."""
 
 
 def _evaluate_integer(text: str, constants: Mapping[str, str]) -> int | None:

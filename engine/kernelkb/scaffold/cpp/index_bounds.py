@@ -11,6 +11,7 @@ from kernelkb.scaffold.cpp.syntax import (
     get_part,
     get_text,
     iter_nodes,
+    iter_parents,
     iter_values,
     list_scopes,
     unwrap,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _COMPARISONS = ("<", "<=", "!=", ">=", ">")
 """``i >= n`` returns early."""
+_LOOPS = ("for_statement", "while_statement", "do_statement")
 _EXACT = {"<": False, ">=": False, ">": True, "<=": True}
 """Operators that say below which size an index stays; True: the size stands on the left."""
 
@@ -50,7 +52,7 @@ def read_indices(body: Node, sizes: Sequence[str]) -> KernelIndices:
         sizes: Names of its integer parameters, and of the file's constants.
     """
     stated: dict[str, set[str]] = {}
-    moved, begun = set[str](), set[int]()
+    moved, shifted, begun = set[str](), set[str](), set[int]()
     found = KernelIndices({}, {}, frozenset(sizes), scopes=list_scopes(body))
     for name, value in iter_values(body):
         while name.type == "pointer_declarator" and name.named_children:
@@ -64,11 +66,13 @@ def read_indices(body: Node, sizes: Sequence[str]) -> KernelIndices:
             set_ = node.child_by_field_name("left") or node.child_by_field_name("argument")
             if set_ is not None and set_.start_byte not in begun:
                 moved.add(name_index(set_, found))
+                is_counted = any(outer.type in _LOOPS for outer in iter_parents(node))
+                shifted |= set() if is_counted else {name_index(set_, found)}
     for node in sorted(iter_nodes(body), key=_is_of_begin):
         if node.type == "binary_expression":
             _read_bound(node, found, stated)
     exact = {text: kinds.pop() for text, kinds in stated.items() if len(kinds) == 1}
-    exact = {text: size for text, size in exact.items() if size}
+    exact = {text: size for text, size in exact.items() if size and text not in shifted}
     return found._replace(exact=exact, moved=frozenset(moved))
 
 

@@ -13,7 +13,11 @@ from kernelkb.scaffold.cpp.syntax import (
     Declaration,
     bind_arguments,
     collect_locals,
+    find_local_value,
+    get_part,
     get_text,
+    iter_nodes,
+    iter_values,
     strip_casts,
 )
 from kernelkb.scaffold.draft import Function, SizeLimit
@@ -37,10 +41,10 @@ def list_limits(
         facts: Its file.
         launch: Statements and configuration of a kernel's launch; a launcher has its own.
     """
+    found = [*_iter_needs(function, own, facts)]
     if function.is_kernel:
         texts = dict(_iter_values(launch[0])) | dict(facts.constants)
-        return tuple(_iter_limits(own, launch[1], texts, {}))
-    found: list[SizeLimit] = []
+        return (*found, *_iter_limits(own, launch[1], texts, {}))
     for site in facts.sites:
         kernel = next((d for d in facts.declarations if d.name == site.kernel and d.body), None)
         if site.host == own and kernel is not None:
@@ -50,6 +54,63 @@ def list_limits(
             bound = bind_arguments(site.arguments, names)
             found += _iter_limits(kernel, site.configuration, texts, bound)
     return tuple(found)
+
+
+_DOUBLED = r"<=?\s*{0}\s*;\s*(?:\w+\s*(?:<<=\s*1|\*=\s*2)|(\w+)\s*=\s*(?:\1\s*(?:\*\s*2|<<\s*1)))"
+"""A loop over the powers of two up to a size."""
+_LEFT_OUT = re.compile(r"\b(\w+)\s*%\s*(\w+)\s*\)*\s*!=\s*0\b")
+"""A size that is not taken unless it is a multiple of a number."""
+_SHIFT = re.compile(r"\b1[uUlL]*\s*<<|\b(?:std::)?(?:pow|exp2|ldexp)f?\s*\(\s*2\b")
+
+
+def _iter_needs(function: Function, own: Declaration, facts: SourceFacts) -> Iterator[SizeLimit]:
+    """Yield the sizes that are powers of two, and those that have to be multiples of a number.
+
+    Of arrays whose elements a kernel pairs by ``i ^ step``, as a bitonic sort does; those that a
+    loop doubles an index up to, and that a caller shifts.
+    """
+    inner = {site.kernel: site.arguments for site in facts.sites if site.host == own}
+    names = [p.name for p in function.parameters]
+    for each in facts.declarations:
+        if each != own and (function.is_kernel or each.name not in {*inner, *function.launches}):
+            continue
+        given = [p.name for p in build_function(each).parameters]
+        bound = bind_arguments(inner.get(each.name, ()), given) if each != own else {}
+        for array in _list_exchanged(each, given):
+            yield SizeLimit((f"{bound.get(array, array)}.shape[0]",))
+    hosts = [site for site in facts.sites if function.is_kernel and site.kernel == function.name]
+    for site in hosts:
+        for name, text in zip(names, site.arguments, strict=False):
+            bare = strip_casts(text)
+            value = find_local_value(bare, site.host) if bare.isidentifier() else bare
+            doubled = bare.isidentifier() and _is_doubled(bare, site.host)
+            if _SHIFT.search(value) or doubled:
+                yield SizeLimit((name,))
+    yield from (SizeLimit((p.name,)) for p in function.parameters if _is_doubled(p.name, own))
+    for one, number in _LEFT_OUT.findall(get_text(own.body)):
+        step = facts.constants.get(number, number)
+        if one in names and step.isdecimal():
+            yield SizeLimit((one,), int(step))
+
+
+def _is_doubled(size: str, own: Declaration) -> bool:
+    return re.search(_DOUBLED.format(re.escape(size)), get_text(own.body)) is not None
+
+
+def _list_exchanged(own: Declaration, arrays: Sequence[str]) -> list[str]:
+    """List the arrays of a kernel that are indexed by an index with some of its bits changed."""
+    values = dict(iter_values(own.body))
+    changed = {get_text(name) for name, value in values.items() if _XOR.search(get_text(value))}
+    found = dict[str, None]()
+    for node in iter_nodes(own.body) if own.body else ():
+        text = get_text(node.child_by_field_name("indices"))
+        words = set(re.findall(r"\w+", text))
+        if node.type == "subscript_expression" and (words & changed or _XOR.search(text)):
+            found[get_part(node, "argument")] = None
+    return [name for name in found if name in arrays]
+
+
+_XOR = re.compile(r"\b[A-Za-z_]\w*\s*\^\s*[A-Za-z_(]")
 
 
 def _iter_values(statements: Iterable[str]) -> Iterator[tuple[str, str]]:

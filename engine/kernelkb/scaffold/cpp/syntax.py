@@ -416,16 +416,33 @@ def iter_calls(body: Node | None) -> Iterator[tuple[str, list[str]]]:
 
 
 def find_local_value(name: str, host: Declaration) -> str:
-    """Return the initial value of a constant local variable, as written; empty without one."""
+    """Return the initial value of a constant local variable, as written; empty without one.
+
+    One that only a branch or a loop sets has none.
+    """
     sets = rf"\b{re.escape(name)}\s*(?:[-+*/%|&^]|<<|>>)?=(?!=)|(?:\+\+|--)\s*{re.escape(name)}\b"
     if len(re.findall(sets, get_text(host.body))) > 1:
         return ""
     for node in iter_nodes(host.body):
         own = get_part(node, "declarator") or get_part(node, "left")
         if node.type in ("init_declarator", "assignment_expression") and own == name:
+            if node.type == "assignment_expression" and any(
+                map(_may_be_left_out, iter_parents(node))
+            ):
+                return ""
             value = get_part(node, "value") or get_part(node, "right")
             return re.sub(r"^\{\s*([^{},]*?)\s*\}$", r"\1", value)  # int n {32};
     return ""
+
+
+def _may_be_left_out(node: Node) -> bool:
+    return node.type in (
+        "if_statement",
+        "else_clause",
+        "case_statement",
+        "for_statement",
+        "while_statement",
+    )
 
 
 def collect_locals(host: Declaration, line: int) -> dict[str, str]:
