@@ -113,6 +113,8 @@ class Parameter(NamedTuple):
     indexes: tuple[str, int] = ("", 0)
     """The array of which its elements are places along the first axis, and the smallest element:
     -1 where the kernel tests for it. No array: none is seen."""
+    by_name: bool = False
+    """Python takes it only by its name."""
 
 
 class DraftQuestion(NamedTuple):
@@ -164,6 +166,8 @@ class Function(NamedTuple):
     limits: tuple[SizeLimit, ...] = ()
     lacks: str = ""
     """Why it cannot be drafted by reading it, and what to do instead; empty where it can."""
+    options: tuple[str, ...] = ()
+    """Of Python: arguments that a call leaves out, unless something is said of them."""
 
     @property
     def is_variant(self) -> bool:
@@ -191,6 +195,8 @@ class SizeLimit(NamedTuple):
     """It is a multiple of so many elements; 0 for a power of two; 1 for no such need."""
     most: int = 0
     """The largest, in elements; 0 for none."""
+    of: tuple[str, ...] = ()
+    """The size that it is a multiple of, as in ``sizes``; empty for none."""
 
 
 class SourceSummary(NamedTuple):
@@ -372,7 +378,10 @@ def _add_limits(
     multiples, most, powers = dict(checks.multiples), dict(checks.most), set(checks.powers)
     for limit in request.function.limits:
         axis = next((names[size] for size in limit.sizes if size in names), "")
-        if axis and limit.step == 0:
+        whole = next((names[size] for size in limit.of if size in names), "")
+        if axis and whole and whole != axis:
+            multiples.setdefault(axis, whole)
+        elif axis and limit.step == 0:
             powers.add(axis)
         elif axis and limit.step > 1:
             before = multiples.get(axis, "1")

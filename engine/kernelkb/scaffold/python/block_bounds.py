@@ -42,7 +42,7 @@ def list_limits(function: ast.FunctionDef, kernels: Kernels) -> tuple[SizeLimit,
         for m in _DIVISIBLE.finditer(ast.unparse(function))
         if values.get(m[2], "").isdecimal()
     ]
-    found += _list_aligned(function, kernels)
+    found += [*_list_aligned(function, kernels), *_list_parts(function, kernels)]
     for kernel, passed in iter_passed(function, kernels):
         steps = _list_constants(kernel) | passed
         for block in _list_blocks(kernel):
@@ -67,6 +67,32 @@ def list_limits(function: ast.FunctionDef, kernels: Kernels) -> tuple[SizeLimit,
                 of = [part.strip() for part in least[1].split(",") if not part.strip().isdecimal()]
                 found += [SizeLimit(_resolve(function, each), 0, _WHOLE_ROW) for each in of]
     return tuple(dict.fromkeys(each for each in found if each.sizes))
+
+
+def _list_parts(function: ast.FunctionDef, kernels: Kernels) -> list[SizeLimit]:
+    """List the sizes that are divided by other ones, as heads by those of the keys."""
+    divided: list[tuple[ast.BinOp, dict[str, str]]]
+    divided = [(node, {}) for node in _iter_divided(function)]
+    for kernel, passed in iter_passed(function, kernels):
+        divided += [(node, passed) for node in _iter_divided(kernel)]
+    found = []
+    for node, passed in divided:
+        texts = [ast.unparse(each) for each in (node.left, node.right)]
+        whole, part = (
+            _resolve(function, passed.get(text, "") if passed else text) for text in texts
+        )
+        if whole and part and texts[0] != texts[1]:
+            found.append(SizeLimit(whole, 1, of=part))
+    return found
+
+
+def _iter_divided(function: ast.FunctionDef) -> Iterator[ast.BinOp]:
+    """Yield each ``a // b`` and ``a % b`` of two plain sizes."""
+    plain = (ast.Name, ast.Subscript, ast.Call)
+    for node in ast.walk(function):
+        is_divided = isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv | ast.Mod)
+        if is_divided and isinstance(node.left, plain) and isinstance(node.right, plain):  # type: ignore[attr-defined]
+            yield node  # type: ignore[misc]
 
 
 _ALIGNED = 16

@@ -1,0 +1,49 @@
+"""What a Python file uses of Triton that newer releases no longer have."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+_GONE = (
+    (r"triton\.(?:ops|code_gen|impl)\b", "3.0"),
+    (r"(?:tl|triton\.language)\.libdevice\b", "3.0"),
+    (r"triton\.language\.math import libdevice\b", "3.0"),
+    (r"tl\.(?:math|libdevice)\.(?:tanh|pow|sigmoid|erfinv|log1p|expm1|rint|round|atan2?)\b", "3.0"),
+    (r"tl\.(?:any|all)_of\b|tl\.globaltimer\b", "3.0"),
+    (r"tl\._experimental_(?:make_tensor_descriptor|descriptor_\w+)\b", "3.4"),
+)
+"""What is gone, and the release without it."""
+
+
+def list_gone(text: str) -> list[str]:
+    """Return a sentence for each part of Triton that a file uses and new releases do not have.
+
+    Args:
+        text: What the file holds.
+    """
+    tree, found = ast.parse(text), dict[str, str]()
+    for node in ast.walk(tree):
+        for used in _list_used(node):
+            for pattern, release in _GONE:
+                if match := re.search(pattern, used):
+                    line = getattr(node, "lineno", 0)
+                    found.setdefault(match[0], f"{match[0]} (line {line}) is gone since {release}")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.args.kwarg and _is_kernel(node):
+            words = f"**{node.args.kwarg.arg} of {node.name} (line {node.lineno})"
+            found[words] = f"{words} is of Triton 1: since 2.0 a kernel names its constants"
+    return [f"Triton: {each}, so the file fails with a newer release" for each in found.values()]
+
+
+def _list_used(node: ast.AST) -> list[str]:
+    """Return what a statement imports, or the dotted name that an expression is."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [f"{node.module}.{a.name}" for a in node.names] if node.module else []
+    return [ast.unparse(node)] if isinstance(node, ast.Attribute) else []
+
+
+def _is_kernel(function: ast.FunctionDef) -> bool:
+    return any("jit" in ast.unparse(each) for each in function.decorator_list)
