@@ -526,3 +526,108 @@ def test_what_new_releases_of_triton_lack_is_warned_of(project, line, says):
     assert not any(
         "Triton" in each for each in write_launcher(project, text.replace(line, ""))[0].warnings
     )
+
+
+CHUNKED = """\
+@triton.jit
+def _chunk(x, y, start, USE: tl.constexpr, L: tl.constexpr):
+    i = tl.program_id(0) * L + tl.arange(0, L)
+    v = tl.load(x + i)
+    if USE:
+        v += tl.load(start + i)
+    tl.store(y + i, v)
+
+
+def chunk(x: torch.Tensor, start: torch.Tensor = None, scale: torch.Tensor = None, size: int = 96):
+    rows, length = x.shape
+    L = size
+    assert length % L == 0
+    USE = start is not None
+    if USE:
+        assert scale is not None
+        step = scale.stride(0)
+    else:
+        step = 0
+    y = torch.empty_like(x)
+    _chunk[(rows,)](x, y, start, USE, L)
+    return y
+"""
+
+
+def test_what_is_asserted_only_beside_an_optional_array_is_not_needed(project):
+    _, code = write_launcher(project, CHUNKED)
+    assert "_MODULE.chunk(x)\n" in code
+
+    _, code = write_launcher(project, CHUNKED, ["start=[rows, length]", "scale=[rows]"])
+    assert "_MODULE.chunk(x, start, scale)\n" in code
+
+
+def test_a_size_is_a_multiple_of_the_default_that_it_is_checked_with(project):
+    write_launcher(project, CHUNKED, ["dtype=float32", "reference=x * 2"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(sizes["length"] % 96 == 0 for sizes in kernel.workloads.values())
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "assert x.shape[-1] in [16, 32, 64]",
+        "assert cols in {16, 32, 64}, 'no'",
+        "if x.size(1) not in (16, 32, 64):\n        raise ValueError",
+        "assert rows > 1 and cols == 64",
+    ],
+)
+def test_a_size_is_one_of_those_that_are_checked(project, check):
+    text = (
+        f"{DOUBLE}def run(x: torch.Tensor):\n    rows, cols = x.shape\n    {check}\n"
+        "    y = torch.empty_like(x)\n    _double[(1,)](x, y, x.numel(), B=64)\n    return y\n"
+    )
+    write_launcher(project, text, ["dtype=float32", "reference=x * 2"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert {sizes["cols"] for sizes in kernel.workloads.values()} == {64}
+
+
+def test_of_definitions_for_several_releases_those_for_the_newest_count(project):
+    launch = "    _double[(1,)](x, NAME, 8, B=64)\n"
+    lines = f"{DOUBLE}def run(x: torch.Tensor, NAME: torch.Tensor):\n{launch}"
+    inner = "    " + lines.strip().replace("\n", "\n    ") + "\n"
+    text = (
+        f"if triton.__version__ >= '2.1.0':\n{inner.replace('NAME', 'new')}"
+        f"elif triton.__version__ == '2.0.0':\n{inner.replace('NAME', 'old')}"
+        "else:\n    raise ImportError\n"
+    )
+    made, _ = write_launcher(project, text)
+
+    assert any(each.startswith("new=") for each in made.to_fill)
+    assert not any(each.startswith("old=") for each in made.to_fill)
+
+
+def test_of_two_checked_dtypes_none_is_taken(project):
+    text = (
+        f"{DOUBLE}def run(x: torch.Tensor, y: torch.Tensor):\n"
+        "    assert (x.dtype == torch.bfloat16 or x.dtype == torch.float16)\n"
+        "    _double[(1,)](x, y, x.numel(), B=64)\n"
+    )
+
+    assert "x.dtype=bfloat16  # or float16;" in str(write_launcher(project, text)[0].to_fill)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "from far import far_kernel\n\n\ndef run(x, y):\n    n = x.shape[0]\n"
+            "    far_kernel[(n,)](x, y, n, B=64)\n",
+            "far_kernel of another file",
+        ),
+        (
+            f"{DOUBLE}def run(x, y):\n    count = torch.distributed.get_world_size()\n"
+            "    _double[(count,)](x, y, 8, B=64)\n",
+            "runs in several processes",
+        ),
+    ],
+)
+def test_what_a_draft_cannot_give_is_warned_of(project, text, says):
+    assert says in str(write_launcher(project, text)[0].warnings)

@@ -639,7 +639,7 @@ def test_an_argument_that_a_function_writes_and_returns_is_its_output(lines, rol
     [
         ("    if how and z is None:\n        raise ValueError\n", True),
         (
-            "    if not how:\n        if x is None or z is None:\n            raise ValueError\n",
+            "    if how:\n        if x is None or z is None:\n            raise ValueError\n",
             True,
         ),
         ("    assert z is not None, 'z'\n", True),

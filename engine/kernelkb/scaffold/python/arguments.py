@@ -13,6 +13,8 @@ from kernelkb.scaffold.python.launches import Kernels
 ARRAY = ...
 """The value of an argument that is an array, or that is not known and is not None."""
 
+_MAX_FOLDS = 2
+
 
 class Given(NamedTuple):
     """What a launcher is called with."""
@@ -38,16 +40,17 @@ def read_given(
         used: The names that kernels load from or store to.
         said: What its user said of arguments, as values; ``ARRAY`` for an array.
     """
-    passed, needed = _list_required(function, owner, used, said)
+    defaults = list_defaults(function)
+    known = {n: value.value for n, value in defaults.items() if isinstance(value, ast.Constant)}
+    decided: dict[str, object] = {n: value for n, value in known.items() if value is not None}
+    for _ in range(_MAX_FOLDS):  # of two that are None, one may be needed only beside the other
+        folded = _fold(function, {**decided, **said})
+        passed, needed = _list_required(folded, owner, used - decided.keys(), said)
+        decided |= {name: value for name, value in known.items() if name not in needed}
     pairs = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
     by_name = [a for a, default in pairs if default is None or a.arg in said]
     needed += [a.arg for a in by_name]
-    defaults = list_defaults(function)
-    known = {
-        name: value.value
-        for name, value in defaults.items()
-        if isinstance(value, ast.Constant) and name not in needed
-    }
+    known = {name: value for name, value in known.items() if name not in needed}
     names = {a.arg for a in (*passed, *by_name)}
     options = [name for name in defaults if name not in names]
     return Given([*passed, *by_name], needed, options, _fold(function, {**known, **said}))
@@ -60,6 +63,11 @@ def _fold(function: ast.FunctionDef, known: Mapping[str, object]) -> ast.Functio
     """
     stored = _list_stored(function)
     fixed = {name: value for name, value in known.items() if name not in stored}
+    for node in ast.walk(function):
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(target, ast.Name) and stored.count(target.id) == 1:
+            value = _decide(node.value, fixed)  # type: ignore[attr-defined]
+            fixed |= {} if value is None else {target.id: value}
     folded: ast.FunctionDef = _Fold(fixed).visit(copy.deepcopy(function))
     for node in ast.walk(folded):
         for field in ("body", "orelse", "finalbody"):
@@ -209,10 +217,10 @@ def _follow(
     return _find_given(caller.name, names, name, callers, depth + 1)
 
 
-def _list_stored(function: ast.FunctionDef) -> set[str]:
-    """List the names that a function assigns to."""
+def _list_stored(function: ast.FunctionDef) -> list[str]:
+    """List the names that a function assigns to, each as often as it does."""
     nodes = ast.walk(function)
-    return {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return [n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
 
 
 _MAX_CALLERS = 3

@@ -43,6 +43,7 @@ def list_limits(function: ast.FunctionDef, kernels: Kernels) -> tuple[SizeLimit,
         if values.get(m[2], "").isdecimal()
     ]
     found += [*_list_aligned(function, kernels), *_list_parts(function, kernels)]
+    found += _list_listed(function)
     for kernel, passed in iter_passed(function, kernels):
         steps = _list_constants(kernel) | passed
         for block in _list_blocks(kernel):
@@ -75,14 +76,42 @@ def _list_parts(function: ast.FunctionDef, kernels: Kernels) -> list[SizeLimit]:
     divided = [(node, {}) for node in _iter_divided(function)]
     for kernel, passed in iter_passed(function, kernels):
         divided += [(node, passed) for node in _iter_divided(kernel)]
-    found = []
+    found, values = [], _list_assigned(function)
     for node, passed in divided:
         texts = [ast.unparse(each) for each in (node.left, node.right)]
-        whole, part = (
-            _resolve(function, passed.get(text, "") if passed else text) for text in texts
-        )
-        if whole and part and texts[0] != texts[1]:
+        texts = [passed.get(text, "") if passed else text for text in texts]
+        whole, part = (_resolve(function, text) for text in texts)
+        number = texts[1]
+        for _ in range(_MAX_NAMES):
+            number = values.get(number, number)
+        if whole and number.isdecimal() and isinstance(node.op, ast.Mod):
+            found.append(SizeLimit(whole, int(number)))
+        elif whole and part and texts[0] != texts[1]:
             found.append(SizeLimit(whole, 1, of=part))
+    return found
+
+
+_MAX_NAMES = 3
+"""Of names that stand for each other."""
+
+
+def _list_listed(function: ast.FunctionDef) -> list[SizeLimit]:
+    """List the sizes that a function checks to be one of some numbers."""
+    found = []
+    for node in ast.walk(function):
+        is_refused = isinstance(node, ast.If) and any(isinstance(n, ast.Raise) for n in node.body)
+        if not is_refused and not isinstance(node, ast.Assert):
+            continue
+        for test in ast.walk(node.test):  # type: ignore[attr-defined]
+            if not isinstance(test, ast.Compare) or len(test.ops) > 1:
+                continue
+            is_kept = (ast.NotIn, ast.NotEq) if is_refused else (ast.In, ast.Eq)
+            numbers = re.fullmatch(
+                r"[\[({]?(\d+(?:, \d+)*),?[\])}]?", ast.unparse(test.comparators[0])
+            )
+            sizes = _resolve(function, ast.unparse(test.left))
+            if isinstance(test.ops[0], is_kept) and numbers and sizes:
+                found.append(SizeLimit(sizes, 1, one_of=tuple(map(int, numbers[1].split(", ")))))
     return found
 
 

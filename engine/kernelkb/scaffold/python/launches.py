@@ -423,10 +423,11 @@ def guess_dtypes(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> st
 def _read_checked(text: str, name: str) -> str:
     """Return the dtypes of which a function refuses all others for a tensor, with | between."""
     head = rf"\b{re.escape(name)}\.dtype"
-    one = re.search(rf"assert[^\n]*{head} == torch\.(\w+)(?! or)", text)
-    one = one or re.search(rf"if {head} != torch\.(\w+):\n\s*raise", text)
+    asserted = re.search(rf"assert[^\n]*{head} == torch\.[^\n]*", text)
+    one = re.search(rf"if {head} != torch\.(\w+):\n\s*raise", text)
     found = re.search(rf"(?:assert[^\n]*{head} in|if {head} not in) [(\[{{]([^)\]}}]*)", text)
     kinds = re.findall(r"torch\.(\w+)", found[1]) if found else [one[1]] if one else []
+    kinds = re.findall(rf"{head} == torch\.(\w+)", asserted[0]) if asserted else kinds
     kinds = [SHORT_DTYPES.get(each, each) for each in kinds]
     return "|".join(kinds) if {*kinds} <= {*DTYPES} else ""
 

@@ -38,7 +38,7 @@ from kernelkb.scaffold.python.arguments import ARRAY
 from kernelkb.scaffold.python.functions import RETURNED, STREAM, read_python_function
 from kernelkb.scaffold.python.launcher import count_levels, draft_launcher
 from kernelkb.scaffold.python.launches import Kernels, list_launches
-from kernelkb.scaffold.python.releases import list_gone
+from kernelkb.scaffold.python.needs import list_needs
 
 _ALLOWED_CALL_PREFIXES = (
     *("sys.path.", "warnings.", "logging.", "os.environ.", "torch.manual_seed", "torch.set_"),
@@ -69,9 +69,18 @@ _COMPILED = {}
 
 
 def _iter_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield a module's statements, also those that it tries as a package may be absent."""
+    """Yield a module's statements, also those that it tries as a package may be absent.
+
+    And those that it defines on a condition, as on a new release of Triton.
+    """
     for node in body:
-        yield from _iter_level(node.body) if isinstance(node, ast.Try) else (node,)
+        if isinstance(node, ast.Try):
+            yield from _iter_level(node.body)
+        elif isinstance(node, ast.If) and "__name__" not in ast.unparse(node.test):
+            is_old = re.search(r"version\w*(?:\([^)]*\))? *(?:==|<)", ast.unparse(node.test))
+            yield from _iter_level(node.orelse if is_old else node.body)
+        else:
+            yield node
 
 
 def summarize_python(
@@ -87,6 +96,7 @@ def summarize_python(
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return None
+    lines = tuple(_iter_side_effect_lines(tree.body, _list_functions(tree)))
     tree.body = list(_iter_level(tree.body))
     classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
@@ -94,13 +104,16 @@ def summarize_python(
         return SourceSummary("candidate", (Function("ModelNew"),))
     if "Model" in classes and any(f.name == "get_inputs" for f in functions):
         return SourceSummary("kernelbench", (Function("Model"),))
-    lines = tuple(_iter_side_effect_lines(tree.body, frozenset(f.name for f in functions)))
     for name, language in PYTHON_LANGUAGES.items():
         if (found := language.find(tree, text, said)) is not None:
             target = language.targets[0]
             return SourceSummary(name, found[0], target, side_effect_lines=lines, inner=found[1])
     embedded = _find_cuda_text(tree)
     return summarize_embedded(embedded) if embedded else None
+
+
+def _list_functions(tree: ast.Module) -> frozenset[str]:
+    return frozenset(n.name for n in _iter_level(tree.body) if isinstance(n, ast.FunctionDef))
 
 
 def summarize_embedded(text: str) -> SourceSummary | None:
@@ -420,7 +433,7 @@ def draft_python_files(request: DraftRequest) -> DraftedFiles:
     launcher = draft_launcher(draft, function, parameters, skipped, body, levels)
     names = [*(p.name for p in parameters), *function.options]
     drafted = finish_draft(draft, {"launch.py": launcher}, names)
-    return drafted._replace(warnings=(*list_gone(request.text),))
+    return drafted._replace(warnings=(*list_needs(function, request.text),))
 
 
 def _read_again(request: DraftRequest) -> Function:

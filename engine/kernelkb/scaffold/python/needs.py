@@ -1,9 +1,11 @@
-"""What a Python file uses of Triton that newer releases no longer have."""
+"""What a launcher needs that its file does not hold: a release of Triton, kernels, processes."""
 
 from __future__ import annotations
 
 import ast
 import re
+
+from kernelkb.scaffold.draft import Function
 
 _GONE = (
     (r"triton\.(?:ops|code_gen|impl)\b", "3.0"),
@@ -14,6 +16,35 @@ _GONE = (
     (r"tl\._experimental_(?:make_tensor_descriptor|descriptor_\w+)\b", "3.4"),
 )
 """What is gone, and the release without it."""
+
+
+_DISTRIBUTED = re.compile(r"\bdist\.\w+\(|torch\.distributed|symm_mem|SymmetricMemory|nvshmem")
+
+
+def list_needs(function: Function, text: str) -> list[str]:
+    """Return a sentence for each thing that a launcher needs, and that a draft cannot give it.
+
+    Args:
+        function: The launcher.
+        text: What its file holds.
+    """
+    warnings, tree = list_gone(text), ast.parse(text)
+    defined = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+    others = [each for each in function.launches if each.rpartition(".")[2] not in defined]
+    bound = [ast.unparse(n.targets[0]) for n in tree.body if isinstance(n, ast.Assign)]
+    if others and not {*others} & {*bound}:
+        warnings.append(
+            f"{', '.join(others)} of another file: what its blocks need of sizes was not read; "
+            "check the sizes of the workloads"
+        )
+    own = [n for n in ast.walk(tree) if getattr(n, "lineno", 0) == function.line]
+    body = next((ast.unparse(n) for n in own if isinstance(n, ast.FunctionDef)), "")
+    if used := _DISTRIBUTED.search(body):
+        warnings.append(
+            f"{function.name} uses {used[0].rstrip('(')}: it runs in several processes, a draft "
+            "in one"
+        )
+    return warnings
 
 
 def list_gone(text: str) -> list[str]:
