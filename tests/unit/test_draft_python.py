@@ -3,6 +3,7 @@
 import importlib.util
 import re
 import sys
+import time
 
 import pytest
 
@@ -631,3 +632,55 @@ def test_of_two_checked_dtypes_none_is_taken(project):
 )
 def test_what_a_draft_cannot_give_is_warned_of(project, text, says):
     assert says in str(write_launcher(project, text)[0].warnings)
+
+
+def test_a_long_docstring_is_read_at_once():
+    said = "".join(f"                Line {at} of what this is for.\n" for at in range(60))
+    text = (
+        f'{DOUBLE}def run(x, y, how: str):\n    """Doubles.\n\n    Args:\n        how: A name.\n'
+        f'{said}    """\n    _double[(1,)](x, y, x.numel(), B=64)\n'
+    )
+    start = time.monotonic()
+    summarize_source("k.py", HEAD + text)
+
+    assert time.monotonic() - start < 5
+
+
+def test_an_array_of_which_only_named_rows_are_written_may_keep_the_others(project):
+    text = (
+        "@triton.jit\ndef k(x, at, y, D, B: tl.constexpr):\n    r = tl.program_id(0)\n"
+        "    i = tl.load(at + r)\n    c = tl.arange(0, B)\n    place = y + i * D + c\n"
+        "    tl.store(place, tl.load(x + r * D + c, mask=c < D), mask=c < D)\n\n\n"
+        "def put(x: torch.Tensor, at: torch.Tensor, y: torch.Tensor):\n"
+        "    n, D = x.shape\n    k[(n,)](x, at, y, D, B=64)\n"
+    )
+    asked = write_launcher(project, text)[0].to_fill
+
+    assert any(each.startswith("y.role=both  # or ") for each in asked)
+    assert read_arrays(text.replace("y + i * D", "y + r * D"))["y"] == ("output", True)
+
+
+def test_what_a_kernel_subtracts_or_compiles_in_is_no_array(project):
+    text = (
+        "@triton.jit\ndef k(x, y, longest, part, W: tl.constexpr):\n    i = tl.arange(0, W)\n"
+        "    shift = longest - part\n    tl.store(y + i, tl.load(x + shift + i))\n\n\n"
+        "def run(x: torch.Tensor, y: torch.Tensor, longest, width):\n"
+        "    k[(1,)](x, y, longest, 2, W=width)\n"
+    )
+    asked = write_launcher(project, text)[0].to_fill
+
+    assert any(each.startswith("longest=?  # an array's shape, as [n], or a nu") for each in asked)
+    assert "name: width" not in (project / "kernels/k/kernel.yaml").read_text()
+
+
+def test_starts_and_lengths_that_are_drawn_on_their_own_are_warned_of(project):
+    text = (
+        "@triton.jit\ndef k(x, starts, lens, y, B: tl.constexpr):\n    r = tl.program_id(0)\n"
+        "    at = tl.load(starts + r)\n    n = tl.load(lens + r)\n    c = tl.arange(0, B)\n"
+        "    tl.store(y + at + c, tl.load(x + at + c, mask=c < n), mask=c < n)\n\n\n"
+        "def put(x: torch.Tensor, ARRAYS: torch.Tensor, y: torch.Tensor, max_len):\n"
+        "    k[(8,)](x, b_start, b_len, y, B=max_len)\n"
+    )
+    made, _ = write_launcher(project, text.replace("ARRAYS", "b_start: torch.Tensor, b_len"))
+
+    assert "parts of b_start, b_len may overlap, or be longer than max_len" in str(made.warnings)

@@ -1182,7 +1182,8 @@ def test_what_an_atomic_function_changes_is_read_too(project, update, role):
         "def count(x: torch.Tensor, out: torch.Tensor):\n"
         "    N = x.shape[0]\n    count_kernel[(triton.cdiv(N, 256),)](x, out, N, 256)\n"
     )
-    init_project("k.py", answers=["x=[N]", "out=[9]", "dtype=float32", "x.dtype=int64"])
+    said = ["out.role=output"] if update == "tl.store" else []
+    init_project("k.py", answers=["x=[N]", "out=[9]", "dtype=float32", "x.dtype=int64", *said])
 
     lines = (project / "kernels/k/kernel.yaml").read_text().splitlines()
     assert any("name: out, shape: [9]" in line and role in line for line in lines)

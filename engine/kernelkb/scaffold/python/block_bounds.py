@@ -331,6 +331,33 @@ def find_pointed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> st
     return ""
 
 
+def list_spread(function: ast.FunctionDef, kernels: Kernels) -> set[str]:
+    """List the arrays of which a kernel writes only the elements that another array names.
+
+    Where that array says where parts begin and end, all may be written: such are left out.
+    """
+    found = set[str]()
+    for kernel, passed in iter_passed(function, kernels):
+        if any(find_pointed(function, kernels, value) for value in passed.values()):
+            continue
+        data = _list_loaded(kernel)
+        for call in ast.walk(kernel):
+            if isinstance(call, ast.Call) and call.args and ast.unparse(call.func) == "tl.store":
+                words = {*re.findall(r"\w+", ast.unparse(_expand_place(kernel, call.args[0])))}
+                found |= {passed[name] for name in words & passed.keys() if words & data}
+    return found
+
+
+def _expand_place(kernel: ast.FunctionDef, place: ast.expr) -> ast.expr:
+    """Return where a kernel stores; of a name what it assigns to it."""
+    values = [
+        value
+        for target, value in _iter_assigned(kernel)
+        if ast.unparse(target) == ast.unparse(place)
+    ]
+    return values[0] if isinstance(place, ast.Name) and len(values) == 1 else place
+
+
 def find_indexed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> tuple[str, int]:
     """Return the array whose rows a tensor's elements number, and -1 where it is tested for.
 

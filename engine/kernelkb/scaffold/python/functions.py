@@ -15,7 +15,12 @@ from kernelkb.scaffold.python.arguments import (
     read_given,
     read_values,
 )
-from kernelkb.scaffold.python.block_bounds import find_indexed, find_pointed, list_limits
+from kernelkb.scaffold.python.block_bounds import (
+    find_indexed,
+    find_pointed,
+    list_limits,
+    list_spread,
+)
 from kernelkb.scaffold.python.launches import (
     DTYPES,
     SHORT_DTYPES,
@@ -103,7 +108,7 @@ def _read_parameters(
     written, unsure = (set[str](), set[str]()) if returned else (stored, elsewhere)
     unsure |= {p.origin.removeprefix(RETURNED) for p in returned} - stored
     parameters = []
-    by_name = {a.arg for a in function.args.kwonlyargs}
+    by_name, spread = {a.arg for a in function.args.kwonlyargs}, list_spread(function, kernels)
     for each in (_make_parameter(a, tensors, written, shapes, dtypes) for a in required):
         each = each._replace(is_certain=each.name not in unsure, by_name=each.name in by_name)
         if each.role == "number":
@@ -112,7 +117,11 @@ def _read_parameters(
             continue
         copy = f"{each.name}.clone()" if returned and each.name in stored else ""  # each call's own
         each = each._replace(value=copy, guess=guesses.get(each.name, ""))
-        is_read = each.role == "output" and each.name in loaded | changed
+        is_spread = each.role == "output" and each.name in spread
+        is_read = each.role == "output" and each.name in loaded | changed | spread
+        each = each._replace(
+            is_certain=each.is_certain and not (is_spread and each.name not in loaded)
+        )
         each = each._replace(is_read=is_read, indexes=find_indexed(function, kernels, each.name))
         pointed = find_pointed(function, kernels, each.name) if each.role == "input" else ""
         parameters.append(each._replace(points_into=pointed))
@@ -196,7 +205,7 @@ def _find_noted(text: str, name: str) -> str:
     dims = rf"\s*:?\s*`*[\[(]({_NOTED}(?:, *{_NOTED})*),?[\])]"
     said = text.partition('"""')[2].partition('"""')[0]
     noted = re.search(rf"{head}[^\n\[]*?(?:shape|size|of|:|[Tt]ensor){dims}", said)
-    noted = noted or re.search(rf"{head}[^\n]*\n(?:\1 +[^\n]*\n)*?\1 +[^\n]*[Ss]hape{dims}", said)
+    noted = noted or re.search(rf"{head}[^\n]*\n(?:\1 [^\n]*\n)*?\1 [^\n]*[Ss]hape{dims}", said)
     if noted is None or re.fullmatch(_TYPE_WORDS, noted[2]) or re.search(r"\w \w", noted[2]):
         return ""
     return f"[{noted[2]}]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from kernelkb.scaffold.draft import Function
+from kernelkb.scaffold.draft import Function, to_field_name
 
 _GONE = (
     (r"triton\.(?:ops|code_gen|impl)\b", "3.0"),
@@ -37,6 +37,7 @@ def list_needs(function: Function, text: str) -> list[str]:
             f"{', '.join(others)} of another file: what its blocks need of sizes was not read; "
             "check the sizes of the workloads"
         )
+    warnings += _describe_parts(function)
     own = [n for n in ast.walk(tree) if getattr(n, "lineno", 0) == function.line]
     body = next((ast.unparse(n) for n in own if isinstance(n, ast.FunctionDef)), "")
     if used := _DISTRIBUTED.search(body):
@@ -45,6 +46,33 @@ def list_needs(function: Function, text: str) -> list[str]:
             "in one"
         )
     return warnings
+
+
+def _describe_parts(function: Function) -> list[str]:
+    """Return that starts and lengths of parts, which are drawn alone, may not fit each other."""
+    arrays = [p.name for p in function.parameters if p.type == "tensor" and p.role == "input"]
+    starts, lengths = (
+        [name for name in arrays if re.search(pattern, to_field_name(name))]
+        for pattern in (
+            r"start|begin|offset|indptr|(?:^|_)cu_|cumsum",
+            r"len(?:s|gths?)?$|end(?:s)?$",
+        )
+    )
+    lengths = [name for name in lengths if name not in starts]
+    most = [n for n in (p.name for p in function.parameters) if _MOST.match(to_field_name(n))]
+    most += [dim for p in function.parameters for dim in p.shape if _MOST.match(to_field_name(dim))]
+    faults = ["overlap"] * bool(starts and lengths)
+    faults += [f"be longer than {most[0]}"] if most and (starts or lengths) else []
+    if not faults:
+        return []
+    return [
+        f"parts of {', '.join((*starts, *lengths))} may {', or '.join(faults)}: each array is "
+        "drawn alone; kb init --from records those of a run"
+    ]
+
+
+_MOST = re.compile(r"max_?\w*len")
+"""A name of the most elements that a part has."""
 
 
 def list_gone(text: str) -> list[str]:
