@@ -107,8 +107,9 @@ def _read_parameters(
     returned = [] if _returns_only(function, {*tensors} & (stored | elsewhere)) else returned
     written, unsure = (set[str](), set[str]()) if returned else (stored, elsewhere)
     unsure |= {p.origin.removeprefix(RETURNED) for p in returned} - stored
-    parameters = []
-    by_name, spread = {a.arg for a in function.args.kwonlyargs}, list_spread(function, kernels)
+    spread, parameters = list_spread(function, kernels) & written, []
+    unsure |= spread - loaded
+    by_name = {a.arg for a in function.args.kwonlyargs}
     for each in (_make_parameter(a, tensors, written, shapes, dtypes) for a in required):
         each = each._replace(is_certain=each.name not in unsure, by_name=each.name in by_name)
         if each.role == "number":
@@ -117,11 +118,7 @@ def _read_parameters(
             continue
         copy = f"{each.name}.clone()" if returned and each.name in stored else ""  # each call's own
         each = each._replace(value=copy, guess=guesses.get(each.name, ""))
-        is_spread = each.role == "output" and each.name in spread
         is_read = each.role == "output" and each.name in loaded | changed | spread
-        each = each._replace(
-            is_certain=each.is_certain and not (is_spread and each.name not in loaded)
-        )
         each = each._replace(is_read=is_read, indexes=find_indexed(function, kernels, each.name))
         pointed = find_pointed(function, kernels, each.name) if each.role == "input" else ""
         parameters.append(each._replace(points_into=pointed))
@@ -234,10 +231,9 @@ def _read_returned(
         base = next((w for w in re.findall(r"\w+", ast.unparse(part)) if w != "torch"), "")
         if isinstance(part, ast.Constant) or (base.isupper() and base not in (*made, *tensors)):
             continue
-        if len(parts) > 1 and base not in made and base not in tensors and base not in computed:
+        is_empty = "0" in made.get(base, ("", ()))[1]  # as its option is left out
+        if len(parts) > 1 and (is_empty or base not in (*made, *tensors, *computed)):
             continue
-        if len(parts) > 1 and "0" in made.get(base, ("", ()))[1]:
-            continue  # empty, as its option is left out
         is_name = isinstance(part, ast.Name) and base not in tensors
         field = base if is_name else f"{'result' if 'out' in tensors else 'out'}{index or ''}"
         own = source, _, dtype = made.get(base, (base, (), ""))
