@@ -241,8 +241,7 @@ def _read_returned(
         is_known &= is_one
         shown = f"[{', '.join(shape)}]" if shape else _find_noted(ast.unparse(function), field)
         guess = shown if shape and not is_known else guesses.get(source) or shown * (not shape)
-        if not is_one or _CAST.search(ast.unparse(part)):
-            dtype = _OTHER
+        dtype = _OTHER if not is_one or _CAST.search(ast.unparse(part)) else dtype
         has_own = (base in made and dtype == _OTHER) or base not in (*made, *tensors)
         output = Parameter(field, "return", "output", dtype if dtype in DTYPES else None)
         value = (f"[{index}]" if len(parts) > 1 else "") + _find_dense(function, part)
