@@ -1,13 +1,16 @@
 """What kb init drafts from Python: descriptors, packages, objects, and what they return."""
 
 import importlib.util
+import re
 import sys
+import time
 
 import pytest
 
 from kernelkb.actions.init.init_project import init_project
 from kernelkb.actions.init.init_source import summarize_source
 from kernelkb.errors import BadValueError
+from kernelkb.loading.kernels import load_kernel
 
 HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
 DOUBLE = """\
@@ -360,3 +363,324 @@ def test_a_table_that_is_read_at_elements_holds_no_offsets(project):
     asked = write_launcher(project, text)[0].to_fill
 
     assert not any(each.startswith("table.fill") for each in asked)
+
+
+SUMMED = """\
+@triton.jit
+def _sum(x, y, s, n, ADD: tl.constexpr, B: tl.constexpr):
+    r = tl.program_id(0)
+    i = tl.arange(0, B)
+    v = tl.load(x + r * n + i, mask=i < n, other=0.0)
+    tl.store(y + r * n + i, v * 2, mask=i < n)
+    if ADD:
+        tl.store(s + r, tl.sum(v))
+
+
+def run(x: torch.Tensor, with_sum=False, order="rows", bias=None):
+    if order == "rows":
+        rows, n = x.shape
+    else:
+        n, rows = x.shape
+    y = torch.empty_like(x)
+    if bias is not None:
+        y = y + bias
+    if with_sum:
+        s = torch.empty([rows], dtype=torch.float32, device=x.device)
+    else:
+        s = torch.empty([0], dtype=torch.float32, device="cpu")
+    _sum[(rows,)](x, y, s, n, with_sum, 64)
+    return y, s
+"""
+
+
+def test_what_an_option_leaves_out_is_no_output_unless_the_option_is_said(project):
+    made, code = write_launcher(project, SUMMED)
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+    assert "return results[0],\n" in code
+    assert "name: s," not in yaml
+    assert "name: x, shape: [rows, n]" in yaml
+    assert not any("role" in each for each in made.to_fill)
+
+    _, code = write_launcher(project, SUMMED, ["with_sum=True"])
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+    assert "_MODULE.run(x, True)" in code
+    assert "name: s, shape: [rows], dtype: float32" in yaml
+
+
+def test_an_option_that_is_said_is_passed_and_decides_the_branch(project):
+    _, code = write_launcher(project, SUMMED, ["order='columns'"])
+
+    assert "_MODULE.run(x, False, 'columns')" in code
+    assert "name: x, shape: [n, rows]" in (project / "kernels/k/kernel.yaml").read_text()
+
+
+def test_an_option_that_is_none_becomes_an_array_where_its_shape_is_said(project):
+    _, code = write_launcher(project, SUMMED, ["bias=[n]"])
+
+    assert "_MODULE.run(x, False, 'rows', bias)" in code
+    assert "name: bias, shape: [n]" in (project / "kernels/k/kernel.yaml").read_text()
+
+
+def test_an_argument_that_is_taken_by_name_only_is_passed_so(project):
+    text = (
+        f"{DOUBLE}def run(x: torch.Tensor, *, block, warps=4):\n    y = torch.empty_like(x)\n"
+        "    _double[(1,)](x, y, x.numel(), B=block, num_warps=warps)\n    return y\n"
+    )
+    made, _ = write_launcher(project, text)
+    assert any(each.startswith("block=?") for each in made.to_fill)
+
+    assert "run(x, block=64, warps=8)" in write_launcher(project, text, ["block=64", "warps=8"])[1]
+
+
+@pytest.mark.parametrize("entry", ["    fill(x, y, 2)\n    return y", "    return Fill.apply(x)"])
+def test_the_function_that_calls_a_launcher_may_be_chosen(project, entry):
+    text = (
+        f"{DOUBLE}def fill(x: torch.Tensor, y: torch.Tensor, times):\n"
+        "    _double[(1,)](x, y, x.numel(), B=64)\n\n\n"
+        "class Fill(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n"
+        "        y = torch.empty_like(x)\n        _double[(1,)](x, y, x.numel(), B=64)\n"
+        f"        return y\n\n\ndef twice(x: torch.Tensor):\n    y = torch.empty_like(x)\n{entry}\n"
+    )
+    _, code = write_launcher(project, text, kernel="twice")
+
+    assert "_MODULE.Fill.apply(x)" in code if "apply" in entry else "_MODULE.twice(x)" in code
+
+
+def test_what_the_public_function_passes_to_the_autograd_class_is_taken(project):
+    text = (
+        f"{DOUBLE}class Fill(torch.autograd.Function):\n    @staticmethod\n"
+        "    def forward(ctx, x, eps, exact):\n        y = torch.empty_like(x)\n"
+        "        _double[(1,)](x, y, x.numel(), B=64)\n        return y\n\n\n"
+        "def fill(x, eps=1e-05, exact=False):\n    return Fill.apply(x, eps, exact)\n"
+    )
+
+    assert "_MODULE.Fill.apply(x, 1e-05, False)" in write_launcher(project, text)[1]
+
+
+def test_of_functions_of_one_name_only_the_last_is_there(project):
+    twice = "def _(x: torch.Tensor, y):\n    _double[(1,)](x, y, 8, B=64)\n\n\n"
+    text = (
+        f"{DOUBLE}{twice}{twice}"
+        "def run(a: torch.Tensor, b: torch.Tensor):\n    _double[(1,)](a, b, 8, B=64)\n\n\n"
+        "def run(x: torch.Tensor, y: torch.Tensor):\n    _double[(1,)](x, y, 8, B=64)\n"
+    )
+    functions = summarize_source("k.py", HEAD + text).functions
+
+    assert [(f.name, f.parameters[0].name) for f in functions] == [("run", "x")]
+
+
+HEADS = """\
+@triton.jit
+def _share(q, k, y, GROUP: tl.constexpr, D: tl.constexpr):
+    h = tl.program_id(0)
+    i = tl.arange(0, D)
+    tl.store(y + h * D + i, tl.load(q + h * D + i) * tl.load(k + (h // GROUP) * D + i))
+
+
+def share(q: torch.Tensor, k: torch.Tensor):
+    heads, D = q.shape
+    few, _ = k.shape
+    y = torch.empty_like(q)
+    _share[(heads,)](q, k, y, WHOLE // PART, D=64)
+    return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("whole", "part"), [("heads", "few"), ("q.shape[0]", "k.shape[0]"), ("q.size(0)", "few")]
+)
+def test_a_size_that_another_one_is_divided_by_divides_it(project, whole, part):
+    text = HEADS.replace("WHOLE", whole).replace("PART", part)
+    write_launcher(project, text, ["k=[few, D]", "dtype=float32", "reference=q * 2"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(s["heads"] % s["few"] == 0 for s in kernel.workloads.values())
+
+
+@pytest.mark.parametrize(
+    ("said", "shape"), [("few=heads", "[heads, d]"), ("heads=4 * few", "[few, d]")]
+)
+def test_an_axis_may_be_said_to_be_an_expression_of_another(project, said, shape):
+    text = HEADS.replace("WHOLE", "heads").replace("PART", "few")
+    write_launcher(project, text, ["k=[few, D]", said])
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert f"name: k, shape: {shape}" in yaml
+    assert said.partition("=")[0] not in yaml.partition("axes: ")[2].partition("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("import triton.ops", r"triton\.ops \(line 6\)"),
+        ("from triton.language import libdevice", r"triton\.language\.libdevice"),
+        ("wide = lambda x: tl.libdevice.exp(x)", r"tl\.libdevice \(line 6\)"),
+        ("wide = lambda x: tl.math.tanh(x)", r"tl\.math\.tanh"),
+        ("@triton.jit\ndef old(x, **meta):\n    pass", r"\*\*meta of old \(line 7\)"),
+    ],
+)
+def test_what_new_releases_of_triton_lack_is_warned_of(project, line, says):
+    text = f"{line}\n\n\n{DOUBLE}def run(x, y):\n    _double[(1,)](x, y, 8, B=64)\n"
+    made, _ = write_launcher(project, text)
+
+    assert re.search(says, "\n".join(made.warnings))
+    assert not any(
+        "Triton" in each for each in write_launcher(project, text.replace(line, ""))[0].warnings
+    )
+
+
+CHUNKED = """\
+@triton.jit
+def _chunk(x, y, start, USE: tl.constexpr, L: tl.constexpr):
+    i = tl.program_id(0) * L + tl.arange(0, L)
+    v = tl.load(x + i)
+    if USE:
+        v += tl.load(start + i)
+    tl.store(y + i, v)
+
+
+def chunk(x: torch.Tensor, start: torch.Tensor = None, scale: torch.Tensor = None, size: int = 96):
+    rows, length = x.shape
+    L = size
+    assert length % L == 0
+    USE = start is not None
+    if USE:
+        assert scale is not None
+        step = scale.stride(0)
+    else:
+        step = 0
+    y = torch.empty_like(x)
+    _chunk[(rows,)](x, y, start, USE, L)
+    return y
+"""
+
+
+def test_what_is_asserted_only_beside_an_optional_array_is_not_needed(project):
+    _, code = write_launcher(project, CHUNKED)
+    assert "_MODULE.chunk(x)\n" in code
+
+    _, code = write_launcher(project, CHUNKED, ["start=[rows, length]", "scale=[rows]"])
+    assert "_MODULE.chunk(x, start, scale)\n" in code
+
+
+def test_a_size_is_a_multiple_of_the_default_that_it_is_checked_with(project):
+    write_launcher(project, CHUNKED, ["dtype=float32", "reference=x * 2"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(sizes["length"] % 96 == 0 for sizes in kernel.workloads.values())
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "assert x.shape[-1] in [16, 32, 64]",
+        "assert cols in {16, 32, 64}, 'no'",
+        "if x.size(1) not in (16, 32, 64):\n        raise ValueError",
+        "assert rows > 1 and cols == 64",
+    ],
+)
+def test_a_size_is_one_of_those_that_are_checked(project, check):
+    text = (
+        f"{DOUBLE}def run(x: torch.Tensor):\n    rows, cols = x.shape\n    {check}\n"
+        "    y = torch.empty_like(x)\n    _double[(1,)](x, y, x.numel(), B=64)\n    return y\n"
+    )
+    write_launcher(project, text, ["dtype=float32", "reference=x * 2"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert {sizes["cols"] for sizes in kernel.workloads.values()} == {64}
+
+
+def test_of_definitions_for_several_releases_those_for_the_newest_count(project):
+    launch = "    _double[(1,)](x, NAME, 8, B=64)\n"
+    lines = f"{DOUBLE}def run(x: torch.Tensor, NAME: torch.Tensor):\n{launch}"
+    inner = "    " + lines.strip().replace("\n", "\n    ") + "\n"
+    text = (
+        f"if triton.__version__ >= '2.1.0':\n{inner.replace('NAME', 'new')}"
+        f"elif triton.__version__ == '2.0.0':\n{inner.replace('NAME', 'old')}"
+        "else:\n    raise ImportError\n"
+    )
+    made, _ = write_launcher(project, text)
+
+    assert any(each.startswith("new=") for each in made.to_fill)
+    assert not any(each.startswith("old=") for each in made.to_fill)
+
+
+def test_of_two_checked_dtypes_none_is_taken(project):
+    text = (
+        f"{DOUBLE}def run(x: torch.Tensor, y: torch.Tensor):\n"
+        "    assert (x.dtype == torch.bfloat16 or x.dtype == torch.float16)\n"
+        "    _double[(1,)](x, y, x.numel(), B=64)\n"
+    )
+
+    assert "x.dtype=bfloat16  # or float16;" in str(write_launcher(project, text)[0].to_fill)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "from far import far_kernel\n\n\ndef run(x, y):\n    n = x.shape[0]\n"
+            "    far_kernel[(n,)](x, y, n, B=64)\n",
+            "far_kernel of another file",
+        ),
+        (
+            f"{DOUBLE}def run(x, y):\n    count = torch.distributed.get_world_size()\n"
+            "    _double[(count,)](x, y, 8, B=64)\n",
+            "runs in several processes",
+        ),
+    ],
+)
+def test_what_a_draft_cannot_give_is_warned_of(project, text, says):
+    assert says in str(write_launcher(project, text)[0].warnings)
+
+
+def test_a_long_docstring_is_read_at_once():
+    said = "".join(f"                Line {at} of what this is for.\n" for at in range(60))
+    text = (
+        f'{DOUBLE}def run(x, y, how: str):\n    """Doubles.\n\n    Args:\n        how: A name.\n'
+        f'{said}    """\n    _double[(1,)](x, y, x.numel(), B=64)\n'
+    )
+    start = time.monotonic()
+    summarize_source("k.py", HEAD + text)
+
+    assert time.monotonic() - start < 5
+
+
+def test_an_array_of_which_only_named_rows_are_written_may_keep_the_others(project):
+    text = (
+        "@triton.jit\ndef k(x, at, y, D, B: tl.constexpr):\n    r = tl.program_id(0)\n"
+        "    i = tl.load(at + r)\n    c = tl.arange(0, B)\n    place = y + i * D + c\n"
+        "    tl.store(place, tl.load(x + r * D + c, mask=c < D), mask=c < D)\n\n\n"
+        "def put(x: torch.Tensor, at: torch.Tensor, y: torch.Tensor):\n"
+        "    n, D = x.shape\n    k[(n,)](x, at, y, D, B=64)\n"
+    )
+    asked = write_launcher(project, text)[0].to_fill
+
+    assert any(each.startswith("y.role=both  # or ") for each in asked)
+    assert read_arrays(text.replace("y + i * D", "y + r * D"))["y"] == ("output", True)
+
+
+def test_what_a_kernel_subtracts_or_compiles_in_is_no_array(project):
+    text = (
+        "@triton.jit\ndef k(x, y, longest, part, W: tl.constexpr):\n    i = tl.arange(0, W)\n"
+        "    shift = longest - part\n    tl.store(y + i, tl.load(x + shift + i))\n\n\n"
+        "def run(x: torch.Tensor, y: torch.Tensor, longest, width):\n"
+        "    k[(1,)](x, y, longest, 2, W=width)\n"
+    )
+    asked = write_launcher(project, text)[0].to_fill
+
+    assert any(each.startswith("longest=?  # an array's shape, as [n], or a nu") for each in asked)
+    assert "name: width" not in (project / "kernels/k/kernel.yaml").read_text()
+
+
+def test_starts_and_lengths_that_are_drawn_on_their_own_are_warned_of(project):
+    text = (
+        "@triton.jit\ndef k(x, starts, lens, y, B: tl.constexpr):\n    r = tl.program_id(0)\n"
+        "    at = tl.load(starts + r)\n    n = tl.load(lens + r)\n    c = tl.arange(0, B)\n"
+        "    tl.store(y + at + c, tl.load(x + at + c, mask=c < n), mask=c < n)\n\n\n"
+        "def put(x: torch.Tensor, ARRAYS: torch.Tensor, y: torch.Tensor, max_len):\n"
+        "    k[(8,)](x, b_start, b_len, y, B=max_len)\n"
+    )
+    made, _ = write_launcher(project, text.replace("ARRAYS", "b_start: torch.Tensor, b_len"))
+
+    assert "parts of b_start, b_len may overlap, or be longer than max_len" in str(made.warnings)

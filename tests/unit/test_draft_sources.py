@@ -639,7 +639,7 @@ def test_an_argument_that_a_function_writes_and_returns_is_its_output(lines, rol
     [
         ("    if how and z is None:\n        raise ValueError\n", True),
         (
-            "    if not how:\n        if x is None or z is None:\n            raise ValueError\n",
+            "    if how:\n        if x is None or z is None:\n            raise ValueError\n",
             True,
         ),
         ("    assert z is not None, 'z'\n", True),
@@ -1182,7 +1182,8 @@ def test_what_an_atomic_function_changes_is_read_too(project, update, role):
         "def count(x: torch.Tensor, out: torch.Tensor):\n"
         "    N = x.shape[0]\n    count_kernel[(triton.cdiv(N, 256),)](x, out, N, 256)\n"
     )
-    init_project("k.py", answers=["x=[N]", "out=[9]", "dtype=float32", "x.dtype=int64"])
+    said = ["out.role=output"] if update == "tl.store" else []
+    init_project("k.py", answers=["x=[N]", "out=[9]", "dtype=float32", "x.dtype=int64", *said])
 
     lines = (project / "kernels/k/kernel.yaml").read_text().splitlines()
     assert any("name: out, shape: [9]" in line and role in line for line in lines)

@@ -49,8 +49,8 @@ def test_one_row_makes_kb_init_draft_for_a_further_language_of_python_files(proj
     )
     function = Function("double", arrays, style="python", launches=("double_kernel",))
 
-    def find(_tree, text):
-        return (function,) if "pallas_call" in text else None
+    def find(_tree, text, _said):
+        return ((function,), ()) if "pallas_call" in text else None
 
     row = PythonLanguage("Pallas", find, "python", targets=("cpu", "cuda"))
     monkeypatch.setitem(PYTHON_LANGUAGES, "pallas", row)

@@ -17,6 +17,7 @@ from kernelkb.scaffold.draft import (
     RETURNS,
     ROLES,
     SAID_HEAD,
+    DraftedFiles,
     DraftQuestion,
     Observed,
     Parameter,
@@ -69,6 +70,22 @@ def read_answers(
     return answers
 
 
+def refuse_unknown(given: Mapping[str, str], drafted: DraftedFiles) -> None:
+    """Raise BadValueError for an answer to what neither a draft has nor a shape that was said.
+
+    Args:
+        given: Answers by key.
+        drafted: The draft without them.
+    """
+    said = " ".join(value for value in given.values() if value.startswith("["))
+    names = {*drafted.names, *list_axes([said])}
+    known = {to_field_name(n) for n in names} | {n.lower() for n in names}
+    unknown = next((key for key in given if key.partition(".")[0] not in known), "")
+    if unknown:
+        listed = ", ".join(q.key for q in drafted.questions) or "nothing"
+        raise BadValueError(f"--set {unknown}: there is no such name; asked for: {listed}")
+
+
 def read_said(text: str) -> tuple[dict[str, str], Observed]:
     """Return the answers that a drafted kernel.yaml was written with, and which a run gave."""
     lines = text.splitlines()
@@ -115,7 +132,8 @@ def apply_answers(
     numbers = [p for p in told if p.role == "number" and p.value != FILL_IN_MARK]
     fixed = {p.name: p.value for p in numbers if takes_pointers or p.value.isdecimal()}
     axes = _list_said_axes(told, answers)
-    fixed |= {axis: value for axis, value in axes if value.isdecimal() or takes_pointers}
+    plain = {axis: value for axis, value in axes if _EXTENT.fullmatch(value)}
+    fixed |= dict(axes) if takes_pointers else plain
     if takes_pointers:  # the sign of a shape is a comment in C++
         told = [p._replace(value=p.value.replace("//", "/")) for p in told]
     named = []

@@ -118,6 +118,8 @@ class Parameter(NamedTuple):
     asks_fill: tuple[str, str] = ("", "")
     """What ``fill`` may be, the likeliest first, with | between, and the line that shows that it
     has to be asked; empty where it has not."""
+    by_name: bool = False
+    """Python takes it only by its name."""
 
 
 class DraftQuestion(NamedTuple):
@@ -169,6 +171,8 @@ class Function(NamedTuple):
     limits: tuple[SizeLimit, ...] = ()
     lacks: str = ""
     """Why it cannot be drafted by reading it, and what to do instead; empty where it can."""
+    options: tuple[str, ...] = ()
+    """Of Python: arguments that a call leaves out, unless something is said of them."""
 
     @property
     def is_variant(self) -> bool:
@@ -196,6 +200,10 @@ class SizeLimit(NamedTuple):
     """It is a multiple of so many elements; 0 for a power of two; 1 for no such need."""
     most: int = 0
     """The largest, in elements; 0 for none."""
+    of: tuple[str, ...] = ()
+    """The size that it is a multiple of, as in ``sizes``; empty for none."""
+    one_of: tuple[int, ...] = ()
+    """All that it may be; empty where it is not listed."""
 
 
 class SourceSummary(NamedTuple):
@@ -283,6 +291,8 @@ class SizeChecks(NamedTuple):
     """The axis that it is not above."""
     powers: frozenset[str] = frozenset()
     """Those that are powers of two: a block of Triton has as many elements."""
+    one_of: Mapping[str, Sequence[int]] = {}
+    """All that it may be."""
 
 
 class Draft(NamedTuple):
@@ -375,22 +385,31 @@ def _add_limits(
         names |= {f"{each.name}.shape[{at}]": dim for at, dim in places}
         names |= {f"{each.name}.shape[{at - len(each.shape)}]": dim for at, dim in places}
     multiples, most, powers = dict(checks.multiples), dict(checks.most), set(checks.powers)
+    one_of = dict(checks.one_of)
     for limit in request.function.limits:
         axis = next((names[size] for size in limit.sizes if size in names), "")
-        if axis and limit.step == 0:
+        whole = next((names[size] for size in limit.of if size in names), "")
+        if axis and whole and whole != axis:
+            multiples.setdefault(axis, whole)
+        elif axis and limit.step == 0:
             powers.add(axis)
         elif axis and limit.step > 1:
             before = multiples.get(axis, "1")
             multiples[axis] = str(lcm(limit.step, int(before) if before.isdecimal() else 1))
+        if axis and limit.one_of:
+            one_of[axis] = limit.one_of
         if axis and limit.most:
             most[axis] = min(limit.most, most.get(axis, limit.most))
-    return checks._replace(multiples=multiples, most=most, powers=frozenset(powers))
+    return SizeChecks(multiples, most, checks.below, frozenset(powers), one_of)
 
 
 def _read_checks(text: str, axes: Sequence[str]) -> SizeChecks:
     multiples = {m[1]: _find_constant(text, m[2]) for m in _MULTIPLE.finditer(text) if m[1] in axes}
-    listed = {m[1]: re.findall(r"\d+", m[2] or m[3]) for m in _LIMIT.finditer(text)}
-    most = {axis: max(map(int, sizes)) for axis, sizes in listed.items() if axis in axes and sizes}
+    found = [
+        (m[1], m[2], [*map(int, re.findall(r"\d+", m[3] or ""))]) for m in _LIMIT.finditer(text)
+    ]
+    most = {axis: int(largest) for axis, largest, _ in found if axis in axes and largest}
+    one_of = {axis: sizes for axis, _, sizes in found if axis in axes and sizes}
     ordered = [m.groups() for m in _ORDER.finditer(text)]
     below = {
         (left if "<" in sign else right): (right if "<" in sign else left)
@@ -401,7 +420,7 @@ def _read_checks(text: str, axes: Sequence[str]) -> SizeChecks:
     given = re.finditer(r"\b(\w+) *= *([A-Za-z_]\w*) *[,)]", text)
     powers = (blocks | {m[2] for m in given if m[1] in blocks}) & {*axes}
     powers |= {m[1] or m[2] for m in _POWER.finditer(text)} & {*axes}
-    return SizeChecks(multiples, most, below, frozenset(powers))
+    return SizeChecks(multiples, most, below, frozenset(powers), one_of)
 
 
 def _find_constant(text: str, name: str) -> str:

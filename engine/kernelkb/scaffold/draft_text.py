@@ -272,6 +272,8 @@ def _keep_checks(sizes: dict[str, int], checks: SizeChecks, extents: Sequence[st
             count += 1
         sizes[axis] = step * count
     sizes |= {axis: most for axis, most in checks.most.items() if sizes[axis] > most}
+    for axis, allowed in checks.one_of.items():
+        sizes[axis] = max([n for n in allowed if n <= sizes[axis]] or [min(allowed)])
     taken = [
         (less, axis)
         for extent in extents

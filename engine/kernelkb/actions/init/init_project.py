@@ -38,7 +38,7 @@ from kernelkb.model.records.measurement import Build
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.safety.storage import describe_write_cure
-from kernelkb.scaffold.answers import read_answers, read_said
+from kernelkb.scaffold.answers import read_answers, read_said, refuse_unknown
 from kernelkb.scaffold.cpp.build_flags import (
     defines_any,
     list_undefined_functions,
@@ -345,11 +345,7 @@ def _draft_with_answers(
         return before, frozenset(), warnings
     observed, own = read_answers(seen, takes_doubt=True), read_answers(answers, before.questions)
     given = observed | own
-    names = {to_field_name(n) for n in before.names} | {n.lower() for n in before.names}
-    unknown = [key for key in given if key.partition(".")[0] not in names]
-    if unknown:
-        listed = ", ".join(q.key for q in before.questions) or "nothing"
-        raise BadValueError(f"--set {unknown[0]}: there is no such name; asked for: {listed}")
+    refuse_unknown(given, before)
     keys = (frozenset(observed) if seen else earlier.keys) - frozenset(own)
     told = Observed(keys, program or earlier.program)
     after, warnings = _draft_files(source, target, kernel, said | given, told)
@@ -435,7 +431,9 @@ def _draft_files(
     request, warnings = _make_request(source, wanted, kernel, answers)
     request = request._replace(observed=observed or Observed())
     if summary.kind in PYTHON_LANGUAGES:
-        return draft_python_files(request), list_missing_imports(path, source.root, request.text)
+        drafted = draft_python_files(request)
+        warnings = list_missing_imports(path, source.root, request.text)
+        return drafted, [*warnings, *drafted.warnings]
     if summary.kind == "embedded":
         return _draft_embedded(request, path)
     request, related = _add_related(request, source)

@@ -155,14 +155,20 @@ def _choose_named(source: KernelSource, kernel: str | None) -> Function:
         if len(functions) == 1 or len(ready) == 1:
             return (ready or list(functions))[0]
         raise BadValueError(_format_menu(source, f"{source.path} holds {len(functions)} kernels"))
-    text = read_source_text(source.path)
-    applied = re.search(rf"(?m)^{re.escape(kernel)} *= *(\w+)\.apply\b", text)
-    kernel = applied[1] if applied else kernel
+    kernel = _find_applied(read_source_text(source.path), kernel) or kernel
     named = [each for each in (*functions, *source.analysis.inner) if each.name == kernel]
     named = named or [each for each in functions if kernel in each.launches]
     if not named:
         raise BadValueError(_format_menu(source, f"{source.path} has no kernel {kernel!r}"))
     return named[0]
+
+
+def _find_applied(text: str, name: str) -> str:
+    """Return the autograd class that a name of a file, or a function, applies; else nothing."""
+    line = re.search(rf"(?m)^{re.escape(name)} *= *(\w+)\.apply\b", text)
+    body = re.search(rf"(?m)^def {re.escape(name)}\b.*\n(?:[ \t)].*\n?|\n)*", text)
+    applied = {*re.findall(r"\b(\w+)\.apply\(", body[0])} if body else set[str]()
+    return line[1] if line else applied.pop() if len(applied) == 1 else ""
 
 
 def _describe_unwritten(source: KernelSource, name: str) -> str:

@@ -42,7 +42,8 @@ def list_limits(function: ast.FunctionDef, kernels: Kernels) -> tuple[SizeLimit,
         for m in _DIVISIBLE.finditer(ast.unparse(function))
         if values.get(m[2], "").isdecimal()
     ]
-    found += _list_aligned(function, kernels)
+    found += [*_list_aligned(function, kernels), *_list_parts(function, kernels)]
+    found += _list_listed(function)
     for kernel, passed in iter_passed(function, kernels):
         steps = _list_constants(kernel) | passed
         for block in _list_blocks(kernel):
@@ -67,6 +68,60 @@ def list_limits(function: ast.FunctionDef, kernels: Kernels) -> tuple[SizeLimit,
                 of = [part.strip() for part in least[1].split(",") if not part.strip().isdecimal()]
                 found += [SizeLimit(_resolve(function, each), 0, _WHOLE_ROW) for each in of]
     return tuple(dict.fromkeys(each for each in found if each.sizes))
+
+
+def _list_parts(function: ast.FunctionDef, kernels: Kernels) -> list[SizeLimit]:
+    """List the sizes that are divided by other ones, as heads by those of the keys."""
+    divided: list[tuple[ast.BinOp, dict[str, str]]]
+    divided = [(node, {}) for node in _iter_divided(function)]
+    for kernel, passed in iter_passed(function, kernels):
+        divided += [(node, passed) for node in _iter_divided(kernel)]
+    found, values = [], _list_assigned(function)
+    for node, passed in divided:
+        texts = [ast.unparse(each) for each in (node.left, node.right)]
+        texts = [passed.get(text, "") if passed else text for text in texts]
+        whole, part = (_resolve(function, text) for text in texts)
+        number = texts[1]
+        for _ in range(_MAX_NAMES):
+            number = values.get(number, number)
+        if whole and number.isdecimal() and isinstance(node.op, ast.Mod):
+            found.append(SizeLimit(whole, int(number)))
+        elif whole and part and texts[0] != texts[1]:
+            found.append(SizeLimit(whole, 1, of=part))
+    return found
+
+
+_MAX_NAMES = 3
+"""Of names that stand for each other."""
+
+
+def _list_listed(function: ast.FunctionDef) -> list[SizeLimit]:
+    """List the sizes that a function checks to be one of some numbers."""
+    found = []
+    for node in ast.walk(function):
+        is_refused = isinstance(node, ast.If) and any(isinstance(n, ast.Raise) for n in node.body)
+        if not is_refused and not isinstance(node, ast.Assert):
+            continue
+        for test in ast.walk(node.test):  # type: ignore[attr-defined]
+            if not isinstance(test, ast.Compare) or len(test.ops) > 1:
+                continue
+            is_kept = (ast.NotIn, ast.NotEq) if is_refused else (ast.In, ast.Eq)
+            numbers = re.fullmatch(
+                r"[\[({]?(\d+(?:, \d+)*),?[\])}]?", ast.unparse(test.comparators[0])
+            )
+            sizes = _resolve(function, ast.unparse(test.left))
+            if isinstance(test.ops[0], is_kept) and numbers and sizes:
+                found.append(SizeLimit(sizes, 1, one_of=tuple(map(int, numbers[1].split(", ")))))
+    return found
+
+
+def _iter_divided(function: ast.FunctionDef) -> Iterator[ast.BinOp]:
+    """Yield each ``a // b`` and ``a % b`` of two plain sizes."""
+    plain = (ast.Name, ast.Subscript, ast.Call)
+    for node in ast.walk(function):
+        is_divided = isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv | ast.Mod)
+        if is_divided and isinstance(node.left, plain) and isinstance(node.right, plain):  # type: ignore[attr-defined]
+            yield node  # type: ignore[misc]
 
 
 _ALIGNED = 16
@@ -274,6 +329,33 @@ def find_pointed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> st
         }
         return read.pop() if len(read) == 1 else UNKNOWN
     return ""
+
+
+def list_spread(function: ast.FunctionDef, kernels: Kernels) -> set[str]:
+    """List the arrays of which a kernel writes only the elements that another array names.
+
+    Where that array says where parts begin and end, all may be written: such are left out.
+    """
+    found = set[str]()
+    for kernel, passed in iter_passed(function, kernels):
+        if any(find_pointed(function, kernels, value) for value in passed.values()):
+            continue
+        data = _list_loaded(kernel)
+        for call in ast.walk(kernel):
+            if isinstance(call, ast.Call) and call.args and ast.unparse(call.func) == "tl.store":
+                words = {*re.findall(r"\w+", ast.unparse(_expand_place(kernel, call.args[0])))}
+                found |= {passed[name] for name in words & passed.keys() if words & data}
+    return found
+
+
+def _expand_place(kernel: ast.FunctionDef, place: ast.expr) -> ast.expr:
+    """Return where a kernel stores; of a name what it assigns to it."""
+    values = [
+        value
+        for target, value in _iter_assigned(kernel)
+        if ast.unparse(target) == ast.unparse(place)
+    ]
+    return values[0] if isinstance(place, ast.Name) and len(values) == 1 else place
 
 
 def find_indexed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> tuple[str, int]:

@@ -5,9 +5,22 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from kernelkb.scaffold.draft import Function, Parameter, ParameterRole, is_option
-from kernelkb.scaffold.python.block_bounds import find_indexed, find_pointed, list_limits
+from kernelkb.scaffold.python.arguments import (
+    Given,
+    drop_guarded,
+    list_defaults,
+    read_given,
+    read_values,
+)
+from kernelkb.scaffold.python.block_bounds import (
+    find_indexed,
+    find_pointed,
+    list_limits,
+    list_spread,
+)
 from kernelkb.scaffold.python.launches import (
     DTYPES,
     SHORT_DTYPES,
@@ -18,6 +31,7 @@ from kernelkb.scaffold.python.launches import (
     guess_shape,
     is_computed,
     list_accessed,
+    list_launches,
     list_passed_on,
 )
 from kernelkb.scaffold.python.objects import describe_objects
@@ -38,6 +52,7 @@ def read_python_function(
     *,
     takes_tensors: bool = False,
     callers: Sequence[ast.FunctionDef] = (),
+    said: Mapping[str, object] = MappingProxyType({}),
 ) -> Function:
     """Return a function with its tensors, their shapes, and the tensors that it returns.
 
@@ -48,10 +63,14 @@ def read_python_function(
         owner: Its class; empty for a plain function.
         takes_tensors: Whether arguments without a type are tensors.
         callers: The file's other functions, whose defaults may reach it.
+        said: What is known of arguments that it has defaults for, as values.
     """
-    parts = _read_parameters(
-        function, kernels, launches, owner, callers, takes_tensors=takes_tensors
-    )
+    used = {n for each in (("tl.load",), STORES) for n in list_accessed(function, kernels, each)}
+    given = read_given(function, owner, drop_guarded(kernels, launches, used), said)
+    values = read_values(function, given, owner, callers)
+    function = given.function
+    launches = list_launches(function, kernels) or launches
+    parts = _read_parameters(given, kernels, values, takes_tensors=takes_tensors)
     return Function(
         owner or function.name,
         parts,
@@ -61,27 +80,25 @@ def read_python_function(
         launches=tuple(launches),
         limits=list_limits(function, kernels),
         lacks=describe_objects(function, kernels, owner or function.name),
+        options=tuple(given.options),
     )
 
 
 def _read_parameters(
-    function: ast.FunctionDef,
+    given: Given,
     kernels: Kernels,
-    launches: Sequence[str],
-    owner: str,
-    callers: Sequence[ast.FunctionDef],
+    values: Mapping[str, tuple[str, str]],
     *,
     takes_tensors: bool,
 ) -> tuple[Parameter, ...]:
+    function, required = given.function, given.passed
     text = ast.unparse(function)
     loaded, stored = (list_accessed(function, kernels, each) for each in (("tl.load",), STORES))
     changed = _drop_set(list_accessed(function, kernels, UPDATES), text)
     used = loaded | stored
-    required, needed = _list_required(function, owner, _drop_guarded(kernels, launches, used))
-    given = _read_given(function, required, needed, callers)
     plain = {a.arg for a in required if takes_tensors and not a.annotation} - {"stream"} | used
-    present = [a for a in required if given[a.arg][0] != "None"]
-    tensors = [a.arg for a in present if a.arg in plain or _is_tensor(a, text, needed)]
+    present = [a for a in required if values[a.arg][0] != "None"]
+    tensors = [a.arg for a in present if a.arg in plain or _is_tensor(a, text, given.needed)]
     shapes = read_shapes(function)
     guesses = _guess_shapes(function, kernels, [a for a in tensors if a not in shapes])
     dtypes = {a: guess_dtypes(function, kernels, a) for a in tensors}
@@ -90,16 +107,18 @@ def _read_parameters(
     returned = [] if _returns_only(function, {*tensors} & (stored | elsewhere)) else returned
     written, unsure = (set[str](), set[str]()) if returned else (stored, elsewhere)
     unsure |= {p.origin.removeprefix(RETURNED) for p in returned} - stored
-    parameters = []
+    spread, parameters = list_spread(function, kernels) & written, []
+    unsure |= spread - loaded
+    by_name = {a.arg for a in function.args.kwonlyargs}
     for each in (_make_parameter(a, tensors, written, shapes, dtypes) for a in required):
-        each = each._replace(is_certain=each.name not in unsure)
+        each = each._replace(is_certain=each.name not in unsure, by_name=each.name in by_name)
         if each.role == "number":
-            value, origin = (each.value, "") if each.value else given[each.name]
+            value, origin = (each.value, "") if each.value else values[each.name]
             parameters.append(each._replace(value=value, origin=origin))
             continue
         copy = f"{each.name}.clone()" if returned and each.name in stored else ""  # each call's own
         each = each._replace(value=copy, guess=guesses.get(each.name, ""))
-        is_read = each.role == "output" and each.name in loaded | changed
+        is_read = each.role == "output" and each.name in loaded | changed | spread
         each = each._replace(is_read=is_read, indexes=find_indexed(function, kernels, each.name))
         pointed = find_pointed(function, kernels, each.name) if each.role == "input" else ""
         parameters.append(each._replace(points_into=pointed))
@@ -115,22 +134,10 @@ def _guess_shapes(
     return {n: own[n] or guess_shape(function, kernels, n, shapes) for n in tensors}
 
 
-def _read_given(
-    function: ast.FunctionDef,
-    required: Sequence[ast.arg],
-    needed: Sequence[str],
-    callers: Sequence[ast.FunctionDef],
-) -> dict[str, tuple[str, str]]:
-    """Map each parameter to its default, or what the file's calls pass, and where that is said."""
-    defaults = _list_defaults(function).items()
-    own = {name: ("" if name in needed else ast.unparse(value), "") for name, value in defaults}
-    return {a.arg: own.get(a.arg) or _find_given(function, a.arg, callers) for a in required}
-
-
 def _fix_sizes(function: ast.FunctionDef, parameters: Sequence[Parameter]) -> tuple[Parameter, ...]:
     """Return parameters with the sizes that keep the function's defaults as numbers."""
     own, found = {each.name for each in parameters}, []
-    defaults = {n: ast.unparse(v) for n, v in _list_defaults(function).items() if n not in own}
+    defaults = {n: ast.unparse(v) for n, v in list_defaults(function).items() if n not in own}
     sizes = {name: value for name, value in defaults.items() if value.isdecimal()}
     for each in parameters:
         guess = re.sub(r"\w+", lambda m: sizes.get(m[0], m[0]), each.guess)
@@ -146,119 +153,6 @@ def _drop_set(names: set[str], text: str) -> set[str]:
 
 STREAM = "_get_stream()"
 """What launch.py passes for a stream."""
-_BOUND = ("forward", "__call__", "ctx", "self", "cls")
-"""Methods, and names of the first parameter of others, that are given it by Python."""
-
-
-def _find_given(
-    function: ast.FunctionDef, name: str, callers: Sequence[ast.FunctionDef], depth: int = 0
-) -> tuple[str, str]:
-    """Return what the file's own calls pass for a parameter, and where that is said.
-
-    That is a constant, or the default of the caller's parameter, which the caller does not
-    assign to; nothing where calls differ. How it calls itself says nothing.
-    """
-    names = [a.arg for a in (*function.args.posonlyargs, *function.args.args)]
-    found: dict[str, str] = {}
-    for caller in callers if depth < _MAX_CALLERS else ():
-        assigned = {
-            n.id
-            for n in ast.walk(caller)
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-        }
-        for call in ast.walk(caller) if caller is not function else ():
-            called = call.func if isinstance(call, ast.Call) else None
-            if not isinstance(called, ast.Name) or called.id != function.name:
-                continue
-            passed = dict(zip(names, call.args, strict=False))  # type: ignore[attr-defined]
-            passed |= {k.arg: k.value for k in call.keywords}  # type: ignore[attr-defined]
-            value = passed.get(name)
-            if isinstance(value, ast.Constant):
-                found[ast.unparse(value)] = f"line {call.lineno} passes it"  # type: ignore[attr-defined]
-            elif isinstance(value, ast.Name) and value.id not in assigned:
-                own = _list_defaults(caller).get(value.id)
-                if own is not None:
-                    found[ast.unparse(own)] = f"the caller's default, line {own.lineno}"
-                else:
-                    given, where = _find_given(caller, value.id, callers, depth + 1)
-                    found[given] = where
-            elif value is not None:
-                found[""] = ""  # an expression, which only running it tells
-    return next(iter(found.items())) if len(found) == 1 else ("", "")
-
-
-_MAX_CALLERS = 3
-
-
-def _list_defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
-    """Map each parameter that has a default to it."""
-    arguments = [*function.args.posonlyargs, *function.args.args]
-    count = len(function.args.defaults)
-    tail = arguments[len(arguments) - count :] if count else []
-    pairs = [*zip(tail, function.args.defaults, strict=True)]
-    pairs += [
-        (a, d)
-        for a, d in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
-        if d is not None
-    ]
-    return {argument.arg: default for argument, default in pairs}
-
-
-def _list_required(
-    function: ast.FunctionDef, owner: str, used: set[str]
-) -> tuple[list[ast.arg], list[str]]:
-    """Return the parameters up to the last that is needed, and those of them that are None else.
-
-    Those without a default are needed, and those that the function cannot do without. ctx, cls or
-    self of a method is left out.
-
-    Args:
-        function: The function.
-        owner: Its class; empty for a plain function.
-        used: The names that kernels load from or store to.
-    """
-    arguments = [*function.args.posonlyargs, *function.args.args]
-    count = len(arguments) - len(function.args.defaults)
-    defaults = _list_defaults(function)
-    empty = [a.arg for a in arguments[count:] if ast.unparse(defaults[a.arg]) == "None"]
-    needed = [name for name in empty if _is_needed(function, name, used)]
-    last = max([count, *(at + 1 for at, a in enumerate(arguments) if a.arg in needed)])
-    required = arguments[:last]
-    is_bound = function.name in _BOUND or (required[:1] and required[0].arg in _BOUND)
-    is_of_class = any(ast.unparse(each) == "classmethod" for each in function.decorator_list)
-    bound = (2 if is_of_class and function.name == "forward" else 1) if owner and is_bound else 0
-    return required[bound:], needed
-
-
-def _drop_guarded(kernels: Kernels, launches: Sequence[str], used: set[str]) -> set[str]:
-    """Return the names that kernels use; none where a kernel decides something on the way."""
-    nodes = (n for each in map(kernels.nodes.get, launches) if each for n in ast.walk(each))
-    return set() if any(isinstance(n, ast.If | ast.IfExp) for n in nodes) else used
-
-
-def _is_needed(function: ast.FunctionDef, name: str, used: set[str]) -> bool:
-    """Whether a function refuses None for an argument, or uses it and never asks for None."""
-    nodes = [*ast.walk(function)]
-    for node in nodes:
-        if isinstance(node, ast.If) and any(isinstance(n, ast.Raise) for n in node.body):
-            parts, others = _split(node.test, ast.Or), _split(node.test, ast.And)
-            is_alone = sum(ast.unparse(p).endswith(" is None") for p in others) == 1
-            if f"{name} is None" in map(ast.unparse, [*parts, *(others if is_alone else [])]):
-                return True
-        parts = _split(node.test, ast.And) if isinstance(node, ast.Assert) else []
-        if f"{name} is not None" in map(ast.unparse, parts):
-            return True
-    tests = [n.test for n in nodes if isinstance(n, ast.If | ast.IfExp | ast.Assert | ast.While)]
-    asked = [*tests, *(n for n in nodes if isinstance(n, ast.BoolOp | ast.Compare))]
-    words = {n.id for each in asked for n in ast.walk(each) if isinstance(n, ast.Name)}
-    words |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    read = {ast.unparse(n.value) for n in nodes if isinstance(n, ast.Attribute)}
-    return name in (read | used) - words
-
-
-def _split(test: ast.expr, kind: type[ast.boolop]) -> list[ast.expr]:
-    """Return the parts that a condition joins with ``or``, or ``and``; else itself."""
-    return test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, kind) else [test]
 
 
 def _make_parameter(
@@ -308,7 +202,7 @@ def _find_noted(text: str, name: str) -> str:
     dims = rf"\s*:?\s*`*[\[(]({_NOTED}(?:, *{_NOTED})*),?[\])]"
     said = text.partition('"""')[2].partition('"""')[0]
     noted = re.search(rf"{head}[^\n\[]*?(?:shape|size|of|:|[Tt]ensor){dims}", said)
-    noted = noted or re.search(rf"{head}[^\n]*\n(?:\1 +[^\n]*\n)*?\1 +[^\n]*[Ss]hape{dims}", said)
+    noted = noted or re.search(rf"{head}[^\n]*\n(?:\1 [^\n]*\n)*?\1 [^\n]*[Ss]hape{dims}", said)
     if noted is None or re.fullmatch(_TYPE_WORDS, noted[2]) or re.search(r"\w \w", noted[2]):
         return ""
     return f"[{noted[2]}]"
@@ -337,7 +231,8 @@ def _read_returned(
         base = next((w for w in re.findall(r"\w+", ast.unparse(part)) if w != "torch"), "")
         if isinstance(part, ast.Constant) or (base.isupper() and base not in (*made, *tensors)):
             continue
-        if len(parts) > 1 and base not in made and base not in tensors and base not in computed:
+        is_empty = "0" in made.get(base, ("", ()))[1]  # as its option is left out
+        if len(parts) > 1 and (is_empty or base not in (*made, *tensors, *computed)):
             continue
         is_name = isinstance(part, ast.Name) and base not in tensors
         field = base if is_name else f"{'result' if 'out' in tensors else 'out'}{index or ''}"
@@ -346,8 +241,7 @@ def _read_returned(
         is_known &= is_one
         shown = f"[{', '.join(shape)}]" if shape else _find_noted(ast.unparse(function), field)
         guess = shown if shape and not is_known else guesses.get(source) or shown * (not shape)
-        if not is_one or _CAST.search(ast.unparse(part)):
-            dtype = _OTHER
+        dtype = _OTHER if not is_one or _CAST.search(ast.unparse(part)) else dtype
         has_own = (base in made and dtype == _OTHER) or base not in (*made, *tensors)
         output = Parameter(field, "return", "output", dtype if dtype in DTYPES else None)
         value = (f"[{index}]" if len(parts) > 1 else "") + _find_dense(function, part)

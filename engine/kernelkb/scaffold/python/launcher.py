@@ -109,13 +109,7 @@ def _write_call(
     draft: Draft, function: Function, parameters: Sequence[Parameter], body: str
 ) -> str:
     """Return the lines that call a function and return its outputs."""
-    arguments = ", ".join(
-        (draft.fields[p.name] + (".clone()" if p.value else ""))
-        if p.role != "number"
-        else p.value or "FILL_IN"
-        for p in parameters
-        if p.type != "return"
-    )
+    arguments = ", ".join(_write_argument(draft, p) for p in parameters if p.type != "return")
     suffix = {"apply": ".apply", "instance": "()"}.get(function.returns, "")
     called = f"_MODULE.{function.name}{suffix}"
     call = f"    return {called}({arguments})\n"
@@ -128,3 +122,11 @@ def _write_call(
     if STREAM in arguments:
         call += _GET_STREAM
     return call
+
+
+def _write_argument(draft: Draft, parameter: Parameter) -> str:
+    """Return what is passed for a parameter."""
+    text = parameter.value or "FILL_IN"
+    if parameter.role != "number":
+        text = draft.fields[parameter.name] + (".clone()" if parameter.value else "")
+    return f"{parameter.name}={text}" if parameter.by_name else text

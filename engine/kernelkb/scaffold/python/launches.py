@@ -341,18 +341,24 @@ def _find_passed(kernel: ast.FunctionDef, call: ast.Call, calls: Sequence[str]) 
 
 
 def _is_counted(kernel: ast.FunctionDef, name: str) -> bool:
-    """Whether a kernel multiplies, divides or compares a parameter: then it is no pointer."""
+    """Whether a kernel calculates with a parameter as no pointer is, or compiles it in."""
+    kinds = {a.arg: ast.unparse(a.annotation) for a in kernel.args.args if a.annotation}
+    if "constexpr" in kinds.get(name, ""):
+        return True
     for node in ast.walk(kernel):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot):
             continue
         operands: list[ast.expr] = []
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.FloorDiv | ast.Mod):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, _NUMERIC):
             operands = [node.left, node.right]
         elif isinstance(node, ast.Compare):
             operands = [node.left, *node.comparators]
         if any(isinstance(each, ast.Name) and each.id == name for each in operands):
             return True
     return False
+
+
+_NUMERIC = (ast.Mult, ast.FloorDiv, ast.Mod, ast.Sub)
 
 
 def is_accessed(kernel: ast.FunctionDef, name: str, calls: Sequence[str]) -> bool:
@@ -423,10 +429,11 @@ def guess_dtypes(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> st
 def _read_checked(text: str, name: str) -> str:
     """Return the dtypes of which a function refuses all others for a tensor, with | between."""
     head = rf"\b{re.escape(name)}\.dtype"
-    one = re.search(rf"assert[^\n]*{head} == torch\.(\w+)(?! or)", text)
-    one = one or re.search(rf"if {head} != torch\.(\w+):\n\s*raise", text)
+    asserted = re.search(rf"assert[^\n]*{head} == torch\.[^\n]*", text)
+    one = re.search(rf"if {head} != torch\.(\w+):\n\s*raise", text)
     found = re.search(rf"(?:assert[^\n]*{head} in|if {head} not in) [(\[{{]([^)\]}}]*)", text)
     kinds = re.findall(r"torch\.(\w+)", found[1]) if found else [one[1]] if one else []
+    kinds = re.findall(rf"{head} == torch\.(\w+)", asserted[0]) if asserted else kinds
     kinds = [SHORT_DTYPES.get(each, each) for each in kinds]
     return "|".join(kinds) if {*kinds} <= {*DTYPES} else ""
 

@@ -7,13 +7,19 @@ import builtins
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.model.base import Target
 from kernelkb.model.kernels.languages import LanguageName
-from kernelkb.scaffold.answers import apply_answers, find_source_name, mark_unknown
+from kernelkb.scaffold.answers import (
+    apply_answers,
+    find_answer,
+    find_source_name,
+    mark_unknown,
+)
 from kernelkb.scaffold.cpp.source import summarize_c_source
 from kernelkb.scaffold.draft import (
     Draft,
@@ -28,9 +34,11 @@ from kernelkb.scaffold.draft import (
 )
 from kernelkb.scaffold.draft_text import finish_draft
 from kernelkb.scaffold.python.accesses import unify_accesses
+from kernelkb.scaffold.python.arguments import ARRAY
 from kernelkb.scaffold.python.functions import RETURNED, STREAM, read_python_function
 from kernelkb.scaffold.python.launcher import count_levels, draft_launcher
 from kernelkb.scaffold.python.launches import Kernels, list_launches
+from kernelkb.scaffold.python.needs import list_needs
 
 _ALLOWED_CALL_PREFIXES = (
     *("sys.path.", "warnings.", "logging.", "os.environ.", "torch.manual_seed", "torch.set_"),
@@ -61,17 +69,34 @@ _COMPILED = {}
 
 
 def _iter_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield a module's statements, also those that it tries as a package may be absent."""
+    """Yield a module's statements, also those that it tries as a package may be absent.
+
+    And those that it defines on a condition, as on a new release of Triton.
+    """
     for node in body:
-        yield from _iter_level(node.body) if isinstance(node, ast.Try) else (node,)
+        if isinstance(node, ast.Try):
+            yield from _iter_level(node.body)
+        elif isinstance(node, ast.If) and "__name__" not in ast.unparse(node.test):
+            is_old = re.search(r"version\w*(?:\([^)]*\))? *(?:==|<)", ast.unparse(node.test))
+            yield from _iter_level(node.orelse if is_old else node.body)
+        else:
+            yield node
 
 
-def summarize_python(text: str) -> SourceSummary | None:
-    """Return the kernels of a Python file; None where it holds none or does not parse."""
+def summarize_python(
+    text: str, said: Mapping[str, object] = MappingProxyType({})
+) -> SourceSummary | None:
+    """Return the kernels of a Python file; None where it holds none or does not parse.
+
+    Args:
+        text: What the file holds.
+        said: Values of arguments that functions have defaults for, by name.
+    """
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return None
+    lines = tuple(_iter_side_effect_lines(tree.body, _list_functions(tree)))
     tree.body = list(_iter_level(tree.body))
     classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
@@ -79,12 +104,16 @@ def summarize_python(text: str) -> SourceSummary | None:
         return SourceSummary("candidate", (Function("ModelNew"),))
     if "Model" in classes and any(f.name == "get_inputs" for f in functions):
         return SourceSummary("kernelbench", (Function("Model"),))
-    lines = tuple(_iter_side_effect_lines(tree.body, frozenset(f.name for f in functions)))
     for name, language in PYTHON_LANGUAGES.items():
-        if (found := language.find(tree, text)) is not None:
-            return SourceSummary(name, found, language.targets[0], side_effect_lines=lines)
+        if (found := language.find(tree, text, said)) is not None:
+            target = language.targets[0]
+            return SourceSummary(name, found[0], target, side_effect_lines=lines, inner=found[1])
     embedded = _find_cuda_text(tree)
     return summarize_embedded(embedded) if embedded else None
+
+
+def _list_functions(tree: ast.Module) -> frozenset[str]:
+    return frozenset(n.name for n in _iter_level(tree.body) if isinstance(n, ast.FunctionDef))
 
 
 def summarize_embedded(text: str) -> SourceSummary | None:
@@ -93,9 +122,15 @@ def summarize_embedded(text: str) -> SourceSummary | None:
     return inner._replace(kind="embedded", embedded=text) if inner is not None else None
 
 
-def _find_triton_functions(tree: ast.Module, text: str) -> tuple[Function, ...] | None:
+_Found = tuple[tuple[Function, ...], tuple[Function, ...]]
+"""Functions that launch a kernel, and those that call one of them."""
+
+
+def _find_triton_functions(
+    tree: ast.Module, text: str, said: Mapping[str, object]
+) -> _Found | None:
     kernels = _list_kernels(tree)
-    return _list_wrappers(tree, kernels) if kernels.nodes and "triton" in text else None
+    return _list_wrappers(tree, kernels, said) if kernels.nodes and "triton" in text else None
 
 
 def _list_kernels(tree: ast.Module) -> Kernels:
@@ -143,28 +178,35 @@ def _list_wrapped(tree: ast.Module) -> dict[str, ast.FunctionDef | None]:
     return found
 
 
-def _list_wrappers(tree: ast.Module, kernels: Kernels) -> tuple[Function, ...]:
-    """List the functions that launch a kernel, themselves or through others of the file.
+def _list_wrappers(tree: ast.Module, kernels: Kernels, said: Mapping[str, object]) -> _Found:
+    """List the functions that launch a kernel, and those that call such a one.
 
-    Those that nothing else in the file calls come first; ``forward`` of an autograd function is
-    entered through a function that applies its class.
+    ``forward`` of an autograd function is entered through a function that applies its class.
     """
-    plain = [f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name not in kernels.nodes]
+    last = {f.name: f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name != "_"}
+    plain = [f for f in last.values() if f.name not in kernels.nodes]
     direct = {f.name: list_launches(f, kernels) for f in plain}
     launching = {name: launched for name, launched in direct.items() if launched}
     launching = _drop_warmups(plain, launching)
     callers = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
     kernels = kernels._replace(functions={f.name: f for f in plain})
-    found = [
-        read_python_function(f, kernels, launching[f.name], callers=callers)
-        for f in plain
-        if f.name in launching
-    ]
+    entries = {f.name: _list_indirect(f, launching) for f in plain if f.name not in launching}
+    found, inner = (
+        [
+            read_python_function(f, kernels, group[f.name], callers=callers, said=said)
+            for f in plain
+            if group.get(f.name)
+        ]
+        for group in (launching, entries)
+    )
     for owner in (node for node in tree.body if isinstance(node, ast.ClassDef)):
         if any(ast.unparse(base).endswith("Function") for base in owner.bases):
             for method, launched in _list_forward(owner, kernels, launching):
-                found.append(read_python_function(method, kernels, launched, owner=owner.name))
-    return _order_menu(found)
+                read = read_python_function(
+                    method, kernels, launched, owner.name, callers=callers, said=said
+                )
+                found.append(read)
+    return _order_menu(found), (*inner,)
 
 
 def _drop_warmups(
@@ -220,7 +262,9 @@ def _list_indirect(
     return tuple(kernel for name in names for kernel in launching.get(name, ()))
 
 
-def _find_cute_functions(tree: ast.Module, _text: str) -> tuple[Function, ...] | None:
+def _find_cute_functions(
+    tree: ast.Module, _text: str, _said: Mapping[str, object]
+) -> _Found | None:
     """List what is compiled by CuTe DSL: host functions that launch, and objects that are called.
 
     Objects only of classes that can be made without arguments.
@@ -236,7 +280,7 @@ def _find_cute_functions(tree: ast.Module, _text: str) -> tuple[Function, ...] |
             if call is not None and _is_cute_host(call) and not _needs_arguments(make):
                 read = read_python_function(call, Kernels({}), (), node.name, takes_tensors=True)
                 found.append(read._replace(returns="instance"))
-    return tuple(found) or None
+    return ((*found,), ()) if found else None
 
 
 def _is_cute_host(function: ast.FunctionDef) -> bool:
@@ -348,9 +392,9 @@ class PythonLanguage(NamedTuple):
     """A language whose kernels stand in Python files, and how ``kb init`` drafts for it."""
 
     title: str
-    find: Callable[[ast.Module, str], tuple[Function, ...] | None]
-    """Returns the functions of a file, given its tree and text, that launch kernels of this
-    language; None where the file has no such kernel."""
+    find: Callable[[ast.Module, str, Mapping[str, object]], _Found | None]
+    """Returns the functions of a file, given its tree, its text and values of arguments, that
+    launch kernels of this language; None where the file has no such kernel."""
     variant: LanguageName
     """The language of the drafted variant in kernel.yaml."""
     call: str = ""
@@ -368,9 +412,11 @@ PYTHON_LANGUAGES: dict[str, PythonLanguage] = {
 
 def draft_python_files(request: DraftRequest) -> DraftedFiles:
     """Return kernel.yaml and launch.py for a function of a Python file."""
-    function, summary = request.function, request.summary
+    summary = request.summary
+    function = _read_again(request)
     if function.lacks:
         raise BadValueError(function.lacks)
+    request = request._replace(function=function)
     said = _join_returned(
         function, apply_answers(function.parameters, request.answers, request.observed)
     )
@@ -385,7 +431,23 @@ def draft_python_files(request: DraftRequest) -> DraftedFiles:
     skipped = list_skipped(request.text, summary)
     body, levels = PYTHON_LANGUAGES[summary.kind].call, count_levels(request.text)
     launcher = draft_launcher(draft, function, parameters, skipped, body, levels)
-    return finish_draft(draft, {"launch.py": launcher}, [p.name for p in parameters])
+    names = [*(p.name for p in parameters), *function.options]
+    drafted = finish_draft(draft, {"launch.py": launcher}, names)
+    return drafted._replace(warnings=(*list_needs(function, request.text),))
+
+
+def _read_again(request: DraftRequest) -> Function:
+    """Return a function as its file shows it where arguments are what was said of them."""
+    function, said = request.function, dict[str, object]()
+    for name in (*function.options, *(p.name for p in function.parameters)):
+        if text := find_answer(request.answers, name):
+            try:
+                said[name] = ast.literal_eval(text) if not text.startswith("[") else ARRAY
+            except (ValueError, SyntaxError):
+                said[name] = ARRAY
+    summary = summarize_python(request.text, said) if said else None
+    every = (*summary.functions, *summary.inner) if summary else ()
+    return next((f for f in every if (f.name, f.line) == (function.name, function.line)), function)
 
 
 def _join_returned(function: Function, said: Sequence[Parameter]) -> list[Parameter]:

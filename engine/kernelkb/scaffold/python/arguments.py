@@ -1,0 +1,299 @@
+"""Which arguments a launcher is given: its defaults, and the branches that they rule out."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kernelkb.scaffold.python.launches import Kernels
+
+ARRAY = ...
+"""The value of an argument that is an array, or that is not known and is not None."""
+
+_MAX_FOLDS = 2
+
+
+class Given(NamedTuple):
+    """What a launcher is called with."""
+
+    passed: list[ast.arg]
+    """Arguments that a call needs, in its order; those by keyword come last."""
+    needed: list[str]
+    """Of those with a default the ones that are not left at it."""
+    options: list[str]
+    """Arguments that a call may leave out."""
+    function: ast.FunctionDef
+    """The launcher without the branches that its defaults, and what was said, rule out."""
+
+
+def read_given(
+    function: ast.FunctionDef, owner: str, used: set[str], said: Mapping[str, object]
+) -> Given:
+    """Return what a launcher is called with.
+
+    Args:
+        function: The launcher; of an autograd class its ``forward``.
+        owner: Its class; empty for a plain function.
+        used: The names that kernels load from or store to.
+        said: What its user said of arguments, as values; ``ARRAY`` for an array.
+    """
+    defaults = list_defaults(function)
+    known = {n: value.value for n, value in defaults.items() if isinstance(value, ast.Constant)}
+    decided: dict[str, object] = {n: value for n, value in known.items() if value is not None}
+    for _ in range(_MAX_FOLDS):  # of two that are None, one may be needed only beside the other
+        folded = _fold(function, {**decided, **said})
+        passed, needed = _list_required(folded, owner, used - decided.keys(), said)
+        decided |= {name: value for name, value in known.items() if name not in needed}
+    pairs = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    by_name = [a for a, default in pairs if default is None or a.arg in said]
+    needed += [a.arg for a in by_name]
+    known = {name: value for name, value in known.items() if name not in needed}
+    names = {a.arg for a in (*passed, *by_name)}
+    options = [name for name in defaults if name not in names]
+    return Given([*passed, *by_name], needed, options, _fold(function, {**known, **said}))
+
+
+def _fold(function: ast.FunctionDef, known: Mapping[str, object]) -> ast.FunctionDef:
+    """Return a function without the branches that are not taken where arguments have some values.
+
+    Those that it assigns to have none.
+    """
+    stored = _list_stored(function)
+    fixed = {name: value for name, value in known.items() if name not in stored}
+    for node in ast.walk(function):
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        if isinstance(target, ast.Name) and stored.count(target.id) == 1:
+            value = _decide(node.value, fixed)  # type: ignore[attr-defined]
+            fixed |= {} if value is None else {target.id: value}
+    folded: ast.FunctionDef = _Fold(fixed).visit(copy.deepcopy(function))
+    for node in ast.walk(folded):
+        for field in ("body", "orelse", "finalbody"):
+            _cut_behind_return(getattr(node, field, None))
+        if (body := getattr(node, "body", None)) == []:
+            body.append(ast.copy_location(ast.Pass(), node))
+    return folded
+
+
+def _cut_behind_return(body: object) -> None:
+    """Remove the statements of a block that none reaches."""
+    for at, each in enumerate(body if isinstance(body, list) else ()):
+        if isinstance(each, ast.Return | ast.Raise) and isinstance(body, list):
+            del body[at + 1 :]
+            return
+
+
+class _Fold(ast.NodeTransformer):
+    """Puts the branch that is taken in place of a condition on arguments of known values."""
+
+    def __init__(self, known: Mapping[str, object]) -> None:
+        self._known = known
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        taken = _decide(node.test, self._known)
+        return node if taken is None else node.body if taken else node.orelse
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        taken = _decide(node.test, self._known)
+        return node if taken is None else node.body if taken else node.orelse
+
+
+def _decide(test: ast.expr, known: Mapping[str, object]) -> bool | None:
+    """Return whether a condition holds; None where the known values do not tell."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        inner = _decide(test.operand, known)
+        return None if inner is None else not inner
+    if isinstance(test, ast.BoolOp):
+        parts, is_or = [_decide(each, known) for each in test.values], isinstance(test.op, ast.Or)
+        return is_or if is_or in parts else None if None in parts else not is_or
+    names = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
+    is_plain = isinstance(test, ast.Name | ast.Compare) and names and names <= known.keys()
+    if not is_plain or any(isinstance(n, ast.Call | ast.Attribute) for n in ast.walk(test)):
+        return None
+    if isinstance(test, ast.Compare) and ARRAY in [known[name] for name in names]:
+        kind = test.ops[0] if ast.unparse(test.comparators[0]) == "None" else None
+        return isinstance(kind, ast.IsNot) if isinstance(kind, ast.Is | ast.IsNot) else None
+    return _compute(test, known)
+
+
+def _compute(test: ast.expr, known: Mapping[str, object]) -> bool | None:
+    """Return the truth of a name, or of one comparison of names and constants."""
+    if isinstance(test, ast.Name):
+        return None if known[test.id] is ARRAY else bool(known[test.id])
+    if not isinstance(test, ast.Compare) or len(test.ops) > 1:
+        return None
+    sides = [
+        known[each.id] if isinstance(each, ast.Name) else _read_literal(each)
+        for each in (test.left, test.comparators[0])
+    ]
+    compare = _COMPARISONS.get(type(test.ops[0]))
+    return None if compare is None or ARRAY in sides else bool(compare(*sides))
+
+
+def _read_literal(node: ast.expr) -> object:
+    """Return the value of a constant, or of a tuple, list or set of some; ARRAY for another."""
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError):
+        return ARRAY
+
+
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+    ast.In: lambda one, many: one in many,
+    ast.NotIn: lambda one, many: one not in many,
+}
+
+
+def read_values(
+    function: ast.FunctionDef,
+    given: Given,
+    owner: str,
+    callers: Sequence[ast.FunctionDef],
+) -> dict[str, tuple[str, str]]:
+    """Map each parameter to its default, or what the file's calls pass, and where that is said."""
+    defaults = list_defaults(function).items()
+    own = {n: ("" if n in given.needed else ast.unparse(value), "") for n, value in defaults}
+    called = f"{owner}.apply" if owner else function.name
+    names = [a.arg for a in given.passed]
+    return {name: own.get(name) or _find_given(called, names, name, callers) for name in names}
+
+
+_BOUND = ("forward", "__call__", "ctx", "self", "cls")
+"""Methods, and names of the first parameter of others, that are given it by Python."""
+
+
+def _find_given(
+    called: str,
+    names: Sequence[str],
+    name: str,
+    callers: Sequence[ast.FunctionDef],
+    depth: int = 0,
+) -> tuple[str, str]:
+    """Return what the file's own calls pass for a parameter, and where that is said.
+
+    That is a constant, or the default of the caller's parameter, which the caller does not
+    assign to; nothing where calls differ. How it calls itself says nothing.
+
+    Args:
+        called: What is called, ``run`` or ``Scan.apply``.
+        names: Its parameters, in the order of a call.
+        name: The one that is asked about.
+        callers: The file's functions.
+        depth: Of calls that have been followed.
+    """
+    found: dict[str, str] = {}
+    for caller in callers if depth < _MAX_CALLERS else ():
+        for call in ast.walk(caller) if caller.name != called else ():
+            if not isinstance(call, ast.Call) or ast.unparse(call.func) != called:
+                continue
+            passed = dict(zip(names, call.args, strict=False))
+            value = (passed | {k.arg or "": k.value for k in call.keywords}).get(name)
+            if isinstance(value, ast.Constant):
+                found[ast.unparse(value)] = f"line {call.lineno} passes it"
+            elif isinstance(value, ast.Name) and value.id not in _list_stored(caller):
+                text, where = _follow(caller, value.id, callers, depth)
+                found[text] = where
+            elif value is not None:
+                found[""] = ""  # an expression, which only running it tells
+    return next(iter(found.items())) if len(found) == 1 else ("", "")
+
+
+def _follow(
+    caller: ast.FunctionDef, name: str, callers: Sequence[ast.FunctionDef], depth: int
+) -> tuple[str, str]:
+    """Return the default of a caller's own parameter, or what its callers pass for it."""
+    own = list_defaults(caller).get(name)
+    if own is not None:
+        return ast.unparse(own), f"the caller's default, line {own.lineno}"
+    names = [a.arg for a in (*caller.args.posonlyargs, *caller.args.args)]
+    return _find_given(caller.name, names, name, callers, depth + 1)
+
+
+def _list_stored(function: ast.FunctionDef) -> list[str]:
+    """List the names that a function assigns to, each as often as it does."""
+    nodes = ast.walk(function)
+    return [n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+
+
+_MAX_CALLERS = 3
+
+
+def list_defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
+    """Map each parameter that has a default to it."""
+    arguments = [*function.args.posonlyargs, *function.args.args]
+    count = len(function.args.defaults)
+    tail = arguments[len(arguments) - count :] if count else []
+    pairs = [*zip(tail, function.args.defaults, strict=True)]
+    pairs += [
+        (a, d)
+        for a, d in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+        if d is not None
+    ]
+    return {argument.arg: default for argument, default in pairs}
+
+
+def _list_required(
+    function: ast.FunctionDef, owner: str, used: set[str], said: Mapping[str, object]
+) -> tuple[list[ast.arg], list[str]]:
+    """Return the parameters up to the last that is needed, and those of them that are None else.
+
+    Those without a default are needed, and those that the function cannot do without. ctx, cls or
+    self of a method is left out.
+
+    Args:
+        function: The function.
+        owner: Its class; empty for a plain function.
+        used: The names that kernels load from or store to.
+        said: What its user said of arguments.
+    """
+    arguments = [*function.args.posonlyargs, *function.args.args]
+    count = len(arguments) - len(function.args.defaults)
+    defaults = list_defaults(function)
+    empty = [a.arg for a in arguments[count:] if ast.unparse(defaults[a.arg]) == "None"]
+    needed = [name for name in empty if _is_needed(function, name, used)]
+    needed += [name for name in defaults if name in said and name not in needed]
+    last = max([count, *(at + 1 for at, a in enumerate(arguments) if a.arg in needed)])
+    required = arguments[:last]
+    is_bound = function.name in _BOUND or (required[:1] and required[0].arg in _BOUND)
+    is_of_class = any(ast.unparse(each) == "classmethod" for each in function.decorator_list)
+    bound = (2 if is_of_class and function.name == "forward" else 1) if owner and is_bound else 0
+    return required[bound:], needed
+
+
+def drop_guarded(kernels: Kernels, launches: Sequence[str], used: set[str]) -> set[str]:
+    """Return the names that kernels use; none where a kernel decides something on the way."""
+    nodes = (n for each in map(kernels.nodes.get, launches) if each for n in ast.walk(each))
+    return set() if any(isinstance(n, ast.If | ast.IfExp) for n in nodes) else used
+
+
+def _is_needed(function: ast.FunctionDef, name: str, used: set[str]) -> bool:
+    """Whether a function refuses None for an argument, or uses it and never asks for None."""
+    nodes = [*ast.walk(function)]
+    for node in nodes:
+        if isinstance(node, ast.If) and any(isinstance(n, ast.Raise) for n in node.body):
+            parts, others = _split(node.test, ast.Or), _split(node.test, ast.And)
+            is_alone = sum(ast.unparse(p).endswith(" is None") for p in others) == 1
+            if f"{name} is None" in map(ast.unparse, [*parts, *(others if is_alone else [])]):
+                return True
+        parts = _split(node.test, ast.And) if isinstance(node, ast.Assert) else []
+        if f"{name} is not None" in map(ast.unparse, parts):
+            return True
+    tests = [n.test for n in nodes if isinstance(n, ast.If | ast.IfExp | ast.Assert | ast.While)]
+    asked = [*tests, *(n for n in nodes if isinstance(n, ast.BoolOp | ast.Compare))]
+    words = {n.id for each in asked for n in ast.walk(each) if isinstance(n, ast.Name)}
+    words |= {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    read = {ast.unparse(n.value) for n in nodes if isinstance(n, ast.Attribute)}
+    return name in (read | used) - words
+
+
+def _split(test: ast.expr, kind: type[ast.boolop]) -> list[ast.expr]:
+    """Return the parts that a condition joins with ``or``, or ``and``; else itself."""
+    return test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, kind) else [test]

@@ -1,0 +1,108 @@
+"""What a launcher needs that its file does not hold: a release of Triton, kernels, processes."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from kernelkb.scaffold.draft import Function, to_field_name
+
+_GONE = (
+    (r"triton\.(?:ops|code_gen|impl)\b", "3.0"),
+    (r"(?:tl|triton\.language)\.libdevice\b", "3.0"),
+    (r"triton\.language\.math import libdevice\b", "3.0"),
+    (r"tl\.(?:math|libdevice)\.(?:tanh|pow|sigmoid|erfinv|log1p|expm1|rint|round|atan2?)\b", "3.0"),
+    (r"tl\.(?:any|all)_of\b|tl\.globaltimer\b", "3.0"),
+    (r"tl\._experimental_(?:make_tensor_descriptor|descriptor_\w+)\b", "3.4"),
+)
+"""What is gone, and the release without it."""
+
+
+_DISTRIBUTED = re.compile(r"\bdist\.\w+\(|torch\.distributed|symm_mem|SymmetricMemory|nvshmem")
+
+
+def list_needs(function: Function, text: str) -> list[str]:
+    """Return a sentence for each thing that a launcher needs, and that a draft cannot give it.
+
+    Args:
+        function: The launcher.
+        text: What its file holds.
+    """
+    warnings, tree = list_gone(text), ast.parse(text)
+    defined = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+    others = [each for each in function.launches if each.rpartition(".")[2] not in defined]
+    bound = [ast.unparse(n.targets[0]) for n in tree.body if isinstance(n, ast.Assign)]
+    if others and not {*others} & {*bound}:
+        warnings.append(
+            f"{', '.join(others)} of another file: what its blocks need of sizes was not read; "
+            "check the sizes of the workloads"
+        )
+    warnings += _describe_parts(function)
+    own = [n for n in ast.walk(tree) if getattr(n, "lineno", 0) == function.line]
+    body = next((ast.unparse(n) for n in own if isinstance(n, ast.FunctionDef)), "")
+    if used := _DISTRIBUTED.search(body):
+        warnings.append(
+            f"{function.name} uses {used[0].rstrip('(')}: it runs in several processes, a draft "
+            "in one"
+        )
+    return warnings
+
+
+def _describe_parts(function: Function) -> list[str]:
+    """Return that starts and lengths of parts, which are drawn alone, may not fit each other."""
+    arrays = [p.name for p in function.parameters if p.type == "tensor" and p.role == "input"]
+    starts, lengths = (
+        [name for name in arrays if re.search(pattern, to_field_name(name))]
+        for pattern in (
+            r"start|begin|offset|indptr|(?:^|_)cu_|cumsum",
+            r"len(?:s|gths?)?$|end(?:s)?$",
+        )
+    )
+    lengths = [name for name in lengths if name not in starts]
+    most = [n for n in (p.name for p in function.parameters) if _MOST.match(to_field_name(n))]
+    most += [dim for p in function.parameters for dim in p.shape if _MOST.match(to_field_name(dim))]
+    faults = ["overlap"] * bool(starts and lengths)
+    faults += [f"be longer than {most[0]}"] if most and (starts or lengths) else []
+    if not faults:
+        return []
+    return [
+        f"parts of {', '.join((*starts, *lengths))} may {', or '.join(faults)}: each array is "
+        "drawn alone; kb init --from records those of a run"
+    ]
+
+
+_MOST = re.compile(r"max_?\w*len")
+"""A name of the most elements that a part has."""
+
+
+def list_gone(text: str) -> list[str]:
+    """Return a sentence for each part of Triton that a file uses and new releases do not have.
+
+    Args:
+        text: What the file holds.
+    """
+    tree, found = ast.parse(text), dict[str, str]()
+    for node in ast.walk(tree):
+        for used in _list_used(node):
+            for pattern, release in _GONE:
+                if match := re.search(pattern, used):
+                    line = getattr(node, "lineno", 0)
+                    found.setdefault(match[0], f"{match[0]} (line {line}) is gone since {release}")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.args.kwarg and _is_kernel(node):
+            words = f"**{node.args.kwarg.arg} of {node.name} (line {node.lineno})"
+            found[words] = f"{words} is of Triton 1: since 2.0 a kernel names its constants"
+    return [f"Triton: {each}, so the file fails with a newer release" for each in found.values()]
+
+
+def _list_used(node: ast.AST) -> list[str]:
+    """Return what a statement imports, or the dotted name that an expression is."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [f"{node.module}.{a.name}" for a in node.names] if node.module else []
+    return [ast.unparse(node)] if isinstance(node, ast.Attribute) else []
+
+
+def _is_kernel(function: ast.FunctionDef) -> bool:
+    return any("jit" in ast.unparse(each) for each in function.decorator_list)
