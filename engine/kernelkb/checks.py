@@ -268,8 +268,15 @@ def _list_missing_verdicts(bottleneck: Bottleneck) -> list[str]:
 
 
 def every_other_name_belongs_to_an_entry(graph: Graph, knowledge: Knowledge) -> Iterator[Complaint]:
-    """Every entry of the search terms exists; what begins with kb is a command."""
+    """Every entry and list of the search terms exists; what begins with kb is a command."""
     known = {document.id for document in list_documents(graph, knowledge, {})}
     for entry in knowledge.search_terms.entries:
         if entry.id not in known and not entry.id.startswith("kb "):
             yield entry.id, f"has other names, but is no entry{did_you_mean(entry.id, known)}"
+    lists = knowledge.search_terms.get_word_lists()
+    for one in knowledge.search_terms.usual_causes:
+        where = " ".join(one.said)
+        for name in {*one.said, *one.unsaid} - lists.keys():
+            yield where, f"{name} is no list of words{did_you_mean(name, lists)}"
+        for cause in set(one.causes) - known:
+            yield where, f"{cause} is no entry{did_you_mean(cause, known)}"

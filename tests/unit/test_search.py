@@ -21,6 +21,7 @@ from kernelkb.graph.search_index import (
     dump_search_index,
     parse_search_index,
 )
+from kernelkb.model.entries.knowledge import UsualCauses
 
 QUESTIONS = yaml.safe_load(
     (Path(__file__).parents[1] / "data" / "search_questions.yaml").read_text("utf-8")
@@ -36,7 +37,8 @@ def list_all_documents():
 
 @cache
 def build_index():
-    return build_search_index(list_all_documents(), knowledge().search_terms.get_word_lists())
+    terms = knowledge().search_terms
+    return build_search_index(list_all_documents(), terms.get_word_lists(), terms.usual_causes)
 
 
 def search_first(query, **how):
@@ -279,6 +281,34 @@ def test_a_resource_that_is_used_in_part_is_not_saturated(said, first):
     words = {"resource": ["bandwidth"], "part": ["low"], "full": ["saturated"], "field": ["memory"]}
 
     assert search(build_search_index(documents, words), said)[0].id == first
+
+
+@pytest.mark.parametrize(
+    ("said", "first"),
+    [
+        ("wrong output of block_gemv", "races"),
+        ("block_gemv is fast", "gemv"),
+        ("wrong output of block_gemv, and it is slow", "gemv"),
+        ("gears make noise, wrong output", "gears"),
+        ("wrong output of my gears zzyzx", "races"),
+    ],
+)
+def test_what_mostly_causes_a_complaint_comes_first_where_words_tell_little(said, first):
+    documents = [
+        Document("fix", "gemv", "Products with a vector", body="gemv block"),
+        Document("fix", "gears", "The gears make noise", "gears make noise"),
+        Document("symptom", "races", "Threads race", body="output"),
+        *(Document("fix", f"other-{n}", "Another", body="text") for n in range(40)),
+    ]
+    words = {
+        "wrong": ["wrong"],
+        "values": ["output"],
+        "speed": ["slow"],
+        "field": ["gemv", "gears"],
+    }
+    usual = UsualCauses(said=("wrong", "values"), unsaid=("speed",), causes=("races",))
+
+    assert search(build_search_index(documents, words, [usual]), said)[0].id == first
 
 
 def test_the_bottleneck_that_reads_a_counter_follows_its_metric():

@@ -96,6 +96,11 @@ _SPREAD_LOSS = 0.6
 _PERCENT = re.compile(r"(?<![\d.])(\d{1,3}(?:\.\d+)?) ?(?:%|percent\b)")
 _PART, _FULL = 60.0, 75.0
 """Per cent of a resource up to which it is used in part, and from which it is used in full."""
+_USUAL_SCORE = 3.0
+"""Added to the score of the likeliest cause of what a question says: much where its words tell
+little, and nothing beside the score of an entry that its words name (tuned)."""
+_USUAL_LOSS = 0.15
+"""Share of that which each further cause has less."""
 _OPPOSITE_SHARE = 0.2
 """Factor on the score of an entry that says the opposite of the question."""
 _TAGS = re.compile(r"^\s*(?:\[[^\[\]\n]{1,20}\]\s*)+(?=\S)")
@@ -162,6 +167,8 @@ def search(
         _add_windows(index, terms, scores)
     named = _score_names(index, terms)
     scores = {p: score * (_NAME_BASE + named.get(p, 0.0)) for p, score in scores.items()}
+    if scores or is_field:
+        _add_usual_causes(index, text, scores)
     for position in _find_opposite(index, query) & scores.keys():
         scores[position] *= _OPPOSITE_SHARE
     for position, score in raw_scores.items():
@@ -235,6 +242,25 @@ def _add_windows(index: SearchIndex, terms: list[_Term], scores: dict[int, float
             best[position] = max(best.get(position, 0.0), score)
     for position, score in best.items():
         scores[position] = scores.get(position, 0.0) + _WINDOW_SHARE * score
+
+
+def _add_usual_causes(index: SearchIndex, text: str, scores: dict[int, float]) -> None:
+    """Raise the scores of what mostly causes what a question says, whatever else it tells.
+
+    Of wrong results, which are symptoms, no advice for speed and no GPU is the cause.
+    """
+    held = _find_lists(index, split_words(text))
+    best: dict[int, float] = {}
+    rows = index.database.execute("SELECT * FROM usual_cause")
+    for said, unsaid, position, place in rows:
+        if held.issuperset(said.split()) and held.isdisjoint(unsaid.split()):
+            best[position] = max(best.get(position, 0.0), _USUAL_SCORE * (1 - _USUAL_LOSS * place))
+    if {index.documents[position].kind for position in best} == {"symptom"}:
+        for position in scores:
+            if index.documents[position].kind != "symptom":
+                scores[position] *= _OTHER_SHARE
+    for position, score in best.items():
+        scores[position] = scores.get(position, 0.0) + score
 
 
 def _score_words(index: SearchIndex, terms: list[_Term], *, is_field: bool) -> dict[int, float]:

@@ -11,7 +11,10 @@ import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from kernelkb.model.entries.knowledge import UsualCauses
 
 _STOP_TEXT = """
 a about across actually advantage advice after again all almost already also although always am an
@@ -57,7 +60,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _BRITISH = re.compile(r"is(e|ed|er|es|ing|ation|ations)$")
 _BARE = re.compile(r"^(?:un|non)(?=[a-z]{5})")
 
-INDEX_SCHEMA = 2
+INDEX_SCHEMA = 3
 """Version of the tables and of what they hold; part of the name of a file that keeps them."""
 _TABLES = """
 CREATE VIRTUAL TABLE entry USING fts5(
@@ -71,6 +74,7 @@ CREATE TABLE name_norm (position INTEGER, norm REAL);
 CREATE TABLE document (kind TEXT, id TEXT, title TEXT);
 CREATE TABLE vocabulary (word TEXT);
 CREATE TABLE counter (name TEXT, position INTEGER, share REAL);
+CREATE TABLE usual_cause (said TEXT, unsaid TEXT, position INTEGER, place INTEGER);
 """
 _SENTENCE_KINDS = frozenset(("threshold", "guard", "workflow"))
 """Kinds of entries that have no title: the reason or the action stands for it."""
@@ -150,13 +154,16 @@ class SearchIndex(NamedTuple):
 
 
 def build_search_index(
-    documents: Iterable[Document], word_lists: Mapping[str, Iterable[str]] | None = None
+    documents: Iterable[Document],
+    word_lists: Mapping[str, Iterable[str]] | None = None,
+    usual_causes: Iterable[UsualCauses] = (),
 ) -> SearchIndex:
     """Return the index of some documents; about 100 ms for a thousand.
 
     Args:
         documents: The entries.
         word_lists: Words by what they say about a question; see ``SearchTerms``.
+        usual_causes: What mostly causes what words of several such lists say together.
     """
     kept = tuple(documents)
     database = _open_database()
@@ -175,6 +182,14 @@ def build_search_index(
     words = {word for row in rows for text in row for word in text.split()}
     database.executemany("INSERT INTO vocabulary VALUES (?)", ((word,) for word in sorted(words)))
     database.executemany("INSERT INTO counter VALUES (?, ?, ?)", _iter_counters(kept))
+    database.executemany(
+        "INSERT INTO usual_cause SELECT ?, ?, rowid - 1, ? FROM document WHERE id = ?",
+        (
+            (" ".join(one.said), " ".join(one.unsaid), place, cause)
+            for one in usual_causes
+            for place, cause in enumerate(one.causes)
+        ),
+    )
     database.commit()
     return _read_index(database)
 

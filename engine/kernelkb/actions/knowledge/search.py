@@ -131,6 +131,7 @@ def _build_and_keep_index(path: Path) -> SearchIndex:
 
     knowledge = load_project_knowledge()
     documents = list_documents(build_graph(knowledge), knowledge, describe_commands())
-    index = build_search_index(documents, knowledge.search_terms.get_word_lists())
+    terms = knowledge.search_terms
+    index = build_search_index(documents, terms.get_word_lists(), terms.usual_causes)
     keep_file(path, dump_search_index(index))
     return index

@@ -32,6 +32,24 @@ class OtherNames(Record):
     """Words, phrases, names of functions and instructions, as people type them."""
 
 
+class WordGroup(Record):
+    """Words that say the same of what a question is about."""
+
+    id: str
+    words: tuple[str, ...] = Field(min_length=1)
+
+
+class UsualCauses(Record):
+    """What mostly causes what a question says, whatever else stands in it."""
+
+    said: tuple[str, ...] = Field(min_length=1)
+    """Groups or lists of words: a question holds a word of each."""
+    unsaid: tuple[str, ...] = ()
+    """Such of which it holds none."""
+    causes: tuple[str, ...] = Field(min_length=1)
+    """Ids of entries, the likeliest first."""
+
+
 class SearchTerms(Record):
     """The file ``search.yaml``."""
 
@@ -55,12 +73,15 @@ class SearchTerms(Record):
     """Words that say it is used in full."""
     outside: tuple[str, ...] = ()
     """Words of other fields and of other makers' GPUs: what is asked about them fits nothing."""
+    groups: tuple[WordGroup, ...] = ()
+    usual_causes: tuple[UsualCauses, ...] = ()
     entries: tuple[OtherNames, ...] = ()
 
     def get_word_lists(self) -> dict[str, tuple[str, ...]]:
-        """Return the lists of words by the names of their fields."""
-        other = ("synonyms", "entries")
-        return {name: getattr(self, name) for name in type(self).model_fields if name not in other}
+        """Return the lists of words by the names of their fields, and the groups by their ids."""
+        other = ("synonyms", "groups", "usual_causes", "entries")
+        lists = {name: getattr(self, name) for name in type(self).model_fields if name not in other}
+        return lists | {group.id: group.words for group in self.groups}
 
 
 class Knowledge(Record):
