@@ -684,3 +684,83 @@ def test_starts_and_lengths_that_are_drawn_on_their_own_are_warned_of(project):
     made, _ = write_launcher(project, text.replace("ARRAYS", "b_start: torch.Tensor, b_len"))
 
     assert "parts of b_start, b_len may overlap, or be longer than max_len" in str(made.warnings)
+
+
+FRESH = (
+    f"{DOUBLE}def clear(z):\n    z.add_(1)\n\n\n"
+    "def run(x: torch.Tensor, kept: torch.Tensor):\n    n = x.numel()\n"
+    "    fresh = kept.clone()\n    _double[(1,)](x, fresh, n, B=64)\n    LAST\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("last", "roles"),
+    [
+        ("kept.copy_(fresh)", ("input", "both")),
+        ("kept[:].copy_(fresh)", ("input", "both")),
+        ("kept.view(-1).mul_(fresh)", ("input", "both")),
+        ("kept[0] = fresh[0]", ("input", "both")),
+        ("kept += fresh", ("input", "both")),
+        ("torch.add(x, fresh, out=kept)", ("input", "both")),
+        ("flat = kept.view(-1)\n    flat.copy_(fresh)", ("input", "both")),
+        ("clear(z=kept)", ("input", "both")),
+        ("clear(kept)", ("input", "both")),
+        ("kept.requires_grad_()", ("input", "input")),
+        ("kept = kept.clone()\n    kept.add_(1)", ("input", "input")),
+    ],
+)
+def test_what_a_launcher_itself_writes_into_an_argument_counts(last, roles):
+    function = summarize_source("k.py", HEAD + FRESH.replace("LAST", last)).functions[0]
+    found = ["both" if p.is_read and p.role == "output" else p.role for p in function.parameters]
+
+    assert tuple(found) == roles
+
+
+def test_an_array_that_is_only_copied_into_is_an_output():
+    text = (
+        f"{DOUBLE}def run(x: torch.Tensor, y: torch.Tensor):\n    fresh = torch.empty_like(x)\n"
+        "    _double[(1,)](x, fresh, x.numel(), B=64)\n    y.copy_(fresh)\n"
+    )
+    function = summarize_source("k.py", HEAD + text).functions[0]
+
+    assert [(p.role, p.is_read) for p in function.parameters] == [
+        ("input", False),
+        ("output", False),
+    ]
+
+
+ONE_WAY = """\
+@triton.jit
+def _move(a, b, n, TO_B: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    CHOICE
+    tl.store(target + i, tl.load(origin + i, mask=i < n), mask=i < n)
+
+
+def move(x: torch.Tensor, y: torch.Tensor, way: bool):
+    _move[(8,)](x, y, x.numel(), TO_B=WAY, B=64)
+"""
+CHOICES = (
+    "origin = a if TO_B else b\n    target = b if TO_B else a",
+    "if TO_B:\n        origin = a\n        target = b\n    else:\n        origin = b\n"
+    "        target = a",
+)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize(
+    ("way", "roles"),
+    [
+        ("True", {"x": ("input", True), "y": ("output", True)}),
+        ("False", {"x": ("output", True), "y": ("input", True)}),
+    ],
+)
+def test_the_branch_of_a_kernel_that_a_launch_compiles_decides_roles(choice, way, roles):
+    assert read_arrays(ONE_WAY.replace("CHOICE", choice).replace("WAY", way)) == roles
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_roles_that_a_flag_of_the_call_decides_are_asked(choice):
+    found = read_arrays(ONE_WAY.replace("CHOICE", choice).replace("WAY", "way"))
+
+    assert [is_certain for _, is_certain in found.values()] == [False, False]

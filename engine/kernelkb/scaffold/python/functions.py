@@ -36,10 +36,11 @@ from kernelkb.scaffold.python.launches import (
 )
 from kernelkb.scaffold.python.objects import describe_objects
 from kernelkb.scaffold.python.shapes import find_dimension, read_shapes
+from kernelkb.scaffold.python.writes import list_changed, list_chosen
 
 _TENSOR_WORDS = re.compile(
     r"\b{name}\.(?:shape|stride|size|is_cuda|numel|dtype|device|contiguous|view|reshape|dim|ndim"
-    r"|new_empty|is_contiguous|data_ptr|unsqueeze|permute|transpose|T|element_size|to)\b"
+    r"|new_empty|is_contiguous|data_ptr|unsqueeze|permute|transpose|T|element_size|to|[a-z]+_)\b"
 )
 _MAKER = re.compile(r"(?:torch\.)?(?:(?:empty|zeros|ones|full|rand|randn)(_like)?|(\w+)\.new_\w+)")
 
@@ -95,14 +96,16 @@ def _read_parameters(
     text = ast.unparse(function)
     loaded, stored = (list_accessed(function, kernels, each) for each in (("tl.load",), STORES))
     changed = _drop_set(list_accessed(function, kernels, UPDATES), text)
-    used = loaded | stored
+    used, own = loaded | stored, list_changed(function, kernels)
     plain = {a.arg for a in required if takes_tensors and not a.annotation} - {"stream"} | used
     present = [a for a in required if values[a.arg][0] != "None"]
     tensors = [a.arg for a in present if a.arg in plain or _is_tensor(a, text, given.needed)]
+    stored |= own.keys() & {*tensors}
+    changed |= {name for name, is_read in own.items() if is_read}
     shapes = read_shapes(function)
     guesses = _guess_shapes(function, kernels, [a for a in tensors if a not in shapes])
     dtypes = {a: guess_dtypes(function, kernels, a) for a in tensors}
-    elsewhere = list_passed_on(function, kernels)
+    elsewhere = list_passed_on(function, kernels) | list_chosen(function, kernels)
     returned = _read_returned(function, shapes, tensors, guesses)
     returned = [] if _returns_only(function, {*tensors} & (stored | elsewhere)) else returned
     written, unsure = (set[str](), set[str]()) if returned else (stored, elsewhere)

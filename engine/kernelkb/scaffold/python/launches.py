@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple, get_args
 
 from kernelkb.model.kernels.kernel import Dtype
+from kernelkb.scaffold.python.branches import fold_branches
 
 UPDATES = tuple(f"tl.atomic_{kind}" for kind in ("add", "max", "min", "and", "or", "xor"))
 """What changes elements, and so reads what they held before."""
@@ -130,7 +132,7 @@ def list_passed_on(function: ast.FunctionDef, kernels: Kernels) -> set[str]:
     found = set[str]()
     for names, call in iter_launches(function, kernels):
         nodes = [node for name in names if (node := kernels.nodes.get(name)) is not None]
-        bound = [[value for _, value in _bind(node, call)] for node in nodes]
+        bound = [[value for _, value in bind(node, call)] for node in nodes]
         known = bound[0] if bound and len(bound) == len(names) else []
         every = (*call.args, *(k.value for k in call.keywords))
         found |= {ast.unparse(value) for value in every if value not in known}
@@ -155,7 +157,7 @@ def _list_unseen(kernel: ast.FunctionDef, call: ast.Call) -> set[str]:
     }
     return {
         ast.unparse(value)
-        for name, value in _bind(kernel, call)
+        for name, value in bind(kernel, call)
         if name in passed_on
         and not _is_counted(kernel, name)
         and not is_accessed(kernel, name, ("tl.load", *STORES))
@@ -208,18 +210,26 @@ def iter_passed(
     for names, call in iter_launches(function, kernels):
         for kernel in map(kernels.nodes.get, names):
             if kernel is not None:
-                yield kernel, {n: ast.unparse(value) for n, value in _bind(kernel, call)}
+                given = bind(kernel, call)
+                known = ((n, v.value) for n, v in given if isinstance(v, ast.Constant))
+                yield _compile(kernel, (*known,)), {n: ast.unparse(v) for n, v in given}
     for node in ast.walk(function) if depth < _MAX_RENAMINGS else ():
         called = node.func if isinstance(node, ast.Call) else None
         helper = kernels.functions.get(called.id) if isinstance(called, ast.Name) else None
         if helper is None or helper is function or not isinstance(node, ast.Call):
             continue
-        own = {name: ast.unparse(value) for name, value in _bind(helper, node)}
+        own = {name: ast.unparse(value) for name, value in bind(helper, node)}
         for kernel, passed in iter_passed(helper, kernels, depth + 1):
             yield kernel, {n: own[value] for n, value in passed.items() if value in own}
 
 
-def _bind(kernel: ast.FunctionDef, call: ast.Call) -> list[tuple[str, ast.expr]]:
+@lru_cache(maxsize=256)
+def _compile(kernel: ast.FunctionDef, known: tuple[tuple[str, object], ...]) -> ast.FunctionDef:
+    """Return a kernel without the branches that constants of its launch rule out."""
+    return fold_branches(kernel, dict(known)) if known else kernel
+
+
+def bind(kernel: ast.FunctionDef, call: ast.Call) -> list[tuple[str, ast.expr]]:
     """Return each parameter of a kernel with what a launch passes, up to a ``*x.stride()``."""
     names = [a.arg for a in kernel.args.args]
     plain = [isinstance(value, ast.Starred) for value in call.args].index
@@ -294,7 +304,7 @@ def _expand(kernel: ast.FunctionDef, name: str) -> str:
 
 def list_accessed(function: ast.FunctionDef, kernels: Kernels, calls: Sequence[str]) -> set[str]:
     """List the names that are passed for a pointer that a kernel loads from, or stores to."""
-    aliases = _list_aliases(function, may_copy="tl.load" in calls)
+    aliases = list_aliases(function, may_copy="tl.load" in calls)
     return {
         aliases.get(value, value)
         for kernel, passed in iter_passed(function, kernels)
@@ -303,7 +313,7 @@ def list_accessed(function: ast.FunctionDef, kernels: Kernels, calls: Sequence[s
     }
 
 
-def _list_aliases(function: ast.FunctionDef, *, may_copy: bool) -> dict[str, str]:
+def list_aliases(function: ast.FunctionDef, *, may_copy: bool) -> dict[str, str]:
     """Map each name and expression of a function that stands for an argument to the argument.
 
     Args:
@@ -337,7 +347,7 @@ _COPY = re.compile(_SAME.pattern.replace("|flatten", "|to|float|half|bfloat16|cl
 
 def _find_passed(kernel: ast.FunctionDef, call: ast.Call, calls: Sequence[str]) -> set[str]:
     accessed = {a.arg for a in kernel.args.args if is_accessed(kernel, a.arg, calls)}
-    return {ast.unparse(value) for name, value in _bind(kernel, call) if name in accessed}
+    return {ast.unparse(value) for name, value in bind(kernel, call) if name in accessed}
 
 
 def _is_counted(kernel: ast.FunctionDef, name: str) -> bool:

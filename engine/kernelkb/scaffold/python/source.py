@@ -34,7 +34,7 @@ from kernelkb.scaffold.draft import (
 )
 from kernelkb.scaffold.draft_text import finish_draft
 from kernelkb.scaffold.python.accesses import unify_accesses
-from kernelkb.scaffold.python.arguments import ARRAY
+from kernelkb.scaffold.python.branches import ARRAY
 from kernelkb.scaffold.python.functions import RETURNED, STREAM, read_python_function
 from kernelkb.scaffold.python.launcher import count_levels, draft_launcher
 from kernelkb.scaffold.python.launches import Kernels, list_launches
