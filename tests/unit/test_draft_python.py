@@ -764,3 +764,68 @@ def test_roles_that_a_flag_of_the_call_decides_are_asked(choice):
     found = read_arrays(ONE_WAY.replace("CHOICE", choice).replace("WAY", "way"))
 
     assert [is_certain for _, is_certain in found.values()] == [False, False]
+
+
+POWERED = (
+    f"{DOUBLE}def roundUpPow2(n):\n    return 1 << (n - 1).bit_length()\n\n\n"
+    "def run(x: torch.Tensor):\n    rows, cols = x.shape\n    CHECK\n"
+    "    y = torch.empty_like(x)\n    _double[(1,)](x, y, x.numel(), B=64)\n    return y\n"
+)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "assert cols == roundUpPow2(cols), 'no'",
+        "assert roundUpPow2(x.shape[-1]) == x.shape[-1]",
+        "assert is_power_of_two(cols)",
+        "assert rows > 1 and cols == nearest(cols)",
+        "if cols != roundUpPow2(cols):\n        raise ValueError",
+        "if not is_pow2(cols):\n        raise ValueError",
+    ],
+)
+def test_a_size_that_a_function_leaves_as_it_is_is_a_power_of_two(project, check):
+    write_launcher(project, POWERED.replace("CHECK", check), ["dtype=float32", "reference=x * 2"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(n & (n - 1) == 0 for n in (s["cols"] for s in kernel.workloads.values()))
+
+
+def test_a_check_of_a_size_by_a_function_is_warned_of(project):
+    check = "assert fits(cols, 3), 'no'\n    assert isinstance(rows, int) and len(x.shape) == 2"
+    made, _ = write_launcher(project, POWERED.replace("CHECK", check))
+
+    assert [each for each in made.warnings if "fits" in each] == [
+        "line 18: assert fits(cols, 3): what it needs of cols was not read; check the sizes of "
+        "the workloads"
+    ]
+    assert not any("isinstance" in each for each in made.warnings)
+
+
+@pytest.mark.parametrize("check", ["assert heads % few == 0", "assert h % few == 0"])
+def test_heads_are_multiples_of_those_that_a_check_divides_them_by(project, check):
+    text = HEADS.replace("few, _ = k.shape", f"Few = k.shape[0]\n    h = heads\n    {check}")
+    text = text.replace("% few", "% Few").replace("WHOLE // PART", "heads // Few")
+    write_launcher(project, text, ["k=[few, d]", "dtype=float32", "reference=q * 2"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(s["heads"] % s["few"] == 0 for s in kernel.workloads.values())
+
+
+def test_parts_of_an_array_are_fewer_than_its_elements(project):
+    text = (
+        "@triton.jit\ndef k(x, begins, y, D, B: tl.constexpr):\n    r = tl.program_id(0)\n"
+        "    low = tl.load(begins + r)\n    high = tl.load(begins + r + 1)\n"
+        "    c = tl.arange(0, B)\n    v = 0.0\n    for i in range(low, high):\n"
+        "        v += tl.load(x + i * D + c, mask=c < D)\n"
+        "    tl.store(y + r * D + c, v, mask=c < D)\n\n\n"
+        "def run(x: torch.Tensor, begins: torch.Tensor, y: torch.Tensor):\n"
+        "    total, D = x.shape\n    k[(begins.shape[0] - 1,)](x, begins, y, D, B=64)\n"
+    )
+    said = ["begins=[count + 1]", "begins.dtype=int32", "begins.fill=offsets total"]
+    write_launcher(project, text, [*said, "y=[count, D]", "dtype=float32", "reference=x"])
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+    rows = re.findall(r"total: (\d+), d: \d+, count: (\d+)", yaml)
+
+    assert len(rows) == 2
+    assert all(int(count) * 16 <= int(total) for total, count in rows)

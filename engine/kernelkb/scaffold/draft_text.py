@@ -48,6 +48,8 @@ _WINDOW = re.compile(
     r"|top_?k|num_taps"
 )
 """Names of axes of a window or a choice, which are short beside the others of an array."""
+_PART_LENGTH = 32
+"""Elements of a part on average, where the sizes would leave parts without any."""
 _INTEGER_BOUND = 32
 """Exclusive upper bound of drawn integers, which no size may be below where they are indices."""
 _UNUSED_INPUT = """\
@@ -284,6 +286,10 @@ def _keep_checks(sizes: dict[str, int], checks: SizeChecks, extents: Sequence[st
     for less, axis in (*checks.below.items(), *taken):
         if sizes[less] >= sizes[axis]:
             sizes[less] = max(1, sizes[axis] // 2)
+    for count, total in checks.parts.items():
+        if (parts := sizes[count]) >= sizes[total]:
+            sizes[total] <<= (parts // sizes[total]).bit_length()
+            sizes[count] = max(1, sizes[total] // _PART_LENGTH)
 
 
 def _format_input(array: Parameter, draft: Draft) -> str:

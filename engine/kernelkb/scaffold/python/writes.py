@@ -95,9 +95,9 @@ def _is_view(node: ast.expr) -> bool:
             if node.func.attr not in _VIEWS:
                 return False
             node = node.func.value
-        elif isinstance(node, ast.Subscript):
-            node = node.value
-        elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT", "data"):
+        elif isinstance(node, ast.Subscript | ast.Attribute):
+            if getattr(node, "attr", "T") not in ("T", "mT", "data"):
+                return False
             node = node.value
         else:
             return False
