@@ -829,3 +829,54 @@ def test_parts_of_an_array_are_fewer_than_its_elements(project):
 
     assert len(rows) == 2
     assert all(int(count) * 16 <= int(total) for total, count in rows)
+
+
+WORDED = (
+    f"{DOUBLE}def run(x: torch.Tensor, mode: str, way='up', steps=3):\n"
+    "    assert mode in ('mean', 'sum'), mode\n    y = torch.empty_like(x)\n"
+    "    _double[(1,)](x, y, x.numel(), B=64)\n    return y\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "passed"),
+    [
+        (["mode=mean"], "run(x, 'mean')"),
+        (["mode='sum'", "way=down"], "run(x, 'sum', 'down')"),
+        (['mode="sum"', 'way="down"'], "run(x, 'sum', 'down')"),
+    ],
+)
+def test_a_word_is_passed_as_a_string_where_the_argument_is_one(project, said, passed):
+    made, _ = write_launcher(project, WORDED)
+    assert any(each.startswith("mode=mean  # or sum; ") for each in made.to_fill)
+
+    assert passed in write_launcher(project, WORDED, said)[1]
+
+
+def test_a_word_for_another_number_is_refused_with_how_a_string_is_said(project):
+    made, _ = write_launcher(project, WORDED, ["steps=many"])
+
+    assert "a number, or a string as 'steps=\"many\"'" in "\n".join(made.to_fill)
+
+
+@pytest.mark.parametrize("package", [False, True])
+def test_what_the_projects_own_modules_import_is_looked_for_too(project, package):
+    folder = project / "lib"
+    (folder / "util").mkdir(parents=True)
+    if package:
+        (folder / "__init__.py").write_text("import absent_from_the_package_itself\n")
+    (folder / "util/__init__.py").write_text("from .deep import *\nfrom . import k\n")
+    (folder / "util/deep.py").write_text("import json\n\nimport absent_tracer.marks\n")
+    (folder / "util/unused.py").write_text("import absent_and_unused\n")
+    (folder / "tried.py").write_text(
+        "try:\n    import absent_but_tried\nexcept ImportError:\n    pass\n"
+    )
+    head = "from lib import util\nfrom lib.tried import *\n"
+    text = head + HEAD + DOUBLE + "def run(x, y):\n    _double[(1,)](x, y, 8, B=64)\n"
+    (folder / "k.py").write_text(text)
+    found = [each for each in init_project("lib/k.py", name="k").warnings if "imports" in each]
+
+    assert found == [
+        "lib/util/deep.py:3 imports absent_tracer.marks, which is neither in the project nor "
+        "installed: without it k.py does not load"
+    ]

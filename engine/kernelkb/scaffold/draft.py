@@ -173,6 +173,8 @@ class Function(NamedTuple):
     """Why it cannot be drafted by reading it, and what to do instead; empty where it can."""
     options: tuple[str, ...] = ()
     """Of Python: arguments that a call leaves out, unless something is said of them."""
+    words: tuple[str, ...] = ()
+    """Of Python: arguments that are strings."""
 
     @property
     def is_variant(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -132,6 +133,34 @@ def list_defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
         if d is not None
     ]
     return {argument.arg: default for argument, default in pairs}
+
+
+def list_words(function: ast.FunctionDef) -> dict[str, str]:
+    """Map each argument that is a string to those that the function takes, with | between.
+
+    That is one with such a type or default, or that is compared with a string.
+    """
+    typed = {a.arg: ast.unparse(a.annotation) for a in _list_arguments(function) if a.annotation}
+    found = {name: "" for name, kind in typed.items() if re.match(r"str\b|Optional\[str\]", kind)}
+    found |= {n: "" for n, value in list_defaults(function).items() if _is_word(value)}
+    names = {a.arg for a in _list_arguments(function)}
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Compare) or ast.unparse(node.left) not in names:
+            continue
+        other, name = node.comparators[0], ast.unparse(node.left)
+        many = other.elts if isinstance(other, ast.Tuple | ast.List | ast.Set) else [other]
+        if many and all(map(_is_word, many)):
+            listed = "|".join(ast.literal_eval(each) for each in many)
+            found[name] = found.get(name) or (listed if many != [other] else "")
+    return found
+
+
+def _list_arguments(function: ast.FunctionDef) -> list[ast.arg]:
+    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+
+
+def _is_word(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _list_required(

@@ -12,6 +12,7 @@ from kernelkb.scaffold.python.arguments import (
     Given,
     drop_guarded,
     list_defaults,
+    list_words,
     read_given,
     read_values,
 )
@@ -68,10 +69,11 @@ def read_python_function(
     """
     used = {n for each in (("tl.load",), STORES) for n in list_accessed(function, kernels, each)}
     given = read_given(function, owner, drop_guarded(kernels, launches, used), said)
-    values = read_values(function, given, owner, callers)
+    values, words = read_values(function, given, owner, callers), list_words(function)
     function = given.function
     launches = list_launches(function, kernels) or launches
     parts = _read_parameters(given, kernels, values, takes_tensors=takes_tensors)
+    parts = tuple(p._replace(guess=p.guess or words.get(p.name, "")) for p in parts)
     return Function(
         owner or function.name,
         parts,
@@ -82,6 +84,7 @@ def read_python_function(
         limits=list_limits(function, kernels),
         lacks=describe_objects(function, kernels, owner or function.name),
         options=tuple(given.options),
+        words=tuple(words),
     )
 
 
