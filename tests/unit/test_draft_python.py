@@ -880,3 +880,90 @@ def test_what_the_projects_own_modules_import_is_looked_for_too(project, package
         "lib/util/deep.py:3 imports absent_tracer.marks, which is neither in the project nor "
         "installed: without it k.py does not load"
     ]
+
+
+LOOKUP = """\
+@triton.jit
+def _rows(at, rows, y, D, B: tl.constexpr):
+    r = tl.program_id(0)
+    c = tl.arange(0, B)
+    PLACE
+    tl.store(y + r * D + c, tl.load(PART, mask=c < D), mask=c < D)
+
+
+def pick(keys, rows: torch.Tensor):
+    count, D = rows.shape
+    n = keys.numel()
+    y = torch.empty((n, D), device=rows.device, dtype=rows.dtype)
+    _rows[(n,)](GIVEN, rows, y, D, B=64)
+    return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "part"),
+    [
+        ("rows += tl.load(at + r) * D", "rows + c"),
+        ("rows = rows + tl.load(at + r) * D", "rows + c"),
+        ("at += r\n    rows += tl.load(at) * D", "rows + c"),
+        ("i = r\n    i -= tl.load(at + r)\n    i = tl.multiple_of(i * D, 8)", "rows + i + c"),
+        ("i = tl.load(at + r).to(tl.int64)\n    p = rows + (i + 1) * D", "p + c"),
+        ("p = rows + c\n    p += tl.load(at + r) * D", "p"),
+        ("i, j = tl.load(at + r), 0\n    p = tl.where(r > 0, i, j) * D", "rows + p + c"),
+        ("i = 0\n    for j in range(tl.load(at + r)):\n        i = j", "rows + i * 8 + c"),
+    ],
+)
+@pytest.mark.parametrize("given", ["keys", "keys.view(-1)", "keys[1:]"])
+def test_what_is_part_of_an_address_holds_integers_and_is_asked_for(project, place, part, given):
+    text = LOOKUP.replace("PLACE", place).replace("PART", part).replace("GIVEN", given)
+    asked = write_launcher(project, text)[0].to_fill
+    shared = next(each for each in asked if each.startswith("dtype="))
+
+    assert any(each.startswith("keys.dtype=int64  # or int32; ") for each in asked)
+    assert "keys" not in shared
+    assert any(re.match(r"keys\.fill=\?  # line \d+: .*keys\.fill='inte", each) for each in asked)
+
+
+@pytest.mark.parametrize("given", ["keys", "keys.view(-1)"])
+def test_an_index_of_rows_is_bounded_by_them_also_where_a_view_of_it_is_passed(project, given):
+    text = LOOKUP.replace("PLACE", "i = tl.load(at + r)").replace("GIVEN", given)
+    text = text.replace("PART", "rows + i * D + c")
+    write_launcher(project, text, ["keys=[n]", "keys.dtype=int64"])
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert "name: keys, shape: [n], dtype: int64, fill: integers, scale: count}" in yaml
+
+
+@pytest.mark.parametrize(
+    ("place", "part"),
+    [
+        ("i = (tl.load(at + r) / 0.5).to(tl.int32)", "rows + i * D + c"),
+        ("i = tl.argmax(tl.load(at + c), 0)", "rows + i * D + c"),
+        ("i = tl.sum((tl.load(at + c) > 0.5).to(tl.int32))", "rows + i * D + c"),
+        ("ok = tl.load(at + r) > 0.5", "rows + tl.where(ok, 1, 0) + c"),
+    ],
+)
+def test_floats_that_decide_on_an_address_stay_floats(project, place, part):
+    text = LOOKUP.replace("PLACE", place).replace("PART", part).replace("GIVEN", "keys")
+    asked = write_launcher(project, text)[0].to_fill
+
+    assert not any(each.startswith("keys.dtype") for each in asked)
+
+
+def test_what_is_compared_with_places_holds_integers(project):
+    text = LOOKUP.replace("PLACE", "v = tl.load(at + r)\n    hit = v == c").replace("GIVEN", "part")
+    text = text.replace("PART", "rows + tl.where(hit, c, 0)")
+    text = text.replace("    n = keys", "    part = keys[0:8]\n    n = keys")
+    asked = write_launcher(project, text)[0].to_fill
+
+    assert any(each.startswith("keys.dtype=int64") for each in asked)
+    assert not any(each.startswith("keys.fill") for each in asked)
+
+
+def test_arrays_of_places_that_have_to_fit_each_other_are_warned_of(project):
+    text = LOOKUP.replace("(at,", "(at, ends,").replace("(GIVEN,", "(keys, bins,")
+    text = text.replace("PLACE", "i = tl.load(at + r)\n    j = r - tl.load(ends + i - 1)")
+    text = text.replace("PART", "rows + j * D + c").replace("pick(keys", "pick(keys, bins")
+    made, _ = write_launcher(project, text)
+
+    assert any("keys, bins are places" in each for each in made.warnings)

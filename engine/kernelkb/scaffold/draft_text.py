@@ -130,7 +130,7 @@ def _ask(draft: Draft) -> list[DraftQuestion]:
 def asks_fill(array: Parameter) -> bool:
     """Return whether the values that an array begins with have to be said."""
     is_drawn = array.role == "input" or array.is_read
-    return bool(array.asks_fill[0]) and is_drawn and not array.fill
+    return any(array.asks_fill) and is_drawn and not array.fill
 
 
 def _guess_role(array: Parameter) -> str:

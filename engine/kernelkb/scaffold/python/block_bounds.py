@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kernelkb.scaffold.draft import UNKNOWN, SizeLimit
+from kernelkb.scaffold.python.indices import name_passed
 from kernelkb.scaffold.python.launches import (
     STORES,
     Kernels,
@@ -336,7 +337,8 @@ def find_pointed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> st
     A table that is read at elements of an array is none. Empty where it is not read so;
     ``UNKNOWN`` where several arrays, or none, are read there.
     """
-    for kernel, passed in iter_passed(function, kernels):
+    for kernel, given in iter_passed(function, kernels):
+        passed = name_passed(function, given)
         inner = next((n for n, value in passed.items() if value == tensor), None)
         if inner is None:
             continue
@@ -389,7 +391,8 @@ def find_indexed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> tu
     That is an array that is read at ``x + index * D``, D being its last size or its first stride,
     or at ``x + index``. Else an empty name and 0.
     """
-    for kernel, passed in iter_passed(function, kernels):
+    for kernel, given in iter_passed(function, kernels):
+        passed = name_passed(function, given)
         inner = next((n for n, value in passed.items() if value == tensor), None)
         text = ast.unparse(kernel)
         loads = rf"(?m)^ *(\w+) = tl\.load\({inner}\b[^\n]*$"

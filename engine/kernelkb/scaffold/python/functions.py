@@ -7,7 +7,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from kernelkb.scaffold.draft import Function, Parameter, ParameterRole, is_option
+from kernelkb.scaffold.draft import (
+    Function,
+    Parameter,
+    ParameterRole,
+    is_option,
+    to_field_name,
+)
 from kernelkb.scaffold.python.arguments import (
     Given,
     drop_guarded,
@@ -22,6 +28,7 @@ from kernelkb.scaffold.python.block_bounds import (
     list_limits,
     list_spread,
 )
+from kernelkb.scaffold.python.indices import Index, list_indices
 from kernelkb.scaffold.python.launches import (
     DTYPES,
     SHORT_DTYPES,
@@ -107,7 +114,8 @@ def _read_parameters(
     changed |= {name for name, is_read in own.items() if is_read}
     shapes = read_shapes(function)
     guesses = _guess_shapes(function, kernels, [a for a in tensors if a not in shapes])
-    dtypes = {a: guess_dtypes(function, kernels, a) for a in tensors}
+    indices = list_indices(function, kernels)
+    dtypes = {a: guess_dtypes(function, kernels, a, is_index=a in indices) for a in tensors}
     elsewhere = list_passed_on(function, kernels) | list_chosen(function, kernels)
     returned = _read_returned(function, shapes, tensors, guesses)
     returned = [] if _returns_only(function, {*tensors} & (stored | elsewhere)) else returned
@@ -127,8 +135,17 @@ def _read_parameters(
         is_read = each.role == "output" and each.name in loaded | changed | spread
         each = each._replace(is_read=is_read, indexes=find_indexed(function, kernels, each.name))
         pointed = find_pointed(function, kernels, each.name) if each.role == "input" else ""
-        parameters.append(each._replace(points_into=pointed))
+        each = each._replace(points_into=pointed)
+        parameters.append(_ask_places(each, indices.get(each.name)))
     return _fix_sizes(function, (*parameters, *returned))
+
+
+def _ask_places(each: Parameter, index: Index | None) -> Parameter:
+    """Return an array with the question for its values, where what they are below is not seen."""
+    if index is None or not index.is_place or each.points_into or each.indexes[0]:
+        return each
+    why = f"{index.line}; places below COUNT: {to_field_name(each.name)}.fill='integers COUNT'"
+    return each._replace(asks_fill=("", why))
 
 
 def _guess_shapes(

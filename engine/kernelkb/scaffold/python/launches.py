@@ -417,14 +417,24 @@ _ANY = "|".join(("int8", "uint8", "int32", "bool", *DTYPES))
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 
 
-def guess_dtypes(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> str:
+def guess_dtypes(
+    function: ast.FunctionDef, kernels: Kernels, tensor: str, *, is_index: bool
+) -> str:
     """Return the dtypes that a tensor may have by what is done with it, with | between.
 
     A single one is the only one that the function takes. Empty where nothing tells that its
     elements are integers: then they are floats.
+
+    Args:
+        function: The launcher.
+        kernels: Of its file.
+        tensor: The argument.
+        is_index: Whether its elements are places in other arrays.
     """
     if checked := _read_checked(ast.unparse(function), tensor):
         return checked
+    if is_index:
+        return _INDICES
     found = {
         dtypes
         for kernel, passed in iter_passed(function, kernels)
@@ -432,7 +442,7 @@ def guess_dtypes(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> st
         if value == tensor and not _is_counted(kernel, name)
         for dtypes in _iter_dtypes(kernel, list_pointers(kernel, name))
     }
-    kinds = (each for each in (_INTEGERS, _INDICES, _FLAGS, _ANY) if each in found)
+    kinds = (each for each in (_INTEGERS, _FLAGS, _ANY) if each in found)
     return "|".join(dict.fromkeys(next(kinds, "").split("|")))
 
 
@@ -460,8 +470,6 @@ def _iter_dtypes(kernel: ast.FunctionDef, pointers: set[str]) -> Iterator[str]:
         and node.value in loads
     }
 
-    reached = {name for each in names for name in list_pointers(kernel, each)}
-
     def is_loaded(node: ast.AST) -> bool:
         return node in loads or (isinstance(node, ast.Name) and node.id in names)
 
@@ -483,8 +491,6 @@ def _iter_dtypes(kernel: ast.FunctionDef, pointers: set[str]) -> Iterator[str]:
         masks = [k.value for k in call.keywords if k.arg == "mask"]
         masks += call.args[:1] if ast.unparse(call.func) == "tl.where" else []
         yield from [_FLAGS] if any(map(is_loaded, masks)) else []
-        if ast.unparse(call.func) in ("tl.load", *STORES) and _has(call.args[0], reached):
-            yield _INDICES
 
 
 def _has(node: ast.AST, names: set[str]) -> bool:

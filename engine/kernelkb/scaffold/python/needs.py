@@ -86,6 +86,12 @@ def _describe_parts(function: Function) -> list[str]:
     most += [dim for p in function.parameters for dim in p.shape if _MOST.match(to_field_name(dim))]
     faults = ["overlap"] * bool(starts and lengths)
     faults += [f"be longer than {most[0]}"] if most and (starts or lengths) else []
+    places = [p.name for p in function.parameters if p.role == "input" and any(p.asks_fill)]
+    if not faults and len(places) > 1:
+        return [
+            f"{', '.join(places)} are places in other arrays, each drawn alone: they may not fit "
+            "each other; kb init --from records those of a run"
+        ]
     if not faults:
         return []
     return [

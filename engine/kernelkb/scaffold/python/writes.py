@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kernelkb.scaffold.python.accesses import find_first
 from kernelkb.scaffold.python.launches import (
@@ -45,12 +45,12 @@ def list_changed(function: ast.FunctionDef, kernels: Kernels, depth: int = 0) ->
         for node in ast.walk(function)
         if isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Name)
-        and not (_is_view(node.value) and find_first(node.value) == node.targets[0].id)
+        and not (is_view(node.value) and find_first(node.value) == node.targets[0].id)
     }
     zeroed = set[str]()
     for node in ast.walk(function):
         for target, is_read in [*_iter_written(node), *_iter_helped(node, kernels, depth)]:
-            name = find_first(target) if _is_view(target) else ""
+            name = find_first(target) if is_view(target) else ""
             name = aliases.get(name, "" if name in new else name)
             found |= {name: is_read or found.get(name, False)} if name else {}
             if isinstance(node, ast.Call) and re.search(r"\.(?:zero|fill)_$", _name(node)):
@@ -88,11 +88,16 @@ def _iter_helped(node: ast.AST, kernels: Kernels, depth: int) -> Iterator[tuple[
         yield from ((value, own[name]) for name, value in bind(helper, node) if name in own)
 
 
-def _is_view(node: ast.expr) -> bool:
-    """Whether an expression is a name or a view of it, and no copy."""
+def is_view(node: ast.expr, copies: Sequence[str] = ()) -> bool:
+    """Return whether an expression is a name or a view of it.
+
+    Args:
+        node: The expression.
+        copies: Methods that count too, though what they return may be a copy.
+    """
     while not isinstance(node, ast.Name):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            if node.func.attr not in _VIEWS:
+            if node.func.attr not in (*_VIEWS, *copies):
                 return False
             node = node.func.value
         elif isinstance(node, ast.Subscript | ast.Attribute):
