@@ -286,10 +286,10 @@ def _keep_checks(sizes: dict[str, int], checks: SizeChecks, extents: Sequence[st
     for less, axis in (*checks.below.items(), *taken):
         if sizes[less] >= sizes[axis]:
             sizes[less] = max(1, sizes[axis] // 2)
-    for count, total in checks.parts.items():
-        if (parts := sizes[count]) >= sizes[total]:
-            sizes[total] <<= (parts // sizes[total]).bit_length()
-            sizes[count] = max(1, sizes[total] // _PART_LENGTH)
+    for part, whole in checks.parts.items():
+        if sizes[part] >= sizes[whole]:
+            sizes[whole] <<= (sizes[part] // sizes[whole]).bit_length()
+            sizes[part] = max(1, sizes[whole] // _PART_LENGTH)
 
 
 def _format_input(array: Parameter, draft: Draft) -> str:

@@ -131,17 +131,19 @@ def _read_parameters(
             parameters.append(each._replace(value=value, origin=origin))
             continue
         copy = f"{each.name}.clone()" if returned and each.name in stored else ""  # each call's own
-        each = each._replace(value=copy, guess=guesses.get(each.name, ""))
         is_read = each.role == "output" and each.name in loaded | changed | spread
-        each = each._replace(is_read=is_read, indexes=find_indexed(function, kernels, each.name))
-        pointed = find_pointed(function, kernels, each.name) if each.role == "input" else ""
-        each = each._replace(points_into=pointed)
-        parameters.append(_ask_places(each, indices.get(each.name)))
+        each = each._replace(value=copy, guess=guesses.get(each.name, ""), is_read=is_read)
+        parameters.append(_read_places(function, kernels, each, indices.get(each.name)))
     return _fix_sizes(function, (*parameters, *returned))
 
 
-def _ask_places(each: Parameter, index: Index | None) -> Parameter:
-    """Return an array with the question for its values, where what they are below is not seen."""
+def _read_places(
+    function: ast.FunctionDef, kernels: Kernels, each: Parameter, index: Index | None
+) -> Parameter:
+    """Return an array with what its elements are places in; else with that question."""
+    pointed = find_pointed(function, kernels, each.name) if each.role == "input" else ""
+    indexes = find_indexed(function, kernels, each.name)
+    each = each._replace(points_into=pointed, indexes=indexes)
     if index is None or not index.is_place or each.points_into or each.indexes[0]:
         return each
     why = f"{index.line}; places below COUNT: {to_field_name(each.name)}.fill='integers COUNT'"

@@ -22,8 +22,10 @@ _KEPT = ("requires_grad_", "detach_", "set_", "rename_", "share_memory_")
 """Methods in place that leave the elements of a tensor as they are."""
 _SETS = ("zero_", "fill_", "copy_")
 """Methods that write all elements, whatever those were."""
-_VIEWS = ("view", "view_as", "reshape", "contiguous", "detach", "transpose", "permute", "t")
-_VIEWS += ("unsqueeze", "squeeze", "flatten", "narrow", "select", "expand")
+_VIEWS = (
+    *("view", "view_as", "reshape", "contiguous", "detach", "transpose", "permute", "t"),
+    *("unsqueeze", "squeeze", "flatten", "narrow", "select", "expand"),
+)
 _ABOUT = re.compile(r"shape|stride|size|dtype|device|is_\w+|numel|n?dim|data_ptr|T|\w+_")
 """Attributes that read no element of a tensor."""
 
