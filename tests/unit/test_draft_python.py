@@ -684,3 +684,286 @@ def test_starts_and_lengths_that_are_drawn_on_their_own_are_warned_of(project):
     made, _ = write_launcher(project, text.replace("ARRAYS", "b_start: torch.Tensor, b_len"))
 
     assert "parts of b_start, b_len may overlap, or be longer than max_len" in str(made.warnings)
+
+
+FRESH = (
+    f"{DOUBLE}def clear(z):\n    z.add_(1)\n\n\n"
+    "def run(x: torch.Tensor, kept: torch.Tensor):\n    n = x.numel()\n"
+    "    fresh = kept.clone()\n    _double[(1,)](x, fresh, n, B=64)\n    LAST\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("last", "roles"),
+    [
+        ("kept.copy_(fresh)", ("input", "both")),
+        ("kept[:].copy_(fresh)", ("input", "both")),
+        ("kept.view(-1).mul_(fresh)", ("input", "both")),
+        ("kept[0] = fresh[0]", ("input", "both")),
+        ("kept += fresh", ("input", "both")),
+        ("torch.add(x, fresh, out=kept)", ("input", "both")),
+        ("flat = kept.view(-1)\n    flat.copy_(fresh)", ("input", "both")),
+        ("clear(z=kept)", ("input", "both")),
+        ("clear(kept)", ("input", "both")),
+        ("kept.requires_grad_()", ("input", "input")),
+        ("kept = kept.clone()\n    kept.add_(1)", ("input", "input")),
+    ],
+)
+def test_what_a_launcher_itself_writes_into_an_argument_counts(last, roles):
+    function = summarize_source("k.py", HEAD + FRESH.replace("LAST", last)).functions[0]
+    found = ["both" if p.is_read and p.role == "output" else p.role for p in function.parameters]
+
+    assert tuple(found) == roles
+
+
+def test_an_array_that_is_only_copied_into_is_an_output():
+    text = (
+        f"{DOUBLE}def run(x: torch.Tensor, y: torch.Tensor):\n    fresh = torch.empty_like(x)\n"
+        "    _double[(1,)](x, fresh, x.numel(), B=64)\n    y.copy_(fresh)\n"
+    )
+    function = summarize_source("k.py", HEAD + text).functions[0]
+
+    assert [(p.role, p.is_read) for p in function.parameters] == [
+        ("input", False),
+        ("output", False),
+    ]
+
+
+ONE_WAY = """\
+@triton.jit
+def _move(a, b, n, TO_B: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    CHOICE
+    tl.store(target + i, tl.load(origin + i, mask=i < n), mask=i < n)
+
+
+def move(x: torch.Tensor, y: torch.Tensor, way: bool):
+    _move[(8,)](x, y, x.numel(), TO_B=WAY, B=64)
+"""
+CHOICES = (
+    "origin = a if TO_B else b\n    target = b if TO_B else a",
+    "if TO_B:\n        origin = a\n        target = b\n    else:\n        origin = b\n"
+    "        target = a",
+)
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize(
+    ("way", "roles"),
+    [
+        ("True", {"x": ("input", True), "y": ("output", True)}),
+        ("False", {"x": ("output", True), "y": ("input", True)}),
+    ],
+)
+def test_the_branch_of_a_kernel_that_a_launch_compiles_decides_roles(choice, way, roles):
+    assert read_arrays(ONE_WAY.replace("CHOICE", choice).replace("WAY", way)) == roles
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_roles_that_a_flag_of_the_call_decides_are_asked(choice):
+    found = read_arrays(ONE_WAY.replace("CHOICE", choice).replace("WAY", "way"))
+
+    assert [is_certain for _, is_certain in found.values()] == [False, False]
+
+
+POWERED = (
+    f"{DOUBLE}def roundUpPow2(n):\n    return 1 << (n - 1).bit_length()\n\n\n"
+    "def run(x: torch.Tensor):\n    rows, cols = x.shape\n    CHECK\n"
+    "    y = torch.empty_like(x)\n    _double[(1,)](x, y, x.numel(), B=64)\n    return y\n"
+)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "assert cols == roundUpPow2(cols), 'no'",
+        "assert roundUpPow2(x.shape[-1]) == x.shape[-1]",
+        "assert is_power_of_two(cols)",
+        "assert rows > 1 and cols == nearest(cols)",
+        "if cols != roundUpPow2(cols):\n        raise ValueError",
+        "if not is_pow2(cols):\n        raise ValueError",
+    ],
+)
+def test_a_size_that_a_function_leaves_as_it_is_is_a_power_of_two(project, check):
+    write_launcher(project, POWERED.replace("CHECK", check), ["dtype=float32", "reference=x * 2"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(n & (n - 1) == 0 for n in (s["cols"] for s in kernel.workloads.values()))
+
+
+def test_a_check_of_a_size_by_a_function_is_warned_of(project):
+    check = "assert fits(cols, 3), 'no'\n    assert isinstance(rows, int) and len(x.shape) == 2"
+    made, _ = write_launcher(project, POWERED.replace("CHECK", check))
+
+    assert [each for each in made.warnings if "fits" in each] == [
+        "line 18: assert fits(cols, 3): what it needs of cols was not read; check the sizes of "
+        "the workloads"
+    ]
+    assert not any("isinstance" in each for each in made.warnings)
+
+
+@pytest.mark.parametrize("check", ["assert heads % few == 0", "assert h % few == 0"])
+def test_heads_are_multiples_of_those_that_a_check_divides_them_by(project, check):
+    text = HEADS.replace("few, _ = k.shape", f"Few = k.shape[0]\n    h = heads\n    {check}")
+    text = text.replace("% few", "% Few").replace("WHOLE // PART", "heads // Few")
+    write_launcher(project, text, ["k=[few, d]", "dtype=float32", "reference=q * 2"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(s["heads"] % s["few"] == 0 for s in kernel.workloads.values())
+
+
+def test_parts_of_an_array_are_fewer_than_its_elements(project):
+    text = (
+        "@triton.jit\ndef k(x, begins, y, D, B: tl.constexpr):\n    r = tl.program_id(0)\n"
+        "    low = tl.load(begins + r)\n    high = tl.load(begins + r + 1)\n"
+        "    c = tl.arange(0, B)\n    v = 0.0\n    for i in range(low, high):\n"
+        "        v += tl.load(x + i * D + c, mask=c < D)\n"
+        "    tl.store(y + r * D + c, v, mask=c < D)\n\n\n"
+        "def run(x: torch.Tensor, begins: torch.Tensor, y: torch.Tensor):\n"
+        "    total, D = x.shape\n    k[(begins.shape[0] - 1,)](x, begins, y, D, B=64)\n"
+    )
+    said = ["begins=[count + 1]", "begins.dtype=int32", "begins.fill=offsets total"]
+    write_launcher(project, text, [*said, "y=[count, D]", "dtype=float32", "reference=x"])
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+    rows = re.findall(r"total: (\d+), d: \d+, count: (\d+)", yaml)
+
+    assert len(rows) == 2
+    assert all(int(count) * 16 <= int(total) for total, count in rows)
+
+
+WORDED = (
+    f"{DOUBLE}def run(x: torch.Tensor, mode: str, way='up', steps=3):\n"
+    "    assert mode in ('mean', 'sum'), mode\n    y = torch.empty_like(x)\n"
+    "    _double[(1,)](x, y, x.numel(), B=64)\n    return y\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "passed"),
+    [
+        (["mode=mean"], "run(x, 'mean')"),
+        (["mode='sum'", "way=down"], "run(x, 'sum', 'down')"),
+        (['mode="sum"', 'way="down"'], "run(x, 'sum', 'down')"),
+    ],
+)
+def test_a_word_is_passed_as_a_string_where_the_argument_is_one(project, said, passed):
+    made, _ = write_launcher(project, WORDED)
+    assert any(each.startswith("mode=mean  # or sum; ") for each in made.to_fill)
+
+    assert passed in write_launcher(project, WORDED, said)[1]
+
+
+def test_a_word_for_another_number_is_refused_with_how_a_string_is_said(project):
+    made, _ = write_launcher(project, WORDED, ["steps=many"])
+
+    assert "a number, or a string as 'steps=\"many\"'" in "\n".join(made.to_fill)
+
+
+@pytest.mark.parametrize("package", [False, True])
+def test_what_the_projects_own_modules_import_is_looked_for_too(project, package):
+    folder = project / "lib"
+    (folder / "util").mkdir(parents=True)
+    if package:
+        (folder / "__init__.py").write_text("import absent_from_the_package_itself\n")
+    (folder / "util/__init__.py").write_text("from .deep import *\nfrom . import k\n")
+    (folder / "util/deep.py").write_text("import json\n\nimport absent_tracer.marks\n")
+    (folder / "util/unused.py").write_text("import absent_and_unused\n")
+    (folder / "tried.py").write_text(
+        "try:\n    import absent_but_tried\nexcept ImportError:\n    pass\n"
+    )
+    head = "from lib import util\nfrom lib.tried import *\n"
+    text = head + HEAD + DOUBLE + "def run(x, y):\n    _double[(1,)](x, y, 8, B=64)\n"
+    (folder / "k.py").write_text(text)
+    found = [each for each in init_project("lib/k.py", name="k").warnings if "imports" in each]
+
+    assert found == [
+        "lib/util/deep.py:3 imports absent_tracer.marks, which is neither in the project nor "
+        "installed: without it k.py does not load"
+    ]
+
+
+LOOKUP = """\
+@triton.jit
+def _rows(at, rows, y, D, B: tl.constexpr):
+    r = tl.program_id(0)
+    c = tl.arange(0, B)
+    PLACE
+    tl.store(y + r * D + c, tl.load(PART, mask=c < D), mask=c < D)
+
+
+def pick(keys, rows: torch.Tensor):
+    count, D = rows.shape
+    n = keys.numel()
+    y = torch.empty((n, D), device=rows.device, dtype=rows.dtype)
+    _rows[(n,)](GIVEN, rows, y, D, B=64)
+    return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "part"),
+    [
+        ("rows += tl.load(at + r) * D", "rows + c"),
+        ("rows = rows + tl.load(at + r) * D", "rows + c"),
+        ("at += r\n    rows += tl.load(at) * D", "rows + c"),
+        ("i = r\n    i -= tl.load(at + r)\n    i = tl.multiple_of(i * D, 8)", "rows + i + c"),
+        ("i = tl.load(at + r).to(tl.int64)\n    p = rows + (i + 1) * D", "p + c"),
+        ("p = rows + c\n    p += tl.load(at + r) * D", "p"),
+        ("i, j = tl.load(at + r), 0\n    p = tl.where(r > 0, i, j) * D", "rows + p + c"),
+        ("i = 0\n    for j in range(tl.load(at + r)):\n        i = j", "rows + i * 8 + c"),
+    ],
+)
+@pytest.mark.parametrize("given", ["keys", "keys.view(-1)", "keys[1:]"])
+def test_what_is_part_of_an_address_holds_integers_and_is_asked_for(project, place, part, given):
+    text = LOOKUP.replace("PLACE", place).replace("PART", part).replace("GIVEN", given)
+    asked = write_launcher(project, text)[0].to_fill
+    shared = next(each for each in asked if each.startswith("dtype="))
+
+    assert any(each.startswith("keys.dtype=int64  # or int32; ") for each in asked)
+    assert "keys" not in shared
+    assert any(re.match(r"keys\.fill=\?  # line \d+: .*keys\.fill='inte", each) for each in asked)
+
+
+@pytest.mark.parametrize("given", ["keys", "keys.view(-1)"])
+def test_an_index_of_rows_is_bounded_by_them_also_where_a_view_of_it_is_passed(project, given):
+    text = LOOKUP.replace("PLACE", "i = tl.load(at + r)").replace("GIVEN", given)
+    text = text.replace("PART", "rows + i * D + c")
+    write_launcher(project, text, ["keys=[n]", "keys.dtype=int64"])
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert "name: keys, shape: [n], dtype: int64, fill: integers, scale: count}" in yaml
+
+
+@pytest.mark.parametrize(
+    ("place", "part"),
+    [
+        ("i = (tl.load(at + r) / 0.5).to(tl.int32)", "rows + i * D + c"),
+        ("i = tl.argmax(tl.load(at + c), 0)", "rows + i * D + c"),
+        ("i = tl.sum((tl.load(at + c) > 0.5).to(tl.int32))", "rows + i * D + c"),
+        ("ok = tl.load(at + r) > 0.5", "rows + tl.where(ok, 1, 0) + c"),
+    ],
+)
+def test_floats_that_decide_on_an_address_stay_floats(project, place, part):
+    text = LOOKUP.replace("PLACE", place).replace("PART", part).replace("GIVEN", "keys")
+    asked = write_launcher(project, text)[0].to_fill
+
+    assert not any(each.startswith("keys.dtype") for each in asked)
+
+
+def test_what_is_compared_with_places_holds_integers(project):
+    text = LOOKUP.replace("PLACE", "v = tl.load(at + r)\n    hit = v == c").replace("GIVEN", "part")
+    text = text.replace("PART", "rows + tl.where(hit, c, 0)")
+    text = text.replace("    n = keys", "    part = keys[0:8]\n    n = keys")
+    asked = write_launcher(project, text)[0].to_fill
+
+    assert any(each.startswith("keys.dtype=int64") for each in asked)
+    assert not any(each.startswith("keys.fill") for each in asked)
+
+
+def test_arrays_of_places_that_have_to_fit_each_other_are_warned_of(project):
+    text = LOOKUP.replace("(at,", "(at, ends,").replace("(GIVEN,", "(keys, bins,")
+    text = text.replace("PLACE", "i = tl.load(at + r)\n    j = r - tl.load(ends + i - 1)")
+    text = text.replace("PART", "rows + j * D + c").replace("pick(keys", "pick(keys, bins")
+    made, _ = write_launcher(project, text)
+
+    assert any("keys, bins are places" in each for each in made.warnings)

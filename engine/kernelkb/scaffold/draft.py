@@ -173,6 +173,8 @@ class Function(NamedTuple):
     """Why it cannot be drafted by reading it, and what to do instead; empty where it can."""
     options: tuple[str, ...] = ()
     """Of Python: arguments that a call leaves out, unless something is said of them."""
+    words: tuple[str, ...] = ()
+    """Of Python: arguments that are strings."""
 
     @property
     def is_variant(self) -> bool:
@@ -293,6 +295,8 @@ class SizeChecks(NamedTuple):
     """Those that are powers of two: a block of Triton has as many elements."""
     one_of: Mapping[str, Sequence[int]] = {}
     """All that it may be."""
+    parts: Mapping[str, str] = {}
+    """The size of an array of which it counts the parts: those are fewer than elements."""
 
 
 class Draft(NamedTuple):
@@ -400,11 +404,26 @@ def _add_limits(
             one_of[axis] = limit.one_of
         if axis and limit.most:
             most[axis] = min(limit.most, most.get(axis, limit.most))
-    return SizeChecks(multiples, most, checks.below, frozenset(powers), one_of)
+    parts = dict(filter(None, (_find_parts(each, arrays, axes) for each in arrays)))
+    return SizeChecks(multiples, most, checks.below, frozenset(powers), one_of, parts)
+
+
+def _find_parts(
+    each: Parameter, arrays: Sequence[Parameter], axes: Sequence[str]
+) -> tuple[str, str] | None:
+    """Return the count of the parts that an array of offsets has, and the size they are of."""
+    into = next((p.shape[:1] for p in arrays if p.name == each.points_into), ())
+    kind, _, end = each.fill.partition(" ")
+    total = next((a for a in axes if kind == "offsets" and end in (a, to_field_name(a))), "")
+    total = total or next(iter(into if not each.fill else ()), "")
+    count = list_axes(each.shape)
+    is_known = len(count) == 1 and {total, *count} <= {*axes} and total not in count
+    return (count[0], total) if is_known else None
 
 
 def _read_checks(text: str, axes: Sequence[str]) -> SizeChecks:
     multiples = {m[1]: _find_constant(text, m[2]) for m in _MULTIPLE.finditer(text) if m[1] in axes}
+    multiples = {a: of for a, of in multiples.items() if of.isdecimal() or of in axes}
     found = [
         (m[1], m[2], [*map(int, re.findall(r"\d+", m[3] or ""))]) for m in _LIMIT.finditer(text)
     ]

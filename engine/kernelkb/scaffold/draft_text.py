@@ -48,6 +48,8 @@ _WINDOW = re.compile(
     r"|top_?k|num_taps"
 )
 """Names of axes of a window or a choice, which are short beside the others of an array."""
+_PART_LENGTH = 32
+"""Elements of a part on average, where the sizes would leave parts without any."""
 _INTEGER_BOUND = 32
 """Exclusive upper bound of drawn integers, which no size may be below where they are indices."""
 _UNUSED_INPUT = """\
@@ -128,7 +130,7 @@ def _ask(draft: Draft) -> list[DraftQuestion]:
 def asks_fill(array: Parameter) -> bool:
     """Return whether the values that an array begins with have to be said."""
     is_drawn = array.role == "input" or array.is_read
-    return bool(array.asks_fill[0]) and is_drawn and not array.fill
+    return any(array.asks_fill) and is_drawn and not array.fill
 
 
 def _guess_role(array: Parameter) -> str:
@@ -284,6 +286,10 @@ def _keep_checks(sizes: dict[str, int], checks: SizeChecks, extents: Sequence[st
     for less, axis in (*checks.below.items(), *taken):
         if sizes[less] >= sizes[axis]:
             sizes[less] = max(1, sizes[axis] // 2)
+    for part, whole in checks.parts.items():
+        if sizes[part] >= sizes[whole]:
+            sizes[whole] <<= (sizes[part] // sizes[whole]).bit_length()
+            sizes[part] = max(1, sizes[whole] // _PART_LENGTH)
 
 
 def _format_input(array: Parameter, draft: Draft) -> str:

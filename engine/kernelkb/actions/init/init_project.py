@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kernelkb.actions.init.init_imports import list_missing_imports
 from kernelkb.actions.init.init_source import (
     KernelSource,
     Related,
@@ -19,7 +20,6 @@ from kernelkb.actions.init.init_source import (
     find_source,
     includes_torch,
     list_headers,
-    list_missing_imports,
     read_callers,
     read_headers,
     read_source_text,

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-import glob
 import os
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +23,6 @@ from kernelkb.scaffold.cpp.source import (
     summarize_included,
 )
 from kernelkb.scaffold.draft import Function, SourceSummary, to_field_name
-from kernelkb.scaffold.python.launcher import count_levels
 from kernelkb.scaffold.python.source import summarize_python
 
 _SOURCE_SUFFIXES = tuple({suffix for row in LANGUAGES.values() for suffix in row.suffixes})
@@ -400,63 +395,6 @@ def describe_missing(header: str, root: Path) -> str:
     return f"{text}: {cure}" if cure else f"{text}; add its folder to flags, as -I../../include"
 
 
-def list_missing_imports(path: Path, root: Path, text: str) -> list[str]:
-    """Return a sentence for each module that a Python file imports and that is nowhere.
-
-    Those that the file tries, as they may be absent, and those of a function are left out.
-
-    Args:
-        path: The file.
-        root: The project, in which the folders above the file are looked through.
-        text: What the file holds.
-    """
-    top = path.resolve().parent
-    while (top / "__init__.py").exists():
-        top = top.parent
-    folders = [top, *top.parents[:4], root.resolve()]
-    missing, warnings = {}, []
-    levels = count_levels(text)
-    above = [path.resolve().parents[at] for at in range(min(levels, 8))]
-    if above and not above[-1].is_relative_to(root.resolve()):
-        warnings = [
-            f"{path.name} imports from {levels} folders above it, which is outside of {root}: name "
-            "it below the folder that its package begins in, or it does not load"
-        ]
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = [path.resolve().parents[node.level - 1]]
-            modules = {node.module or "": base} if node.module else {}
-        elif isinstance(node, ast.ImportFrom):
-            modules = {node.module or "": folders}
-        else:
-            modules = {a.name: folders for a in node.names} if isinstance(node, ast.Import) else {}
-        for module, places in modules.items():
-            if not _has_module(module, places, is_own=bool(getattr(node, "level", 0))):
-                missing[module] = node.lineno
-    return warnings + [
-        f"{path.name}:{line} imports {module}, which is neither in the project nor installed: "
-        "without it the file does not load"
-        for module, line in missing.items()
-    ]
-
-
-def _has_module(module: str, folders: Sequence[Path], *, is_own: bool) -> bool:
-    """Whether a module is a file or folder below some folders, or its package is installed."""
-    parts, is_found = module.split("."), False
-    for folder in folders:
-        is_found |= (place := folder.joinpath(*parts)).is_dir()
-        is_found |= any(place.parent.glob(f"{glob.escape(place.name)}.*"))
-    if is_found or is_own:
-        return is_found
-    try:
-        is_known = parts[0] in sys.stdlib_module_names or parts[0] in _ALWAYS_THERE
-        return is_known or find_spec(parts[0]) is not None
-    except (ImportError, ValueError):
-        return False
-
-
-_ALWAYS_THERE = ("torch", "triton")
-"""What a machine that runs such a kernel has, though this one may not."""
 _INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|(<[^>\n]+>))', re.MULTILINE)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kernelkb.scaffold.draft import UNKNOWN, SizeLimit
+from kernelkb.scaffold.python.indices import name_passed
 from kernelkb.scaffold.python.launches import (
     STORES,
     Kernels,
@@ -95,14 +96,39 @@ _MAX_NAMES = 3
 """Of names that stand for each other."""
 
 
-def _list_listed(function: ast.FunctionDef) -> list[SizeLimit]:
-    """List the sizes that a function checks to be one of some numbers."""
-    found = []
+def iter_checks(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield what a function asserts, and what it refuses: the latter with True."""
     for node in ast.walk(function):
-        is_refused = isinstance(node, ast.If) and any(isinstance(n, ast.Raise) for n in node.body)
-        if not is_refused and not isinstance(node, ast.Assert):
-            continue
-        for test in ast.walk(node.test):  # type: ignore[attr-defined]
+        if isinstance(node, ast.Assert):
+            yield node.test, False
+        elif isinstance(node, ast.If) and any(isinstance(n, ast.Raise) for n in node.body):
+            yield node.test, True
+
+
+def find_power(test: ast.AST) -> ast.expr | None:
+    """Return the size of a check that a power of two passes: ``n == f(n)``, ``is_pow2(n)``."""
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq | ast.NotEq):
+        sides = (test.left, test.comparators[0])
+        for call, size in (sides, sides[::-1]):
+            given = map(ast.unparse, call.args) if isinstance(call, ast.Call) else ()
+            if [*given] == [ast.unparse(size)] and not _ROUNDS.search(ast.unparse(call)):
+                return size
+    is_power = isinstance(test, ast.Call) and _POWER.search(ast.unparse(test.func))
+    return test.args[0] if is_power and len(test.args) == 1 else None  # type: ignore[attr-defined]
+
+
+_POWER = re.compile(r"(?i)pow\w*(?:2|two)\w*$")
+_ROUNDS = re.compile(r"^(?:int|float|abs|round|math\.\w+|torch\.\w+)\(")
+"""Calls that leave any whole number as it is."""
+
+
+def _list_listed(function: ast.FunctionDef) -> list[SizeLimit]:
+    """List the sizes that a function checks to be a power of two, or one of some numbers."""
+    found = []
+    for checked, is_refused in iter_checks(function):
+        for test in ast.walk(checked):
+            if (size := find_power(test)) is not None:
+                found.append(SizeLimit(_resolve(function, ast.unparse(size))))
             if not isinstance(test, ast.Compare) or len(test.ops) > 1:
                 continue
             is_kept = (ast.NotIn, ast.NotEq) if is_refused else (ast.In, ast.Eq)
@@ -311,7 +337,8 @@ def find_pointed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> st
     A table that is read at elements of an array is none. Empty where it is not read so;
     ``UNKNOWN`` where several arrays, or none, are read there.
     """
-    for kernel, passed in iter_passed(function, kernels):
+    for kernel, given in iter_passed(function, kernels):
+        passed = name_passed(function, given)
         inner = next((n for n, value in passed.items() if value == tensor), None)
         if inner is None:
             continue
@@ -364,7 +391,8 @@ def find_indexed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> tu
     That is an array that is read at ``x + index * D``, D being its last size or its first stride,
     or at ``x + index``. Else an empty name and 0.
     """
-    for kernel, passed in iter_passed(function, kernels):
+    for kernel, given in iter_passed(function, kernels):
+        passed = name_passed(function, given)
         inner = next((n for n, value in passed.items() if value == tensor), None)
         text = ast.unparse(kernel)
         loads = rf"(?m)^ *(\w+) = tl\.load\({inner}\b[^\n]*$"

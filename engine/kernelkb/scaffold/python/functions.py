@@ -7,11 +7,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from kernelkb.scaffold.draft import Function, Parameter, ParameterRole, is_option
+from kernelkb.scaffold.draft import (
+    Function,
+    Parameter,
+    ParameterRole,
+    is_option,
+    to_field_name,
+)
 from kernelkb.scaffold.python.arguments import (
     Given,
     drop_guarded,
     list_defaults,
+    list_words,
     read_given,
     read_values,
 )
@@ -21,6 +28,7 @@ from kernelkb.scaffold.python.block_bounds import (
     list_limits,
     list_spread,
 )
+from kernelkb.scaffold.python.indices import Index, list_indices
 from kernelkb.scaffold.python.launches import (
     DTYPES,
     SHORT_DTYPES,
@@ -36,10 +44,11 @@ from kernelkb.scaffold.python.launches import (
 )
 from kernelkb.scaffold.python.objects import describe_objects
 from kernelkb.scaffold.python.shapes import find_dimension, read_shapes
+from kernelkb.scaffold.python.writes import list_changed, list_chosen
 
 _TENSOR_WORDS = re.compile(
     r"\b{name}\.(?:shape|stride|size|is_cuda|numel|dtype|device|contiguous|view|reshape|dim|ndim"
-    r"|new_empty|is_contiguous|data_ptr|unsqueeze|permute|transpose|T|element_size|to)\b"
+    r"|new_empty|is_contiguous|data_ptr|unsqueeze|permute|transpose|T|element_size|to|[a-z]+_)\b"
 )
 _MAKER = re.compile(r"(?:torch\.)?(?:(?:empty|zeros|ones|full|rand|randn)(_like)?|(\w+)\.new_\w+)")
 
@@ -67,10 +76,11 @@ def read_python_function(
     """
     used = {n for each in (("tl.load",), STORES) for n in list_accessed(function, kernels, each)}
     given = read_given(function, owner, drop_guarded(kernels, launches, used), said)
-    values = read_values(function, given, owner, callers)
+    values, words = read_values(function, given, owner, callers), list_words(function)
     function = given.function
     launches = list_launches(function, kernels) or launches
     parts = _read_parameters(given, kernels, values, takes_tensors=takes_tensors)
+    parts = tuple(p._replace(guess=p.guess or words.get(p.name, "")) for p in parts)
     return Function(
         owner or function.name,
         parts,
@@ -81,6 +91,7 @@ def read_python_function(
         limits=list_limits(function, kernels),
         lacks=describe_objects(function, kernels, owner or function.name),
         options=tuple(given.options),
+        words=tuple(words),
     )
 
 
@@ -95,14 +106,17 @@ def _read_parameters(
     text = ast.unparse(function)
     loaded, stored = (list_accessed(function, kernels, each) for each in (("tl.load",), STORES))
     changed = _drop_set(list_accessed(function, kernels, UPDATES), text)
-    used = loaded | stored
+    used, own = loaded | stored, list_changed(function, kernels)
     plain = {a.arg for a in required if takes_tensors and not a.annotation} - {"stream"} | used
     present = [a for a in required if values[a.arg][0] != "None"]
     tensors = [a.arg for a in present if a.arg in plain or _is_tensor(a, text, given.needed)]
+    stored |= own.keys() & {*tensors}
+    changed |= {name for name, is_read in own.items() if is_read}
     shapes = read_shapes(function)
     guesses = _guess_shapes(function, kernels, [a for a in tensors if a not in shapes])
-    dtypes = {a: guess_dtypes(function, kernels, a) for a in tensors}
-    elsewhere = list_passed_on(function, kernels)
+    indices = list_indices(function, kernels)
+    dtypes = {a: guess_dtypes(function, kernels, a, is_index=a in indices) for a in tensors}
+    elsewhere = list_passed_on(function, kernels) | list_chosen(function, kernels)
     returned = _read_returned(function, shapes, tensors, guesses)
     returned = [] if _returns_only(function, {*tensors} & (stored | elsewhere)) else returned
     written, unsure = (set[str](), set[str]()) if returned else (stored, elsewhere)
@@ -117,12 +131,23 @@ def _read_parameters(
             parameters.append(each._replace(value=value, origin=origin))
             continue
         copy = f"{each.name}.clone()" if returned and each.name in stored else ""  # each call's own
-        each = each._replace(value=copy, guess=guesses.get(each.name, ""))
         is_read = each.role == "output" and each.name in loaded | changed | spread
-        each = each._replace(is_read=is_read, indexes=find_indexed(function, kernels, each.name))
-        pointed = find_pointed(function, kernels, each.name) if each.role == "input" else ""
-        parameters.append(each._replace(points_into=pointed))
+        each = each._replace(value=copy, guess=guesses.get(each.name, ""), is_read=is_read)
+        parameters.append(_read_places(function, kernels, each, indices.get(each.name)))
     return _fix_sizes(function, (*parameters, *returned))
+
+
+def _read_places(
+    function: ast.FunctionDef, kernels: Kernels, each: Parameter, index: Index | None
+) -> Parameter:
+    """Return an array with what its elements are places in; else with that question."""
+    pointed = find_pointed(function, kernels, each.name) if each.role == "input" else ""
+    indexes = find_indexed(function, kernels, each.name)
+    each = each._replace(points_into=pointed, indexes=indexes)
+    if index is None or not index.is_place or each.points_into or each.indexes[0]:
+        return each
+    why = f"{index.line}; places below COUNT: {to_field_name(each.name)}.fill='integers COUNT'"
+    return each._replace(asks_fill=("", why))
 
 
 def _guess_shapes(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple, get_args
 
 from kernelkb.model.kernels.kernel import Dtype
+from kernelkb.scaffold.python.branches import fold_branches
 
 UPDATES = tuple(f"tl.atomic_{kind}" for kind in ("add", "max", "min", "and", "or", "xor"))
 """What changes elements, and so reads what they held before."""
@@ -130,7 +132,7 @@ def list_passed_on(function: ast.FunctionDef, kernels: Kernels) -> set[str]:
     found = set[str]()
     for names, call in iter_launches(function, kernels):
         nodes = [node for name in names if (node := kernels.nodes.get(name)) is not None]
-        bound = [[value for _, value in _bind(node, call)] for node in nodes]
+        bound = [[value for _, value in bind(node, call)] for node in nodes]
         known = bound[0] if bound and len(bound) == len(names) else []
         every = (*call.args, *(k.value for k in call.keywords))
         found |= {ast.unparse(value) for value in every if value not in known}
@@ -155,7 +157,7 @@ def _list_unseen(kernel: ast.FunctionDef, call: ast.Call) -> set[str]:
     }
     return {
         ast.unparse(value)
-        for name, value in _bind(kernel, call)
+        for name, value in bind(kernel, call)
         if name in passed_on
         and not _is_counted(kernel, name)
         and not is_accessed(kernel, name, ("tl.load", *STORES))
@@ -208,18 +210,26 @@ def iter_passed(
     for names, call in iter_launches(function, kernels):
         for kernel in map(kernels.nodes.get, names):
             if kernel is not None:
-                yield kernel, {n: ast.unparse(value) for n, value in _bind(kernel, call)}
+                given = bind(kernel, call)
+                known = ((n, v.value) for n, v in given if isinstance(v, ast.Constant))
+                yield _compile(kernel, (*known,)), {n: ast.unparse(v) for n, v in given}
     for node in ast.walk(function) if depth < _MAX_RENAMINGS else ():
         called = node.func if isinstance(node, ast.Call) else None
         helper = kernels.functions.get(called.id) if isinstance(called, ast.Name) else None
         if helper is None or helper is function or not isinstance(node, ast.Call):
             continue
-        own = {name: ast.unparse(value) for name, value in _bind(helper, node)}
+        own = {name: ast.unparse(value) for name, value in bind(helper, node)}
         for kernel, passed in iter_passed(helper, kernels, depth + 1):
             yield kernel, {n: own[value] for n, value in passed.items() if value in own}
 
 
-def _bind(kernel: ast.FunctionDef, call: ast.Call) -> list[tuple[str, ast.expr]]:
+@lru_cache(maxsize=256)
+def _compile(kernel: ast.FunctionDef, known: tuple[tuple[str, object], ...]) -> ast.FunctionDef:
+    """Return a kernel without the branches that constants of its launch rule out."""
+    return fold_branches(kernel, dict(known)) if known else kernel
+
+
+def bind(kernel: ast.FunctionDef, call: ast.Call) -> list[tuple[str, ast.expr]]:
     """Return each parameter of a kernel with what a launch passes, up to a ``*x.stride()``."""
     names = [a.arg for a in kernel.args.args]
     plain = [isinstance(value, ast.Starred) for value in call.args].index
@@ -294,7 +304,7 @@ def _expand(kernel: ast.FunctionDef, name: str) -> str:
 
 def list_accessed(function: ast.FunctionDef, kernels: Kernels, calls: Sequence[str]) -> set[str]:
     """List the names that are passed for a pointer that a kernel loads from, or stores to."""
-    aliases = _list_aliases(function, may_copy="tl.load" in calls)
+    aliases = list_aliases(function, may_copy="tl.load" in calls)
     return {
         aliases.get(value, value)
         for kernel, passed in iter_passed(function, kernels)
@@ -303,7 +313,7 @@ def list_accessed(function: ast.FunctionDef, kernels: Kernels, calls: Sequence[s
     }
 
 
-def _list_aliases(function: ast.FunctionDef, *, may_copy: bool) -> dict[str, str]:
+def list_aliases(function: ast.FunctionDef, *, may_copy: bool) -> dict[str, str]:
     """Map each name and expression of a function that stands for an argument to the argument.
 
     Args:
@@ -337,7 +347,7 @@ _COPY = re.compile(_SAME.pattern.replace("|flatten", "|to|float|half|bfloat16|cl
 
 def _find_passed(kernel: ast.FunctionDef, call: ast.Call, calls: Sequence[str]) -> set[str]:
     accessed = {a.arg for a in kernel.args.args if is_accessed(kernel, a.arg, calls)}
-    return {ast.unparse(value) for name, value in _bind(kernel, call) if name in accessed}
+    return {ast.unparse(value) for name, value in bind(kernel, call) if name in accessed}
 
 
 def _is_counted(kernel: ast.FunctionDef, name: str) -> bool:
@@ -407,14 +417,24 @@ _ANY = "|".join(("int8", "uint8", "int32", "bool", *DTYPES))
 _BITS = (ast.BitAnd, ast.BitOr, ast.BitXor)
 
 
-def guess_dtypes(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> str:
+def guess_dtypes(
+    function: ast.FunctionDef, kernels: Kernels, tensor: str, *, is_index: bool
+) -> str:
     """Return the dtypes that a tensor may have by what is done with it, with | between.
 
     A single one is the only one that the function takes. Empty where nothing tells that its
     elements are integers: then they are floats.
+
+    Args:
+        function: The launcher.
+        kernels: Of its file.
+        tensor: The argument.
+        is_index: Whether its elements are places in other arrays.
     """
     if checked := _read_checked(ast.unparse(function), tensor):
         return checked
+    if is_index:
+        return _INDICES
     found = {
         dtypes
         for kernel, passed in iter_passed(function, kernels)
@@ -422,7 +442,7 @@ def guess_dtypes(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> st
         if value == tensor and not _is_counted(kernel, name)
         for dtypes in _iter_dtypes(kernel, list_pointers(kernel, name))
     }
-    kinds = (each for each in (_INTEGERS, _INDICES, _FLAGS, _ANY) if each in found)
+    kinds = (each for each in (_INTEGERS, _FLAGS, _ANY) if each in found)
     return "|".join(dict.fromkeys(next(kinds, "").split("|")))
 
 
@@ -450,8 +470,6 @@ def _iter_dtypes(kernel: ast.FunctionDef, pointers: set[str]) -> Iterator[str]:
         and node.value in loads
     }
 
-    reached = {name for each in names for name in list_pointers(kernel, each)}
-
     def is_loaded(node: ast.AST) -> bool:
         return node in loads or (isinstance(node, ast.Name) and node.id in names)
 
@@ -473,8 +491,6 @@ def _iter_dtypes(kernel: ast.FunctionDef, pointers: set[str]) -> Iterator[str]:
         masks = [k.value for k in call.keywords if k.arg == "mask"]
         masks += call.args[:1] if ast.unparse(call.func) == "tl.where" else []
         yield from [_FLAGS] if any(map(is_loaded, masks)) else []
-        if ast.unparse(call.func) in ("tl.load", *STORES) and _has(call.args[0], reached):
-            yield _INDICES
 
 
 def _has(node: ast.AST, names: set[str]) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 
 from kernelkb.scaffold.draft import Function, to_field_name
+from kernelkb.scaffold.python.block_bounds import find_power, iter_checks
 
 _GONE = (
     (r"triton\.(?:ops|code_gen|impl)\b", "3.0"),
@@ -39,13 +41,34 @@ def list_needs(function: Function, text: str) -> list[str]:
         )
     warnings += _describe_parts(function)
     own = [n for n in ast.walk(tree) if getattr(n, "lineno", 0) == function.line]
-    body = next((ast.unparse(n) for n in own if isinstance(n, ast.FunctionDef)), "")
-    if used := _DISTRIBUTED.search(body):
+    body = next((n for n in own if isinstance(n, ast.FunctionDef)), None)
+    warnings += _list_unread(function, body) if body else []
+    if body and (used := _DISTRIBUTED.search(ast.unparse(body))):
         warnings.append(
             f"{function.name} uses {used[0].rstrip('(')}: it runs in several processes, a draft "
             "in one"
         )
     return warnings
+
+
+def _list_unread(function: Function, body: ast.FunctionDef) -> list[str]:
+    """Return a sentence for each check of a size by a function that is not understood."""
+    sizes = {dim for each in function.parameters for dim in each.shape}
+    found = []
+    for check, _ in iter_checks(body):
+        known = {call for n in ast.walk(check) if find_power(n) for call in ast.walk(n)}
+        for call in ast.walk(check):
+            if not isinstance(call, ast.Call) or call in known:
+                continue
+            words = [w for each in call.args for w in re.findall(r"\w+", ast.unparse(each))]
+            own = [word for word in dict.fromkeys(words) if word in sizes]
+            is_own = isinstance(call.func, ast.Name) and not hasattr(builtins, call.func.id)
+            if is_own and own:
+                found.append(
+                    f"line {check.lineno}: assert {ast.unparse(check)}: what it needs of "
+                    f"{', '.join(own)} was not read; check the sizes of the workloads"
+                )
+    return [*dict.fromkeys(found)]
 
 
 def _describe_parts(function: Function) -> list[str]:
@@ -63,6 +86,12 @@ def _describe_parts(function: Function) -> list[str]:
     most += [dim for p in function.parameters for dim in p.shape if _MOST.match(to_field_name(dim))]
     faults = ["overlap"] * bool(starts and lengths)
     faults += [f"be longer than {most[0]}"] if most and (starts or lengths) else []
+    places = [p.name for p in function.parameters if p.role == "input" and any(p.asks_fill)]
+    if not faults and len(places) > 1:
+        return [
+            f"{', '.join(places)} are places in other arrays, each drawn alone: they may not fit "
+            "each other; kb init --from records those of a run"
+        ]
     if not faults:
         return []
     return [

@@ -31,10 +31,11 @@ from kernelkb.scaffold.draft import (
     SourceSummary,
     list_defaults,
     make_draft,
+    to_field_name,
 )
 from kernelkb.scaffold.draft_text import finish_draft
 from kernelkb.scaffold.python.accesses import unify_accesses
-from kernelkb.scaffold.python.arguments import ARRAY
+from kernelkb.scaffold.python.branches import ARRAY
 from kernelkb.scaffold.python.functions import RETURNED, STREAM, read_python_function
 from kernelkb.scaffold.python.launcher import count_levels, draft_launcher
 from kernelkb.scaffold.python.launches import Kernels, list_launches
@@ -412,7 +413,7 @@ PYTHON_LANGUAGES: dict[str, PythonLanguage] = {
 
 def draft_python_files(request: DraftRequest) -> DraftedFiles:
     """Return kernel.yaml and launch.py for a function of a Python file."""
-    summary = request.summary
+    request, summary = _quote_words(request), request.summary
     function = _read_again(request)
     if function.lacks:
         raise BadValueError(function.lacks)
@@ -434,6 +435,18 @@ def draft_python_files(request: DraftRequest) -> DraftedFiles:
     names = [*(p.name for p in parameters), *function.options]
     drafted = finish_draft(draft, {"launch.py": launcher}, names)
     return drafted._replace(warnings=(*list_needs(function, request.text),))
+
+
+def _quote_words(request: DraftRequest) -> DraftRequest:
+    """Return a request in which each plain word that was said of a string is one in quotes."""
+    names = {key: w for w in request.function.words for key in (w.lower(), to_field_name(w))}
+    bound = {name for each in ast.parse(request.text).body for name in list_bound_names(each)}
+    plain = re.compile(r"(?!(?:None|True|False)$)[A-Za-z_][\w.+-]*")
+    answers = {
+        key: repr(said) if key in names and plain.fullmatch(said) and said not in bound else said
+        for key, said in request.answers.items()
+    }
+    return request._replace(answers=answers)
 
 
 def _read_again(request: DraftRequest) -> Function:
@@ -527,7 +540,10 @@ def _write_number(number: Parameter, written: Mapping[str, str]) -> Parameter:
                 missing.append(name)
             node.id = written.get(name, name)
     if missing:
-        why = f"no array that is passed has the axis {missing[0]}: say a shape with it, or a number"
+        why = (
+            f"no array that is passed has the axis {missing[0]}: say a shape with it, a number, or "
+            f"a string as '{number.name}=\"{missing[0]}\"'"
+        )
         return number._replace(value=FILL_IN_MARK, guess="", use=why)
     return number._replace(value=ast.unparse(tree))
 
