@@ -1558,3 +1558,49 @@ def test_what_counters_begin_with_is_asked(project, kind, code, is_asked):
     asked = [each for each in init_project("k.cu").to_fill if each.startswith("y.fill=zeros")]
 
     assert bool(asked) is is_asked
+
+
+@pytest.mark.parametrize(
+    ("said", "written"),
+    [("0", "zeros"), ("1.0f", "ones"), ("7", "integers, scale: 8, low: 7"), ("-INFINITY", "")],
+)
+def test_the_values_before_a_call_may_be_one_number(project, said, written):
+    (project / "k.cu").write_text(
+        "__global__ void k(float* y, const float* x, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] += x[i];\n}\n"
+        "void run(float* y, const float* x, int n) { k<<<n / 64 + 1, 64>>>(y, x, n); }\n"
+    )
+    if not written:
+        with pytest.raises(BadValueError, match=r"of one value kernel\.yaml has 0, 1"):
+            init_project("k.cu", answers=[f"y.fill={said}"])
+        return
+    init_project("k.cu", answers=[f"y.fill={said}", "reference"])
+
+    assert f"fill: {written}}}" in (project / "kernels/k/kernel.yaml").read_text()
+    assert load_kernel(str(project / "kernels/k")).kernel.inputs
+
+
+def test_a_lambda_is_an_expression_and_no_shape(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, float a, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = a * x[i];\n}\n"
+    )
+    words = ["a=[]{ float v = 2; return v; }()", "grid=n/64+1", "block=64", "reference"]
+    made = init_project("k.cu", answers=words)
+
+    assert made.to_fill == ()
+    assert "a = []{ float v = 2; return v; }();" in (project / "kernels/k/launch.cu").read_text()
+
+
+def test_a_function_that_a_header_of_the_project_defines_is_not_called_undefined(project):
+    (project / "big.h").write_text(
+        "#ifdef BODY\nAPI int find_it(int a)\n{\n  return a;\n}\n#endif\n"
+    )
+    (project / "k.cu").write_text(
+        "int find_it(int a);\nint lose_it(int a);\n"
+        + SCALE
+        + "int main(int c, char**) { return find_it(c) + lose_it(c); }\n"
+    )
+    told = [w for w in init_project("k.cu").warnings if "defines" in w]
+
+    assert [w.split()[-1] for w in told] == ["lose_it"]

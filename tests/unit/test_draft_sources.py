@@ -2126,3 +2126,56 @@ def test_complex_numbers_of_the_toolkit_are_two_numbers(project, kind, dtype):
     first = load_kernel(str(project / "kernels/k")).kernel.inputs[0]
 
     assert (first.shape, first.dtype) == (("n", 2), dtype)
+
+
+PLAIN = """\
+__global__ void k(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+void run(const float* x, float* y, int n) { k<<<(n + 63) / 64, 64>>>(x, y, n); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "missing"),
+    [
+        ('#include "cuda_things.h"\n', "cuda_things.h"),
+        ('#include "cublas_wrap.h"\n#include "nccl_pool.cuh"\n', "cublas_wrap.h nccl_pool.cuh"),
+        ("#include <cuda_fp16.h>\n#include <cublas_v2.h>\n#include <curand_kernel.h>\n", ""),
+        ('#ifdef WITH_OWN\n#include "own.h"\n#endif\n', ""),
+        ("#if defined(__APPLE__) || defined(_WIN32)\n#include <far/off.h>\n#endif\n", ""),
+        ('#ifdef WITH_OWN\n#else\n#include "other.h"\n#endif\n', "other.h"),
+        ('#define WITH_OWN\n#ifdef WITH_OWN\n#include "own.h"\n#endif\n', "own.h"),
+        ('#if LEVEL > 2\n#include "own.h"\n#endif\n', "own.h"),
+        ('#ifndef OWN\n#include "own.h"\n#endif\n', "own.h"),
+        ('#ifdef WITH_OWN\n#include "wide.h"\n#endif\n', ""),
+    ],
+)
+def test_a_missing_header_is_told_where_it_is_compiled_and_whatever_its_name(
+    project, lines, missing
+):
+    (project / "wide.h").write_text('#include "inner.h"\n')
+    (project / "k.cu").write_text(lines + PLAIN)
+    told = [w.split()[1] for w in init_project("k.cu").warnings if w.startswith("header")]
+
+    assert " ".join(told) == missing
+
+
+@pytest.mark.parametrize(
+    ("links", "told"),
+    [
+        ("target_link_libraries(show PRIVATE X11 GL)", "-lX11 -lGL"),
+        ("target_link_libraries(show glut parts CUDA::cublas ${MORE} cudart)", "-lglut"),
+        ("target_link_libraries(other gtest)", ""),
+    ],
+)
+def test_the_libraries_that_a_build_links_are_told(project, links, told):
+    (project / "CMakeLists.txt").write_text(
+        "add_library(parts STATIC parts.cpp)\nadd_executable(show k.cu)\n"
+        f"add_executable(other test.cpp)\n{links}\n"
+    )
+    (project / "k.cu").write_text(PLAIN)
+    found = [w for w in init_project("k.cu").warnings if "links" in w]
+
+    assert [w.partition("links ")[2].partition(":")[0] for w in found] == [told] * bool(told)
