@@ -1604,3 +1604,50 @@ def test_a_function_that_a_header_of_the_project_defines_is_not_called_undefined
     told = [w for w in init_project("k.cu").warnings if "defines" in w]
 
     assert [w.split()[-1] for w in told] == ["lose_it"]
+
+
+RUNNING = """\
+#include <math.h>
+__global__ void run_max(const float* x, float* m, int n) {{
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) m[i] = fmaxf(m[i], x[i]);
+}}
+int main(int argc, char** argv) {{
+  int n = atoi(argv[1]);
+  float *x = (float*)malloc(n * sizeof(float)), *dx, *dm;
+  for (int i = 0; i < n; i++) x[i] = rand() / (float)RAND_MAX;
+  cudaMalloc(&dx, n * sizeof(float));
+  cudaMalloc(&dm, n * sizeof(float));
+  cudaMemcpy(dx, x, n * sizeof(float), cudaMemcpyHostToDevice);
+  {fill}
+  run_max<<<(n + 255) / 256, 256>>>(dx, {m}, n);
+}}
+"""
+COPIED = "cudaMemcpy(dm, {}, n * sizeof(float), cudaMemcpyHostToDevice);"
+
+
+@pytest.mark.parametrize(
+    ("fill", "found"),
+    [
+        ("float* h = new float[n]; for (int i = 0; i < n; i++) h[i] = 0; C(h)", "zeros"),
+        ("float h[64]; for (int i = 0; i < n; i++) { h[i] = 1.0f; } C(h)", "ones"),
+        ("float h[64]; for (int i = 0; i < n; i++) h[i] = -INFINITY; C(h)", "?no such fill"),
+        ("std::vector<float> h(n, -FLT_MAX); C(h.data())", "?no such fill"),
+        ("std::vector<float> h(n); C(h.data())", "zeros"),
+        ("std::vector<float> h(n); std::fill(h.begin(), h.end(), 5.f); C(h.data())", "?integers 6"),
+        ("thrust::device_vector<float> v(n, -1e30f);", "?no such fill"),
+        ("thrust::device_vector<float> v(n); thrust::fill(v.begin(), v.end(), 0);", "zeros"),
+        ("float h[64]; for (int i = 0; i < n; i++) h[i] = i * 2; C(h)", "normal"),
+        ("float h[64] = {0}; load(h, n); C(h)", "normal"),
+        ("std::vector<float> h(n); for (int i = 0; i < n; i++) h[i] = x[i]; C(h.data())", "normal"),
+    ],
+)
+def test_one_value_that_a_host_sets_an_array_to_is_that_of_the_draft(project, fill, found):
+    m = "thrust::raw_pointer_cast(v.data())" if " v(n" in fill else "dm"
+    text = re.sub(r"C\((.*?)\)$", lambda c: COPIED.format(c[1]), fill)
+    (project / "k.cu").write_text(RUNNING.format(fill=text, m=m))
+    asked = [line for line in init_project("k.cu", kernel="run_max").to_fill if ".fill" in line]
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert [found[1:] in line for line in asked] == [True] * (found[0] == "?")
+    assert found[0] == "?" or re.search(rf"m_start.*fill: {found}", yaml)

@@ -81,7 +81,7 @@ def to_fill(value: str) -> str:
     Args:
         value: A number of C++, or anything else.
     """
-    number = re.fullmatch(r"\+?(\d+)\.?0*[fFuUlL]*|\.0+[fF]?", value)
+    number = re.fullmatch(r"\+?(\d+)\.?0*[fFuUlL]*|\.0+[fF]?|0x0+", value)
     whole = int(number[1] or 0) if number else -1
     if whole < 0 or (value.startswith("0") and whole):  # of base 8
         return value
