@@ -2179,3 +2179,51 @@ def test_the_libraries_that_a_build_links_are_told(project, links, told):
     found = [w for w in init_project("k.cu").warnings if "links" in w]
 
     assert [w.partition("links ")[2].partition(":")[0] for w in found] == [told] * bool(told)
+
+
+@pytest.mark.parametrize(
+    ("launch", "is_asked"),
+    [
+        ("scale_all<<<height(), 256>>>(data, s, width());", True),
+        ("int b = 512 > cols() ? cols() : 512; scale_all<<<4, b>>>(data, s, width());", True),
+        ("scale_all<<<(width_of + 255) / 256, 256>>>(data, s, width_of);", False),
+        ("int c = 7; scale_all<<<divide_up(c, 2), 256>>>(data, s, c);", False),
+        ("int c = 7; scale_all<<<std::max(c, 1), min(c, 256)>>>(data, s, c);", False),
+    ],
+)
+def test_a_launch_that_calls_methods_of_its_class_is_asked(project, launch, is_asked):
+    (project / "k.cu").write_text(
+        "struct Mat {\n  float* data; int width_of;\n  int height() { return 4; }\n"
+        "  int width() { return width_of; }\n  int cols();\n  void scale(float s);\n};\n"
+        "static int divide_up(int a, int b) { return (a + b - 1) / b; }\n"
+        "__global__ void scale_all(float* x, float s, int cols) {\n"
+        "  for (int j = threadIdx.x; j < cols; j += blockDim.x)\n"
+        "    x[blockIdx.x * cols + j] *= s;\n}\n"
+        f"void Mat::scale(float s) {{ {launch} }}\n"
+    )
+    asked = init_project("k.cu", kernel="scale_all").to_fill
+    text = (project / "kernels/k/launch.cu").read_text()
+
+    assert any(line.startswith(("grid=", "b=")) for line in asked) is is_asked
+    assert not re.search(r"\b(?:height|cols|width)\(\)", re.sub("//.*", "", text))
+
+
+@pytest.mark.parametrize(
+    ("store", "is_asked"),
+    [
+        ("if (0 < row && row < h - 1 && 0 < col && col < w - 1) out[at] = in[at - w];", True),
+        ("if (row == 0 || row == h - 1) return; out[at] = in[at + w];", True),
+        ("if (row < h && col < w) out[at] = in[at];", False),
+    ],
+)
+def test_an_output_of_which_the_inner_cells_are_stored_is_asked(project, store, is_asked):
+    (project / "k.cu").write_text(
+        "__global__ void heat(int w, int h, const float* in, float* out) {\n"
+        "  int at = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        f"  int col = at % w, row = at / w;\n  {store}\n}}\n"
+        "void step(int w, int h, const float* in, float* out) {\n"
+        "  heat<<<(w * h + 255) / 256, 256>>>(w, h, in, out);\n}\n"
+    )
+    asked = init_project("k.cu").to_fill
+
+    assert any(line.startswith("out.role=both") for line in asked) is is_asked

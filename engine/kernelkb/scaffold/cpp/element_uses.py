@@ -31,6 +31,8 @@ _OUTSIDE = (
     r"{v}<(?!=)(?!\w+\)?\|\|\w+<0|0\b)(?=[1-9])|{v}<=(?!{v}\b)\w|{v}==0\b|{v}>=?\w+-|{v}==\w+-"
 )
 """The same of a condition that leaves the body."""
+_PARTS = re.compile(r"[%/]|>>|&")
+"""What takes the row and the column out of an index."""
 _LOOPS = ("for_statement", "while_statement")
 _RAISED = r"{v}(?:\+\+|\+=|<<=|\*=)|\+\+{v}|{v}={v}(?:\+|<<|\*)"
 """What makes an index larger: a loop that lowers it ends at the first one."""
@@ -459,6 +461,13 @@ def _is_inside(store: _Store, values: _Values) -> bool:
         names |= known & {w for n in names for value in values.nodes[n] for w in _list_names(value)}
     inner = [each for index in store.indices for each in index.named_children]
     if names & {*values.read} or any(map(_is_read, inner)):
+        return True
+    derived = {
+        name
+        for name in known - names
+        if all(_PARTS.search(get_text(v)) and _list_names(v) & names for v in values.nodes[name])
+    }
+    if any(_leaves_out(test, derived, get_text(store.left)) for test in _iter_tests(store.left)):
         return True
     texts = [*map(get_text, store.indices), *(get_text(v) for n in names for v in values.nodes[n])]
     is_whole = not any(re.search(r"/|>>", text) for text in texts)
