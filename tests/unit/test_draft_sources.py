@@ -2227,3 +2227,28 @@ def test_an_output_of_which_the_inner_cells_are_stored_is_asked(project, store, 
     asked = init_project("k.cu").to_fill
 
     assert any(line.startswith("out.role=both") for line in asked) is is_asked
+
+
+@pytest.mark.parametrize(
+    ("index", "is_offset"),
+    [
+        ("(first + x) * wide + x", True),
+        ("first + blockIdx.x * wide + x", True),
+        ("blockIdx.x * first + x + wide", False),
+    ],
+)
+@pytest.mark.parametrize("has_launcher", [False, True])
+def test_a_number_that_only_offsets_an_index_is_asked_and_no_size(
+    project, index, is_offset, has_launcher
+):
+    launcher = "void run(float* m, int wide, int first) { add<<<1, 64>>>(m, wide, first); }\n"
+    (project / "k.cu").write_text(
+        "__global__ void add(float* m, const int wide, const int first) {\n"
+        f"  int x = threadIdx.x;\n  m[{index}] += 1;\n}}\n" + launcher * has_launcher
+    )
+    asked = init_project("k.cu").to_fill
+    said = init_project("k.cu", answers=["m=[wide, wide]"]).to_fill
+
+    assert any(line.startswith("first=?") for line in asked) is is_offset
+    assert not any(line.startswith("m=[first") for line in asked if is_offset)
+    assert any(line.startswith("first=?") for line in said) is is_offset
