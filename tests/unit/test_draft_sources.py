@@ -2252,3 +2252,54 @@ def test_a_number_that_only_offsets_an_index_is_asked_and_no_size(
     assert any(line.startswith("first=?") for line in asked) is is_offset
     assert not any(line.startswith("m=[first") for line in asked if is_offset)
     assert any(line.startswith("first=?") for line in said) is is_offset
+
+
+def test_row_starts_are_known_through_the_wrapper_of_an_extension(project):
+    (project / "rows.cu").write_text(
+        "__global__ void mul(int rows, int wide, const int starts[], const int at[],\n"
+        "                    const float v[], const float b[], float c[]) {\n"
+        "  int row = blockIdx.x, j = threadIdx.x;\n  float sum = 0;\n"
+        "  for (int p = starts[row]; p < starts[row + 1]; p++)\n"
+        "    sum += v[p] * b[at[p] * wide + j];\n  c[row * wide + j] = sum;\n}\n"
+        "void mul_cuda(int rows, const int* starts, const int* at, const float* v,\n"
+        "              const float* b, int wide, float* c) {\n"
+        "  mul<<<rows, wide>>>(rows, wide, starts, at, v, b, c);\n}\n"
+    )
+    (project / "wrap.cpp").write_text(
+        "#include <torch/extension.h>\n"
+        "void mul_cuda(int rows, const int* starts, const int* at, const float* v,\n"
+        "              const float* b, int wide, float* c);\n"
+        "void multiply(int rows, torch::Tensor starts, torch::Tensor at, torch::Tensor v,\n"
+        "              torch::Tensor b, int wide, torch::Tensor c) {\n"
+        "  mul_cuda(rows, starts.data_ptr<int>(), at.data_ptr<int>(), v.data_ptr<float>(),\n"
+        "           b.data_ptr<float>(), wide, c.data_ptr<float>());\n}\n"
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("multiply", &multiply); }\n'
+    )
+    shapes = ["starts=[rows + 1]", "at=[nnz]", "v=[nnz]", "b=[cols, wide]", "c=[rows, wide]"]
+    init_project("wrap.cpp", answers=[*shapes, "rows=c.size(0)", "wide=c.size(1)", "reference"])
+    first = load_kernel(str(project / "kernels/wrap")).kernel.inputs[0]
+
+    assert (first.fill, first.scale) == ("offsets", "nnz")
+
+
+@pytest.mark.parametrize(
+    ("lines", "asked"),
+    [
+        ("int at = first[d] + t - held[d]; out[at] = in[i];", "first table"),
+        ("out[first[d] + table[d] + t] = in[i];", "first table"),
+        ("out[i] = in[first[d]] + table[d];", ""),
+        ("int row = first[d]; out[i] = in[row * 4 + t] * table[d];", ""),
+    ],
+)
+def test_integers_that_are_added_to_an_index_are_asked(project, lines, asked):
+    (project / "k.cu").write_text(
+        "__global__ void move(const unsigned* in, unsigned* out, const unsigned* first,\n"
+        "                     const unsigned* table, unsigned n) {\n"
+        "  unsigned i = blockIdx.x * blockDim.x + threadIdx.x, t = threadIdx.x;\n"
+        "  __shared__ unsigned held[16];\n"
+        "  if (t < 16) held[t] = table[blockIdx.x * 16 + t];\n  __syncthreads();\n"
+        f"  unsigned d = in[i] & 15;\n  if (i < n) {{ {lines} }}\n}}\n"
+    )
+    found = [line.partition(".")[0] for line in init_project("k.cu").to_fill if ".fill=" in line]
+
+    assert " ".join(found) == asked

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.answers import find_answer
+from kernelkb.scaffold.cpp.added_values import ask_added
 from kernelkb.scaffold.cpp.element_types import count_parts, find_dtype
 from kernelkb.scaffold.cpp.element_uses import read_elements
 from kernelkb.scaffold.cpp.functions import SourceFacts, build_function
@@ -547,6 +548,7 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
             guess = each.guess if is_proved or not shape else f"[{', '.join(whole)}]"
             each = each._replace(shape=whole if is_proved or not shape else (), guess=guess)
             each = read_elements(each, [p.name for p in function.parameters], own.body)
+            each = ask_added(each, own.body)
             chosen = next((p for p in function.parameters if p.name == each.indexes[0]), each)
             each = each._replace(indexed_axis=-1 - len(list_parts(chosen.type, facts)))
         parameters.append(each)

@@ -317,9 +317,11 @@ def read_tensor_function(
     for each, node in zip(parameters, declaration.parameters, strict=True):
         if each.role == "input":
             found = traced[each.name]
-            each = each._replace(
+            each = found._replace(
                 role=found.role if found.use else "input",
-                is_read=found.is_read,
+                shape=(),
+                guess="",
+                use="",
                 is_certain=found.is_certain if found.use else has_const(node),
                 dtype=dtypes.get(each.name) or found.dtype,
             )
