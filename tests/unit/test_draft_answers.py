@@ -1651,3 +1651,55 @@ def test_one_value_that_a_host_sets_an_array_to_is_that_of_the_draft(project, fi
 
     assert [found[1:] in line for line in asked] == [True] * (found[0] == "?")
     assert found[0] == "?" or re.search(rf"m_start.*fill: {found}", yaml)
+
+
+TILED = """\
+template <const int BM, const int BK>
+__global__ void tiled(int M, int N, int K, const float* a, float* c) {{
+  a += blockIdx.y * BM * K;
+  c += blockIdx.y * BM * N + blockIdx.x * BM;
+  float sum = 0;
+  for (int k = 0; k < K; k += BK) sum += a[threadIdx.y * K + k + threadIdx.x];
+  {store}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("store", "steps"),
+    [
+        ("c[threadIdx.y * N + threadIdx.x] = sum;", (128, 128, 48)),
+        (
+            "if (blockIdx.x * BM + threadIdx.x < N) c[threadIdx.y * N + threadIdx.x] = sum;",
+            (128, 1, 48),
+        ),
+    ],
+)
+def test_sizes_of_a_kernel_without_a_guard_are_multiples_of_its_tile(project, store, steps):
+    (project / "k.cu").write_text(TILED.format(store=store))
+    shapes = ["a=[M, K]", "c=[M, N]", "BM=128", "BK=48", "reference"]
+    init_project("k.cu", answers=[*shapes, "grid=dim3((N+127)/128, (M+127)/128)", "block=128"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+    by_axis = dict(zip("mnk", steps, strict=True))
+
+    assert not any(w[axis] % by_axis[axis] for w in kernel.workloads.values() for axis in by_axis)
+    assert steps[1] > 1 or kernel.workloads["small"]["n"] % 128
+
+
+@pytest.mark.parametrize(
+    ("grid", "step"),
+    [("n / 80", 80), ("dim3(n/W, 1)", 112), ("n / 80 + 1", 1), ("(n + 79) / 80", 1), ("few", 80)],
+)
+@pytest.mark.parametrize("by_launcher", [True, False])
+def test_a_size_that_a_grid_divides_is_a_multiple(project, grid, step, by_launcher):
+    (project / "k.cu").write_text(
+        "const int W = 112;\n__global__ void twice(const float* x, float* y, int n) {\n"
+        "  int i = blockIdx.x * 8 + threadIdx.x;\n  if (i < n) y[i] = 2 * x[i];\n}\n"
+        "void run(const float* x, float* y, int n) {\n  int few = n / 80;\n"
+        f"  twice<<<{grid}, 64>>>(x, y, n);\n}}\n"
+    )
+    name = "run" if by_launcher else "twice"
+    init_project("k.cu", kernel=name, answers=["x=[n]", "y=[n]", "reference"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(sizes["n"] % step == 0 for sizes in kernel.workloads.values())

@@ -44,12 +44,12 @@ def ask_added(array: Parameter, body: Node | None) -> Parameter:
 
 
 def _iter_addends(node: Node) -> Iterator[Node]:
-    """Yield the parts of a sum or a difference; an expression that is none is its own."""
+    """Yield the parts of a sum or a difference but numbers; another expression is its own."""
     node = unwrap(node)
     is_sum = get_part(node, "operator") in ("+", "-") and node.type == "binary_expression"
     for side in node.named_children if is_sum else ():
         yield from _iter_addends(side)
-    if not is_sum:
+    if not is_sum and node.type != "number_literal":
         yield node
 
 
