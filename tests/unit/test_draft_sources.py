@@ -2303,3 +2303,36 @@ def test_integers_that_are_added_to_an_index_are_asked(project, lines, asked):
     found = [line.partition(".")[0] for line in init_project("k.cu").to_fill if ".fill=" in line]
 
     assert " ".join(found) == asked
+
+
+@pytest.mark.parametrize("place", ["k.cu", "sizes.h"])
+@pytest.mark.parametrize(
+    ("declared", "kind", "is_taken"),
+    [
+        ("typedef struct { unsigned count; unsigned wide; } Sizes;", "Sizes", True),
+        ("struct Sizes { int count, wide; float scale; };", "const struct Sizes", True),
+        ("struct Sizes { int count; std::vector<int> wide; };", "Sizes", False),
+    ],
+)
+def test_a_launcher_takes_a_structure_of_numbers_by_value(project, place, declared, kind, is_taken):
+    (project / "sizes.h").write_text("#include <vector>\n")
+    (project / "k.cu").write_text(
+        '#include "sizes.h"\ntemplate <typename T>\n'
+        f"__global__ void add(T* m, const {kind.removeprefix('const ')} s) {{\n"
+        "  m[threadIdx.x * s.wide] += 1;\n}\n"
+        f"void run(float* m, {kind} s) {{ add<<<1, 64>>>(m, s); }}\n"
+    )
+    before = (project / place).read_text()
+    include, _, rest = before.partition("\n")
+    (project / place).write_text(f"{include}\n{declared}\n{rest}")
+    if not is_taken:
+        with pytest.raises(BadValueError, match="no kernel 'run'"):
+            init_project("k.cu", kernel="run")
+        return
+    words = ["m=[640]", "s=Sizes{64, 10}", "reference"]
+    made = init_project("k.cu", kernel="run", answers=words)
+    folder = project / f"kernels/{made.kernel}"
+
+    assert made.to_fill == ()
+    assert "run(m, s);" in (folder / "launch.cu").read_text()
+    assert load_kernel(str(folder)).kernel
