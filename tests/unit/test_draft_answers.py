@@ -1657,7 +1657,7 @@ TILED = """\
 template <const int BM, const int BK>
 __global__ void tiled(int M, int N, int K, const float* a, float* c) {{
   a += blockIdx.y * BM * K;
-  c += blockIdx.y * BM * N + blockIdx.x * BM;
+  c += blockIdx.y * N * BM + blockIdx.x * BM;
   float sum = 0;
   for (int k = 0; k < K; k += BK) sum += a[threadIdx.y * K + k + threadIdx.x];
   {store}

@@ -2147,6 +2147,8 @@ void run(const float* x, float* y, int n) { k<<<(n + 63) / 64, 64>>>(x, y, n); }
         ("#if defined(__APPLE__) || defined(_WIN32)\n#include <far/off.h>\n#endif\n", ""),
         ('#ifdef WITH_OWN\n#else\n#include "other.h"\n#endif\n', "other.h"),
         ('#define WITH_OWN\n#ifdef WITH_OWN\n#include "own.h"\n#endif\n', "own.h"),
+        ('#if 0\n#include "own.h"\n#endif\n', ""),
+        ('#if defined(_WIN32) && LEVEL && !defined(OFF)\n#include "own.h"\n#endif\n', ""),
         ('#if LEVEL > 2\n#include "own.h"\n#endif\n', "own.h"),
         ('#ifndef OWN\n#include "own.h"\n#endif\n', "own.h"),
         ('#ifdef WITH_OWN\n#include "wide.h"\n#endif\n', ""),
@@ -2286,6 +2288,7 @@ def test_row_starts_are_known_through_the_wrapper_of_an_extension(project):
     ("lines", "asked"),
     [
         ("int at = first[d] + t - held[d]; out[at] = in[i];", "first table"),
+        ("int at = first[d] + t - sum_up(held, d); out[at] = in[i];", "first table"),
         ("out[first[d] + table[d] + t] = in[i];", "first table"),
         ("out[i] = in[first[d]] + table[d];", ""),
         ("int row = first[d]; out[i] = in[row * 4 + t] * table[d];", ""),
@@ -2336,3 +2339,21 @@ def test_a_launcher_takes_a_structure_of_numbers_by_value(project, place, declar
     assert made.to_fill == ()
     assert "run(m, s);" in (folder / "launch.cu").read_text()
     assert load_kernel(str(folder)).kernel
+
+
+def test_integers_of_a_tensor_whose_kernel_is_not_seen_are_asked(project):
+    (project / "wrap.cpp").write_text(
+        "#include <torch/extension.h>\n"
+        "struct View { int* at; float* v; };\nvoid go(View view, float* c);\n"
+        "void pick(torch::Tensor at, torch::Tensor v, torch::Tensor c) {\n"
+        "  View view{at.data_ptr<int>(), v.data_ptr<float>()};\n"
+        "  go(view, c.data_ptr<float>());\n}\n"
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("pick", &pick); }\n'
+    )
+    asked = init_project("wrap.cpp").to_fill
+    said = init_project("wrap.cpp", answers=["at.role=input", "at.fill=offsets n"]).to_fill
+
+    assert [line.partition(";")[0] for line in asked if ".fill" in line] == [
+        "at.fill=integers 32  # or zeros"
+    ]
+    assert not any(".fill" in line for line in said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from kernelkb.scaffold.draft import Parameter
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+_CLAMPS = re.compile(r"(?:std::)?(?:min|max|clamp)")
 _DEPTH = 4
 """Variables, and arrays of a block's shared memory, that a value goes through."""
 
@@ -55,6 +57,9 @@ def _iter_addends(node: Node) -> Iterator[Node]:
 
 def _is_held(node: Node, held: Collection[str]) -> bool:
     """Whether an expression is an element of an array, or a variable, that holds such values."""
+    if node.type == "call_expression" and not _CLAMPS.fullmatch(get_part(node, "function")):
+        given = node.child_by_field_name("arguments")
+        return given is not None and any(_is_held(each, held) for each in given.named_children)
     is_element = node.type == "subscript_expression"
     text = get_part(node, "argument") if is_element else get_text(node)
     return node.type in ("identifier", "subscript_expression") and text.partition("[")[0] in held

@@ -36,7 +36,7 @@ def is_of_toolkit(header: str) -> bool:
 def drop_undefined_parts(text: str, defined: Collection[str]) -> str:
     """Return a text without the parts that stand for macros which nothing defines.
 
-    A condition that is more than such names, as ``#if VERSION > 2``, leaves both of its parts.
+    A condition that is not decided by such names, as ``#if VERSION > 2``, leaves both of its parts.
 
     Args:
         text: What a file holds.
@@ -59,8 +59,13 @@ def drop_undefined_parts(text: str, defined: Collection[str]) -> str:
 def _is_undefined(word: str, condition: str, defined: Collection[str]) -> bool:
     """Whether a condition is that one of some macros is defined, and none of them is."""
     bare = re.sub(r"/[/*].*", "", condition).strip()
-    names = [bare] if word == "ifdef" else _DEFINED.findall(bare)
-    if word == "if" and _DEFINED.sub("", bare).strip("&|() \t"):
-        return False
-    known = (name in defined or _OF_COMPILERS.fullmatch(name) for name in names)
-    return bool(names) and not any(known)
+    parts = [f"defined {bare}"] if word == "ifdef" else bare.split("||")
+    return all(
+        any(_is_false(each.strip(" \t"), defined) for each in part.split("&&")) for part in parts
+    )
+
+
+def _is_false(test: str, defined: Collection[str]) -> bool:
+    name = _DEFINED.fullmatch(test)
+    is_known = name and (name[1] in defined or _OF_COMPILERS.fullmatch(name[1]))
+    return test == "0" or (name is not None and not is_known)

@@ -124,7 +124,11 @@ def _list_tiles(body: Node) -> Collection[str]:
     """Return what the places of a block are multiplied by: numbers and names."""
     text = get_text(body)
     aliases = re.findall(r"\b(\w+)\s*=\s*(?:\(\w+\)\s*)?blockIdx\.[xyz]\s*[;,]", text)
-    place = rf"(?<![\w.])(?:{'|'.join(('blockIdx[.][xyz]', *aliases))})\b"
-    found = re.findall(rf"{place}\s*\*\s*([\w.]+)", text)
-    found += re.findall(rf"([\w.]+)\s*\*\s*{place}", text)
-    return dict.fromkeys(found)
+    place = re.compile("|".join((r"blockIdx\.[xyz]", *aliases)))
+    found = dict[str, None]()
+    for node in iter_nodes(body):
+        is_whole = node.parent is not None and get_part(node.parent, "operator") != "*"
+        if get_part(node, "operator") == "*" and node.type == "binary_expression" and is_whole:
+            factors = re.split(r"\s*\*\s*", get_text(node))
+            found |= dict.fromkeys(factors if any(map(place.fullmatch, factors)) else ())
+    return found
