@@ -1558,3 +1558,148 @@ def test_what_counters_begin_with_is_asked(project, kind, code, is_asked):
     asked = [each for each in init_project("k.cu").to_fill if each.startswith("y.fill=zeros")]
 
     assert bool(asked) is is_asked
+
+
+@pytest.mark.parametrize(
+    ("said", "written"),
+    [("0", "zeros"), ("1.0f", "ones"), ("7", "integers, scale: 8, low: 7"), ("-INFINITY", "")],
+)
+def test_the_values_before_a_call_may_be_one_number(project, said, written):
+    (project / "k.cu").write_text(
+        "__global__ void k(float* y, const float* x, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] += x[i];\n}\n"
+        "void run(float* y, const float* x, int n) { k<<<n / 64 + 1, 64>>>(y, x, n); }\n"
+    )
+    if not written:
+        with pytest.raises(BadValueError, match=r"of one value kernel\.yaml has 0, 1"):
+            init_project("k.cu", answers=[f"y.fill={said}"])
+        return
+    init_project("k.cu", answers=[f"y.fill={said}", "reference"])
+
+    assert f"fill: {written}}}" in (project / "kernels/k/kernel.yaml").read_text()
+    assert load_kernel(str(project / "kernels/k")).kernel.inputs
+
+
+def test_a_lambda_is_an_expression_and_no_shape(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, float a, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = a * x[i];\n}\n"
+    )
+    words = ["a=[]{ float v = 2; return v; }()", "grid=n/64+1", "block=64", "reference"]
+    made = init_project("k.cu", answers=words)
+
+    assert made.to_fill == ()
+    assert "a = []{ float v = 2; return v; }();" in (project / "kernels/k/launch.cu").read_text()
+
+
+def test_a_function_that_a_header_of_the_project_defines_is_not_called_undefined(project):
+    (project / "big.h").write_text(
+        "#ifdef BODY\nAPI int find_it(int a)\n{\n  return a;\n}\n#endif\n"
+    )
+    (project / "k.cu").write_text(
+        "int find_it(int a);\nint lose_it(int a);\n"
+        + SCALE
+        + "int main(int c, char**) { return find_it(c) + lose_it(c); }\n"
+    )
+    told = [w for w in init_project("k.cu").warnings if "defines" in w]
+
+    assert [w.split()[-1] for w in told] == ["lose_it"]
+
+
+RUNNING = """\
+#include <math.h>
+__global__ void run_max(const float* x, float* m, int n) {{
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) m[i] = fmaxf(m[i], x[i]);
+}}
+int main(int argc, char** argv) {{
+  int n = atoi(argv[1]);
+  float *x = (float*)malloc(n * sizeof(float)), *dx, *dm;
+  for (int i = 0; i < n; i++) x[i] = rand() / (float)RAND_MAX;
+  cudaMalloc(&dx, n * sizeof(float));
+  cudaMalloc(&dm, n * sizeof(float));
+  cudaMemcpy(dx, x, n * sizeof(float), cudaMemcpyHostToDevice);
+  {fill}
+  run_max<<<(n + 255) / 256, 256>>>(dx, {m}, n);
+}}
+"""
+COPIED = "cudaMemcpy(dm, {}, n * sizeof(float), cudaMemcpyHostToDevice);"
+
+
+@pytest.mark.parametrize(
+    ("fill", "found"),
+    [
+        ("float* h = new float[n]; for (int i = 0; i < n; i++) h[i] = 0; C(h)", "zeros"),
+        ("float h[64]; for (int i = 0; i < n; i++) { h[i] = 1.0f; } C(h)", "ones"),
+        ("float h[64]; for (int i = 0; i < n; i++) h[i] = -INFINITY; C(h)", "?no such fill"),
+        ("std::vector<float> h(n, -FLT_MAX); C(h.data())", "?no such fill"),
+        ("std::vector<float> h(n); C(h.data())", "zeros"),
+        ("std::vector<float> h(n); std::fill(h.begin(), h.end(), 5.f); C(h.data())", "?integers 6"),
+        ("thrust::device_vector<float> v(n, -1e30f);", "?no such fill"),
+        ("thrust::device_vector<float> v(n); thrust::fill(v.begin(), v.end(), 0);", "zeros"),
+        ("float h[64]; for (int i = 0; i < n; i++) h[i] = i * 2; C(h)", "normal"),
+        ("float h[64] = {0}; load(h, n); C(h)", "normal"),
+        ("std::vector<float> h(n); for (int i = 0; i < n; i++) h[i] = x[i]; C(h.data())", "normal"),
+    ],
+)
+def test_one_value_that_a_host_sets_an_array_to_is_that_of_the_draft(project, fill, found):
+    m = "thrust::raw_pointer_cast(v.data())" if " v(n" in fill else "dm"
+    text = re.sub(r"C\((.*?)\)$", lambda c: COPIED.format(c[1]), fill)
+    (project / "k.cu").write_text(RUNNING.format(fill=text, m=m))
+    asked = [line for line in init_project("k.cu", kernel="run_max").to_fill if ".fill" in line]
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert [found[1:] in line for line in asked] == [True] * (found[0] == "?")
+    assert found[0] == "?" or re.search(rf"m_start.*fill: {found}", yaml)
+
+
+TILED = """\
+template <const int BM, const int BK>
+__global__ void tiled(int M, int N, int K, const float* a, float* c) {{
+  a += blockIdx.y * BM * K;
+  c += blockIdx.y * N * BM + blockIdx.x * BM;
+  float sum = 0;
+  for (int k = 0; k < K; k += BK) sum += a[threadIdx.y * K + k + threadIdx.x];
+  {store}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("store", "steps"),
+    [
+        ("c[threadIdx.y * N + threadIdx.x] = sum;", (128, 128, 48)),
+        (
+            "if (blockIdx.x * BM + threadIdx.x < N) c[threadIdx.y * N + threadIdx.x] = sum;",
+            (128, 1, 48),
+        ),
+    ],
+)
+def test_sizes_of_a_kernel_without_a_guard_are_multiples_of_its_tile(project, store, steps):
+    (project / "k.cu").write_text(TILED.format(store=store))
+    shapes = ["a=[M, K]", "c=[M, N]", "BM=128", "BK=48", "reference"]
+    init_project("k.cu", answers=[*shapes, "grid=dim3((N+127)/128, (M+127)/128)", "block=128"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+    by_axis = dict(zip("mnk", steps, strict=True))
+
+    assert not any(w[axis] % by_axis[axis] for w in kernel.workloads.values() for axis in by_axis)
+    assert steps[1] > 1 or kernel.workloads["small"]["n"] % 128
+
+
+@pytest.mark.parametrize(
+    ("grid", "step"),
+    [("n / 80", 80), ("dim3(n/W, 1)", 112), ("n / 80 + 1", 1), ("(n + 79) / 80", 1), ("few", 80)],
+)
+@pytest.mark.parametrize("by_launcher", [True, False])
+def test_a_size_that_a_grid_divides_is_a_multiple(project, grid, step, by_launcher):
+    (project / "k.cu").write_text(
+        "const int W = 112;\n__global__ void twice(const float* x, float* y, int n) {\n"
+        "  int i = blockIdx.x * 8 + threadIdx.x;\n  if (i < n) y[i] = 2 * x[i];\n}\n"
+        "void run(const float* x, float* y, int n) {\n  int few = n / 80;\n"
+        f"  twice<<<{grid}, 64>>>(x, y, n);\n}}\n"
+    )
+    name = "run" if by_launcher else "twice"
+    init_project("k.cu", kernel=name, answers=["x=[n]", "y=[n]", "reference"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(sizes["n"] % step == 0 for sizes in kernel.workloads.values())

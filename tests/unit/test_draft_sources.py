@@ -2126,3 +2126,234 @@ def test_complex_numbers_of_the_toolkit_are_two_numbers(project, kind, dtype):
     first = load_kernel(str(project / "kernels/k")).kernel.inputs[0]
 
     assert (first.shape, first.dtype) == (("n", 2), dtype)
+
+
+PLAIN = """\
+__global__ void k(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2 * x[i];
+}
+void run(const float* x, float* y, int n) { k<<<(n + 63) / 64, 64>>>(x, y, n); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "missing"),
+    [
+        ('#include "cuda_things.h"\n', "cuda_things.h"),
+        ('#include "cublas_wrap.h"\n#include "nccl_pool.cuh"\n', "cublas_wrap.h nccl_pool.cuh"),
+        ("#include <cuda_fp16.h>\n#include <cublas_v2.h>\n#include <curand_kernel.h>\n", ""),
+        ('#ifdef WITH_OWN\n#include "own.h"\n#endif\n', ""),
+        ("#if defined(__APPLE__) || defined(_WIN32)\n#include <far/off.h>\n#endif\n", ""),
+        ('#ifdef WITH_OWN\n#else\n#include "other.h"\n#endif\n', "other.h"),
+        ('#define WITH_OWN\n#ifdef WITH_OWN\n#include "own.h"\n#endif\n', "own.h"),
+        ('#if 0\n#include "own.h"\n#endif\n', ""),
+        ('#if defined(_WIN32) && LEVEL && !defined(OFF)\n#include "own.h"\n#endif\n', ""),
+        ('#if LEVEL > 2\n#include "own.h"\n#endif\n', "own.h"),
+        ('#ifndef OWN\n#include "own.h"\n#endif\n', "own.h"),
+        ('#ifdef WITH_OWN\n#include "wide.h"\n#endif\n', ""),
+    ],
+)
+def test_a_missing_header_is_told_where_it_is_compiled_and_whatever_its_name(
+    project, lines, missing
+):
+    (project / "wide.h").write_text('#include "inner.h"\n')
+    (project / "k.cu").write_text(lines + PLAIN)
+    told = [w.split()[1] for w in init_project("k.cu").warnings if w.startswith("header")]
+
+    assert " ".join(told) == missing
+
+
+@pytest.mark.parametrize(
+    ("links", "told"),
+    [
+        ("target_link_libraries(show PRIVATE X11 GL)", "-lX11 -lGL"),
+        ("target_link_libraries(show glut parts CUDA::cublas ${MORE} cudart)", "-lglut"),
+        ("target_link_libraries(other gtest)", ""),
+    ],
+)
+def test_the_libraries_that_a_build_links_are_told(project, links, told):
+    (project / "CMakeLists.txt").write_text(
+        "add_library(parts STATIC parts.cpp)\nadd_executable(show k.cu)\n"
+        f"add_executable(other test.cpp)\n{links}\n"
+    )
+    (project / "k.cu").write_text(PLAIN)
+    found = [w for w in init_project("k.cu").warnings if "links" in w]
+
+    assert [w.partition("links ")[2].partition(":")[0] for w in found] == [told] * bool(told)
+
+
+@pytest.mark.parametrize(
+    ("launch", "is_asked"),
+    [
+        ("scale_all<<<height(), 256>>>(data, s, width());", True),
+        ("int b = 512 > cols() ? cols() : 512; scale_all<<<4, b>>>(data, s, width());", True),
+        ("scale_all<<<(width_of + 255) / 256, 256>>>(data, s, width_of);", False),
+        ("int c = 7; scale_all<<<divide_up(c, 2), 256>>>(data, s, c);", False),
+        ("int c = 7; scale_all<<<std::max(c, 1), min(c, 256)>>>(data, s, c);", False),
+    ],
+)
+def test_a_launch_that_calls_methods_of_its_class_is_asked(project, launch, is_asked):
+    (project / "k.cu").write_text(
+        "struct Mat {\n  float* data; int width_of;\n  int height() { return 4; }\n"
+        "  int width() { return width_of; }\n  int cols();\n  void scale(float s);\n};\n"
+        "static int divide_up(int a, int b) { return (a + b - 1) / b; }\n"
+        "__global__ void scale_all(float* x, float s, int cols) {\n"
+        "  for (int j = threadIdx.x; j < cols; j += blockDim.x)\n"
+        "    x[blockIdx.x * cols + j] *= s;\n}\n"
+        f"void Mat::scale(float s) {{ {launch} }}\n"
+    )
+    asked = init_project("k.cu", kernel="scale_all").to_fill
+    text = (project / "kernels/k/launch.cu").read_text()
+
+    assert any(line.startswith(("grid=", "b=")) for line in asked) is is_asked
+    assert not re.search(r"\b(?:height|cols|width)\(\)", re.sub("//.*", "", text))
+
+
+@pytest.mark.parametrize(
+    ("store", "is_asked"),
+    [
+        ("if (0 < row && row < h - 1 && 0 < col && col < w - 1) out[at] = in[at - w];", True),
+        ("if (row == 0 || row == h - 1) return; out[at] = in[at + w];", True),
+        ("if (row < h && col < w) out[at] = in[at];", False),
+    ],
+)
+def test_an_output_of_which_the_inner_cells_are_stored_is_asked(project, store, is_asked):
+    (project / "k.cu").write_text(
+        "__global__ void heat(int w, int h, const float* in, float* out) {\n"
+        "  int at = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        f"  int col = at % w, row = at / w;\n  {store}\n}}\n"
+        "void step(int w, int h, const float* in, float* out) {\n"
+        "  heat<<<(w * h + 255) / 256, 256>>>(w, h, in, out);\n}\n"
+    )
+    asked = init_project("k.cu").to_fill
+
+    assert any(line.startswith("out.role=both") for line in asked) is is_asked
+
+
+@pytest.mark.parametrize(
+    ("index", "is_offset"),
+    [
+        ("(first + x) * wide + x", True),
+        ("first + blockIdx.x * wide + x", True),
+        ("blockIdx.x * first + x + wide", False),
+    ],
+)
+@pytest.mark.parametrize("has_launcher", [False, True])
+def test_a_number_that_only_offsets_an_index_is_asked_and_no_size(
+    project, index, is_offset, has_launcher
+):
+    launcher = "void run(float* m, int wide, int first) { add<<<1, 64>>>(m, wide, first); }\n"
+    (project / "k.cu").write_text(
+        "__global__ void add(float* m, const int wide, const int first) {\n"
+        f"  int x = threadIdx.x;\n  m[{index}] += 1;\n}}\n" + launcher * has_launcher
+    )
+    asked = init_project("k.cu").to_fill
+    said = init_project("k.cu", answers=["m=[wide, wide]"]).to_fill
+
+    assert any(line.startswith("first=?") for line in asked) is is_offset
+    assert not any(line.startswith("m=[first") for line in asked if is_offset)
+    assert any(line.startswith("first=?") for line in said) is is_offset
+
+
+def test_row_starts_are_known_through_the_wrapper_of_an_extension(project):
+    (project / "rows.cu").write_text(
+        "__global__ void mul(int rows, int wide, const int starts[], const int at[],\n"
+        "                    const float v[], const float b[], float c[]) {\n"
+        "  int row = blockIdx.x, j = threadIdx.x;\n  float sum = 0;\n"
+        "  for (int p = starts[row]; p < starts[row + 1]; p++)\n"
+        "    sum += v[p] * b[at[p] * wide + j];\n  c[row * wide + j] = sum;\n}\n"
+        "void mul_cuda(int rows, const int* starts, const int* at, const float* v,\n"
+        "              const float* b, int wide, float* c) {\n"
+        "  mul<<<rows, wide>>>(rows, wide, starts, at, v, b, c);\n}\n"
+    )
+    (project / "wrap.cpp").write_text(
+        "#include <torch/extension.h>\n"
+        "void mul_cuda(int rows, const int* starts, const int* at, const float* v,\n"
+        "              const float* b, int wide, float* c);\n"
+        "void multiply(int rows, torch::Tensor starts, torch::Tensor at, torch::Tensor v,\n"
+        "              torch::Tensor b, int wide, torch::Tensor c) {\n"
+        "  mul_cuda(rows, starts.data_ptr<int>(), at.data_ptr<int>(), v.data_ptr<float>(),\n"
+        "           b.data_ptr<float>(), wide, c.data_ptr<float>());\n}\n"
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("multiply", &multiply); }\n'
+    )
+    shapes = ["starts=[rows + 1]", "at=[nnz]", "v=[nnz]", "b=[cols, wide]", "c=[rows, wide]"]
+    init_project("wrap.cpp", answers=[*shapes, "rows=c.size(0)", "wide=c.size(1)", "reference"])
+    first = load_kernel(str(project / "kernels/wrap")).kernel.inputs[0]
+
+    assert (first.fill, first.scale) == ("offsets", "nnz")
+
+
+@pytest.mark.parametrize(
+    ("lines", "asked"),
+    [
+        ("int at = first[d] + t - held[d]; out[at] = in[i];", "first table"),
+        ("int at = first[d] + t - sum_up(held, d); out[at] = in[i];", "first table"),
+        ("out[first[d] + table[d] + t] = in[i];", "first table"),
+        ("out[i] = in[first[d]] + table[d];", ""),
+        ("int row = first[d]; out[i] = in[row * 4 + t] * table[d];", ""),
+    ],
+)
+def test_integers_that_are_added_to_an_index_are_asked(project, lines, asked):
+    (project / "k.cu").write_text(
+        "__global__ void move(const unsigned* in, unsigned* out, const unsigned* first,\n"
+        "                     const unsigned* table, unsigned n) {\n"
+        "  unsigned i = blockIdx.x * blockDim.x + threadIdx.x, t = threadIdx.x;\n"
+        "  __shared__ unsigned held[16];\n"
+        "  if (t < 16) held[t] = table[blockIdx.x * 16 + t];\n  __syncthreads();\n"
+        f"  unsigned d = in[i] & 15;\n  if (i < n) {{ {lines} }}\n}}\n"
+    )
+    found = [line.partition(".")[0] for line in init_project("k.cu").to_fill if ".fill=" in line]
+
+    assert " ".join(found) == asked
+
+
+@pytest.mark.parametrize("place", ["k.cu", "sizes.h"])
+@pytest.mark.parametrize(
+    ("declared", "kind", "is_taken"),
+    [
+        ("typedef struct { unsigned count; unsigned wide; } Sizes;", "Sizes", True),
+        ("struct Sizes { int count, wide; float scale; };", "const struct Sizes", True),
+        ("struct Sizes { int count; std::vector<int> wide; };", "Sizes", False),
+    ],
+)
+def test_a_launcher_takes_a_structure_of_numbers_by_value(project, place, declared, kind, is_taken):
+    (project / "sizes.h").write_text("#include <vector>\n")
+    (project / "k.cu").write_text(
+        '#include "sizes.h"\ntemplate <typename T>\n'
+        f"__global__ void add(T* m, const {kind.removeprefix('const ')} s) {{\n"
+        "  m[threadIdx.x * s.wide] += 1;\n}\n"
+        f"void run(float* m, {kind} s) {{ add<<<1, 64>>>(m, s); }}\n"
+    )
+    before = (project / place).read_text()
+    include, _, rest = before.partition("\n")
+    (project / place).write_text(f"{include}\n{declared}\n{rest}")
+    if not is_taken:
+        with pytest.raises(BadValueError, match="no kernel 'run'"):
+            init_project("k.cu", kernel="run")
+        return
+    words = ["m=[640]", "s=Sizes{64, 10}", "reference"]
+    made = init_project("k.cu", kernel="run", answers=words)
+    folder = project / f"kernels/{made.kernel}"
+
+    assert made.to_fill == ()
+    assert "run(m, s);" in (folder / "launch.cu").read_text()
+    assert load_kernel(str(folder)).kernel
+
+
+def test_integers_of_a_tensor_whose_kernel_is_not_seen_are_asked(project):
+    (project / "wrap.cpp").write_text(
+        "#include <torch/extension.h>\n"
+        "struct View { int* at; float* v; };\nvoid go(View view, float* c);\n"
+        "void pick(torch::Tensor at, torch::Tensor v, torch::Tensor c) {\n"
+        "  View view{at.data_ptr<int>(), v.data_ptr<float>()};\n"
+        "  go(view, c.data_ptr<float>());\n}\n"
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("pick", &pick); }\n'
+    )
+    asked = init_project("wrap.cpp").to_fill
+    said = init_project("wrap.cpp", answers=["at.role=input", "at.fill=offsets n"]).to_fill
+
+    assert [line.partition(";")[0] for line in asked if ".fill" in line] == [
+        "at.fill=integers 32  # or zeros"
+    ]
+    assert not any(".fill" in line for line in said)

@@ -55,6 +55,7 @@ def read_answers(
     for word in words:
         key, _, value = (part.strip() for part in word.partition("="))
         value = value or guesses.get(key.lower(), "")
+        value = to_fill(value) if key.endswith(".fill") else value
         aspect = key.rpartition(".")[2] if "." in key or key == "dtype" else ""
         allowed = _ASPECTS.get(aspect, ())
         if takes_doubt and value.startswith(DOUBT):
@@ -65,9 +66,26 @@ def read_answers(
         if is_open or (allowed and kind not in allowed):
             example = "a value, as --set 'x=[rows, cols]'"
             kinds = f"one of {', '.join(allowed)}" if allowed else example
+            kinds += _OF_ONE_VALUE if aspect == "fill" else ""
             raise BadValueError(f"--set {word!r} is no answer; give {kinds}")
         answers[key.lower()] = value
     return answers
+
+
+_OF_ONE_VALUE = "; of one value kernel.yaml has 0, 1 and larger whole numbers"
+
+
+def to_fill(value: str) -> str:
+    """Return the fill of kernel.yaml that is one value, as ``ones`` for ``1.0f``; else the value.
+
+    Args:
+        value: A number of C++, or anything else.
+    """
+    number = re.fullmatch(r"\+?(\d+)\.?0*[fFuUlL]*|\.0+[fF]?|0x0+", value)
+    whole = int(number[1] or 0) if number else -1
+    if whole < 0 or (value.startswith("0") and whole):  # of base 8
+        return value
+    return ("zeros", "ones")[whole] if whole < 2 else f"integers {whole + 1} from {whole}"
 
 
 def refuse_unknown(given: Mapping[str, str], drafted: DraftedFiles) -> None:
@@ -77,7 +95,7 @@ def refuse_unknown(given: Mapping[str, str], drafted: DraftedFiles) -> None:
         given: Answers by key.
         drafted: The draft without them.
     """
-    said = " ".join(value for value in given.values() if value.startswith("["))
+    said = " ".join(filter(_is_listed, given.values()))
     names = {*drafted.names, *list_axes([said])}
     known = {to_field_name(n) for n in names} | {n.lower() for n in names}
     unknown = next((key for key in given if key.partition(".")[0] not in known), "")
@@ -225,7 +243,7 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
     if each.type in ("number", "tensor"):
         each = _choose_kind(each, said)
     if each.role in ("size", "number"):
-        if said.startswith("["):
+        if _is_listed(said):
             raise BadValueError(_explain_number(each, said))
         if said and said != "axis":
             return each._replace(role="number", value=said, use="", origin=verb)
@@ -257,11 +275,16 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
 
 def _choose_kind(each: Parameter, said: str) -> Parameter:
     """Return a parameter of Python, which writes no types, as an array or a number as was said."""
-    if each.role == "number" and said.startswith("["):
+    if each.role == "number" and _is_listed(said):
         return each._replace(type="tensor", role="input", value="", guess="")
     if each.role != "number" and (said == "axis" or _PLAIN_NUMBER.fullmatch(said)):
         return each._replace(type="number", role="number", guess="")
     return each
+
+
+def _is_listed(said: str) -> bool:
+    """Whether an answer is a shape in brackets, and no lambda of C++: ``[]{ return 1; }()``."""
+    return said.startswith("[") and said.endswith("]")
 
 
 _PLAIN_NUMBER = re.compile(r"-?\d*\.\d*(?:e[+-]?\d+)?|-?\d+e[+-]?\d+|True|False|None")

@@ -318,7 +318,7 @@ def _make_result(
         root=str(source.root),
         written=tuple(done.new),
         kept=tuple(done.existing),
-        warnings=(*warnings, *_list_shadow_warnings(source), *done.warnings),
+        warnings=tuple(dict.fromkeys((*warnings, *_list_shadow_warnings(source), *done.warnings))),
         to_fill=left.to_fill,
         next=left.next,
         say=left.say,

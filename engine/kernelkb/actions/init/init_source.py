@@ -339,6 +339,14 @@ def find_near_definers(source: Path, names: Iterable[str]) -> list[Path]:
     return [*found]
 
 
+def _is_of_header(name: str, root: Path) -> bool:
+    """Whether a header of a project defines a function, as one that holds its library does."""
+    bare = re.escape(name.rpartition("::")[2])
+    body = re.compile(rf"\b{bare}\s*\([^;{{}}]*\)[^;{{}}()=]*\{{")
+    headers = [path for path in list_headers(root) if path.suffix in HEADER_SUFFIXES]
+    return any(body.search(read_source_text(path)) for path in headers[:_MAX_CALLERS])
+
+
 _MAX_DEFINERS = 8
 
 
@@ -373,7 +381,7 @@ def find_related(path: Path, root: Path, names: Sequence[str]) -> Related:
         if any(defines_any(read_source_text(each), (name,)) for each in own):
             continue
         new = find_near_definers(path, [name])
-        if not new:
+        if not new and not _is_of_header(name, root):
             missing.setdefault(name)
         for each in new:
             found.setdefault(each)

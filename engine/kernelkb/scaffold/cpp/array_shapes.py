@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.answers import find_answer
+from kernelkb.scaffold.cpp.added_values import ask_added
 from kernelkb.scaffold.cpp.element_types import count_parts, find_dtype
 from kernelkb.scaffold.cpp.element_uses import read_elements
 from kernelkb.scaffold.cpp.functions import SourceFacts, build_function
-from kernelkb.scaffold.cpp.index_bounds import KernelIndices, name_index, read_indices
+from kernelkb.scaffold.cpp.index_bounds import KernelIndices, list_offsets, name_index, read_indices
 from kernelkb.scaffold.cpp.syntax import (
     Declaration,
     LaunchSite,
@@ -264,15 +265,37 @@ def fill_arrays(function: Function, own: Declaration, facts: SourceFacts) -> Fun
     else:
         filled = _fill_shapes(trace_arrays(function, own, facts), own, facts)
     named = {d for p in filled.parameters for d in list_axes((*p.shape, p.guess))}
+    offsets = _find_offsets(filled, own, facts)
     free = [p.name for p in filled.parameters if p.role == "size" and p.name not in named]
+    free = [name for name in free if name not in offsets]
     parameters = []
     for each in filled.parameters:
+        if each.name in offsets:
+            each = each._replace(role="number", value=FILL_IN_MARK)
         guess = each.guess or (f"[{', '.join(each.shape)}]" if _GRID in each.shape else "")
         if guess and _GRID in guess:  # rows: of one size that no other array has
             guess = re.sub(rf"\b{_GRID}\b", free[0], guess) if len(free) == 1 else ""
         shape = () if _GRID in each.shape else each.shape
         parameters.append(each._replace(shape=shape, guess="" if shape else guess))
     return filled._replace(parameters=tuple(parameters))
+
+
+def _find_offsets(function: Function, own: Declaration, facts: SourceFacts) -> set[str]:
+    """Return the sizes of no array that a kernel, or those of a launcher, only adds to indices."""
+    named = {d for p in function.parameters for d in list_axes((*p.shape, p.guess))}
+    sizes = {p.name for p in function.parameters if p.role == "size"} - named
+    if function.is_kernel:
+        return list_offsets(own.body, sizes)
+    found = dict[str, bool]()
+    for site in (each for each in facts.sites if each.host == own):
+        kernel = next((d for d in facts.declarations if d.name == site.kernel and d.body), None)
+        names = [p.name for p in build_function(kernel).parameters] if kernel else []
+        offsets = list_offsets(kernel.body, names) if kernel else set()
+        for name, text in zip(names, site.arguments, strict=False):
+            bare = strip_casts(text)
+            found[bare] = found.get(bare, True) and name in offsets
+    words = re.findall(r"\w+", get_text(own.body))
+    return {name for name in sizes if found.get(name) and words.count(name) == 1}
 
 
 def ask_computed_sizes(
@@ -525,6 +548,7 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
             guess = each.guess if is_proved or not shape else f"[{', '.join(whole)}]"
             each = each._replace(shape=whole if is_proved or not shape else (), guess=guess)
             each = read_elements(each, [p.name for p in function.parameters], own.body)
+            each = ask_added(each, own.body)
             chosen = next((p for p in function.parameters if p.name == each.indexes[0]), each)
             each = each._replace(indexed_axis=-1 - len(list_parts(chosen.type, facts)))
         parameters.append(each)

@@ -7,11 +7,12 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from kernelkb.safety.untrusted_text import parse_json
+from kernelkb.scaffold.cpp.conditions import drop_undefined_parts, is_of_toolkit
 from kernelkb.scaffold.cpp.functions import add_macros
 from kernelkb.scaffold.cpp.syntax import (
     drop_comments,
@@ -24,6 +25,7 @@ from kernelkb.scaffold.cpp.syntax import (
 )
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">\n]+)[">]', re.MULTILINE)
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 _KEPT_FLAG = re.compile(
     r"-D\w+(?:=\S*)?|-U\w+|--?std=\S+|--expt-(?:relaxed-constexpr|extended-lambda)|--use_fast_math"
     r"|--extended-lambda"
@@ -43,12 +45,6 @@ _CMAKE_CALL = re.compile(
     r"|target_compile_options|list|set|string)\s*\(([^()]*)\)"
 )
 _CMAKE_STANDARD = re.compile(r"CMAKE_(?:CUDA|CXX)_STANDARD\s+(\d+)|\bc(?:uda|xx)_std_(\d+)")
-_UNDEFINED_PART = re.compile(
-    r"^[ \t]*#[ \t]*ifdef[ \t]+(?!__CUDA|USE_CUDA|__NVCC)\w+[^\n]*\n"
-    r"(?:[ \t]*(?:#[ \t]*include[^\n]*)?\n)+[ \t]*#[ \t]*endif",
-    re.MULTILINE,
-)
-"""Includes that stand for one macro only, as of a library that the project may do without."""
 _LANGUAGE_FLAGS = {
     "--extended-lambda": re.compile(r"\]\s*__(?:host|device)__"),
     "--expt-relaxed-constexpr": re.compile(
@@ -71,25 +67,12 @@ _BUILD_FOLDER = re.compile(r"[\w./-]*include[\w./-]*|[\w./-]*csrc[\w./-]*|[\w.-]
 _MAX_HEADERS = 400
 _MAX_LOADERS = 40
 """Python files of one folder that are read for the options that they have torch compile with."""
-_SYSTEM_PREFIXES = (
-    *("torch/", "ATen/", "c10/", "cuda", "cub/", "thrust/", "cooperative_groups", "tvm/", "nv/"),
-    *("pybind11/", "Python.h", "mma.h", "curand", "cublas", "cusparse", "nccl", "cudnn", "nvtx"),
-    *("cuComplex.h", "cufft", "cusolver", "cupti", "npp", "nvml.h", "nvrtc.h", "nvJitLink.h"),
-    *("nvjpeg.h", "nvtx3/", "nvToolsExt", "crt/", "sm_", "fatbinary_section.h", "nvfunctional"),
-    *("builtin_types.h", "channel_descriptor.h", "common_functions.h", "device_atomic_functions.h"),
-    *("host_defines.h", "host_config.h", "library_types.h", "math_functions", "nvPTXCompiler.h"),
-    *("surface_", "texture_", "vector_functions.h"),
-)
-
-
 _OTHER_PLATFORMS = (
-    *("hip", "roc", "musa", "torch_musa/", "mudnn", "parrots/", "THC/", "sys/", "linux/", "arpa/"),
-    *("netinet/", "immintrin.h", "x86intrin.h", "arm_neon.h", "windows.h", "Windows.h"),
-    *("io.h", "intrin.h", "_mingw.h", "direct.h", "unistd.h", "math_constants.h"),
-    *("device_launch_parameters.h", "driver_types.h", "vector_types.h", "device_functions.h"),
-    "driver_functions.h",
+    *("hip/", "hip_", "hipblas", "hipcub", "roc", "musa", "torch_musa/", "mudnn", "parrots/"),
+    *("THC/", "sys/", "linux/", "arpa/", "netinet/", "immintrin.h", "x86intrin.h", "arm_neon.h"),
+    *("windows.h", "Windows.h", "io.h", "intrin.h", "_mingw.h", "direct.h", "unistd.h"),
 )
-"""Headers of branches for other platforms, and of every system and toolkit."""
+"""Headers of branches for other platforms, and of every system."""
 _STANDARD = (
     *("assert.h", "ctype.h", "errno.h", "float.h", "limits.h", "locale.h", "math.h", "memory.h"),
     *("setjmp.h", "signal.h", "stdarg.h", "stdbool.h", "stddef.h", "stdint.h", "stdio.h"),
@@ -123,7 +106,7 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
     searched, said = _read_compile_commands(source, root)
     named = [*searched, *_list_named_folders(root)]
     folders: dict[Path, None] = {}
-    missing: dict[str, None] = {}
+    edges: dict[Path, dict[str, Path | None]] = {}
     by_name = _group_by_name(files)
     pending, seen = [source.resolve()], dict[Path, None]()
     while pending and len(seen) < _MAX_HEADERS:
@@ -131,20 +114,24 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
         if file in seen:
             continue
         seen[file] = None
+        edges[file] = {}
         for quote, name in _INCLUDE.findall(_read_text(file)):
             if quote == "<" and (_is_of_toolkit(name, file) or _is_standard(name)):
                 continue
             found = _resolve(quote, name, file, [*folders], named, by_name)
+            edges[file][name] = found and found[1]
             if found is None:
-                missing.setdefault(name)
                 continue
             folders |= {found[0]: None} if found[0] is not None else {}
             pending.append(found[1])
-    own = ([*said], list[str]()) if said else None
-    given, notes = own or _choose_macros(_list_project_flags(source, root), seen)
+    every = said or _list_project_flags(source, root)
+    given, notes = ([*said], list[str]()) if said else _choose_macros(every, seen)
+    defined = _list_defined(seen, every)
     old = _list_old_standards(given)
     notes += [f"{flag} of the project's build was left out: C++17 is compiled" for flag in old]
-    flags = [*(f for f in given if f not in old), *_list_needed_flags(seen)]
+    flags = [*(f for f in given if f not in old), *_list_needed_flags(seen, defined)]
+    notes += _list_linked(source, root)
+    missing = _list_missing(source.resolve(), edges, defined)
     return IncludePlan(
         tuple(folders),
         tuple(dict.fromkeys(flags)),
@@ -161,12 +148,42 @@ def _group_by_name(files: Iterable[Path]) -> dict[str, list[Path]]:
     return by_name
 
 
-def _list_needed_flags(files: Iterable[Path]) -> list[str]:
+def _list_defined(files: Iterable[Path], flags: Iterable[str]) -> set[str]:
+    """Return the macros that some files and the flags of a build define."""
+    names = {name for file in files for name in _DEFINE.findall(_read_text(file))}
+    return names | {flag[2:].partition("=")[0] for flag in flags if flag.startswith("-D")}
+
+
+def _list_missing(
+    source: Path, edges: Mapping[Path, Mapping[str, Path | None]], defined: Collection[str]
+) -> list[str]:
+    """List the headers that are not found, without those that the preprocessor leaves out.
+
+    Args:
+        source: The file that is compiled.
+        edges: What each file includes, and the file of it that was found.
+        defined: Macros.
+    """
+    missing, seen, pending = dict[str, None](), {source}, [source]
+    while pending:
+        file = pending.pop(0)
+        text = drop_undefined_parts(_read_text(file), defined)
+        for _, name in _INCLUDE.findall(text):
+            found = edges.get(file, {}).get(name, file)
+            if found is None:
+                missing.setdefault(name)
+            elif found not in seen:
+                seen.add(found)
+                pending.append(found)
+    return [*missing]
+
+
+def _list_needed_flags(files: Iterable[Path], defined: Collection[str]) -> list[str]:
     """Return the options of nvcc, and the libraries, that files cannot be compiled without."""
     texts = [_read_text(file) for file in files]
     flags = [flag for flag, code in _LANGUAGE_FLAGS.items() if any(map(code.search, texts))]
     flags += _HALF_FLAGS if _needs_half_operators(re.sub(r"//[^\n]*", "", "\n".join(texts))) else ()
-    whole = [_UNDEFINED_PART.sub("", text) for text in texts]
+    whole = [drop_undefined_parts(text, defined) for text in texts]
     names = [name for text in whole for _, name in _INCLUDE.findall(text)]
     return [*flags, *(f"-l{found[1]}" for name in names if (found := _LIBRARY.fullmatch(name)))]
 
@@ -193,7 +210,7 @@ def _is_standard(name: str) -> bool:
 
 
 def _is_of_toolkit(name: str, file: Path) -> bool:
-    return name.startswith(_SYSTEM_PREFIXES) and not (file.parent / name).is_file()
+    return is_of_toolkit(name) and not (file.parent / name).is_file()
 
 
 def _is_foreign(name: str) -> bool:
@@ -201,7 +218,7 @@ def _is_foreign(name: str) -> bool:
         return False
     if name.startswith(_OTHER_PLATFORMS):
         return False
-    return not name.startswith(_SYSTEM_PREFIXES) and not os.path.exists(f"/usr/include/{name}")  # noqa: PTH110
+    return not is_of_toolkit(name) and not Path("/usr/include", name).exists()
 
 
 def _resolve(
@@ -294,6 +311,33 @@ def _list_project_flags(source: Path, root: Path) -> list[str]:
     standards = [word for word in kept if "std=" in word]
     newest = max(standards, key=_read_standard, default="")
     return [w for w in dict.fromkeys(kept) if w not in standards or w == newest]
+
+
+_LINKED = re.compile(r"\btarget_link_libraries\s*\(\s*(\S+)([^()]*)\)")
+_TARGET = re.compile(
+    r"\b(?:cuda_)?add_(?:executable|library)\s*\(\s*(\S+)([^()]*)\)", re.IGNORECASE
+)
+_LINK_WORD = re.compile(r"(?:-l)?(?!cu[a-z]+(?:_static)?$|nvrtc$|torch|c10)[A-Za-z][\w+.-]*")
+_LINK_KEYWORDS = ("PUBLIC", "PRIVATE", "INTERFACE", "debug", "optimized", "general", "pthread", "m")
+
+
+def _list_linked(source: Path, root: Path) -> list[str]:
+    """Return a sentence with the libraries that the nearest CMake file links to a source.
+
+    Those of the toolkit are left out, and those that the project makes itself.
+    """
+    folders = _list_folders_up(source, root)
+    text = next(filter(None, (_read_text(f / "CMakeLists.txt") for f in folders)), "")
+    text = re.sub(r"#[^\n]*", "", text)
+    targets = dict(_TARGET.findall(text))
+    names = dict[str, None]()
+    for target, listed in _LINKED.findall(text):
+        files = targets.get(target, "$")
+        if "$" in files or source.name in files:
+            names |= dict.fromkeys(filter(_LINK_WORD.fullmatch, listed.split()))
+    own = {*targets, *_LINK_KEYWORDS}
+    flags = " ".join(f"-l{name.removeprefix('-l')}" for name in names if name not in own)
+    return [f"CMakeLists.txt links {flags}: add what the code needs of it to flags"] * bool(flags)
 
 
 def _choose_macros(flags: Sequence[str], files: Iterable[Path]) -> tuple[list[str], list[str]]:

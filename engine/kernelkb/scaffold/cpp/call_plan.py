@@ -117,7 +117,7 @@ def plan_call(
     asked += [DraftQuestion(n, "", facts.memory[n]) for n in memory if not find_answer(said, n)]
     plan = CallPlan(function, _list_sizes(function), types, *launch, hint, (*asked,))
     return plan._replace(
-        limits=list_limits(function, own, facts, launch),
+        limits=list_limits(function, own, facts, launch, types),
         fills=tuple(_fill_memory(n, said, facts, (scope, function)) for n, scope in memory.items()),
         structures=tuple(structures),
         refusal=find_refusal(function, own, facts),

@@ -15,6 +15,7 @@ from kernelkb.scaffold.cpp.syntax import (
     collect_locals,
     get_part,
     get_text,
+    iter_declarators,
     iter_nodes,
 )
 
@@ -50,6 +51,8 @@ class _Host(NamedTuple):
     constants: Collection[str]
     name: str
     is_of_caller: bool
+    is_method: bool
+    """Of a class, so that what it calls may be another method."""
 
 
 def collect_configuration(
@@ -72,6 +75,7 @@ def collect_configuration(
         constants,
         site.host.name,
         site.is_of_caller,
+        _is_method(site.host),
     )
     statements: dict[str, str] = {}
     configuration = list(site.configuration[:3])
@@ -86,6 +90,8 @@ def _collect_statements(text: str, host: _Host, statements: dict[str, str], dept
         if word in host.known:  # Traits::kThreads, of a parameter of the template
             statements[word] = f"using {word} = {host.known[word]};"
     for word in dict.fromkeys(_WORD.findall(text)):
+        if _calls_method(word, text, host):
+            return False
         if word in statements or word in LANGUAGE_WORDS or host.known.get(word) == word:
             continue
         if word in host.known:
@@ -102,6 +108,21 @@ def _collect_statements(text: str, host: _Host, statements: dict[str, str], dept
             if host.is_of_caller or not is_known:
                 return False
     return True
+
+
+def _is_method(host: Declaration) -> bool:
+    """Whether a function is defined by its class's name, as ``Grid::fit``."""
+    own = host.body.parent if host.body is not None else None
+    return own is not None and any(
+        each.type == "qualified_identifier" for each in iter_declarators(own)
+    )
+
+
+def _calls_method(word: str, text: str, host: _Host) -> bool:
+    """Whether an expression calls a function that a launcher outside of the class has not."""
+    is_call = re.search(rf"(?<![\w.>:]){word}\s*\(", text) and word not in host.kinds
+    is_free = word in LANGUAGE_WORDS or word in host.constants or _CONSTANT_NAME.fullmatch(word)
+    return bool(is_call) and not is_free and (host.is_method or word in host.known)
 
 
 def _collect_local(word: str, host: _Host, statements: dict[str, str], depth: int) -> bool:

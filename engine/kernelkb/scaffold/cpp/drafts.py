@@ -367,7 +367,8 @@ def draft_tensor_files(request: DraftRequest) -> DraftedFiles:
         function = complete_function(function, request.text, inner)
         request = request._replace(function=function)
     request, macros = _ask_macros(request)
-    said = _take_sizes(apply_answers(function.parameters, request.answers, request.observed))
+    parameters = [_ask_unseen(each, request.text, function.line) for each in function.parameters]
+    said = _take_sizes(apply_answers(parameters, request.answers, request.observed))
     shaped = mark_unknown(said, request.text, function.line)
     function = function._replace(parameters=tuple(shaped))
     draft = _make_tensor_draft(request, shaped, list_defaults(function))
@@ -379,6 +380,16 @@ def draft_tensor_files(request: DraftRequest) -> DraftedFiles:
     files = {draft.variant.source: launcher, **draft_including_files(request.others)}
     drafted = finish_draft(draft, files, [p.name for p in shaped] + _list_asked_macros(request))
     return drafted._replace(warnings=(*_list_pasted_names(request),))
+
+
+def _ask_unseen(each: Parameter, text: str, line: int) -> Parameter:
+    """Return a tensor with the question for its integers, where no kernel that reads it is seen."""
+    is_integer = each.role == "input" and each.dtype in ("int32", "int64")
+    if each.is_certain or not is_integer or each.fill or each.points_into:
+        return each
+    use = mark_unknown([each._replace(shape=())], text, line)[0].use
+    why = f"'offsets COUNT' where parts of another array begin; {use}"
+    return each._replace(asks_fill=("integers 32|zeros", why))
 
 
 def _take_sizes(parameters: Sequence[Parameter]) -> list[Parameter]:

@@ -97,6 +97,18 @@ def read_objects(root: Node, names: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def list_number_structures(root: Node) -> set[str]:
+    """Return the structures of a file that hold numbers alone, so that one is passed as a value."""
+    found = set[str]()
+    for node, fields in _iter_structures(root):
+        kinds = [get_part(each, "type").removeprefix("std::") for each in fields]
+        are_numbers = all(find_dtype(kind) or is_size_type(kind) for kind in kinds)
+        if fields and are_numbers and not any("*" in get_text(each) for each in fields):
+            names = (node.child_by_field_name("name"), _find_typedef_name(node))
+            found |= {get_text(name) for name in names if name is not None}
+    return found
+
+
 def read_records(root: Node, names: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     """Map each structure of members of one type, such as a complex number, to that type.
 

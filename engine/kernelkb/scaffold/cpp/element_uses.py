@@ -31,6 +31,8 @@ _OUTSIDE = (
     r"{v}<(?!=)(?!\w+\)?\|\|\w+<0|0\b)(?=[1-9])|{v}<=(?!{v}\b)\w|{v}==0\b|{v}>=?\w+-|{v}==\w+-"
 )
 """The same of a condition that leaves the body."""
+_PARTS = re.compile(r"[%/]|>>|&")
+"""What takes the row and the column out of an index."""
 _LOOPS = ("for_statement", "while_statement")
 _RAISED = r"{v}(?:\+\+|\+=|<<=|\*=)|\+\+{v}|{v}={v}(?:\+|<<|\*)"
 """What makes an index larger: a loop that lowers it ends at the first one."""
@@ -97,13 +99,13 @@ def _bounds(held: Collection[str], counted: Collection[str], body: Node) -> bool
 def _ask_counted(each: Parameter, body: Node) -> Parameter:
     """Return an output with the question for its values before, if integers are counted in it."""
     uses = [n for n in iter_nodes(body) if n.type == "identifier" and get_text(n) == each.name]
-    counts = [_COUNTS.match(_show_line(n).partition(": ")[2]) for n in uses]
+    counts = [_COUNTS.match(show_line(n).partition(": ")[2]) for n in uses]
     moves = [n.parent is not None and n.parent.type in _MOVES for n in uses]
     is_counted = any(counts) and all(map(any, zip(counts, moves, strict=True)))
     if not (is_counted and (each.dtype or "").startswith(("int", "uint"))):
         return each
     first = next(node for node, is_count in zip(uses, counts, strict=True) if is_count)
-    return each._replace(asks_fill=("zeros|integers 32", _show_line(first)))
+    return each._replace(asks_fill=("zeros|integers 32", show_line(first)))
 
 
 _COUNTS = re.compile(
@@ -113,8 +115,8 @@ _MOVES = ("assignment_expression", "init_declarator")
 """Around a pointer that is set, or copied: ``histogram += row * 256``."""
 
 
-def _show_line(node: Node) -> str:
-    """Return the statement that holds a node, with its line."""
+def show_line(node: Node) -> str:
+    """Return the first line of the statement that holds a node, with its number."""
     ends = ("statement", "declaration")
     outer = next((o for o in iter_parents(node) if o.type.endswith(ends)), node)
     shown = get_text(outer).splitlines()[0].strip()[:_MAX_SHOWN]
@@ -129,28 +131,28 @@ def _read_choice(each: Parameter, names: Sequence[str], body: Node) -> Parameter
     index of others, as where the rows of a sparse matrix begin.
     """
     values: dict[str, list[Node]] = {}
-    for name, value in _iter_settings(body):
+    for name, value in iter_settings(body):
         values.setdefault(name, []).append(value)
     held = {name for name, own in values.items() if all(_read_base(v) == each.name for v in own)}
     is_integer = each.dtype in ("int32", "int64")
-    indices = [index for base, index in _iter_subscripts(body) if base in {*names} - {each.name}]
+    indices = [index for base, index in iter_subscripts(body) if base in {*names} - {each.name}]
     if (each.dtype or "").startswith(("float", "bfloat")):
         cast = next((n for n in iter_nodes(body) if _is_made_integer(n, each.name, held)), None)
         chosen = (index for index in indices if _list_names(index) & held)
         place = cast or next(chosen, None)
-        return each._replace(asks_fill=("integers 32", _show_line(place))) if place else each
-    for base, index in _iter_subscripts(body) if is_integer else ():
+        return each._replace(asks_fill=("integers 32", show_line(place))) if place else each
+    for base, index in iter_subscripts(body) if is_integer else ():
         is_other = base in names and base != each.name
         if is_other and _is_element(unwrap(index), each.name, held):
             return each._replace(indexes=(base, 0))
-    places = {_drop_blanks(index) for base, index in _iter_subscripts(body) if base == each.name}
+    places = {_drop_blanks(index) for base, index in iter_subscripts(body) if base == each.name}
     counted = {name for index in indices for name in _list_names(index)}
     if is_integer and any("+1" in place for place in places) and _bounds(held, counted, body):
         return each._replace(points_into=UNKNOWN)
     pointers = [n for n in iter_nodes(body) if get_text(n) == f"*{each.name}"]
     if is_integer and pointers:
         why = "one number behind a pointer: 'integers 9 from 8' is 8"
-        return each._replace(asks_fill=("integers 32", f"{_show_line(pointers[0])}; {why}"))
+        return each._replace(asks_fill=("integers 32", f"{show_line(pointers[0])}; {why}"))
     return each
 
 
@@ -160,7 +162,7 @@ _OF_POSITIVE = re.compile(r"(?:__|std::)?(?:log(?:2|10)?f?|r?sqrtf?|powf?)")
 
 def is_positive(array: str, body: Node) -> bool:
     """Whether an array's elements are divided by, or go into a logarithm or a root as they are."""
-    held = {name for name, value in _iter_settings(body) if _read_base(value) == array}
+    held = {name for name, value in iter_settings(body) if _read_base(value) == array}
     for node in iter_nodes(body):
         places: list[Node] = []
         given = node.child_by_field_name("arguments")
@@ -212,15 +214,15 @@ def find_pointed_array(array: str, others: Sequence[str], body: Node) -> str:
         others: The names of all arrays.
         body: The kernel's body.
     """
-    places = {_drop_blanks(index) for base, index in _iter_subscripts(body) if base == array}
+    places = {_drop_blanks(index) for base, index in iter_subscripts(body) if base == array}
     if not any(f"{place}+1" in places or f"1+{place}" in places for place in places):
         return ""
     running: set[str] = set()
     for _ in range(_DEPTH):
-        for name, value in _iter_settings(body):
+        for name, value in iter_settings(body):
             if _list_direct_names(value, array) & {array, *running}:
                 running.add(name)
-    for base, index in _iter_subscripts(body):
+    for base, index in iter_subscripts(body):
         names = _list_names(index)
         is_direct = all(node.type != "subscript_expression" for node in iter_nodes(index))
         if base in others and base != array and names & running and is_direct:
@@ -236,7 +238,7 @@ def begins_parts(array: str, body: Node) -> bool:
     As ``x[first[block] + thread]``; or they bound a loop from below, and those of another array
     from above: ``for (j = first[row]; j < last[row]; j++)``.
     """
-    values = dict(_iter_settings(body))
+    values = dict(iter_settings(body))
     held = {name for name, value in values.items() if _read_base(value) == array}
     for node in iter_nodes(body):
         if node.type == "binary_expression" and get_part(node, "operator") == "+":
@@ -259,14 +261,14 @@ def _read_base(node: Node | None) -> str:
 def _is_index(node: Node, values: Mapping[str, Node], body: Node) -> bool:
     """Whether an expression is the index of an element, itself or by a variable."""
     held = {name for name, value in values.items() if unwrap(value) == node}
-    indices = [index for _, index in _iter_subscripts(body)]
+    indices = [index for _, index in iter_subscripts(body)]
     return any(unwrap(index) == node or get_text(index) in held for index in indices)
 
 
 def _list_bounds(loop: Node, values: Mapping[str, Node]) -> set[str]:
     """Return the arrays whose elements a loop's variable begins with, and stays below."""
     begin = loop.child_by_field_name("initializer")
-    first = next((v for _, v in _iter_settings(begin)), None) if begin is not None else None
+    first = next((v for _, v in iter_settings(begin)), None) if begin is not None else None
     last = loop.child_by_field_name("condition")
     ends = (first, last.child_by_field_name("right") if last is not None else None)
     found = {_read_base(values.get(get_text(each), each)) for each in ends}
@@ -382,10 +384,10 @@ def _is_pointer(value: Node, base: str) -> bool:
 
 def _collect_values(body: Node) -> _Values:
     nodes: dict[str, list[Node]] = {}
-    for name, value in _iter_settings(body):
+    for name, value in iter_settings(body):
         nodes.setdefault(name, []).append(value)
     loops = (n.child_by_field_name("initializer") for n in iter_nodes(body))
-    counted = {name for loop in loops if loop is not None for name, _ in _iter_settings(loop)}
+    counted = {name for loop in loops if loop is not None for name, _ in iter_settings(loop)}
     changed = {get_part(n, "argument") for n in iter_nodes(body) if n.type == "update_expression"}
     moving = set(counted)
     for _ in range(_DEPTH):
@@ -440,7 +442,7 @@ def _list_read(body: Node) -> set[str]:
     """Return the variables whose values come from elements of arrays, or from atomic counters."""
     read: set[str] = set()
     for _ in range(_DEPTH):
-        for name, value in _iter_settings(body):
+        for name, value in iter_settings(body):
             if _list_names(value) & read or _is_read(value):
                 read.add(name)
     return read
@@ -459,6 +461,13 @@ def _is_inside(store: _Store, values: _Values) -> bool:
         names |= known & {w for n in names for value in values.nodes[n] for w in _list_names(value)}
     inner = [each for index in store.indices for each in index.named_children]
     if names & {*values.read} or any(map(_is_read, inner)):
+        return True
+    derived = {
+        name
+        for name in known - names
+        if all(_PARTS.search(get_text(v)) and _list_names(v) & names for v in values.nodes[name])
+    }
+    if any(_leaves_out(test, derived, get_text(store.left)) for test in _iter_tests(store.left)):
         return True
     texts = [*map(get_text, store.indices), *(get_text(v) for n in names for v in values.nodes[n])]
     is_whole = not any(re.search(r"/|>>", text) for text in texts)
@@ -527,14 +536,15 @@ def _iter_tests(store: Node) -> Iterator[_Test]:
         inner = outer
 
 
-def _iter_subscripts(body: Node) -> Iterator[tuple[str, Node]]:
+def iter_subscripts(body: Node) -> Iterator[tuple[str, Node]]:
+    """Yield the array and the index of each element that a body uses."""
     for node in iter_nodes(body):
         listed = node.child_by_field_name("indices")
         if node.type == "subscript_expression" and listed is not None and listed.named_children:
             yield get_part(node, "argument"), listed.named_children[0]
 
 
-def _iter_settings(body: Node) -> Iterator[tuple[str, Node]]:
+def iter_settings(body: Node) -> Iterator[tuple[str, Node]]:
     """Yield what each variable is set to."""
     for name, value in iter_values(body):
         yield get_text(name), value

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.scaffold.cpp.syntax import (
@@ -25,6 +26,10 @@ _COMPARISONS = ("<", "<=", "!=", ">=", ">")
 _LOOPS = ("for_statement", "while_statement", "do_statement")
 _EXACT = {"<": False, ">=": False, ">": True, "<=": True}
 """Operators that say below which size an index stays; True: the size stands on the left."""
+
+
+_SUMS = ("binary_expression", "parenthesized_expression", "cast_expression")
+_RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "&&", "||")
 
 
 class KernelIndices(NamedTuple):
@@ -117,6 +122,26 @@ def _read_bound(node: Node, indices: KernelIndices, stated: dict[str, set[str]])
         bounds.setdefault(index, bound)
     exact = _find_exact(size, names, values) if _EXACT.get(operator) is is_left else ""
     stated.setdefault(index, set()).add(exact)
+
+
+def list_offsets(body: Node | None, names: Collection[str]) -> set[str]:
+    """Return the integers that a body only adds to indices: they are no sizes.
+
+    Args:
+        body: Of a kernel.
+        names: Of its integers.
+    """
+    added, others = set[str](), set[str]()
+    for node in iter_nodes(body):
+        name = get_text(node)
+        if node.type != "identifier" or name not in names:
+            continue
+        chain = [*takewhile(lambda outer: outer.type in _SUMS, iter_parents(node))]
+        operators = [get_part(each, "operator") for each in chain]
+        first = next(filter(None, operators), "")
+        is_compared = any(each in _RELATIONS for each in operators)
+        (added if first in ("+", "-") and not is_compared else others).add(name)
+    return added - others
 
 
 def _find_exact(text: str, sizes: frozenset[str], values: Mapping[str, Node]) -> str:

@@ -20,6 +20,7 @@ from kernelkb.scaffold.cpp.syntax import (
     iter_values,
     strip_casts,
 )
+from kernelkb.scaffold.cpp.tiles import list_grid_steps, list_tile_steps
 from kernelkb.scaffold.draft import Function, SizeLimit
 
 _MAX_DEPTH = 4
@@ -30,6 +31,7 @@ def list_limits(
     own: Declaration,
     facts: SourceFacts,
     launch: tuple[Sequence[str], Sequence[str]],
+    types: Sequence[str] = (),
 ) -> tuple[SizeLimit, ...]:
     """Return the largest sizes, in elements, for which one thread is there for each.
 
@@ -40,10 +42,13 @@ def list_limits(
         own: Its declaration.
         facts: Its file.
         launch: Statements and configuration of a kernel's launch; a launcher has its own.
+        types: Arguments of a kernel's template.
     """
     found = [*_iter_needs(function, own, facts)]
     if function.is_kernel:
         texts = dict(_iter_values(launch[0])) | dict(facts.constants)
+        texts |= dict(zip(function.template, types, strict=False))
+        texts |= {p.name: p.value for p in function.parameters if p.role == "number"}
         return (*found, *_iter_limits(own, launch[1], texts, {}))
     for site in facts.sites:
         kernel = next((d for d in facts.declarations if d.name == site.kernel and d.body), None)
@@ -51,6 +56,8 @@ def list_limits(
             names = [p.name for p in build_function(kernel).parameters]
             values = _iter_values(collect_locals(own, site.line).values())
             texts = dict(facts.constants) | dict(values)
+            given = zip([each.name for each in kernel.template], site.template, strict=False)
+            texts |= {name: texts.get(value, value) for name, value in given}
             bound = bind_arguments(site.arguments, names)
             found += _iter_limits(kernel, site.configuration, texts, bound)
     return tuple(found)
@@ -131,6 +138,11 @@ def _iter_limits(
     if len(configuration) < 2 or kernel.body is None:
         return
     sizes = [p.name for p in build_function(kernel).parameters if p.role == "size"]
+    numbers = {n: number for n in texts if (number := _read_number(texts[n], texts))}
+    steps = [*list_tile_steps(kernel, sizes, numbers, _read_extents(configuration[1], texts))]
+    yield from (SizeLimit((bound.get(size, size),), step) for size, step in steps)
+    divided = list_grid_steps(configuration[0], texts, numbers)
+    yield from (SizeLimit((size,), step) for size, step in divided)
     own = [bound.get(size, size) for size in sizes]
     if configuration[1] in own:
         yield SizeLimit((configuration[1],), 1, MAX_THREADS)

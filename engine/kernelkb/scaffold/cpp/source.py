@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kernelkb.model.base import Target
 from kernelkb.scaffold.cpp.array_shapes import trace_arrays
 from kernelkb.scaffold.cpp.build_flags import list_members
-from kernelkb.scaffold.cpp.element_types import DTYPES
+from kernelkb.scaffold.cpp.element_types import DTYPES, list_number_structures
 from kernelkb.scaffold.cpp.functions import (
     TORCH_KINDS,
     MadeTensor,
@@ -93,7 +93,8 @@ def summarize_c_source(name: str, text: str, headers: Sequence[str] = ()) -> Sou
         )
     members = [member for each in (text, *headers) for member in list_members(each).items()]
     objects = {name for name, is_static in members if not is_static}
-    functions, inner = _list_pointer_functions(declarations, sites, objects)
+    values = {v for one in (text, *headers) for v in list_number_structures(parse_c(one))}
+    functions, inner = _list_pointer_functions(declarations, sites, objects, values)
     if not functions:
         return None
     has_main = "main" in defined
@@ -188,7 +189,10 @@ def _list_missing(root: Node, declarations: Sequence[Declaration]) -> list[str]:
 
 
 def _list_pointer_functions(
-    declarations: list[Declaration], sites: list[LaunchSite], members: Collection[str] = ()
+    declarations: list[Declaration],
+    sites: list[LaunchSite],
+    members: Collection[str] = (),
+    values: Collection[str] = (),
 ) -> tuple[list[Function], list[Function]]:
     """List launchers, then the kernels that none of them starts; and launchers that others call.
 
@@ -196,6 +200,7 @@ def _list_pointer_functions(
         declarations: The functions of a file.
         sites: Its launches.
         members: Functions that need an object, as ``Grid::fit``: they are no launchers.
+        values: Structures of numbers, which launchers take by value.
     """
     bodies = _index_bodies(declarations, sites)
     launchers = []
@@ -204,7 +209,7 @@ def _list_pointer_functions(
         function = build_function(each)
         takes_arrays = any(p.role in _ARRAYS for p in function.parameters)
         is_member = f"{each.scope}{each.name}".split("::")[-2:] in [m.split("::") for m in members]
-        is_launcher = not is_member and _is_launcher(each)
+        is_launcher = not is_member and _is_launcher(each, values)
         is_called = (each.is_extern and takes_arrays) or (launches and is_launcher)
         if is_called and not list_host_memory(each, bodies):
             launchers.append(function._replace(launches=launches))
@@ -236,7 +241,7 @@ def _index_bodies(
     return bodies
 
 
-def _is_launcher(declaration: Declaration) -> bool:
+def _is_launcher(declaration: Declaration, values: Collection[str]) -> bool:
     """Whether a host function can be called with arrays of the GPU: it copies none itself."""
     if declaration.is_global or declaration.name == "main" or declaration.body is None:
         return False
@@ -244,7 +249,7 @@ def _is_launcher(declaration: Declaration) -> bool:
     if not any(p.role in ("input", "output") for p in function.parameters):
         return False
     numbers = [p.type.rstrip("*") for p in function.parameters if p.role == "number"]
-    known = all(map(_NUMBER_TYPE.fullmatch, numbers))
+    known = all(_NUMBER_TYPE.fullmatch(n) or n.split(" ")[-1] in values for n in numbers)
     return known and not any(name in _HOST_MEMORY for name, _ in iter_calls(declaration.body))
 
 
@@ -317,9 +322,11 @@ def read_tensor_function(
     for each, node in zip(parameters, declaration.parameters, strict=True):
         if each.role == "input":
             found = traced[each.name]
-            each = each._replace(
+            each = found._replace(
                 role=found.role if found.use else "input",
-                is_read=found.is_read,
+                shape=(),
+                guess="",
+                use="",
                 is_certain=found.is_certain if found.use else has_const(node),
                 dtype=dtypes.get(each.name) or found.dtype,
             )
