@@ -33,10 +33,12 @@ from kernelkb.scaffold.observed.calls import (
     ObservedPlan,
     draft_input_function,
     draft_observed_yaml,
+    list_lost_values,
     needs_input_function,
     plan_calls,
 )
 
+_MAX_MIB = MAX_VALUE_BYTES // 2**20
 _DIFFERS = "its outputs differ"
 """How the worker's fault starts where code runs, and computes something else."""
 _RAISES = "it raises"
@@ -144,14 +146,17 @@ def _draft_kernel(observation: Observation, kernel_folder: Path, command: str) -
     recorded = None
     if not reason:
         files["reference.py"] = source.text
-    elif any(call["file"] for call in plan.calls):
+    elif plan.calls[0]["file"]:
         kind = "recorded"
-        plan = plan_calls([call for call in calls if call["file"]], makes_changed=bool(plan.made))
+        warnings += _list_large_calls(plan)
+        kept = [call for call in plan.calls if call["file"]]
+        plan = plan_calls(kept, makes_changed=bool(plan.made))
         recorded = join_values(observation.folder, plan)
-        warnings = [*plan.warnings, _explain_recording(function, source, reason)]
-    else:
+        warnings = [*dict.fromkeys((*warnings, *plan.warnings))]
+        warnings.append(_explain_recording(function, source, reason))
+    else:  # the size that counts has no recorded values: a smaller one does not stand for it
         kind = "variant"
-        warnings.append(_explain_variant(function))
+        warnings += [_explain_variant(function, plan), *list_lost_values(plan)]
     warnings += _list_variant_faults(source, faults)
     if kind == "code" and needs_input_function(plan):
         files["reference.py"] += "\n\n" + draft_input_function(plan)
@@ -212,11 +217,29 @@ def _explain_recording(function: dict[str, Any], source: CallSource, reason: str
     )
 
 
-def _explain_variant(function: dict[str, Any]) -> str:
+def _list_large_calls(plan: ObservedPlan) -> list[str]:
+    """Return which shapes have no recorded values and are no workloads, with their calls."""
+    large = [call for call in plan.calls if not call["file"]]
+    if not large:
+        return []
+    count, every = (sum(call["count"] for call in calls) for calls in (large, plan.calls))
+    shapes = ", ".join(str(t["shape"]) for t in large[0]["tensors"])
+    return [
+        f"{count} of {every} calls are left out: they are larger than {_MAX_MIB} MiB, so that "
+        f"their values were not recorded; the most frequent ones have tensors of {shapes}"
+    ]
+
+
+def _explain_variant(function: dict[str, Any], plan: ObservedPlan) -> str:
+    large, every = (
+        sum(call["count"] for call in plan.calls if is_any or not call["file"])
+        for is_any in (False, True)
+    )
     return (
-        f"{function['name']} is compiled code, and its inputs or outputs are larger than "
-        f"{MAX_VALUE_BYTES // 2**20} MiB, so that they were not recorded: what {VARIANT_FILE} "
-        "computes is taken as right, and nothing checks it"
+        f"{function['name']} is compiled code, and {large} of {every} calls, the most frequent "
+        f"ones among them, are larger than {_MAX_MIB} MiB, so that their inputs and outputs were "
+        f"not recorded: values are drawn like theirs, what {VARIANT_FILE} computes is taken as "
+        "right, and nothing checks it"
     )
 
 
