@@ -132,11 +132,9 @@ def _draft_kernel(observation: Observation, kernel_folder: Path, command: str) -
     calls: list[Call] = [call for call in function["calls"] if call["outputs"]]
     text, places = read_source(function), find_places(function, kernel_folder, observation.program)
     replayed = Replayed(observation.folder, kernel_folder)
-    try:
-        found = _draft_source(calls, replayed, lambda p: draft_call(function, p, text, places))
-    except UnwritableCall as error:
-        raise BadValueError(str(error)) from error
-    plan, source, faults = found
+    plan, source, faults = _draft_source(
+        calls, replayed, lambda p: draft_call(function, p, text, places)
+    )
     _refuse_random(function, source, faults)
     _refuse_objects(function, plan, faults)
     reason = source.reason or next(filter(None, faults), "")
@@ -146,11 +144,10 @@ def _draft_kernel(observation: Observation, kernel_folder: Path, command: str) -
     recorded = None
     if not reason:
         files["reference.py"] = source.text
-    elif plan.calls[0]["file"]:
+    elif plan.calls[0]["file"] or any(faults):
         kind = "recorded"
         warnings += _list_large_calls(plan)
-        kept = [call for call in plan.calls if call["file"]]
-        plan = plan_calls(kept, makes_changed=bool(plan.made))
+        plan = _keep_recorded(plan)
         recorded = join_values(observation.folder, plan)
         warnings = [*dict.fromkeys((*warnings, *plan.warnings))]
         warnings.append(_explain_recording(function, source, reason))
@@ -160,8 +157,8 @@ def _draft_kernel(observation: Observation, kernel_folder: Path, command: str) -
     warnings += _list_variant_faults(source, faults)
     if kind == "code" and needs_input_function(plan):
         files["reference.py"] += "\n\n" + draft_input_function(plan)
-    kernels = tuple(function["kernels"])
-    kernel = ObservedKernel(kernel_folder.name, function["name"], command, kernels, plan, kind)
+    name, kernels = function["name"], tuple(function["kernels"])
+    kernel = ObservedKernel(kernel_folder.name, name, command, kernels, plan, kind)
     return _Draft({"kernel.yaml": draft_observed_yaml(kernel), **files}, recorded, warnings)
 
 
@@ -174,17 +171,33 @@ def _draft_source(
 
     A tensor that is changed is taken for one that is only written, if the call gives the recorded
     outputs with another one in its place.
+
+    Raises:
+        BadValueError: No file can repeat the call.
     """
     if any(call["changed"] and call["file"] for call in calls):
         plan = plan_calls(calls, makes_changed=True)
         if plan.inputs:
-            source = draft(plan)
+            source = _write_source(draft, plan)
             faults = replay_calls(replayed, source.text, plan)
             if not any(faults):
                 return plan, source, faults
     plan = plan_calls(calls)
-    source = draft(plan)
+    source = _write_source(draft, plan)
     return plan, source, replay_calls(replayed, source.text, plan)
+
+
+def _write_source(draft: Callable[[ObservedPlan], CallSource], plan: ObservedPlan) -> CallSource:
+    try:
+        return draft(plan)
+    except UnwritableCall as error:
+        raise BadValueError(str(error)) from error
+
+
+def _keep_recorded(plan: ObservedPlan) -> ObservedPlan:
+    """Return the plan of those calls of a plan whose values were recorded."""
+    kept = [call for call in plan.calls if call["file"]]
+    return plan_calls(kept, makes_changed=bool(plan.made))
 
 
 def _refuse_random(function: dict[str, Any], source: CallSource, faults: Sequence[str]) -> None:

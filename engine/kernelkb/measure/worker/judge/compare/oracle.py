@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import NamedTuple
 
@@ -137,12 +137,22 @@ def _equals_its_halves(
     ):
         outputs = case.run_reference(take_rows(case, inputs, half), dtype)
         pairs = zip(outputs, whole, strict=True)
-        if not all(_is_nearly_equal(output, other[own]) for output, other in pairs):
+        if not all(is_nearly_equal(o, other[own], _MAX_DIFFERENCES) for o, other in pairs):
             return False
     return True
 
 
-def _is_nearly_equal(left: torch.Tensor, right: torch.Tensor) -> bool:
+def is_nearly_equal(
+    left: torch.Tensor, right: torch.Tensor, shares: Mapping[torch.dtype, float]
+) -> bool:
+    """Return whether two outputs have one shape and dtype, and almost the same values.
+
+    Args:
+        left: An output.
+        right: What it is compared with.
+        shares: By dtype, how much an element may differ, as a share of the root mean square; of
+            other dtypes elements have to be equal, and of any where they are not finite.
+    """
     if left.shape != right.shape or left.dtype != right.dtype:
         return False
     if not left.is_floating_point():
@@ -154,7 +164,7 @@ def _is_nearly_equal(left: torch.Tensor, right: torch.Tensor) -> bool:
     if not difference.numel():
         return True
     scale = root_mean_square(right[right.isfinite()])
-    return float(difference.max()) <= _MAX_DIFFERENCES.get(left.dtype, 0.0) * scale
+    return float(difference.max()) <= shares.get(left.dtype, 0.0) * scale
 
 
 TRUNCATED_BITS = 11
