@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -142,6 +143,19 @@ def _equals_its_halves(
     return True
 
 
+class OutputSizeError(ValueError):
+    """The reference returns another number of elements than kernel.yaml gives an output."""
+
+
+def _require_sizes(outputs: Sequence[torch.Tensor], specs: Sequence[ArraySpec]) -> None:
+    for output, spec in zip(outputs, specs, strict=True):
+        if output.numel() != math.prod(spec["shape"]):
+            raise OutputSizeError(
+                f"{spec['name']} is {list(output.shape)} by the reference and "
+                f"{list(spec['shape'])} by kernel.yaml"
+            )
+
+
 def is_nearly_equal(
     left: torch.Tensor, right: torch.Tensor, shares: Mapping[torch.dtype, float]
 ) -> bool:
@@ -236,7 +250,9 @@ class Oracle:
             case.add_note(FP32_NOTE)
 
     def _compute_all(self) -> None:
-        self._native = [*self._run_native(self._inputs)]
+        native = self._run_native(self._inputs)
+        self._native = [*native]
+        _require_sizes(native, self._case.output_specs)
         try:
             self._outputs = self.run(self._inputs)
         except torch.OutOfMemoryError:
