@@ -229,7 +229,8 @@ def init_launches(
     started = _choose_started(source, kernel)
     with scratch_folder() as folder:
         launches = record_launches(command, started, folder, timeout_s)
-    given = read_answers([word for word in answers if "=" in word])
+    names = _draft_files(source, "cuda", kernel, {})[0].names
+    given = read_answers([word for word in answers if "=" in word], names=names)
     request, _ = _make_request(source, "cuda", kernel, given)
     seen = answer_launches(_add_related(request, source)[0], launches)
     asked = _draft_files(source, "cuda", kernel, given)[0]
@@ -343,7 +344,8 @@ def _draft_with_answers(
     program, seen = run
     if not answers and not seen:
         return before, frozenset(), warnings
-    observed, own = read_answers(seen, takes_doubt=True), read_answers(answers, before.questions)
+    observed = read_answers(seen, takes_doubt=True, names=before.names)
+    own = read_answers(answers, before.questions, names=before.names)
     given = observed | own
     refuse_unknown(given, before)
     keys = (frozenset(observed) if seen else earlier.keys) - frozenset(own)
