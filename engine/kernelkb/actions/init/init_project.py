@@ -25,16 +25,13 @@ from kernelkb.actions.init.init_source import (
     read_source_text,
 )
 from kernelkb.actions.kernels.foreign_tasks import make_task_files
-from kernelkb.actions.kernels.measure_variant import check_variant
 from kernelkb.actions.project.bench_target import validate_machine
-from kernelkb.errors import BadValueError, EnvironmentGapError
-from kernelkb.loading.kernels import FILL_IN_MARK, load_kernel
+from kernelkb.errors import BadValueError
+from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.profile.observe import TIMEOUT_S, record_launches
-from kernelkb.measure.subject import DEFAULT_OPTIONS
 from kernelkb.model.base import Name, Record, Target
-from kernelkb.model.records.measurement import Build
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.safety.storage import describe_write_cure
@@ -245,33 +242,6 @@ def init_launches(
     result = init_project(file, None, "cuda", name, kernel, answers, (program, said))
     warnings = (*seen.warnings, *result.warnings)
     return result.model_copy(update={"warnings": warnings, "next": result.say or result.next})
-
-
-def run_draft(kernel: str) -> tuple[str, bool]:
-    """Run a finished draft of CUDA once under compute-sanitizer.
-
-    A shape that is too small reads out of bounds, and such a draft is not to be used. Where this
-    machine has no GPU or no such tool it is not run, and the text says why.
-
-    Args:
-        kernel: Its name.
-
-    Returns:
-        What was found, empty for a draft of another language; and whether it is not to be used.
-    """
-    drafted = [v for v in load_kernel(kernel).kernel.variants if v.id == DRAFTED_VARIANT]
-    if not any(each.language == "cuda" for each in drafted):
-        return "", False
-    options = DEFAULT_OPTIONS._replace(with_sanitizer=True)
-    try:
-        made = check_variant(kernel, DRAFTED_VARIANT, "cuda", options)
-    except EnvironmentGapError as error:
-        return f"the draft was not run: {error.gap}", False
-    if isinstance(made, Build):
-        return f"the draft was not run: it does not compile; kb build {kernel} says why", True
-    if made.status == "correct":
-        return f"the draft ran once under compute-sanitizer ({', '.join(made.sanitized)})", False
-    return f"the draft is not usable yet: {made.detail}", True
 
 
 def _choose_started(source: KernelSource, kernel: str | None) -> str:
