@@ -153,9 +153,7 @@ def apply_answers(
         BadValueError: A shape is no list of names and numbers.
     """
     parameters = _name_returned(parameters, answers.get(RETURNS, ""))
-    every = [each.name for each in parameters]
-    own = (drop_alike(answers, name, every) for name in every)
-    told = [_apply_answer(p, a, observed) for p, a in zip(parameters, own, strict=True)]
+    told = _apply_all(parameters, answers, observed)
     known = [p.name for p in parameters if p.role in ("size", "number")]
     known += [dim for p in parameters for dim in p.shape]
     numbers = [p for p in told if p.role == "number" and p.value != FILL_IN_MARK]
@@ -245,6 +243,15 @@ def find_source_name(name: str, known: Sequence[str]) -> str:
     own = to_field_name(name).rstrip("_")
     alike = (each for each in known if to_field_name(each).rstrip("_") == own)
     return name if name in known else next(alike, name)
+
+
+def _apply_all(
+    parameters: Sequence[Parameter], answers: Mapping[str, str], observed: Observed
+) -> list[Parameter]:
+    """Return parameters with what was said of each, and of no other one in another case."""
+    names = [each.name for each in parameters]
+    own = (drop_alike(answers, name, names) for name in names)
+    return [_apply_answer(p, said, observed) for p, said in zip(parameters, own, strict=True)]
 
 
 def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observed) -> Parameter:

@@ -226,8 +226,7 @@ def init_launches(
     started = _choose_started(source, kernel)
     with scratch_folder() as folder:
         launches = record_launches(command, started, folder, timeout_s)
-    names = _draft_files(source, "cuda", kernel, {})[0].names
-    given = read_answers([word for word in answers if "=" in word], names=names)
+    given = _read_given(source, kernel, answers)
     request, _ = _make_request(source, "cuda", kernel, given)
     seen = answer_launches(_add_related(request, source)[0], launches)
     asked = _draft_files(source, "cuda", kernel, given)[0]
@@ -242,6 +241,12 @@ def init_launches(
     result = init_project(file, None, "cuda", name, kernel, answers, (program, said))
     warnings = (*seen.warnings, *result.warnings)
     return result.model_copy(update={"warnings": warnings, "next": result.say or result.next})
+
+
+def _read_given(source: KernelSource, kernel: str | None, answers: Sequence[str]) -> dict[str, str]:
+    """Return what was said with a value, by names as a draft without it has them."""
+    names = _draft_files(source, "cuda", kernel, {})[0].names
+    return read_answers([word for word in answers if "=" in word], names=names)
 
 
 def _choose_started(source: KernelSource, kernel: str | None) -> str:

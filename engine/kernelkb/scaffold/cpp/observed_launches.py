@@ -114,8 +114,7 @@ def answer_by_launches(
     answers = _answer_sizes(seen, math.prod(first.block))
     values, notes = _answer_values(seen, answers)
     answers |= values | _answer_workloads(answers, seen, len(same))
-    if function.is_kernel:
-        answers |= _answer_launch(kernel, same[0])
+    answers |= _answer_launch(kernel, same[0]) if function.is_kernel else {}
     notes += _list_object_warnings(kernel, fields, same[0])
     return SeenAnswers(answers, (*_list_warnings(seen, answers, launches, same), *notes))
 
