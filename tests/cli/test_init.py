@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kernelkb.actions.init import init_project
+from kernelkb.actions.init import draft_run, init_project
 from kernelkb.cli import main
 
 TUTORIAL = """\
@@ -277,7 +277,6 @@ def test_a_target_that_a_source_cannot_have_is_refused(repository, capsys, name,
 
 
 def test_a_pair_without_a_target_uses_the_hardware_of_the_machine(repository, monkeypatch):
-    from kernelkb.actions.init import init_project
 
     environment = init_project.validate_machine
     monkeypatch.setattr(init_project, "validate_machine", lambda: environment("cpu"))
@@ -552,12 +551,14 @@ def test_a_draft_that_fails_where_it_runs_is_no_success(
 ):
     """Stands for a GPU, on which finished drafts run once."""
     (repository / "src" / "add.cu").write_text(TUTORIAL)
-    monkeypatch.setattr(init_project, "check_variant", lambda *_: found)
+    monkeypatch.setattr(draft_run, "check_variant", lambda *_: found)
     ended = main(["init", "src/add.cu", "--set", "reference=mine"])
 
     assert ended == code
-    said = capsys.readouterr().out
+    said, last = capsys.readouterr().out.splitlines()[-2:]  # the next step follows from the run
     assert ("not usable yet: small: 3 of 12" if code else "ran once under") in said
+    cure = "next: correct the shapes" if code else "next: kb variant add add changed"
+    assert last.startswith(cure)
 
 
 MACRO_LAUNCHER = """\

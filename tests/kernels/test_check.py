@@ -172,6 +172,20 @@ def test_a_reference_that_fails_is_named(project):
         check_variant("broken", target="cpu")
 
 
+def test_a_reference_of_another_size_than_kernel_yaml_is_told_with_both_shapes(project):
+    path = make_broken_kernel(project, "right") / "reference.py"
+    path.write_text(
+        "import torch\n\n\ndef row_softmax(x, out=None):\n    return torch.softmax(x, -1)[:, :1]\n"
+    )
+
+    with pytest.raises(
+        KbError,
+        match=r"kernel\.yaml of broken disagree on .*: \w+ is \[\d+, 1\] by the reference and "
+        r"\[\d+, \d+\] by kernel\.yaml; say the right shape .* or fix .*reference\.py",
+    ):
+        check_variant("broken", target="cpu")
+
+
 @pytest.mark.slow
 def test_a_kernel_correct_only_during_the_check_is_incorrect(project):
     make_broken_kernel(project, "right-only-at-first")

@@ -6,7 +6,7 @@ import random
 import pytest
 import torch
 
-from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs
+from kernelkb.measure.worker.judge.compare.compare import ReferenceOutputs, make_wrong_outputs
 from kernelkb.measure.worker.judge.compare.error_limits import (
     ErrorLimits,
     OutputErrors,
@@ -49,6 +49,10 @@ def cell(rows, columns):
 
 def large(a, b):
     return (a * 1000).to(torch.int64) + 2**60
+
+
+def length(a, b, c):
+    return a / (a * a + b * b + c * c + 1e-3).sqrt()
 
 
 def half_product(a, b):
@@ -235,6 +239,48 @@ def test_indices_are_exchanged_only_within_their_range(tmp_path, row_count, exch
     _, rejected = ReferenceOutputs(kernel, kernel.make_inputs(1), {}).run_selftest()
 
     assert ("two inputs exchanged" in rejected) == exchanged
+
+
+def test_inputs_whose_exchange_only_rounds_otherwise_make_no_wrong_output(tmp_path):
+    """The last two of a length are alike but for rounding; the first one is not."""
+    (tmp_path / "reference.py").write_text(REFERENCE)
+    file = str(tmp_path / "reference.py")
+    reference = {"kind": "python", "file": file, "entry": "length", "inputs": None}
+    drawn = {"shape": [4096], "dtype": "float64", "fill": "normal", "scale": 1.0}
+    inputs = [{"name": name, **drawn} for name in "abc"]
+    output = {"name": "y", "shape": [4096], "dtype": "float64", "starts_as": None}
+    case = {"axis_names": [], "axes": [], "inputs": inputs, "outputs": [output]}
+    kernel = KernelCase("cpu", reference, case)
+    a, b, c = own = kernel.make_inputs(1)
+    right, turned = (kernel.run_reference(given, None)[0] for given in (own, [a, c, b]))
+    accepted, rejected = ReferenceOutputs(kernel, own, {}).run_selftest()
+
+    assert not torch.equal(right, turned)
+    assert accepted == []
+    assert "two inputs exchanged" in rejected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "share", "is_wrong"),
+    [
+        (torch.float64, 1e-15, False),
+        (torch.float64, 1e-12, True),
+        (torch.float32, 1e-6, False),
+        (torch.float32, 1e-4, True),
+        (torch.float16, 2e-3, True),
+        (torch.bfloat16, 2e-2, True),
+    ],
+)
+def test_an_exchanged_output_is_wrong_where_it_differs_by_more_than_rounding(
+    dtype, share, is_wrong
+):
+    right = torch.randn(4096, generator=torch.Generator().manual_seed(3)).to(dtype)
+    turned = right.clone()
+    turned[7] += share
+    names = [name for name, _ in make_wrong_outputs(right, [], [turned], 0.0)]
+
+    assert not torch.equal(right, turned)
+    assert ("two inputs exchanged" in names) == is_wrong
 
 
 def test_a_discontinuous_output_is_not_accepted_blindly(expected):

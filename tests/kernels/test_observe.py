@@ -17,7 +17,7 @@ from kernelkb.measure.profile.observe import _split_command
 from kernelkb.measure.worker.observe.call_record import CallDescription, describe_values
 from kernelkb.measure.worker.observe.names import parse_operation
 from kernelkb.measure.worker.shared.array_values import read_tensors, write_tensors
-from kernelkb.scaffold.observed.calls import write_values
+from kernelkb.scaffold.observed.recipes import write_values
 
 LAYERS = """
 import ctypes
@@ -140,6 +140,48 @@ def test_compiled_code_is_judged_by_its_recorded_outputs(project, program):
     assert "kernels/twice/recorded.safetensors" in result.written
     assert any("only the recorded inputs can be checked" in text for text in result.warnings)
     assert checked.status == "correct"
+
+
+SIZES = """
+import torch
+import layers
+
+for rows in {rows}:
+    layers.twice(torch.rand(rows, 64), torch.rand(rows, 64))
+"""
+
+
+def observe_sizes(project, monkeypatch, rows):
+    """Observe a compiled function called with these rows of 64, of which 16 fit in the record."""
+    monkeypatch.setattr("kernelkb.measure.profile.observe.MAX_VALUE_BYTES", 3 * 16 * 64 * 4)
+    (project / "layers.py").write_text(LAYERS)
+    (project / "twice.cpp").write_text(TWICE)
+    library = project / "libtwice.so"
+    subprocess.run(["g++", "-shared", "-fPIC", project / "twice.cpp", "-o", library], check=True)
+    (project / "sizes.py").write_text(SIZES.format(rows=rows))
+    return init_observed(shlex.join([sys.executable, "sizes.py"]), "layers:twice")
+
+
+def test_the_most_frequent_size_stays_though_its_values_are_too_large_to_record(
+    project, monkeypatch
+):
+    result = observe_sizes(project, monkeypatch, (8, 900, 900, 900))
+    kernel = load_kernel("twice").kernel
+
+    assert [*kernel.workloads.values()] == [{"d0": 900, "d1": 64}, {"d0": 8, "d1": 64}]
+    assert kernel.reference.variant == "observed"
+    assert [each.fill for each in kernel.inputs] == ["uniform", "uniform"]
+    assert any("3 of 4 calls, the most frequent ones among them" in t for t in result.warnings)
+
+
+def test_rarer_sizes_without_recorded_values_are_left_out_and_counted(project, monkeypatch):
+    result = observe_sizes(project, monkeypatch, (8, 8, 8, 900))
+
+    assert [*load_kernel("twice").kernel.workloads.values()] == [{"d0": 8, "d1": 64}]
+    assert any(
+        text.startswith("1 of 4 calls are left out") and "[900, 64]" in text
+        for text in result.warnings
+    )
 
 
 @pytest.mark.slow

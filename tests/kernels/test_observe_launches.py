@@ -17,6 +17,7 @@ from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.measure.profile import observe
 from kernelkb.measure.profile.observe import record_launches
+from kernelkb.scaffold.cpp.observed_launches import LaunchArgument, SeenLaunch
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
@@ -226,6 +227,8 @@ def test_a_draft_of_a_kernel_takes_sizes_numbers_types_and_launch_from_a_run(pro
     assert "const float a = 0.5f;  // observed" in (folder / "launch.cu").read_text()
     assert result.warnings == (
         "1 of 3 launches, with other types, grids or blocks, or null pointers, are left out",
+        "y: [n] is the memory behind it, 1000 elements; where the kernel writes fewer, say so with "
+        "--set 'y=[...]'",
     )
 
 
@@ -394,7 +397,9 @@ def test_values_of_integers_are_drawn_as_a_run_had_them(project, make_program, v
     text = (project / "kernels/k/kernel.yaml").read_text()
     assert f"name: x, shape: [n], dtype: int32, {drawn}" in text
     told = f"x: in the run its values {lost}; drawn ones do not"
-    assert result.warnings == ((told,) if lost else ())
+    assert [each[: len(told)] for each in result.warnings] == ([told] if lost else [])
+    cures = ["--set 'x.fill=offsets " in each for each in result.warnings]
+    assert cures == ([lost == "ascend"] if lost else [])
     assert load_kernel(str(project / "kernels/k")).kernel.inputs[0].name == "x"
 
 
@@ -455,3 +460,173 @@ def test_values_belong_to_the_launch_that_found_them(project, make_program, monk
     text = (project / "kernels/k/kernel.yaml").read_text()
     assert "observed-1: {n: 1000}" in text
     assert "dtype: int32, fill: offsets, scale: n}" in text
+
+
+SCALED = """
+template <typename T> struct Scale { T* by; float factor; int place(int i) { return i; } T of[2]; };
+template <typename SCALE> __global__ void scaled(SCALE scale, const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[scale.place(i)];
+}
+"""
+
+
+def launch_scaled(elements=1000, memory=()):
+    """Return one launch of ``scaled``: its object has pointers at some places of its bytes."""
+    at = dict.fromkeys(memory, (4 * elements, 0))
+    arguments = (
+        LaunchArgument(bytes(24), at),
+        LaunchArgument(bytes(8), {0: (4 * elements, 0)}),
+        LaunchArgument(bytes(8), {0: (4 * elements, 0)}),
+        LaunchArgument(elements.to_bytes(4, "little"), {}),
+    )
+    name = "void scaled<Scale<float>>(Scale<float>, float const*, float*, int)"
+    return SeenLaunch(name, (4, 1, 1), (256, 1, 1), 0, arguments, 1)
+
+
+def test_a_template_argument_answers_no_parameter_of_its_name_in_another_case(project, monkeypatch):
+    (project / "k.cu").write_text(SCALED)
+    monkeypatch.setattr(
+        "kernelkb.actions.init.init_project.record_launches", lambda *_: [launch_scaled()]
+    )
+    result = init_launches("k.cu", "./app", answers=["reference=mine"])
+    launcher = (project / "kernels/k/launch.cu").read_text()
+
+    assert [line.partition("=")[0] for line in result.to_fill] == ["scale"]
+    assert "scaled<Scale<float>><<<" in launcher
+
+    said = init_project("k.cu", answers=["scale=Scale<float>{nullptr, 2.0f}"])
+    launcher = (project / "kernels/k/launch.cu").read_text()
+
+    assert said.to_fill == ()
+    assert "scaled<Scale<float>><<<" in launcher
+    assert "Scale<float>{nullptr, 2.0f}" in launcher
+
+
+def test_pointers_of_an_object_that_is_passed_by_value_are_told(project, monkeypatch):
+    (project / "k.cu").write_text(SCALED)
+    monkeypatch.setattr(
+        "kernelkb.actions.init.init_project.record_launches",
+        lambda *_: [launch_scaled(memory=(0, 8))],
+    )
+    result = init_launches("k.cu", "./app", answers=["reference=mine"])
+
+    assert (
+        "scale: an object passed by value, in the run with 2 pointers to memory (4000 and 4000 "
+        "bytes): no array of kernel.yaml stands for them; allocate and fill them in launch.cu"
+    ) in result.warnings
+
+
+MERGE = """
+__global__ void merge(const int* a, const int* b, int* c, int n, int m) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  c[rank_of(i)] = i < n ? a[rank_of(i)] : b[rank_of(i - n)];
+}
+"""
+
+
+def launch_sizes(name, arrays, numbers, *, calls=1):
+    """Return a launch of blocks of 256 threads with arrays of 4-byte elements, then numbers.
+
+    Args:
+        name: With the types of the kernel's arguments.
+        arrays: Elements behind each pointer, and before it.
+        numbers: Integers.
+        calls: How many were alike.
+    """
+    memory = [LaunchArgument(bytes(8), {0: (4 * left, 4 * first)}) for left, first in arrays]
+    plain = [LaunchArgument(number.to_bytes(4, "little"), {}) for number in numbers]
+    return SeenLaunch(name, (4, 1, 1), (256, 1, 1), 0, (*memory, *plain), calls)
+
+
+def init_seen(project, monkeypatch, text, launches, answers=("reference=mine",)):
+    """Draft a kernel of a text with launches that were recorded elsewhere."""
+    (project / "k.cu").write_text(text)
+    monkeypatch.setattr(
+        "kernelkb.actions.init.init_project.record_launches", lambda *_: [*launches]
+    )
+    return init_launches("k.cu", "./app", answers=[*answers])
+
+
+@pytest.mark.parametrize(
+    ("elements", "shape", "asked"),
+    [
+        (170, "[n + m]", []),
+        (7000, "[n, m]", ["c"]),  # in either order
+        (1000, "[1000]", []),
+    ],
+)
+def test_memory_that_a_sum_of_sizes_fills_has_that_shape(
+    project, monkeypatch, elements, shape, asked
+):
+    name = "merge(int const*, int const*, int*, int, int)"
+    launch = launch_sizes(name, [(100, 0), (70, 0), (elements, 0)], [100, 70])
+    result = init_seen(project, monkeypatch, MERGE, [launch])
+    text = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert [line.partition("=")[0] for line in result.to_fill] == asked
+    if asked:
+        assert result.to_fill[0].startswith(f"c={shape}")
+    else:
+        assert f"name: c, shape: {shape}" in text
+
+
+BLOCKS = """
+__global__ void blocks(const int* x, int* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) atomicAdd(&y[rank_of(i)], x[i]);
+}
+void run(const int* x, int* y, int n) { blocks<<<(n + 255) / 256, 256>>>(x, y, n); }
+"""
+
+
+def test_memory_with_an_element_for_each_block_is_a_quotient_or_a_number(project, monkeypatch):
+    name = "blocks(int const*, int*, int)"
+    few = launch_sizes(name, [(1000, 0), (4, 0)], [1000], calls=2)
+    many = launch_sizes(name, [(3000, 0), (12, 0)], [3000])
+    one = init_seen(project, monkeypatch, BLOCKS, [few])
+    asked = next(line for line in one.to_fill if line.startswith("y="))
+
+    assert asked.startswith("y=[(n + 255) // 256]  # or [4]; ")
+
+    shutil.rmtree(project / "kernels")
+    init_seen(project, monkeypatch, BLOCKS, [few, many])
+    text = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert "name: y, shape: [(n + 255) // 256]" in text
+
+
+STENCIL = """
+#define REACH 3
+__global__ void spread(const int* x, int* y) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x, sum = 0;
+  if (threadIdx.x < REACH) sum = x[i];
+  for (int k = -REACH; k <= REACH; ++k) sum += x[i + k];
+  y[i] = sum;
+}
+void run(const int* x, int* y) { spread<<<4, 256>>>(x, y); }
+"""
+
+
+def test_a_pointer_into_its_memory_is_told_and_the_rest_of_it_is_asked_for(project, monkeypatch):
+    launch = launch_sizes("spread(int const*, int*)", [(1027, 3), (1027, 3)], [])
+    result = init_seen(project, monkeypatch, STENCIL, [launch])
+    asked = {line.partition("=")[0]: line for line in result.to_fill}
+
+    assert asked["x"].startswith("x=[1027]")
+    assert asked["y"].startswith("y=[1027]")
+    assert any(
+        text.startswith("x: the program passes a pointer 3 elements into memory of 1030; ")
+        for text in result.warnings
+    )
+
+
+def test_memory_of_an_array_that_is_only_written_may_be_more_than_it_needs(project, monkeypatch):
+    text = BLOCKS.replace("atomicAdd(&y[rank_of(i)], x[i])", "y[rank_of(i)] = x[i]")
+    launch = launch_sizes("blocks(int const*, int*, int)", [(100, 0), (100, 0)], [100])
+    result = init_seen(project, monkeypatch, text, [launch])
+
+    assert (
+        "y: [n] is the memory behind it, 100 elements; where the kernel writes fewer, say so "
+        "with --set 'y=[...]'"
+    ) in result.warnings

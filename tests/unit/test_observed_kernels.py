@@ -6,12 +6,15 @@ import pytest
 
 from kernelkb.scaffold.observed.callee import NotSliceable, Places, draft_call, slice_function
 from kernelkb.scaffold.observed.calls import (
+    ObservedKernel,
     SizeCode,
     draft_input_function,
+    draft_observed_yaml,
     find_size,
-    make_fill,
+    list_lost_values,
     plan_calls,
 )
+from kernelkb.scaffold.observed.recipes import make_fill
 
 FILE = """
 import argparse
@@ -102,6 +105,56 @@ def test_inputs_that_no_fill_describes_are_drawn_by_a_function():
     assert make_fill(call["tensors"][0]["recipe"], "float32") is None
     assert "tril()" in source
     assert ast.parse(source).body[0].args.args[0].arg == "d0"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "drawn", "lost"),
+    [
+        (
+            {"kind": "offsets", "high": 64, "lengths": [2], "counts": [9]},
+            "fill: offsets\n  scale: d1\n",
+            "",
+        ),
+        (
+            {"kind": "offsets", "high": 70, "lengths": [2], "counts": [9]},
+            "fill: offsets\n  scale: 70.0\n",
+            "",
+        ),
+        (
+            {"kind": "sorted", "low": 3, "high": 9},
+            "fill: integers\n  scale: 10.0\n  low: 3\n",
+            "fill: offsets, scale: 9 draws ascending ones, from 0",
+        ),
+        (
+            {"kind": "arange", "start": 5},
+            "fill: integers\n  scale: 13.0\n  low: 5\n",
+            "fill: offsets, scale: 12 draws ascending ones, from 0",
+        ),
+        ({"kind": "arange", "start": 0}, "fill: permutation\n", "ascend; drawn ones do not"),
+        ({"kind": "constant", "value": 7}, "fill: integers\n  scale: 8.0\n  low: 7\n", ""),
+        (
+            {"kind": "distinct", "low": 2, "high": 40, "is_sorted": False},
+            "fill: integers\n  scale: 41.0\n  low: 2\n",
+            "all differ",
+        ),
+        (
+            {"kind": "integers", "low": -4, "high": -2},
+            "fill: integers\n  scale: 1.0\n  low: -4\n",
+            "are -4 to -2",
+        ),
+    ],
+)
+def test_integers_that_no_function_draws_keep_their_range_and_what_is_lost_is_told(
+    recipe, drawn, lost
+):
+    call = make_call(1, 8, 64)
+    call["tensors"][0] |= {"shape": [8], "strides": [1], "recipe": recipe, "dtype": "int32"}
+    plan = plan_calls([call])
+    kernel = ObservedKernel("k", "m:k", "python p.py", (), plan, "variant")
+
+    assert drawn in draft_observed_yaml(kernel)
+    told = list_lost_values(plan)
+    assert [lost in each for each in told] == [True] * bool(lost)
 
 
 def test_a_function_is_copied_with_what_it_needs_and_runs_nothing_else():

@@ -64,30 +64,26 @@ def run_init(options: Namespace) -> int:
     result = _init_from(options)
     if options.json:
         print_json(result)
-    else:
-        print_lines(
-            [
-                *(f"wrote {name}" for name in result.written),
-                *(f"kept  {name}" for name in result.kept),
-                *(f"warning: {text}" for text in result.warnings),
-                *(f"say {mark}" for mark in result.to_fill),
-                f"next: {result.next}",
-                *(
-                    [f"or, where each guess is right: {result.say}"]
-                    if result.say not in ("", result.next)
-                    else []
-                ),
-            ]
-        )
-    is_new = any(name.endswith("/kernel.yaml") for name in result.written)
-    if is_new and not (result.to_fill or options.json):
-        from kernelkb.actions.init.init_project import run_draft
+        return int(bool(result.to_fill))
+    print_lines(
+        [
+            *(f"wrote {name}" for name in result.written),
+            *(f"kept  {name}" for name in result.kept),
+            *(f"warning: {text}" for text in result.warnings),
+            *(f"say {mark}" for mark in result.to_fill),
+        ]
+    )
+    run = None
+    if not result.to_fill and any(name.endswith("/kernel.yaml") for name in result.written):
+        from kernelkb.actions.init.draft_run import run_draft
 
         with interruptible_measurement("init"):
-            found, is_unusable = run_draft(result.kernel)
-        print_lines(filter(None, [found]))
-        return int(is_unusable)
-    return int(bool(result.to_fill))
+            run = run_draft(result.kernel)
+        print_lines(filter(None, [run.text]))
+    print_lines([f"next: {(run and run.next) or result.next}"])
+    if result.say not in ("", result.next):
+        print_lines([f"or, where each guess is right: {result.say}"])
+    return int(bool(result.to_fill) or (run is not None and run.is_unusable))
 
 
 def _init_from(options: Namespace) -> InitResult:

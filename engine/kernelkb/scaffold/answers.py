@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import get_args
 
@@ -38,7 +38,11 @@ shapes are: it is asked. Behind it stand those that fit."""
 
 
 def read_answers(
-    words: Sequence[str], questions: Sequence[DraftQuestion] = (), *, takes_doubt: bool = False
+    words: Sequence[str],
+    questions: Sequence[DraftQuestion] = (),
+    *,
+    takes_doubt: bool = False,
+    names: Collection[str] | None = (),
 ) -> dict[str, str]:
     """Return what ``--set`` words say, by key: ``x=[m, k]``; ``x`` alone takes the guess for it.
 
@@ -46,20 +50,23 @@ def read_answers(
         words: As they were typed; a later one wins.
         questions: With guesses.
         takes_doubt: Whether they are of a run, which says ``?`` where it contradicts the text.
+        names: What may be named. Keys are in lower case, but for those of two names that differ in
+            case only; None: all are as they were written.
 
     Raises:
         BadValueError: A word has no value and there is no guess, or a role or dtype is none.
     """
-    guesses = {q.key.lower(): q.guess.partition("|")[0] for q in questions}
+    guesses = {_write_key(q.key, names): q.guess.partition("|")[0] for q in questions}
     answers = {}
     for word in words:
         key, _, value = (part.strip() for part in word.partition("="))
-        value = value or guesses.get(key.lower(), "")
+        key = _write_key(key, names)
+        value = value or guesses.get(key, "")
         value = to_fill(value) if key.endswith(".fill") else value
         aspect = key.rpartition(".")[2] if "." in key or key == "dtype" else ""
         allowed = _ASPECTS.get(aspect, ())
         if takes_doubt and value.startswith(DOUBT):
-            answers[key.lower()] = value
+            answers[key] = value
             continue
         is_open = value in ("", DOUBT) or not value.isprintable()
         kind = value.partition(" ")[0] if aspect == "fill" else value
@@ -68,7 +75,7 @@ def read_answers(
             kinds = f"one of {', '.join(allowed)}" if allowed else example
             kinds += _OF_ONE_VALUE if aspect == "fill" else ""
             raise BadValueError(f"--set {word!r} is no answer; give {kinds}")
-        answers[key.lower()] = value
+        answers[key] = value
     return answers
 
 
@@ -88,6 +95,25 @@ def to_fill(value: str) -> str:
     return ("zeros", "ones")[whole] if whole < 2 else f"integers {whole + 1} from {whole}"
 
 
+def _write_key(key: str, names: Collection[str] | None) -> str:
+    name = key.partition(".")[0]
+    alike = {each for each in names or () if each.lower() == name.lower()}
+    return key if names is None or (name in alike and len(alike) > 1) else key.lower()
+
+
+def drop_alike(answers: Mapping[str, str], name: str, names: Collection[str]) -> dict[str, str]:
+    """Return the answers without those to another name that is this one in lower case.
+
+    Args:
+        answers: By key.
+        name: Of the source, as ``FUNCTOR``.
+        names: The others, as ``functor``.
+    """
+    other = name.lower() if name.lower() in names else ""
+    is_other = other not in ("", name)
+    return {k: v for k, v in answers.items() if not (is_other and k.partition(".")[0] == other)}
+
+
 def refuse_unknown(given: Mapping[str, str], drafted: DraftedFiles) -> None:
     """Raise BadValueError for an answer to what neither a draft has nor a shape that was said.
 
@@ -97,7 +123,7 @@ def refuse_unknown(given: Mapping[str, str], drafted: DraftedFiles) -> None:
     """
     said = " ".join(filter(_is_listed, given.values()))
     names = {*drafted.names, *list_axes([said])}
-    known = {to_field_name(n) for n in names} | {n.lower() for n in names}
+    known = {to_field_name(n) for n in names} | {n.lower() for n in names} | names
     unknown = next((key for key in given if key.partition(".")[0] not in known), "")
     if unknown:
         listed = ", ".join(q.key for q in drafted.questions) or "nothing"
@@ -111,15 +137,16 @@ def read_said(text: str) -> tuple[dict[str, str], Observed]:
         [line.removeprefix(head) for line in lines if line.startswith(head)]
         for head in (SAID_HEAD, OBSERVED_HEAD, PROGRAM_HEAD)
     )
-    observed = read_answers(seen, takes_doubt=True)
+    observed = read_answers(seen, takes_doubt=True, names=None)
     run = Observed(frozenset(observed), programs[0]) if programs else Observed()
-    return observed | read_answers(said), run
+    return observed | read_answers(said, names=None), run
 
 
 def find_answer(answers: Mapping[str, str], name: str, aspect: str = "") -> str:
-    """Return what was said of a name of the source; empty for nothing."""
+    """Return what was said of a name of the source, in its own case first; empty for nothing."""
     tail = f".{aspect}" if aspect else ""
-    return answers.get(f"{name}{tail}".lower()) or answers.get(f"{to_field_name(name)}{tail}", "")
+    keys = (f"{name}{tail}", f"{name}{tail}".lower(), f"{to_field_name(name)}{tail}")
+    return next((answers[key] for key in keys if answers.get(key)), "")
 
 
 def apply_answers(
@@ -144,7 +171,7 @@ def apply_answers(
         BadValueError: A shape is no list of names and numbers.
     """
     parameters = _name_returned(parameters, answers.get(RETURNS, ""))
-    told = [_apply_answer(each, answers, observed) for each in parameters]
+    told = _apply_all(parameters, answers, observed)
     known = [p.name for p in parameters if p.role in ("size", "number")]
     known += [dim for p in parameters for dim in p.shape]
     numbers = [p for p in told if p.role == "number" and p.value != FILL_IN_MARK]
@@ -236,9 +263,18 @@ def find_source_name(name: str, known: Sequence[str]) -> str:
     return name if name in known else next(alike, name)
 
 
+def _apply_all(
+    parameters: Sequence[Parameter], answers: Mapping[str, str], observed: Observed
+) -> list[Parameter]:
+    """Return parameters with what was said of each, and of no other one in another case."""
+    names = [each.name for each in parameters]
+    own = (drop_alike(answers, name, names) for name in names)
+    return [_apply_answer(p, said, observed) for p, said in zip(parameters, own, strict=True)]
+
+
 def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observed) -> Parameter:
     said = find_answer(answers, each.name)
-    names = {each.name.lower(), to_field_name(each.name)}
+    names = {each.name, each.name.lower(), to_field_name(each.name)}
     verb = "observed" if said and names & observed.keys else "said"
     if each.type in ("number", "tensor"):
         each = _choose_kind(each, said)

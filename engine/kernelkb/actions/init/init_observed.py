@@ -33,10 +33,12 @@ from kernelkb.scaffold.observed.calls import (
     ObservedPlan,
     draft_input_function,
     draft_observed_yaml,
+    list_lost_values,
     needs_input_function,
     plan_calls,
 )
 
+_MAX_MIB = MAX_VALUE_BYTES // 2**20
 _DIFFERS = "its outputs differ"
 """How the worker's fault starts where code runs, and computes something else."""
 _RAISES = "it raises"
@@ -130,11 +132,9 @@ def _draft_kernel(observation: Observation, kernel_folder: Path, command: str) -
     calls: list[Call] = [call for call in function["calls"] if call["outputs"]]
     text, places = read_source(function), find_places(function, kernel_folder, observation.program)
     replayed = Replayed(observation.folder, kernel_folder)
-    try:
-        found = _draft_source(calls, replayed, lambda p: draft_call(function, p, text, places))
-    except UnwritableCall as error:
-        raise BadValueError(str(error)) from error
-    plan, source, faults = found
+    plan, source, faults = _draft_source(
+        calls, replayed, lambda p: draft_call(function, p, text, places)
+    )
     _refuse_random(function, source, faults)
     _refuse_objects(function, plan, faults)
     reason = source.reason or next(filter(None, faults), "")
@@ -144,19 +144,21 @@ def _draft_kernel(observation: Observation, kernel_folder: Path, command: str) -
     recorded = None
     if not reason:
         files["reference.py"] = source.text
-    elif any(call["file"] for call in plan.calls):
+    elif plan.calls[0]["file"] or any(faults):
         kind = "recorded"
-        plan = plan_calls([call for call in calls if call["file"]], makes_changed=bool(plan.made))
+        warnings += _list_large_calls(plan)
+        plan = _keep_recorded(plan)
         recorded = join_values(observation.folder, plan)
-        warnings = [*plan.warnings, _explain_recording(function, source, reason)]
-    else:
+        warnings = [*dict.fromkeys((*warnings, *plan.warnings))]
+        warnings.append(_explain_recording(function, source, reason))
+    else:  # the size that counts has no recorded values: a smaller one does not stand for it
         kind = "variant"
-        warnings.append(_explain_variant(function))
+        warnings += [_explain_variant(function, plan), *list_lost_values(plan)]
     warnings += _list_variant_faults(source, faults)
     if kind == "code" and needs_input_function(plan):
         files["reference.py"] += "\n\n" + draft_input_function(plan)
-    kernels = tuple(function["kernels"])
-    kernel = ObservedKernel(kernel_folder.name, function["name"], command, kernels, plan, kind)
+    name, kernels = function["name"], tuple(function["kernels"])
+    kernel = ObservedKernel(kernel_folder.name, name, command, kernels, plan, kind)
     return _Draft({"kernel.yaml": draft_observed_yaml(kernel), **files}, recorded, warnings)
 
 
@@ -169,17 +171,33 @@ def _draft_source(
 
     A tensor that is changed is taken for one that is only written, if the call gives the recorded
     outputs with another one in its place.
+
+    Raises:
+        BadValueError: No file can repeat the call.
     """
     if any(call["changed"] and call["file"] for call in calls):
         plan = plan_calls(calls, makes_changed=True)
         if plan.inputs:
-            source = draft(plan)
+            source = _write_source(draft, plan)
             faults = replay_calls(replayed, source.text, plan)
             if not any(faults):
                 return plan, source, faults
     plan = plan_calls(calls)
-    source = draft(plan)
+    source = _write_source(draft, plan)
     return plan, source, replay_calls(replayed, source.text, plan)
+
+
+def _write_source(draft: Callable[[ObservedPlan], CallSource], plan: ObservedPlan) -> CallSource:
+    try:
+        return draft(plan)
+    except UnwritableCall as error:
+        raise BadValueError(str(error)) from error
+
+
+def _keep_recorded(plan: ObservedPlan) -> ObservedPlan:
+    """Return the plan of those calls of a plan whose values were recorded."""
+    kept = [call for call in plan.calls if call["file"]]
+    return plan_calls(kept, makes_changed=bool(plan.made))
 
 
 def _refuse_random(function: dict[str, Any], source: CallSource, faults: Sequence[str]) -> None:
@@ -212,11 +230,29 @@ def _explain_recording(function: dict[str, Any], source: CallSource, reason: str
     )
 
 
-def _explain_variant(function: dict[str, Any]) -> str:
+def _list_large_calls(plan: ObservedPlan) -> list[str]:
+    """Return which shapes have no recorded values and are no workloads, with their calls."""
+    large = [call for call in plan.calls if not call["file"]]
+    if not large:
+        return []
+    count, every = (sum(call["count"] for call in calls) for calls in (large, plan.calls))
+    shapes = ", ".join(str(t["shape"]) for t in large[0]["tensors"])
+    return [
+        f"{count} of {every} calls are left out: they are larger than {_MAX_MIB} MiB, so that "
+        f"their values were not recorded; the most frequent ones have tensors of {shapes}"
+    ]
+
+
+def _explain_variant(function: dict[str, Any], plan: ObservedPlan) -> str:
+    large, every = (
+        sum(call["count"] for call in plan.calls if is_any or not call["file"])
+        for is_any in (False, True)
+    )
     return (
-        f"{function['name']} is compiled code, and its inputs or outputs are larger than "
-        f"{MAX_VALUE_BYTES // 2**20} MiB, so that they were not recorded: what {VARIANT_FILE} "
-        "computes is taken as right, and nothing checks it"
+        f"{function['name']} is compiled code, and {large} of {every} calls, the most frequent "
+        f"ones among them, are larger than {_MAX_MIB} MiB, so that their inputs and outputs were "
+        f"not recorded: values are drawn like theirs, what {VARIANT_FILE} computes is taken as "
+        "right, and nothing checks it"
     )
 
 

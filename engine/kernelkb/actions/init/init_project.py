@@ -25,16 +25,13 @@ from kernelkb.actions.init.init_source import (
     read_source_text,
 )
 from kernelkb.actions.kernels.foreign_tasks import make_task_files
-from kernelkb.actions.kernels.measure_variant import check_variant
 from kernelkb.actions.project.bench_target import validate_machine
-from kernelkb.errors import BadValueError, EnvironmentGapError
-from kernelkb.loading.kernels import FILL_IN_MARK, load_kernel
+from kernelkb.errors import BadValueError
+from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.measure.machine.environment import TargetChoice
 from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.profile.observe import TIMEOUT_S, record_launches
-from kernelkb.measure.subject import DEFAULT_OPTIONS
 from kernelkb.model.base import Name, Record, Target
-from kernelkb.model.records.measurement import Build
 from kernelkb.safety.files import replace_file
 from kernelkb.safety.paths import shipped_folder
 from kernelkb.safety.storage import describe_write_cure
@@ -229,7 +226,7 @@ def init_launches(
     started = _choose_started(source, kernel)
     with scratch_folder() as folder:
         launches = record_launches(command, started, folder, timeout_s)
-    given = read_answers([word for word in answers if "=" in word])
+    given = _read_given(source, kernel, answers)
     request, _ = _make_request(source, "cuda", kernel, given)
     seen = answer_launches(_add_related(request, source)[0], launches)
     asked = _draft_files(source, "cuda", kernel, given)[0]
@@ -246,31 +243,10 @@ def init_launches(
     return result.model_copy(update={"warnings": warnings, "next": result.say or result.next})
 
 
-def run_draft(kernel: str) -> tuple[str, bool]:
-    """Run a finished draft of CUDA once under compute-sanitizer.
-
-    A shape that is too small reads out of bounds, and such a draft is not to be used. Where this
-    machine has no GPU or no such tool it is not run, and the text says why.
-
-    Args:
-        kernel: Its name.
-
-    Returns:
-        What was found, empty for a draft of another language; and whether it is not to be used.
-    """
-    drafted = [v for v in load_kernel(kernel).kernel.variants if v.id == DRAFTED_VARIANT]
-    if not any(each.language == "cuda" for each in drafted):
-        return "", False
-    options = DEFAULT_OPTIONS._replace(with_sanitizer=True)
-    try:
-        made = check_variant(kernel, DRAFTED_VARIANT, "cuda", options)
-    except EnvironmentGapError as error:
-        return f"the draft was not run: {error.gap}", False
-    if isinstance(made, Build):
-        return f"the draft was not run: it does not compile; kb build {kernel} says why", True
-    if made.status == "correct":
-        return f"the draft ran once under compute-sanitizer ({', '.join(made.sanitized)})", False
-    return f"the draft is not usable yet: {made.detail}", True
+def _read_given(source: KernelSource, kernel: str | None, answers: Sequence[str]) -> dict[str, str]:
+    """Return what was said with a value, by names as a draft without it has them."""
+    names = _draft_files(source, "cuda", kernel, {})[0].names
+    return read_answers([word for word in answers if "=" in word], names=names)
 
 
 def _choose_started(source: KernelSource, kernel: str | None) -> str:
@@ -343,7 +319,8 @@ def _draft_with_answers(
     program, seen = run
     if not answers and not seen:
         return before, frozenset(), warnings
-    observed, own = read_answers(seen, takes_doubt=True), read_answers(answers, before.questions)
+    observed = read_answers(seen, takes_doubt=True, names=before.names)
+    own = read_answers(answers, before.questions, names=before.names)
     given = observed | own
     refuse_unknown(given, before)
     keys = (frozenset(observed) if seen else earlier.keys) - frozenset(own)

@@ -215,6 +215,10 @@ def _make_cases(
     return cases
 
 
+_SIZE_FAULT = "OutputSizeError: "
+"""What the judge's last line has before an output's shapes, by the reference and kernel.yaml."""
+
+
 def get_judge_result(subject: MeasurementSubject, run: JobRun[_JudgeResultT]) -> _JudgeResultT:
     """Return the judge's result.
 
@@ -243,6 +247,13 @@ def get_judge_result(subject: MeasurementSubject, run: JobRun[_JudgeResultT]) ->
         raise KbError(
             f"the judge of {kernel_folder.kernel.id} was killed{where} (SIGKILL), for want of "
             "memory or by another process; free memory, see what dmesg says, and measure again"
+        )
+    _, is_size, sizes = last_line.partition(_SIZE_FAULT)
+    if is_size:
+        raise KbError(
+            f"the reference and kernel.yaml of {kernel_folder.kernel.id} disagree{where}: {sizes}; "
+            "say the right shape with kb init --set 'NAME=[...]' or write it into kernel.yaml, or "
+            f"fix {_name_reference(subject)}"
         )
     raise KbError(
         f"the reference of {kernel_folder.kernel.id} does not run{where}: {last_line}; "

@@ -15,6 +15,7 @@ from kernelkb.scaffold.answers import (
     MAX_THREADS,
     apply_answers,
     count_threads,
+    drop_alike,
     find_answer,
     read_launch_word,
 )
@@ -105,7 +106,7 @@ def plan_call(
     own, site = _find_source(function, facts)
     found = find_template(function, own, site, facts)
     names = [each.name for each in own.template if "..." not in each.type]
-    types = tuple(find_answer(said, n) or v for n, v in zip(names, found, strict=False))
+    types = _choose_types(function, names, found, said)
     function = apply_template(function, types, facts)
     function = _fill_parameters(function, own, site, facts, (said, observed or Observed()))
     launch = _find_launch(function, (own, site), facts, types, said)
@@ -124,6 +125,15 @@ def plan_call(
         warnings=(*_list_warnings(function, own, part), *_warn_of_shared(function, launch, own)),
         asks_shared=site is not None and "MaxDynamicSharedMemorySize" in get_text(site.host.body),
     )
+
+
+def _choose_types(
+    function: Function, names: Sequence[str], found: Sequence[str], said: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the arguments of a template: what was said of each, and of no parameter like it."""
+    taken = [each.name for each in function.parameters]
+    told = [find_answer(drop_alike(said, name, taken), name) for name in names]
+    return tuple(own or value for own, value in zip(told, found, strict=False))
 
 
 def _list_sizes(function: Function) -> tuple[str, ...]:

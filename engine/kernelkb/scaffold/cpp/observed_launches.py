@@ -65,6 +65,8 @@ class _Seen(NamedTuple):
     """Of an array: whether its memory is an allocation of its own, and no part of a pool."""
     contents: tuple[bytes, ...] = ()
     """Of an array: what each launch finds in it, at most 4 MiB; empty where it was not read."""
+    before: int = 0
+    """Of an array whose pointer is inside of an allocation of its own: the elements before it."""
 
 
 class _LaunchValues(NamedTuple):
@@ -109,12 +111,12 @@ def answer_by_launches(
     same = [each for each, row in zip(same, rows, strict=True) if len(row.numbers) == most]
     rows = [row for row in rows if len(row.numbers) == most]
     seen = _collect_seen(function, kernel, passed, same, rows)
-    answers = _answer_sizes(seen)
+    answers = _answer_sizes(seen, math.prod(first.block))
     values, notes = _answer_values(seen, answers)
     answers |= values | _answer_workloads(answers, seen, len(same))
-    if function.is_kernel:
-        answers |= _answer_launch(kernel, same[0])
-    return SeenAnswers(answers, (*_list_warnings(seen, launches, same), *notes))
+    answers |= _answer_launch(kernel, same[0]) if function.is_kernel else {}
+    notes += _list_object_warnings(kernel, fields, same[0])
+    return SeenAnswers(answers, (*_list_warnings(seen, answers, launches, same), *notes))
 
 
 def _answer_workloads(
@@ -141,17 +143,23 @@ def _collect_seen(
     for name in rows[0].numbers:
         outer = own.get(passed.get(name, name if function.is_kernel else ""))
         if outer is not None and all(name in row.numbers for row in rows):
-            is_whole = all(_is_whole(each, kernel, name) for each in launches)
+            offsets = [_find_offset(each, kernel, name) for each in launches]
+            is_whole = not any(offsets) and None not in offsets
             contents = tuple(row.contents.get(name, b"") for row in rows)
             numbers = tuple(row.numbers[name] for row in rows)
-            seen[outer.name] = _Seen(outer, numbers, is_whole, contents)
+            size = _SIZES.get(outer.dtype or "", 1)
+            before = max(offset or 0 for offset in offsets) // size
+            seen[outer.name] = _Seen(outer, numbers, is_whole, contents, before)
     return seen
 
 
 def _list_warnings(
-    seen: Mapping[str, _Seen], launches: Sequence[SeenLaunch], same: Sequence[SeenLaunch]
+    seen: Mapping[str, _Seen],
+    answers: Mapping[str, str],
+    launches: Sequence[SeenLaunch],
+    same: Sequence[SeenLaunch],
 ) -> list[str]:
-    """Return which launches are left out, and which shapes of the text have too little memory."""
+    """Return which launches are left out, and where memory and the shape of an array part."""
     count = sum(each.calls for each in launches)
     left = count - sum(each.calls for each in same)
     others = "other types, grids or blocks, or null pointers"
@@ -159,10 +167,46 @@ def _list_warnings(
     warnings = warnings if left else []
     sizes = {name: each.numbers for name, each in seen.items()}
     for name, each in seen.items():
-        if each.parameter.role in ("input", "output") and _lacks_room(each, sizes):
+        if each.parameter.role not in ("input", "output"):
+            continue
+        has = int(max(each.numbers))
+        if _lacks_room(each, sizes):
             shape = _write_shape(each.parameter.shape)
-            has = f"has {int(max(each.numbers))} elements in the run"
-            warnings.append(f"{name}: {shape} is read from the text, but it {has}")
+            warnings.append(f"{name}: {shape} is read from the text, but it has {has} elements")
+            warnings[-1] += " in the run"
+        if each.before:
+            warnings.append(
+                f"{name}: the program passes a pointer {each.before} elements into memory of "
+                f"{has + each.before}; an array here begins at its pointer, so that a kernel that "
+                "reads before it reads out of bounds"
+            )
+        is_only_written = each.parameter.role == "output" and not each.parameter.is_read
+        if is_only_written and answers.get(name, DOUBT)[0] != DOUBT:
+            warnings.append(
+                f"{name}: {answers[name]} is the memory behind it, {has} elements; where the "
+                f"kernel writes fewer, say so with --set '{name}=[...]'"
+            )
+    return warnings
+
+
+def _list_object_warnings(
+    kernel: Function, fields: Mapping[str, str], launch: SeenLaunch
+) -> list[str]:
+    """Return which objects that are passed by value, and not taken apart, hold pointers."""
+    warnings = []
+    if len(launch.arguments) != len(kernel.parameters) or fields:
+        return []
+    for each, argument in zip(kernel.parameters, launch.arguments, strict=True):
+        is_pointer = each.role in ("input", "output") or each.type.endswith("*")
+        if is_pointer or each.dtype or not argument.memory:
+            continue
+        lengths = " and ".join(str(left) for left, _ in argument.memory.values())
+        count = len(argument.memory)
+        pointers = f"{count} pointer{'s' * (count > 1)} to memory ({lengths} bytes)"
+        warnings.append(
+            f"{each.name}: an object passed by value, in the run with {pointers}: no array of "
+            "kernel.yaml stands for them; allocate and fill them in launch.cu"
+        )
     return warnings
 
 
@@ -170,13 +214,16 @@ _POOL_BYTES = 2**21
 """What pools take from the driver is a multiple of it."""
 
 
-def _is_whole(launch: SeenLaunch, kernel: Function, name: str) -> bool:
-    """Whether a pointer argument has an allocation of its own; not known of one in a structure."""
+def _find_offset(launch: SeenLaunch, kernel: Function, name: str) -> int | None:
+    """Return the bytes before a pointer argument in its allocation; None: it is part of a pool.
+
+    It is not known of a pointer in a structure either.
+    """
     at = [p.name for p in kernel.parameters].index(name)
     if len(launch.arguments) != len(kernel.parameters) or 0 not in launch.arguments[at].memory:
-        return False
+        return None
     left, offset = launch.arguments[at].memory[0]
-    return offset == 0 and left % _POOL_BYTES != 0
+    return offset if (left + offset) % _POOL_BYTES else None
 
 
 def _answer_launch(kernel: Function, launch: SeenLaunch) -> dict[str, str]:
@@ -244,8 +291,13 @@ _CODES = {
 _SIZES = {dtype: struct.calcsize(code) for dtype, code in _CODES.items()} | {"bfloat16": 2}
 
 
-def _answer_sizes(seen: Mapping[str, _Seen]) -> dict[str, str]:
-    """Return the shape of each array that it has room for exactly, and each number."""
+def _answer_sizes(seen: Mapping[str, _Seen], threads: int) -> dict[str, str]:
+    """Return the shape of each array that it has room for exactly, and each number.
+
+    Args:
+        seen: Arrays and numbers.
+        threads: Of a block.
+    """
     numbers = {
         name: each
         for name, each in seen.items()
@@ -261,8 +313,8 @@ def _answer_sizes(seen: Mapping[str, _Seen]) -> dict[str, str]:
         is_doubted = _lacks_room(each, sizes)
         if name in numbers or (each.parameter.shape and not is_doubted):
             continue
-        found = _find_shapes(each, sizes)
-        if is_doubted or len(found) > 1:
+        found = _find_shapes(each, sizes, threads)
+        if is_doubted or len(found) > 1 or (each.before and not list_axes(found)):
             answers[name] = f"{DOUBT}{'|'.join(found)}"
         elif found:
             answers[name] = found[0]
@@ -333,7 +385,8 @@ def _answer_values(
             [[own[at] for at in values] for own in others],
         )
         fills |= {f"{name}.fill": fill} if fill else {}
-        notes += [f"{name}: in the run its values {lost}; drawn ones do not"] if lost else []
+        cure = _name_ascending(name, [*values.values()]) if lost == "ascend" else ""
+        notes += [f"{name}: in the run its values {lost}; drawn ones do not{cure}"] if lost else []
     return fills, notes
 
 
@@ -390,7 +443,15 @@ def _choose_fill(
     return f"integers {scale}" + (f" from {min(lows)}" if min(lows) else ""), lost
 
 
-def _find_shapes(array: _Seen, sizes: Mapping[str, Sequence[float]]) -> list[str]:
+def _name_ascending(name: str, values: Sequence[Sequence[int]]) -> str:
+    """Return the answer that draws ascending values below the largest one; empty for none."""
+    high = min(max(own) for own in values)
+    if high <= 0 or min(min(own) for own in values) < 0:
+        return ""
+    return f": --set '{name}.fill=offsets {high}' draws ascending ones, from 0 to {high}"
+
+
+def _find_shapes(array: _Seen, sizes: Mapping[str, Sequence[float]], threads: int) -> list[str]:
     """Return the shapes that fill the memory of an array in each launch: one, or what it may be.
 
     How many elements there are does not say in which order the dimensions are.
@@ -403,11 +464,32 @@ def _find_shapes(array: _Seen, sizes: Mapping[str, Sequence[float]]) -> list[str
             found.append(dims)
             if dims == guess:
                 return [_write_shape(dims)]
-    if not found and len(set(array.numbers)) == 1 and array.is_whole:
-        return [_write_shape((str(int(array.numbers[0])),))]
+    if not found:
+        return _find_extents(array, sizes, threads)
     fewest = [dims for dims in found if len(dims) == len(found[0])]
     orders = [order for dims in fewest for order in permutations(dims)]
     return [_write_shape(order) for order in orders[:_MAX_SHAPES]]
+
+
+def _find_extents(array: _Seen, sizes: Mapping[str, Sequence[float]], threads: int) -> list[str]:
+    """Return the sums and quotients of sizes that fill the memory of an array, or its number.
+
+    A quotient of one size that was seen may be a number as well: then both are returned.
+    """
+    is_fixed = len(set(array.numbers)) == 1
+    number = [str(int(array.numbers[0]))] * (is_fixed and (array.is_whole or array.before > 0))
+    count = len(array.numbers)
+    sums = [f"{one} + {other}" for one, other in combinations(sizes, 2)]
+    blocks = [per for per in dict.fromkeys((threads, 2 * threads, _WARP)) if per > 1]
+    parts = [f"({axis} + {per - 1}) // {per}" for axis in sizes for per in blocks]
+    fit = [t for t in sums if _count_elements((t,), sizes, count) == array.numbers]
+    if not fit and set(array.numbers) != {1}:
+        fit = [t for t in parts if _count_elements((t,), sizes, count) == array.numbers]
+        fit += number if is_fixed else []
+    return [_write_shape((text,)) for text in (fit or number)[:_MAX_SHAPES]]
+
+
+_WARP = 32
 
 
 def _write_shape(dims: Sequence[str]) -> str:

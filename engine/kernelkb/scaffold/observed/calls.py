@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
 from typing import Any, Literal, NamedTuple
 
 from kernelkb.loading.kernels import dump_kernel_yaml
 from kernelkb.scaffold.draft import assign_field_names
+from kernelkb.scaffold.observed.recipes import (
+    Size,
+    choose_near_fill,
+    explain_loss,
+    make_fill,
+    write_values,
+)
 
 ENTRY = "observed_call"
 Call = Mapping[str, Any]
 """One distinct call, as the observer in the user's program writes it."""
-Size = str | int
-"""An axis, or elements."""
 _BAKED_NAMES = ("dim", "axis", "dims", "keepdim", "_stacklevel", "dim0", "dim1", "start_dim")
 """Numbers that say which dimension is meant: part of what is computed, and no argument."""
 MAX_WORKLOADS = 6
@@ -244,6 +249,9 @@ def _plan_array(
     shape = tuple(axes.find(tuple(column)) for column in columns)
     is_contiguous = all(map(_is_contiguous, arrays))
     recipe = arrays[0]["recipe"]
+    if recipe["kind"] == "arange":
+        low = recipe["start"]
+        recipe = {**recipe, "low": low, "high": low + arrays[0]["shape"][0] - 1}
     room = recipe["high"] - recipe["low"] + 1 if recipe["kind"] == "distinct" else math.inf
     if any(math.prod(array["shape"]) > room for array in arrays):
         recipe = {**recipe, "kind": "integers"}
@@ -338,33 +346,7 @@ def find_size(name: str, values: Sequence[float], sizes: Sequence[SizeCode]) -> 
     return next((size.text for size in ordered if size.values == tuple(values)), "")
 
 
-Recipe = Mapping[str, Any]
 _WIDTH = 100
-_CENTRED_SHARE = 0.05
-"""A mean that is smaller than this share of the standard deviation is zero."""
-
-
-def make_fill(recipe: Recipe, dtype: str) -> dict[str, Any] | None:
-    """Return the fields ``fill`` and ``scale`` that draw values like a recipe; None: none do."""
-    kind = recipe["kind"]
-    if kind in ("zeros", "ones"):
-        return {"fill": kind}
-    if kind == "normal" and _is_centred(recipe):
-        return {"fill": "normal", **_make_scale(recipe["std"])}
-    if kind == "uniform" and recipe["low"] == 0 and recipe["high"] > 0:
-        return {"fill": "uniform", **_make_scale(recipe["high"])}
-    if kind == "integers" and recipe["high"] > 0 and dtype != "bool":
-        low = {"low": recipe["low"]} if recipe["low"] else {}
-        return {"fill": "integers", "scale": float(recipe["high"] + 1), **low}
-    if kind == "permutation":
-        return {"fill": kind}
-    if kind == "flags" and recipe["share"] == 0.5:
-        return {"fill": "integers", "scale": 2.0}
-    return None
-
-
-def _make_scale(scale: float) -> dict[str, float]:
-    return {} if math.isclose(scale, 1.0, rel_tol=_CENTRED_SHARE) else {"scale": scale}
 
 
 def needs_input_function(plan: ObservedPlan) -> bool:
@@ -389,77 +371,26 @@ def draft_input_function(plan: ObservedPlan) -> str:
 def _draw(array: ArrayPlan, sizes: Mapping[str, int]) -> str:
     """Return an expression that draws an array, given the axes of the most frequent call."""
     recipe = array.recipe
-    if recipe["kind"] == "offsets":  # they end with the size of what they point into
-        same = [axis for axis, size in sizes.items() if size == recipe["high"]]
-        recipe = {**recipe, "high": same[0] if len(same) == 1 else recipe["high"]}
+    if recipe["kind"] == "offsets":
+        recipe = {**recipe, "high": _find_end(recipe, sizes)}
     values = write_values(recipe, array.shape)
     return f"({values}).to(torch.{array.dtype})"
 
 
-def write_values(recipe: Recipe, sizes: Sequence[Size]) -> str:
-    """Return an expression of torch that draws values like a recipe, of these sizes."""
-    shape = f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"
-    return _WRITERS[recipe["kind"]](recipe, shape, sizes)
+def _find_end(recipe: Mapping[str, Any], sizes: Mapping[str, int]) -> Size:
+    """Return the size of what offsets point into, with which they end: an axis if it is one's."""
+    same = [axis for axis, size in sizes.items() if size == recipe["high"]]
+    return same[0] if len(same) == 1 else int(recipe["high"])
 
 
-def _write_causal(recipe: Recipe, shape: str, sizes: Sequence[Size]) -> str:
-    square = f"torch.ones({sizes[-2]}, {sizes[-1]}, dtype=torch.bool).tril()"
-    kept, masked = _number(recipe["kept"]), _number(recipe["masked"])
-    return f"torch.where({square}, {kept}, {masked}).expand({shape})"
-
-
-def _write_distinct(recipe: Recipe, shape: str, _sizes: Sequence[Size]) -> str:
-    every = f"torch.randperm({recipe['high'] - recipe['low'] + 1})"
-    taken = f"{every}[:torch.Size({shape}).numel()].view({shape}) + {recipe['low']}"
-    return f"({taken}).sort().values" if recipe["is_sorted"] else taken
-
-
-def _write_offsets(recipe: Recipe, _shape: str, sizes: Sequence[Size]) -> str:
-    lengths, counts = recipe["lengths"], [float(count) for count in recipe["counts"]]
-    places = f"torch.multinomial(torch.tensor({counts}), {sizes[0]} - 1, replacement=True)"
-    ends = f"(rows := torch.tensor({lengths})[{places}]).cumsum(0) * {recipe['high']} // rows.sum()"
-    return f"torch.nn.functional.pad({ends}, (1, 0))"
-
-
-def _write_ranked(recipe: Recipe, shape: str, _sizes: Sequence[Size]) -> str:
-    band = f"torch.searchsorted(torch.tensor({recipe['below']}), torch.rand({shape}))"
-    rank = f"(2.0 ** ({band} - 1) * (1 + torch.rand({shape}))).long()"
-    return f"torch.randperm({recipe['high'] + 1})[{rank}.clamp(max={recipe['count'] - 1})]"
-
-
-def _is_centred(recipe: Recipe) -> bool:
-    return bool(abs(recipe["mean"]) <= _CENTRED_SHARE * recipe["std"])
-
-
-def _number(value: float | str) -> str:
-    return f'float("{value}")' if isinstance(value, str) else repr(value)
-
-
-_WRITERS: dict[str, Callable[[Recipe, str, Sequence[Size]], str]] = {
-    "zeros": lambda _r, shape, _s: f"torch.zeros({shape})",
-    "ones": lambda _r, shape, _s: f"torch.ones({shape})",
-    "constant": lambda r, shape, _s: f"torch.full({shape}, {_number(r['value'])})",
-    "arange": lambda r, _shape, sizes: f"torch.arange({r['start']}, {r['start']} + {sizes[0]})",
-    "permutation": lambda _r, _shape, sizes: f"torch.randperm({sizes[0]})",
-    "sorted": lambda r, shape, sizes: f"{_WRITERS['integers'](r, shape, sizes)}.sort().values",
-    "distinct": _write_distinct,
-    "offsets": _write_offsets,
-    "ranked": _write_ranked,
-    "integers": lambda r, shape, _s: f"torch.randint({r['low']}, {r['high'] + 1}, {shape})",
-    "flags": lambda r, shape, _s: f"torch.rand({shape}) < {r['share']}",
-    "causal": _write_causal,
-    "probabilities": lambda _r, shape, _s: f"torch.randn({shape}).softmax(dim=-1)",
-    "sparse": lambda r, shape, sizes: (
-        f"({_WRITERS['flags'](r, shape, sizes)}) * ({write_values(r['of'], sizes)})"
-    ),
-    "uniform": lambda r, shape, _s: (
-        f"torch.rand({shape}) * {r['high'] - r['low']:.6g} + {r['low']}"
-    ),
-    "positive": lambda r, shape, _s: f"torch.randn({shape}).abs() * {r['rms']}",
-    "normal": lambda r, shape, _s: (
-        f"torch.randn({shape}) * {r['std']}" + ("" if _is_centred(r) else f" + {r['mean']}")
-    ),
-}
+def list_lost_values(plan: ObservedPlan) -> list[str]:
+    """Return what inputs have in the program that they lack where a ``fill`` draws them."""
+    lost = {
+        array.name: explain_loss(array.recipe, array.dtype)
+        for array in plan.inputs
+        if make_fill(array.recipe, array.dtype) is None
+    }
+    return [f"{name}: in the run its values {text}" for name, text in lost.items() if text]
 
 
 RECORDED_FILE = "recorded.safetensors"
@@ -493,7 +424,7 @@ def draft_observed_yaml(kernel: ObservedKernel) -> str:
             target: next(iter(plan.workloads)) for target in _list_targets(kernel)
         },
         "inputs": [
-            *(_make_input(array) for array in plan.inputs),
+            *(_make_input(array, plan.workloads["observed-1"]) for array in plan.inputs),
             *(_make_number(number) for number in plan.numbers if not number.is_baked),
         ],
         "outputs": [_make_array(array) for array in plan.outputs],
@@ -567,16 +498,13 @@ def _make_array(array: ArrayPlan) -> dict[str, Any]:
     return {"name": array.name, "shape": list(array.shape), "dtype": array.dtype}
 
 
-def _make_input(array: ArrayPlan) -> dict[str, Any]:
+def _make_input(array: ArrayPlan, sizes: Mapping[str, int]) -> dict[str, Any]:
     # Where the reference has a function for the inputs, or recorded ones, these are drawn from.
-    return {**_make_array(array), **(make_fill(array.recipe, array.dtype) or _choose_fill(array))}
-
-
-def _choose_fill(array: ArrayPlan) -> dict[str, Any]:
-    if array.dtype.startswith(("float", "bfloat")):
-        return {"fill": "normal"}
-    high = array.recipe.get("high", array.recipe.get("value", 1))
-    return {"fill": "integers", "scale": float(high + 1)}
+    drawn = make_fill(array.recipe, array.dtype) or choose_near_fill(array.recipe, array.dtype)
+    if drawn["fill"] == "offsets":
+        end = _find_end(array.recipe, sizes)
+        drawn["scale"] = end if isinstance(end, str) else float(end)
+    return {**_make_array(array), **drawn}
 
 
 def _make_number(number: NumberPlan) -> dict[str, Any]:

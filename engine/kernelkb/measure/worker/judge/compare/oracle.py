@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import NamedTuple
 
@@ -137,12 +138,35 @@ def _equals_its_halves(
     ):
         outputs = case.run_reference(take_rows(case, inputs, half), dtype)
         pairs = zip(outputs, whole, strict=True)
-        if not all(_is_nearly_equal(output, other[own]) for output, other in pairs):
+        if not all(is_nearly_equal(o, other[own], _MAX_DIFFERENCES) for o, other in pairs):
             return False
     return True
 
 
-def _is_nearly_equal(left: torch.Tensor, right: torch.Tensor) -> bool:
+class OutputSizeError(ValueError):
+    """The reference returns another number of elements than kernel.yaml gives an output."""
+
+
+def _require_sizes(outputs: Sequence[torch.Tensor], specs: Sequence[ArraySpec]) -> None:
+    for output, spec in zip(outputs, specs, strict=True):
+        if output.numel() != math.prod(spec["shape"]):
+            raise OutputSizeError(
+                f"{spec['name']} is {list(output.shape)} by the reference and "
+                f"{list(spec['shape'])} by kernel.yaml"
+            )
+
+
+def is_nearly_equal(
+    left: torch.Tensor, right: torch.Tensor, shares: Mapping[torch.dtype, float]
+) -> bool:
+    """Return whether two outputs have one shape and dtype, and almost the same values.
+
+    Args:
+        left: An output.
+        right: What it is compared with.
+        shares: By dtype, how much an element may differ, as a share of the root mean square; of
+            other dtypes elements have to be equal, and of any where they are not finite.
+    """
     if left.shape != right.shape or left.dtype != right.dtype:
         return False
     if not left.is_floating_point():
@@ -154,7 +178,7 @@ def _is_nearly_equal(left: torch.Tensor, right: torch.Tensor) -> bool:
     if not difference.numel():
         return True
     scale = root_mean_square(right[right.isfinite()])
-    return float(difference.max()) <= _MAX_DIFFERENCES.get(left.dtype, 0.0) * scale
+    return float(difference.max()) <= shares.get(left.dtype, 0.0) * scale
 
 
 TRUNCATED_BITS = 11
@@ -226,7 +250,9 @@ class Oracle:
             case.add_note(FP32_NOTE)
 
     def _compute_all(self) -> None:
-        self._native = [*self._run_native(self._inputs)]
+        native = self._run_native(self._inputs)
+        self._native = [*native]
+        _require_sizes(native, self._case.output_specs)
         try:
             self._outputs = self.run(self._inputs)
         except torch.OutOfMemoryError:
