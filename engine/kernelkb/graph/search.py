@@ -167,8 +167,7 @@ def search(
         _add_windows(index, terms, scores)
     named = _score_names(index, terms)
     scores = {p: score * (_NAME_BASE + named.get(p, 0.0)) for p, score in scores.items()}
-    if scores or is_field:
-        _add_usual_causes(index, text, scores)
+    _add_usual_causes(index, text if scores or is_field else "", scores)
     for position in _find_opposite(index, query) & scores.keys():
         scores[position] *= _OPPOSITE_SHARE
     for position, score in raw_scores.items():

@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.answers import find_answer
-from kernelkb.scaffold.cpp.added_values import ask_added
 from kernelkb.scaffold.cpp.element_types import count_parts, find_dtype
 from kernelkb.scaffold.cpp.element_uses import read_elements
 from kernelkb.scaffold.cpp.functions import SourceFacts, build_function
-from kernelkb.scaffold.cpp.index_bounds import KernelIndices, list_offsets, name_index, read_indices
+from kernelkb.scaffold.cpp.index_bounds import (
+    KernelIndices,
+    ask_added,
+    list_offsets,
+    name_index,
+    read_indices,
+)
 from kernelkb.scaffold.cpp.syntax import (
     Declaration,
     LaunchSite,

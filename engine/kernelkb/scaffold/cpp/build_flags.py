@@ -124,20 +124,30 @@ def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePla
                 continue
             folders |= {found[0]: None} if found[0] is not None else {}
             pending.append(found[1])
-    every = said or _list_project_flags(source, root)
-    given, notes = ([*said], list[str]()) if said else _choose_macros(every, seen)
-    defined = _list_defined(seen, every)
-    old = _list_old_standards(given)
-    notes += [f"{flag} of the project's build was left out: C++17 is compiled" for flag in old]
-    flags = [*(f for f in given if f not in old), *_list_needed_flags(seen, defined)]
-    notes += _list_linked(source, root)
+    flags, notes, defined = _plan_flags(source, root, said, seen)
     missing = _list_missing(source.resolve(), edges, defined)
     return IncludePlan(
         tuple(folders),
         tuple(dict.fromkeys(flags)),
         tuple(name for name in missing if _is_foreign(name)),
-        tuple(notes),
+        (*notes, *_list_linked(source, root)),
         tuple(seen)[1:],
+    )
+
+
+def _plan_flags(
+    source: Path, root: Path, said: Sequence[str], files: Collection[Path]
+) -> tuple[list[str], list[str], set[str]]:
+    """Return the flags of a build, what they leave out, and the macros that are defined."""
+    every = said or _list_project_flags(source, root)
+    given, notes = ([*said], list[str]()) if said else _choose_macros(every, files)
+    defined = _list_defined(files, every)
+    old = _list_old_standards(given)
+    notes += [f"{flag} of the project's build was left out: C++17 is compiled" for flag in old]
+    return (
+        [*(f for f in given if f not in old), *_list_needed_flags(files, defined)],
+        notes,
+        defined,
     )
 
 
