@@ -170,8 +170,7 @@ def search(
     _add_usual_causes(index, text if scores or is_field else "", scores)
     for position in _find_opposite(index, query) & scores.keys():
         scores[position] *= _OPPOSITE_SHARE
-    for position, score in raw_scores.items():
-        scores[position] = max(scores.get(position, 0.0), score)
+    scores |= {p: max(scores.get(p, 0.0), score) for p, score in raw_scores.items()}
     documents = index.documents
     found = sorted(
         (p for p in scores if kind in (None, documents[p].kind)),
