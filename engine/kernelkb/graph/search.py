@@ -167,7 +167,7 @@ def search(
         _add_windows(index, terms, scores)
     named = _score_names(index, terms)
     scores = {p: score * (_NAME_BASE + named.get(p, 0.0)) for p, score in scores.items()}
-    _add_usual_causes(index, text if scores or is_field else "", scores)
+    _add_usual_causes(index, text, scores)
     for position in _find_opposite(index, query) & scores.keys():
         scores[position] *= _OPPOSITE_SHARE
     scores |= {p: max(scores.get(p, 0.0), score) for p, score in raw_scores.items()}
