@@ -40,6 +40,19 @@ def name_first(log):
     return next(iter(list_names(log)), None)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "named"),
+    [
+        ('at least "12.0"', "toolkit-older-than-package"),
+        ('exact version "11.8"', "toolkit-of-another-release"),
+    ],
+)
+def test_a_toolkit_is_called_older_only_where_it_is(wanted, named):
+    found = 'Could NOT find CUDA: Found unsuitable version "11.9", but required is'
+
+    assert list_names(f"{found} {wanted} (found /usr/local/cuda)") == [named]
+
+
 @pytest.mark.parametrize("form", [OLD, NEW])
 @pytest.mark.parametrize(
     ("requested", "free", "is_free"),
