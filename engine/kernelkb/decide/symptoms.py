@@ -33,8 +33,9 @@ _ERROR = re.compile(
     r"|\bFATAL\b|==ERROR==|NCCL WARN|undefined (?:reference|symbol)|[Cc]ommand not found"
     r"|CMake Error|Check failed: |Segmentation fault|\bAborted\b|terminate called"
     r"|Assertion (?:.* failed|`))"
-    r"|\S+ \S+ ERROR \[|.{0,60}\[ERROR\] |[\s>]*(?:E {3,})?"
-    r"(?:\[\w+\]:\s*)?[\w.]*(?:Error|Exception|Interrupt)\b(?::|$)"
+    r"|\S+ \S+ ERROR \[|.{0,60}\[ERROR\] |.*\bFAILED \S.{0,200} - [\w.]*(?:Error|Exception)\b"
+    r"|.*\w\.(?:cpp|cc|cu):\d+: Failure$|[\s>|]*(?:E {3,})?"
+    r"(?:[\w.]+Transformation: )?(?:\[\w+\]:\s*)?[\w.]*(?:Error|Exception|Interrupt)\b(?::|$)"
     r")"
 )
 _CONSEQUENCE = re.compile(
@@ -55,6 +56,15 @@ _MAX_WRAPPED = 600
 
 _QUOTED = re.compile(r"^[ \t]+\|.*|\b[Ii]f you (?:encounter|see|get|run into)\b.*", re.MULTILINE)
 """What a compiler proposes below a line of the program, and what is said of errors to come."""
+_GUTTER = re.compile(
+    r"^[ \t]+\|(?=[ \t>]+(?:E {3,}|[\w.]*(?:Error|Exception|Interrupt)\b(?::|$)|File \")|[ \t]*$)",
+    re.MULTILINE,
+)
+_GROUP = re.compile(
+    r"^[ \t]*[+|] (?:Exception Group )?Traceback \(|^[ \t]*\+-\+-{4,}", re.MULTILINE
+)
+"""What Python puts before the lines of a group of exceptions; each line of it has a gutter."""
+_ANY_GUTTER = re.compile(r"^[ \t]+\|", re.MULTILINE)
 
 _HEADING = re.compile(r"CMake Error (?:at|in) \S[^\n]*:\s*$")
 """An error line whose words stand in the next line."""
@@ -425,7 +435,8 @@ def _build_patterns(known: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
             r"\b(?!cu(?:BLAS|DNN|FFT|SPARSE|SOLVER|RAND|TENSOR))cu(?:da)?[A-Z]\w+(?:\(\w*\))?"
             r"(?::| failed| returned| error|)(?: with)?(?: error| code| status)*[ =:(]{1,3}"
             rf"(?P<error>{numbers})\b{end}",
-            r"(?:driver API error No\. |\[(?=\d+\] Call to cu)|\(code (?=\d+, ERROR_))"
+            r"(?:driver API error No\. |\bCudaAPIError: \[(?=\d+\])|\[(?=\d+\] Call to cu)"
+            r"|\(code (?=\d+, ERROR_))"
             rf"(?P<error>{numbers})\b",
         )
     )
@@ -506,7 +517,8 @@ def clean_log(log: str) -> LogText:
     starts = [0, *accumulate(len(line) + 1 for line in cut[:-1])]
     shown = "\n".join(cut)
     matched = shown.translate(_QUOTES)
-    for left_out in (_RANK, _QUOTED):
+    gutter = _ANY_GUTTER if _GROUP.search(matched) else _GUTTER
+    for left_out in (_RANK, gutter, _QUOTED):
         matched = left_out.sub(lambda found: " " * len(found[0]), matched)
     return LogText(shown, matched, starts)
 
