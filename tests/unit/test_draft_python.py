@@ -967,3 +967,95 @@ def test_arrays_of_places_that_have_to_fit_each_other_are_warned_of(project):
     made, _ = write_launcher(project, text)
 
     assert any("keys, bins are places" in each for each in made.warnings)
+
+
+TUNED = """\
+from dataclasses import dataclass
+
+
+@dataclass
+class Sizes:
+    ROWS: int = 896
+    few = 2
+
+
+CONFIGS
+
+
+@triton.autotune(TUNE, key=["n"])
+@triton.jit
+def _tile(x, y, n, d, TILE: tl.constexpr):
+    r = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    tl.store(y + r * d, tl.load(x + r * d) * 2)
+
+
+def twice(x: torch.Tensor):
+    n, d = x.shape
+    y = torch.empty_like(x)
+    _tile[lambda m: (triton.cdiv(n, m["TILE"]),)](x, y, n, d)
+    return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("configs", "tune"),
+    [
+        ("many = [triton.Config({'TILE': 512}), triton.Config({'TILE': 64})]", "many"),
+        (
+            "many = [triton.Config({'TILE': t}, num_warps=w) for t in [64, 512] for w in (4,)]",
+            "many",
+        ),
+        ("many = [triton.Config({'TILE': 512})]", "list(filter(lambda c: c, many))"),
+        ("ts = (64, 512)\nmany = [triton.Config({'TILE': t}) for t in ts]", "configs=many"),
+        ("def make():\n    return [triton.Config({'TILE': 512})]", "make()"),
+        ("def make():\n    return [triton.Config({'TILE': 512})]\n\n\nmany = make()", "many"),
+        (
+            "many = [triton.Config({'TILE': t}) for t, w in itertools.product([64, 512], [1024])]",
+            "many",
+        ),
+        ("many = [triton.Config(dict(TILE=512, W=64))]", "many"),
+        ("many = [triton.Config({'TILE': t}) for t, w in [(64, 4), (512, 8)]]", "many"),
+    ],
+)
+def test_blocks_that_named_configurations_give_are_read(project, configs, tune):
+    text = TUNED.replace("CONFIGS", configs).replace("TUNE", tune)
+    made, _ = write_launcher(project, text, ["dtype=float32", "reference=x * 2"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(s["n"] % 512 == 0 for s in kernel.workloads.values())
+    assert not any("TILE" in each for each in made.warnings)
+
+
+@pytest.mark.parametrize("given", ["from settings import *", "from settings import many"])
+def test_open_blocks_of_configurations_elsewhere_are_warned_of(project, given):
+    text = TUNED.replace("CONFIGS", given).replace("TUNE", "many")
+    made, _ = write_launcher(project, text)
+    masked = text.replace("x + r * d", "x + r * d, mask=r < n").replace("* 2)", "* 2, mask=r < n)")
+
+    assert (
+        "_tile: configurations of TILE were not read, and no mask keeps its blocks inside the "
+        "arrays: check the sizes of the workloads"
+    ) in made.warnings
+    assert not any("TILE" in w for w in write_launcher(project, masked)[0].warnings)
+
+
+@pytest.mark.parametrize(
+    ("check", "passed"),
+    [
+        ("assert n % Sizes.ROWS == 0", "TILE=2"),
+        ("assert x.shape[0] % Sizes.ROWS == 0", "TILE=2"),
+        ("fits(n)", "TILE=2"),
+        ("", "TILE=Sizes.ROWS"),
+        ("", "TILE=ROWS"),
+    ],
+)
+def test_constants_of_a_class_or_the_file_bound_sizes(project, check, passed):
+    helper = "ROWS = 896\n\n\ndef fits(n):\n    assert n % Sizes.ROWS == 0, 'no'"
+    text = TUNED.replace("CONFIGS", helper)
+    text = text.replace('@triton.autotune(TUNE, key=["n"])\n', "")
+    text = text.replace("    y = torch", f"    {check}\n    y = torch")
+    text = text.replace("x, y, n, d)\n    return", f"x, y, n, d, {passed})\n    return")
+    write_launcher(project, text, ["dtype=float32", "reference=x * 2"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(s["n"] % 896 == 0 for s in kernel.workloads.values())

@@ -31,7 +31,7 @@ _ANSWERS = ("reference", "grid", "block", "shared", "dtype", "workloads")
 _RESERVED_NAMES = frozenset(
     {*keyword.kwlist, "yes", "no", "on", "off", "true", "false", "null", *_ANSWERS}
 )
-_MULTIPLE = re.compile(r"\b([A-Za-z_]\w*)\s*%\s*(\w+)\s*==\s*0")
+_MULTIPLE = re.compile(r"\b([A-Za-z_]\w*)\s*%\s*(?:[A-Z]\w*\.)*(\w+)\s*==\s*0")
 _LIMIT = re.compile(
     r"\b(?:assert|\w*CHECK\w*)\b[^\n;]*?\b([A-Za-z_]\w*)\s*"
     r"(?:<=\s*(\d+)\b|in\s*[\[({]([\d, ]+)[\])}])"
@@ -171,6 +171,8 @@ class Function(NamedTuple):
     limits: tuple[SizeLimit, ...] = ()
     lacks: str = ""
     """Why it cannot be drafted by reading it, and what to do instead; empty where it can."""
+    unread: tuple[tuple[str, str], ...] = ()
+    """Of Python: kernels, each with the names of its blocks of which no size is seen."""
     options: tuple[str, ...] = ()
     """Of Python: arguments that a call leaves out, unless something is said of them."""
     words: tuple[str, ...] = ()

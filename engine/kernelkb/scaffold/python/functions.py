@@ -27,6 +27,7 @@ from kernelkb.scaffold.python.block_bounds import (
     find_pointed,
     list_limits,
     list_spread,
+    list_unread,
 )
 from kernelkb.scaffold.python.indices import Index, list_indices
 from kernelkb.scaffold.python.launches import (
@@ -80,15 +81,15 @@ def read_python_function(
     function = given.function
     launches = list_launches(function, kernels) or launches
     parts = _read_parameters(given, kernels, values, takes_tensors=takes_tensors)
-    parts = tuple(p._replace(guess=p.guess or words.get(p.name, "")) for p in parts)
     return Function(
         owner or function.name,
-        parts,
+        tuple(p._replace(guess=p.guess or words.get(p.name, "")) for p in parts),
         returns="apply" if owner else "",
         style="python",
         line=function.lineno,
         launches=tuple(launches),
         limits=list_limits(function, kernels),
+        unread=list_unread(function, kernels),
         lacks=describe_objects(function, kernels, owner or function.name),
         options=tuple(given.options),
         words=tuple(words),

@@ -39,6 +39,11 @@ def list_needs(function: Function, text: str) -> list[str]:
             f"{', '.join(others)} of another file: what its blocks need of sizes was not read; "
             "check the sizes of the workloads"
         )
+    warnings += [
+        f"{kernel}: configurations of {names} were not read, and no mask keeps its blocks inside "
+        "the arrays: check the sizes of the workloads"
+        for kernel, names in function.unread
+    ]
     warnings += _describe_parts(function)
     own = [n for n in ast.walk(tree) if getattr(n, "lineno", 0) == function.line]
     body = next((n for n in own if isinstance(n, ast.FunctionDef)), None)
