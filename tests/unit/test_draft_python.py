@@ -1059,3 +1059,26 @@ def test_constants_of_a_class_or_the_file_bound_sizes(project, check, passed):
     kernel = load_kernel(str(project / "kernels/k")).kernel
 
     assert all(s["n"] % 896 == 0 for s in kernel.workloads.values())
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("tl.float32", "v = v.to(y.dtype.element_ty)"),
+        ("x.dtype.element_ty", ""),
+        ("x.type.element_ty", ""),
+    ],
+)
+def test_what_has_the_dtype_of_a_pointer_is_no_pointer(project, start, end):
+    text = (
+        "@triton.jit\ndef k(x, y, D, B: tl.constexpr):\n    r = tl.program_id(0)\n"
+        f"    c = tl.arange(0, B)\n    v = tl.zeros([B], dtype={start})\n"
+        "    for i in range(0, D, B):\n"
+        "        v += tl.load(x + r * D + i + c, mask=i + c < D)\n"
+        f"    {end}\n    tl.store(y + r * B + c, v)\n\n\n"
+        "def fold(x: torch.Tensor):\n    N, D = x.shape\n"
+        "    y = torch.empty((N, 64), dtype=x.dtype)\n    k[(N,)](x, y, D, 64)\n    return y\n"
+    )
+    asked = write_launcher(project, text)[0].to_fill
+
+    assert [each for each in asked if each.startswith("x.")] == []
