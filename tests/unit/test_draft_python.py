@@ -1082,3 +1082,13 @@ def test_what_has_the_dtype_of_a_pointer_is_no_pointer(project, start, end):
     asked = write_launcher(project, text)[0].to_fill
 
     assert [each for each in asked if each.startswith("x.")] == []
+
+
+def test_places_below_a_part_of_a_size_make_it_large_enough(project):
+    text = LOOKUP.replace("PLACE", "i = tl.load(at + r)").replace("GIVEN", "keys")
+    text = text.replace("PART", "rows + i * 512 + c")
+    said = ["keys=[n]", "keys.dtype=int64", "keys.fill=integers count // 512"]
+    write_launcher(project, text, [*said, "y=[n, D]", "dtype=float32", "reference=rows"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(s["count"] % 512 == 0 for s in kernel.workloads.values())

@@ -392,7 +392,7 @@ def _add_limits(
         names |= {f"{each.name}.shape[{at - len(each.shape)}]": dim for at, dim in places}
     multiples, most, powers = dict(checks.multiples), dict(checks.most), set(checks.powers)
     one_of = dict(checks.one_of)
-    for limit in request.function.limits:
+    for limit in (*request.function.limits, *_list_filled(arrays, axes)):
         axis = next((names[size] for size in limit.sizes if size in names), "")
         whole = next((names[size] for size in limit.of if size in names), "")
         if axis and whole and whole != axis:
@@ -408,6 +408,17 @@ def _add_limits(
             most[axis] = min(limit.most, most.get(axis, limit.most))
     parts = dict(filter(None, (_find_parts(each, arrays, axes) for each in arrays)))
     return SizeChecks(multiples, most, checks.below, frozenset(powers), one_of, parts)
+
+
+def _list_filled(arrays: Sequence[Parameter], axes: Sequence[str]) -> list[SizeLimit]:
+    """List the sizes of which a part bounds integers, as ``integers n // 64``: it is not 0."""
+    found = (re.match(r"integers (\w+) *//? *(\d+)(?: from|$)", each.fill) for each in arrays)
+    return [
+        SizeLimit((axis,), int(part[2]))
+        for part in filter(None, found)
+        for axis in axes
+        if part[1] in (axis, to_field_name(axis))
+    ]
 
 
 def _find_parts(
