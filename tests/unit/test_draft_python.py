@@ -1061,6 +1061,43 @@ def test_constants_of_a_class_or_the_file_bound_sizes(project, check, passed):
     assert all(s["n"] % 896 == 0 for s in kernel.workloads.values())
 
 
+PEAK = (
+    f"{DOUBLE}def peak(x: torch.Tensor):\n    SHAPE\n    v = x.view(-1, x.shape[-1])\n"
+    "    M, N = v.shape\n    s = torch.empty((M,), dtype=x.dtype)\n"
+    "    _double[(1,)](v, s, M, B=64)\n    CHANGE\n    return RESULT\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "result"),
+    [
+        ("s = s.reshape(x.shape[:-1])", "s"),
+        ("lead = x.shape[:-1]\n    s = s.view(*lead)", "s"),
+        ("lead = x.shape[:-1]", "s.view(lead)"),
+        ("", "s.view(x.shape[:-1])"),
+    ],
+)
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_result_that_is_reshaped_like_an_argument_shares_its_axes(
+    project, change, result, is_told
+):
+    text = PEAK.replace("CHANGE", change).replace("RESULT", result)
+    text = text.replace("SHAPE", "b, t, d = x.shape" if is_told else "")
+    made, _ = write_launcher(project, text, [] if is_told else ["x=[b, t, N]"])
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert is_told == (", shape: [b, t], dtype" in yaml)
+    assert is_told != any(re.match(r"(?:s|out)=", each) for each in made.to_fill)
+
+
+@pytest.mark.parametrize("change", ["s.unsqueeze(-1)", "s.view(-1, 2)", "s.reshape(M, 1)"])
+def test_a_result_that_got_another_rank_is_asked(project, change):
+    text = PEAK.replace("CHANGE", f"s = {change}").replace("RESULT", "s").replace("SHAPE", "")
+    made, _ = write_launcher(project, text, ["x=[M, N]"])
+
+    assert any(each.startswith("s=") for each in made.to_fill)
+
+
 @pytest.mark.parametrize(
     ("start", "end"),
     [
@@ -1082,6 +1119,24 @@ def test_what_has_the_dtype_of_a_pointer_is_no_pointer(project, start, end):
     asked = write_launcher(project, text)[0].to_fill
 
     assert [each for each in asked if each.startswith("x.")] == []
+
+
+def test_starts_beside_lengths_are_asked_how_to_fill(project):
+    text = (
+        "@triton.jit\ndef k(x, starts, lens, y, D, B: tl.constexpr):\n    r = tl.program_id(0)\n"
+        "    at = tl.load(starts + r)\n    n = tl.load(lens + r)\n    c = tl.arange(0, B)\n"
+        "    v = 0.0\n    for i in range(n):\n"
+        "        v += tl.load(x + at * D + i * D + c, mask=c < D)\n"
+        "    tl.store(y + r * D + c, v, mask=c < D)\n\n\n"
+        "def put(x: torch.Tensor, starts: torch.Tensor, lens: torch.Tensor, y: torch.Tensor):\n"
+        "    n, D = x.shape\n    k[(8,)](x, starts, lens, y, D, B=64)\n"
+    )
+    made, _ = write_launcher(project, text)
+    filled = [each for each in made.to_fill if each.startswith("starts.fill=")]
+
+    assert len(filled) == 1
+    assert "starts + lens" in filled[0]
+    assert any("may overlap, or end outside" in each for each in made.warnings)
 
 
 def test_places_below_a_part_of_a_size_make_it_large_enough(project):

@@ -8,6 +8,7 @@ import re
 
 from kernelkb.scaffold.draft import Function, to_field_name
 from kernelkb.scaffold.python.block_bounds import find_power, iter_checks
+from kernelkb.scaffold.python.indices import LENGTHS, STARTS
 
 _GONE = (
     (r"triton\.(?:ops|code_gen|impl)\b", "3.0"),
@@ -80,17 +81,15 @@ def _describe_parts(function: Function) -> list[str]:
     """Return that starts and lengths of parts, which are drawn alone, may not fit each other."""
     arrays = [p.name for p in function.parameters if p.type == "tensor" and p.role == "input"]
     starts, lengths = (
-        [name for name in arrays if re.search(pattern, to_field_name(name))]
-        for pattern in (
-            r"start|begin|offset|indptr|(?:^|_)cu_|cumsum",
-            r"len(?:s|gths?)?$|end(?:s)?$",
-        )
+        [name for name in arrays if pattern.search(to_field_name(name))]
+        for pattern in (STARTS, LENGTHS)
     )
     lengths = [name for name in lengths if name not in starts]
     most = [n for n in (p.name for p in function.parameters) if _MOST.match(to_field_name(n))]
     most += [dim for p in function.parameters for dim in p.shape if _MOST.match(to_field_name(dim))]
     faults = ["overlap"] * bool(starts and lengths)
     faults += [f"be longer than {most[0]}"] if most and (starts or lengths) else []
+    faults += ["end outside of their array"] * bool(starts and lengths)
     places = [p.name for p in function.parameters if p.role == "input" and any(p.asks_fill)]
     if not faults and len(places) > 1:
         return [
