@@ -1014,6 +1014,7 @@ def twice(x: torch.Tensor):
             "many",
         ),
         ("many = [triton.Config(dict(TILE=512, W=64))]", "many"),
+        ("class Own:\n    T: int = 512", "[triton.Config({'TILE': Own.T})]"),
         ("many = [triton.Config({'TILE': t}) for t, w in [(64, 4), (512, 8)]]", "many"),
     ],
 )

@@ -245,7 +245,7 @@ def _list_tuned(kernel: ast.FunctionDef, kernels: Kernels) -> list[tuple[str, in
     while pending:
         own = [*ast.walk(pending.pop())]
         seen += own
-        for name in [n.id for n in own if isinstance(n, ast.Name)]:
+        for name in [ast.unparse(n) for n in own if isinstance(n, ast.Name | ast.Attribute)]:
             pending += named.pop(name, [])
     given: list[tuple[object, ast.expr]] = []
     values: dict[str, list[ast.expr]] = {}
@@ -263,7 +263,7 @@ def _list_tuned(kernel: ast.FunctionDef, kernels: Kernels) -> list[tuple[str, in
     return [
         (str(key), size.value)
         for key, value in given
-        for size in (values.get(value.id, []) if isinstance(value, ast.Name) else [value])
+        for size in values.get(ast.unparse(value), [value])
         if isinstance(size, ast.Constant) and isinstance(size.value, int)
     ]
 
