@@ -967,3 +967,184 @@ def test_arrays_of_places_that_have_to_fit_each_other_are_warned_of(project):
     made, _ = write_launcher(project, text)
 
     assert any("keys, bins are places" in each for each in made.warnings)
+
+
+TUNED = """\
+from dataclasses import dataclass
+
+
+@dataclass
+class Sizes:
+    ROWS: int = 896
+    few = 2
+
+
+CONFIGS
+
+
+@triton.autotune(TUNE, key=["n"])
+@triton.jit
+def _tile(x, y, n, d, TILE: tl.constexpr):
+    r = tl.program_id(0) * TILE + tl.arange(0, TILE)
+    tl.store(y + r * d, tl.load(x + r * d) * 2)
+
+
+def twice(x: torch.Tensor):
+    n, d = x.shape
+    y = torch.empty_like(x)
+    _tile[lambda m: (triton.cdiv(n, m["TILE"]),)](x, y, n, d)
+    return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("configs", "tune"),
+    [
+        ("many = [triton.Config({'TILE': 512}), triton.Config({'TILE': 64})]", "many"),
+        (
+            "many = [triton.Config({'TILE': t}, num_warps=w) for t in [64, 512] for w in (4,)]",
+            "many",
+        ),
+        ("many = [triton.Config({'TILE': 512})]", "list(filter(lambda c: c, many))"),
+        ("ts = (64, 512)\nmany = [triton.Config({'TILE': t}) for t in ts]", "configs=many"),
+        ("def make():\n    return [triton.Config({'TILE': 512})]", "make()"),
+        ("def make():\n    return [triton.Config({'TILE': 512})]\n\n\nmany = make()", "many"),
+        (
+            "many = [triton.Config({'TILE': t}) for t, w in itertools.product([64, 512], [1024])]",
+            "many",
+        ),
+        ("many = [triton.Config(dict(TILE=512, W=64))]", "many"),
+        ("class Own:\n    T: int = 512", "[triton.Config({'TILE': Own.T})]"),
+        ("many = [triton.Config({'TILE': t}) for t, w in [(64, 4), (512, 8)]]", "many"),
+    ],
+)
+def test_blocks_that_named_configurations_give_are_read(project, configs, tune):
+    text = TUNED.replace("CONFIGS", configs).replace("TUNE", tune)
+    made, _ = write_launcher(project, text, ["dtype=float32", "reference=x * 2"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(s["n"] % 512 == 0 for s in kernel.workloads.values())
+    assert not any("TILE" in each for each in made.warnings)
+
+
+@pytest.mark.parametrize("given", ["from settings import *", "from settings import many"])
+def test_open_blocks_of_configurations_elsewhere_are_warned_of(project, given):
+    text = TUNED.replace("CONFIGS", given).replace("TUNE", "many")
+    made, _ = write_launcher(project, text)
+    masked = text.replace("x + r * d", "x + r * d, mask=r < n").replace("* 2)", "* 2, mask=r < n)")
+
+    assert (
+        "_tile: configurations of TILE were not read, and no mask keeps its blocks inside the "
+        "arrays: check the sizes of the workloads"
+    ) in made.warnings
+    assert not any("TILE" in w for w in write_launcher(project, masked)[0].warnings)
+
+
+@pytest.mark.parametrize(
+    ("check", "passed"),
+    [
+        ("assert n % Sizes.ROWS == 0", "TILE=2"),
+        ("assert x.shape[0] % Sizes.ROWS == 0", "TILE=2"),
+        ("fits(n)", "TILE=2"),
+        ("", "TILE=Sizes.ROWS"),
+        ("", "TILE=ROWS"),
+    ],
+)
+def test_constants_of_a_class_or_the_file_bound_sizes(project, check, passed):
+    helper = "ROWS = 896\n\n\ndef fits(n):\n    assert n % Sizes.ROWS == 0, 'no'"
+    text = TUNED.replace("CONFIGS", helper)
+    text = text.replace('@triton.autotune(TUNE, key=["n"])\n', "")
+    text = text.replace("    y = torch", f"    {check}\n    y = torch")
+    text = text.replace("x, y, n, d)\n    return", f"x, y, n, d, {passed})\n    return")
+    write_launcher(project, text, ["dtype=float32", "reference=x * 2"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(s["n"] % 896 == 0 for s in kernel.workloads.values())
+
+
+PEAK = (
+    f"{DOUBLE}def peak(x: torch.Tensor):\n    SHAPE\n    v = x.view(-1, x.shape[-1])\n"
+    "    M, N = v.shape\n    s = torch.empty((M,), dtype=x.dtype)\n"
+    "    _double[(1,)](v, s, M, B=64)\n    CHANGE\n    return RESULT\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "result"),
+    [
+        ("s = s.reshape(x.shape[:-1])", "s"),
+        ("lead = x.shape[:-1]\n    s = s.view(*lead)", "s"),
+        ("lead = x.shape[:-1]", "s.view(lead)"),
+        ("", "s.view(x.shape[:-1])"),
+    ],
+)
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_result_that_is_reshaped_like_an_argument_shares_its_axes(
+    project, change, result, is_told
+):
+    text = PEAK.replace("CHANGE", change).replace("RESULT", result)
+    text = text.replace("SHAPE", "b, t, d = x.shape" if is_told else "")
+    made, _ = write_launcher(project, text, [] if is_told else ["x=[b, t, N]"])
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert is_told == (", shape: [b, t], dtype" in yaml)
+    assert is_told != any(re.match(r"(?:s|out)=", each) for each in made.to_fill)
+
+
+@pytest.mark.parametrize("change", ["s.unsqueeze(-1)", "s.view(-1, 2)", "s.reshape(M, 1)"])
+def test_a_result_that_got_another_rank_is_asked(project, change):
+    text = PEAK.replace("CHANGE", f"s = {change}").replace("RESULT", "s").replace("SHAPE", "")
+    made, _ = write_launcher(project, text, ["x=[M, N]"])
+
+    assert any(each.startswith("s=") for each in made.to_fill)
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("tl.float32", "v = v.to(y.dtype.element_ty)"),
+        ("x.dtype.element_ty", ""),
+        ("x.type.element_ty", ""),
+    ],
+)
+def test_what_has_the_dtype_of_a_pointer_is_no_pointer(project, start, end):
+    text = (
+        "@triton.jit\ndef k(x, y, D, B: tl.constexpr):\n    r = tl.program_id(0)\n"
+        f"    c = tl.arange(0, B)\n    v = tl.zeros([B], dtype={start})\n"
+        "    for i in range(0, D, B):\n"
+        "        v += tl.load(x + r * D + i + c, mask=i + c < D)\n"
+        f"    {end}\n    tl.store(y + r * B + c, v)\n\n\n"
+        "def fold(x: torch.Tensor):\n    N, D = x.shape\n"
+        "    y = torch.empty((N, 64), dtype=x.dtype)\n    k[(N,)](x, y, D, 64)\n    return y\n"
+    )
+    asked = write_launcher(project, text)[0].to_fill
+
+    assert [each for each in asked if each.startswith("x.")] == []
+
+
+def test_starts_beside_lengths_are_asked_how_to_fill(project):
+    text = (
+        "@triton.jit\ndef k(x, starts, lens, y, D, B: tl.constexpr):\n    r = tl.program_id(0)\n"
+        "    at = tl.load(starts + r)\n    n = tl.load(lens + r)\n    c = tl.arange(0, B)\n"
+        "    v = 0.0\n    for i in range(n):\n"
+        "        v += tl.load(x + at * D + i * D + c, mask=c < D)\n"
+        "    tl.store(y + r * D + c, v, mask=c < D)\n\n\n"
+        "def put(x: torch.Tensor, starts: torch.Tensor, lens: torch.Tensor, y: torch.Tensor):\n"
+        "    n, D = x.shape\n    k[(8,)](x, starts, lens, y, D, B=64)\n"
+    )
+    made, _ = write_launcher(project, text)
+    filled = [each for each in made.to_fill if each.startswith("starts.fill=")]
+
+    assert len(filled) == 1
+    assert "starts + lens" in filled[0]
+    assert any("may overlap, or end outside" in each for each in made.warnings)
+
+
+def test_places_below_a_part_of_a_size_make_it_large_enough(project):
+    text = LOOKUP.replace("PLACE", "i = tl.load(at + r)").replace("GIVEN", "keys")
+    text = text.replace("PART", "rows + i * 512 + c")
+    said = ["keys=[n]", "keys.dtype=int64", "keys.fill=integers count // 512"]
+    write_launcher(project, text, [*said, "y=[n, D]", "dtype=float32", "reference=rows"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(s["count"] % 512 == 0 for s in kernel.workloads.values())

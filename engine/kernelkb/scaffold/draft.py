@@ -31,7 +31,7 @@ _ANSWERS = ("reference", "grid", "block", "shared", "dtype", "workloads")
 _RESERVED_NAMES = frozenset(
     {*keyword.kwlist, "yes", "no", "on", "off", "true", "false", "null", *_ANSWERS}
 )
-_MULTIPLE = re.compile(r"\b([A-Za-z_]\w*)\s*%\s*(\w+)\s*==\s*0")
+_MULTIPLE = re.compile(r"\b([A-Za-z_]\w*)\s*%\s*(?:[A-Z]\w*\.)*(\w+)\s*==\s*0")
 _LIMIT = re.compile(
     r"\b(?:assert|\w*CHECK\w*)\b[^\n;]*?\b([A-Za-z_]\w*)\s*"
     r"(?:<=\s*(\d+)\b|in\s*[\[({]([\d, ]+)[\])}])"
@@ -171,6 +171,8 @@ class Function(NamedTuple):
     limits: tuple[SizeLimit, ...] = ()
     lacks: str = ""
     """Why it cannot be drafted by reading it, and what to do instead; empty where it can."""
+    unread: tuple[tuple[str, str], ...] = ()
+    """Of Python: kernels, each with the names of its blocks of which no size is seen."""
     options: tuple[str, ...] = ()
     """Of Python: arguments that a call leaves out, unless something is said of them."""
     words: tuple[str, ...] = ()
@@ -390,7 +392,7 @@ def _add_limits(
         names |= {f"{each.name}.shape[{at - len(each.shape)}]": dim for at, dim in places}
     multiples, most, powers = dict(checks.multiples), dict(checks.most), set(checks.powers)
     one_of = dict(checks.one_of)
-    for limit in request.function.limits:
+    for limit in (*request.function.limits, *_list_filled(arrays, axes)):
         axis = next((names[size] for size in limit.sizes if size in names), "")
         whole = next((names[size] for size in limit.of if size in names), "")
         if axis and whole and whole != axis:
@@ -406,6 +408,17 @@ def _add_limits(
             most[axis] = min(limit.most, most.get(axis, limit.most))
     parts = dict(filter(None, (_find_parts(each, arrays, axes) for each in arrays)))
     return SizeChecks(multiples, most, checks.below, frozenset(powers), one_of, parts)
+
+
+def _list_filled(arrays: Sequence[Parameter], axes: Sequence[str]) -> list[SizeLimit]:
+    """List the sizes of which a part bounds integers, as ``integers n // 64``: it is not 0."""
+    found = (re.match(r"integers (\w+) *//? *(\d+)(?: from|$)", each.fill) for each in arrays)
+    return [
+        SizeLimit((axis,), int(part[2]))
+        for part in filter(None, found)
+        for axis in axes
+        if part[1] in (axis, to_field_name(axis))
+    ]
 
 
 def _find_parts(

@@ -31,13 +31,14 @@ class _Block(NamedTuple):
     """It begins at 0: there is no second one along the axis."""
 
 
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _WHOLE_ROW = 65536
 """The largest size of which one block holds all elements."""
 
 
 def list_limits(function: ast.FunctionDef, kernels: Kernels) -> tuple[SizeLimit, ...]:
     """List what sizes have to be for the blocks of the kernels that a function launches."""
-    values = _list_assigned(function)
+    values = _list_numbers(kernels) | _list_assigned(function)
     found = [
         SizeLimit(_resolve(function, m[1]), int(values[m[2]]))
         for m in _DIVISIBLE.finditer(ast.unparse(function))
@@ -46,9 +47,9 @@ def list_limits(function: ast.FunctionDef, kernels: Kernels) -> tuple[SizeLimit,
     found += [*_list_aligned(function, kernels), *_list_parts(function, kernels)]
     found += _list_listed(function)
     for kernel, passed in iter_passed(function, kernels):
-        steps = _list_constants(kernel) | passed
+        steps = _list_constants(kernel, kernels) | passed
         for block in _list_blocks(kernel):
-            name = next((w for w in re.findall(r"[A-Za-z_]\w*", block.extent) if w in steps), "")
+            name = next((w for w in _NAME.findall(block.extent) if w in steps), "")
             value = values.get(steps.get(name, ""), steps.get(name, ""))
             power = re.fullmatch(r".*\bnext_power_of_2\(([\w.\[\]()-]+?)\).*", value)
             if value.isdecimal() or block.extent.isdecimal():
@@ -187,7 +188,14 @@ def _list_assigned(function: ast.FunctionDef) -> dict[str, str]:
     return {name: value for name, value in pairs if names.count(name) <= 1}
 
 
-_DIVISIBLE = re.compile(r"\b(\w+\.(?:shape\[-?\d+\]|size\(-?\d+\))) % (\w+) == 0")
+def _list_numbers(kernels: Kernels) -> dict[str, str]:
+    """Map the names that a file, or a class of it, sets to a whole number once to that."""
+    found = [(ast.unparse(n.targets[0]), ast.unparse(n.value)) for n in kernels.assignments]
+    names = [name for name, _ in found]
+    return {n: value for n, value in found if value.isdecimal() and names.count(n) == 1}
+
+
+_DIVISIBLE = re.compile(r"\b(\w+\.(?:shape\[-?\d+\]|size\(-?\d+\))) % ([\w.]+) == 0")
 
 
 def _iter_assigned(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -200,16 +208,80 @@ def _iter_assigned(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, ast.ex
             yield from zip(*parts, strict=False)
 
 
-def _list_constants(kernel: ast.FunctionDef) -> dict[str, str]:
+def list_unread(function: ast.FunctionDef, kernels: Kernels) -> tuple[tuple[str, str], ...]:
+    """List kernels with their blocks without a mask whose size no configuration shows."""
+    found = []
+    for kernel, passed in iter_passed(function, kernels):
+        if "autotune" not in " ".join(map(ast.unparse, kernel.decorator_list)):
+            continue
+        open_ = {a.arg for a in kernel.args.args} - (
+            _list_constants(kernel, kernels) | passed
+        ).keys()
+        used = {w for b in _list_blocks(kernel) if b.is_open for w in _NAME.findall(b.extent)}
+        if own := ", ".join(sorted(used & open_)):
+            found.append((kernel.name, own))
+    return tuple(dict.fromkeys(found))
+
+
+def _list_constants(kernel: ast.FunctionDef, kernels: Kernels) -> dict[str, str]:
     """Map parameters of a kernel to their defaults, or the largest that it is tuned with."""
     arguments, defaults = kernel.args.args, kernel.args.defaults
     pairs = zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True)
     found = {argument.arg: ast.unparse(value) for argument, value in pairs}
-    tuned = " ".join(map(ast.unparse, kernel.decorator_list))
+    tuned = _list_tuned(kernel, kernels)
     for argument in arguments:
-        sizes = re.findall(rf"['\"]{argument.arg}['\"]: (\d+)", tuned)
-        found |= {argument.arg: str(max(map(int, sizes)))} if sizes else {}
+        sizes = [size for name, size in tuned if name == argument.arg]
+        found |= {argument.arg: str(max(sizes))} if sizes else {}
     return found
+
+
+def _list_tuned(kernel: ast.FunctionDef, kernels: Kernels) -> list[tuple[str, int]]:
+    """List the values of the configurations of a kernel, also those that names of its file give."""
+    named: dict[str, list[ast.expr | ast.stmt]] = {n: [f] for n, f in kernels.functions.items()}
+    for set_ in kernels.assignments:
+        named.setdefault(ast.unparse(set_.targets[0]), []).append(set_)
+    pending: list[ast.expr | ast.stmt] = [*kernel.decorator_list]
+    seen = list[ast.AST]()
+    while pending:
+        own = [*ast.walk(pending.pop())]
+        seen += own
+        for name in [ast.unparse(n) for n in own if isinstance(n, ast.Name | ast.Attribute)]:
+            pending += named.pop(name, [])
+    given: list[tuple[object, ast.expr]] = []
+    values: dict[str, list[ast.expr]] = {}
+    for node in sorted(seen, key=lambda n: not isinstance(n, ast.Assign)):
+        if isinstance(node, ast.Dict):
+            keys = [getattr(key, "value", None) for key in node.keys]
+            given += zip(keys, node.values, strict=True)
+        elif isinstance(node, ast.Call):
+            given += [(k.arg, k.value) for k in node.keywords]
+        elif isinstance(node, ast.Assign):
+            values.setdefault(ast.unparse(node.targets[0]), []).append(node.value)
+        elif isinstance(node, ast.comprehension | ast.For):
+            for name, each in _iter_looped(node.target, node.iter, values):
+                values.setdefault(name, []).extend(each)
+    return [
+        (str(key), size.value)
+        for key, value in given
+        for size in values.get(ast.unparse(value), [value])
+        if isinstance(size, ast.Constant) and isinstance(size.value, int)
+    ]
+
+
+def _iter_looped(
+    target: ast.expr, over: ast.expr, values: Mapping[str, list[ast.expr]]
+) -> Iterator[tuple[str, list[ast.expr]]]:
+    """Yield each name that a loop sets with the elements of what is written that it runs over."""
+    over = next(iter(values.get(ast.unparse(over), [])), over)
+    if isinstance(target, ast.Name):
+        yield target.id, getattr(over, "elts", [])
+    elif isinstance(target, ast.Tuple) and isinstance(over, ast.Call):  # itertools.product
+        for each, part in zip(target.elts, over.args, strict=False):
+            yield from _iter_looped(each, part, values)
+    elif isinstance(target, ast.Tuple):
+        rows = [getattr(row, "elts", []) for row in getattr(over, "elts", [])]
+        for each, *column in zip(target.elts, *rows, strict=False):
+            yield from _iter_looped(each, ast.Tuple(column), values)
 
 
 def _list_divided(

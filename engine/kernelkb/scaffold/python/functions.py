@@ -27,8 +27,9 @@ from kernelkb.scaffold.python.block_bounds import (
     find_pointed,
     list_limits,
     list_spread,
+    list_unread,
 )
-from kernelkb.scaffold.python.indices import Index, list_indices
+from kernelkb.scaffold.python.indices import LENGTHS, STARTS, Index, list_indices
 from kernelkb.scaffold.python.launches import (
     DTYPES,
     SHORT_DTYPES,
@@ -80,15 +81,15 @@ def read_python_function(
     function = given.function
     launches = list_launches(function, kernels) or launches
     parts = _read_parameters(given, kernels, values, takes_tensors=takes_tensors)
-    parts = tuple(p._replace(guess=p.guess or words.get(p.name, "")) for p in parts)
     return Function(
         owner or function.name,
-        parts,
+        tuple(p._replace(guess=p.guess or words.get(p.name, "")) for p in parts),
         returns="apply" if owner else "",
         style="python",
         line=function.lineno,
         launches=tuple(launches),
         limits=list_limits(function, kernels),
+        unread=list_unread(function, kernels),
         lacks=describe_objects(function, kernels, owner or function.name),
         options=tuple(given.options),
         words=tuple(words),
@@ -144,6 +145,13 @@ def _read_places(
     pointed = find_pointed(function, kernels, each.name) if each.role == "input" else ""
     indexes = find_indexed(function, kernels, each.name)
     each = each._replace(points_into=pointed, indexes=indexes)
+    lengths = [a.arg for a in function.args.args if LENGTHS.search(to_field_name(a.arg))]
+    if indexes[0] and lengths and STARTS.search(to_field_name(each.name)):
+        why = (
+            f"parts of {indexes[0]} begin there: {each.name} + {lengths[0]} has to stay inside: "
+            f"{to_field_name(each.name)}.fill='integers COUNT'"
+        )
+        return each._replace(indexes=("", 0), asks_fill=("", why))
     if index is None or not index.is_place or each.points_into or each.indexes[0]:
         return each
     why = f"{index.line}; places below COUNT: {to_field_name(each.name)}.fill='integers COUNT'"
@@ -332,6 +340,9 @@ def _find_returned_shape(
     kept = re.escape(viewed[1]) if viewed else "$^"
     if same := re.search(rf"\b{kept} = (\w+)\.(?:shape|size\(\))\n", ast.unparse(function)):
         return shapes.get(same[1], ()), same[1] in shapes
+    if first := _LIKE.search(_find_last(function, text, depth=2)):
+        led = shapes.get(first[1], ())[: int(first[2])]
+        return (led, True) if led else (_name_sizes(dims, shapes), False)
     dims = _name_sizes(viewed[1].split(", ") if viewed else dims, shapes)
     if any(is_computed(function, dim) for dim in dims):
         return (), False
@@ -345,6 +356,15 @@ def _find_returned_shape(
     like = source if source in tensors else next(iter(tensors), "")
     shape = dims or (shapes.get(like, ()) if source in tensors or len(tensors) == 1 else ())
     return shape, is_known and all(d in sizes or d.isdecimal() for d in dims)
+
+
+def _find_last(function: ast.FunctionDef, text: str, depth: int) -> str:
+    """Return what a function sets a name to last, and the name that it is viewed as; or a text."""
+    for node in [n for n in _walk_own(function) if isinstance(n, ast.Assign)][::-1] * bool(depth):
+        if ast.unparse(node.targets[0]) == text:
+            return _find_last(function, ast.unparse(node.value), depth - 1)
+    viewed = re.fullmatch(r"(\w+\.(?:view|reshape)\(\*?)(\w+)\)", text)
+    return f"{viewed[1]}{_find_last(function, viewed[2], 1)})" if viewed and depth else text
 
 
 def _walk_own(function: ast.FunctionDef) -> Iterator[ast.AST]:
@@ -368,7 +388,13 @@ def _is_as_made(function: ast.FunctionDef, part: ast.expr, base: str) -> bool:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == base
     ]
     changed = [v for v in values if re.search(rf"\b{re.escape(base)}\b", v) and "_like(" not in v]
-    return not any(not re.fullmatch(rf"{re.escape(base)}\.[\w.]+\(.*\)", v) for v in changed)
+    is_moved = any(_RANKS.search(value) for value in changed[-1:])
+    of_own = (re.fullmatch(rf"{re.escape(base)}\.[\w.]+\(.*\)", value) for value in changed)
+    return all(of_own) and not is_moved
+
+
+_RANKS = re.compile(r"\.(?:(?:un)?squeeze|flatten)\(|\.(?:view|reshape)\([^*()][^()]*[,:]")
+"""What gives a tensor other axes."""
 
 
 _OF_TENSOR = re.compile(r"\b\w+\.(?:shape|size|stride|numel|dtype|device|n?dim|is_\w+|data_ptr)\b")
@@ -457,6 +483,10 @@ _MADE_FLOAT = re.compile(r"torch\.(?:empty|zeros|ones|rand|randn)")
 _MAKER_WORDS = {"device", "requires_grad", "pin_memory", "memory_format", "layout", "generator"}
 _DIMENSION = re.compile(r"\w+|\w+\.(?:shape\[-?\d+\]|size\(-?\d+\))")
 _VIEW = re.compile(r"\w+\.(?:view|reshape)\(\(?((?:[\w.]+(?:\[\d+\])?(?:, )?)+)\)?\)")
+_LIKE = re.compile(
+    r"\.(?:view|reshape)\(\*?(\w+)\.(?:shape|size\(\))\[:(-?\d+)\]\)(?:\.contiguous\(\))?$"
+)
+"""A view with the first axes of another tensor."""
 _SUMMED = re.compile(r"\w+\.(?:sum|mean|amax|amin)\((?:dim=|axis=)?(-?\d+).*\)")
 _CAST = re.compile(r"\.(?:to|type_as|float|half|bfloat16|type|view_as_\w+)\(")
 _OTHER = "other"

@@ -26,6 +26,12 @@ _ACCESSES = ("tl.load", *STORES)
 _COPIES = ("to", "long", "int", "clone", "cuda", "type")
 
 
+STARTS = re.compile(r"start|begin|offset|indptr|(?:^|_)cu_|cumsum")
+LENGTHS = re.compile(r"len(?:s|gths?)?$|end(?:s)?$")
+"""Names of arrays that say where parts of another begin, and how long those are or where they end.
+"""
+
+
 class Index(NamedTuple):
     """How the elements of an array are used as integers."""
 

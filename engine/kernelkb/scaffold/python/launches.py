@@ -391,10 +391,14 @@ def list_pointers(kernel: ast.FunctionDef, name: str) -> set[str]:
     names = {name}
     for node in ast.walk(kernel):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            text = ast.unparse(_find_base(node.value))
+            text = _KIND.sub("", ast.unparse(_find_base(node.value)))
             if "load" not in text and names & set(re.findall(r"\w+", text)):
                 names.add(node.targets[0].id)
     return names
+
+
+_KIND = re.compile(r"\b\w+\.(?:type|dtype)\b[\w.]*")
+"""What a pointer points to, which is no place."""
 
 
 def _find_base(value: ast.expr) -> ast.expr:

@@ -8,6 +8,7 @@ import re
 
 from kernelkb.scaffold.draft import Function, to_field_name
 from kernelkb.scaffold.python.block_bounds import find_power, iter_checks
+from kernelkb.scaffold.python.indices import LENGTHS, STARTS
 
 _GONE = (
     (r"triton\.(?:ops|code_gen|impl)\b", "3.0"),
@@ -39,6 +40,11 @@ def list_needs(function: Function, text: str) -> list[str]:
             f"{', '.join(others)} of another file: what its blocks need of sizes was not read; "
             "check the sizes of the workloads"
         )
+    warnings += [
+        f"{kernel}: configurations of {names} were not read, and no mask keeps its blocks inside "
+        "the arrays: check the sizes of the workloads"
+        for kernel, names in function.unread
+    ]
     warnings += _describe_parts(function)
     own = [n for n in ast.walk(tree) if getattr(n, "lineno", 0) == function.line]
     body = next((n for n in own if isinstance(n, ast.FunctionDef)), None)
@@ -75,17 +81,15 @@ def _describe_parts(function: Function) -> list[str]:
     """Return that starts and lengths of parts, which are drawn alone, may not fit each other."""
     arrays = [p.name for p in function.parameters if p.type == "tensor" and p.role == "input"]
     starts, lengths = (
-        [name for name in arrays if re.search(pattern, to_field_name(name))]
-        for pattern in (
-            r"start|begin|offset|indptr|(?:^|_)cu_|cumsum",
-            r"len(?:s|gths?)?$|end(?:s)?$",
-        )
+        [name for name in arrays if pattern.search(to_field_name(name))]
+        for pattern in (STARTS, LENGTHS)
     )
     lengths = [name for name in lengths if name not in starts]
     most = [n for n in (p.name for p in function.parameters) if _MOST.match(to_field_name(n))]
     most += [dim for p in function.parameters for dim in p.shape if _MOST.match(to_field_name(dim))]
     faults = ["overlap"] * bool(starts and lengths)
     faults += [f"be longer than {most[0]}"] if most and (starts or lengths) else []
+    faults += ["end outside of their array"] * bool(starts and lengths)
     places = [p.name for p in function.parameters if p.role == "input" and any(p.asks_fill)]
     if not faults and len(places) > 1:
         return [

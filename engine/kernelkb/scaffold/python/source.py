@@ -163,7 +163,18 @@ def _list_kernels(tree: ast.Module) -> Kernels:
         and not any("cute." in ast.unparse(d) for d in node.decorator_list)
     }
     nodes = unify_accesses(imported | decorated | _list_wrapped(tree))
-    return Kernels(nodes, [node for node in tree.body if isinstance(node, ast.Assign)])
+    inner = [each for node in tree.body if isinstance(node, ast.ClassDef) for each in _bind(node)]
+    return Kernels(nodes, [*(n for n in tree.body if isinstance(n, ast.Assign)), *inner])
+
+
+def _bind(owner: ast.ClassDef) -> Iterator[ast.Assign]:
+    """Yield what a class assigns, as its users name it: ``Sizes.ROWS = 8``."""
+    for node in owner.body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        value = getattr(node, "value", None)
+        if isinstance(target, ast.Name) and value is not None:
+            own = ast.Attribute(ast.Name(owner.name, ast.Load()), target.id, ast.Store())
+            yield ast.copy_location(ast.Assign([own], value), node)
 
 
 def _list_wrapped(tree: ast.Module) -> dict[str, ast.FunctionDef | None]:
