@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -43,6 +44,8 @@ _DIFFERS = "its outputs differ"
 """How the worker's fault starts where code runs, and computes something else."""
 _RAISES = "it raises"
 """How it starts where code does not run to its end."""
+_UNWRITTEN = "part of its output is never written"
+"""How it starts where code leaves elements of an output as torch.empty gave them."""
 
 
 class _Draft(NamedTuple):
@@ -51,6 +54,8 @@ class _Draft(NamedTuple):
     files: dict[str, str]
     recorded: bytes | None
     warnings: list[str]
+    cure: str = ""
+    """What is to be done before it can be used; empty where its code repeats the calls."""
 
 
 def init_observed(
@@ -86,8 +91,8 @@ def _write_draft(
     place = f"kernels/{kernel_name}"
     done = write_project(root, {f"{place}/{file}": text for file, text in draft.files.items()})
     written = list(done.new)
-    next_call = f"kb bench {kernel_name}"  # else nothing could be timed beside it
-    if "reference.py" not in draft.files:
+    next_call = draft.cure or f"kb bench {kernel_name}"  # else nothing could be timed beside it
+    if not draft.cure and "reference.py" not in draft.files:
         next_call = f"kb variant add {kernel_name} mine --from observed"
     if draft.recorded is not None:
         replace_file(root / place / RECORDED_FILE, draft.recorded)
@@ -100,6 +105,7 @@ def _write_draft(
         warnings=(*warnings, *draft.warnings, *done.warnings),
         to_fill=(),
         next=next_call,
+        is_usable=not draft.cure,
     )
 
 
@@ -159,7 +165,8 @@ def _draft_kernel(observation: Observation, kernel_folder: Path, command: str) -
         files["reference.py"] += "\n\n" + draft_input_function(plan)
     name, kernels = function["name"], tuple(function["kernels"])
     kernel = ObservedKernel(kernel_folder.name, name, command, kernels, plan, kind)
-    return _Draft({"kernel.yaml": draft_observed_yaml(kernel), **files}, recorded, warnings)
+    cure = _name_cure(kernel, next(filter(None, faults), ""))
+    return _Draft({"kernel.yaml": draft_observed_yaml(kernel), **files}, recorded, warnings, cure)
 
 
 def _draft_source(
@@ -260,7 +267,26 @@ def _list_variant_faults(source: CallSource, faults: Sequence[str]) -> list[str]
     fault = next(filter(None, faults), "")
     if not fault or source.is_reference:
         return []
-    return [f"{VARIANT_FILE} does not repeat the call: {fault}; correct it before kb bench"]
+    return [f"{VARIANT_FILE} does not repeat the call: {fault}"]
+
+
+def _name_cure(kernel: ObservedKernel, fault: str) -> str:
+    """Return what makes a draft usable whose code does not repeat the calls; empty for no fault.
+
+    What a kernel leaves of an output as it was is an input where the kernel itself is recorded.
+    """
+    if not fault.startswith(_UNWRITTEN):
+        cure = f"correct kernels/{kernel.name}/{VARIANT_FILE} until it returns what was recorded"
+        return f"{cure}, then kb bench {kernel.name}" if fault else ""
+    own = re.split(r"[.:]", kernel.operation)[-1]
+    launched = [name for name in kernel.kernels if own not in kernel.kernels]
+    words = ["kb", "init", "--from", kernel.command, "--op", *(launched or [kernel.operation])[:1]]
+    if launched:
+        return f"record the kernel itself, with what it leaves of its output: {shlex.join(words)}"
+    return (
+        "have the program write all of its output, as with torch.zeros for torch.empty; delete "
+        f"kernels/{kernel.name}, then {shlex.join(words)}"
+    )
 
 
 _TIMEOUT_S = 120.0
