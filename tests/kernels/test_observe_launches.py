@@ -630,3 +630,40 @@ def test_memory_of_an_array_that_is_only_written_may_be_more_than_it_needs(proje
         "y: [n] is the memory behind it, 100 elements; where the kernel writes fewer, say so "
         "with --set 'y=[...]'"
     ) in result.warnings
+
+
+STEPS = """
+__global__ void fold(int* data, int step, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n && i >= step) data[i] += step;
+}
+void run(int* data, int step, int n) { fold<<<(n + 255) / 256, 256>>>(data, step, n); }
+"""
+
+
+def test_a_number_that_varies_and_sizes_no_array_is_one_of_those_seen(project, monkeypatch):
+    name = "fold(int*, int, int)"
+    rows = [(1, 64, 3), (2, 64, 5), (2, 96, 2), (4, 64, 5), (8, 64, 1)]
+    launches = [launch_sizes(name, [(n, 0)], [step, n], calls=c) for step, n, c in rows]
+    answers = ["reference=mine", "data.fill=integers 9"]
+    result = init_seen(project, monkeypatch, STEPS, launches, answers)
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert kernel.workloads == {"observed-1": {"n": 64}, "observed-2": {"n": 96}}
+    assert "const int step = 2;  // observed" in (project / "kernels/k/launch.cu").read_text()
+    assert (
+        "step: 4 sets of values in the run, and no size of an array; step=2 is kept, and 9 of 16 "
+        "launches with others are left out; say others, as --set step=1"
+    ) in result.warnings
+
+
+def test_launches_of_sizes_that_are_no_workload_are_counted(project, monkeypatch):
+    name = "fold(int*, int, int)"
+    sizes = [64 * k for k in range(1, 9)]
+    launches = [launch_sizes(name, [(n, 0)], [3, n], calls=9 - n // 64) for n in sizes]
+    answers = ["reference=mine", "data.fill=integers 9"]
+    result = init_seen(project, monkeypatch, STEPS, launches, answers)
+
+    assert len(load_kernel(str(project / "kernels/k")).kernel.workloads) == 6
+    text = "3 of 36 launches, with other sizes, are left out; 6 sizes are workloads"
+    assert text in result.warnings

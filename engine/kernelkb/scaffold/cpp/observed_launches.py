@@ -6,6 +6,7 @@ import math
 import re
 import struct
 from array import array
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise, permutations
 from typing import NamedTuple
@@ -18,6 +19,8 @@ from kernelkb.scaffold.draft import WORKLOADS, Function, Parameter, to_field_nam
 from kernelkb.scaffold.extents import list_axes, split_shape
 
 MAX_SEEN_WORKLOADS = 6
+_VARIES = "varies"
+"""Stands for the value of a number until one of those that were seen is chosen."""
 _MAX_SHAPES = 6
 
 
@@ -68,6 +71,12 @@ class _Seen(NamedTuple):
     before: int = 0
     """Of an array whose pointer is inside of an allocation of its own: the elements before it."""
 
+    def take(self, kept: Sequence[int]) -> _Seen:
+        """Return what some of the launches tell."""
+        numbers = tuple(self.numbers[at] for at in kept)
+        contents = tuple(self.contents[at] for at in kept if at < len(self.contents))
+        return self._replace(numbers=numbers, contents=contents)
+
 
 class _LaunchValues(NamedTuple):
     """The arguments of a launch, by the names of the kernel's parameters."""
@@ -112,22 +121,74 @@ def answer_by_launches(
     rows = [row for row in rows if len(row.numbers) == most]
     seen = _collect_seen(function, kernel, passed, same, rows)
     answers = _answer_sizes(seen, math.prod(first.block))
+    fixed = _fix_numbers(seen, answers, [each.calls for each in same])
+    answers |= fixed.answers
+    seen = {name: each.take(fixed.kept) for name, each in seen.items()}
+    kept = [same[at] for at in fixed.kept]
     values, notes = _answer_values(seen, answers)
-    answers |= values | _answer_workloads(answers, seen, len(same))
-    answers |= _answer_launch(kernel, same[0]) if function.is_kernel else {}
-    notes += _list_object_warnings(kernel, fields, same[0])
-    return SeenAnswers(answers, (*_list_warnings(seen, answers, launches, same), *notes))
+    workloads, left = _answer_workloads(answers, seen, [each.calls for each in kept])
+    answers |= values | workloads
+    answers |= _answer_launch(kernel, kept[0]) if function.is_kernel else {}
+    notes += _list_object_warnings(kernel, fields, kept[0])
+    warnings = [*_list_warnings(seen, answers, launches, same), *fixed.warnings, *left]
+    return SeenAnswers(answers, (*warnings, *notes))
+
+
+class _FixedNumbers(NamedTuple):
+    """Numbers that differ between launches, and size no array, with the values that are kept."""
+
+    kept: Sequence[int]
+    """The launches that have these values."""
+    answers: Mapping[str, str]
+    warnings: Sequence[str]
+
+
+def _fix_numbers(
+    seen: Mapping[str, _Seen], answers: Mapping[str, str], calls: Sequence[int]
+) -> _FixedNumbers:
+    """Return the most frequent values of the numbers that are to be one; of as frequent the first.
+
+    A reference is given the arrays and their sizes: it could not tell workloads apart that differ
+    in such a number.
+    """
+    names = [name for name, value in answers.items() if value == _VARIES]
+    rows = [tuple(seen[name].numbers[at] for name in names) for at in range(len(calls))]
+    counts: Counter[tuple[float, ...]] = Counter()
+    for row, count in zip(rows, calls, strict=True):
+        counts[row] += count
+    chosen, count = counts.most_common(1)[0]
+    kept = [at for at, row in enumerate(rows) if row == chosen]
+    if not names:
+        return _FixedNumbers(kept, {}, ())
+    kinds = [seen[name].parameter.type for name in names]
+    said, other = (
+        {n: _write_number(v, kind) for n, v, kind in zip(names, row, kinds, strict=True)}
+        for row in (chosen, next(row for row in counts if row != chosen))
+    )
+    text = (
+        f"{', '.join(names)}: {len(counts)} sets of values in the run, and no size of an array; "
+        f"{', '.join(f'{name}={value}' for name, value in said.items())} is kept, and "
+        f"{counts.total() - count} of {counts.total()} launches with others are left out; say "
+        f"others, as {' '.join(f'--set {name}={value}' for name, value in other.items())}"
+    )
+    return _FixedNumbers(kept, said, (text,))
 
 
 def _answer_workloads(
-    answers: Mapping[str, str], seen: Mapping[str, _Seen], count: int
-) -> dict[str, str]:
+    answers: Mapping[str, str], seen: Mapping[str, _Seen], calls: Sequence[int]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the sizes that were seen as workloads, and which launches are of none of them."""
     axes = [name for name, value in answers.items() if value == "axis"]
-    sizes = [
-        ", ".join(f"{to_field_name(a)}: {int(seen[a].numbers[at])}" for a in axes)
-        for at in range(min(count, MAX_SEEN_WORKLOADS))
-    ]
-    return {WORKLOADS: " | ".join(dict.fromkeys(sizes))} if axes else {}
+    if not axes:
+        return {}, []
+    counts: Counter[str] = Counter()
+    for at, count in enumerate(calls):
+        sizes = ", ".join(f"{to_field_name(a)}: {int(seen[a].numbers[at])}" for a in axes)
+        counts[sizes] += count
+    kept = [*counts][:MAX_SEEN_WORKLOADS]
+    left = counts.total() - sum(counts[sizes] for sizes in kept)
+    text = f"{left} of {counts.total()} launches, with other sizes, are left out; {len(kept)} sizes"
+    return {WORKLOADS: " | ".join(kept)}, [f"{text} are workloads"] if left else []
 
 
 def _collect_seen(
@@ -318,11 +379,19 @@ def _answer_sizes(seen: Mapping[str, _Seen], threads: int) -> dict[str, str]:
             answers[name] = f"{DOUBT}{'|'.join(found)}"
         elif found:
             answers[name] = found[0]
+    arrays = [name for name in seen if name not in numbers]
     dims = {d for name in seen for d in seen[name].parameter.shape}
     dims |= {d for text in answers.values() for d in list_axes([text])}
+    is_open = any(  # a number may be a size of an array of which nothing is known
+        answers.get(name, "") == DOUBT or not (answers.get(name) or seen[name].parameter.shape)
+        for name in arrays
+    )
     for name, each in numbers.items():
-        if name in dims or len(set(each.numbers)) > 1:
+        is_varied = len(set(each.numbers)) > 1
+        if name in dims or (is_varied and is_open and name in sizes):
             answers[name] = "axis"
+        elif is_varied:
+            answers[name] = _VARIES
         elif each.parameter.role == "size" or each.parameter.value in ("", FILL_IN_MARK):
             kind = each.parameter.type
             answers[name] = _write_number(each.numbers[0], kind)
