@@ -12,6 +12,7 @@ import torch
 
 from kernelkb.actions.init import init_observed as init_module
 from kernelkb.actions.init.init_observed import init_observed
+from kernelkb.actions.init.init_project import init_project
 from kernelkb.actions.kernels.measure_variant import check_variant
 from kernelkb.cli import main
 from kernelkb.errors import BadValueError
@@ -342,3 +343,46 @@ def test_an_output_that_is_written_in_part_is_not_usable(project, monkeypatch, c
     cured = f"kb init --from {shlex.quote(command)} --op {(*kernels, 'parts:half')[0]}"
     assert follow.endswith(cured)
     assert ("delete kernels/half" in follow) is not bool(kernels)
+
+
+JIT = """
+import torch
+
+class triton:
+    @staticmethod
+    def jit(function):
+        return function
+
+@triton.jit
+def scale_kernel(x):
+    return x * 3
+
+def other(x):
+    scale_kernel[(1,)](x)
+
+class Model:
+    def run(self, x):
+        return scale_kernel(x)
+
+if __name__ == "__main__":
+    Model().run(torch.randn(5))
+"""
+
+
+def test_a_function_of_a_python_file_is_recorded_by_the_call_that_names_both(project, capsys):
+    (project / "jit_file.py").write_text(JIT)
+    command = shlex.join([sys.executable, "jit_file.py"])
+    main(["init", "jit_file.py", "--kernel", "scale_kernel", "--from", command])
+
+    assert "next: kb bench scale_kernel" in capsys.readouterr().out
+    assert load_kernel("scale_kernel").kernel.title.startswith("jit_file:scale_kernel as ")
+
+
+def test_a_kernel_that_a_method_launches_is_not_called_missing(project):
+    text = JIT.replace("scale_kernel[(1,)](x)", "base_kernel[(1,)](x)")
+    base = "\n@triton.jit\ndef base_kernel(x_ptr):\n    pass\n"
+    (project / "jit_file.py").write_text(text + base)
+    with pytest.raises(BadValueError, match="--kernel scale_kernel --from") as error:
+        init_project("jit_file.py", kernel="scale_kernel")
+
+    assert "has no kernel" not in str(error.value)

@@ -102,10 +102,10 @@ def _init_from(options: Namespace) -> InitResult:
         )
     limit = {} if options.timeout is None else {"timeout_s": options.timeout}
     if options.program is not None and options.file and not (options.op or options.candidate):
-        from kernelkb.actions.init.init_project import init_launches
+        from kernelkb.actions.init.init_observed import init_run
 
         with interruptible_measurement("init --from"):
-            return init_launches(
+            return init_run(
                 options.file,
                 options.program,
                 options.kernel,

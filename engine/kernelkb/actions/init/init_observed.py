@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from kernelkb.actions.init.init_project import InitResult, write_project
+from kernelkb.actions.init.init_project import InitResult, init_launches, write_project
+from kernelkb.actions.init.init_source import choose_function, find_definition, find_source
 from kernelkb.errors import BadValueError
 from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job
@@ -34,10 +35,12 @@ from kernelkb.scaffold.observed.calls import (
     ObservedPlan,
     draft_input_function,
     draft_observed_yaml,
+    list_constant_inputs,
     list_lost_values,
     needs_input_function,
     plan_calls,
 )
+from kernelkb.scaffold.python.source import PYTHON_LANGUAGES
 
 _MAX_MIB = MAX_VALUE_BYTES // 2**20
 _DIFFERS = "its outputs differ"
@@ -83,6 +86,45 @@ def init_observed(
         observation = observe_program(command, operation, folder, timeout_s)
         draft = _draft_kernel(observation, root / "kernels" / kernel_name, command)
     return _write_draft(root, kernel_name, draft, observation.warnings)
+
+
+def init_run(
+    file: str,
+    command: str,
+    kernel: str | None = None,
+    name: str | None = None,
+    answers: Sequence[str] = (),
+    timeout_s: float = TIMEOUT_S,
+) -> InitResult:
+    """Draft a kernel of a file from a run: of Python by its calls, of C++ by its launches.
+
+    Args:
+        file: The kernel's source.
+        command: The program, as typed into a shell.
+        kernel: The function of the file, where it holds several.
+        name: The kernel's name.
+        answers: What neither the source nor the run says; calls of Python leave nothing to say.
+        timeout_s: For the program.
+
+    Raises:
+        BadValueError: As ``init_observed`` and ``init_launches``; or answers for Python.
+    """
+    source = find_source(file, None, kernel) if file.endswith(".py") else None
+    if source is None or source.analysis.kind not in PYTHON_LANGUAGES:
+        return init_launches(file, command, kernel, name, answers, timeout_s)
+    chosen = kernel or choose_function(source, None).name
+    operation = find_definition(source, chosen)
+    if not operation:
+        raise BadValueError(
+            f"{file} does not define {chosen}; name what it calls: "
+            f"{shlex.join(['kb', 'init', '--from', command, '--op'])} NAME"
+        )
+    if answers:
+        raise BadValueError(
+            "a run of Python leaves nothing to say with --set: "
+            f"{shlex.join(['kb', 'init', '--from', command, '--op', operation])}"
+        )
+    return init_observed(command, operation, name, timeout_s)
 
 
 def _write_draft(
@@ -156,7 +198,7 @@ def _draft_kernel(observation: Observation, kernel_folder: Path, command: str) -
         plan = _keep_recorded(plan)
         recorded = join_values(observation.folder, plan)
         warnings = [*dict.fromkeys((*warnings, *plan.warnings))]
-        warnings.append(_explain_recording(function, source, reason))
+        warnings += [_explain_recording(function, source, reason), *list_constant_inputs(plan)]
     else:  # the size that counts has no recorded values: a smaller one does not stand for it
         kind = "variant"
         warnings += [_explain_variant(function, plan), *list_lost_values(plan)]
