@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import re
 import shlex
 import subprocess
 import sys
@@ -9,8 +10,11 @@ import sys
 import pytest
 import torch
 
+from kernelkb.actions.init import init_observed as init_module
 from kernelkb.actions.init.init_observed import init_observed
+from kernelkb.actions.init.init_project import init_project
 from kernelkb.actions.kernels.measure_variant import check_variant
+from kernelkb.cli import main
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.measure.profile.observe import _split_command
@@ -312,3 +316,73 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path):
 
     with pytest.raises(ValueError, match="cut off"):
         read_tensors(path)
+
+
+@pytest.mark.parametrize("kernels", [(), ("half_kernel",)])
+def test_an_output_that_is_written_in_part_is_not_usable(project, monkeypatch, capsys, kernels):
+    (project / "parts.py").write_text(
+        "import torch\n\ndef half(x):\n    y = torch.empty_like(x)\n"
+        "    y[:, :3] = 2 * x[:, :3]\n    return y\n\nhalf(torch.randn(4, 6))\n"
+    )
+    observe = init_module.observe_program
+
+    def observe_compiled(*arguments):  # as if the function launched these
+        observation = observe(*arguments)
+        observation.function["kernels"] += kernels
+        return observation
+
+    monkeypatch.setattr(init_module, "observe_program", observe_compiled)
+    command = shlex.join([sys.executable, "parts.py"])
+    code = main(["init", "--from", command, "--op", "half"])
+    told = capsys.readouterr().out
+    follow = re.search(r"(?m)^next: (.*)", told)[1]
+
+    assert code == 1
+    assert "part of its output is never written: 12 of 24 elements, the first at (0, 3)" in told
+    assert "random" not in told
+    cured = f"kb init --from {shlex.quote(command)} --op {(*kernels, 'parts:half')[0]}"
+    assert follow.endswith(cured)
+    assert ("delete kernels/half" in follow) is not bool(kernels)
+
+
+JIT = """
+import torch
+
+class triton:
+    @staticmethod
+    def jit(function):
+        return function
+
+@triton.jit
+def scale_kernel(x):
+    return x * 3
+
+def other(x):
+    scale_kernel[(1,)](x)
+
+class Model:
+    def run(self, x):
+        return scale_kernel(x)
+
+if __name__ == "__main__":
+    Model().run(torch.randn(5))
+"""
+
+
+def test_a_function_of_a_python_file_is_recorded_by_the_call_that_names_both(project, capsys):
+    (project / "jit_file.py").write_text(JIT)
+    command = shlex.join([sys.executable, "jit_file.py"])
+    main(["init", "jit_file.py", "--kernel", "scale_kernel", "--from", command])
+
+    assert "next: kb bench scale_kernel" in capsys.readouterr().out
+    assert load_kernel("scale_kernel").kernel.title.startswith("jit_file:scale_kernel as ")
+
+
+def test_a_kernel_that_a_method_launches_is_not_called_missing(project):
+    text = JIT.replace("scale_kernel[(1,)](x)", "base_kernel[(1,)](x)")
+    base = "\n@triton.jit\ndef base_kernel(x_ptr):\n    pass\n"
+    (project / "jit_file.py").write_text(text + base)
+    with pytest.raises(BadValueError, match="--kernel scale_kernel --from") as error:
+        init_project("jit_file.py", kernel="scale_kernel")
+
+    assert "has no kernel" not in str(error.value)

@@ -630,3 +630,77 @@ def test_memory_of_an_array_that_is_only_written_may_be_more_than_it_needs(proje
         "y: [n] is the memory behind it, 100 elements; where the kernel writes fewer, say so "
         "with --set 'y=[...]'"
     ) in result.warnings
+
+
+STEPS = """
+__global__ void fold(int* data, int step, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n && i >= step) data[i] += step;
+}
+void run(int* data, int step, int n) { fold<<<(n + 255) / 256, 256>>>(data, step, n); }
+"""
+
+
+def test_a_number_that_varies_and_sizes_no_array_is_one_of_those_seen(project, monkeypatch):
+    name = "fold(int*, int, int)"
+    rows = [(1, 64, 3), (2, 64, 5), (2, 96, 2), (4, 64, 5), (8, 64, 1)]
+    launches = [launch_sizes(name, [(n, 0)], [step, n], calls=c) for step, n, c in rows]
+    answers = ["reference=mine", "data.fill=integers 9"]
+    result = init_seen(project, monkeypatch, STEPS, launches, answers)
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert kernel.workloads == {"observed-1": {"n": 64}, "observed-2": {"n": 96}}
+    assert "const int step = 2;  // observed" in (project / "kernels/k/launch.cu").read_text()
+    assert (
+        "step: 4 sets of values in the run, and no size of an array; step=2 is kept, and 9 of 16 "
+        "launches with others are left out; say others, as --set step=1"
+    ) in result.warnings
+
+
+def test_launches_of_sizes_that_are_no_workload_are_counted(project, monkeypatch):
+    name = "fold(int*, int, int)"
+    sizes = [64 * k for k in range(1, 9)]
+    launches = [launch_sizes(name, [(n, 0)], [3, n], calls=9 - n // 64) for n in sizes]
+    answers = ["reference=mine", "data.fill=integers 9"]
+    result = init_seen(project, monkeypatch, STEPS, launches, answers)
+
+    assert len(load_kernel(str(project / "kernels/k")).kernel.workloads) == 6
+    text = "3 of 36 launches, with other sizes, are left out; 6 sizes are workloads"
+    assert text in result.warnings
+
+
+def test_bytes_that_span_nearly_all_are_drawn_as_all_of_them(project, monkeypatch):
+    text = "__global__ void gray(const unsigned char* x, unsigned char* y, int n) {"
+    text += " int i = threadIdx.x; if (i < n) y[i] = x[i] / 2; }\n"
+    values = bytes(240 - i % 241 for i in range(500)) + b"\xf0"
+    pointers = [LaunchArgument(bytes(8), {0: (501, 0)}, {0: values}) for _ in range(2)]
+    number = LaunchArgument((501).to_bytes(4, "little"), {})
+    name = "gray(unsigned char const*, unsigned char*, int)"
+    launch = SeenLaunch(name, (1, 1, 1), (512, 1, 1), 0, (*pointers, number), 1)
+    init_seen(project, monkeypatch, text, [launch])
+
+    assert "fill: integers, scale: 256}" in (project / "kernels/k/kernel.yaml").read_text()
+
+
+SLIDE = """
+__global__ void slide(const int* x, int* y, int rows, int planes, int wide, int reach, int hop) {
+  int out = (wide - reach) / hop + 1;
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  int p = blockIdx.z % planes, r = blockIdx.z / planes;
+  if (i >= out || r >= rows) return;
+  y[r * planes * out + p * out + i] = x[r * wide + i * hop];
+}
+void run(const int* x, int* y, int rows, int planes, int wide, int reach, int hop) {
+  int out = (wide - reach) / hop + 1;
+  slide<<<dim3((out + 255) / 256, 1, rows * planes), 256>>>(x, y, rows, planes, wide, reach, hop);
+}
+"""
+
+
+def test_a_shape_that_fills_memory_by_chance_is_no_guess(project, monkeypatch):
+    name = "slide(int const*, int*, int, int, int, int, int)"
+    launch = launch_sizes(name, [(26, 0), (12, 0)], [1, 2, 26, 4, 3])
+    asked = init_seen(project, monkeypatch, SLIDE, [launch]).to_fill
+    guesses = [line.partition("  # ")[0] for line in asked if line.startswith("y=")]
+
+    assert guesses == ["y=?"]

@@ -11,6 +11,7 @@ from kernelkb.scaffold.observed.calls import (
     draft_input_function,
     draft_observed_yaml,
     find_size,
+    list_constant_inputs,
     list_lost_values,
     plan_calls,
 )
@@ -253,3 +254,15 @@ def test_which_size_a_number_is(name, values, code):
     ]
 
     assert find_size(name, values, sizes) == code
+
+
+def test_inputs_of_one_constant_in_every_call_are_told():
+    calls = [make_call(2, 8, 64), make_call(1, 12, 64)]
+    for call in calls:
+        call["tensors"][1]["recipe"] = {"kind": "ones"}
+    told = list_constant_inputs(plan_calls(calls))
+    calls[1]["tensors"][1]["recipe"] = {"kind": "normal", "mean": 0.0, "std": 1.0}
+
+    assert [text.partition(",")[0] for text in told] == ["weight: all 1 in each recorded call"]
+    assert "torch.randn_like" in told[0]
+    assert list_constant_inputs(plan_calls(calls)) == []

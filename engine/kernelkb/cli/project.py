@@ -51,7 +51,8 @@ def add_init_arguments(parser: ArgumentParser) -> None:
 def run_init(options: Namespace) -> int:
     """Set up KernelKB in a project: a kernel.yaml for its kernel, sessions/, the MCP entry.
 
-    Exits 1 while something is left to fill in, or the draft fails where it is run.
+    Exits 1 while something is left to fill in, or the draft fails where it is run, or does not
+    repeat the calls that were recorded.
 
     kb init src/add.cu
     kb init other/add.cu --name other_add
@@ -64,7 +65,7 @@ def run_init(options: Namespace) -> int:
     result = _init_from(options)
     if options.json:
         print_json(result)
-        return int(bool(result.to_fill))
+        return int(bool(result.to_fill) or not result.is_usable)
     print_lines(
         [
             *(f"wrote {name}" for name in result.written),
@@ -74,7 +75,8 @@ def run_init(options: Namespace) -> int:
         ]
     )
     run = None
-    if not result.to_fill and any(name.endswith("/kernel.yaml") for name in result.written):
+    is_complete = result.is_usable and not result.to_fill
+    if is_complete and any(name.endswith("/kernel.yaml") for name in result.written):
         from kernelkb.actions.init.draft_run import run_draft
 
         with interruptible_measurement("init"):
@@ -83,7 +85,7 @@ def run_init(options: Namespace) -> int:
     print_lines([f"next: {(run and run.next) or result.next}"])
     if result.say not in ("", result.next):
         print_lines([f"or, where each guess is right: {result.say}"])
-    return int(bool(result.to_fill) or (run is not None and run.is_unusable))
+    return int(not is_complete or (run is not None and run.is_unusable))
 
 
 def _init_from(options: Namespace) -> InitResult:
@@ -100,10 +102,10 @@ def _init_from(options: Namespace) -> InitResult:
         )
     limit = {} if options.timeout is None else {"timeout_s": options.timeout}
     if options.program is not None and options.file and not (options.op or options.candidate):
-        from kernelkb.actions.init.init_project import init_launches
+        from kernelkb.actions.init.init_observed import init_run
 
         with interruptible_measurement("init --from"):
-            return init_launches(
+            return init_run(
                 options.file,
                 options.program,
                 options.kernel,

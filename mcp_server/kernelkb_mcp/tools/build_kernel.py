@@ -224,6 +224,9 @@ def set_up_and_build(
         follow = _name_answers(made.kernel, file, made.to_fill)
         done += f"; {len(made.to_fill)} things are to be said"
         return BuildResult(summary=done, build=None, setup=setup, next=follow)
+    if not made.is_usable:
+        done += "; it does not repeat what was recorded"
+        return BuildResult(summary=done, build=None, setup=setup, next=(made.next,))
     try:
         built = build_variant(made.kernel, variant, target, arch)
     except (KbError, OSError) as error:

@@ -50,6 +50,7 @@ def run_draft(kernel: str) -> DraftRun:
     return DraftRun(
         f"the draft is not usable yet: {made.detail}",
         True,
-        f"correct the shapes, the values of the inputs (fill) or the launch in kernels/{kernel}, "
+        "correct the shapes, the values of the inputs (fill), the numbers, the launch or the "
+        f"reference, which is for the same numbers, in kernels/{kernel}, "
         f"with kb init and --set or by hand, then kb bench {kernel} --sanitize",
     )

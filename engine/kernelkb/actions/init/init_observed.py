@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from kernelkb.actions.init.init_project import InitResult, write_project
+from kernelkb.actions.init.init_project import InitResult, init_launches, write_project
+from kernelkb.actions.init.init_source import choose_function, find_definition, find_source
 from kernelkb.errors import BadValueError
 from kernelkb.measure.process.subprocesses import scratch_folder
 from kernelkb.measure.process.worker_jobs import run_job
@@ -33,16 +35,20 @@ from kernelkb.scaffold.observed.calls import (
     ObservedPlan,
     draft_input_function,
     draft_observed_yaml,
+    list_constant_inputs,
     list_lost_values,
     needs_input_function,
     plan_calls,
 )
+from kernelkb.scaffold.python.source import PYTHON_LANGUAGES
 
 _MAX_MIB = MAX_VALUE_BYTES // 2**20
 _DIFFERS = "its outputs differ"
 """How the worker's fault starts where code runs, and computes something else."""
 _RAISES = "it raises"
 """How it starts where code does not run to its end."""
+_UNWRITTEN = "part of its output is never written"
+"""How it starts where code leaves elements of an output as torch.empty gave them."""
 
 
 class _Draft(NamedTuple):
@@ -51,6 +57,8 @@ class _Draft(NamedTuple):
     files: dict[str, str]
     recorded: bytes | None
     warnings: list[str]
+    cure: str = ""
+    """What is to be done before it can be used; empty where its code repeats the calls."""
 
 
 def init_observed(
@@ -80,14 +88,53 @@ def init_observed(
     return _write_draft(root, kernel_name, draft, observation.warnings)
 
 
+def init_run(
+    file: str,
+    command: str,
+    kernel: str | None = None,
+    name: str | None = None,
+    answers: Sequence[str] = (),
+    timeout_s: float = TIMEOUT_S,
+) -> InitResult:
+    """Draft a kernel of a file from a run: of Python by its calls, of C++ by its launches.
+
+    Args:
+        file: The kernel's source.
+        command: The program, as typed into a shell.
+        kernel: The function of the file, where it holds several.
+        name: The kernel's name.
+        answers: What neither the source nor the run says; calls of Python leave nothing to say.
+        timeout_s: For the program.
+
+    Raises:
+        BadValueError: As ``init_observed`` and ``init_launches``; or answers for Python.
+    """
+    source = find_source(file, None, kernel) if file.endswith(".py") else None
+    if source is None or source.analysis.kind not in PYTHON_LANGUAGES:
+        return init_launches(file, command, kernel, name, answers, timeout_s)
+    chosen = kernel or choose_function(source, None).name
+    operation = find_definition(source, chosen)
+    if not operation:
+        raise BadValueError(
+            f"{file} does not define {chosen}; name what it calls: "
+            f"{shlex.join(['kb', 'init', '--from', command, '--op'])} NAME"
+        )
+    if answers:
+        raise BadValueError(
+            "a run of Python leaves nothing to say with --set: "
+            f"{shlex.join(['kb', 'init', '--from', command, '--op', operation])}"
+        )
+    return init_observed(command, operation, name, timeout_s)
+
+
 def _write_draft(
     root: Path, kernel_name: str, draft: _Draft, warnings: tuple[str, ...]
 ) -> InitResult:
     place = f"kernels/{kernel_name}"
     done = write_project(root, {f"{place}/{file}": text for file, text in draft.files.items()})
     written = list(done.new)
-    next_call = f"kb bench {kernel_name}"  # else nothing could be timed beside it
-    if "reference.py" not in draft.files:
+    next_call = draft.cure or f"kb bench {kernel_name}"  # else nothing could be timed beside it
+    if not draft.cure and "reference.py" not in draft.files:
         next_call = f"kb variant add {kernel_name} mine --from observed"
     if draft.recorded is not None:
         replace_file(root / place / RECORDED_FILE, draft.recorded)
@@ -100,6 +147,7 @@ def _write_draft(
         warnings=(*warnings, *draft.warnings, *done.warnings),
         to_fill=(),
         next=next_call,
+        is_usable=not draft.cure,
     )
 
 
@@ -150,7 +198,7 @@ def _draft_kernel(observation: Observation, kernel_folder: Path, command: str) -
         plan = _keep_recorded(plan)
         recorded = join_values(observation.folder, plan)
         warnings = [*dict.fromkeys((*warnings, *plan.warnings))]
-        warnings.append(_explain_recording(function, source, reason))
+        warnings += [_explain_recording(function, source, reason), *list_constant_inputs(plan)]
     else:  # the size that counts has no recorded values: a smaller one does not stand for it
         kind = "variant"
         warnings += [_explain_variant(function, plan), *list_lost_values(plan)]
@@ -159,7 +207,8 @@ def _draft_kernel(observation: Observation, kernel_folder: Path, command: str) -
         files["reference.py"] += "\n\n" + draft_input_function(plan)
     name, kernels = function["name"], tuple(function["kernels"])
     kernel = ObservedKernel(kernel_folder.name, name, command, kernels, plan, kind)
-    return _Draft({"kernel.yaml": draft_observed_yaml(kernel), **files}, recorded, warnings)
+    cure = _name_cure(kernel, next(filter(None, faults), ""))
+    return _Draft({"kernel.yaml": draft_observed_yaml(kernel), **files}, recorded, warnings, cure)
 
 
 def _draft_source(
@@ -260,7 +309,26 @@ def _list_variant_faults(source: CallSource, faults: Sequence[str]) -> list[str]
     fault = next(filter(None, faults), "")
     if not fault or source.is_reference:
         return []
-    return [f"{VARIANT_FILE} does not repeat the call: {fault}; correct it before kb bench"]
+    return [f"{VARIANT_FILE} does not repeat the call: {fault}"]
+
+
+def _name_cure(kernel: ObservedKernel, fault: str) -> str:
+    """Return what makes a draft usable whose code does not repeat the calls; empty for no fault.
+
+    What a kernel leaves of an output as it was is an input where the kernel itself is recorded.
+    """
+    if not fault.startswith(_UNWRITTEN):
+        cure = f"correct kernels/{kernel.name}/{VARIANT_FILE} until it returns what was recorded"
+        return f"{cure}, then kb bench {kernel.name}" if fault else ""
+    own = re.split(r"[.:]", kernel.operation)[-1]
+    launched = [name for name in kernel.kernels if own not in kernel.kernels]
+    words = ["kb", "init", "--from", kernel.command, "--op", *(launched or [kernel.operation])[:1]]
+    if launched:
+        return f"record the kernel itself, with what it leaves of its output: {shlex.join(words)}"
+    return (
+        "have the program write all of its output, as with torch.zeros for torch.empty; delete "
+        f"kernels/{kernel.name}, then {shlex.join(words)}"
+    )
 
 
 _TIMEOUT_S = 120.0

@@ -158,6 +158,8 @@ class InitResult(Record):
     """The next command."""
     say: str = ""
     """The command that says what ``to_fill`` asks for, with the guesses; ? where there is none."""
+    is_usable: bool = True
+    """Whether the written code repeats what was recorded; ``next`` is the cure where not."""
 
 
 def init_project(

@@ -23,7 +23,7 @@ from kernelkb.scaffold.cpp.source import (
     summarize_included,
 )
 from kernelkb.scaffold.draft import Function, SourceSummary, to_field_name
-from kernelkb.scaffold.python.source import summarize_python
+from kernelkb.scaffold.python.source import PYTHON_LANGUAGES, summarize_python
 
 _SOURCE_SUFFIXES = tuple({suffix for row in LANGUAGES.values() for suffix in row.suffixes})
 _SKIPPED_FOLDERS = (
@@ -153,9 +153,25 @@ def _choose_named(source: KernelSource, kernel: str | None) -> Function:
     kernel = _find_applied(read_source_text(source.path), kernel) or kernel
     named = [each for each in (*functions, *source.analysis.inner) if each.name == kernel]
     named = named or [each for each in functions if kernel in each.launches]
+    if not named and source.analysis.kind in PYTHON_LANGUAGES and find_definition(source, kernel):
+        raise BadValueError(
+            f"{source.path} defines {kernel}, and no function of tensors in it launches it; record "
+            f'a run: kb init {source.path} --kernel {kernel} --from "python PROGRAM"'
+        )
     if not named:
         raise BadValueError(_format_menu(source, f"{source.path} has no kernel {kernel!r}"))
     return named[0]
+
+
+def find_definition(source: KernelSource, name: str) -> str:
+    """Return how a run's record names what a Python file defines; empty where it does not."""
+    text, word = read_source_text(source.path), re.escape(name)
+    found = re.search(rf"(?m)^([ \t]*)(?:(?:async +)?def|class) +{word}\b|^(){word} *=", text)
+    if found is None:
+        return ""
+    path = source.path.resolve()
+    module = path.parent.name if path.stem == "__init__" else path.stem
+    return name if found[1] else f"{module}:{name}"
 
 
 def _find_applied(text: str, name: str) -> str:

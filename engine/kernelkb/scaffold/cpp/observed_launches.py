@@ -6,8 +6,9 @@ import math
 import re
 import struct
 from array import array
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import combinations, pairwise, permutations
+from itertools import combinations, permutations
 from typing import NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
@@ -16,9 +17,13 @@ from kernelkb.scaffold.answers import DOUBT
 from kernelkb.scaffold.cpp.element_types import DTYPES
 from kernelkb.scaffold.draft import WORKLOADS, Function, Parameter, to_field_name
 from kernelkb.scaffold.extents import list_axes, split_shape
+from kernelkb.scaffold.integer_fills import choose_fill, name_ascending
 
 MAX_SEEN_WORKLOADS = 6
+_VARIES = "varies"
+"""Stands for the value of a number until one of those that were seen is chosen."""
 _MAX_SHAPES = 6
+_UNTOLD = "the driver does not tell sizes of arguments (CUDA 12.4 does): only the launch is said"
 
 
 class LaunchArgument(NamedTuple):
@@ -68,6 +73,12 @@ class _Seen(NamedTuple):
     before: int = 0
     """Of an array whose pointer is inside of an allocation of its own: the elements before it."""
 
+    def take(self, kept: Sequence[int]) -> _Seen:
+        """Return what some of the launches tell."""
+        numbers = tuple(self.numbers[at] for at in kept)
+        contents = tuple(self.contents[at] for at in kept if at < len(self.contents))
+        return self._replace(numbers=numbers, contents=contents)
+
 
 class _LaunchValues(NamedTuple):
     """The arguments of a launch, by the names of the kernel's parameters."""
@@ -97,37 +108,95 @@ def answer_by_launches(
         asks_launch: Whether the text does not show the grid: then one grid is for all workloads.
     """
     first = launches[0]
-    same = [each for each in launches if each.name == first.name]
-    if asks_launch:
-        shape = (first.grid, first.block, first.shared_bytes)
-        same = [each for each in same if (each.grid, each.block, each.shared_bytes) == shape]
+    same = _list_same(launches, asks_launch=asks_launch)
     rows = [_split_arguments(kernel, fields, each) for each in same]
     if not rows[0].numbers:
-        text = (
-            "the driver does not tell sizes of arguments (CUDA 12.4 does): only the launch is said"
-        )
-        return SeenAnswers(_answer_launch(kernel, first) if asks_launch else {}, (text,))
+        return SeenAnswers(_answer_launch(kernel, first) if asks_launch else {}, (_UNTOLD,))
     most = max(len(row.numbers) for row in rows)  # others pass null for an array
     same = [each for each, row in zip(same, rows, strict=True) if len(row.numbers) == most]
     rows = [row for row in rows if len(row.numbers) == most]
     seen = _collect_seen(function, kernel, passed, same, rows)
     answers = _answer_sizes(seen, math.prod(first.block))
+    fixed = _fix_numbers(seen, answers, [each.calls for each in same])
+    answers |= fixed.answers
+    seen = {name: each.take(fixed.kept) for name, each in seen.items()}
+    kept = [same[at] for at in fixed.kept]
     values, notes = _answer_values(seen, answers)
-    answers |= values | _answer_workloads(answers, seen, len(same))
-    answers |= _answer_launch(kernel, same[0]) if function.is_kernel else {}
-    notes += _list_object_warnings(kernel, fields, same[0])
-    return SeenAnswers(answers, (*_list_warnings(seen, answers, launches, same), *notes))
+    workloads, left = _answer_workloads(answers, seen, [each.calls for each in kept])
+    answers |= values | workloads
+    answers |= _answer_launch(kernel, kept[0]) if function.is_kernel else {}
+    notes += _list_object_warnings(kernel, fields, kept[0])
+    warnings = [*_list_warnings(seen, answers, launches, same), *fixed.warnings, *left]
+    return SeenAnswers(answers, (*warnings, *notes))
+
+
+def _list_same(launches: Sequence[SeenLaunch], *, asks_launch: bool) -> list[SeenLaunch]:
+    """Return the launches that have the types of the first one, and its grid where that counts."""
+    first = launches[0]
+    shape = (first.grid, first.block, first.shared_bytes)
+    return [
+        each
+        for each in launches
+        if each.name == first.name
+        and (not asks_launch or (each.grid, each.block, each.shared_bytes) == shape)
+    ]
+
+
+class _FixedNumbers(NamedTuple):
+    """Numbers that differ between launches, and size no array, with the values that are kept."""
+
+    kept: Sequence[int]
+    """The launches that have these values."""
+    answers: Mapping[str, str]
+    warnings: Sequence[str]
+
+
+def _fix_numbers(
+    seen: Mapping[str, _Seen], answers: Mapping[str, str], calls: Sequence[int]
+) -> _FixedNumbers:
+    """Return the most frequent values of the numbers that are to be one; of as frequent the first.
+
+    A reference is given the arrays and their sizes: it could not tell workloads apart that differ
+    in such a number.
+    """
+    names = [name for name, value in answers.items() if value == _VARIES]
+    rows = [tuple(seen[name].numbers[at] for name in names) for at in range(len(calls))]
+    counts: Counter[tuple[float, ...]] = Counter()
+    for row, count in zip(rows, calls, strict=True):
+        counts[row] += count
+    chosen, count = counts.most_common(1)[0]
+    kept = [at for at, row in enumerate(rows) if row == chosen]
+    if not names:
+        return _FixedNumbers(kept, {}, ())
+    kinds = [seen[name].parameter.type for name in names]
+    said, other = (
+        {n: _write_number(v, kind) for n, v, kind in zip(names, row, kinds, strict=True)}
+        for row in (chosen, next(row for row in counts if row != chosen))
+    )
+    text = (
+        f"{', '.join(names)}: {len(counts)} sets of values in the run, and no size of an array; "
+        f"{', '.join(f'{name}={value}' for name, value in said.items())} is kept, and "
+        f"{counts.total() - count} of {counts.total()} launches with others are left out; say "
+        f"others, as {' '.join(f'--set {name}={value}' for name, value in other.items())}"
+    )
+    return _FixedNumbers(kept, said, (text,))
 
 
 def _answer_workloads(
-    answers: Mapping[str, str], seen: Mapping[str, _Seen], count: int
-) -> dict[str, str]:
+    answers: Mapping[str, str], seen: Mapping[str, _Seen], calls: Sequence[int]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the sizes that were seen as workloads, and which launches are of none of them."""
     axes = [name for name, value in answers.items() if value == "axis"]
-    sizes = [
-        ", ".join(f"{to_field_name(a)}: {int(seen[a].numbers[at])}" for a in axes)
-        for at in range(min(count, MAX_SEEN_WORKLOADS))
-    ]
-    return {WORKLOADS: " | ".join(dict.fromkeys(sizes))} if axes else {}
+    if not axes:
+        return {}, []
+    counts: Counter[str] = Counter()
+    for at, count in enumerate(calls):
+        sizes = ", ".join(f"{to_field_name(a)}: {int(seen[a].numbers[at])}" for a in axes)
+        counts[sizes] += count
+    kept = [*counts][:MAX_SEEN_WORKLOADS]
+    left = counts.total() - sum(counts[sizes] for sizes in kept)
+    text = f"{left} of {counts.total()} launches, with other sizes, are left out; {len(kept)} sizes"
+    return {WORKLOADS: " | ".join(kept)}, [f"{text} are workloads"] if left else []
 
 
 def _collect_seen(
@@ -314,19 +383,47 @@ def _answer_sizes(seen: Mapping[str, _Seen], threads: int) -> dict[str, str]:
         if name in numbers or (each.parameter.shape and not is_doubted):
             continue
         found = _find_shapes(each, sizes, threads)
+        if len(found) > 1 and _lacks_names(each, found):
+            found, is_doubted = [], True
         if is_doubted or len(found) > 1 or (each.before and not list_axes(found)):
             answers[name] = f"{DOUBT}{'|'.join(found)}"
         elif found:
             answers[name] = found[0]
+    return answers | _answer_numbers(seen, numbers, answers, sizes)
+
+
+def _answer_numbers(
+    seen: Mapping[str, _Seen],
+    numbers: Mapping[str, _Seen],
+    answers: Mapping[str, str],
+    sizes: Mapping[str, Sequence[float]],
+) -> dict[str, str]:
+    """Return for each number whether it is an axis, its value, or that it varies.
+
+    Args:
+        seen: Arrays and numbers.
+        numbers: Those that are numbers.
+        answers: The shapes of arrays.
+        sizes: The numbers that may be sizes.
+    """
+    arrays = [name for name in seen if name not in numbers]
+    said: dict[str, str] = {}
     dims = {d for name in seen for d in seen[name].parameter.shape}
     dims |= {d for text in answers.values() for d in list_axes([text])}
+    is_open = any(  # a number may be a size of an array of which nothing is known
+        answers.get(name, "") == DOUBT or not (answers.get(name) or seen[name].parameter.shape)
+        for name in arrays
+    )
     for name, each in numbers.items():
-        if name in dims or len(set(each.numbers)) > 1:
-            answers[name] = "axis"
+        is_varied = len(set(each.numbers)) > 1
+        if name in dims or (is_varied and is_open and name in sizes):
+            said[name] = "axis"
+        elif is_varied:
+            said[name] = _VARIES
         elif each.parameter.role == "size" or each.parameter.value in ("", FILL_IN_MARK):
             kind = each.parameter.type
-            answers[name] = _write_number(each.numbers[0], kind)
-    return answers
+            said[name] = _write_number(each.numbers[0], kind)
+    return said
 
 
 def _lacks_room(array: _Seen, sizes: Mapping[str, Sequence[float]]) -> bool:
@@ -353,12 +450,6 @@ _INTEGERS = {
     "bool": "B", "int8": "b", "uint8": "B", "int16": "h", "int32": "i", "int64": "q",
 }  # fmt: skip
 """Type codes of ``array``."""
-_MIN_VALUES = 3
-_NEAR = 0.9
-"""Drawn indices below a size come this near to it."""
-_CHANCE = 4
-"""Integers that are all different are so on purpose where this times their square is above the
-room that they have."""
 
 
 def _answer_values(
@@ -379,13 +470,13 @@ def _answer_values(
         if not values:
             continue
         others = [one.numbers for other, one in seen.items() if other not in {name, *numbers}]
-        fill, lost = _choose_fill(
+        fill, lost = choose_fill(
             [*values.values()],
             {axis: [own[at] for at in values] for axis, own in sizes.items()},
             [[own[at] for at in values] for own in others],
         )
         fills |= {f"{name}.fill": fill} if fill else {}
-        cure = _name_ascending(name, [*values.values()]) if lost == "ascend" else ""
+        cure = name_ascending(name, [*values.values()]) if lost == "ascend" else ""
         notes += [f"{name}: in the run its values {lost}; drawn ones do not{cure}"] if lost else []
     return fills, notes
 
@@ -401,54 +492,6 @@ def _read_values(each: _Seen, counts: Sequence[float]) -> dict[int, Sequence[int
         values.frombytes(content[:size])
         found |= {at: values} if code and values else {}
     return found
-
-
-def _choose_fill(
-    values: Sequence[Sequence[int]],
-    sizes: Mapping[str, Sequence[float]],
-    others: Sequence[Sequence[float]],
-) -> tuple[str, str]:
-    """Return ``fill`` and ``scale`` of a kernel.yaml for some values, and what is lost by them.
-
-    Args:
-        values: Of an array, in each launch that was read.
-        sizes: Of each axis, in the same launches.
-        others: The elements of each other array in them: offsets end with as many.
-    """
-    lows, highs = [min(own) for own in values], [max(own) for own in values]
-    if not any(lows) and not any(highs):
-        return "zeros", ""
-    if {*lows, *highs} == {1}:
-        return "ones", ""
-    if max(highs) <= 0:
-        return "", f"are {min(lows)} to {max(highs)}"
-    is_sorted = all(all(a <= b for a, b in pairwise(own)) for own in values)
-    is_sorted &= min(map(len, values)) >= _MIN_VALUES
-    same = [axis for axis, own in sizes.items() if [*own] == highs]
-    is_end = bool(same) or any([*own] == highs for own in others)
-    if is_sorted and not any(lows) and is_end and (same or len({*highs}) == 1):
-        return f"offsets {same[0] if same else highs[0]}", ""
-    if all(sorted(own) == [*range(len(own))] for own in values):
-        return "permutation", "ascend" if is_sorted else ""
-    near = [
-        axis
-        for axis, own in sizes.items()
-        if len(highs) > 1
-        and all(_NEAR * n < high + 1 <= n for n, high in zip(own, highs, strict=True))
-    ]
-    scale = near[0] if near else str(min(highs) + 1)
-    distinct = all(len({*own}) == len(own) for own in values)
-    is_meant = all(_CHANCE * len(own) ** 2 > high for own, high in zip(values, highs, strict=True))
-    lost = "ascend" if is_sorted else "all differ" if distinct and is_meant else ""
-    return f"integers {scale}" + (f" from {min(lows)}" if min(lows) else ""), lost
-
-
-def _name_ascending(name: str, values: Sequence[Sequence[int]]) -> str:
-    """Return the answer that draws ascending values below the largest one; empty for none."""
-    high = min(max(own) for own in values)
-    if high <= 0 or min(min(own) for own in values) < 0:
-        return ""
-    return f": --set '{name}.fill=offsets {high}' draws ascending ones, from 0 to {high}"
 
 
 def _find_shapes(array: _Seen, sizes: Mapping[str, Sequence[float]], threads: int) -> list[str]:
@@ -469,6 +512,12 @@ def _find_shapes(array: _Seen, sizes: Mapping[str, Sequence[float]], threads: in
     fewest = [dims for dims in found if len(dims) == len(found[0])]
     orders = [order for dims in fewest for order in permutations(dims)]
     return [_write_shape(order) for order in orders[:_MAX_SHAPES]]
+
+
+def _lacks_names(array: _Seen, found: Sequence[str]) -> bool:
+    """Whether shapes fill the memory by chance: each lacks sizes that the text has for an array."""
+    named = {*list_axes(split_shape(array.parameter.guess))}
+    return len(set(array.numbers)) == 1 and all(named - {*list_axes([text])} for text in found)
 
 
 def _find_extents(array: _Seen, sizes: Mapping[str, Sequence[float]], threads: int) -> list[str]:

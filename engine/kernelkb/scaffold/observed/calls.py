@@ -393,6 +393,31 @@ def list_lost_values(plan: ObservedPlan) -> list[str]:
     return [f"{name}: in the run its values {text}" for name, text in lost.items() if text]
 
 
+def list_constant_inputs(plan: ObservedPlan) -> list[str]:
+    """Return which inputs have one value in all of their elements, in each recorded call.
+
+    Where the recorded calls are all that is checked, a kernel may ignore such an input.
+    """
+    found: dict[str, list[str]] = {}
+    for at in plan.input_places:
+        rows = [call["tensors"][at] for call in plan.calls]
+        values = {_find_constant(row["recipe"]) for row in rows}
+        if len(values) == 1 and values != {""} and any(math.prod(row["shape"]) > 1 for row in rows):
+            found.setdefault(values.pop(), []).append(plan.tensors[at].name)
+    return [
+        f"{', '.join(names)}: all {value} in each recorded call, so that a kernel that leaves out "
+        "a factor or reads other places passes; have the program draw other values "
+        "(torch.randn_like), and record it again"
+        for value, names in found.items()
+    ]
+
+
+def _find_constant(recipe: Mapping[str, Any]) -> str:
+    """Return the one value that a recipe draws; empty where it draws several."""
+    named = {"zeros": "0", "ones": "1", "constant": str(recipe.get("value"))}
+    return named.get(recipe["kind"], "")
+
+
 RECORDED_FILE = "recorded.safetensors"
 VARIANT_FILE = "observed.py"
 

@@ -1,0 +1,65 @@
+"""How the integers that a program in C++ passes are drawn again: as a fill of a kernel.yaml."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+_MIN_VALUES = 3
+_BYTES = 256
+_NEAR = 0.9
+"""Drawn indices below a size come this near to it."""
+_CHANCE = 4
+"""Integers that are all different are so on purpose where this times their square is above the
+room that they have."""
+
+
+def choose_fill(
+    values: Sequence[Sequence[int]],
+    sizes: Mapping[str, Sequence[float]],
+    others: Sequence[Sequence[float]],
+) -> tuple[str, str]:
+    """Return ``fill`` and ``scale`` of a kernel.yaml for some values, and what is lost by them.
+
+    Args:
+        values: Of an array, in each launch that was read.
+        sizes: Of each axis, in the same launches.
+        others: The elements of each other array in them: offsets end with as many.
+    """
+    lows, highs = [min(own) for own in values], [max(own) for own in values]
+    if not any(lows) and not any(highs):
+        return "zeros", ""
+    if {*lows, *highs} == {1}:
+        return "ones", ""
+    if max(highs) <= 0:
+        return "", f"are {min(lows)} to {max(highs)}"
+    is_sorted = all(all(a <= b for a, b in pairwise(own)) for own in values)
+    is_sorted &= min(map(len, values)) >= _MIN_VALUES
+    same = [axis for axis, own in sizes.items() if [*own] == highs]
+    is_end = bool(same) or any([*own] == highs for own in others)
+    if is_sorted and not any(lows) and is_end and (same or len({*highs}) == 1):
+        return f"offsets {same[0] if same else highs[0]}", ""
+    if all(sorted(own) == [*range(len(own))] for own in values):
+        return "permutation", "ascend" if is_sorted else ""
+    near = [
+        axis
+        for axis, own in sizes.items()
+        if len(highs) > 1
+        and all(_NEAR * n < high + 1 <= n for n, high in zip(own, highs, strict=True))
+    ]
+    is_byte = all(isinstance(own, array) and own.typecode == "B" for own in values)
+    whole = _BYTES if is_byte and max(highs) >= _NEAR * _BYTES else min(highs) + 1
+    scale = near[0] if near else str(whole)
+    distinct = all(len({*own}) == len(own) for own in values)
+    is_meant = all(_CHANCE * len(own) ** 2 > high for own, high in zip(values, highs, strict=True))
+    lost = "ascend" if is_sorted else "all differ" if distinct and is_meant else ""
+    return f"integers {scale}" + (f" from {min(lows)}" if min(lows) else ""), lost
+
+
+def name_ascending(name: str, values: Sequence[Sequence[int]]) -> str:
+    """Return the answer that draws ascending values below the largest one; empty for none."""
+    high = min(max(own) for own in values)
+    if high <= 0 or min(min(own) for own in values) < 0:
+        return ""
+    return f": --set '{name}.fill=offsets {high}' draws ascending ones, from 0 to {high}"
