@@ -1703,3 +1703,172 @@ def test_a_size_that_a_grid_divides_is_a_multiple(project, grid, step, by_launch
     kernel = load_kernel(str(project / "kernels/k")).kernel
 
     assert all(sizes["n"] % step == 0 for sizes in kernel.workloads.values())
+
+
+def test_a_kernel_named_by_a_macro_of_a_header_has_the_name_that_it_makes(project):
+    (project / "names.h").write_text(
+        "#ifndef PLAIN\n#define WIDE(f) f##_wide\n#else\n#define WIDE(f) f##_bare\n#endif\n"
+    )
+    (project / "k.cu").write_text(
+        '#include "names.h"\n__global__ void WIDE(halve)(float* p, int n) {\n'
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) p[i] /= 2;\n}\n"
+    )
+    asked = init_project("k.cu", kernel="halve_wide")
+
+    assert [line.partition("=")[0] for line in asked.to_fill][:2] == ["grid", "block"]
+    assert "halve_wide<<<" in (project / "kernels/k/launch.cu").read_text()
+
+
+def test_a_kernel_that_a_missing_macro_names_is_quoted_for_a_shell(project):
+    body = "(float* p, int n) { if (threadIdx.x < n) p[threadIdx.x] = 1; }\n"
+    (project / "k.cu").write_text("".join(f"__global__ void Z({n}){body}" for n in "ab"))
+    with pytest.raises(BadValueError, match=r"--kernel 'Z\(a\)'"):
+        init_project("k.cu")
+
+
+LABELLED = """\
+#define ROWS 12
+__global__ void fit(const float* rows, float* out, int n, int {width}) {{
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float sum = 0;
+  for (int r = 0; r < {end}; r++) sum += rows[i + r * {width}];
+  out[i] = sum * rows[i + {row} * {width}];
+}}
+"""
+
+
+@pytest.mark.parametrize("width", ["width", "row_stride"])
+@pytest.mark.parametrize(("end", "row"), [("ROWS", "ROWS"), ("12", "12"), ("12", "15")])
+def test_a_constant_row_behind_those_of_a_loop_leaves_a_shape_to_be_asked(project, width, end, row):
+    (project / "k.cu").write_text(LABELLED.format(width=width, end=end, row=row))
+
+    assert [line[:7] for line in init_project("k.cu").to_fill][:1] == ["rows=? "]
+
+
+ADDED = """\
+#include <torch/extension.h>
+__global__ void add_k(const float* v, const int64_t* at, int m, float* sums) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < m) atomicAdd(sums + at[i], v[i]);
+}
+at::Tensor add_up(const at::Tensor& v, const at::Tensor& at, int bins) {
+  int m = v.size(0);
+  at::Tensor sums = at::zeros({bins}, v.options());
+  add_k<<<(m + 255) / 256, 256>>>(
+      v.data_ptr<float>(), at.data_ptr<int64_t>(), m, sums.data_ptr<float>());
+  return sums;
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("add_up", &add_up); }
+"""
+
+
+@pytest.mark.parametrize("said", ["bins=axis", "bins=bins"])
+def test_a_size_that_no_tensor_has_is_refused_as_an_axis(project, said):
+    (project / "k.cu").write_text(ADDED)
+    asked = init_project("k.cu")
+
+    assert [line[:6] for line in asked.to_fill if line.startswith("bins")] == ["bins=?"]
+    with pytest.raises(BadValueError, match="no tensor that is passed has that size"):
+        init_project("k.cu", answers=["sums=[bins]", said])
+    done = init_project("k.cu", answers=["sums=[bins]", "bins=12", "reference"])
+    assert not done.to_fill
+    assert "fill: integers, scale: 12}" in (project / "kernels/k/kernel.yaml").read_text()
+
+
+def test_a_size_that_is_said_to_be_itself_is_an_axis_and_a_float_is_not(project):
+    (project / "k.cu").write_text(
+        "__global__ void fill(float* y, int count, float with) {\n"
+        "  y[blockIdx.x * blockDim.x + threadIdx.x] = with + count;\n}\n"
+    )
+    said = ["y=[count]", "grid=count / 64", "block=64", "reference"]
+    with pytest.raises(BadValueError, match="with=with says nothing"):
+        init_project("k.cu", answers=["with=with"])
+
+    assert not init_project("k.cu", answers=[*said, "count=count", "with=2"]).to_fill
+    assert load_kernel(str(project / "kernels/k")).kernel.axes == ("count",)
+
+
+@pytest.mark.parametrize("held", ["int (*grid_)[WIDE + 1]", "int grid_[][WIDE + 1]"])
+@pytest.mark.parametrize("const", ["", "const "])
+def test_a_pointer_to_rows_is_an_array_that_is_cast(project, held, const):
+    store = "sums[i] = grid_[i][0]" if const else "grid_[i][1] = sums[i]"
+    kind = "const int" if not const else "int"
+    (project / "k.cu").write_text(
+        f"const int WIDE = 70;\n__global__ void step({const}{held}, {kind}* sums, int n) {{\n"
+        f"  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) {store};\n}}\n"
+    )
+    done = init_project("k.cu", answers=["grid=n / 64", "block=64", "reference"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+    launcher = (project / "kernels/k/launch.cu").read_text()
+
+    assert not done.to_fill
+    assert ("n", 71) in [each.shape for each in (*kernel.inputs, *kernel.outputs)]
+    assert f"(({const}int (*)[WIDE + 1])(grid_), " in launcher
+
+
+BLOCKS = """\
+#define EDGE 6
+__global__ void turn(float* t, int side) {{
+  __shared__ float part[EDGE][EDGE];
+  part[threadIdx.y][threadIdx.x] = t[threadIdx.x + threadIdx.y * side];
+  __syncthreads();
+  t[threadIdx.y + threadIdx.x * side] = part[threadIdx.y][threadIdx.x];
+}}
+void run(float* t, int wide, int count) {{
+  dim3 block({block});
+  turn<<<count, block>>>(t, wide);
+}}
+"""
+
+
+def test_the_edge_of_a_block_is_asked_and_the_threads_of_a_block_are_a_limit(project):
+    (project / "k.cu").write_text(BLOCKS.format(block="wide, wide"))
+    asked = init_project("k.cu", kernel="run").to_fill
+    init_project("k.cu", kernel="run", answers=["wide=axis", "t=[count, wide]", "reference"])
+    sizes = load_kernel(str(project / "kernels/k")).kernel.workloads
+
+    assert "wide=6" in [line.partition(" ")[0] for line in asked]
+    assert max(w["wide"] for w in sizes.values()) <= 32
+
+
+def test_a_block_of_as_many_threads_as_a_parameter_says_has_a_limit(project):
+    (project / "k.cu").write_text(BLOCKS.format(block="wide"))
+    init_project("k.cu", kernel="run", answers=["wide=axis", "t=[count, wide]", "reference"])
+    sizes = load_kernel(str(project / "kernels/k")).kernel.workloads
+
+    assert max(w["wide"] for w in sizes.values()) == 1024
+
+
+TURNED = """\
+__global__ void scaled(float* c, int rows, int cols) {{
+  unsigned row = blockIdx.y * 8 + threadIdx.y, col = blockIdx.x * 8 + threadIdx.x;
+  if (row < rows && col < cols) c[row * cols + col] *= 2;
+}}
+void run(float* c, int rows, int cols) {{
+  int wide = (cols + 7) / 8, high = (rows + 7) / 8;
+  dim3 grid({grid});
+  scaled<<<grid, dim3(8, 8)>>>(c, rows, cols);
+}}
+"""
+
+
+@pytest.mark.parametrize(("grid", "is_told"), [("wide, high", False), ("high, wide", True)])
+@pytest.mark.parametrize("name", ["run", "scaled"])
+def test_a_grid_with_its_axes_exchanged_is_told(project, grid, is_told, name):
+    (project / "k.cu").write_text(TURNED.format(grid=grid))
+    told = " ".join(init_project("k.cu", kernel=name).warnings)
+
+    assert ("scaled counts cols and rows along the other axis of its grid" in told) is is_told
+
+
+@pytest.mark.parametrize("own", ["", "#include <cmath>\n"])
+def test_a_header_without_includes_has_those_of_the_file_that_includes_it(project, own):
+    (project / "sum.cuh").write_text(
+        own + '__global__ void show(float* y) { printf("%f", y[threadIdx.x]); y[0] = 1; }\n'
+    )
+    (project / "main.cu").write_text('#include <cstdio>\n#include "sum.cuh"\n')
+    init_project("sum.cuh")
+    launcher = (project / "kernels/sum/launch.cu").read_text()
+
+    assert ("#include <cstdio>\n" in launcher) is (not own)

@@ -281,7 +281,9 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
     if each.role in ("size", "number"):
         if _is_listed(said):
             raise BadValueError(_explain_number(each, said))
-        if said and said != "axis":
+        if said == each.name and re.search(r"float|double|half", each.type):
+            raise BadValueError(f"--set {said}={said} says nothing of it; give a number")
+        if said not in ("", "axis", each.name):
             return each._replace(role="number", value=said, use="", origin=verb)
         return each._replace(role="size", guess="") if said else each
     if each.role == "stream":

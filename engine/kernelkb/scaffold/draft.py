@@ -118,6 +118,8 @@ class Parameter(NamedTuple):
     asks_fill: tuple[str, str] = ("", "")
     """What ``fill`` may be, the likeliest first, with | between, and the line that shows that it
     has to be asked; empty where it has not."""
+    rows: str = ""
+    """Of a pointer to rows of one length: its type in C++, as ``int (*)[W + 1]``."""
     by_name: bool = False
     """Python takes it only by its name."""
 

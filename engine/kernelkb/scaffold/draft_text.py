@@ -51,6 +51,8 @@ _WINDOW = re.compile(
 _PART_LENGTH = 32
 """Elements of a part on average, where the sizes would leave parts without any."""
 _INTEGER_BOUND = 32
+_MOST_PARTS = 4
+"""Numbers of a point or a colour: a fixed size that no index chooses from."""
 """Exclusive upper bound of drawn integers, which no size may be below where they are indices."""
 _UNUSED_INPUT = """\
   # The kernel reads no array; a kernel.yaml has at least one input.
@@ -316,7 +318,9 @@ def _format_input(array: Parameter, draft: Draft) -> str:
         return _format_array(array, draft, f", fill: integers, scale: {end}")
     bound = 2 if array.dtype == "bool" else _INTEGER_BOUND
     if array.dtype in ("int32", "int64"):  # perhaps indices, which have to lie within each axis
-        bound = min([bound, *_choose_sizes(draft)[0].values()])
+        dims = [dim for p in (*draft.inputs, *draft.outputs) for dim in p.shape]
+        fixed = [int(dim) for dim in dims if dim.isdecimal() and int(dim) > _MOST_PARTS]
+        bound = min([bound, *fixed, *_choose_sizes(draft)[0].values()])
     return _format_array(array, draft, f", fill: integers, scale: {bound}")
 
 

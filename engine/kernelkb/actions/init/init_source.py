@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -116,10 +117,10 @@ def _summarize(path: Path, text: str, root: Path, kernel: str | None) -> SourceS
 
 
 def _names_types_of_others(summary: SourceSummary | None) -> bool:
-    """Whether a header may say more: of a class, or of a type that stands for one of a pointer."""
+    """Whether a header may say more: of a name, a class, or a type that stands for a pointer's."""
     functions = summary.functions if summary is not None else ()
-    if any(each.scope for each in functions):  # of a namespace, or of a class of a header
-        return True
+    if any(each.scope or not each.name.isidentifier() for each in functions):
+        return True  # of a namespace, of a class of a header, or NAME(scale) by its macro
     kinds = {p.type for each in functions for p in each.parameters if p.role == "number"}
     return any(re.fullmatch(r"[\w:]+", kind) and not find_dtype(kind) for kind in kinds)
 
@@ -235,10 +236,8 @@ def _format_menu(source: KernelSource, head: str) -> str:
             kind += f" of {', '.join(each.launches)}"
         where = f"line {each.line}" if each.line else "of another file"
         rows.append(f"  {where}: {each.name} ({kind})")
-    first = functions[0].name
-    return "\n".join(
-        [f"{head}; choose one:", *rows, f"for example: kb init {source.path} --kernel {first}"]
-    )
+    words = ["kb", "init", str(source.path), "--kernel", functions[0].name]
+    return "\n".join([f"{head}; choose one:", *rows, f"for example: {shlex.join(words)}"])
 
 
 def read_source_text(path: Path) -> str:
@@ -430,14 +429,14 @@ def find_headers_before(source: KernelSource) -> tuple[tuple[str, ...], list[Pat
     """Return what the nearest file that includes a source includes before it.
 
     Args:
-        source: A .cu or .cpp file; what its own lines include is left out.
+        source: What its own lines include is left out; of a header that includes something, all.
 
     Returns:
         Each as an include names it, ``"../a.h"`` or ``<cmath>``; and the project's files of them.
     """
     path = source.path.resolve()
     own = {m[2] or Path(m[1]).name for m in _INCLUDED.finditer(read_source_text(path))}
-    for other in _iter_near(path) if path.suffix not in HEADER_SUFFIXES else ():
+    for other in _iter_near(path) if path.suffix not in HEADER_SUFFIXES or not own else ():
         text = read_source_text(other) if other.stat().st_size <= _MAX_BYTES else ""
         found = [m[2] or (other.parent / m[1]).resolve() for m in _INCLUDED.finditer(text)]
         if path in found:

@@ -12,7 +12,7 @@ from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.answers import find_answer
 from kernelkb.scaffold.cpp.element_types import count_parts, find_dtype
 from kernelkb.scaffold.cpp.element_uses import read_elements
-from kernelkb.scaffold.cpp.functions import SourceFacts, build_function
+from kernelkb.scaffold.cpp.functions import SourceFacts, build_function, list_row_extents
 from kernelkb.scaffold.cpp.index_bounds import (
     KernelIndices,
     ask_added,
@@ -81,10 +81,21 @@ def infer_shape(
     ]
     known = [shape for shape in shapes if _GRID not in shape] or shapes
     chosen = max(known, key=len, default=())
+    if any(_is_beyond(term, chosen) for each in accesses for term in each.terms):
+        return (), False
     is_proved = is_whole and all(
         each.is_plain and _stays_below(each.terms, chosen, indices) for each in accesses
     )
     return chosen, bool(chosen) and is_proved
+
+
+def _is_beyond(term: _Product, shape: Sequence[str]) -> bool:
+    """Whether a constant part of a subscript is a row behind those of a shape."""
+    rest = [*(Counter(term.strides) - Counter(shape[1:])).elements()]
+    if term.variable or len(rest) != 1 or len(term.strides) != len(shape) or not shape[1:]:
+        return False
+    is_number = rest[0].isdecimal() and shape[0].isdecimal()
+    return rest[0] == shape[0] or (is_number and int(rest[0]) > int(shape[0]))
 
 
 def _stays_below(
@@ -544,12 +555,16 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
     for each in function.parameters:
         if each.role in ("input", "output"):
             shape, is_proved = infer_shape(each.name, own.body, indices, grid)
-            parts = list_parts(each.type, facts)
+            parts = (*list_row_extents(each, facts.constants), *list_parts(each.type, facts))
             shape = tuple(d if d in sizes else constants.get(d, d) for d in shape)
             whole = (*shape, *parts) if shape else each.shape
             is_proved &= _has_known_parts(each, own, facts)
             if any(dim == "0" or "stride" in dim.lower() for dim in whole):
-                shape, is_proved = (), False  # a stride is how far the next element is, and no size
+                shape, whole, is_proved = (
+                    (),
+                    each.shape,
+                    False,
+                )  # a stride is how far the next element is, and no size
             guess = each.guess if is_proved or not shape else f"[{', '.join(whole)}]"
             each = each._replace(shape=whole if is_proved or not shape else (), guess=guess)
             each = read_elements(each, [p.name for p in function.parameters], own.body)

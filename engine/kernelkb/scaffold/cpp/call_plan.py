@@ -28,7 +28,7 @@ from kernelkb.scaffold.cpp.configuration import LANGUAGE_WORDS, collect_configur
 from kernelkb.scaffold.cpp.element_types import find_dtype, is_size_type
 from kernelkb.scaffold.cpp.element_uses import list_races
 from kernelkb.scaffold.cpp.functions import SourceFacts
-from kernelkb.scaffold.cpp.launch_limits import list_limits
+from kernelkb.scaffold.cpp.launch_limits import ask_edges, list_limits, warn_of_exchange
 from kernelkb.scaffold.cpp.objects import find_refusal, set_objects_apart
 from kernelkb.scaffold.cpp.start_values import fill_starts
 from kernelkb.scaffold.cpp.syntax import (
@@ -116,13 +116,14 @@ def plan_call(
     memory = _list_memory(own, facts)
     asked = _list_questions(function, dict(zip(names, types, strict=False)), launch, own, hint)
     asked += [DraftQuestion(n, "", facts.memory[n]) for n in memory if not find_answer(said, n)]
+    told = _list_warnings(function, own, part) + warn_of_exchange(function, own, facts)
     plan = CallPlan(function, _list_sizes(function), types, *launch, hint, (*asked,))
     return plan._replace(
         limits=list_limits(function, own, facts, launch, types),
         fills=tuple(_fill_memory(n, said, facts, (scope, function)) for n, scope in memory.items()),
         structures=tuple(structures),
         refusal=find_refusal(function, own, facts),
-        warnings=(*_list_warnings(function, own, part), *_warn_of_shared(function, launch, own)),
+        warnings=(*told, *_warn_of_shared(function, launch, own)),
         asks_shared=site is not None and "MaxDynamicSharedMemorySize" in get_text(site.host.body),
     )
 
@@ -190,6 +191,7 @@ def _fill_parameters(
     function = fill_starts(fill_arrays(function, own, facts), facts)
     function = fill_numbers(set_objects_apart(function, own, facts), site, facts)
     function = ask_computed_sizes(function, own, site, facts) if site else function
+    function = ask_edges(function, own, facts)
     function = function._replace(
         parameters=apply_answers(function.parameters, *told, takes_pointers=True)
     )
@@ -199,7 +201,10 @@ def _fill_parameters(
     if len(sizes) > 1 or said or not is_read:
         function = mark_unused_sizes(function, shaped, said)
     marked = [
-        p._replace(use=_find_use(p.name, own)) if _is_unknown(p) else p for p in function.parameters
+        p._replace(use=(f"{p.rows}, " if p.rows else "") + _find_use(p.name, own))
+        if _is_unknown(p)
+        else p
+        for p in function.parameters
     ]
     return function._replace(parameters=tuple(marked))
 
@@ -552,6 +557,7 @@ def apply_template(function: Function, types: Sequence[str], facts: SourceFacts)
         element = facts.records.get(kind, (kind, 1))[0]
         dtype = each.dtype or (find_dtype(element) if each.role in ("input", "output") else None)
         is_size = each.role == "number" and kind != each.type and is_size_type(kind)
-        each = each._replace(type=kind, dtype=dtype)
+        rows = pattern.sub(lambda match: chosen[match[0]], each.rows)
+        each = each._replace(type=kind, dtype=dtype, rows=rows)
         parameters.append(each._replace(role="size") if is_size else each)
     return function._replace(parameters=tuple(parameters))

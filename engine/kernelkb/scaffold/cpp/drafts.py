@@ -40,6 +40,7 @@ from kernelkb.scaffold.draft import (
     order_numbers,
 )
 from kernelkb.scaffold.draft_text import finish_draft
+from kernelkb.scaffold.extents import list_axes
 
 
 def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
@@ -354,6 +355,8 @@ def _format_argument(parameter: Parameter, stream: str) -> str:
         return f"static_cast<{kind}>({name})"
     if parameter.role == "stream":
         return stream if kind != "void" else f"static_cast<void*>({stream})"
+    if parameter.rows:
+        return f"({parameter.rows})({name})"
     if parameter.role == "input":  # many kernels take their inputs without const
         return f"const_cast<{kind}*>({name})"
     return name
@@ -368,7 +371,8 @@ def draft_tensor_files(request: DraftRequest) -> DraftedFiles:
         request = request._replace(function=function)
     request, macros = _ask_macros(request)
     parameters = [_ask_unseen(each, request.text, function.line) for each in function.parameters]
-    said = _take_sizes(apply_answers(parameters, request.answers, request.observed))
+    told = apply_answers(parameters, request.answers, request.observed)
+    said = _take_sizes(told, request.answers)
     shaped = mark_unknown(said, request.text, function.line)
     function = function._replace(parameters=tuple(shaped))
     draft = _make_tensor_draft(request, shaped, list_defaults(function))
@@ -392,22 +396,33 @@ def _ask_unseen(each: Parameter, text: str, line: int) -> Parameter:
     return each._replace(asks_fill=("integers 32|zeros", why))
 
 
-def _take_sizes(parameters: Sequence[Parameter]) -> list[Parameter]:
+def _take_sizes(parameters: Sequence[Parameter], answers: Mapping[str, str]) -> list[Parameter]:
     """Return the parameters of a function of tensors; a number that is a size of one is read there.
 
     A number that is not known and has the type of a size may be one: its guess is ``axis``.
+
+    Raises:
+        BadValueError: One is said to be a size, and no tensor that is passed has it.
     """
     tensors = [p for p in parameters if p.role in ("input", "output") and p.type != "return"]
     places = {dim: f"{p.name}.size({at})" for p in tensors for at, dim in enumerate(p.shape)}
     is_asked = not all(p.shape for p in tensors)
+    returned = [p for p in parameters if p.type == "return"]
+    made = list_axes([dim for p in returned for dim in (*p.shape, p.guess)])
+    is_guessed = is_asked and all(p.shape or p.guess for p in returned)
     found = []
     for each in parameters:
         is_open = each.role in ("size", "number") and not each.value
         if is_open and each.name in places:
             each = each._replace(role="number", value=places[each.name], origin="of its shape")
+        elif is_open and find_answer(answers, each.name) and not is_asked:
+            raise BadValueError(
+                f"--set {each.name}=axis: no tensor that is passed has that size; give a number, "
+                f"as --set {each.name}=8, or an expression of C++"
+            )
         elif is_open:
-            is_size = is_asked and is_size_type(each.type) and not is_option(each.name)
-            guess = "axis" if is_size else ""
+            is_size = is_guessed and is_size_type(each.type) and not is_option(each.name)
+            guess = "axis" if is_size and each.name not in made else ""
             each = each._replace(role="number", guess=guess)
         found.append(each)
     return found

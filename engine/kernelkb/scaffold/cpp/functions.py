@@ -137,6 +137,12 @@ def _parse_parameters(declaration: Declaration) -> list[Parameter]:
     return [each._replace(name=name) for each, name in zip(parameters, names, strict=True)]
 
 
+_ROWS = re.compile(
+    r"[^*&]*?(?:\(\s*\*\s*(?:\w+\s+)*\w+\s*\)|\w+\s*\[[^][]*\])\s*((?:\[[^][]+\]\s*)+)"
+)
+"""A parameter that points to rows: ``int (*c)[W + 1]``, ``int c[][64]``."""
+
+
 def _parse_parameter(node: Node) -> Parameter:
     chain = list(iter_declarators(node))
     name = get_text(chain[-1]) if chain and chain[-1].type == "identifier" else ""
@@ -151,6 +157,10 @@ def _parse_parameter(node: Node) -> Parameter:
     if depth == 1 and not any("reference" in each.type for each in chain):
         role: ParameterRole = "input" if is_const else "output"
         return Parameter(name, type_name, role, find_dtype(type_name))
+    if row := _ROWS.fullmatch(get_text(node)):
+        cast = f"{'const ' if is_const else ''}{type_name} (*){row[1]}"
+        held: ParameterRole = "input" if is_const else "output"
+        return Parameter(name, type_name, held, find_dtype(type_name), rows=cast)
     if depth > 1:
         return Parameter(name, type_name + "*" * depth, "number")
     is_size = not chain[:-1] and is_size_type(type_name)
@@ -171,7 +181,8 @@ def classify_array(parameter: Parameter, uses: Mapping[str, Sequence[Node]]) -> 
         return parameter._replace(role="input")
     is_certain = "passed on" not in accesses
     read = {"read"} if _is_cleared(parameter.name, uses) else {"read", "updated"}
-    return parameter._replace(is_read=bool(read & accesses), is_certain=is_certain)
+    is_read = bool(read & accesses or parameter.rows)  # of rows some may be left as they are
+    return parameter._replace(is_read=is_read, is_certain=is_certain)
 
 
 def _is_cleared(name: str, uses: Mapping[str, Sequence[Node]]) -> bool:
@@ -339,7 +350,8 @@ def add_macros(text: str, headers: Sequence[str]) -> str:
         text: What the source holds.
         headers: What the project's files hold that it includes.
     """
-    macros = {m[1]: m[0] for header in headers for m in MACRO.finditer(header)}
+    found = [m for header in headers for m in MACRO.finditer(header)]
+    macros = {m[1]: m[0] for m in reversed(found)}  # of several the first, as the text's own
     used: dict[str, None] = {}
     pending = [text]
     while pending:
@@ -458,6 +470,12 @@ _MACRO_NAME = re.compile(
     r"(?:_|\b))[A-Z][A-Z\d]*_[A-Z\d_]*"
 )
 """A macro by its name, and none of the language's or a library's headers."""
+
+
+def list_row_extents(array: Parameter, constants: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the extents of the rows that an array is a pointer to; 0 for one that is not known."""
+    texts = re.findall(r"\[([^][]+)\]", array.rows)
+    return tuple(str(_evaluate_integer(each, constants) or 0) for each in texts)
 
 
 def _evaluate_integer(text: str, constants: Mapping[str, str]) -> int | None:

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 
+from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.answers import MAX_THREADS
 from kernelkb.scaffold.cpp.functions import SourceFacts, build_function
 from kernelkb.scaffold.cpp.index_bounds import read_indices
 from kernelkb.scaffold.cpp.syntax import (
     Declaration,
+    LaunchSite,
     bind_arguments,
     collect_locals,
     find_local_value,
@@ -49,6 +51,7 @@ def list_limits(
         texts = dict(_iter_values(launch[0])) | dict(facts.constants)
         texts |= dict(zip(function.template, types, strict=False))
         texts |= {p.name: p.value for p in function.parameters if p.role == "number"}
+        found += _limit_block(launch[1], texts, function)
         return (*found, *_iter_limits(own, launch[1], texts, {}))
     for site in facts.sites:
         kernel = next((d for d in facts.declarations if d.name == site.kernel and d.body), None)
@@ -60,6 +63,7 @@ def list_limits(
             texts |= {name: texts.get(value, value) for name, value in given}
             bound = bind_arguments(site.arguments, names)
             found += _iter_limits(kernel, site.configuration, texts, bound)
+            found += _limit_block(site.configuration, texts, function)
     return tuple(found)
 
 
@@ -143,9 +147,6 @@ def _iter_limits(
     yield from (SizeLimit((bound.get(size, size),), step) for size, step in steps)
     divided = list_grid_steps(configuration[0], texts, numbers)
     yield from (SizeLimit((size,), step) for size, step in divided)
-    own = [bound.get(size, size) for size in sizes]
-    if configuration[1] in own:
-        yield SizeLimit((configuration[1],), 1, MAX_THREADS)
     grid, block = (_read_extents(each, texts) for each in configuration[:2])
     indices = read_indices(kernel.body, sizes)
     for index, size in indices.exact.items():
@@ -162,6 +163,128 @@ def _iter_limits(
             factors = [block[at], *[grid[at]] * len(blocks)]
             if all(factors):
                 yield SizeLimit((bound.get(size, size),), 1, prod(factors))
+
+
+def ask_edges(function: Function, own: Declaration, facts: SourceFacts) -> Function:
+    """Return a function whose sizes that are edges of a block of several are to be said.
+
+    Of ``k<<<m, dim3(n, n, n)>>>`` and ``__shared__ float t[4][4][4]``: the guess for ``n`` is 4.
+    """
+    guesses = dict[str, str]()
+    for kernel, site in _list_starts(function, own, facts):
+        texts = dict(_iter_values(collect_locals(site.host, site.line).values()))
+        edges = list_extents(site.configuration[1], texts)
+        held = _FIXED.findall(get_text(kernel.body))
+        extents = {facts.constants.get(n, n) for each in held for n in re.findall(r"\w+", each)}
+        guess = next(iter(extents)) if len(extents) == 1 else ""
+        names = [p.name for p in build_function(kernel).parameters]
+        own_names = {text: n for n, text in bind_arguments(site.arguments, names).items()}
+        for edge in edges if len([e for e in edges if e != "1"]) > 1 else ():
+            name = own_names.get(edge, "") if function.is_kernel else edge
+            guesses[name] = guess if guess.isdecimal() else ""
+    parameters = [
+        p._replace(role="number", value=FILL_IN_MARK, guess=guesses[p.name])
+        if p.role == "size" and p.name in guesses
+        else p
+        for p in function.parameters
+    ]
+    return function._replace(parameters=tuple(parameters))
+
+
+_FIXED = re.compile(r"__shared__\s[^;()=]*?\w((?:\s*\[\s*\w+\s*\]){2,3})\s*;")
+"""A block's array of fixed extents, of which there are several."""
+
+
+def _list_starts(
+    function: Function, own: Declaration, facts: SourceFacts
+) -> list[tuple[Declaration, LaunchSite]]:
+    """List the launches of a kernel, or of a launcher, each with its kernel."""
+    bodies = {d.name: d for d in facts.declarations if d.body is not None}
+    return [
+        (bodies[site.kernel], site)
+        for site in facts.sites
+        if (site.kernel == function.name if function.is_kernel else site.host == own)
+        if site.kernel in bodies and len(site.configuration) > 1
+    ]
+
+
+def warn_of_exchange(function: Function, own: Declaration, facts: SourceFacts) -> tuple[str, ...]:
+    """Return a sentence for each launch whose grid has the sizes of a kernel in another order.
+
+    Of a grid that counts the rows along x, and a kernel whose ``blockIdx.x`` counts columns.
+    """
+    found = dict[str, None]()
+    for kernel, site in _list_starts(function, own, facts):
+        names = [p.name for p in build_function(kernel).parameters]
+        bound = bind_arguments(site.arguments, names)
+        texts = dict(_iter_values(collect_locals(site.host, site.line).values()))
+        extents = list_extents(site.configuration[0], texts)
+        along = _read_block_sizes(kernel, names)
+        used = [_list_words(each, {n: {text} for n, text in texts.items()}) for each in extents]
+        taken = [{n for n, text in bound.items() if text in words} for words in used]
+        pairs = [taken[at] & (along[1 - at] - along[at]) for at in (0, 1)] if len(taken) > 1 else []
+        if pairs and all(pairs) and not any(taken[at] & along[at] for at in (0, 1)):
+            shown = " and ".join(sorted(set.union(*pairs)))
+            found[
+                f"{kernel.name} counts {shown} along the other axis of its grid than its launch, "
+                f"line {site.line}: where they differ a part is not computed; make them equal, or "
+                "correct the grid"
+            ] = None
+    return (*found,)
+
+
+def _read_block_sizes(kernel: Declaration, names: Sequence[str]) -> tuple[set[str], set[str]]:
+    """Return the sizes that indices of ``blockIdx.x``, and those of ``blockIdx.y``, stay below."""
+    along = set[str](), set[str]()
+    if kernel.body is None:
+        return along
+    indices = read_indices(kernel.body, names)
+    values: dict[str, set[str]] = {}
+    for name, value in indices.values.items():
+        values.setdefault(name.partition("@")[0], set()).add(get_text(value))
+    for index, size in indices.bounds.items():
+        words = _list_words(re.sub(r"@\d+", "", index), values)
+        axes = [at for at in (0, 1) if f"blockIdx.{'xy'[at]}" in words]
+        if len(axes) == 1 and size in names:
+            along[axes[0]].add(size)
+    return along
+
+
+def _list_words(text: str, values: Mapping[str, set[str]]) -> set[str]:
+    """Return the names of an expression, and of what its variables are set to."""
+    words = {*re.findall(r"[A-Za-z_][\w.]*", text)}
+    for _ in range(_MAX_DEPTH):
+        inner = " ".join(each for word in words & values.keys() for each in values[word])
+        words |= {*re.findall(r"[A-Za-z_][\w.]*", inner)}
+    return words
+
+
+def _limit_block(
+    configuration: Sequence[str], texts: Mapping[str, str], function: Function
+) -> list[SizeLimit]:
+    """Return the limits of the sizes that are extents of a block: all threads are at most 1024."""
+    edges = list_extents(configuration[1], texts) if len(configuration) > 1 else []
+    sizes = [p.name for p in function.parameters if p.role == "size"]
+    named = [edge for edge in edges if edge in sizes]
+    rest = prod(_read_number(edge, texts) or 1 for edge in edges if edge not in sizes)
+    most = 1
+    while named and rest * (most + 1) ** len(named) <= MAX_THREADS:
+        most += 1
+    return [SizeLimit((name,), 1, most) for name in dict.fromkeys(named)]
+
+
+def list_extents(text: str, texts: Mapping[str, str]) -> list[str]:
+    """List what stands for each extent of a grid or a block, following what names stand for.
+
+    Args:
+        text: As it is written.
+        texts: What variables are set to.
+    """
+    for _ in range(_MAX_DEPTH):
+        bare = strip_casts(text)
+        text = texts.get(bare, bare)
+    bare = re.sub(r"^(?:dim3)?\s*[({](.*)[)}]$", r"\1", text.strip())
+    return [strip_casts(part.strip()) for part in bare.split(",")]
 
 
 def _read_extents(text: str, texts: Mapping[str, str], depth: int = 0) -> tuple[int, int, int]:

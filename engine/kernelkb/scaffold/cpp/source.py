@@ -74,11 +74,11 @@ def summarize_c_source(name: str, text: str, headers: Sequence[str] = ()) -> Sou
     Args:
         name: The file's name; its suffix decides how it is read.
         text: What the file holds.
-        headers: What the files hold that it includes: only the names of types count.
+        headers: What the files hold that it includes: only macros and the names of types count.
     """
     if not any(word in text for word in _KERNEL_WORDS):  # most files; spares the parsing
         return None
-    root = parse_c(expand_aliases(text, headers))
+    root = parse_c(expand_aliases(add_macros(text, headers), headers))
     declarations = list(iter_declarations(root))
     defined = {each.name: each for each in declarations if each.body is not None}
     is_cuda = name.endswith((".cu", ".cuh")) or _CUDA_INCLUDE.search(text) or _names_cuda(root)
