@@ -345,4 +345,4 @@ def test_an_option_of_a_tensor_function_is_asked_for_beside_its_line(project):
     assert (
         "# Assumed: eps = 1e-5 (its default)." in (project / "kernels/pool/kernel.yaml").read_text()
     )
-    assert any(mark.startswith("width=axis  # a guess; line 2: ") for mark in result.to_fill)
+    assert any(mark.startswith("width=?  # line 2: ") for mark in result.to_fill)
