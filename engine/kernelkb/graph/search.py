@@ -243,7 +243,7 @@ def _add_windows(index: SearchIndex, terms: list[_Term], scores: dict[int, float
 
 
 def _add_usual_causes(index: SearchIndex, text: str, scores: dict[int, float]) -> None:
-    """Raise the scores of what mostly causes what a question says, whatever else it tells.
+    """Raise the scores of the usual causes of the effect that a question complains of.
 
     Of wrong results, which are symptoms, no advice for speed and no GPU is the cause.
     """

@@ -163,7 +163,7 @@ def build_search_index(
     Args:
         documents: The entries.
         word_lists: Words by what they say about a question; see ``SearchTerms``.
-        usual_causes: What mostly causes what words of several such lists say together.
+        usual_causes: Entries for questions that hold a word of each of several such lists.
     """
     kept = tuple(documents)
     database = _open_database()

@@ -40,7 +40,7 @@ class WordGroup(Record):
 
 
 class UsualCauses(Record):
-    """What mostly causes what a question says, whatever else stands in it."""
+    """The usual causes of an effect that people complain of, and the words that name it."""
 
     said: tuple[str, ...] = Field(min_length=1)
     """Groups or lists of words: a question holds a word of each."""
@@ -74,7 +74,9 @@ class SearchTerms(Record):
     outside: tuple[str, ...] = ()
     """Words of other fields and of other makers' GPUs: what is asked about them fits nothing."""
     groups: tuple[WordGroup, ...] = ()
+    """Further lists of words, for ``usual_causes``."""
     usual_causes: tuple[UsualCauses, ...] = ()
+    """Entries that answer a question whose other words name none."""
     entries: tuple[OtherNames, ...] = ()
 
     def get_word_lists(self) -> dict[str, tuple[str, ...]]:

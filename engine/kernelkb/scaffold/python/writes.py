@@ -21,7 +21,7 @@ _IN_PLACE = re.compile(r"[a-z]\w*[a-z0-9]_")
 _KEPT = ("requires_grad_", "detach_", "set_", "rename_", "share_memory_")
 """Methods in place that leave the elements of a tensor as they are."""
 _SETS = ("zero_", "fill_", "copy_")
-"""Methods that write all elements, whatever those were."""
+"""Methods that write all elements and read none."""
 _VIEWS = (
     *("view", "view_as", "reshape", "contiguous", "detach", "transpose", "permute", "t"),
     *("unsqueeze", "squeeze", "flatten", "narrow", "select", "expand"),
