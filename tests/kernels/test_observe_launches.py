@@ -48,7 +48,10 @@ int cuMemcpyDtoH_v2(void* to, std::uintptr_t from, std::size_t length) {
   std::memcpy(to, reinterpret_cast<void*>(from), length);
   return 0;
 }
-int cuStreamSynchronize(void*) { return 0; }
+int cuStreamQuery(void*) {
+  static int count = 0;
+  return ++count % 2 ? 600 : 0;
+}
 int cuStreamIsCapturing(void*, int* status) {
   *status = std::getenv("FAKE_GRAPH") ? 1 : 0;
   return 0;
@@ -70,7 +73,10 @@ int cuKernelGetParamInfo(void* kernel, std::size_t i, std::size_t* place, std::s
   return 1;
 }
 int cuLaunchKernel(void* kernel, unsigned gx, unsigned, unsigned, unsigned bx, unsigned, unsigned,
-                   unsigned, void*, void**, void**) {
+                   unsigned, void*, void** arguments, void**) {
+  const char* written = std::getenv("FAKE_WRITTEN");  // floats, of the second array
+  float* output = arguments ? *static_cast<float**>(arguments[1]) : nullptr;
+  for (int i = 0; written && output && i < std::atoi(written); ++i) output[i] = 7;
   std::printf("launched %s %u %u\n", static_cast<char*>(kernel), gx, bx);
   return 0;
 }
@@ -704,3 +710,42 @@ def test_a_shape_that_fills_memory_by_chance_is_no_guess(project, monkeypatch):
     guesses = [line.partition("  # ")[0] for line in asked if line.startswith("y=")]
 
     assert guesses == ["y=?"]
+
+
+def test_an_output_of_which_a_launch_writes_the_beginning_is_asked_for(
+    project, make_program, monkeypatch
+):
+    monkeypatch.setenv("FAKE_WRITTEN", "4")
+    (project / "k.cu").write_text(KERNEL)
+    result = init_launches("k.cu", make_program(TWICE, "8844"), answers=["reference"])
+    asked = {line.partition("=")[0]: line for line in result.to_fill}
+
+    assert asked["y"].startswith("y=[(n + 255) // 256]  # or [4], [n]")
+    assert not any(text.startswith("y:") for text in result.warnings)
+
+
+def test_an_output_that_launches_write_to_its_end_is_not_doubted(
+    project, make_program, monkeypatch
+):
+    monkeypatch.setenv("FAKE_WRITTEN", "1000")
+    (project / "k.cu").write_text(KERNEL)
+    result = init_launches("k.cu", make_program(TWICE, "8844"), answers=["reference"])
+
+    assert result.to_fill == ()
+    assert not any(text.startswith("y:") for text in result.warnings)
+
+
+@pytest.mark.parametrize(("written", "is_asked"), [(100, False), (10, True)])
+def test_memory_beyond_what_the_text_and_the_run_write_is_no_doubt(
+    project, monkeypatch, written, is_asked
+):
+    text = "__global__ void twice(const int* x, int* y, int n) { int i = threadIdx.x;"
+    text += " if (i < n) y[i] = 2 * x[i]; }\nvoid run(const int* x, int* y, int n)"
+    text += " { twice<<<1, n>>>(x, y, n); }\n"
+    launch = launch_sizes("twice(int const*, int*, int)", [(100, 0), (130, 0)], [100])
+    contents = {0: bytes(520)}
+    output = launch.arguments[1]._replace(contents=contents, written={0: 4 * written})
+    arguments = (launch.arguments[0], output, *launch.arguments[2:])
+    result = init_seen(project, monkeypatch, text, [launch._replace(arguments=arguments)])
+
+    assert any(line.startswith("y=") for line in result.to_fill) == is_asked

@@ -7,7 +7,8 @@
 // bytes in hexadecimal, with zeros for each pointer; of the memory that the pointer at this place
 // points into, what is left behind it, and where in the allocation it points.
 // What the first launches find behind each pointer is in a file of its own: values, process, launch,
-// argument and place, with - between.
+// argument and place, with - between. A line {"written": [launch, argument, place, end]} says up to
+// which byte of it the launch changed something.
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -27,6 +28,8 @@ namespace {
 constexpr std::size_t kMostLaunches = 32;  // different ones that are written
 constexpr std::size_t kMostNames = 400;    // of other kernels
 constexpr std::size_t kMostRead = 6;       // launches whose arrays are read
+constexpr unsigned kMostWaits = 50000, kWaitMicroseconds = 100;
+constexpr int kNotReady = 600;             // CUDA_ERROR_NOT_READY
 constexpr std::size_t kMostBytes = 4 << 20, kMostBytesInAll = 64 << 20;  // of an array, of all
 
 struct Handle {
@@ -96,6 +99,12 @@ struct Pointer {
   std::size_t argument, at;
   std::uintptr_t address;
   std::size_t left;
+  std::vector<unsigned char> before;  // what a launch finds there, where it was read
+};
+struct Launch {
+  std::size_t number;
+  void* stream;
+  std::vector<Pointer> pointers;
 };
 
 std::string describe_argument(
@@ -110,7 +119,7 @@ std::string describe_argument(
     std::memcpy(&word, value + at, 8);
     if (word < 4096 || ask(&base, &length, word) != 0) continue;
     std::memset(bytes.data() + at, 0, 8);
-    pointers->push_back({number, at, word, base + length - word});
+    pointers->push_back({number, at, word, base + length - word, {}});
     memory += (memory.empty() ? "[" : ", [") + std::to_string(at) + ", " +
               std::to_string(base + length - word) + ", " + std::to_string(word - base) + "]";
   }
@@ -133,23 +142,52 @@ void write_line(const std::string& line) {
   append("launches-" + std::to_string(getpid()) + ".jsonl", (line + "\n").data(), line.size() + 1);
 }
 
-// Reads what a launch will find behind its pointers; not while its stream records a graph.
-void write_values(void* stream, std::size_t launch, const std::vector<Pointer>& pointers) {
+// Whether the work of the launch's stream is done; not while the stream records a graph, and not of
+// a kernel that waits for one that is launched later.
+bool wait_for(const Launch& launch) {
   auto is_capturing = find_driver<int (*)(void*, int*)>("cuStreamIsCapturing");
-  auto wait = find_driver<int (*)(void*)>("cuStreamSynchronize");
-  auto read = find_driver<int (*)(void*, std::uintptr_t, std::size_t)>("cuMemcpyDtoH_v2");
+  auto query = find_driver<int (*)(void*)>("cuStreamQuery");
   int status = 0;
-  if (!is_capturing || !wait || !read || is_capturing(stream, &status) != 0 || status != 0) return;
-  if (launch >= kMostRead || wait(stream) != 0) return;
-  std::vector<unsigned char> bytes;
-  for (const Pointer& each : pointers) {
-    bytes.resize(each.left < kMostBytes ? each.left : kMostBytes);
+  if (!is_capturing || !query || is_capturing(launch.stream, &status) != 0 || status != 0) return false;
+  for (unsigned waited = 0; waited < kMostWaits; ++waited, usleep(kWaitMicroseconds))
+    if ((status = query(launch.stream)) != kNotReady) return status == 0;
+  return false;
+}
+
+bool read_memory(std::uintptr_t address, std::vector<unsigned char>* bytes) {
+  auto read = find_driver<int (*)(void*, std::uintptr_t, std::size_t)>("cuMemcpyDtoH_v2");
+  return read && read(bytes->data(), address, bytes->size()) == 0;
+}
+
+// Reads what a launch will find behind its pointers.
+void write_values(Launch* launch) {
+  if (launch->number >= kMostRead || !wait_for(*launch)) return;
+  for (Pointer& each : launch->pointers) {
+    std::vector<unsigned char> bytes(each.left < kMostBytes ? each.left : kMostBytes);
     if (state().read_bytes + bytes.size() > kMostBytesInAll) return;
-    if (read(bytes.data(), each.address, bytes.size()) != 0) continue;
+    if (!read_memory(each.address, &bytes)) continue;
     state().read_bytes += bytes.size();
-    append("values-" + std::to_string(getpid()) + "-" + std::to_string(launch) + "-" +
+    append("values-" + std::to_string(getpid()) + "-" + std::to_string(launch->number) + "-" +
                std::to_string(each.argument) + "-" + std::to_string(each.at),
            bytes.data(), bytes.size());
+    each.before.swap(bytes);
+  }
+}
+
+// Compares what was read before a launch with what it left.
+void write_changes(const Launch& launch) {
+  Lock lock(state().mutex);
+  bool is_read = false;
+  for (const Pointer& each : launch.pointers) is_read |= !each.before.empty();
+  if (!is_read || !wait_for(launch)) return;
+  for (const Pointer& each : launch.pointers) {
+    std::vector<unsigned char> after(each.before.size());
+    if (after.empty() || !read_memory(each.address, &after)) continue;
+    std::size_t end = after.size();
+    while (end > 0 && after[end - 1] == each.before[end - 1]) --end;
+    write_line("{\"written\": [" + std::to_string(launch.number) + ", " +
+               std::to_string(each.argument) + ", " + std::to_string(each.at) + ", " +
+               std::to_string(end) + "]}");
   }
 }
 
@@ -158,7 +196,9 @@ std::string write_three(const unsigned* each) {
          std::to_string(each[2]) + "]";
 }
 
-void record(void* function, const Config& config, void** arguments, void** extra) {
+// The launch with what was read before it; without pointers where nothing was.
+Launch record(void* function, const Config& config, void** arguments, void** extra) {
+  Launch launch{0, config.stream, {}};
   State& own = state();
   Lock lock(own.mutex);
   if (own.owner != getpid()) {  // forked: its parent writes what it saw
@@ -170,28 +210,29 @@ void record(void* function, const Config& config, void** arguments, void** extra
   if (!wanted || name.find(wanted) == std::string::npos) {
     if (own.seen.size() < kMostNames && own.seen.insert(name).second)
       write_line("{\"seen\": \"" + name + "\"}");
-    return;
+    return launch;
   }
   const unsigned char* buffer = nullptr;  // of CU_LAUNCH_PARAM_BUFFER_POINTER
   for (void** each = extra; each && *each; each += 2)
     if (*each == reinterpret_cast<void*>(1)) buffer = static_cast<unsigned char*>(each[1]);
   std::string told;
-  std::vector<Pointer> pointers;
   std::size_t place, size;
   for (std::size_t i = 0; find_argument(function, i, &place, &size); ++i) {
     auto value = buffer ? buffer + place : static_cast<unsigned char*>(arguments ? arguments[i] : nullptr);
     if (!value) break;
-    told += (told.empty() ? "" : ", ") + describe_argument(value, size, i, &pointers);
+    told += (told.empty() ? "" : ", ") + describe_argument(value, size, i, &launch.pointers);
   }
   std::string line = "{\"name\": \"" + name + "\", \"grid\": " + write_three(config.grid) +
                      ", \"block\": " + write_three(config.block) + ", \"shared\": " +
                      std::to_string(config.shared) + ", \"arguments\": [" + told + "]}";
   if (own.counts.count(line) == 0 && own.lines.size() < kMostLaunches) {
     own.lines.push_back(line);
+    launch.number = own.lines.size() - 1;
     write_line(line);
-    write_values(config.stream, own.lines.size() - 1, pointers);
+    write_values(&launch);
   }
   ++own.counts[line];
+  return launch;
 }
 
 __attribute__((destructor)) void write_counts() {
@@ -216,21 +257,29 @@ void* replace(const std::string& name, void* real);
   extern "C" int NAME(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,        \
                       unsigned by, unsigned bz, unsigned shared, void* stream, void** arguments, \
                       void** extra) {                                                            \
-    record(function, {{gx, gy, gz}, {bx, by, bz}, shared, stream, nullptr, 0}, arguments, extra); \
-    return find_driver<decltype(&NAME)>(#NAME)(function, gx, gy, gz, bx, by, bz, shared, stream, \
-                                               arguments, extra);                                \
+    Launch launch =                                                                              \
+        record(function, {{gx, gy, gz}, {bx, by, bz}, shared, stream, nullptr, 0}, arguments, extra); \
+    int status = find_driver<decltype(&NAME)>(#NAME)(function, gx, gy, gz, bx, by, bz, shared,   \
+                                                     stream, arguments, extra);                  \
+    if (status == 0) write_changes(launch);                                                      \
+    return status;                                                                               \
   }
 #define KB_LAUNCH_WITH_CONFIG(NAME)                                                             \
   extern "C" int NAME(const Config* config, void* function, void** arguments, void** extra) {   \
-    record(function, *config, arguments, extra);                                                \
-    return find_driver<decltype(&NAME)>(#NAME)(config, function, arguments, extra);             \
+    Launch launch = record(function, *config, arguments, extra);                                \
+    int status = find_driver<decltype(&NAME)>(#NAME)(config, function, arguments, extra);       \
+    if (status == 0) write_changes(launch);                                                     \
+    return status;                                                                              \
   }
 #define KB_COOPERATIVE(NAME)                                                                      \
   extern "C" int NAME(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,         \
                       unsigned by, unsigned bz, unsigned shared, void* stream, void** arguments) { \
-    record(function, {{gx, gy, gz}, {bx, by, bz}, shared, stream, nullptr, 0}, arguments, nullptr); \
-    return find_driver<decltype(&NAME)>(#NAME)(function, gx, gy, gz, bx, by, bz, shared, stream,  \
-                                               arguments);                                        \
+    Launch launch =                                                                               \
+        record(function, {{gx, gy, gz}, {bx, by, bz}, shared, stream, nullptr, 0}, arguments, nullptr); \
+    int status = find_driver<decltype(&NAME)>(#NAME)(function, gx, gy, gz, bx, by, bz, shared,    \
+                                                     stream, arguments);                          \
+    if (status == 0) write_changes(launch);                                                       \
+    return status;                                                                                \
   }
 KB_LAUNCH(cuLaunchKernel)
 KB_LAUNCH(cuLaunchKernel_ptsz)

@@ -36,6 +36,8 @@ class LaunchArgument(NamedTuple):
     start of it."""
     contents: Mapping[int, bytes] = {}
     """What each pointer points to before the launch, at most 4 MiB; of the first launches only."""
+    written: Mapping[int, int] = {}
+    """Of each pointer whose contents were read: the bytes up to the last one that changed."""
 
 
 class SeenLaunch(NamedTuple):
@@ -72,12 +74,15 @@ class _Seen(NamedTuple):
     """Of an array: what each launch finds in it, at most 4 MiB; empty where it was not read."""
     before: int = 0
     """Of an array whose pointer is inside of an allocation of its own: the elements before it."""
+    written: tuple[float | None, ...] = ()
+    """Of an array: the elements up to the last one that each launch changed, where it is known."""
 
     def take(self, kept: Sequence[int]) -> _Seen:
         """Return what some of the launches tell."""
         numbers = tuple(self.numbers[at] for at in kept)
         contents = tuple(self.contents[at] for at in kept if at < len(self.contents))
-        return self._replace(numbers=numbers, contents=contents)
+        written = tuple(self.written[at] for at in kept if at < len(self.written))
+        return self._replace(numbers=numbers, contents=contents, written=written)
 
 
 class _LaunchValues(NamedTuple):
@@ -86,6 +91,8 @@ class _LaunchValues(NamedTuple):
     numbers: Mapping[str, float]
     """The value of each number, and the elements behind each pointer."""
     contents: Mapping[str, bytes]
+    written: Mapping[str, float]
+    """The elements up to the last one that the launch changed, of the arrays where it is known."""
 
 
 def answer_by_launches(
@@ -218,7 +225,8 @@ def _collect_seen(
             numbers = tuple(row.numbers[name] for row in rows)
             size = _SIZES.get(outer.dtype or "", 1)
             before = max(offset or 0 for offset in offsets) // size
-            seen[outer.name] = _Seen(outer, numbers, is_whole, contents, before)
+            written = tuple(row.written.get(name) for row in rows)
+            seen[outer.name] = _Seen(outer, numbers, is_whole, contents, before, written)
     return seen
 
 
@@ -249,8 +257,8 @@ def _list_warnings(
                 f"{has + each.before}; an array here begins at its pointer, so that a kernel that "
                 "reads before it reads out of bounds"
             )
-        is_only_written = each.parameter.role == "output" and not each.parameter.is_read
-        if is_only_written and answers.get(name, DOUBT)[0] != DOUBT:
+        is_known = set(each.written) == {*each.numbers}
+        if _is_only_written(each) and not is_known and answers.get(name, DOUBT)[0] != DOUBT:
             warnings.append(
                 f"{name}: {answers[name]} is the memory behind it, {has} elements; where the "
                 f"kernel writes fewer, say so with --set '{name}=[...]'"
@@ -318,6 +326,7 @@ def _split_arguments(
     """Return the numbers and the arrays of a launch; none where they are not those of the text."""
     found: dict[str, float] = {}
     contents: dict[str, bytes] = {}
+    written: dict[str, float] = {}
     arguments = iter(launch.arguments)
     argument, owner, place, unread = None, "", 0, ""
     for each in kernel.parameters:
@@ -340,10 +349,13 @@ def _split_arguments(
         elif is_pointer and place in argument.memory and kind in _SIZES:
             found[each.name] = argument.memory[place][0] // _SIZES[kind]
             contents[each.name] = argument.contents.get(place, b"")
+            end = argument.written.get(place, 0)
+            if 0 < end < len(contents[each.name]) or end == argument.memory[place][0]:
+                written[each.name] = -(-end // _SIZES[kind])
         place += size
-    return (
-        _LaunchValues(found, contents) if next(arguments, None) is None else _LaunchValues({}, {})
-    )
+    if next(arguments, None) is not None:
+        return _LaunchValues({}, {}, {})
+    return _LaunchValues(found, contents, written)
 
 
 _CODES = {
@@ -385,6 +397,9 @@ def _answer_sizes(seen: Mapping[str, _Seen], threads: int) -> dict[str, str]:
         found = _find_shapes(each, sizes, threads)
         if len(found) > 1 and _lacks_names(each, found):
             found, is_doubted = [], True
+        if _is_partly_written(each):
+            found = [*dict.fromkeys((*_find_written(each, sizes, threads), *found))]
+            is_doubted = True
         if is_doubted or len(found) > 1 or (each.before and not list_axes(found)):
             answers[name] = f"{DOUBT}{'|'.join(found)}"
         elif found:
@@ -432,8 +447,29 @@ def _lacks_room(array: _Seen, sizes: Mapping[str, Sequence[float]]) -> bool:
     Of memory that is part of a pool, or goes on for another array, only too little is told.
     """
     needed = _count_elements(array.parameter.shape, sizes, len(array.numbers))
-    pairs = list(zip(needed, array.numbers, strict=True)) if needed else []
-    return any(need > has or (array.is_whole and need != has) for need, has in pairs)
+    if not needed:
+        return False
+    is_filled = array.is_whole and not (_is_only_written(array) and needed == array.written)
+    rows = zip(needed, array.numbers, strict=True)
+    return any(need > has or (is_filled and need != has) for need, has in rows)
+
+
+def _is_only_written(array: _Seen) -> bool:
+    return array.parameter.role == "output" and not array.parameter.is_read
+
+
+def _is_partly_written(array: _Seen) -> bool:
+    """Whether launches change no more than the first half of an output: less than its memory."""
+    known = [(end, has) for end, has in zip(array.written, array.numbers, strict=True) if end]
+    return _is_only_written(array) and bool(known) and all(2 * end <= has for end, has in known)
+
+
+def _find_written(array: _Seen, sizes: Mapping[str, Sequence[float]], threads: int) -> list[str]:
+    """Return the shapes that end where each launch ended to write."""
+    ends = tuple(end for end in array.written if end)
+    if len(ends) < len(array.numbers):
+        return []
+    return _find_shapes(array._replace(numbers=ends, is_whole=True), sizes, threads)
 
 
 def _count_elements(
