@@ -69,7 +69,7 @@ _TEXT_SHARE = 0.6
 _MIN_SIMILARITY = 0.83
 """Least share of letters that a misspelt word has in common with the one that is meant."""
 _MAX_SIMILAR = 5
-_DEMANDS = {"no sign": (7.0, 0.55), "phrase": (4.0, 0.40), "field word": (1.2, 0.26)}
+_DEMANDS = {"no sign": (7.0, 0.56), "phrase": (4.0, 0.40), "field word": (1.2, 0.26)}
 """By what tells that a question is of this field: the weight of an unknown word in its subject, in
 the unit of ``_Term.weight``, and the least share of the subject that an entry must hold (tuned). A
 phrase is one that an entry's names hold."""
