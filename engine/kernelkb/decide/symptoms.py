@@ -425,11 +425,15 @@ def _build_patterns(known: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
             rf"(?<![\w\"])(?<!== )(?<!!= )(?<!case )(?<!return )(?i:(?P<error>{names}))\b(?!\")",
             rf"(?<!\w)(?P<error>{long})(?!\w)",
             # A path such as /usr/local/cuda or cuda.h that another tool names is no call.
-            r"(?:(?i:(?<!/)cuda|gpuassert)|\b(?!cu(?:BLAS|DNN|FFT|SPARSE|SOLVER|RAND|TENSOR))cu[A-Z]\w)"
-            rf"[^\n]{{0,160}}?(?:(?<!\.h)[:(] ?|')(?i:(?P<error>{short}))(?!\w)"
-            r"(?! (?:when|on|in)\b)",
+            r"(?:(?i:(?<!/)cuda|gpuassert|runtime api error)|\b(?!cu(?:BLAS|DNN|FFT|SPARSE|SOLVER"
+            r"|RAND|TENSOR))cu[A-Z]\w)[^\n]{0,160}?(?:(?<!\.h)[:(] ?|')"
+            rf"(?i:(?P<error>{short}))(?!\w)(?! (?:when|on|in)\b)",
+            # As the macros of many samples print it, and a call that names itself.
+            rf"(?P<error>{short}) in [^\n]{{1,200}}\.(?:cuh?|h|hpp|cpp|cc) at line \d",
+            rf"\bcuda[A-Z]\w+ failed (?P<error>{short})(?!\w)",
             # The exit status of nvcc, a line number and a version are no codes.
-            r"(?<![/\w])(?i:cuda)\w*[^\n]{0,40}?\b(?i:errors?|failure|failed|fail)\b"
+            r"(?<![/\w])(?i:cuda)\w*(?:(?!\b(?i:cu(?:blas|dnn|fft|sparse|solver|rand)))[^\n]){0,40}?"
+            r"\b(?i:errors?|failure|failed|fail)\b"
             r"(?:(?!exit|version)[^\n\d]){0,24}?(?<![:./\w-])(?<!line )\(?"
             rf"(?P<error>{numbers})\b{end}",
             r"\b(?!cu(?:BLAS|DNN|FFT|SPARSE|SOLVER|RAND|TENSOR))cu(?:da)?[A-Z]\w+(?:\(\w*\))?"
