@@ -7,7 +7,7 @@ import builtins
 import re
 
 from kernelkb.scaffold.draft import Function, to_field_name
-from kernelkb.scaffold.python.block_bounds import find_power, iter_checks
+from kernelkb.scaffold.python.block_bounds import iter_checks
 from kernelkb.scaffold.python.indices import LENGTHS, STARTS
 
 _GONE = (
@@ -45,6 +45,11 @@ def list_needs(function: Function, text: str) -> list[str]:
         "the arrays: check the sizes of the workloads"
         for kernel, names in function.unread
     ]
+    if re.search(r"TensorDescriptor|make_tensor_descriptor", text):
+        warnings.append(
+            "the strides of tensor descriptors have to be multiples of 16 bytes: check the sizes "
+            "of the workloads"
+        )
     warnings += _describe_parts(function)
     own = [n for n in ast.walk(tree) if getattr(n, "lineno", 0) == function.line]
     body = next((n for n in own if isinstance(n, ast.FunctionDef)), None)
@@ -62,9 +67,8 @@ def _list_unread(function: Function, body: ast.FunctionDef) -> list[str]:
     sizes = {dim for each in function.parameters for dim in each.shape}
     found = []
     for check, _ in iter_checks(body):
-        known = {call for n in ast.walk(check) if find_power(n) for call in ast.walk(n)}
         for call in ast.walk(check):
-            if not isinstance(call, ast.Call) or call in known:
+            if not isinstance(call, ast.Call):
                 continue
             words = [w for each in call.args for w in re.findall(r"\w+", ast.unparse(each))]
             own = [word for word in dict.fromkeys(words) if word in sizes]

@@ -34,8 +34,8 @@ from kernelkb.scaffold.draft import (
     to_field_name,
 )
 from kernelkb.scaffold.draft_text import finish_draft
-from kernelkb.scaffold.python.accesses import unify_accesses
-from kernelkb.scaffold.python.branches import ARRAY
+from kernelkb.scaffold.python.accesses import inline_accesses
+from kernelkb.scaffold.python.branches import ARRAY, list_stored
 from kernelkb.scaffold.python.functions import RETURNED, STREAM, read_python_function
 from kernelkb.scaffold.python.launcher import count_levels, draft_launcher
 from kernelkb.scaffold.python.launches import Kernels, list_launches
@@ -162,7 +162,7 @@ def _list_kernels(tree: ast.Module) -> Kernels:
         and any("jit" in ast.unparse(d) and "jitted" not in node.name for d in node.decorator_list)
         and not any("cute." in ast.unparse(d) for d in node.decorator_list)
     }
-    nodes = unify_accesses(imported | decorated | _list_wrapped(tree))
+    nodes = inline_accesses({**imported, **decorated})
     inner = [each for node in tree.body if isinstance(node, ast.ClassDef) for each in _bind(node)]
     return Kernels(nodes, [*(n for n in tree.body if isinstance(n, ast.Assign)), *inner])
 
@@ -177,19 +177,6 @@ def _bind(owner: ast.ClassDef) -> Iterator[ast.Assign]:
             yield ast.copy_location(ast.Assign([own], value), node)
 
 
-def _list_wrapped(tree: ast.Module) -> dict[str, ast.FunctionDef | None]:
-    """Map the names that ``name = triton.jit(function)`` binds to the function."""
-    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    found: dict[str, ast.FunctionDef | None] = {}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            call, target = ast.unparse(node.value), ast.unparse(node.targets[0])
-            wrapped = [word for word in re.findall(r"\w+", call) if word in functions]
-            if wrapped and re.search(r"\bjit\(", call):
-                found[target] = functions[wrapped[-1]]
-    return found
-
-
 def _list_wrappers(tree: ast.Module, kernels: Kernels, said: Mapping[str, object]) -> _Found:
     """List the functions that launch a kernel, and those that call such a one.
 
@@ -200,12 +187,11 @@ def _list_wrappers(tree: ast.Module, kernels: Kernels, said: Mapping[str, object
     direct = {f.name: list_launches(f, kernels) for f in plain}
     launching = {name: launched for name, launched in direct.items() if launched}
     launching = _drop_warmups(plain, launching)
-    callers = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
     kernels = kernels._replace(functions={f.name: f for f in plain})
     entries = {f.name: _list_indirect(f, launching) for f in plain if f.name not in launching}
     found, inner = (
         [
-            read_python_function(f, kernels, group[f.name], callers=callers, said=said)
+            read_python_function(f, kernels, group[f.name], said=said)
             for f in plain
             if group.get(f.name)
         ]
@@ -214,10 +200,7 @@ def _list_wrappers(tree: ast.Module, kernels: Kernels, said: Mapping[str, object
     for owner in (node for node in tree.body if isinstance(node, ast.ClassDef)):
         if any(ast.unparse(base).endswith("Function") for base in owner.bases):
             for method, launched in _list_forward(owner, kernels, launching):
-                read = read_python_function(
-                    method, kernels, launched, owner.name, callers=callers, said=said
-                )
-                found.append(read)
+                found.append(read_python_function(method, kernels, launched, owner.name, said=said))
     return _order_menu(found), (*inner,)
 
 
@@ -375,29 +358,11 @@ def _read_text(node: ast.AST, constants: Mapping[str, str]) -> str | None:
         return _join([_read_text(part, constants) for part in node.values])
     if isinstance(node, ast.FormattedValue):
         return _read_text(node.value, constants)
-    is_format = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_format:
-        return _format(node, node.func, constants)
     return None
 
 
 def _join(parts: list[str | None]) -> str | None:
     return None if None in parts else "".join(part or "" for part in parts)
-
-
-def _format(call: ast.Call, method: ast.Attribute, constants: Mapping[str, str]) -> str | None:
-    """Return what ``"...".format(name=CONSTANT)`` gives."""
-    template = _read_text(method.value, constants)
-    if method.attr != "format" or template is None:
-        return None
-    positional = [_read_text(value, constants) for value in call.args]
-    named = {each.arg or "": _read_text(each.value, constants) for each in call.keywords}
-    if None in positional or None in named.values():
-        return None
-    try:
-        return template.format(*positional, **named)
-    except (KeyError, IndexError, ValueError):
-        return None
 
 
 class PythonLanguage(NamedTuple):
@@ -593,6 +558,5 @@ def list_skipped(text: str, summary: SourceSummary) -> list[str]:
         loads = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
         if lines & {*range(statement.lineno, last + 1)} or loads & names:
             heads.append(ast.unparse(statement).splitlines()[0])
-            targets = getattr(statement, "targets", [getattr(statement, "target", None)])
-            names |= {n.id for t in targets if t for n in ast.walk(t) if isinstance(n, ast.Name)}
+            names |= {*list_stored(statement)}
     return heads
