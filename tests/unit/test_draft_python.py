@@ -662,7 +662,7 @@ def test_starts_and_lengths_that_are_drawn_on_their_own_are_warned_of(project):
     )
     made, _ = write_launcher(project, text.replace("ARRAYS", "b_start: torch.Tensor, b_len"))
 
-    assert "parts of b_start, b_len may overlap, or be longer than max_len" in str(made.warnings)
+    assert "b_start, b_len, max_len are places or lengths of parts" in str(made.warnings)
 
 
 FRESH = (
@@ -1099,7 +1099,7 @@ def test_starts_beside_lengths_are_asked_how_to_fill(project):
 
     assert len(filled) == 1
     assert "starts + lens" in filled[0]
-    assert any("may overlap, or end outside" in each for each in made.warnings)
+    assert any("overlap or end outside" in each for each in made.warnings)
 
 
 def test_places_below_a_part_of_a_size_make_it_large_enough(project):

@@ -280,7 +280,11 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
         each = _choose_kind(each, said)
     if each.role in ("size", "number"):
         if _is_listed(said):
-            raise BadValueError(_explain_number(each, said))
+            raise BadValueError(
+                f"--set '{each.name}={said}': {each.name} is no array: it is passed by value "
+                f"({each.type}); give a number or an expression, as --set {each.name}=8, or --set "
+                f"{each.name}=axis; what the launcher computes goes into launch.cu"
+            )
         if said == each.name and re.search(r"float|double|half", each.type):
             raise BadValueError(f"--set {said}={said} says nothing of it; give a number")
         if said not in ("", "axis", each.name):
@@ -327,15 +331,6 @@ def _is_listed(said: str) -> bool:
 
 _PLAIN_NUMBER = re.compile(r"-?\d*\.\d*(?:e[+-]?\d+)?|-?\d+e[+-]?\d+|True|False|None")
 """Of Python: a bare ``8`` is a shape where an array is expected."""
-
-
-def _explain_number(each: Parameter, said: str) -> str:
-    """Return why a parameter of C++ has no shape, and what can be said or written instead."""
-    return (
-        f"--set '{each.name}={said}': {each.name} is no array: it is passed by value "
-        f"({each.type}); give a number or an expression, as --set {each.name}=8, or --set "
-        f"{each.name}=axis; what the launcher computes goes into launch.cu"
-    )
 
 
 def _read_shape(name: str, text: str) -> tuple[str, ...]:

@@ -9,8 +9,13 @@ from typing import NamedTuple
 
 from kernelkb.scaffold.draft import SizeLimit
 from kernelkb.scaffold.python.arguments import list_defaults
-from kernelkb.scaffold.python.indices import name_passed
-from kernelkb.scaffold.python.launches import ACCESSES, Kernels, iter_passed, list_places
+from kernelkb.scaffold.python.launches import (
+    ACCESSES,
+    Kernels,
+    iter_passed,
+    list_places,
+    name_passed,
+)
 from kernelkb.scaffold.python.nodes import (
     find_mask,
     iter_accesses,
@@ -134,12 +139,13 @@ def _iter_divided(function: ast.FunctionDef) -> Iterator[ast.BinOp]:
 
 def _list_assigned(function: ast.FunctionDef) -> dict[str, str]:
     """Map each name that a function assigns once, or has a default for, to that."""
-    names, found = [], {n: ast.unparse(value) for n, value in list_defaults(function).items()}
+    names, found = [], dict[str, str]()
     for target, value in iter_assigned(function):
         parts = target.elts if isinstance(target, ast.Tuple) else [target]
         names += [ast.unparse(each) for each in parts]
         found[ast.unparse(target)] = ast.unparse(value)
-    return {name: value for name, value in found.items() if names.count(name) <= 1}
+    defaults = {n: ast.unparse(v) for n, v in list_defaults(function).items() if n not in names}
+    return defaults | {name: value for name, value in found.items() if names.count(name) <= 1}
 
 
 def _list_numbers(kernels: Kernels) -> dict[str, str]:

@@ -338,7 +338,7 @@ def _find_returned_shape(
     if same := re.search(rf"\b{kept} = (\w+)\.(?:shape|size\(\))\n", ast.unparse(function)):
         return shapes.get(same[1], ()), same[1] in shapes
     dims = _name_sizes(viewed[1].split(", ") if viewed else dims, shapes)
-    if any(is_computed(function, dim) for dim in dims):
+    if any(is_computed(function, dim) for dim in dims) or _SUMMED.search(text):
         return (), False
     base = re.search(r"\w+", text)
     is_made = base is not None and _is_as_made(function, part, base[0])
@@ -447,6 +447,7 @@ _MADE_FLOAT = re.compile(r"torch\.(?:empty|zeros|ones|rand|randn)")
 _MAKER_WORDS = {"device", "requires_grad", "pin_memory", "memory_format", "layout", "generator"}
 _DIMENSION = re.compile(r"\w+|\w+\.(?:shape\[-?\d+\]|size\(-?\d+\))")
 _VIEW = re.compile(r"\w+\.(?:view|reshape)\(\(?((?:[\w.]+(?:\[\d+\])?(?:, )?)+)\)?\)")
+_SUMMED = re.compile(r"\.(?:sum|mean|amax|amin)\(")
 _CAST = re.compile(r"\.(?:to|type_as|float|half|bfloat16|type|view_as_\w+)\(")
 _OTHER = "other"
 """Of a tensor whose dtype is written, and not as that of another tensor or by its name."""

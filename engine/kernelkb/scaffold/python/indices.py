@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kernelkb.scaffold.python.launches import (
@@ -13,14 +13,13 @@ from kernelkb.scaffold.python.launches import (
     is_accessed,
     iter_passed,
     list_pointers,
+    name_passed,
 )
 from kernelkb.scaffold.python.nodes import (
     find_first,
-    is_view,
     iter_accesses,
     iter_assigned,
     list_words,
-    map_first,
 )
 
 _MAX_STEPS = 4
@@ -28,9 +27,6 @@ _MAX_STEPS = 4
 _MAX_SHOWN = 80
 _CUTS = re.compile(r"tl\.(?:\w*arg\w+|sort|topk|floor|ceil|cdiv_rn|exp\w*|log\w*|sqrt|rand\w*)")
 """Functions whose result is no place though a number goes in, or no number that goes in is one."""
-_COPIES = ("to", "long", "int", "clone", "cuda", "type")
-
-
 STARTS = re.compile(r"start|begin|offset|indptr|(?:^|_)cu_|cumsum")
 LENGTHS = re.compile(r"len(?:s|gths?)?$|end(?:s)?$")
 """Names of arrays that say where parts of another begin, and how long those are or where they end.
@@ -44,21 +40,6 @@ class Index(NamedTuple):
     """Of the kernel, as ``line 3: x += tl.load(at) * D``."""
     is_place: bool
     """They are a part of an address; else they are only compared with places."""
-
-
-def name_passed(function: ast.FunctionDef, passed: Mapping[str, str]) -> dict[str, str]:
-    """Return what is passed to a kernel with the argument in place of a view or part of it."""
-    arguments = {a.arg for a in (*function.args.args, *function.args.kwonlyargs)}
-    values, found = map_first(function), {}
-    for inner, text in passed.items():
-        node: ast.expr | None = ast.parse(text, mode="eval").body
-        for _ in range(_MAX_STEPS):
-            name = find_first(node) if node is not None and is_view(node, _COPIES) else ""
-            node = values.get(name)
-            if name in arguments:
-                break
-        found[inner] = name if name in arguments else text
-    return found
 
 
 def list_indices(function: ast.FunctionDef, kernels: Kernels) -> dict[str, Index]:

@@ -12,7 +12,9 @@ from typing import NamedTuple, get_args
 from kernelkb.model.kernels.kernel import Dtype
 from kernelkb.scaffold.python.branches import fold_branches
 from kernelkb.scaffold.python.nodes import (
+    find_first,
     find_mask,
+    is_view,
     iter_accesses,
     iter_assigned,
     iter_named,
@@ -274,44 +276,44 @@ def _expand(kernel: ast.FunctionDef, name: str) -> str:
 
 def list_accessed(function: ast.FunctionDef, kernels: Kernels, calls: Sequence[str]) -> set[str]:
     """List the names that are passed for a pointer that a kernel loads from, or stores to."""
-    aliases = list_aliases(function, may_copy="tl.load" in calls)
+    copies = COPIES if "tl.load" in calls else ()
     return {
-        aliases.get(value, value)
+        value
         for kernel, passed in iter_passed(function, kernels)
-        for name, value in passed.items()
+        for name, value in name_passed(function, passed, copies).items()
         if is_accessed(kernel, name, calls)
     }
 
 
-def list_aliases(function: ast.FunctionDef, *, may_copy: bool) -> dict[str, str]:
-    """Map each name and expression of a function that stands for an argument to the argument.
+COPIES = ("to", "long", "int", "clone", "cuda", "type", "float", "half", "bfloat16")
+"""Methods that may return a copy."""
+
+
+def name_passed(
+    function: ast.FunctionDef, passed: Mapping[str, str], copies: Sequence[str] = COPIES
+) -> dict[str, str]:
+    """Return what is passed to a kernel with the argument in place of a view or part of it.
 
     Args:
         function: A launcher.
-        may_copy: Whether one that may be a copy, as ``x.to(dtype)``, counts too.
+        passed: By parameter of the kernel.
+        copies: Methods that count as views.
     """
-    found: dict[str, str] = {}
-    arguments = {a.arg for a in function.args.args}
-    pattern = _COPY if may_copy else _SAME
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call | ast.Attribute):
-            text = ast.unparse(node)
-            base = _DESCRIPTOR.match(text) or pattern.match(text)
-            found |= {text: base[1]} if base and base[1] in arguments else {}
-    for target, value in iter_named(function):
-        text = ast.unparse(value)
-        base_name = found.get(text, text)
-        if target not in arguments and base_name in arguments:
-            found.setdefault(target, base_name)
+    arguments = {a.arg for a in (*function.args.args, *function.args.kwonlyargs)}
+    values, found = map_first(function), {}
+    for inner, text in passed.items():
+        node: ast.expr | None = ast.parse(text, mode="eval").body
+        for _ in range(_MAX_STEPS):
+            name = find_first(node) if node is not None and is_view(node, copies) else ""
+            node = values.get(name)
+            if name in arguments:
+                break
+        found[inner] = name if name in arguments else text
     return found
 
 
-_DESCRIPTOR = re.compile(r"[\w.]*(?:TensorDescriptor|tma_desc)\w*(?:\.from_tensor)?\((\w+)")
-_SAME = re.compile(
-    r"(\w+)(?:\.(?:view|reshape|contiguous|data_ptr|detach|transpose|permute|unsqueeze|squeeze"
-    r"|flatten|t)\([^()]*\)|\.m?T\b|\.data\b)+$"
-)
-_COPY = re.compile(_SAME.pattern.replace("|flatten", "|to|float|half|bfloat16|clone|flatten"))
+_MAX_STEPS = 4
+"""Of names that are computed from each other."""
 
 
 def _find_passed(kernel: ast.FunctionDef, call: ast.Call, calls: Sequence[str]) -> set[str]:

@@ -97,7 +97,6 @@ def summarize_python(
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return None
-    lines = tuple(_iter_side_effect_lines(tree.body, _list_functions(tree)))
     tree.body = list(_iter_level(tree.body))
     classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
@@ -108,13 +107,9 @@ def summarize_python(
     for name, language in PYTHON_LANGUAGES.items():
         if (found := language.find(tree, text, said)) is not None:
             target = language.targets[0]
-            return SourceSummary(name, found[0], target, side_effect_lines=lines, inner=found[1])
+            return SourceSummary(name, found[0], target, inner=found[1])
     embedded = _find_cuda_text(tree)
     return summarize_embedded(embedded) if embedded else None
-
-
-def _list_functions(tree: ast.Module) -> frozenset[str]:
-    return frozenset(n.name for n in _iter_level(tree.body) if isinstance(n, ast.FunctionDef))
 
 
 def summarize_embedded(text: str) -> SourceSummary | None:
@@ -186,7 +181,6 @@ def _list_wrappers(tree: ast.Module, kernels: Kernels, said: Mapping[str, object
     plain = [f for f in last.values() if f.name not in kernels.nodes]
     direct = {f.name: list_launches(f, kernels) for f in plain}
     launching = {name: launched for name, launched in direct.items() if launched}
-    launching = _drop_warmups(plain, launching)
     kernels = kernels._replace(functions={f.name: f for f in plain})
     entries = {f.name: _list_indirect(f, launching) for f in plain if f.name not in launching}
     found, inner = (
@@ -202,19 +196,6 @@ def _list_wrappers(tree: ast.Module, kernels: Kernels, said: Mapping[str, object
             for method, launched in _list_forward(owner, kernels, launching):
                 found.append(read_python_function(method, kernels, launched, owner.name, said=said))
     return _order_menu(found), (*inner,)
-
-
-def _drop_warmups(
-    functions: list[ast.FunctionDef], launching: dict[str, tuple[str, ...]]
-) -> dict[str, tuple[str, ...]]:
-    """Leave out functions that only compile a kernel, such as to read its registers."""
-    only = {
-        f.name
-        for f in functions
-        if f.name in launching and ".warmup(" in (text := ast.unparse(f)) and "](" not in text
-    }
-    kept = {name: kernels for name, kernels in launching.items() if name not in only}
-    return kept or launching
 
 
 def _order_menu(found: list[Function]) -> tuple[Function, ...]:
@@ -260,21 +241,13 @@ def _list_indirect(
 def _find_cute_functions(
     tree: ast.Module, _text: str, _said: Mapping[str, object]
 ) -> _Found | None:
-    """List what is compiled by CuTe DSL: host functions that launch, and objects that are called.
-
-    Objects only of classes that can be made without arguments.
-    """
-    found = []
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and _is_cute_host(node):
-            if ".launch(" in ast.unparse(node):
-                found.append(read_python_function(node, Kernels({}), (), takes_tensors=True))
-        elif isinstance(node, ast.ClassDef) and ".launch(" in ast.unparse(node):
-            methods = {m.name: m for m in node.body if isinstance(m, ast.FunctionDef)}
-            call, make = methods.get("__call__"), methods.get("__init__")
-            if call is not None and _is_cute_host(call) and not _needs_arguments(make):
-                read = read_python_function(call, Kernels({}), (), node.name, takes_tensors=True)
-                found.append(read._replace(returns="instance"))
+    """List the host functions that launch what CuTe DSL compiles."""
+    found = [
+        read_python_function(node, Kernels({}), (), takes_tensors=True)
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and _is_cute_host(node)
+        if ".launch(" in ast.unparse(node)
+    ]
     return ((*found,), ()) if found else None
 
 
@@ -282,45 +255,10 @@ def _is_cute_host(function: ast.FunctionDef) -> bool:
     return any(ast.unparse(d).startswith("cute.jit") for d in function.decorator_list)
 
 
-def _needs_arguments(make: ast.FunctionDef | None) -> bool:
-    if make is None:
-        return False
-    return len(make.args.args) - 1 > len(make.args.defaults) or None in make.args.kw_defaults
-
-
 def _find_cuda_text(tree: ast.Module) -> str:
     """Return the CUDA text of the file's strings, joined."""
     texts = [text for text in iter_texts(tree) if _CUDA_WORD in text and "{" in text]
     return "\n".join(dict.fromkeys(texts))
-
-
-def _iter_side_effect_lines(body: list[ast.stmt], own: frozenset[str]) -> Iterator[int]:
-    """Yield the lines that call, test or assert something when the file is imported.
-
-    Args:
-        body: Statements of the file, or of what is nested in it.
-        own: Names of the file's functions; calling one counts even where its result is assigned.
-    """
-    for statement in body:
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue
-        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
-            continue
-        nested = [getattr(statement, field, []) for field in ("body", "orelse", "finalbody")]
-        if any(nested):
-            for inside in nested:
-                yield from _iter_side_effect_lines(inside, own)
-        elif _has_side_effect(statement, own):
-            yield statement.lineno
-
-
-def _has_side_effect(statement: ast.stmt, own: frozenset[str]) -> bool:
-    if isinstance(statement, ast.Assert):
-        return True
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        return not ast.unparse(statement.value).startswith(_ALLOWED_CALL_PREFIXES)
-    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
-    return any(isinstance(called, ast.Name) and called.id in own for called in calls)
 
 
 def iter_texts(tree: ast.Module) -> Iterator[str]:
@@ -405,7 +343,7 @@ def draft_python_files(request: DraftRequest) -> DraftedFiles:
     if copied:
         notes.append(f"{', '.join(copied)}: a copy for each call, which the kernel changes")
     draft = _make_draft(request, parameters, notes)
-    skipped = list_skipped(request.text, summary)
+    skipped = list_skipped(request.text)
     body, levels = PYTHON_LANGUAGES[summary.kind].call, count_levels(request.text)
     launcher = draft_launcher(draft, function, parameters, skipped, body, levels)
     names = [*(p.name for p in parameters), *function.options]
@@ -543,20 +481,30 @@ def _make_draft(request: DraftRequest, parameters: Sequence[Parameter], notes: l
     return make_draft(request, parameters, variant, notes=notes)
 
 
-def list_skipped(text: str, summary: SourceSummary) -> list[str]:
+def list_skipped(text: str) -> list[str]:
     """List the first lines of top-level statements to leave out when the file is loaded.
 
-    They run something, or need a value of one that was left out.
+    They call or assert something, or need a value of one that was left out.
     """
-    if not summary.side_effect_lines:
-        return []
-    lines, names, heads = set(summary.side_effect_lines), set[str](), []
-    for statement in ast.parse(text).body:
-        if not isinstance(statement, _SKIPPABLE):
-            continue
-        last = statement.end_lineno or statement.lineno
+    tree, names, heads = ast.parse(text), set[str](), []
+    own = {n.name for n in _iter_level(tree.body) if isinstance(n, ast.FunctionDef)}
+    for statement in tree.body:
         loads = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
-        if lines & {*range(statement.lineno, last + 1)} or loads & names:
+        is_skipped = loads & names or _runs(statement, own)
+        if isinstance(statement, _SKIPPABLE) and is_skipped:
             heads.append(ast.unparse(statement).splitlines()[0])
             names |= {*list_stored(statement)}
     return heads
+
+
+def _runs(statement: ast.stmt, own: set[str]) -> bool:
+    """Whether a statement calls or asserts something; calling a function of the file counts."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return False
+    if nested := [n for n in ast.iter_child_nodes(statement) if isinstance(n, ast.stmt)]:
+        return any(_runs(each, own) for each in nested)
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        return not ast.unparse(statement.value).startswith(_ALLOWED_CALL_PREFIXES)
+    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
+    is_own = any(isinstance(called, ast.Name) and called.id in own for called in calls)
+    return is_own or isinstance(statement, ast.Assert)

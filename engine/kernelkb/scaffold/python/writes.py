@@ -12,7 +12,7 @@ from kernelkb.scaffold.python.launches import (
     bind,
     is_accessed,
     iter_passed,
-    list_aliases,
+    name_passed,
 )
 from kernelkb.scaffold.python.nodes import find_first, is_view, iter_named
 
@@ -32,7 +32,7 @@ def list_written(function: ast.FunctionDef, kernels: Kernels, depth: int = 0) ->
         kernels: Of its file.
         depth: Of calls that have been followed.
     """
-    aliases, found = list_aliases(function, may_copy=False), set[str]()
+    found = set[str]()
     new = {
         name
         for name, value in iter_named(function)
@@ -41,7 +41,8 @@ def list_written(function: ast.FunctionDef, kernels: Kernels, depth: int = 0) ->
     for node in ast.walk(function):
         for target in [*_iter_written(node), *_iter_helped(node, kernels, depth)]:
             name = find_first(target) if is_view(target) else ""
-            found.add(aliases.get(name, "" if name in new else name))
+            argument = name_passed(function, {name: name}, ())[name] if name else ""
+            found |= {argument} if argument != name or name not in new else set()
     return found - {""}
 
 
