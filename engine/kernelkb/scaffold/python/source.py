@@ -40,6 +40,7 @@ from kernelkb.scaffold.python.functions import RETURNED, STREAM, read_python_fun
 from kernelkb.scaffold.python.launcher import count_levels, draft_launcher
 from kernelkb.scaffold.python.launches import Kernels, list_launches
 from kernelkb.scaffold.python.needs import list_needs
+from kernelkb.scaffold.python.nodes import iter_named
 
 _ALLOWED_CALL_PREFIXES = (
     *("sys.path.", "warnings.", "logging.", "os.environ.", "torch.manual_seed", "torch.set_"),
@@ -256,23 +257,16 @@ def _is_cute_host(function: ast.FunctionDef) -> bool:
 
 
 def _find_cuda_text(tree: ast.Module) -> str:
-    """Return the CUDA text of the file's strings, joined."""
-    texts = [text for text in iter_texts(tree) if _CUDA_WORD in text and "{" in text]
-    return "\n".join(dict.fromkeys(texts))
-
-
-def iter_texts(tree: ast.Module) -> Iterator[str]:
-    """Yield each string of a file once, with the constants of the file that it names filled in.
+    """Return the CUDA text of the file's strings, joined, with the constants that they name.
 
     What only running the file tells stays as it is written.
     """
     constants: dict[str, str] = {}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            text = _read_text(node.value, constants)
-            if text is not None:
-                constants[node.targets[0].id] = text
-    yield from _iter_texts(tree, constants)
+    for name, value in iter_named(tree):
+        if (text := _read_text(value, constants)) is not None:
+            constants.setdefault(name, text)
+    texts = [each for each in _iter_texts(tree, constants) if _CUDA_WORD in each and "{" in each]
+    return "\n".join(dict.fromkeys(texts))
 
 
 def _iter_texts(node: ast.AST, constants: Mapping[str, str]) -> Iterator[str]:

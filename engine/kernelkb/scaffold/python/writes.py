@@ -71,21 +71,12 @@ def list_chosen(function: ast.FunctionDef, kernels: Kernels) -> set[str]:
     """List the names passed to kernels that write into one of two, by a flag that is not known."""
     found = set[str]()
     for kernel, passed in iter_passed(function, kernels):
-        for pair in _iter_pairs(kernel):
-            names = {find_first(each) for each in pair} & passed.keys()
-            if len(names) == 2 and any(is_accessed(kernel, name, STORES) for name in names):
+        firsts: dict[str, set[str]] = {}
+        for name, value in iter_named(kernel):
+            parts = [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
+            firsts.setdefault(name, set()).update(map(find_first, parts))
+        for each in firsts.values():
+            names = each & passed.keys()
+            if len(names) > 1 and any(is_accessed(kernel, name, STORES) for name in names):
                 found |= {passed[name] for name in names}
     return found
-
-
-def _iter_pairs(kernel: ast.FunctionDef) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yield the two values that a name of a kernel has by a condition."""
-    for node in ast.walk(kernel):
-        if isinstance(node, ast.IfExp):
-            yield node.body, node.orelse
-        elif isinstance(node, ast.If):
-            one, other = (
-                dict(pair for each in body for pair in iter_named(each))
-                for body in (node.body, node.orelse)
-            )
-            yield from ((one[name], other[name]) for name in one.keys() & other.keys())
