@@ -295,9 +295,8 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
     aspects = {"shape": said, **{a: find_answer(answers, each.name, a) for a in _ASPECTS}}
     seen = {key.partition(".")[2] or "shape" for key in observed.keys if key.split(".")[0] in names}
     told = {a: "observed" if a in seen else "said" for a, value in aspects.items() if value}
-    role, dtype = aspects["role"], aspects["dtype"]
-    shares = not is_index(each) and not each.has_own_dtype
-    dtype = dtype or each.dtype or (answers.get("dtype", "") if shares else "")
+    role, shares = aspects["role"], not is_index(each) and not each.has_own_dtype
+    dtype = aspects["dtype"] or each.dtype or (answers.get("dtype", "") if shares else "")
     is_float = dtype.startswith(("float", "bfloat")) if dtype else not is_index(each)
     each = each._replace(
         fill=aspects["fill"] or (each.fill if is_float or each.fill == "zeros" else "")

@@ -103,7 +103,7 @@ class Parameter(NamedTuple):
     dtypes: str = ""
     """What its dtype may be, the likeliest first, with | between; empty for a float."""
     origin: str = ""
-    """Where it is known from, if not from the text: said, observed, or a caller's default."""
+    """Where it is known from, if not from the text: said or observed."""
     fill: str = ""
     """How its values are drawn, as kernel.yaml says it: ``integers 32``, ``offsets count``.
     Not below 5: ``integers 32 from 5``."""
@@ -352,9 +352,8 @@ def make_draft(
     arrays = [*inputs, *(make_start_input(p) for p in outputs if p.is_read), *outputs]
     axes = [*dict.fromkeys((*axes, *(axis for each in arrays for axis in list_axes(each.shape))))]
     numbers = [p for p in parameters if p.role == "number" and p.value == FILL_IN_MARK]
-    head = (request.name, request.include, request.target)
     return Draft(
-        *head,
+        *(request.name, request.include, request.target),
         axes=axes,
         inputs=inputs,
         outputs=outputs,
