@@ -280,7 +280,11 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
         each = _choose_kind(each, said)
     if each.role in ("size", "number"):
         if _is_listed(said):
-            raise BadValueError(_explain_number(each, said))
+            raise BadValueError(
+                f"--set '{each.name}={said}': {each.name} is no array: it is passed by value "
+                f"({each.type}); give a number or an expression, as --set {each.name}=8, or --set "
+                f"{each.name}=axis; what the launcher computes goes into launch.cu"
+            )
         if said == each.name and re.search(r"float|double|half", each.type):
             raise BadValueError(f"--set {said}={said} says nothing of it; give a number")
         if said not in ("", "axis", each.name):
@@ -291,9 +295,8 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
     aspects = {"shape": said, **{a: find_answer(answers, each.name, a) for a in _ASPECTS}}
     seen = {key.partition(".")[2] or "shape" for key in observed.keys if key.split(".")[0] in names}
     told = {a: "observed" if a in seen else "said" for a, value in aspects.items() if value}
-    role, dtype = aspects["role"], aspects["dtype"]
-    shares = not is_index(each) and not each.has_own_dtype
-    dtype = dtype or each.dtype or (answers.get("dtype", "") if shares else "")
+    role, shares = aspects["role"], not is_index(each) and not each.has_own_dtype
+    dtype = aspects["dtype"] or each.dtype or (answers.get("dtype", "") if shares else "")
     is_float = dtype.startswith(("float", "bfloat")) if dtype else not is_index(each)
     each = each._replace(
         fill=aspects["fill"] or (each.fill if is_float or each.fill == "zeros" else "")
@@ -327,15 +330,6 @@ def _is_listed(said: str) -> bool:
 
 _PLAIN_NUMBER = re.compile(r"-?\d*\.\d*(?:e[+-]?\d+)?|-?\d+e[+-]?\d+|True|False|None")
 """Of Python: a bare ``8`` is a shape where an array is expected."""
-
-
-def _explain_number(each: Parameter, said: str) -> str:
-    """Return why a parameter of C++ has no shape, and what can be said or written instead."""
-    return (
-        f"--set '{each.name}={said}': {each.name} is no array: it is passed by value "
-        f"({each.type}); give a number or an expression, as --set {each.name}=8, or --set "
-        f"{each.name}=axis; what the launcher computes goes into launch.cu"
-    )
 
 
 def _read_shape(name: str, text: str) -> tuple[str, ...]:

@@ -103,7 +103,7 @@ class Parameter(NamedTuple):
     dtypes: str = ""
     """What its dtype may be, the likeliest first, with | between; empty for a float."""
     origin: str = ""
-    """Where it is known from, if not from the text: said, observed, or a caller's default."""
+    """Where it is known from, if not from the text: said or observed."""
     fill: str = ""
     """How its values are drawn, as kernel.yaml says it: ``integers 32``, ``offsets count``.
     Not below 5: ``integers 32 from 5``."""
@@ -224,8 +224,6 @@ class SourceSummary(NamedTuple):
     """It defines ``main``, which a launcher that includes it must rename."""
     missing_functions: tuple[str, ...] = ()
     """Functions that a torch extension uses and another file must define."""
-    side_effect_lines: tuple[int, ...] = ()
-    """Lines of a Python file that run code when it is imported, counted from 1."""
     embedded: str = ""
     """CUDA text in the strings of a Python file."""
     inner: tuple[Function, ...] = ()
@@ -352,10 +350,10 @@ def make_draft(
     """
     inputs, outputs = _list_arrays(request, parameters)
     arrays = [*inputs, *(make_start_input(p) for p in outputs if p.is_read), *outputs]
-    axes = _order_axes(axes, arrays)
-    head = (request.name, request.include, request.target)
+    axes = [*dict.fromkeys((*axes, *(axis for each in arrays for axis in list_axes(each.shape))))]
+    numbers = [p for p in parameters if p.role == "number" and p.value == FILL_IN_MARK]
     return Draft(
-        *head,
+        *(request.name, request.include, request.target),
         axes=axes,
         inputs=inputs,
         outputs=outputs,
@@ -363,7 +361,7 @@ def make_draft(
         entry=entry or f"kb_{request.name}",
         variant=variant,
         notes=notes,
-        questions=(*questions, *_ask_numbers(parameters)),
+        questions=(*questions, *(DraftQuestion(p.name, p.guess, p.use) for p in numbers)),
         answers=request.answers,
         observed=request.observed,
         checks=_add_limits(request, (*inputs, *outputs), axes),
@@ -450,10 +448,7 @@ def _read_checks(text: str, axes: Sequence[str]) -> SizeChecks:
         for left, sign, right in ordered
         if left != right and {left, right} <= {*axes}
     }
-    blocks = set(re.findall(r"\btl\.arange\(0, *([A-Za-z_]\w*)\)", text))
-    given = re.finditer(r"\b(\w+) *= *([A-Za-z_]\w*) *[,)]", text)
-    powers = (blocks | {m[2] for m in given if m[1] in blocks}) & {*axes}
-    powers |= {m[1] or m[2] for m in _POWER.finditer(text)} & {*axes}
+    powers = {m[1] or m[2] for m in _POWER.finditer(text)} & {*axes}
     return SizeChecks(multiples, most, below, frozenset(powers), one_of)
 
 
@@ -487,16 +482,6 @@ def _list_arrays(
         f"return an array: draft one that does, in {files or 'the file that has it'}, with "
         "kb init FILE --kernel NAME; or write kernel.yaml, as kb show row_softmax prints one"
     )
-
-
-def _order_axes(first: Sequence[str], arrays: Sequence[Parameter]) -> list[str]:
-    """Return axes, then those that only shapes have."""
-    return [*dict.fromkeys((*first, *(axis for each in arrays for axis in list_axes(each.shape))))]
-
-
-def _ask_numbers(parameters: Sequence[Parameter]) -> list[DraftQuestion]:
-    numbers = [p for p in parameters if p.role == "number" and p.value == FILL_IN_MARK]
-    return [DraftQuestion(p.name, p.guess, p.use) for p in numbers]
 
 
 def is_option(name: str) -> bool:

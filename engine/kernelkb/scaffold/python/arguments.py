@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kernelkb.scaffold.python.branches import fold_branches, list_stored
+from kernelkb.scaffold.python.branches import fold_branches
 from kernelkb.scaffold.python.launches import Kernels
 
 _MAX_FOLDS = 2
@@ -53,86 +53,17 @@ def read_given(
     return Given([*passed, *by_name], needed, options, fold_branches(function, {**known, **said}))
 
 
-def read_values(
-    function: ast.FunctionDef,
-    given: Given,
-    owner: str,
-    callers: Sequence[ast.FunctionDef],
-) -> dict[str, tuple[str, str]]:
-    """Map each parameter to its default, or what the file's calls pass, and where that is said."""
-    defaults = list_defaults(function).items()
-    own = {n: ("" if n in given.needed else ast.unparse(value), "") for n, value in defaults}
-    called = f"{owner}.apply" if owner else function.name
-    names = [a.arg for a in given.passed]
-    return {name: own.get(name) or _find_given(called, names, name, callers) for name in names}
-
-
 _BOUND = ("forward", "__call__", "ctx", "self", "cls")
 """Methods, and names of the first parameter of others, that are given it by Python."""
 
 
-def _find_given(
-    called: str,
-    names: Sequence[str],
-    name: str,
-    callers: Sequence[ast.FunctionDef],
-    depth: int = 0,
-) -> tuple[str, str]:
-    """Return what the file's own calls pass for a parameter, and where that is said.
-
-    That is a constant, or the default of the caller's parameter, which the caller does not
-    assign to; nothing where calls differ. How it calls itself says nothing.
-
-    Args:
-        called: What is called, ``run`` or ``Scan.apply``.
-        names: Its parameters, in the order of a call.
-        name: The one that is asked about.
-        callers: The file's functions.
-        depth: Of calls that have been followed.
-    """
-    found: dict[str, str] = {}
-    for caller in callers if depth < _MAX_CALLERS else ():
-        for call in ast.walk(caller) if caller.name != called else ():
-            if not isinstance(call, ast.Call) or ast.unparse(call.func) != called:
-                continue
-            passed = dict(zip(names, call.args, strict=False))
-            value = (passed | {k.arg or "": k.value for k in call.keywords}).get(name)
-            if isinstance(value, ast.Constant):
-                found[ast.unparse(value)] = f"line {call.lineno} passes it"
-            elif isinstance(value, ast.Name) and value.id not in list_stored(caller):
-                text, where = _follow(caller, value.id, callers, depth)
-                found[text] = where
-            elif value is not None:
-                found[""] = ""  # an expression, which only running it tells
-    return next(iter(found.items())) if len(found) == 1 else ("", "")
-
-
-def _follow(
-    caller: ast.FunctionDef, name: str, callers: Sequence[ast.FunctionDef], depth: int
-) -> tuple[str, str]:
-    """Return the default of a caller's own parameter, or what its callers pass for it."""
-    own = list_defaults(caller).get(name)
-    if own is not None:
-        return ast.unparse(own), f"the caller's default, line {own.lineno}"
-    names = [a.arg for a in (*caller.args.posonlyargs, *caller.args.args)]
-    return _find_given(caller.name, names, name, callers, depth + 1)
-
-
-_MAX_CALLERS = 3
-
-
 def list_defaults(function: ast.FunctionDef) -> dict[str, ast.expr]:
     """Map each parameter that has a default to it."""
-    arguments = [*function.args.posonlyargs, *function.args.args]
-    count = len(function.args.defaults)
-    tail = arguments[len(arguments) - count :] if count else []
-    pairs = [*zip(tail, function.args.defaults, strict=True)]
-    pairs += [
-        (a, d)
-        for a, d in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
-        if d is not None
-    ]
-    return {argument.arg: default for argument, default in pairs}
+    own = function.args
+    plain = [*own.posonlyargs, *own.args]
+    last = plain[len(plain) - len(own.defaults) :]
+    pairs = zip([*last, *own.kwonlyargs], [*own.defaults, *own.kw_defaults], strict=True)
+    return {argument.arg: default for argument, default in pairs if default is not None}
 
 
 def list_words(function: ast.FunctionDef) -> dict[str, str]:

@@ -7,14 +7,23 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kernelkb.scaffold.draft import UNKNOWN, SizeLimit
-from kernelkb.scaffold.python.indices import name_passed
+from kernelkb.scaffold.draft import SizeLimit
+from kernelkb.scaffold.python.arguments import list_defaults
 from kernelkb.scaffold.python.launches import (
-    STORES,
+    ACCESSES,
     Kernels,
-    is_accessed,
     iter_passed,
     list_places,
+    name_passed,
+)
+from kernelkb.scaffold.python.nodes import (
+    find_mask,
+    iter_accesses,
+    iter_assigned,
+    iter_named,
+    list_words,
+    map_first,
+    match_arguments,
 )
 
 
@@ -44,8 +53,7 @@ def list_limits(function: ast.FunctionDef, kernels: Kernels) -> tuple[SizeLimit,
         for m in _DIVISIBLE.finditer(ast.unparse(function))
         if values.get(m[2], "").isdecimal()
     ]
-    found += [*_list_aligned(function, kernels), *_list_parts(function, kernels)]
-    found += _list_listed(function)
+    found += [*_list_parts(function, kernels), *_list_listed(function)]
     for kernel, passed in iter_passed(function, kernels):
         steps = _list_constants(kernel, kernels) | passed
         for block in _list_blocks(kernel):
@@ -66,29 +74,25 @@ def list_limits(function: ast.FunctionDef, kernels: Kernels) -> tuple[SizeLimit,
             elif name and re.fullmatch(r"[\w.\[\]()-]+", value):
                 both = (*_resolve(function, steps[name]), *_resolve(function, value))
                 found.append(SizeLimit(both, 0, _WHOLE_ROW))
-            elif name and (least := re.fullmatch(r"(?:min|max)\((.*)\)", value)):
-                of = [part.strip() for part in least[1].split(",") if not part.strip().isdecimal()]
-                found += [SizeLimit(_resolve(function, each), 0, _WHOLE_ROW) for each in of]
     return tuple(dict.fromkeys(each for each in found if each.sizes))
 
 
 def _list_parts(function: ast.FunctionDef, kernels: Kernels) -> list[SizeLimit]:
     """List the sizes that are divided by other ones, as heads by those of the keys."""
-    divided: list[tuple[ast.BinOp, dict[str, str]]]
-    divided = [(node, {}) for node in _iter_divided(function)]
+    divided = [(n.op, ast.unparse(n.left), ast.unparse(n.right)) for n in _iter_divided(function)]
     for kernel, passed in iter_passed(function, kernels):
-        divided += [(node, passed) for node in _iter_divided(kernel)]
+        for node in _iter_divided(kernel):
+            left, right = (passed.get(ast.unparse(side), "") for side in (node.left, node.right))
+            divided.append((node.op, left, right))
     found, values = [], _list_assigned(function)
-    for node, passed in divided:
-        texts = [ast.unparse(each) for each in (node.left, node.right)]
-        texts = [passed.get(text, "") if passed else text for text in texts]
-        whole, part = (_resolve(function, text) for text in texts)
-        number = texts[1]
+    for operator, left, right in divided:
+        whole, part = _resolve(function, left), _resolve(function, right)
+        number = right
         for _ in range(_MAX_NAMES):
             number = values.get(number, number)
-        if whole and number.isdecimal() and isinstance(node.op, ast.Mod):
+        if whole and number.isdecimal() and isinstance(operator, ast.Mod):
             found.append(SizeLimit(whole, int(number)))
-        elif whole and part and texts[0] != texts[1]:
+        elif whole and part and left != right:
             found.append(SizeLimit(whole, 1, of=part))
     return found
 
@@ -106,40 +110,22 @@ def iter_checks(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, bool]]:
             yield node.test, True
 
 
-def find_power(test: ast.AST) -> ast.expr | None:
-    """Return the size of a check that a power of two passes: ``n == f(n)``, ``is_pow2(n)``."""
-    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq | ast.NotEq):
-        sides = (test.left, test.comparators[0])
-        for call, size in (sides, sides[::-1]):
-            given = map(ast.unparse, call.args) if isinstance(call, ast.Call) else ()
-            if [*given] == [ast.unparse(size)] and not _ROUNDS.search(ast.unparse(call)):
-                return size
-    is_power = isinstance(test, ast.Call) and _POWER.search(ast.unparse(test.func))
-    return test.args[0] if is_power and len(test.args) == 1 else None  # type: ignore[attr-defined]
-
-
-_POWER = re.compile(r"(?i)pow\w*(?:2|two)\w*$")
-_ROUNDS = re.compile(r"^(?:int|float|abs|round|math\.\w+|torch\.\w+)\(")
-"""Calls that leave any whole number as it is."""
-
-
 def _list_listed(function: ast.FunctionDef) -> list[SizeLimit]:
-    """List the sizes that a function checks to be a power of two, or one of some numbers."""
+    """List the sizes that a function checks to be one of some numbers."""
     found = []
     for checked, is_refused in iter_checks(function):
+        is_kept = (ast.NotIn, ast.NotEq) if is_refused else (ast.In, ast.Eq)
         for test in ast.walk(checked):
-            if (size := find_power(test)) is not None:
-                found.append(SizeLimit(_resolve(function, ast.unparse(size))))
-            if not isinstance(test, ast.Compare) or len(test.ops) > 1:
-                continue
-            is_kept = (ast.NotIn, ast.NotEq) if is_refused else (ast.In, ast.Eq)
-            numbers = re.fullmatch(
-                r"[\[({]?(\d+(?:, \d+)*),?[\])}]?", ast.unparse(test.comparators[0])
-            )
-            sizes = _resolve(function, ast.unparse(test.left))
-            if isinstance(test.ops[0], is_kept) and numbers and sizes:
-                found.append(SizeLimit(sizes, 1, one_of=tuple(map(int, numbers[1].split(", ")))))
+            if isinstance(test, ast.Compare) and isinstance(test.ops[0], is_kept):
+                numbers = _NUMBERS.fullmatch(ast.unparse(test.comparators[0]))
+                sizes = _resolve(function, ast.unparse(test.left))
+                if numbers and len(test.ops) == 1:
+                    allowed = tuple(map(int, numbers[1].split(", ")))
+                    found.append(SizeLimit(sizes, 1, one_of=allowed))
     return found
+
+
+_NUMBERS = re.compile(r"[\[({]?(\d+(?:, \d+)*),?[\])}]?")
 
 
 def _iter_divided(function: ast.FunctionDef) -> Iterator[ast.BinOp]:
@@ -151,41 +137,15 @@ def _iter_divided(function: ast.FunctionDef) -> Iterator[ast.BinOp]:
             yield node  # type: ignore[misc]
 
 
-_ALIGNED = 16
-"""Elements of one byte in the unit of a tensor descriptor's strides, except of the last axis."""
-
-
-def _list_aligned(function: ast.FunctionDef, kernels: Kernels) -> list[SizeLimit]:
-    """List the sizes that are strides of tensor descriptors, which are multiples of 16 bytes."""
-    made = _FROM_TENSOR.findall(ast.unparse(function))
-    found = [SizeLimit((f"{name}.shape[-1]",), _ALIGNED) for name in made]
-    for kernel, passed in iter_passed(function, kernels):
-        for call in ast.walk(kernel):
-            if not isinstance(call, ast.Call) or "tensor_descriptor" not in ast.unparse(call.func):
-                continue
-            given = dict(zip(("base", "shape", "strides"), call.args, strict=False))
-            given |= {k.arg or "": k.value for k in call.keywords}
-            for each in getattr(given.get("strides"), "elts", []):
-                text = passed.get(ast.unparse(each), "")
-                own = re.fullmatch(r"(\w+)\.stride\(-?\d+\)", text)
-                sizes = (f"{own[1]}.shape[-1]",) if own else _resolve(function, text)
-                found.append(SizeLimit(sizes, _ALIGNED))
-    return found
-
-
-_FROM_TENSOR = re.compile(r"\bTensorDescriptor(?:\.from_tensor)?\((\w+)")
-
-
 def _list_assigned(function: ast.FunctionDef) -> dict[str, str]:
     """Map each name that a function assigns once, or has a default for, to that."""
-    pairs = [(ast.unparse(one), ast.unparse(value)) for one, value in _iter_assigned(function)]
-    parts = [
-        one.elts if isinstance(one, ast.Tuple) else [one] for one, _ in _iter_assigned(function)
-    ]
-    names, plain = [ast.unparse(each) for part in parts for each in part], function.args.args
-    defaults = zip(plain[::-1], function.args.defaults[::-1], strict=False)
-    pairs += [(a.arg, ast.unparse(value)) for a, value in defaults if a.arg not in names]
-    return {name: value for name, value in pairs if names.count(name) <= 1}
+    names, found = [], dict[str, str]()
+    for target, value in iter_assigned(function):
+        parts = target.elts if isinstance(target, ast.Tuple) else [target]
+        names += [ast.unparse(each) for each in parts]
+        found[ast.unparse(target)] = ast.unparse(value)
+    defaults = {n: ast.unparse(v) for n, v in list_defaults(function).items() if n not in names}
+    return defaults | {name: value for name, value in found.items() if names.count(name) <= 1}
 
 
 def _list_numbers(kernels: Kernels) -> dict[str, str]:
@@ -196,16 +156,6 @@ def _list_numbers(kernels: Kernels) -> dict[str, str]:
 
 
 _DIVISIBLE = re.compile(r"\b(\w+\.(?:shape\[-?\d+\]|size\(-?\d+\))) % ([\w.]+) == 0")
-
-
-def _iter_assigned(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yield each target of a function with its value; ``m, n = a, b`` are two."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign):
-            target, value = node.targets[0], node.value
-            is_pair = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
-            parts = [each.elts if is_pair else [each] for each in (target, value)]  # type: ignore[attr-defined]
-            yield from zip(*parts, strict=False)
 
 
 def list_unread(function: ast.FunctionDef, kernels: Kernels) -> tuple[tuple[str, str], ...]:
@@ -225,11 +175,9 @@ def list_unread(function: ast.FunctionDef, kernels: Kernels) -> tuple[tuple[str,
 
 def _list_constants(kernel: ast.FunctionDef, kernels: Kernels) -> dict[str, str]:
     """Map parameters of a kernel to their defaults, or the largest that it is tuned with."""
-    arguments, defaults = kernel.args.args, kernel.args.defaults
-    pairs = zip(arguments[len(arguments) - len(defaults) :], defaults, strict=True)
-    found = {argument.arg: ast.unparse(value) for argument, value in pairs}
+    found = {name: ast.unparse(value) for name, value in list_defaults(kernel).items()}
     tuned = _list_tuned(kernel, kernels)
-    for argument in arguments:
+    for argument in kernel.args.args:
         sizes = [size for name, size in tuned if name == argument.arg]
         found |= {argument.arg: str(max(sizes))} if sizes else {}
     return found
@@ -258,30 +206,14 @@ def _list_tuned(kernel: ast.FunctionDef, kernels: Kernels) -> list[tuple[str, in
         elif isinstance(node, ast.Assign):
             values.setdefault(ast.unparse(node.targets[0]), []).append(node.value)
         elif isinstance(node, ast.comprehension | ast.For):
-            for name, each in _iter_looped(node.target, node.iter, values):
-                values.setdefault(name, []).extend(each)
+            over = values.get(ast.unparse(node.iter), [node.iter])[0]
+            values.setdefault(ast.unparse(node.target), []).extend(getattr(over, "elts", []))
     return [
         (str(key), size.value)
         for key, value in given
         for size in values.get(ast.unparse(value), [value])
         if isinstance(size, ast.Constant) and isinstance(size.value, int)
     ]
-
-
-def _iter_looped(
-    target: ast.expr, over: ast.expr, values: Mapping[str, list[ast.expr]]
-) -> Iterator[tuple[str, list[ast.expr]]]:
-    """Yield each name that a loop sets with the elements of what is written that it runs over."""
-    over = next(iter(values.get(ast.unparse(over), [])), over)
-    if isinstance(target, ast.Name):
-        yield target.id, getattr(over, "elts", [])
-    elif isinstance(target, ast.Tuple) and isinstance(over, ast.Call):  # itertools.product
-        for each, part in zip(target.elts, over.args, strict=False):
-            yield from _iter_looped(each, part, values)
-    elif isinstance(target, ast.Tuple):
-        rows = [getattr(row, "elts", []) for row in getattr(over, "elts", [])]
-        for each, *column in zip(target.elts, *rows, strict=False):
-            yield from _iter_looped(each, ast.Tuple(column), values)
 
 
 def _list_divided(
@@ -298,32 +230,27 @@ def _list_divided(
 
 def _resolve(function: ast.FunctionDef, size: str) -> tuple[str, ...]:
     """Return a size of a launcher, and the place in a shape that it is read from."""
-    found = [size] if size else []
-    moved: dict[str, int] = {}
-    for target, value in _iter_assigned(function):
+    found, moved = [(size, _NO_LINE)] if size else [], dict[str, int]()
+    for target, value in iter_assigned(function):
         text = ast.unparse(value)
         if isinstance(target, ast.Name) and _MOVES.search(text):
             moved.setdefault(target.id, value.lineno)
-        own = re.fullmatch(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\)|shape)", text)
-        if own and isinstance(target, ast.Name) and target.id == size:
-            found.append(f"{own[1]}.shape[{own[2] or own[3]}]@{value.lineno}")
-        elif text.endswith(".numel()") and ast.unparse(target) == size:
-            found.append(f"{text.removesuffix('.numel()')}.shape[-1]@{value.lineno}")
-        elif own and isinstance(target, ast.Tuple):
-            names = [ast.unparse(each) for each in target.elts]
-            found += (
-                [f"{own[1]}.shape[{names.index(size)}]@{value.lineno}"] if size in names else []
-            )
+        names = [ast.unparse(e) for e in getattr(target, "elts", [target])]
+        own = _SIZE.fullmatch(text)
+        if own and size in names:
+            at = names.index(size) if isinstance(target, ast.Tuple) else own[2] or own[3] or -1
+            found.append((f"{own[1]}.shape[{at}]", value.lineno))
     kept = []
-    for each in found:
-        text, _, line = each.partition("@")
-        is_moved = moved.get(text.partition(".")[0], 10**9) < int(line or 10**9)
-        if "." not in text or not is_moved or text.endswith("[-1]"):
-            text = re.sub(r"\.numel\(\)$", ".shape[-1]", text)  # its last axis will do
-            kept.append(re.sub(r"\.size\((-?\d+)\)", r".shape[\1]", text))
+    for place, line in found:
+        is_moved = moved.get(place.partition(".")[0], _NO_LINE) < line
+        if "." not in place or not is_moved or place.endswith("[-1]"):
+            place = re.sub(r"\.numel\(\)$", ".shape[-1]", place)  # its last axis will do
+            kept.append(re.sub(r"\.size\((-?\d+)\)", r".shape[\1]", place))
     return tuple(kept)
 
 
+_NO_LINE = 10**9
+_SIZE = re.compile(r"(\w+)\.(?:shape(?:\[(-?\d+)\])?|size\((-?\d+)\)|numel\(\))")
 _MOVES = re.compile(r"(?:view|reshape|permute|transpose|flatten|squeeze|\bt)\(|\.m?T\b")
 """What makes another place in a shape of a size."""
 
@@ -344,17 +271,13 @@ def _list_blocks(kernel: ast.FunctionDef) -> list[_Block]:
         else:
             spans.setdefault(target.id, set()).update(_find_spans(node.value, spans))
     found = []
-    for call in ast.walk(kernel):
-        is_access = isinstance(call, ast.Call) and ast.unparse(call.func) in ("tl.load", *STORES)
-        if not isinstance(call, ast.Call) or not is_access or not call.args:
-            continue
-        words = {k.arg: k.value for k in call.keywords}
+    for call in iter_accesses(kernel, ACCESSES):
         place = ast.unparse(call.args[0])
         if place in pointers:
-            found += _list_pointed(pointers[place], words.get("boundary_check"), moved)
+            found += _list_pointed(pointers[place], call, moved)
             continue
         at = 1 if ast.unparse(call.func) == "tl.load" else 2
-        mask = words.get("mask", call.args[at] if len(call.args) > at else None)
+        mask = find_mask(call) or (call.args[at] if len(call.args) > at else None)
         kept = _find_spans(mask, spans) if mask is not None else set()
         found += [_Block(e, "", e not in kept) for e in _find_spans(call.args[0], spans)]
     return found
@@ -377,57 +300,44 @@ def _find_spans(node: ast.AST, spans: Mapping[str, set[str]]) -> set[str]:
     return own.union(*(spans.get(name, set()) for name in names))
 
 
-def _list_pointed(make: ast.Call, check: ast.expr | None, moved: str) -> list[_Block]:
+def _list_pointed(make: ast.Call, access: ast.Call, moved: str) -> list[_Block]:
     """Return the blocks of a block pointer, one for each axis; the checked axes are closed."""
-    is_descriptor = "descriptor" in ast.unparse(make.func)
-    order = ["base", "shape", "strides", "offsets", "block_shape"]
-    order = [name for name in order if not is_descriptor or name != "offsets"]
-    given = dict(zip(order, make.args, strict=False)) | {
-        k.arg or "": k.value for k in make.keywords
-    }
+    given = match_arguments(["base", "shape", "strides", "offsets", "block_shape"], make)
     parts = [getattr(given.get(key), "elts", []) for key in ("shape", "block_shape", "offsets")]
-    if is_descriptor:  # what is outside of it is not stored, and loaded as 0
-        parts[2] = [ast.Constant("any") for _ in parts[0]]
+    check = match_arguments([], access).get("boundary_check")
     checked = {ast.unparse(each) for each in getattr(check, "elts", [check] if check else [])}
     return [
         _Block(
             ast.unparse(extent),
             ast.unparse(size),
-            not is_descriptor and str(at) not in checked,
+            str(at) not in checked,
             ast.unparse(offset) == "0" and not moved,
         )
         for at, (size, extent, offset) in enumerate(zip(*parts, strict=False))
     ]
 
 
-_MAKES = re.compile(r"make_block_ptr|make_tensor_descriptor")
+_MAKES = re.compile(r"make_block_ptr")
 
 
-def find_pointed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> str:
-    """Return the array of which a tensor says where parts begin: it is read at i and at i + 1.
+def bounds_parts(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> bool:
+    """Return whether a tensor says where parts of an array begin: it is read at i and at i + 1.
 
-    A table that is read at elements of an array is none. Empty where it is not read so;
-    ``UNKNOWN`` where several arrays, or none, are read there.
+    A table that is read at elements of an array does not.
     """
     for kernel, given in iter_passed(function, kernels):
         passed = name_passed(function, given)
         inner = next((n for n, value in passed.items() if value == tensor), None)
-        if inner is None:
-            continue
-        data = _list_loaded(kernel)
-        listed = [t for t in list_places(kernel, inner) if not data & {*re.findall(r"\w+", t)}]
-        places = {re.sub(r"[()]", "", each) for each in listed}
-        if not any(f"{place} + 1" in places for place in places):
-            continue
-        bounds = _list_reached(kernel, inner)
-        read = {
-            passed[name]
-            for name in passed.keys() - {inner}
-            if is_accessed(kernel, name, ("tl.load",))
-            and any(bounds & {*re.findall(r"\w+", p)} for p in list_places(kernel, name))
-        }
-        return read.pop() if len(read) == 1 else UNKNOWN
-    return ""
+        if inner is not None:
+            data = _list_loaded(kernel)
+            listed = [t for t in list_places(kernel, inner) if not data & {*_WORD.findall(t)}]
+            places = {re.sub(r"[()]", "", each) for each in listed}
+            if any(f"{place} + 1" in places for place in places):
+                return True
+    return False
+
+
+_WORD = re.compile(r"\w+")
 
 
 def list_spread(function: ast.FunctionDef, kernels: Kernels) -> set[str]:
@@ -437,31 +347,22 @@ def list_spread(function: ast.FunctionDef, kernels: Kernels) -> set[str]:
     """
     found = set[str]()
     for kernel, passed in iter_passed(function, kernels):
-        if any(find_pointed(function, kernels, value) for value in passed.values()):
+        if any(bounds_parts(function, kernels, value) for value in passed.values()):
             continue
-        data = _list_loaded(kernel)
-        for call in ast.walk(kernel):
-            if isinstance(call, ast.Call) and call.args and ast.unparse(call.func) == "tl.store":
-                words = {*re.findall(r"\w+", ast.unparse(_expand_place(kernel, call.args[0])))}
-                found |= {passed[name] for name in words & passed.keys() if words & data}
+        data, values = _list_loaded(kernel), map_first(kernel)
+        for call in iter_accesses(kernel, ["tl.store"]):
+            place = call.args[0]
+            place = values.get(place.id, place) if isinstance(place, ast.Name) else place
+            words = list_words(place)
+            found |= {passed[name] for name in words & passed.keys() if words & data}
     return found
 
 
-def _expand_place(kernel: ast.FunctionDef, place: ast.expr) -> ast.expr:
-    """Return where a kernel stores; of a name what it assigns to it."""
-    values = [
-        value
-        for target, value in _iter_assigned(kernel)
-        if ast.unparse(target) == ast.unparse(place)
-    ]
-    return values[0] if isinstance(place, ast.Name) and len(values) == 1 else place
-
-
-def find_indexed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> tuple[str, int]:
-    """Return the array whose rows a tensor's elements number, and -1 where it is tested for.
+def find_indexed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> str:
+    """Return the array whose rows a tensor's elements number; empty for none.
 
     That is an array that is read at ``x + index * D``, D being its last size or its first stride,
-    or at ``x + index``. Else an empty name and 0.
+    or at ``x + index``.
     """
     for kernel, given in iter_passed(function, kernels):
         passed = name_passed(function, given)
@@ -470,41 +371,24 @@ def find_indexed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> tu
         loads = rf"(?m)^ *(\w+) = tl\.load\({inner}\b[^\n]*$"
         for index in re.findall(loads, text) if inner else ():
             own = rf"{index}(?:\[[^\]]*\])?"
-            low = -1 if re.search(rf"\b{own}\)? *(?:>= 0|!= -1|== -1|> -1|< 0)", text) else 0
             for name in sorted(passed.keys() - {inner}):
                 found = re.search(rf"\b{name} \+ {own} \* (\w+)", text)
                 size = passed.get(found[1], "") if found else ""
                 array = passed[name]
-                sizes = _resolve(function, size)
                 is_row = size == f"{array}.stride(0)" or any(
-                    re.fullmatch(rf"{re.escape(array)}\.shape\[(?:1|-1)\](?:@.*)?", each)
-                    for each in (size, *sizes)
+                    each in (f"{array}.shape[1]", f"{array}.shape[-1]")
+                    for each in _resolve(function, size)
                 )
                 if is_row or re.search(rf"tl\.load\({name} \+ {own}[,)]", text):
-                    return array, low
-    return "", 0
+                    return array
+    return ""
 
 
 def _list_loaded(kernel: ast.FunctionDef) -> set[str]:
     """List the variables of a kernel that are elements of arrays, or computed from them."""
     found = set[str]()
-    for node in [*ast.walk(kernel)] * 2:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            text = ast.unparse(node.value)
-            if "tl.load(" in text or found & {*re.findall(r"\w+", text)}:
-                found.add(node.targets[0].id)
-    return found
-
-
-def _list_reached(kernel: ast.FunctionDef, name: str) -> set[str]:
-    """List the variables of a kernel that hold what is loaded from a pointer, or count from it."""
-    found = set[str]()
-    for node in [*ast.walk(kernel)] * 2:
-        if isinstance(node, ast.Assign | ast.For):
-            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            text = ast.unparse(node.value if isinstance(node, ast.Assign) else node.iter)
-            words = {*re.findall(r"\w+", text)}
-            is_own = "load" in words and name in words
-            if is_own or (words & found and "load" not in words):
-                found |= {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+    for name, value in [*iter_named(kernel)] * 2:
+        text = ast.unparse(value)
+        if "tl.load(" in text or found & {*_WORD.findall(text)}:
+            found.add(name)
     return found

@@ -108,7 +108,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], object]] = {
 }
 
 
-def list_stored(function: ast.FunctionDef) -> list[str]:
-    """List the names that a function assigns to, each as often as it does."""
-    nodes = ast.walk(function)
+def list_stored(tree: ast.AST) -> list[str]:
+    """List the names that a tree assigns to, each as often as it does."""
+    nodes = ast.walk(tree)
     return [n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]

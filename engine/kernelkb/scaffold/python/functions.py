@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from kernelkb.scaffold.draft import (
+    UNKNOWN,
     Function,
     Parameter,
     ParameterRole,
@@ -20,15 +21,15 @@ from kernelkb.scaffold.python.arguments import (
     list_defaults,
     list_words,
     read_given,
-    read_values,
 )
 from kernelkb.scaffold.python.block_bounds import (
+    bounds_parts,
     find_indexed,
-    find_pointed,
     list_limits,
     list_spread,
     list_unread,
 )
+from kernelkb.scaffold.python.branches import list_stored
 from kernelkb.scaffold.python.indices import LENGTHS, STARTS, Index, list_indices
 from kernelkb.scaffold.python.launches import (
     DTYPES,
@@ -43,9 +44,10 @@ from kernelkb.scaffold.python.launches import (
     list_launches,
     list_passed_on,
 )
+from kernelkb.scaffold.python.nodes import iter_named, map_first, walk_own
 from kernelkb.scaffold.python.objects import describe_objects
 from kernelkb.scaffold.python.shapes import find_dimension, read_shapes
-from kernelkb.scaffold.python.writes import list_changed, list_chosen
+from kernelkb.scaffold.python.writes import list_chosen, list_written
 
 _TENSOR_WORDS = re.compile(
     r"\b{name}\.(?:shape|stride|size|is_cuda|numel|dtype|device|contiguous|view|reshape|dim|ndim"
@@ -61,7 +63,6 @@ def read_python_function(
     owner: str = "",
     *,
     takes_tensors: bool = False,
-    callers: Sequence[ast.FunctionDef] = (),
     said: Mapping[str, object] = MappingProxyType({}),
 ) -> Function:
     """Return a function with its tensors, their shapes, and the tensors that it returns.
@@ -72,12 +73,13 @@ def read_python_function(
         launches: Those that it launches.
         owner: Its class; empty for a plain function.
         takes_tensors: Whether arguments without a type are tensors.
-        callers: The file's other functions, whose defaults may reach it.
         said: What is known of arguments that it has defaults for, as values.
     """
     used = {n for each in (("tl.load",), STORES) for n in list_accessed(function, kernels, each)}
     given = read_given(function, owner, drop_guarded(kernels, launches, used), said)
-    values, words = read_values(function, given, owner, callers), list_words(function)
+    words = list_words(function)
+    defaults = {n: ast.unparse(value) for n, value in list_defaults(function).items()}
+    values = {n: value for n, value in defaults.items() if n not in given.needed}
     function = given.function
     launches = list_launches(function, kernels) or launches
     parts = _read_parameters(given, kernels, values, takes_tensors=takes_tensors)
@@ -99,7 +101,7 @@ def read_python_function(
 def _read_parameters(
     given: Given,
     kernels: Kernels,
-    values: Mapping[str, tuple[str, str]],
+    values: Mapping[str, str],
     *,
     takes_tensors: bool,
 ) -> tuple[Parameter, ...]:
@@ -107,17 +109,18 @@ def _read_parameters(
     text = ast.unparse(function)
     loaded, stored = (list_accessed(function, kernels, each) for each in (("tl.load",), STORES))
     changed = _drop_set(list_accessed(function, kernels, UPDATES), text)
-    used, own = loaded | stored, list_changed(function, kernels)
+    used, own = loaded | stored, list_written(function, kernels)
     plain = {a.arg for a in required if takes_tensors and not a.annotation} - {"stream"} | used
-    present = [a for a in required if values[a.arg][0] != "None"]
+    present = [a for a in required if values.get(a.arg) != "None"]
     tensors = [a.arg for a in present if a.arg in plain or _is_tensor(a, text, given.needed)]
-    stored |= own.keys() & {*tensors}
-    changed |= {name for name, is_read in own.items() if is_read}
+    stored |= own & {*tensors}
+    own = _drop_set(own, text)
+    changed |= own
     shapes = read_shapes(function)
     guesses = _guess_shapes(function, kernels, [a for a in tensors if a not in shapes])
     indices = list_indices(function, kernels)
     dtypes = {a: guess_dtypes(function, kernels, a, is_index=a in indices) for a in tensors}
-    elsewhere = list_passed_on(function, kernels) | list_chosen(function, kernels)
+    elsewhere = list_passed_on(function, kernels) | list_chosen(function, kernels) | own
     returned = _read_returned(function, shapes, tensors, guesses)
     returned = [] if _returns_only(function, {*tensors} & (stored | elsewhere)) else returned
     written, unsure = (set[str](), set[str]()) if returned else (stored, elsewhere)
@@ -128,8 +131,7 @@ def _read_parameters(
     for each in (_make_parameter(a, tensors, written, shapes, dtypes) for a in required):
         each = each._replace(is_certain=each.name not in unsure, by_name=each.name in by_name)
         if each.role == "number":
-            value, origin = (each.value, "") if each.value else values[each.name]
-            parameters.append(each._replace(value=value, origin=origin))
+            parameters.append(each._replace(value=each.value or values.get(each.name, "")))
             continue
         copy = f"{each.name}.clone()" if returned and each.name in stored else ""  # each call's own
         is_read = each.role == "output" and each.name in loaded | changed | spread
@@ -142,17 +144,17 @@ def _read_places(
     function: ast.FunctionDef, kernels: Kernels, each: Parameter, index: Index | None
 ) -> Parameter:
     """Return an array with what its elements are places in; else with that question."""
-    pointed = find_pointed(function, kernels, each.name) if each.role == "input" else ""
-    indexes = find_indexed(function, kernels, each.name)
-    each = each._replace(points_into=pointed, indexes=indexes)
+    is_bound = each.role == "input" and bounds_parts(function, kernels, each.name)
+    indexed = find_indexed(function, kernels, each.name)
+    each = each._replace(points_into=UNKNOWN if is_bound else "", indexes=(indexed, 0))
     lengths = [a.arg for a in function.args.args if LENGTHS.search(to_field_name(a.arg))]
-    if indexes[0] and lengths and STARTS.search(to_field_name(each.name)):
+    if indexed and lengths and STARTS.search(to_field_name(each.name)):
         why = (
-            f"parts of {indexes[0]} begin there: {each.name} + {lengths[0]} has to stay inside: "
+            f"parts of {indexed} begin there: {each.name} + {lengths[0]} has to stay inside: "
             f"{to_field_name(each.name)}.fill='integers COUNT'"
         )
         return each._replace(indexes=("", 0), asks_fill=("", why))
-    if index is None or not index.is_place or each.points_into or each.indexes[0]:
+    if index is None or not index.is_place or is_bound or indexed:
         return each
     why = f"{index.line}; places below COUNT: {to_field_name(each.name)}.fill='integers COUNT'"
     return each._replace(asks_fill=("", why))
@@ -224,13 +226,10 @@ def _is_tensor(argument: ast.arg, text: str, needed: Sequence[str]) -> bool:
 
 
 def _find_noted(text: str, name: str) -> str:
-    """Return the shape that a docstring, or a type of jaxtyping, gives an argument, as ``[N, 4]``.
+    """Return the shape that a docstring gives an argument, as ``[N, 4]``.
 
-    As ``g: a vector of shape [N]``, ``x: (tokens * k, D)`` or ``x: Float[Tensor, "t d"]``.
+    As ``g: a vector of shape [N]`` or ``x: (tokens * k, D)``.
     """
-    typed = re.search(rf"\b{re.escape(name)}: \w+\[[\w.]*(?:Tensor|Array), '([\w ]+)'\]", text)
-    if typed:
-        return f"[{', '.join(typed[1].split())}]"
     head = rf"(?m)^( *)[-*]?\s*:?(?:param )?`*{re.escape(name)}`*\b"
     dims = rf"\s*:?\s*`*[\[(]({_NOTED}(?:, *{_NOTED})*),?[\])]"
     said = text.partition('"""')[2].partition('"""')[0]
@@ -253,7 +252,7 @@ def _read_returned(
     guesses: Mapping[str, str],
 ) -> list[Parameter]:
     """Return an output for each tensor that a function returns; of one like another its guess."""
-    returns = [n.value for n in _walk_own(function) if isinstance(n, ast.Return) and n.value]
+    returns = [n.value for n in walk_own(function) if isinstance(n, ast.Return) and n.value]
     if not (values := [v for v in returns if not isinstance(v, ast.Constant) or v.value]):
         return []
     last, is_one = values[-1], len({ast.unparse(value) for value in values}) == 1
@@ -294,10 +293,8 @@ RETURNED = "the argument "
 
 def _is_given(function: ast.FunctionDef, part: ast.expr, name: str) -> bool:
     """Whether what a function returns is an argument, or a view of it."""
-    nodes = [*_walk_own(function)]
-    stored = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     viewed = rf"{re.escape(name)}(?:\.(?:view|reshape|contiguous)\([^()]*\))*"
-    return name not in stored and bool(re.fullmatch(viewed, ast.unparse(part)))
+    return name not in list_stored(function) and bool(re.fullmatch(viewed, ast.unparse(part)))
 
 
 def _find_dense(function: ast.FunctionDef, part: ast.expr) -> str:
@@ -310,12 +307,12 @@ def _find_dense(function: ast.FunctionDef, part: ast.expr) -> str:
 
 def _returns_only(function: ast.FunctionDef, tensors: set[str]) -> bool:
     """Whether all that a function returns are some of its arguments, which it assigns no other."""
-    nodes = [*_walk_own(function)]
-    values = [n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None]
+    values = [n.value for n in walk_own(function) if isinstance(n, ast.Return) and n.value]
     parts = [p for v in values for p in (v.elts if isinstance(v, ast.Tuple | ast.List) else [v])]
-    stored = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     names = {p.id for p in parts if isinstance(p, ast.Name)}
-    return len(names) == len({*map(ast.unparse, parts)}) > 0 and names <= tensors - stored
+    return len(names) == len({*map(ast.unparse, parts)}) > 0 and names <= tensors - {
+        *list_stored(function)
+    }
 
 
 def _find_returned_shape(
@@ -340,16 +337,9 @@ def _find_returned_shape(
     kept = re.escape(viewed[1]) if viewed else "$^"
     if same := re.search(rf"\b{kept} = (\w+)\.(?:shape|size\(\))\n", ast.unparse(function)):
         return shapes.get(same[1], ()), same[1] in shapes
-    if first := _LIKE.search(_find_last(function, text, depth=2)):
-        led = shapes.get(first[1], ())[: int(first[2])]
-        return (led, True) if led else (_name_sizes(dims, shapes), False)
     dims = _name_sizes(viewed[1].split(", ") if viewed else dims, shapes)
-    if any(is_computed(function, dim) for dim in dims):
+    if any(is_computed(function, dim) for dim in dims) or _SUMMED.search(text):
         return (), False
-    if summed := _SUMMED.fullmatch(text):
-        rest = [*dims]
-        del rest[int(summed[1]) : int(summed[1]) + 1]
-        return (tuple(rest), False) if dims and int(summed[1]) >= 0 else ((), False)
     base = re.search(r"\w+", text)
     is_made = base is not None and _is_as_made(function, part, base[0])
     is_known = bool(dims) if viewed else is_made and (source in tensors or bool(dims))
@@ -358,34 +348,13 @@ def _find_returned_shape(
     return shape, is_known and all(d in sizes or d.isdecimal() for d in dims)
 
 
-def _find_last(function: ast.FunctionDef, text: str, depth: int) -> str:
-    """Return what a function sets a name to last, and the name that it is viewed as; or a text."""
-    for node in [n for n in _walk_own(function) if isinstance(n, ast.Assign)][::-1] * bool(depth):
-        if ast.unparse(node.targets[0]) == text:
-            return _find_last(function, ast.unparse(node.value), depth - 1)
-    viewed = re.fullmatch(r"(\w+\.(?:view|reshape)\(\*?)(\w+)\)", text)
-    return f"{viewed[1]}{_find_last(function, viewed[2], 1)})" if viewed and depth else text
-
-
-def _walk_own(function: ast.FunctionDef) -> Iterator[ast.AST]:
-    """Yield the nodes of a function without those of functions inside of it, as of its grid."""
-    pending: list[ast.AST] = [*function.body]
-    while pending:
-        node = pending.pop(0)
-        yield node
-        if not isinstance(node, ast.FunctionDef | ast.Lambda):
-            pending += ast.iter_child_nodes(node)
-
-
 def _is_as_made(function: ast.FunctionDef, part: ast.expr, base: str) -> bool:
     """Whether a returned tensor is still the one that was made, with all of its dimensions."""
-    same = r"(?:\.(?:contiguous\(\)|(?:to|type_as)\([^()]*\)|(?:view|reshape)\(\*[^()]*\)))*"
-    if not re.fullmatch(rf"{re.escape(base)}{same}", ast.unparse(part)):
+    same = r"(?:\.(?:contiguous\(\)|(?:to|type_as)\([^()]*\)|(?:view|reshape)\(\*[^():,]*\)))*"
+    if not re.fullmatch(rf"{re.escape(base)}{same}", _write_shapes(function, part)):
         return False
     values = [
-        ast.unparse(node.value)
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == base
+        _write_shapes(function, value) for name, value in iter_named(function) if name == base
     ]
     changed = [v for v in values if re.search(rf"\b{re.escape(base)}\b", v) and "_like(" not in v]
     is_moved = any(_RANKS.search(value) for value in changed[-1:])
@@ -393,8 +362,14 @@ def _is_as_made(function: ast.FunctionDef, part: ast.expr, base: str) -> bool:
     return all(of_own) and not is_moved
 
 
-_RANKS = re.compile(r"\.(?:(?:un)?squeeze|flatten)\(|\.(?:view|reshape)\([^*()][^()]*[,:]")
+_RANKS = re.compile(r"\.(?:(?:un)?squeeze|flatten)\(|\.(?:view|reshape)\([^()]*[,:]")
 """What gives a tensor other axes."""
+
+
+def _write_shapes(function: ast.FunctionDef, value: ast.expr) -> str:
+    """Return a view with a name for its whole shape replaced by what that is."""
+    own = {name: ast.unparse(each) for name, each in map_first(function).items()}
+    return re.sub(r"(?<=[(*])\w+(?=\))", lambda name: own.get(name[0], name[0]), ast.unparse(value))
 
 
 _OF_TENSOR = re.compile(r"\b\w+\.(?:shape|size|stride|numel|dtype|device|n?dim|is_\w+|data_ptr)\b")
@@ -404,14 +379,12 @@ _OF_TENSOR = re.compile(r"\b\w+\.(?:shape|size|stride|numel|dtype|device|n?dim|i
 def _list_computed(function: ast.FunctionDef, tensors: set[str]) -> set[str]:
     """List the variables that an expression of torch, or arithmetic of tensors, is assigned to."""
     found = set[str]()
-    for node in ast.walk(function):
-        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
-            continue
-        text = ast.unparse(node.value)
+    for name, value in iter_named(function):
+        text = ast.unparse(value)
         is_torch = re.match(r"torch\.(?!cuda|device|float)", text)
         used = tensors & {*re.findall(r"\b(?<!\.)\w+", _OF_TENSOR.sub("", text))}
-        if is_torch or (used and isinstance(node.value, ast.BinOp | ast.UnaryOp)):
-            found.add(node.targets[0].id)
+        if is_torch or (used and isinstance(value, ast.BinOp | ast.UnaryOp)):
+            found.add(name)
     return found
 
 
@@ -422,26 +395,17 @@ _Made = tuple[str, tuple[str, ...], str]
 def _collect_made(function: ast.FunctionDef) -> dict[str, _Made]:
     """Map each tensor that a function makes to what it is like."""
     made: dict[str, _Made] = {}
-    for node in _walk_own(function):
-        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
-            continue
-        name = node.targets[0].id
-        value = node.value
+    for name, assigned in iter_named(function):
+        value = assigned
         while isinstance(value, ast.Call) and _AS_MADE.search(ast.unparse(value.func)):
             value = value.func.value  # type: ignore[attr-defined]
         own = _read_maker(value) if isinstance(value, ast.Call) else None
-        if own is not None:
-            before = made.get(name, own)
-            is_like = own[:2] == before[:2]
-            dtype = own[2] if own[2] == before[2] else _OTHER
-            made[name] = (*(own[:2] if is_like else ("", ())), dtype)
-        elif isinstance(value, ast.BinOp) and isinstance(value.right, ast.Constant):
-            if name not in made and (base := ast.unparse(value.left)) in made:
-                made[name] = (*made[base][:2], _OTHER)
-        elif name in made and re.match(
-            rf"{name}\.(?:to|float|half|bfloat16|type)\b", ast.unparse(node.value)
-        ):
-            made[name] = (*made[name][:2], _OTHER)
+        before = made.get(name, own)
+        if own is not None and before is not None:
+            like = own[:2] if own[:2] == before[:2] else ("", ())
+            made[name] = (*like, own[2] if own[2] == before[2] else _OTHER)
+        elif before is not None and _CAST.search(ast.unparse(assigned)):
+            made[name] = (*before[:2], _OTHER)
     return made
 
 
@@ -483,11 +447,7 @@ _MADE_FLOAT = re.compile(r"torch\.(?:empty|zeros|ones|rand|randn)")
 _MAKER_WORDS = {"device", "requires_grad", "pin_memory", "memory_format", "layout", "generator"}
 _DIMENSION = re.compile(r"\w+|\w+\.(?:shape\[-?\d+\]|size\(-?\d+\))")
 _VIEW = re.compile(r"\w+\.(?:view|reshape)\(\(?((?:[\w.]+(?:\[\d+\])?(?:, )?)+)\)?\)")
-_LIKE = re.compile(
-    r"\.(?:view|reshape)\(\*?(\w+)\.(?:shape|size\(\))\[:(-?\d+)\]\)(?:\.contiguous\(\))?$"
-)
-"""A view with the first axes of another tensor."""
-_SUMMED = re.compile(r"\w+\.(?:sum|mean|amax|amin)\((?:dim=|axis=)?(-?\d+).*\)")
+_SUMMED = re.compile(r"\.(?:sum|mean|amax|amin)\(")
 _CAST = re.compile(r"\.(?:to|type_as|float|half|bfloat16|type|view_as_\w+)\(")
 _OTHER = "other"
 """Of a tensor whose dtype is written, and not as that of another tensor or by its name."""

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from kernelkb.scaffold.python.accesses import find_first
 from kernelkb.scaffold.python.launches import (
-    STORES,
+    ACCESSES,
     Kernels,
     is_accessed,
     iter_passed,
     list_pointers,
+    name_passed,
 )
-from kernelkb.scaffold.python.writes import is_view
+from kernelkb.scaffold.python.nodes import (
+    find_first,
+    iter_accesses,
+    iter_assigned,
+    list_words,
+)
 
 _MAX_STEPS = 4
 """Of names that are computed from each other."""
 _MAX_SHOWN = 80
 _CUTS = re.compile(r"tl\.(?:\w*arg\w+|sort|topk|floor|ceil|cdiv_rn|exp\w*|log\w*|sqrt|rand\w*)")
 """Functions whose result is no place though a number goes in, or no number that goes in is one."""
-_ACCESSES = ("tl.load", *STORES)
-_COPIES = ("to", "long", "int", "clone", "cuda", "type")
-
-
 STARTS = re.compile(r"start|begin|offset|indptr|(?:^|_)cu_|cumsum")
 LENGTHS = re.compile(r"len(?:s|gths?)?$|end(?:s)?$")
 """Names of arrays that say where parts of another begin, and how long those are or where they end.
@@ -41,33 +42,13 @@ class Index(NamedTuple):
     """They are a part of an address; else they are only compared with places."""
 
 
-def name_passed(function: ast.FunctionDef, passed: Mapping[str, str]) -> dict[str, str]:
-    """Return what is passed to a kernel with the argument in place of a view or part of it."""
-    arguments = {a.arg for a in (*function.args.args, *function.args.kwonlyargs)}
-    values = {
-        node.targets[0].id: node.value
-        for node in ast.walk(function)
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
-    found = {}
-    for inner, text in passed.items():
-        node: ast.expr | None = ast.parse(text, mode="eval").body
-        for _ in range(_MAX_STEPS):
-            name = find_first(node) if node is not None and is_view(node, _COPIES) else ""
-            node = values.get(name)
-            if name in arguments:
-                break
-        found[inner] = name if name in arguments else text
-    return found
-
-
 def list_indices(function: ast.FunctionDef, kernels: Kernels) -> dict[str, Index]:
     """Map each argument of a launcher whose elements are integers of places to their use."""
     found: dict[str, Index] = {}
     for kernel, given in iter_passed(function, kernels):
         passed = name_passed(function, given)
         own = {name: list_pointers(kernel, name) for name in passed if name}
-        own = {n: each for n, each in own.items() if is_accessed(kernel, n, _ACCESSES)}
+        own = {n: each for n, each in own.items() if is_accessed(kernel, n, ACCESSES)}
         every = {name for each in own.values() for name in each}
         for name, pointers in own.items():
             index = _Uses(kernel, pointers, every).find()
@@ -108,12 +89,7 @@ class _Uses:
         for target, value, node in _iter_set(self._kernel):
             if target in self._every or _find_moved(value) in self._every:
                 yield node, value
-        for node in ast.walk(self._kernel):
-            if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in _ACCESSES:
-                yield node, node.args[0]
-                behind = (k.value for k in node.keywords if k.arg == "given")
-                listed = (each for value in behind for each in getattr(value, "elts", []))
-                yield from ((node, each) for each in listed if isinstance(each, ast.List))
+        yield from ((call, call.args[0]) for call in iter_accesses(self._kernel, ACCESSES))
 
     def _is_direct(self, node: ast.expr) -> bool:
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -139,7 +115,7 @@ class _Uses:
 
     def _holds_call(self, call: ast.Call) -> bool:
         called = ast.unparse(call.func)
-        if called in _ACCESSES:
+        if called in ACCESSES:
             words = {n.id for n in ast.walk(call.args[0]) if isinstance(n, ast.Name)}
             return called == "tl.load" and bool(words & self._pointers)
         if _CUTS.fullmatch(called):
@@ -158,11 +134,7 @@ def _iter_set(kernel: ast.FunctionDef) -> Iterator[tuple[str, ast.expr, ast.AST]
     for node in ast.walk(kernel):
         pairs: list[tuple[ast.expr, ast.expr]] = []
         if isinstance(node, ast.Assign):
-            target, value = node.targets[0], node.value
-            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-                pairs = [*zip(target.elts, value.elts, strict=False)]
-            else:
-                pairs = [(target, value)]
+            pairs = [*iter_assigned(node)]
         elif isinstance(node, ast.AugAssign):
             pairs = [(node.target, node.value)]
         elif isinstance(node, ast.For):
@@ -175,7 +147,7 @@ def _list_counted(kernel: ast.FunctionDef) -> set[str]:
     found = set[str]()
     for _ in range(_MAX_STEPS):
         for target, value, _ in _iter_set(kernel):
-            words = {*re.findall(r"\w+", ast.unparse(value))}
+            words = list_words(value)
             if "load" not in words and words & {"arange", "program_id", *found}:
                 found.add(target)
     return found

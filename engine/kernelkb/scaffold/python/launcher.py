@@ -110,8 +110,7 @@ def _write_call(
 ) -> str:
     """Return the lines that call a function and return its outputs."""
     arguments = ", ".join(_write_argument(draft, p) for p in parameters if p.type != "return")
-    suffix = {"apply": ".apply", "instance": "()"}.get(function.returns, "")
-    called = f"_MODULE.{function.name}{suffix}"
+    called = f"_MODULE.{function.name}{'.apply' if function.returns == 'apply' else ''}"
     call = f"    return {called}({arguments})\n"
     picks = [p.value for p in draft.outputs if p.type == "return" and p.value]
     if picks:

@@ -6,14 +6,26 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import takewhile
 from typing import NamedTuple, get_args
 
 from kernelkb.model.kernels.kernel import Dtype
 from kernelkb.scaffold.python.branches import fold_branches
+from kernelkb.scaffold.python.nodes import (
+    find_first,
+    find_mask,
+    is_view,
+    iter_accesses,
+    iter_assigned,
+    iter_named,
+    list_words,
+    map_first,
+)
 
 UPDATES = tuple(f"tl.atomic_{kind}" for kind in ("add", "max", "min", "and", "or", "xor"))
 """What changes elements, and so reads what they held before."""
 STORES = ("tl.store", "tl.atomic_xchg", "tl.atomic_cas", *UPDATES)
+ACCESSES = ("tl.load", *STORES)
 HELPER = "kb."
 """In place of ``tl.``: a function that the kernel calls loads or stores there."""
 
@@ -52,33 +64,18 @@ def iter_launches(function: ast.FunctionDef, kernels: Kernels) -> Iterator[Kerne
     ``TABLE[key][grid](...)``.
     """
     known = {name: _KernelNames((name,), 1) for name in kernels.nodes}
-    inner = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
+    named = [pair for each in (*kernels.assignments, function) for pair in iter_named(each)]
     for _ in range(_MAX_RENAMINGS):
-        for each in (*kernels.assignments, *inner):
-            target, found = each.targets[0], _resolve_kernels(each.value, known)
-            if isinstance(target, ast.Name) and found is not None:
-                before = known.get(target.id, _KernelNames((), found.subscripts)).kernels
+        for target, value in named:
+            if (found := _resolve_kernels(value, known)) is not None:
+                before = known.get(target, found).kernels
                 every = tuple(dict.fromkeys([*before, *found.kernels]))
-                known[target.id] = _KernelNames(every, found.subscripts)
-    bound = {
-        each.targets[0].id: each.value
-        for each in (*kernels.assignments, *inner)
-        if isinstance(each.targets[0], ast.Name)
-        and isinstance(each.value, ast.Call)
-        and re.fullmatch(r"(?:functools\.)?partial", ast.unparse(each.value.func))
-    }
+                known[target] = found._replace(kernels=every)
     for node in ast.walk(function):
         if isinstance(node, ast.Call):
             called = _resolve_kernels(node.func, known)
             if called is not None and called.subscripts == 0:
-                first = bound.get(node.func.id) if isinstance(node.func, ast.Name) else None
-                yield KernelCall(called.kernels, _join_bound(first, node) if first else node)
-
-
-def _join_bound(first: ast.Call, call: ast.Call) -> ast.Call:
-    """Return a call with what ``functools.partial(kernel[grid], x, B=64)`` gave it before."""
-    joined = ast.Call(call.func, [*first.args[1:], *call.args], [*first.keywords, *call.keywords])
-    return ast.copy_location(joined, call)
+                yield KernelCall(called.kernels, node)
 
 
 _MAX_RENAMINGS = 2
@@ -92,8 +89,8 @@ def _resolve_kernels(node: ast.expr, known: Mapping[str, _KernelNames]) -> _Kern
         return known.get(node.id)
     if isinstance(node, ast.Attribute):
         base = _resolve_kernels(node.value, known)
-        if base is None:
-            return _find_method(node, known)
+        if base is None:  # Gate.kernel, a static method
+            return known.get(ast.unparse(node))
         is_run = node.attr in ("run", "warmup")
         return base._replace(subscripts=0) if is_run else _KernelNames((node.attr,), 1)
     if isinstance(node, ast.Subscript):
@@ -102,23 +99,14 @@ def _resolve_kernels(node: ast.expr, known: Mapping[str, _KernelNames]) -> _Kern
         parts = [node.body, node.orelse]
     elif isinstance(node, ast.Dict | ast.List | ast.Tuple):
         parts, more = node.values if isinstance(node, ast.Dict) else node.elts, 1
-    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(".get"):
-        parts, more = [getattr(node.func, "value", node.func)], -1
-    elif isinstance(node, ast.Call):  # wrap_triton(k)
-        is_launch = _resolve_kernels(node.func, known) is not None
-        parts = [] if is_launch else node.args[:1]
+    elif isinstance(node, ast.Call) and _resolve_kernels(node.func, known) is None:
+        parts = node.args[:1]  # wrap_triton(k)
     found = [each for part in parts if (each := _resolve_kernels(part, known)) is not None]
+    if isinstance(node, ast.Call) and any(each.subscripts == 0 for each in found):
+        return None  # partial(k[grid], x)
     names = tuple(dict.fromkeys(name for each in found for name in each.kernels))
     left = found[0].subscripts + more if found else -1
     return _KernelNames(names, left) if left >= 0 else None
-
-
-def _find_method(node: ast.Attribute, known: Mapping[str, _KernelNames]) -> _KernelNames | None:
-    """Return a kernel that is a static method: ``Gate.kernel``, or ``self.kernel`` of any class."""
-    if ast.unparse(node.value) not in ("self", "cls"):
-        return known.get(ast.unparse(node))
-    found = [value for name, value in known.items() if name.endswith(f".{node.attr}")]
-    return found[0] if len(found) == 1 else None
 
 
 def list_launches(function: ast.FunctionDef, kernels: Kernels) -> tuple[str, ...]:
@@ -160,7 +148,7 @@ def _list_unseen(kernel: ast.FunctionDef, call: ast.Call) -> set[str]:
         for name, value in bind(kernel, call)
         if name in passed_on
         and not _is_counted(kernel, name)
-        and not is_accessed(kernel, name, ("tl.load", *STORES))
+        and not is_accessed(kernel, name, ACCESSES)
     }
 
 
@@ -193,10 +181,8 @@ def guess_shape(
 def is_computed(function: ast.FunctionDef, name: str) -> bool:
     """Whether a function calculates a number of others, as a product of sizes: it is no axis."""
     return any(
-        isinstance(node, ast.Assign)
-        and ast.unparse(node.targets[0]) == name
-        and any(isinstance(n, ast.BinOp) for n in ast.walk(node.value))
-        for node in ast.walk(function)
+        target == name and any(isinstance(n, ast.BinOp) for n in ast.walk(value))
+        for target, value in iter_named(function)
     )
 
 
@@ -232,33 +218,24 @@ def _compile(kernel: ast.FunctionDef, known: tuple[tuple[str, object], ...]) -> 
 def bind(kernel: ast.FunctionDef, call: ast.Call) -> list[tuple[str, ast.expr]]:
     """Return each parameter of a kernel with what a launch passes, up to a ``*x.stride()``."""
     names = [a.arg for a in kernel.args.args]
-    plain = [isinstance(value, ast.Starred) for value in call.args].index
-    count = plain(True) if any(isinstance(v, ast.Starred) for v in call.args) else len(call.args)
-    passed = [*zip(names, call.args[:count], strict=False)]
+    plain = [*takewhile(lambda value: not isinstance(value, ast.Starred), call.args)]
+    passed = [*zip(names, plain, strict=False)]
     return passed + [(k.arg or "", k.value) for k in call.keywords]
 
 
 def list_places(kernel: ast.FunctionDef, name: str) -> set[str]:
     """Return the offsets from a pointer at which a kernel loads and stores."""
-    calls = [n for n in ast.walk(kernel) if isinstance(n, ast.Call) and n.args]
-    texts = [ast.unparse(n.args[0]) for n in calls if ast.unparse(n.func) in ("tl.load", *STORES)]
+    texts = [ast.unparse(call.args[0]) for call in iter_accesses(kernel, ACCESSES)]
     own = re.compile(rf"\b{re.escape(name)}\b")
     return {own.sub("_", text) for text in texts if own.search(text)}
 
 
 def _list_limits(kernel: ast.FunctionDef, name: str) -> set[str]:
     """Return the names that masks compare the very places with at which a pointer is loaded."""
-    values = {
-        node.targets[0].id: node.value
-        for node in ast.walk(kernel)
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
-    found = set[str]()
-    for node in ast.walk(kernel):
-        if not isinstance(node, ast.Call) or not node.args:
-            continue
-        place = re.fullmatch(rf"{re.escape(name)}(?: \+ (.*))?", ast.unparse(node.args[0]))
-        mask = next((k.value for k in node.keywords if k.arg == "mask"), None)
+    values, found = map_first(kernel), set[str]()
+    for call in iter_accesses(kernel, ACCESSES):
+        place = re.fullmatch(rf"{re.escape(name)}(?: \+ (.*))?", ast.unparse(call.args[0]))
+        mask = find_mask(call)
         mask = values.get(mask.id, mask) if isinstance(mask, ast.Name) else mask
         if place and isinstance(mask, ast.Compare) and isinstance(mask.ops[0], ast.Lt):
             left = _expand(kernel, ast.unparse(mask.left))
@@ -272,77 +249,71 @@ def _is_by_program(kernel: ast.FunctionDef, name: str) -> bool:
 
     Then what a mask compares with is not all of the array's size.
     """
-    programs, moved = set[str](), [name]
+    programs = set[str]()
     for node in ast.walk(kernel):
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         value = getattr(node, "value", None)
         if not isinstance(target, ast.Name) or value is None:
             continue
-        words = set(re.findall(r"\w+", ast.unparse(value)))
+        words = list_words(value)
         if "program_id" in words or (words & programs and "load" not in words):
             programs.add(target.id)
-        if target.id in moved and isinstance(node, ast.AugAssign) and words & programs:
+        if target.id == name and isinstance(node, ast.AugAssign) and words & programs:
             return True
-    calls = [n for n in ast.walk(kernel) if isinstance(n, ast.Call) and n.args]
-    for call in calls:
-        words = set(re.findall(r"\w+", ast.unparse(call.args[0])))
-        mask = next((k.value for k in call.keywords if k.arg == "mask"), None)
-        if name in words and ast.unparse(call.func) in ("tl.load", *STORES):
-            text = ast.unparse(mask) if mask is not None else ""
-            if words & programs - set(re.findall(r"\w+", _expand(kernel, text))):
-                return True
+    for call in iter_accesses(kernel, ACCESSES):
+        words, mask = list_words(call.args[0]), find_mask(call)
+        kept = _expand(kernel, ast.unparse(mask)) if mask is not None else ""
+        if name in words and words & programs - {*re.findall(r"\w+", kept)}:
+            return True
     return False
 
 
 def _expand(kernel: ast.FunctionDef, name: str) -> str:
     """Return what is assigned to a name of a kernel; another text as it is."""
-    for node in ast.walk(kernel):
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
-            return ast.unparse(node.value)
-    return name
+    values = (value for target, value in iter_assigned(kernel) if ast.unparse(target) == name)
+    return next(map(ast.unparse, values), name)
 
 
 def list_accessed(function: ast.FunctionDef, kernels: Kernels, calls: Sequence[str]) -> set[str]:
     """List the names that are passed for a pointer that a kernel loads from, or stores to."""
-    aliases = list_aliases(function, may_copy="tl.load" in calls)
+    copies = COPIES if "tl.load" in calls else ()
     return {
-        aliases.get(value, value)
+        value
         for kernel, passed in iter_passed(function, kernels)
-        for name, value in passed.items()
+        for name, value in name_passed(function, passed, copies).items()
         if is_accessed(kernel, name, calls)
     }
 
 
-def list_aliases(function: ast.FunctionDef, *, may_copy: bool) -> dict[str, str]:
-    """Map each name and expression of a function that stands for an argument to the argument.
+COPIES = ("to", "long", "int", "clone", "cuda", "type", "float", "half", "bfloat16")
+"""Methods that may return a copy."""
+
+
+def name_passed(
+    function: ast.FunctionDef, passed: Mapping[str, str], copies: Sequence[str] = COPIES
+) -> dict[str, str]:
+    """Return what is passed to a kernel with the argument in place of a view or part of it.
 
     Args:
         function: A launcher.
-        may_copy: Whether one that may be a copy, as ``x.to(dtype)``, counts too.
+        passed: By parameter of the kernel.
+        copies: Methods that count as views.
     """
-    found: dict[str, str] = {}
-    arguments = {a.arg for a in function.args.args}
-    pattern = _COPY if may_copy else _SAME
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call | ast.Attribute):
-            text = ast.unparse(node)
-            base = _DESCRIPTOR.match(text) or pattern.match(text)
-            found |= {text: base[1]} if base and base[1] in arguments else {}
-    for node in ast.walk(function):
-        target = node.targets[0] if isinstance(node, ast.Assign) else None
-        value = ast.unparse(node.value) if isinstance(node, ast.Assign) else ""
-        if isinstance(target, ast.Name) and target.id not in arguments:
-            value = found.get(value, value)
-            found |= {target.id: value} if value in arguments else {}
+    arguments = {a.arg for a in (*function.args.args, *function.args.kwonlyargs)}
+    values, found = map_first(function), {}
+    for inner, text in passed.items():
+        node: ast.expr | None = ast.parse(text, mode="eval").body
+        for _ in range(_MAX_STEPS):
+            name = find_first(node) if node is not None and is_view(node, copies) else ""
+            node = values.get(name)
+            if name in arguments:
+                break
+        found[inner] = name if name in arguments else text
     return found
 
 
-_DESCRIPTOR = re.compile(r"[\w.]*(?:TensorDescriptor|tma_desc)\w*(?:\.from_tensor)?\((\w+)")
-_SAME = re.compile(
-    r"(\w+)(?:\.(?:view|reshape|contiguous|data_ptr|detach|transpose|permute|unsqueeze|squeeze"
-    r"|flatten|t)\([^()]*\)|\.m?T\b|\.data\b)+$"
-)
-_COPY = re.compile(_SAME.pattern.replace("|flatten", "|to|float|half|bfloat16|clone|flatten"))
+_MAX_STEPS = 4
+"""Of names that are computed from each other."""
 
 
 def _find_passed(kernel: ast.FunctionDef, call: ast.Call, calls: Sequence[str]) -> set[str]:
@@ -376,24 +347,17 @@ def is_accessed(kernel: ast.FunctionDef, name: str, calls: Sequence[str]) -> boo
     if _is_counted(kernel, name):
         return False
     names = list_pointers(kernel, name)
-    used = [
-        node.args[0]
-        for node in ast.walk(kernel)
-        if isinstance(node, ast.Call)
-        and node.args
-        and re.sub(rf"^{HELPER}", "tl.", ast.unparse(node.func)) in calls
-    ]
-    return any(names & set(re.findall(r"\w+", ast.unparse(node))) for node in used)
+    every = [*calls, *(each.replace("tl.", HELPER) for each in calls)]
+    return any(names & list_words(call.args[0]) for call in iter_accesses(kernel, every))
 
 
 def list_pointers(kernel: ast.FunctionDef, name: str) -> set[str]:
     """List a pointer of a kernel and the variables that it is computed into."""
     names = {name}
-    for node in ast.walk(kernel):
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            text = _KIND.sub("", ast.unparse(_find_base(node.value)))
-            if "load" not in text and names & set(re.findall(r"\w+", text)):
-                names.add(node.targets[0].id)
+    for target, value in iter_named(kernel):
+        text = _KIND.sub("", ast.unparse(_find_base(value)))
+        if "load" not in text and names & {*re.findall(r"\w+", text)}:
+            names.add(target)
     return names
 
 
@@ -466,13 +430,7 @@ def _iter_dtypes(kernel: ast.FunctionDef, pointers: set[str]) -> Iterator[str]:
     """Yield the dtypes that each use of what is loaded from some pointers tells."""
     calls = [n for n in ast.walk(kernel) if isinstance(n, ast.Call) and n.args]
     loads = [n for n in calls if ast.unparse(n.func) == "tl.load" and _has(n.args[0], pointers)]
-    names = {
-        node.targets[0].id
-        for node in ast.walk(kernel)
-        if isinstance(node, ast.Assign)
-        and isinstance(node.targets[0], ast.Name)
-        and node.value in loads
-    }
+    names = {name for name, value in iter_named(kernel) if value in loads}
 
     def is_loaded(node: ast.AST) -> bool:
         return node in loads or (isinstance(node, ast.Name) and node.id in names)

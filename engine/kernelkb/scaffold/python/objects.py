@@ -6,8 +6,9 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 
-from kernelkb.scaffold.python.accesses import find_first, list_led
+from kernelkb.scaffold.python.accesses import list_led
 from kernelkb.scaffold.python.launches import Kernels, iter_passed
+from kernelkb.scaffold.python.nodes import find_first, iter_assigned, iter_named, walk_own
 
 _OF_TENSORS = ("T", "mT", "H", "data", "real", "imag", "shape", "ndim", "dtype", "device")
 """Attributes of a tensor that are the tensor."""
@@ -26,15 +27,16 @@ def describe_objects(function: ast.FunctionDef, kernels: Kernels, name: str) -> 
     """
     taken = [*dict.fromkeys(_iter_attributes(function, kernels))]
     if taken:
-        owner = taken[0].partition(".")[0]
+        owner, names = taken[0].partition(".")[0], [each.rpartition(".")[2] for each in taken]
         return (
             f"{name} takes its arrays from an object ({', '.join(taken)}; line {function.lineno}), "
             f"and inputs of kernel.yaml are arrays: record a run with kb init --from "
             f'"python PROGRAM" --op {name}; or write a function that takes '
-            f"{', '.join(_name_alone(each) for each in taken)} in place of {owner}, and draft that "
+            f"{', '.join(names)} in place of {owner}, and draft that "
             "one with kb init FILE --kernel NAME"
         )
-    for value in _iter_returned(function):
+    values = (n.value for n in walk_own(function) if isinstance(n, ast.Return))
+    for value in filter(None, values):
         if kind := _name_kind(function, value):
             return (
                 f"{name} returns {kind} (line {value.lineno}: return {ast.unparse(value)}), and "
@@ -43,10 +45,6 @@ def describe_objects(function: ast.FunctionDef, kernels: Kernels, name: str) -> 
                 f'kb init --from "python PROGRAM" --op {name}'
             )
     return ""
-
-
-def _name_alone(attribute: str) -> str:
-    return attribute.rpartition(".")[2]
 
 
 def _iter_attributes(function: ast.FunctionDef, kernels: Kernels) -> Iterator[str]:
@@ -75,52 +73,27 @@ def _find_attribute(text: str, arguments: Collection[str]) -> str:
 def _list_named(function: ast.FunctionDef, arguments: Collection[str]) -> dict[str, str]:
     """Map each name that is computed from an attribute of an argument to that attribute."""
     found: dict[str, str] = {}
-    pairs = []
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assign):
-            target, value = node.targets[0], node.value
-            targets = target.elts if isinstance(target, ast.Tuple) else [target]
-            values = [value] * len(targets)
-            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-                values = value.elts
-            pairs += [*zip(map(ast.unparse, targets), values, strict=False)]
-    for name, value in pairs * 2:
-        own = _find_attribute(ast.unparse(value), arguments) or found.get(find_first(value), "")
-        if own and name not in arguments:
-            found.setdefault(name, own)
+    for target, value in [*iter_assigned(function)] * 2:
+        for each in target.elts if isinstance(target, ast.Tuple) else [target]:
+            name = ast.unparse(each)
+            own = _find_attribute(ast.unparse(value), arguments)
+            own = own or found.get(find_first(value), "")
+            if own and name not in arguments:
+                found.setdefault(name, own)
     return found
-
-
-def _iter_returned(function: ast.FunctionDef) -> Iterator[ast.expr]:
-    """Yield what a function returns, without the functions inside of it."""
-    pending: list[ast.AST] = [*function.body]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, ast.Return) and node.value is not None:
-            yield node.value
-        if not isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
-            pending += ast.iter_child_nodes(node)
 
 
 def _name_kind(function: ast.FunctionDef, value: ast.expr) -> str:
     """Return what a value is that is no array and no tuple of arrays; else nothing."""
     if isinstance(value, ast.Name):
-        own = [
-            node.value
-            for node in ast.walk(function)
-            if isinstance(node, ast.Assign | ast.AnnAssign)
-            and ast.unparse(getattr(node, "targets", [getattr(node, "target", None)])[0])
-            == value.id
-        ]
-        kinds = {_name_literal(each) for each in own if each is not None}
+        kinds = {_name_literal(each) for name, each in iter_named(function) if name == value.id}
         return kinds.pop() if len(kinds) == 1 else ""
     return "" if isinstance(value, ast.List) else _name_literal(value)
 
 
 def _name_literal(value: ast.expr) -> str:
-    called = (
-        value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
-    )
+    function = getattr(value, "func", None)
+    called = function.id if isinstance(function, ast.Name) else ""
     if isinstance(value, ast.Dict | ast.DictComp) or called in ("dict", "defaultdict"):
         return "a dict"
     if isinstance(value, ast.List | ast.ListComp) or called == "list":

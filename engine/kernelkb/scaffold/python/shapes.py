@@ -25,12 +25,6 @@ def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
         named = tuple(dims.get(at) or dims.get(at - rank, "") for at in range(rank))
         if named and all(named):
             shapes.setdefault(name, named)
-    known = {dim for dims in shapes.values() for dim in dims}
-    known |= {name for dims in single.values() for name in dims.values() if name}
-    for match in _SHAPE_IS.finditer(text):
-        stated = tuple(part.strip() for part in match[2].split(",") if part.strip())
-        if all(dim in known or dim.isdecimal() for dim in stated):
-            shapes[match[1]] = stated
     shapes = {name: dims for name, dims in shapes.items() if all(dims)}
     for match in _SAME_SHAPE.finditer(text):
         for one, other in (match.groups(), match.groups()[::-1]):
@@ -42,10 +36,6 @@ def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
     return _unify(function, {name: dims for name, dims in shapes.items() if name not in changed})
 
 
-_SHAPE_IS = re.compile(
-    r"assert(?![^\n]*\.(?:shape|size\(\)) ==[^\n]* or )[^\n]*?"
-    r"\b(\w+)\.(?:shape|size\(\)) == \(([\w, ]+)\)"
-)
 _VIEWED = re.compile(r"(?:^|\n)\s*(\w+) = \1\.(?:view|reshape)\(-1, [\w.\[\]-]+\)")
 _RANK = re.compile(r"assert[^\n]*?\b(\w+)\.(?:ndim|dim\(\)) == (\d+)")
 _SAME_SHAPE = re.compile(r"assert[^\n]*?\b(\w+)\.(?:shape|size\(\)) == (\w+)\.(?:shape|size\(\))")
@@ -61,26 +51,30 @@ def _unify(
     function: ast.FunctionDef, shapes: dict[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
     """Give dimensions that an assertion compares one name."""
-    renamed: dict[str, str] = {}
+    renamed, known = dict[str, str](), {dim for shape in shapes.values() for dim in shape}
     for node in ast.walk(function):
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq):
-            one = find_dimension(node.left, shapes)
-            other = find_dimension(node.comparators[0], shapes)
-            if one and other and one != other:
-                renamed[other] = one
-        elif isinstance(node, ast.Assert):
-            match = _SAME_NAME.match(ast.unparse(node.test))
-            if match and {*match.groups()} <= {dim for shape in shapes.values() for dim in shape}:
+        if isinstance(node, ast.Assert):
+            text = _DIMENSION.sub(
+                lambda m: _name_dimension(m, shapes) or m[0], ast.unparse(node.test)
+            )
+            match = _SAME_NAME.match(text)
+            if match and {*match.groups()} <= known and match[1] != match[2]:
                 renamed[match[2]] = match[1]
     return {name: tuple(renamed.get(d, d) for d in shape) for name, shape in shapes.items()}
 
 
+_DIMENSION = re.compile(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))")
+
+
+def _name_dimension(match: re.Match[str], shapes: Mapping[str, tuple[str, ...]]) -> str | None:
+    shape, index = shapes.get(match[1], ()), int(match[2] or match[3])
+    return shape[index] if -len(shape) <= index < len(shape) else None
+
+
 def find_dimension(node: ast.expr, shapes: Mapping[str, tuple[str, ...]]) -> str | None:
     """Return how a shape names what an expression reads of it, as ``x.shape[0]``; or None."""
-    match = re.fullmatch(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))", ast.unparse(node))
-    shape = shapes.get(match[1], ()) if match else ()
-    index = int(match[2] or match[3]) if match else 0
-    return shape[index] if shape and -len(shape) <= index < len(shape) else None
+    match = _DIMENSION.fullmatch(ast.unparse(node))
+    return _name_dimension(match, shapes) if match else None
 
 
 def _read_assignment(
@@ -91,7 +85,7 @@ def _read_assignment(
 ) -> None:
     for each, source in _pair_targets(target, value):
         whole = re.fullmatch(r"(\w+)\.(?:shape|size\(\))", ast.unparse(source))
-        part = re.fullmatch(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))", ast.unparse(source))
+        part = _DIMENSION.fullmatch(ast.unparse(source))
         if whole and isinstance(each, ast.Tuple):
             names = [e.id if isinstance(e, ast.Name) else "" for e in each.elts]
             named = [name if name.strip("_") else "" for name in names]

@@ -34,12 +34,13 @@ from kernelkb.scaffold.draft import (
     to_field_name,
 )
 from kernelkb.scaffold.draft_text import finish_draft
-from kernelkb.scaffold.python.accesses import unify_accesses
-from kernelkb.scaffold.python.branches import ARRAY
+from kernelkb.scaffold.python.accesses import inline_accesses
+from kernelkb.scaffold.python.branches import ARRAY, list_stored
 from kernelkb.scaffold.python.functions import RETURNED, STREAM, read_python_function
 from kernelkb.scaffold.python.launcher import count_levels, draft_launcher
 from kernelkb.scaffold.python.launches import Kernels, list_launches
 from kernelkb.scaffold.python.needs import list_needs
+from kernelkb.scaffold.python.nodes import iter_named
 
 _ALLOWED_CALL_PREFIXES = (
     *("sys.path.", "warnings.", "logging.", "os.environ.", "torch.manual_seed", "torch.set_"),
@@ -97,7 +98,6 @@ def summarize_python(
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return None
-    lines = tuple(_iter_side_effect_lines(tree.body, _list_functions(tree)))
     tree.body = list(_iter_level(tree.body))
     classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
@@ -108,13 +108,9 @@ def summarize_python(
     for name, language in PYTHON_LANGUAGES.items():
         if (found := language.find(tree, text, said)) is not None:
             target = language.targets[0]
-            return SourceSummary(name, found[0], target, side_effect_lines=lines, inner=found[1])
+            return SourceSummary(name, found[0], target, inner=found[1])
     embedded = _find_cuda_text(tree)
     return summarize_embedded(embedded) if embedded else None
-
-
-def _list_functions(tree: ast.Module) -> frozenset[str]:
-    return frozenset(n.name for n in _iter_level(tree.body) if isinstance(n, ast.FunctionDef))
 
 
 def summarize_embedded(text: str) -> SourceSummary | None:
@@ -162,7 +158,7 @@ def _list_kernels(tree: ast.Module) -> Kernels:
         and any("jit" in ast.unparse(d) and "jitted" not in node.name for d in node.decorator_list)
         and not any("cute." in ast.unparse(d) for d in node.decorator_list)
     }
-    nodes = unify_accesses(imported | decorated | _list_wrapped(tree))
+    nodes = inline_accesses({**imported, **decorated})
     inner = [each for node in tree.body if isinstance(node, ast.ClassDef) for each in _bind(node)]
     return Kernels(nodes, [*(n for n in tree.body if isinstance(n, ast.Assign)), *inner])
 
@@ -177,19 +173,6 @@ def _bind(owner: ast.ClassDef) -> Iterator[ast.Assign]:
             yield ast.copy_location(ast.Assign([own], value), node)
 
 
-def _list_wrapped(tree: ast.Module) -> dict[str, ast.FunctionDef | None]:
-    """Map the names that ``name = triton.jit(function)`` binds to the function."""
-    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    found: dict[str, ast.FunctionDef | None] = {}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            call, target = ast.unparse(node.value), ast.unparse(node.targets[0])
-            wrapped = [word for word in re.findall(r"\w+", call) if word in functions]
-            if wrapped and re.search(r"\bjit\(", call):
-                found[target] = functions[wrapped[-1]]
-    return found
-
-
 def _list_wrappers(tree: ast.Module, kernels: Kernels, said: Mapping[str, object]) -> _Found:
     """List the functions that launch a kernel, and those that call such a one.
 
@@ -199,13 +182,11 @@ def _list_wrappers(tree: ast.Module, kernels: Kernels, said: Mapping[str, object
     plain = [f for f in last.values() if f.name not in kernels.nodes]
     direct = {f.name: list_launches(f, kernels) for f in plain}
     launching = {name: launched for name, launched in direct.items() if launched}
-    launching = _drop_warmups(plain, launching)
-    callers = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
     kernels = kernels._replace(functions={f.name: f for f in plain})
     entries = {f.name: _list_indirect(f, launching) for f in plain if f.name not in launching}
     found, inner = (
         [
-            read_python_function(f, kernels, group[f.name], callers=callers, said=said)
+            read_python_function(f, kernels, group[f.name], said=said)
             for f in plain
             if group.get(f.name)
         ]
@@ -214,24 +195,8 @@ def _list_wrappers(tree: ast.Module, kernels: Kernels, said: Mapping[str, object
     for owner in (node for node in tree.body if isinstance(node, ast.ClassDef)):
         if any(ast.unparse(base).endswith("Function") for base in owner.bases):
             for method, launched in _list_forward(owner, kernels, launching):
-                read = read_python_function(
-                    method, kernels, launched, owner.name, callers=callers, said=said
-                )
-                found.append(read)
+                found.append(read_python_function(method, kernels, launched, owner.name, said=said))
     return _order_menu(found), (*inner,)
-
-
-def _drop_warmups(
-    functions: list[ast.FunctionDef], launching: dict[str, tuple[str, ...]]
-) -> dict[str, tuple[str, ...]]:
-    """Leave out functions that only compile a kernel, such as to read its registers."""
-    only = {
-        f.name
-        for f in functions
-        if f.name in launching and ".warmup(" in (text := ast.unparse(f)) and "](" not in text
-    }
-    kept = {name: kernels for name, kernels in launching.items() if name not in only}
-    return kept or launching
 
 
 def _order_menu(found: list[Function]) -> tuple[Function, ...]:
@@ -277,21 +242,13 @@ def _list_indirect(
 def _find_cute_functions(
     tree: ast.Module, _text: str, _said: Mapping[str, object]
 ) -> _Found | None:
-    """List what is compiled by CuTe DSL: host functions that launch, and objects that are called.
-
-    Objects only of classes that can be made without arguments.
-    """
-    found = []
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and _is_cute_host(node):
-            if ".launch(" in ast.unparse(node):
-                found.append(read_python_function(node, Kernels({}), (), takes_tensors=True))
-        elif isinstance(node, ast.ClassDef) and ".launch(" in ast.unparse(node):
-            methods = {m.name: m for m in node.body if isinstance(m, ast.FunctionDef)}
-            call, make = methods.get("__call__"), methods.get("__init__")
-            if call is not None and _is_cute_host(call) and not _needs_arguments(make):
-                read = read_python_function(call, Kernels({}), (), node.name, takes_tensors=True)
-                found.append(read._replace(returns="instance"))
+    """List the host functions that launch what CuTe DSL compiles."""
+    found = [
+        read_python_function(node, Kernels({}), (), takes_tensors=True)
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and _is_cute_host(node)
+        if ".launch(" in ast.unparse(node)
+    ]
     return ((*found,), ()) if found else None
 
 
@@ -299,59 +256,17 @@ def _is_cute_host(function: ast.FunctionDef) -> bool:
     return any(ast.unparse(d).startswith("cute.jit") for d in function.decorator_list)
 
 
-def _needs_arguments(make: ast.FunctionDef | None) -> bool:
-    if make is None:
-        return False
-    return len(make.args.args) - 1 > len(make.args.defaults) or None in make.args.kw_defaults
-
-
 def _find_cuda_text(tree: ast.Module) -> str:
-    """Return the CUDA text of the file's strings, joined."""
-    texts = [text for text in iter_texts(tree) if _CUDA_WORD in text and "{" in text]
-    return "\n".join(dict.fromkeys(texts))
-
-
-def _iter_side_effect_lines(body: list[ast.stmt], own: frozenset[str]) -> Iterator[int]:
-    """Yield the lines that call, test or assert something when the file is imported.
-
-    Args:
-        body: Statements of the file, or of what is nested in it.
-        own: Names of the file's functions; calling one counts even where its result is assigned.
-    """
-    for statement in body:
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue
-        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
-            continue
-        nested = [getattr(statement, field, []) for field in ("body", "orelse", "finalbody")]
-        if any(nested):
-            for inside in nested:
-                yield from _iter_side_effect_lines(inside, own)
-        elif _has_side_effect(statement, own):
-            yield statement.lineno
-
-
-def _has_side_effect(statement: ast.stmt, own: frozenset[str]) -> bool:
-    if isinstance(statement, ast.Assert):
-        return True
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        return not ast.unparse(statement.value).startswith(_ALLOWED_CALL_PREFIXES)
-    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
-    return any(isinstance(called, ast.Name) and called.id in own for called in calls)
-
-
-def iter_texts(tree: ast.Module) -> Iterator[str]:
-    """Yield each string of a file once, with the constants of the file that it names filled in.
+    """Return the CUDA text of the file's strings, joined, with the constants that they name.
 
     What only running the file tells stays as it is written.
     """
     constants: dict[str, str] = {}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            text = _read_text(node.value, constants)
-            if text is not None:
-                constants[node.targets[0].id] = text
-    yield from _iter_texts(tree, constants)
+    for name, value in iter_named(tree):
+        if (text := _read_text(value, constants)) is not None:
+            constants.setdefault(name, text)
+    texts = [each for each in _iter_texts(tree, constants) if _CUDA_WORD in each and "{" in each]
+    return "\n".join(dict.fromkeys(texts))
 
 
 def _iter_texts(node: ast.AST, constants: Mapping[str, str]) -> Iterator[str]:
@@ -375,29 +290,11 @@ def _read_text(node: ast.AST, constants: Mapping[str, str]) -> str | None:
         return _join([_read_text(part, constants) for part in node.values])
     if isinstance(node, ast.FormattedValue):
         return _read_text(node.value, constants)
-    is_format = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_format:
-        return _format(node, node.func, constants)
     return None
 
 
 def _join(parts: list[str | None]) -> str | None:
     return None if None in parts else "".join(part or "" for part in parts)
-
-
-def _format(call: ast.Call, method: ast.Attribute, constants: Mapping[str, str]) -> str | None:
-    """Return what ``"...".format(name=CONSTANT)`` gives."""
-    template = _read_text(method.value, constants)
-    if method.attr != "format" or template is None:
-        return None
-    positional = [_read_text(value, constants) for value in call.args]
-    named = {each.arg or "": _read_text(each.value, constants) for each in call.keywords}
-    if None in positional or None in named.values():
-        return None
-    try:
-        return template.format(*positional, **named)
-    except (KeyError, IndexError, ValueError):
-        return None
 
 
 class PythonLanguage(NamedTuple):
@@ -440,7 +337,7 @@ def draft_python_files(request: DraftRequest) -> DraftedFiles:
     if copied:
         notes.append(f"{', '.join(copied)}: a copy for each call, which the kernel changes")
     draft = _make_draft(request, parameters, notes)
-    skipped = list_skipped(request.text, summary)
+    skipped = list_skipped(request.text)
     body, levels = PYTHON_LANGUAGES[summary.kind].call, count_levels(request.text)
     launcher = draft_launcher(draft, function, parameters, skipped, body, levels)
     names = [*(p.name for p in parameters), *function.options]
@@ -578,21 +475,30 @@ def _make_draft(request: DraftRequest, parameters: Sequence[Parameter], notes: l
     return make_draft(request, parameters, variant, notes=notes)
 
 
-def list_skipped(text: str, summary: SourceSummary) -> list[str]:
+def list_skipped(text: str) -> list[str]:
     """List the first lines of top-level statements to leave out when the file is loaded.
 
-    They run something, or need a value of one that was left out.
+    They call or assert something, or need a value of one that was left out.
     """
-    if not summary.side_effect_lines:
-        return []
-    lines, names, heads = set(summary.side_effect_lines), set[str](), []
-    for statement in ast.parse(text).body:
-        if not isinstance(statement, _SKIPPABLE):
-            continue
-        last = statement.end_lineno or statement.lineno
+    tree, names, heads = ast.parse(text), set[str](), []
+    own = {n.name for n in _iter_level(tree.body) if isinstance(n, ast.FunctionDef)}
+    for statement in tree.body:
         loads = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
-        if lines & {*range(statement.lineno, last + 1)} or loads & names:
+        is_skipped = loads & names or _runs(statement, own)
+        if isinstance(statement, _SKIPPABLE) and is_skipped:
             heads.append(ast.unparse(statement).splitlines()[0])
-            targets = getattr(statement, "targets", [getattr(statement, "target", None)])
-            names |= {n.id for t in targets if t for n in ast.walk(t) if isinstance(n, ast.Name)}
+            names |= {*list_stored(statement)}
     return heads
+
+
+def _runs(statement: ast.stmt, own: set[str]) -> bool:
+    """Whether a statement calls or asserts something; calling a function of the file counts."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return False
+    if nested := [n for n in ast.iter_child_nodes(statement) if isinstance(n, ast.stmt)]:
+        return any(_runs(each, own) for each in nested)
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        return not ast.unparse(statement.value).startswith(_ALLOWED_CALL_PREFIXES)
+    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
+    is_own = any(isinstance(called, ast.Name) and called.id in own for called in calls)
+    return is_own or isinstance(statement, ast.Assert)

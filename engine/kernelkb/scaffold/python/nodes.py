@@ -1,0 +1,119 @@
+"""Short forms for the syntax trees of Python functions: what they assign, pass and name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+
+def iter_assigned(tree: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield each target of an assignment in a tree with its value; ``m, n = a, b`` are two."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            target, value = node.targets[0], node.value
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                yield from zip(target.elts, value.elts, strict=False)
+            else:
+                yield target, value
+
+
+def iter_named(tree: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Yield each name that a tree assigns to with its value."""
+    for target, value in iter_assigned(tree):
+        if isinstance(target, ast.Name):
+            yield target.id, value
+
+
+def map_first(tree: ast.AST) -> dict[str, ast.expr]:
+    """Map each name that a tree assigns to to its first value."""
+    found: dict[str, ast.expr] = {}
+    for name, value in iter_named(tree):
+        found.setdefault(name, value)
+    return found
+
+
+def list_words(node: ast.AST) -> set[str]:
+    """List the names, attributes and numbers in an expression."""
+    return {*re.findall(r"\w+", ast.unparse(node))}
+
+
+def match_arguments(names: Sequence[str], call: ast.Call) -> dict[str, ast.expr]:
+    """Map parameters to what a call passes for them; those of a ``**`` are left out.
+
+    Args:
+        names: Of the parameters, in their order.
+        call: Without ``*`` among its arguments.
+    """
+    named = {k.arg: k.value for k in call.keywords if k.arg is not None}
+    return dict(zip(names, call.args, strict=False)) | named
+
+
+def iter_accesses(kernel: ast.AST, calls: Sequence[str]) -> Iterator[ast.Call]:
+    """Yield the calls of some functions, as ``tl.load``, that have an argument."""
+    for node in ast.walk(kernel):
+        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in calls:
+            yield node
+
+
+def find_mask(call: ast.Call) -> ast.expr | None:
+    """Return what a load or store is given as ``mask=``."""
+    return next((k.value for k in call.keywords if k.arg == "mask"), None)
+
+
+def walk_own(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """Yield the nodes of a function without those of functions inside of it, as of its grid."""
+    pending: list[ast.AST] = [*function.body]
+    while pending:
+        node = pending.pop(0)
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.Lambda):
+            pending += ast.iter_child_nodes(node)
+
+
+def find_first(node: ast.expr) -> str:
+    """Return the name that a place begins with, as x of ``x + row * stride``; else nothing."""
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.BinOp):
+            node = node.left
+        elif isinstance(node, ast.Attribute | ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Call):
+            base = next((k.value for k in node.keywords if k.arg == "base"), None)
+            inner = getattr(node.func, "value", None)
+            is_method = isinstance(inner, ast.expr) and ast.unparse(inner) not in _LANGUAGE
+            first = inner if is_method else node.args[0] if node.args else None
+            if (base or first) is None:
+                return ""
+            node = base or first  # type: ignore[assignment]
+        else:
+            return ""
+    return node.id
+
+
+_LANGUAGE = ("tl", "triton", "language", "gl", "tle")
+_VIEWS = (
+    *("view", "view_as", "reshape", "contiguous", "detach", "transpose", "permute", "t"),
+    *("unsqueeze", "squeeze", "flatten", "narrow", "select", "expand"),
+)
+
+
+def is_view(node: ast.expr, copies: Sequence[str] = ()) -> bool:
+    """Return whether an expression is a name or a view of it.
+
+    Args:
+        node: The expression.
+        copies: Methods that count too, though what they return may be a copy.
+    """
+    while not isinstance(node, ast.Name):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr not in (*_VIEWS, *copies):
+                return False
+            node = node.func.value
+        elif isinstance(node, ast.Subscript | ast.Attribute):
+            if getattr(node, "attr", "T") not in ("T", "mT", "data"):
+                return False
+            node = node.value
+        else:
+            return False
+    return True
