@@ -30,10 +30,6 @@ _KEPT_FLAG = re.compile(
     r"-D\w+(?:=\S*)?|-U\w+|--?std=\S+|--expt-(?:relaxed-constexpr|extended-lambda)|--use_fast_math"
     r"|--extended-lambda"
 )
-_SETUP_FLAG = re.compile(
-    r"-U__CUDA_NO_\w+|--?std=\S+|--expt-(?:relaxed-constexpr|extended-lambda)|--extended-lambda"
-    r"|-D[A-Za-z_]\w*(?:=\w*)?|--?use_fast_math"
-)
 _BUILD_FILES = ("Makefile", "makefile", "GNUmakefile", "*.mk", "justfile", "Justfile", "build.sh")
 """Files whose lines hold commands of a compiler, and the variables of such commands."""
 _ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?(\w+)[ \t]*[:+?]?=[ \t]*(.*)$", re.MULTILINE)
@@ -52,15 +48,6 @@ _LANGUAGE_FLAGS = {
     ),
 }
 """Options of nvcc, and the code that is not compiled without them; they change no other code."""
-_HALF_FLAGS = tuple(
-    f"-U__CUDA_NO_{name}__"
-    for name in ("HALF_OPERATORS", "HALF_CONVERSIONS", "HALF2_OPERATORS", "BFLOAT16_CONVERSIONS")
-)
-"""Options that give a torch extension the operators of cuda_fp16.h, which torch switches off."""
-_TORCH_HEADER = re.compile(r"#\s*include\s*[<\"](?:torch|ATen|c10)/")
-_TORCH_HALF = re.compile(r"\b(?:at|c10|torch)::(?:Half|BFloat16)\b|\bAT_DISPATCH\w*|\bscalar_t\b")
-_HALF_NAME = re.compile(r"\b(?:__half2?|half2?)\s+(?:const\s+)?(\w+)\s*[=;,)\[]")
-_HALF_POINTER = re.compile(r"\b(?:__half2?|half2?)\s*(?:const\s*)?\*\s*(?:\w*restrict\w*\s+)?(\w+)")
 _LIBRARY = re.compile(r"(cublasLt|cublas|cusparse|cusolver|curand|cufft|cudnn|nvrtc)(?:_v2|Dn)?\.h")
 """The headers of the CUDA toolkit that declare a library, with its name."""
 _BUILD_FOLDER = re.compile(r"[\w./-]*include[\w./-]*|[\w./-]*csrc[\w./-]*|[\w.-]+/[\w./-]+")
@@ -96,18 +83,14 @@ class IncludePlan(NamedTuple):
 
 
 def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePlan:
-    """Return the folders, flags and missing headers; compile_commands.json counts first.
-
-    Args:
-        source: The file.
-        root: The project.
-        files: Every header and source below ``root``.
-    """
+    """Return the folders, flags and missing headers; compile_commands.json counts first."""
     searched, said = _read_compile_commands(source, root)
     named = [*searched, *_list_named_folders(root)]
     folders: dict[Path, None] = {}
     edges: dict[Path, dict[str, Path | None]] = {}
-    by_name = _group_by_name(files)
+    by_name: dict[str, list[Path]] = {}
+    for file in files:
+        by_name.setdefault(file.name, []).append(file)
     pending, seen = [source.resolve()], dict[Path, None]()
     while pending and len(seen) < _MAX_HEADERS:
         file = pending.pop(0)
@@ -151,13 +134,6 @@ def _plan_flags(
     )
 
 
-def _group_by_name(files: Iterable[Path]) -> dict[str, list[Path]]:
-    by_name: dict[str, list[Path]] = {}
-    for file in files:
-        by_name.setdefault(file.name, []).append(file)
-    return by_name
-
-
 def _list_defined(files: Iterable[Path], flags: Iterable[str]) -> set[str]:
     """Return the macros that some files and the flags of a build define."""
     names = {name for file in files for name in _DEFINE.findall(_read_text(file))}
@@ -169,10 +145,7 @@ def _list_missing(
 ) -> list[str]:
     """List the headers that are not found, without those that the preprocessor leaves out.
 
-    Args:
-        source: The file that is compiled.
-        edges: What each file includes, and the file of it that was found.
-        defined: Macros.
+    ``edges`` holds what each file includes, and the file of it that was found.
     """
     missing, seen, pending = dict[str, None](), {source}, [source]
     while pending:
@@ -192,26 +165,9 @@ def _list_needed_flags(files: Iterable[Path], defined: Collection[str]) -> list[
     """Return the options of nvcc, and the libraries, that files cannot be compiled without."""
     texts = [_read_text(file) for file in files]
     flags = [flag for flag, code in _LANGUAGE_FLAGS.items() if any(map(code.search, texts))]
-    flags += _HALF_FLAGS if _needs_half_operators(re.sub(r"//[^\n]*", "", "\n".join(texts))) else ()
     whole = [drop_undefined_parts(text, defined) for text in texts]
     names = [name for text in whole for _, name in _INCLUDE.findall(text)]
     return [*flags, *(f"-l{found[1]}" for name in names if (found := _LIBRARY.fullmatch(name)))]
-
-
-def _needs_half_operators(text: str) -> bool:
-    """Whether a torch extension calculates with numbers of cuda_fp16.h by operators.
-
-    Beside torch's own operators those are ambiguous, so a source with torch's types gets none.
-    """
-    if not _TORCH_HEADER.search(text) or _TORCH_HALF.search(text):
-        return False
-    pointers = set(_HALF_POINTER.findall(text))
-    plain = set(_HALF_NAME.findall(text)) - pointers
-    one, each = ("|".join(sorted(names)) or "$^" for names in (plain, pointers))
-    number = rf"\b(?:(?:{one})\b(?:\[[^\]\n]*\])?|(?:{each})\[[^\]\n]*\])"
-    return bool(
-        re.search(rf"{number}\s*(?:[-+*/]=?|[<>]=?)\s*[\w(]|[\w)\]]\s*[-+*/<>]=?\s*{number}", text)
-    )
 
 
 def _is_standard(name: str) -> bool:
@@ -297,22 +253,22 @@ def _list_named_folders(root: Path) -> list[Path]:
 
 
 def _list_project_flags(source: Path, root: Path) -> list[str]:
-    """List the options and macros of the nearest build file: of make, just, CMake, Python, Bazel.
+    """List the options and macros of the nearest build file: of make, just, CMake, Python.
 
     Of several standards of the language the newest counts: a compiler takes one.
     """
     words: list[str] = []
     for folder in _list_folders_up(source, root):
         files = [file for name in _BUILD_FILES for file in sorted(folder.glob(name))[:4]]
-        words += [word for file in files for word in _list_make_words(_read_make(file))]
+        words += [word for file in files for word in _list_make_words(_read_text(file))]
         words += _list_cmake_words(_read_text(folder / "CMakeLists.txt"))
-        words += _list_bazel_words(folder)
         found = {f: _read_text(f) for f in sorted(folder.glob("*.py"))[:_MAX_LOADERS]}
         loaders = [f for f, t in found.items() if "extra_cuda_cflags" in t and source.name in t]
         texts = [t for f in (folder / "setup.py", *loaders) for t in _list_strings(f)]
         parts = [part for text in texts if text.lstrip()[:1] == "-" for part in text.split()]
         parts = [re.sub(r"=(?:%\w|\{\w*\})$", "=", part) for part in parts]
-        words += [re.sub("^-use", "--use", p) for p in parts if _SETUP_FLAG.fullmatch(p)]
+        parts = [re.sub("^-use", "--use", part) for part in parts]
+        words += [part for part in parts if _KEPT_FLAG.fullmatch(part)]
         words += re.findall(r"[\"'](-[\w=+-]+)[\"']", _read_text(folder / "pyproject.toml"))
         if words:
             break
@@ -412,13 +368,6 @@ def _list_make_words(text: str) -> list[str]:
     return [word.strip("\"',") for word in joined.split()]
 
 
-def _read_make(file: Path, depth: int = 0) -> str:
-    """Return the text of a Makefile, after that of the files that it includes."""
-    text = _read_text(file)
-    names = re.findall(r"^-?include[ \t]+([\w./-]+)", text, re.MULTILINE) if depth < 2 else []
-    return "\n".join([*(_read_make(file.parent / name, depth + 1) for name in names), text])
-
-
 def _leave_out_conditions(text: str) -> str:
     depth, lines = 0, []
     for line in text.splitlines():
@@ -459,24 +408,11 @@ def _leave_out_cmake_conditions(text: str) -> str:
     return "\n".join(lines)
 
 
-def _list_bazel_words(folder: Path) -> list[str]:
-    """List the options and macros of BUILD files."""
-    text = _read_text(folder / "BUILD") or _read_text(folder / "BUILD.bazel")
-    words = re.findall(r"[\"'](-[^\"'\s]+)[\"']", text)
-    for listed in re.findall(r"\b(?:local_)?defines\s*=\s*\[([^\]]*)\]", text):
-        words += [f"-D{name}" for name in re.findall(r"[\"']([\w=]+)[\"']", listed)]
-    return words
-
-
 def list_undefined_functions(text: str, headers: Sequence[str]) -> tuple[str, ...]:
     """Return the functions that a source or its headers declare and use, and do not define.
 
     Members of classes have the name of the class, as ``Grid::fit``; a constructor is
     ``Grid::Grid``.
-
-    Args:
-        text: What the source holds.
-        headers: What the project's files hold that it includes.
     """
     texts = (text, *headers)
     declarations = [each for one in texts for each in iter_declarations(parse_c(one))]
@@ -544,26 +480,10 @@ def defines_any(text: str, names: Sequence[str]) -> bool:
 
 
 def needs_relocatable_code(texts: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether one of some functions is device code of another file, which nvcc has to link.
-
-    Args:
-        texts: What the other files hold.
-        names: Of the functions, as ``list_undefined_functions`` returns them.
-    """
+    """Whether one of some functions is device code of another file, which nvcc has to link."""
     ends = "|".join(re.sub(r"::", r"\\s*::\\s*", each) for each in names) or "(?!)"
     defined = re.compile(rf"__device__[^;{{}}()]*\b(?:{ends})\s*\([^;{{}}]*\{{")
     return any(defined.search(drop_comments(text)) for text in texts)
-
-
-def find_submodule(header: str, root: Path) -> str:
-    """Return the command that brings a missing header's submodule; empty where none is known."""
-    paths = re.findall(r"^\s*path\s*=\s*(\S+)", _read_text(root / ".gitmodules"), re.MULTILINE)
-    empty = [p for p in paths if not any((root / p).glob("*"))]
-    part = PurePosixPath(header).parts[0].partition(".")[0].lower()
-    named = [p for p in empty if part in PurePosixPath(p).name.lower()]
-    if not empty:
-        return ""
-    return f"git submodule update --init {(named or empty)[0] if named else ''}".strip()
 
 
 def _list_strings(file: Path) -> list[str]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 
 from kernelkb.loading.kernels import FILL_IN_MARK
-from kernelkb.scaffold.answers import MAX_THREADS
 from kernelkb.scaffold.cpp.functions import SourceFacts, build_function
 from kernelkb.scaffold.cpp.index_bounds import read_indices
 from kernelkb.scaffold.cpp.syntax import (
@@ -16,13 +15,10 @@ from kernelkb.scaffold.cpp.syntax import (
     bind_arguments,
     collect_locals,
     find_local_value,
-    get_part,
     get_text,
-    iter_nodes,
-    iter_values,
     strip_casts,
 )
-from kernelkb.scaffold.cpp.tiles import list_grid_steps, list_tile_steps
+from kernelkb.scaffold.cpp.tiles import list_tile_steps
 from kernelkb.scaffold.draft import Function, SizeLimit
 
 _MAX_DEPTH = 4
@@ -37,21 +33,14 @@ def list_limits(
 ) -> tuple[SizeLimit, ...]:
     """Return the largest sizes, in elements, for which one thread is there for each.
 
-    Of ``k<<<rows, 256>>>`` and ``if (threadIdx.x < n)``: ``n`` is at most 256.
-
-    Args:
-        function: What is called.
-        own: Its declaration.
-        facts: Its file.
-        launch: Statements and configuration of a kernel's launch; a launcher has its own.
-        types: Arguments of a kernel's template.
+    Of ``k<<<rows, 256>>>`` and ``if (threadIdx.x < n)``: ``n`` is at most 256. ``launch`` holds
+    statements and configuration of a kernel's; a launcher has its own.
     """
     found = [*_iter_needs(function, own, facts)]
     if function.is_kernel:
         texts = dict(_iter_values(launch[0])) | dict(facts.constants)
         texts |= dict(zip(function.template, types, strict=False))
         texts |= {p.name: p.value for p in function.parameters if p.role == "number"}
-        found += _limit_block(launch[1], texts, function)
         return (*found, *_iter_limits(own, launch[1], texts, {}))
     for site in facts.sites:
         kernel = next((d for d in facts.declarations if d.name == site.kernel and d.body), None)
@@ -63,32 +52,17 @@ def list_limits(
             texts |= {name: texts.get(value, value) for name, value in given}
             bound = bind_arguments(site.arguments, names)
             found += _iter_limits(kernel, site.configuration, texts, bound)
-            found += _limit_block(site.configuration, texts, function)
     return tuple(found)
 
 
 _DOUBLED = r"<=?\s*{0}\s*;\s*(?:\w+\s*(?:<<=\s*1|\*=\s*2)|(\w+)\s*=\s*(?:\1\s*(?:\*\s*2|<<\s*1)))"
 """A loop over the powers of two up to a size."""
-_LEFT_OUT = re.compile(r"\b(\w+)\s*%\s*(\w+)\s*\)*\s*!=\s*0\b")
-"""A size that is not taken unless it is a multiple of a number."""
 _SHIFT = re.compile(r"\b1[uUlL]*\s*<<|\b(?:std::)?(?:pow|exp2|ldexp)f?\s*\(\s*2\b")
 
 
 def _iter_needs(function: Function, own: Declaration, facts: SourceFacts) -> Iterator[SizeLimit]:
-    """Yield the sizes that are powers of two, and those that have to be multiples of a number.
-
-    Of arrays whose elements a kernel pairs by ``i ^ step``, as a bitonic sort does; those that a
-    loop doubles an index up to, and that a caller shifts.
-    """
-    inner = {site.kernel: site.arguments for site in facts.sites if site.host == own}
+    """Yield the sizes that are powers of two, as a loop or a caller shows."""
     names = [p.name for p in function.parameters]
-    for each in facts.declarations:
-        if each != own and (function.is_kernel or each.name not in {*inner, *function.launches}):
-            continue
-        given = [p.name for p in build_function(each).parameters]
-        bound = bind_arguments(inner.get(each.name, ()), given) if each != own else {}
-        for array in _list_exchanged(each, given):
-            yield SizeLimit((f"{bound.get(array, array)}.shape[0]",))
     hosts = [site for site in facts.sites if function.is_kernel and site.kernel == function.name]
     for site in hosts:
         for name, text in zip(names, site.arguments, strict=False):
@@ -98,30 +72,10 @@ def _iter_needs(function: Function, own: Declaration, facts: SourceFacts) -> Ite
             if _SHIFT.search(value) or doubled:
                 yield SizeLimit((name,))
     yield from (SizeLimit((p.name,)) for p in function.parameters if _is_doubled(p.name, own))
-    for one, number in _LEFT_OUT.findall(get_text(own.body)):
-        step = facts.constants.get(number, number)
-        if one in names and step.isdecimal():
-            yield SizeLimit((one,), int(step))
 
 
 def _is_doubled(size: str, own: Declaration) -> bool:
     return re.search(_DOUBLED.format(re.escape(size)), get_text(own.body)) is not None
-
-
-def _list_exchanged(own: Declaration, arrays: Sequence[str]) -> list[str]:
-    """List the arrays of a kernel that are indexed by an index with some of its bits changed."""
-    values = dict(iter_values(own.body))
-    changed = {get_text(name) for name, value in values.items() if _XOR.search(get_text(value))}
-    found = dict[str, None]()
-    for node in iter_nodes(own.body) if own.body else ():
-        text = get_text(node.child_by_field_name("indices"))
-        words = set(re.findall(r"\w+", text))
-        if node.type == "subscript_expression" and (words & changed or _XOR.search(text)):
-            found[get_part(node, "argument")] = None
-    return [name for name in found if name in arrays]
-
-
-_XOR = re.compile(r"\b[A-Za-z_]\w*\s*\^\s*[A-Za-z_(]")
 
 
 def _iter_values(statements: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -145,8 +99,6 @@ def _iter_limits(
     numbers = {n: number for n in texts if (number := _read_number(texts[n], texts))}
     steps = [*list_tile_steps(kernel, sizes, numbers, _read_extents(configuration[1], texts))]
     yield from (SizeLimit((bound.get(size, size),), step) for size, step in steps)
-    divided = list_grid_steps(configuration[0], texts, numbers)
-    yield from (SizeLimit((size,), step) for size, step in divided)
     grid, block = (_read_extents(each, texts) for each in configuration[:2])
     indices = read_indices(kernel.body, sizes)
     for index, size in indices.exact.items():
@@ -166,7 +118,7 @@ def _iter_limits(
 
 
 def ask_edges(function: Function, own: Declaration, facts: SourceFacts) -> Function:
-    """Return a function whose sizes that are edges of a block of several are to be said.
+    """Return a function whose sizes that are edges of a block are to be said.
 
     Of ``k<<<m, dim3(n, n, n)>>>`` and ``__shared__ float t[4][4][4]``: the guess for ``n`` is 4.
     """
@@ -179,7 +131,7 @@ def ask_edges(function: Function, own: Declaration, facts: SourceFacts) -> Funct
         guess = next(iter(extents)) if len(extents) == 1 else ""
         names = [p.name for p in build_function(kernel).parameters]
         own_names = {text: n for n, text in bind_arguments(site.arguments, names).items()}
-        for edge in edges if len([e for e in edges if e != "1"]) > 1 else ():
+        for edge in edges:
             name = own_names.get(edge, "") if function.is_kernel else edge
             guesses[name] = guess if guess.isdecimal() else ""
     parameters = [
@@ -259,27 +211,8 @@ def _list_words(text: str, values: Mapping[str, set[str]]) -> set[str]:
     return words
 
 
-def _limit_block(
-    configuration: Sequence[str], texts: Mapping[str, str], function: Function
-) -> list[SizeLimit]:
-    """Return the limits of the sizes that are extents of a block: all threads are at most 1024."""
-    edges = list_extents(configuration[1], texts) if len(configuration) > 1 else []
-    sizes = [p.name for p in function.parameters if p.role == "size"]
-    named = [edge for edge in edges if edge in sizes]
-    rest = prod(_read_number(edge, texts) or 1 for edge in edges if edge not in sizes)
-    most = 1
-    while named and rest * (most + 1) ** len(named) <= MAX_THREADS:
-        most += 1
-    return [SizeLimit((name,), 1, most) for name in dict.fromkeys(named)]
-
-
 def list_extents(text: str, texts: Mapping[str, str]) -> list[str]:
-    """List what stands for each extent of a grid or a block, following what names stand for.
-
-    Args:
-        text: As it is written.
-        texts: What variables are set to.
-    """
+    """List what stands for each extent of a grid or a block, following what names stand for."""
     for _ in range(_MAX_DEPTH):
         bare = strip_casts(text)
         text = texts.get(bare, bare)
@@ -287,13 +220,9 @@ def list_extents(text: str, texts: Mapping[str, str]) -> list[str]:
     return [strip_casts(part.strip()) for part in bare.split(",")]
 
 
-def _read_extents(text: str, texts: Mapping[str, str], depth: int = 0) -> tuple[int, int, int]:
+def _read_extents(text: str, texts: Mapping[str, str]) -> tuple[int, int, int]:
     """Return the three extents of a grid or a block; 0 for one that is no number."""
-    bare = strip_casts(text)
-    if bare in texts and depth < _MAX_DEPTH:
-        return _read_extents(texts[bare], texts, depth + 1)
-    parts = re.sub(r"^(?:dim3)?\s*[({](.*)[)}]$", r"\1", bare).split(",")
-    x, y, z, *_ = *(_read_number(part.strip(), texts) for part in parts), 1, 1
+    x, y, z, *_ = *(_read_number(part, texts) for part in list_extents(text, texts)), 1, 1
     return x, y, z
 
 

@@ -37,7 +37,6 @@ from kernelkb.scaffold.cpp.syntax import (
     iter_values,
     parse_c,
 )
-from kernelkb.scaffold.cpp.type_aliases import expand_aliases
 from kernelkb.scaffold.draft import (
     Function,
     Parameter,
@@ -78,7 +77,7 @@ def summarize_c_source(name: str, text: str, headers: Sequence[str] = ()) -> Sou
     """
     if not any(word in text for word in _KERNEL_WORDS):  # most files; spares the parsing
         return None
-    root = parse_c(expand_aliases(add_macros(text, headers), headers))
+    root = parse_c(add_macros(text, headers))
     declarations = list(iter_declarations(root))
     defined = {each.name: each for each in declarations if each.body is not None}
     is_cuda = name.endswith((".cu", ".cuh")) or _CUDA_INCLUDE.search(text) or _names_cuda(root)
@@ -102,14 +101,8 @@ def summarize_c_source(name: str, text: str, headers: Sequence[str] = ()) -> Sou
 
 
 def summarize_included(text: str, headers: Sequence[str]) -> SourceSummary | None:
-    """Return the functions of headers that a source instantiates, or calls; None without one.
-
-    Args:
-        text: What the source holds.
-        headers: What the project's files hold that it includes.
-    """
+    """Return the functions of headers that a source instantiates, or calls; None without one."""
     texts = [each for each in headers if any(word in each for word in _KERNEL_WORDS)]
-    text, texts = expand_aliases(text, headers), [expand_aliases(e, headers) for e in texts]
     every = [each for one in texts for each in iter_declarations(parse_c(one))]
     if not every:
         return None
@@ -154,9 +147,8 @@ def _list_tensor_functions(
 
 def complete_function(function: Function, text: str, headers: Sequence[str]) -> Function:
     """Return a function of tensors with what the kernels in its file's headers show of it."""
-    own = list(iter_declarations(parse_c(expand_aliases(add_macros(text, headers), headers))))
-    texts = [expand_aliases(each, headers) for each in headers]
-    inner = [d for each in texts for d in iter_declarations(parse_c(each))]
+    own = list(iter_declarations(parse_c(add_macros(text, headers))))
+    inner = [d for each in headers for d in iter_declarations(parse_c(each))]
     found = next(d for d in own if d.name == function.name and d.line == function.line)
     every = [*own, *inner]
     bodies = {each.name: each for each in reversed(every) if each.body is not None}
@@ -299,9 +291,7 @@ _SIZE = re.compile(
 )
 _RANK = re.compile(
     r"(?:CHECK|ASSERT|ENFORCE)\w*\([^;{}]*?\b(\w+)\.(?:dim|ndim|ndimension)\(\)\s*==\s*(\d+)"
-    r"|\b(\w+)\.packed_accessor\w*<[^<>,]+,\s*(\d+)"
 )
-_RANK_CHECK = re.compile(r"\bCHECK_DIM\w*\((\d+),\s*(\w+)\)")
 _LOOKS = re.compile(
     r"size|sizes|dim|ndim|ndimension|shape|stride|strides|view|reshape|\w*accessor\w*"
 )
@@ -402,14 +392,12 @@ def _trace_tensors(
     names = [p.name for p in tensors]
     counts = _list_counts(declaration, names)
     sizes = [Parameter(name, "int64_t", "size") for name in known.list_sizes() | {*counts}]
-    aliases = _list_pointer_aliases(declaration.body, names)
     facts = SourceFacts(tuple(declarations), tuple(find_launch_sites(declarations)), {}, {}, {})
     found = trace_arrays(
         Function(declaration.name, (*tensors, *sizes)),
         declaration,
         facts,
-        name_argument=lambda text: _find_tensor(text, names, aliases) or text,
-        aliases=aliases,
+        name_argument=lambda text: _find_tensor(text, names) or text,
     )
     return {p.name: p for p in found.parameters}
 
@@ -445,15 +433,14 @@ def _read_dimensions(declaration: Declaration, tensors: Sequence[str]) -> _Dimen
             pairs.append((sides[0], sides[1]))
         elif node.type == "field_expression" and _LOOKS.fullmatch(get_part(node, "field")):
             looked_at.add(get_part(node, "argument").strip("() "))
-    text = get_text(declaration.body)
-    pairs += re.findall(r"CHECK_EQ\(([^,()]*\([^()]*\)|[^,()]+),\s*([^;]*?)\)\s*(?:<<|;|$)", text)
     for one, other in (*pairs, *pairs):  # a name may come after the comparison with it
         _name_dimension(one, other, sizes, seen, tensors)
         _name_dimension(other, one, sizes, seen, tensors)
-    found = [(m[1] or m[3], int(m[2] or m[4])) for m in _RANK.finditer(text)]
-    found += [(m[2], int(m[1])) for m in _RANK_CHECK.finditer(text)]
-    ranks = {name: rank for name, rank in found if {r for n, r in found if n == name} == {rank}}
-    several = _find_several(pairs, tensors) | {n for n, _ in found if n not in ranks}
+    found = _RANK.findall(get_text(declaration.body))
+    ranks = {
+        name: int(rank) for name, rank in found if {r for n, r in found if n == name} == {rank}
+    }
+    several = {n for n, _ in found if n not in ranks}
     several |= {
         tensor
         for (tensor, _), names in seen.items()
@@ -461,17 +448,6 @@ def _read_dimensions(declaration: Declaration, tensors: Sequence[str]) -> _Dimen
     }
     kept = {name: dims for name, dims in sizes.items() if name not in several}
     return _Dimensions(kept, ranks, frozenset(looked_at | several))
-
-
-def _find_several(pairs: Sequence[tuple[str, str]], tensors: Sequence[str]) -> set[str]:
-    """Return the tensors of which one variable holds two dimensions: of several ranks in turn."""
-    places: dict[tuple[str, str], set[int]] = {}
-    for text, name in pairs:
-        own = _SIZE.fullmatch(re.sub(r"\s", "", text))
-        if own is not None and own[1] in tensors and name.isidentifier():
-            places.setdefault((own[1], name), set()).add(_read_index(own))
-    names = {name for (_, name), indices in places.items() if len(indices) > 1}
-    return {tensor for (tensor, name) in places if name in names}
 
 
 def _name_dimension(
@@ -486,10 +462,7 @@ def _name_dimension(
     if own is None or own[1] not in tensors:
         return
     other = re.sub(r"^\((.*)\)$", r"\1", re.sub(r"\s", "", other))
-    same = _SIZE.fullmatch(other)
     name = other if re.fullmatch(r"[A-Za-z_]\w*|[1-9]\d*", other) else ""
-    if same and same[1] in tensors:
-        name = sizes.get(same[1], {}).get(_read_index(same), "")
     if name and name not in ("true", "false"):
         sizes.setdefault(own[1], {}).setdefault(_read_index(own), name)
         seen.setdefault((own[1], _read_index(own)), set()).add(name)
@@ -500,20 +473,15 @@ def _read_index(size: re.Match[str]) -> int:
 
 
 def _read_dtypes(declaration: Declaration, tensors: Sequence[str]) -> dict[str, str]:
-    """Return the dtype of each tensor that is cast to one type, or checked to be of one."""
+    """Return the dtype of each tensor that is read as one type, or checked to be of one."""
     found: dict[str, set[str]] = {}
     for node in iter_nodes(declaration.body):
         text = get_text(node)
         if node.type not in ("call_expression", "cast_expression") or len(text) > 300:
             continue
-        typed = _TYPED_POINTER.search(text) or _TYPED_INFO.match(text)
-        cast = re.match(
-            r"(?:\w+<|\()\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*[>)]*\(?\s*(\w+)\.", text
-        )
-        named = (typed.groups(),) if typed else (cast.groups()[::-1],) if cast else ()
-        for name, kind in named:
-            if name in tensors and kind.replace("std::", "") in DTYPES:
-                found.setdefault(name, set()).add(DTYPES[kind.replace("std::", "")])
+        typed = _TYPED_POINTER.search(text)
+        if typed and typed[1] in tensors and typed[2].replace("std::", "") in DTYPES:
+            found.setdefault(typed[1], set()).add(DTYPES[typed[2].replace("std::", "")])
         words = re.findall(r"\w+", re.sub(r'"[^"\n]*"', "", text))
         tested = {word for word in words if word in tensors}
         is_test = "==" in text or re.match(r"\w*(?:CHECK|ASSERT)", text)
@@ -524,24 +492,15 @@ def _read_dtypes(declaration: Declaration, tensors: Sequence[str]) -> dict[str, 
 
 
 _TYPED_POINTER = re.compile(r"\b(\w+)\.\w*(?:data_ptr|data|accessor\w*)<(?:const )?([\w:]+)[,>]")
-_TYPED_INFO = re.compile(r"(?:\w+::)*\w*Info<(?:const )?(?=[\w:]+[^<>()]*>\(\s*(\w+)\b)([\w:]+)")
 
 
-def _list_pointer_aliases(body: Node | None, tensors: Sequence[str]) -> dict[str, str]:
-    aliases: dict[str, str] = {}
-    for name, value in iter_values(body):
-        tensor, text = _find_tensor(get_text(value), tensors, aliases), get_text(value)
-        if tensor is not None and ("data" in text or "(" not in text):
-            aliases[re.sub(r"[*\s]", "", get_text(name))] = tensor
-    return aliases
-
-
-def _find_tensor(text: str, tensors: Sequence[str], aliases: dict[str, str]) -> str | None:
+def _find_tensor(text: str, tensors: Sequence[str]) -> str | None:
+    """Return the tensor that an argument is, or whose data it points to."""
     match = _POINTER.search(text)
     if match and match[1] in tensors:
         return match[1]
     bare = re.sub(r"^\([^()]*\)", "", text.strip())
-    return aliases.get(bare) or (bare if bare in tensors else None)
+    return bare if bare in tensors else None
 
 
 def _read_passed_on(

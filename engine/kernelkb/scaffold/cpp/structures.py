@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from kernelkb.scaffold.cpp.syntax import Structure, drop_comments
 
 _STRUCTURE = re.compile(
-    r"(?:template\s*<([^<>]*)>\s*)?\bstruct\s+(?:__align__\(\d+\)\s*|alignas\(\d+\)\s*)?(\w+)"
-    r"(?:\s*:\s*(?:public\s+)?(\w+))?\s*(\{)"
+    r"(template\s*<[^<>]*>\s*)?\bstruct\s+(?:__align__\(\d+\)\s*|alignas\(\d+\)\s*)?(\w+)\s*\{"
 )
 _FIELD = re.compile(
     r"^((?:(?:const|unsigned|long|struct|typename)\s+)*[A-Za-z_][\w:]*(?:<[^<>;]*>)?(?:\s+const)?)"
@@ -19,22 +17,15 @@ _FIELD = re.compile(
 
 
 _TYPEDEF = re.compile(r"\btypedef\s+struct\b\s*(\w*)\s*(\{[^{}]*\})\s*(\w+)[^;{}]*;")
-
-
-class _Layout(NamedTuple):
-    template: tuple[str, ...]
-    fields: tuple[tuple[str, str], ...]
-    """Type and name of each."""
+_Fields = Sequence[tuple[str, str]]
+"""Type and name of each."""
 
 
 def take_structures_apart(texts: Sequence[str]) -> tuple[list[str], list[Structure]]:
     """Return texts in which functions take the fields of structures, and what was taken apart.
 
     ``k(Params p) { p.y[0] = p.n; }`` becomes ``k(float *y, int n) { y[0] = n; }``, on the same
-    lines. A structure with arrays or methods that are called stays as it is.
-
-    Args:
-        texts: A source, then what it includes.
+    lines. A template, and a structure with a base, arrays or methods that are called, stay.
     """
     named = _TYPEDEF.sub(r"struct \1 \2; struct \3 \2;", "\n".join(map(drop_comments, texts)))
     layouts = _read_layouts(named)
@@ -42,18 +33,15 @@ def take_structures_apart(texts: Sequence[str]) -> tuple[list[str], list[Structu
     return [_take_apart(text, layouts, found) for text in texts] if layouts else [*texts], found
 
 
-def _read_layouts(text: str) -> dict[str, _Layout]:
-    """Map each structure of plain fields, also of its base, to them."""
-    layouts: dict[str, _Layout] = {}
+def _read_layouts(text: str) -> dict[str, _Fields]:
+    """Map each structure of plain fields to them."""
+    layouts: dict[str, _Fields] = {}
     for match in _STRUCTURE.finditer(text):
-        body = text[match.end() : _find_end(text, match.end())]
-        base = layouts.get(match[3] or "")
-        names = tuple(re.findall(r"(\w+)\s*(?:=[^,]*)?(?:,|$)", match[1] or ""))
-        fields = _read_fields(body)
-        if fields and (base or not match[3]):
-            layouts[match[2]] = _Layout(names, (*(base.fields if base else ()), *fields))
-    # One of numbers alone, as a complex number, is a value.
-    return {n: x for n, x in layouts.items() if any("*" in kind for kind, _ in x.fields)}
+        fields = _read_fields(text[match.end() : _find_end(text, match.end())])
+        # One of numbers alone, as a complex number, is a value.
+        if not match[1] and any("*" in kind for kind, _ in fields):
+            layouts[match[2]] = fields
+    return layouts
 
 
 def _read_fields(body: str) -> list[tuple[str, str]]:
@@ -89,14 +77,14 @@ def _find_end(text: str, start: int, pair: str = "{}") -> int:
     return len(text)
 
 
-def _take_apart(text: str, layouts: Mapping[str, _Layout], found: list[Structure]) -> str:
+def _take_apart(text: str, layouts: Mapping[str, _Fields], found: list[Structure]) -> str:
     kinds = "|".join(map(re.escape, layouts))
     taken = re.compile(
         rf"(?<=[(,])(\s*(?:\w*GRID_CONSTANT\s+|__grid_constant__\s+)?(?:const\s+)?)(?:struct\s+)?(?:\w+::)*({kinds})"
-        r"(<[^<>()]*>)?(?:\s*const)?\s*&?\s+&?(?:const\s+)?(\w+)(?=\s*[,)])"
+        r"(?:\s*const)?\s*&?\s+&?(?:const\s+)?(\w+)(?=\s*[,)])"
     )
     while (match := taken.search(text)) is not None:
-        layout, parameter = layouts[match[2]], match[4]
+        fields, parameter = layouts[match[2]], match[3]
         head = max(text.rfind(mark, 0, match.start()) for mark in ";}") + 1
         closing = _find_end(text, match.end(), "()")
         opening = re.compile(r"[{;]").search(text, closing)
@@ -104,25 +92,16 @@ def _take_apart(text: str, layouts: Mapping[str, _Layout], found: list[Structure
         end = _find_end(text, begin) if begin != closing else closing
         called = re.findall(r"\b(\w+)\s*\(", text[head : match.start() + 1])
         other = text[head : match.start()] + text[match.end() : closing] + text[begin:end]
-        names = {f: f if _is_free(f, other) else f"{parameter}_{f}" for _, f in layout.fields}
-        given = dict(zip(layout.template, (match[3] or "<>")[1:-1].split(","), strict=False))
-        parts = [f"{_fill(kind, given)} {names[field]}" for kind, field in layout.fields]
+        taken_names = {*re.findall(r"(?<![.>\w])\w+", other)}
+        names = {f: f"{parameter}_{f}" if f in taken_names else f for _, f in fields}
+        parts = [f"{kind} {names[field]}" for kind, field in fields]
         body = _pass_on(text[begin:end], parameter, names)
         if begin != closing and called:
-            kind = f"{match[2]}{match[3] or ''}"
-            found.append(Structure(called[-1], parameter, kind, tuple(names.items())))
+            found.append(Structure(called[-1], parameter, match[2], tuple(names.items())))
         lines = "\n" * match[0].count("\n")
         parameters = ", ".join(parts) + lines + text[match.end() : begin]
         text = text[: match.start()] + parameters + body + text[end:]
     return _expand_locals(text, layouts, kinds)
-
-
-def _is_free(name: str, text: str) -> bool:
-    return re.search(rf"(?<![.>\w]){re.escape(name)}\b", text) is None
-
-
-def _fill(kind: str, given: Mapping[str, str]) -> str:
-    return re.sub(r"\w+", lambda match: given.get(match[0], match[0]).strip(), kind)
 
 
 def _pass_on(body: str, parameter: str, names: Mapping[str, str]) -> str:
@@ -132,11 +111,11 @@ def _pass_on(body: str, parameter: str, names: Mapping[str, str]) -> str:
     return re.sub(rf"(?<=[(,])(\s*){own}(?=\s*[,)])", rf"\1{', '.join(names.values())}", body)
 
 
-def _expand_locals(text: str, layouts: Mapping[str, _Layout], kinds: str) -> str:
+def _expand_locals(text: str, layouts: Mapping[str, _Fields], kinds: str) -> str:
     """Pass the fields of a local structure one by one, as what was assigned to each."""
-    declared = re.compile(rf"\b({kinds})(?:<[^<>;()]*>)?\s+(\w+)\s*(?:=?\s*\{{([^{{}};]*)\}})?\s*;")
+    declared = re.compile(rf"\b({kinds})\s+(\w+)\s*(?:=?\s*\{{([^{{}};]*)\}})?\s*;")
     for match in [*declared.finditer(text)]:
-        fields = [field for _, field in layouts[match[1]].fields]
+        fields = [field for _, field in layouts[match[1]]]
         values = dict(zip(fields, (match[3] or "").split(","), strict=False)) if match[3] else {}
         for field in fields:
             sets = re.findall(rf"\b{match[2]}\.{field}\s*=(?!=)\s*([^;]+);", text)
