@@ -187,7 +187,7 @@ def _fill_parameters(
     if len(sizes) > 1 or said or not is_read:
         function = mark_unused_sizes(function, shaped, said)
     marked = [
-        p._replace(use=(f"{p.rows}, " if p.rows else "") + _find_use(p.name, own))
+        p._replace(use=(f"{p.rows}, " if p.rows else "") + (_find_use(p.name, own) or p.use))
         if _is_unknown(p)
         else p
         for p in function.parameters

@@ -122,7 +122,7 @@ def ask_edges(function: Function, own: Declaration, facts: SourceFacts) -> Funct
 
     Of ``k<<<m, dim3(n, n, n)>>>`` and ``__shared__ float t[4][4][4]``: the guess for ``n`` is 4.
     """
-    guesses = dict[str, str]()
+    guesses, lines = dict[str, str](), dict[str, str]()
     for kernel, site in _list_starts(function, own, facts):
         texts = dict(_iter_values(collect_locals(site.host, site.line).values()))
         edges = list_extents(site.configuration[1], texts)
@@ -134,8 +134,9 @@ def ask_edges(function: Function, own: Declaration, facts: SourceFacts) -> Funct
         for edge in edges:
             name = own_names.get(edge, "") if function.is_kernel else edge
             guesses[name] = guess if guess.isdecimal() else ""
+            lines[name] = f"line {site.line}: <<<{', '.join(site.configuration)}>>>"
     parameters = [
-        p._replace(role="number", value=FILL_IN_MARK, guess=guesses[p.name])
+        p._replace(role="number", value=FILL_IN_MARK, guess=guesses[p.name], use=lines[p.name])
         if p.role == "size" and p.name in guesses
         else p
         for p in function.parameters
