@@ -357,6 +357,11 @@ def test_a_file_that_instantiates_a_launcher_of_its_header_is_drafted(project):
             ("-std=c++20", "-DBLOCK=256"),
         ),
         (
+            "BUILD.bazel",
+            'copts = ["-std=c++20"],\ndefines = ["BLOCK=256"]\n',
+            ("-std=c++20", "-DBLOCK=256"),
+        ),
+        (
             "pyproject.toml",
             'extra = ["-std=c++20", "-DBLOCK=256"]\n',
             ("-std=c++20", "-DBLOCK=256"),
@@ -368,6 +373,14 @@ def test_flags_are_those_of_the_projects_build_that_the_source_needs(tmp_path, n
     (tmp_path / name).write_text(text)
 
     assert plan_includes(tmp_path / "k.cu", tmp_path, []).flags == flags
+
+
+def test_a_missing_header_of_a_submodule_is_named_with_the_command_that_brings_it(project):
+    (project / ".gitmodules").write_text('[submodule "glm"]\n\tpath = third_party/glm\n')
+    (project / "k.cu").write_text("#include <glm/glm.hpp>\n" + SCALE)
+    result = init_project("k.cu")
+
+    assert result.warnings[0].endswith(": git submodule update --init third_party/glm")
 
 
 def test_every_mark_of_a_draft_is_asked_for(project):
@@ -413,12 +426,13 @@ def test_a_returned_tensor_has_the_shape_that_it_was_made_with_only_as_it_is(ret
 
 
 PARAMETERS = """
+template <typename T>
 struct Params {
   int batch, seqlen;
   float scale = 1.f;
-  const float *__restrict__ x;  // [batch, seqlen]
-  float* y;
-  float* unread;
+  const T *__restrict__ x;  // [batch, seqlen]
+  T* y;
+  T* unread;
   int64_t stride;
 };
 """
@@ -426,15 +440,16 @@ TAKES_STRUCTURE = """
 #include "params.h"
 template <typename T>
 __global__ void twice(
-    const Params p) {
+    const Params<T> p) {
   extern __shared__ float tile[];
   int i = blockIdx.x * blockDim.x + threadIdx.x, stride = 2;
   if (i < p.batch) p.y[i] = stride * p.x[i] * p.scale;
 }
-void launch(Params& params, cudaStream_t stream) {
+void launch(Params<float>& params, cudaStream_t stream) {
+  auto kernel = &twice<float>;
   int bytes = 100 * 1024;
-  cudaFuncSetAttribute(twice<float>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-  twice<float><<<(params.batch + 255) / 256, 256, bytes, stream>>>(params);
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  kernel<<<(params.batch + 255) / 256, 256, bytes, stream>>>(params);
 }
 """
 
@@ -453,7 +468,7 @@ def test_the_fields_of_a_structure_are_arguments_and_its_launch_is_found(project
         ("y", ("batch",), "float32"),
     ]
     assert result.to_fill == ()
-    assert "Params kb_p{};\n  kb_p.batch = static_cast<int>(batch);" in launcher
+    assert "Params<float> kb_p{};\n  kb_p.batch = static_cast<int>(batch);" in launcher
     assert "kb_p.x = const_cast<float*>(x);" in launcher
     assert "float* const unread = nullptr;  // the kernel does not read it" in launcher
     assert "kb_p.stride = p_stride;" in launcher
@@ -1005,12 +1020,18 @@ def test_a_macro_that_a_launch_passes_for_a_size_is_declared_by_another_name(pro
         ("if (i < n) *(y + at[i]) = 0;", False),
         ("float* row = y + at[i] * n; row[i] = 0;", False),
         ("int k = atomicAdd(count, 1); if (i < n) y[k] = x[i];", False),
+        ("if (i < n) y[2 * i] = x[i];", False),
         ("if (i < n) { y[2 * i] = x[i]; y[2 * i + 1] = 0; }", True),
+        ("int k = 3 * i; if (i < n) { y[k] = 0; y[k + 2] = 0; }", False),
+        ("if (i < n) y[i * incy] = x[i];", False),
         ("if (i < n) y[i * incy + threadIdx.y] = x[i];", True),
         ("float* row = y + i * incy; row[threadIdx.y] = x[i];", True),
         ("for (int k = 1; k < n; k++) y[i * n + k] = 0;", False),
         ("for (int k = 1; k < n; k++) y[i * n + k - 1] = 0;", True),
         ("for (int k = 0; k < n; k++) y[i * n + k] = 0;", True),
+        ("int j = threadIdx.y; if (j <= i) y[i * n + j] = 0;", False),
+        ("int j = threadIdx.y; if (j > i) return; y[i * n + j] = 0;", False),
+        ("if (i % 2 == 0) y[i] = 0;", False),
         ("if (i % 2 == 0) y[i / 2] = 0;", True),
         ("if (i % 2 == 0) y[i] = 0; else y[i] = 1;", True),
         ("for (int k = at[i]; k < at[i + 1]; k++) y[k] = x[i];", True),
@@ -1020,6 +1041,19 @@ def test_an_output_of_which_only_some_elements_are_stored_may_be_read_too(body, 
     text = (
         "__global__ void k(const int* at, int* count, const float* x, float* y, int n, int incy)"
         f" {{ int i = blockIdx.x * blockDim.x + threadIdx.x; {body} }}"
+    )
+
+    assert read_roles(text)["y"][:2] == ("output", is_whole)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_whole"),
+    [("y[i].x = 0; y[i].y = 1;", True), ("y[i].x = 0;", False), ("y[i] = x[i];", True)],
+)
+def test_an_output_of_vectors_of_which_a_member_is_not_stored_may_be_read_too(body, is_whole):
+    text = (
+        "__global__ void k(const float2* x, float2* y, int n)"
+        f" {{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) {{ {body} }} }}"
     )
 
     assert read_roles(text)["y"][:2] == ("output", is_whole)
@@ -1245,6 +1279,12 @@ __global__ void k(const float* x, float* y, int rows, int width) {
             [],
             64,
         ),
+        (
+            "int main() { float *x, *y; int rows = 9, width = 8;"
+            " k<<<rows, width>>>(x, y, rows, width); }",
+            [],
+            1024,
+        ),
         ("", ["grid=rows", "block=128"], 128),
     ],
 )
@@ -1412,13 +1452,19 @@ CLEARED = (
     [
         ("cudaMemset((void*)m, 0, n * 4);", "zeros"),
         ("CHECK(cudaMemsetAsync(m, 0x00, n * 4, 0));", "zeros"),
-        ("cudaMemcpy(m, &zero, 4, cudaMemcpyHostToDevice);", "integers 32|zeros"),
+        ("cudaMemcpy(m, &zero, 4, cudaMemcpyHostToDevice);", "zeros"),
+        (
+            "std::vector<int> h(n, 0); cudaMemcpy(m, h.data(), n * 4, cudaMemcpyHostToDevice);",
+            "zeros",
+        ),
+        ("thrust::fill(thrust::device_ptr<int>(m), thrust::device_ptr<int>(m) + n, 0);", "zeros"),
         ("cudaMemset(m, -1, n * 4);", "integers 32|zeros"),
         ("cudaMemset(m, 0, n * 4); other<<<1, 64>>>(m, n);", "zeros|integers 32"),
         (
             "cudaMemset(m, 0, n * 4); cudaMemcpy(m, in, 4, cudaMemcpyHostToDevice);",
             "zeros|integers 32",
         ),
+        ("int h[9] = {0}; h[3] = 5; cudaMemcpy(m, h, 36, cudaMemcpyHostToDevice);", ""),
         ("cudaMemcpy(m, in, n * 4, cudaMemcpyHostToDevice);", ""),
     ],
 )
@@ -1455,7 +1501,10 @@ def test_values_that_were_asked_and_said_are_taken(project):
         ("int", "y[i] = x[i] * at[i];", "fill: integers, scale: 32", ""),
         ("int", "for (int j = 0; j < *at; j++) y[i] += x[j];", "fill: FILL_IN", "integers 32"),
         ("float", "int v = (int)at[i]; y[i] = x[v];", "fill: FILL_IN", "integers 32"),
+        ("float", "y[i] = x[(int)at[i] * 2];", "fill: FILL_IN", "integers 32"),
         ("float", "y[i] = x[i] * at[i];", "fill: normal", ""),
+        ("float", "y[i] = x[i] * (int)at[i];", "fill: FILL_IN", "integers 32"),
+        ("int", "int e = at[i + 1], j = i; while (j < e) y[i] += x[j++];", "fill: offsets", "?"),
         ("int", "y[i] = at[i + 1] > at[i] ? x[i] : 0;", "fill: integers, scale: 32", ""),
         ("int", "x += i * m; y[i] = x[at[i]];", "fill: integers, scale: m", ""),
     ],
@@ -1548,6 +1597,53 @@ def test_a_function_that_a_header_of_the_project_defines_is_not_called_undefined
     assert [w.split()[-1] for w in told] == ["lose_it"]
 
 
+RUNNING = """\
+#include <math.h>
+__global__ void run_max(const float* x, float* m, int n) {{
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) m[i] = fmaxf(m[i], x[i]);
+}}
+int main(int argc, char** argv) {{
+  int n = atoi(argv[1]);
+  float *x = (float*)malloc(n * sizeof(float)), *dx, *dm;
+  for (int i = 0; i < n; i++) x[i] = rand() / (float)RAND_MAX;
+  cudaMalloc(&dx, n * sizeof(float));
+  cudaMalloc(&dm, n * sizeof(float));
+  cudaMemcpy(dx, x, n * sizeof(float), cudaMemcpyHostToDevice);
+  {fill}
+  run_max<<<(n + 255) / 256, 256>>>(dx, {m}, n);
+}}
+"""
+COPIED = "cudaMemcpy(dm, {}, n * sizeof(float), cudaMemcpyHostToDevice);"
+
+
+@pytest.mark.parametrize(
+    ("fill", "found"),
+    [
+        ("float* h = new float[n]; for (int i = 0; i < n; i++) h[i] = 0; C(h)", "zeros"),
+        ("float h[64]; for (int i = 0; i < n; i++) { h[i] = 1.0f; } C(h)", "ones"),
+        ("float h[64]; for (int i = 0; i < n; i++) h[i] = -INFINITY; C(h)", "?no such fill"),
+        ("std::vector<float> h(n, -FLT_MAX); C(h.data())", "?no such fill"),
+        ("std::vector<float> h(n); C(h.data())", "zeros"),
+        ("std::vector<float> h(n); std::fill(h.begin(), h.end(), 5.f); C(h.data())", "?integers 6"),
+        ("thrust::device_vector<float> v(n, -1e30f);", "?no such fill"),
+        ("thrust::device_vector<float> v(n); thrust::fill(v.begin(), v.end(), 0);", "zeros"),
+        ("float h[64]; for (int i = 0; i < n; i++) h[i] = i * 2; C(h)", "normal"),
+        ("float h[64] = {0}; load(h, n); C(h)", "normal"),
+        ("std::vector<float> h(n); for (int i = 0; i < n; i++) h[i] = x[i]; C(h.data())", "normal"),
+    ],
+)
+def test_one_value_that_a_host_sets_an_array_to_is_that_of_the_draft(project, fill, found):
+    m = "thrust::raw_pointer_cast(v.data())" if " v(n" in fill else "dm"
+    text = re.sub(r"C\((.*?)\)$", lambda c: COPIED.format(c[1]), fill)
+    (project / "k.cu").write_text(RUNNING.format(fill=text, m=m))
+    asked = [line for line in init_project("k.cu", kernel="run_max").to_fill if ".fill" in line]
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert [found[1:] in line for line in asked] == [True] * (found[0] == "?")
+    assert found[0] == "?" or re.search(rf"m_start.*fill: {found}", yaml)
+
+
 TILED = """\
 template <const int BM, const int BK>
 __global__ void tiled(int M, int N, int K, const float* a, float* c) {{
@@ -1579,6 +1675,25 @@ def test_sizes_of_a_kernel_without_a_guard_are_multiples_of_its_tile(project, st
 
     assert not any(w[axis] % by_axis[axis] for w in kernel.workloads.values() for axis in by_axis)
     assert steps[1] > 1 or kernel.workloads["small"]["n"] % 128
+
+
+@pytest.mark.parametrize(
+    ("grid", "step"),
+    [("n / 80", 80), ("dim3(n/W, 1)", 112), ("n / 80 + 1", 1), ("(n + 79) / 80", 1), ("few", 80)],
+)
+@pytest.mark.parametrize("by_launcher", [True, False])
+def test_a_size_that_a_grid_divides_is_a_multiple(project, grid, step, by_launcher):
+    (project / "k.cu").write_text(
+        "const int W = 112;\n__global__ void twice(const float* x, float* y, int n) {\n"
+        "  int i = blockIdx.x * 8 + threadIdx.x;\n  if (i < n) y[i] = 2 * x[i];\n}\n"
+        "void run(const float* x, float* y, int n) {\n  int few = n / 80;\n"
+        f"  twice<<<{grid}, 64>>>(x, y, n);\n}}\n"
+    )
+    name = "run" if by_launcher else "twice"
+    init_project("k.cu", kernel=name, answers=["x=[n]", "y=[n]", "reference"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(sizes["n"] % step == 0 for sizes in kernel.workloads.values())
 
 
 def test_a_kernel_named_by_a_macro_of_a_header_has_the_name_that_it_makes(project):
@@ -1698,11 +1813,32 @@ void run(float* t, int wide, int count) {{
 """
 
 
-def test_the_edge_of_a_block_is_asked(project):
+def test_the_edge_of_a_block_is_asked_and_the_threads_of_a_block_are_a_limit(project):
     (project / "k.cu").write_text(BLOCKS.format(block="wide, wide"))
     asked = init_project("k.cu", kernel="run").to_fill
+    init_project("k.cu", kernel="run", answers=["wide=axis", "t=[count, wide]", "reference"])
+    sizes = load_kernel(str(project / "kernels/k")).kernel.workloads
 
     assert "wide=6" in [line.partition(" ")[0] for line in asked]
+    assert max(w["wide"] for w in sizes.values()) <= 32
+
+
+def test_the_only_extent_of_a_block_is_asked_with_its_launch(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(float* t, int side) { t[threadIdx.x] *= 2; }\n"
+        "int main() { float* t; int wide; scan(&wide); k<<<1, wide>>>(t, wide); }\n"
+    )
+    asked = init_project("k.cu").to_fill
+
+    assert "line 2: <<<1, wide>>>" in next(line for line in asked if line.startswith("side="))
+
+
+def test_a_block_of_as_many_threads_as_a_parameter_says_has_a_limit(project):
+    (project / "k.cu").write_text(BLOCKS.format(block="wide"))
+    init_project("k.cu", kernel="run", answers=["wide=axis", "t=[count, wide]", "reference"])
+    sizes = load_kernel(str(project / "kernels/k")).kernel.workloads
+
+    assert max(w["wide"] for w in sizes.values()) == 1024
 
 
 TURNED = """\

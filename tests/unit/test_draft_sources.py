@@ -1001,6 +1001,29 @@ def test_sizes_are_those_that_a_source_checks(project):
         assert sizes["head"].bit_count() == 1
 
 
+@pytest.mark.parametrize(
+    ("grid", "step", "is_asked"),
+    [
+        ("dim3(8, 4)", "", True),
+        ("16", "", True),
+        ("16", " * gridDim.x", False),
+        ("1", "", False),
+        ("(n + 127) / 128", "", False),
+    ],
+)
+def test_a_grid_that_is_the_same_for_all_sizes_is_asked(project, grid, step, is_asked):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n) {\n"
+        f"  int i = blockIdx.x * blockDim.x + threadIdx.x{step and ' + 0 * gridDim.x'};\n"
+        "  if (i < n) y[i] = x[i];\n}\n"
+        f"int main() {{ float *x, *y; int n = 2048; k<<<{grid}, 128>>>(x, y, n); }}\n"
+    )
+
+    asked = {each.partition("=")[0] for each in init_project("k.cu", kernel="k").to_fill}
+
+    assert ("grid" in asked) == is_asked
+
+
 CONSTANT = """\
 namespace eq {
 namespace inner {
@@ -1273,6 +1296,7 @@ def test_where_all_arrays_are_said_to_be_inputs_it_is_not_asked_again(project):
         ("y[i] = x[first[blockIdx.x] + threadIdx.x];", {"first"}),
         ("int at = first[blockIdx.x] + i; y[i] = x[at];", {"first"}),
         ("int base = first[blockIdx.x]; y[i] = x[base + i];", {"first"}),
+        ("for (int j = first[i]; j < last[i]; j++) y[i] += x[j];", {"first", "last"}),
         ("y[i] = x[first[i]] + last[i] + 1;", set()),
         ("y[i] = x[first[i] * n + i] + last[i];", set()),
     ],
@@ -1322,6 +1346,13 @@ def test_a_block_of_too_many_threads_is_said_and_not_taken(project):
         init_project("k.cu", answers=["grid=(width / 64, height / 32)", "block=(64, 32)"])
 
     assert any(each.startswith("block=?") and "2048 threads" in each for each in asked)
+
+
+def test_a_size_that_is_one_in_the_launch_is_asked_for(project):
+    write_launch(project, "32, 32", height="1")
+    asked = [each for each in init_project("k.cu").to_fill if each.startswith("height=1")]
+
+    assert asked[0].startswith("height=1  # or axis; ")
 
 
 def test_a_structure_of_two_numbers_by_another_name_has_their_dtype(project):
@@ -1791,6 +1822,9 @@ def test_what_is_viewed_as_a_kept_shape_has_the_shape_of_that_tensor(project):
 @pytest.mark.parametrize(
     ("code", "host", "is_power"),
     [
+        ("int j = i ^ s; if (j > i) { float t = x[i]; x[i] = x[j]; x[j] = t; }", "int n", True),
+        ("x[i ^ s] = 1;", "int n", True),
+        ("x[i] = i ^ s;", "int n", False),
         ("x[i] = s;", "int p; int n = 1 << p;", True),
         ("x[i] = s;", "int p; int n = pow(2, p);", True),
         ("x[i] = s;", "int p; int n = p * 3;", False),
@@ -1812,6 +1846,27 @@ def test_a_size_that_is_halved_or_shifted_is_a_power_of_two(project, code, host,
     sizes = load_kernel(str(project / "kernels/k")).kernel.workloads["small"]
 
     assert (sizes["n"] & (sizes["n"] - 1) == 0) is is_power
+
+
+@pytest.mark.parametrize("more", ["", "void all(int* v, int count) { sort(v, count); }\n"])
+def test_a_launcher_of_a_bitonic_step_has_sizes_of_powers_of_two(project, more):
+    array, kernel = ("v", "all") if more else ("a", "sort")
+    (project / "k.cu").write_text(
+        "__global__ void step(int* v, int j) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x, p = i ^ j;\n"
+        "  if (p > i && v[i] > v[p]) { int t = v[i]; v[i] = v[p]; v[p] = t; }\n}\n"
+        "void sort(int* a, int count) {\n"
+        "  for (int j = 8; j > 0; j >>= 1) step<<<count / 256, 256>>>(a, j);\n}\n" + more
+    )
+    init_project(
+        "k.cu",
+        kernel=kernel,
+        name="k",
+        answers=[f"{array}=[count]", f"{array}.role=both", "reference"],
+    )
+    sizes = load_kernel(str(project / "kernels/k")).kernel.workloads["large"]
+
+    assert sizes["count"] & (sizes["count"] - 1) == 0
 
 
 @pytest.mark.parametrize(
@@ -1934,6 +1989,27 @@ def test_a_name_that_a_macro_puts_together_is_told(project, value, kernel):
     told = [each for each in init_project("k.cu", kernel=kernel).warnings if "##" in each]
 
     assert len(told) == ("##" in value)
+
+
+@pytest.mark.parametrize(
+    ("test", "step"),
+    [
+        ("if (n % 48 != 0) return;", 48),
+        ("if ((n % PART) != 0) { return; }", 40),
+        ("if (n % two != 0) return;", 1),
+    ],
+)
+def test_a_size_that_is_left_out_unless_it_is_a_multiple_is_one(project, test, step):
+    (project / "k.cu").write_text(
+        "constexpr int PART = 8 * 5;\n__global__ void k(const float* x, float* y, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = x[i];\n}\n"
+        f"void run(const float* x, float* y, int n) {{\n  int two = 2;\n  {test}\n"
+        "  k<<<(n + 63) / 64, 64>>>(x, y, n);\n}\n"
+    )
+    init_project("k.cu", answers=["reference"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+
+    assert all(sizes["n"] % step == 0 for sizes in kernel.workloads.values())
 
 
 @pytest.mark.parametrize(
@@ -2067,6 +2143,31 @@ def test_an_output_of_which_the_inner_cells_are_stored_is_asked(project, store, 
     asked = init_project("k.cu").to_fill
 
     assert any(line.startswith("out.role=both") for line in asked) is is_asked
+
+
+@pytest.mark.parametrize(
+    ("index", "is_offset"),
+    [
+        ("(first + x) * wide + x", True),
+        ("first + blockIdx.x * wide + x", True),
+        ("blockIdx.x * first + x + wide", False),
+    ],
+)
+@pytest.mark.parametrize("has_launcher", [False, True])
+def test_a_number_that_only_offsets_an_index_is_asked_and_no_size(
+    project, index, is_offset, has_launcher
+):
+    launcher = "void run(float* m, int wide, int first) { add<<<1, 64>>>(m, wide, first); }\n"
+    (project / "k.cu").write_text(
+        "__global__ void add(float* m, const int wide, const int first) {\n"
+        f"  int x = threadIdx.x;\n  m[{index}] += 1;\n}}\n" + launcher * has_launcher
+    )
+    asked = init_project("k.cu").to_fill
+    said = init_project("k.cu", answers=["m=[wide, wide]"]).to_fill
+
+    assert any(line.startswith("first=?") for line in asked) is is_offset
+    assert not any(line.startswith("m=[first") for line in asked if is_offset)
+    assert any(line.startswith("first=?") for line in said) is is_offset
 
 
 def test_row_starts_are_known_through_the_wrapper_of_an_extension(project):

@@ -1,6 +1,8 @@
 """What kb init concludes from source text: shapes, launches, references, folders of headers."""
 
 import json
+import shutil
+import subprocess
 
 import pytest
 
@@ -237,6 +239,45 @@ def test_code_of_a_header_that_needs_an_option_of_nvcc_gets_it(tmp_path, code, f
     plan = plan_includes(tmp_path / "k.cu", tmp_path, [tmp_path / "util.cuh"])
 
     assert list(plan.flags) == flags
+
+
+TORCH_HALF = "#include <torch/extension.h>\n"
+HALF_FLAGS = [
+    f"-U__CUDA_NO_{name}__"
+    for name in ("HALF_OPERATORS", "HALF_CONVERSIONS", "HALF2_OPERATORS", "BFLOAT16_CONVERSIONS")
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "flags"),
+    [
+        ("__device__ half f(half a, half b) { return a * b; }", HALF_FLAGS),
+        ("__global__ void f(const __half* x, __half* y) { y[0] = x[0] + x[1]; }", HALF_FLAGS),
+        ("__global__ void f(half* x, half* y, int i) { g(x + i, y + i); }", []),
+        ("__device__ half f(half a, half b) { return __hmul(a, b); }", []),
+        ("using T = at::Half; __device__ half f(half a, half b) { return a * b; }", []),
+    ],
+)
+def test_a_torch_extension_that_calculates_by_operators_of_half_gets_them(tmp_path, code, flags):
+    (tmp_path / "k.cu").write_text(TORCH_HALF + code)
+    (tmp_path / "plain.cu").write_text(code)
+    plans = [plan_includes(tmp_path / name, tmp_path, []) for name in ("k.cu", "plain.cu")]
+
+    assert [list(plan.flags) for plan in plans] == [flags, []]
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_the_operators_of_half_are_those_that_torch_switches_off(tmp_path):
+    code = "#include <cuda_fp16.h>\n__global__ void f(half* x) { x[0] = x[0] * x[1]; }\n"
+    (tmp_path / "k.cu").write_text(code)
+    off = [flag.replace("-U", "-D") for flag in HALF_FLAGS]
+    command = ["nvcc", "-ptx", "k.cu", "-o", "k.ptx", *off]
+    codes = [
+        subprocess.run([*command, *more], cwd=tmp_path, capture_output=True, check=False).returncode
+        for more in ([], HALF_FLAGS)
+    ]
+
+    assert (codes[0] != 0, codes[1]) == (True, 0)
 
 
 def test_options_that_a_python_file_has_torch_compile_a_source_with_are_taken(tmp_path):

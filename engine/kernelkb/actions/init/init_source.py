@@ -14,6 +14,7 @@ from kernelkb.model.kernels.languages import COMPILED_SUFFIXES, HEADER_SUFFIXES,
 from kernelkb.safety.paths import project_root
 from kernelkb.scaffold.cpp.build_flags import (
     defines_any,
+    find_submodule,
     list_undefined_functions,
     plan_includes,
 )
@@ -411,10 +412,10 @@ def find_related(path: Path, root: Path, names: Sequence[str]) -> Related:
 
 
 def describe_missing(header: str, root: Path) -> str:
-    """Return what is missing for a build, and what to do about it."""
-    return (
-        f"header {header} was not found below {root}; add its folder to flags, as -I../../include"
-    )
+    """Return what is missing for a build, and the command that brings it."""
+    text = f"header {header} was not found below {root}"
+    cure = find_submodule(header, root)
+    return f"{text}: {cure}" if cure else f"{text}; add its folder to flags, as -I../../include"
 
 
 _INCLUDED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|(<[^>\n]+>))', re.MULTILINE)

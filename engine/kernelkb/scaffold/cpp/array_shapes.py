@@ -16,6 +16,7 @@ from kernelkb.scaffold.cpp.functions import SourceFacts, build_function, list_ro
 from kernelkb.scaffold.cpp.index_bounds import (
     KernelIndices,
     ask_added,
+    list_offsets,
     name_index,
     read_indices,
 )
@@ -271,13 +272,17 @@ _GRID_INDEX = re.compile(r"\bblockIdx\.([xyz])\b")
 def fill_arrays(function: Function, own: Declaration, facts: SourceFacts) -> Function:
     """Give the arrays their shapes and roles; a launcher has those of the kernels it starts."""
     if function.is_kernel:
-        filled = _fill_shapes(function, own, facts)
+        filled = _fill_shapes(_settle_roles(function, own, facts), own, facts)
     else:
         filled = _fill_shapes(trace_arrays(function, own, facts), own, facts)
     named = {d for p in filled.parameters for d in list_axes((*p.shape, p.guess))}
+    offsets = _find_offsets(filled, own, facts)
     free = [p.name for p in filled.parameters if p.role == "size" and p.name not in named]
+    free = [name for name in free if name not in offsets]
     parameters = []
     for each in filled.parameters:
+        if each.name in offsets:
+            each = each._replace(role="number", value=FILL_IN_MARK)
         guess = each.guess or (f"[{', '.join(each.shape)}]" if _GRID in each.shape else "")
         if guess and _GRID in guess:  # rows: of one size that no other array has
             guess = re.sub(rf"\b{_GRID}\b", free[0], guess) if len(free) == 1 else ""
@@ -286,13 +291,32 @@ def fill_arrays(function: Function, own: Declaration, facts: SourceFacts) -> Fun
     return filled._replace(parameters=tuple(parameters))
 
 
+def _find_offsets(function: Function, own: Declaration, facts: SourceFacts) -> set[str]:
+    """Return the sizes of no array that a kernel, or those of a launcher, only adds to indices."""
+    named = {d for p in function.parameters for d in list_axes((*p.shape, p.guess))}
+    sizes = {p.name for p in function.parameters if p.role == "size"} - named
+    if function.is_kernel:
+        return list_offsets(own.body, sizes)
+    found = dict[str, bool]()
+    for site in (each for each in facts.sites if each.host == own):
+        kernel = next((d for d in facts.declarations if d.name == site.kernel and d.body), None)
+        names = [p.name for p in build_function(kernel).parameters] if kernel else []
+        offsets = list_offsets(kernel.body, names) if kernel else set()
+        for name, text in zip(names, site.arguments, strict=False):
+            bare = strip_casts(text)
+            found[bare] = found.get(bare, True) and name in offsets
+    words = re.findall(r"\w+", get_text(own.body))
+    return {name for name in sizes if found.get(name) and words.count(name) == 1}
+
+
 def ask_computed_sizes(
     function: Function, own: Declaration, site: LaunchSite, facts: SourceFacts
 ) -> Function:
     """Return a kernel whose sizes that its launch computes from its other ones are to be said.
 
-    And those of constants that the kernel reads itself. Of ``n = rows * cols;
-    k<<<..>>>(x, n, cols)``: the guess for ``n`` is ``rows * cols``.
+    And those that are 1 there, so that its grid may be for one row, and those of constants that
+    the kernel reads itself. Of ``n = rows * cols; k<<<..>>>(x, n, cols)``: the guess for ``n`` is
+    ``rows * cols``.
     """
     read = set(re.findall(r"[A-Za-z_]\w*", get_text(own.body)))
     names = [p.name for p in function.parameters]
@@ -307,6 +331,8 @@ def ask_computed_sizes(
         if each.role == "size" and words and is_computed:
             guess = " ".join(re.sub(r"/+", "//", rename_axes(text, bound)).split())
             each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
+        elif each.role == "size" and text == "1":  # of an array that is taken as one row
+            each = each._replace(role="number", value=FILL_IN_MARK, guess="1|axis")
         elif each.role == "size" and {*list_axes([text])} & facts.constants.keys() & read:
             guess = f"{text}|axis" if set(list_axes([text])) <= facts.constants.keys() else "axis"
             each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
@@ -340,11 +366,12 @@ def trace_arrays(
     facts: SourceFacts,
     depth: int = 0,
     name_argument: Callable[[str], str] = str,
+    aliases: Mapping[str, str] | None = None,
 ) -> Function:
     """Return a function whose arrays have the roles and shapes of the functions it passes them to.
 
     Shapes are told in the function's sizes. ``depth`` counts the calls around it;
-    ``name_argument`` tells which parameter an argument is.
+    ``name_argument`` tells which parameter an argument is, ``aliases`` which one a pointer is.
     """
     parameters = {p.name: p for p in function.parameters}
     is_host = not own.is_global and any(site.host == own for site in facts.sites)
@@ -366,7 +393,7 @@ def trace_arrays(
     adopted = []
     for each in function.parameters:
         if each.name in filled:
-            untraced = _count_uses(each.name, own) - traced[each.name]
+            untraced = _count_uses(each.name, own, aliases or {}) - traced[each.name]
             adopted.append(_adopt(each, filled[each.name], untraced))
         else:
             is_open = is_host and each.role == "output"
@@ -407,10 +434,15 @@ def _rename_shape(
     return each._replace(shape=shape if each.shape else (), guess=guess)
 
 
-def _count_uses(name: str, own: Declaration) -> int:
-    """Return how often a body uses a parameter's elements."""
-    used = [n for n in iter_nodes(own.body) if n.type == "identifier" and get_text(n) == name]
-    return sum(map(_is_use, used))
+def _count_uses(name: str, own: Declaration, aliases: Mapping[str, str]) -> int:
+    """Return how often a body uses a parameter's elements, itself or by a local pointer."""
+    used = [n for n in iter_nodes(own.body) if n.type == "identifier"]
+    pointers = {alias for alias, tensor in aliases.items() if tensor == name}
+    return sum(
+        _is_use(node) and not (pointers and _find_around(node).endswith("declarator"))
+        for node in used
+        if get_text(node) == name or get_text(node) in pointers
+    )
 
 
 def _is_use(node: Node) -> bool:
@@ -427,6 +459,12 @@ def _is_use(node: Node) -> bool:
     return around.type != "pointer_declarator" and get_text(
         around.child_by_field_name("operator")
     ) not in ("==", "!=")
+
+
+def _find_around(node: Node) -> str:
+    """Return the type of the statement, or of the declared variable, that holds a node."""
+    types = (outer.type for outer in iter_parents(node))
+    return next((t for t in types if t.endswith(("statement", "init_declarator"))), "")
 
 
 def _adopt(own: Parameter, found: Parameter, untraced: int) -> Parameter:
@@ -483,7 +521,22 @@ def _summarize_callee(callee: Declaration, facts: SourceFacts, depth: int) -> Fu
     inner = build_function(callee)
     if not inner.is_kernel:
         return trace_arrays(inner, callee, facts, depth + 1)
-    return _fill_shapes(inner, callee, facts)
+    return _fill_shapes(_settle_roles(inner, callee, facts, depth), callee, facts)
+
+
+def _settle_roles(
+    function: Function, own: Declaration, facts: SourceFacts, depth: int = 0
+) -> Function:
+    """Return a kernel whose arrays, where it only passes them on, have the roles given there."""
+    traced = trace_arrays(function, own, facts, depth + 1)
+    return function._replace(
+        parameters=tuple(
+            p._replace(role=t.role, is_read=t.is_read, is_certain=True)
+            if not p.is_certain and t.is_certain
+            else p
+            for p, t in zip(function.parameters, traced.parameters, strict=True)
+        )
+    )
 
 
 def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Function:

@@ -30,6 +30,10 @@ _KEPT_FLAG = re.compile(
     r"-D\w+(?:=\S*)?|-U\w+|--?std=\S+|--expt-(?:relaxed-constexpr|extended-lambda)|--use_fast_math"
     r"|--extended-lambda"
 )
+_SETUP_FLAG = re.compile(
+    r"-U__CUDA_NO_\w+|--?std=\S+|--expt-(?:relaxed-constexpr|extended-lambda)|--extended-lambda"
+    r"|-D[A-Za-z_]\w*(?:=\w*)?|--?use_fast_math"
+)
 _BUILD_FILES = ("Makefile", "makefile", "GNUmakefile", "*.mk", "justfile", "Justfile", "build.sh")
 """Files whose lines hold commands of a compiler, and the variables of such commands."""
 _ASSIGNMENT = re.compile(r"^[ \t]*(?:export[ \t]+)?(\w+)[ \t]*[:+?]?=[ \t]*(.*)$", re.MULTILINE)
@@ -48,6 +52,15 @@ _LANGUAGE_FLAGS = {
     ),
 }
 """Options of nvcc, and the code that is not compiled without them; they change no other code."""
+_HALF_FLAGS = tuple(
+    f"-U__CUDA_NO_{name}__"
+    for name in ("HALF_OPERATORS", "HALF_CONVERSIONS", "HALF2_OPERATORS", "BFLOAT16_CONVERSIONS")
+)
+"""Options that give a torch extension the operators of cuda_fp16.h, which torch switches off."""
+_TORCH_HEADER = re.compile(r"#\s*include\s*[<\"](?:torch|ATen|c10)/")
+_TORCH_HALF = re.compile(r"\b(?:at|c10|torch)::(?:Half|BFloat16)\b|\bAT_DISPATCH\w*|\bscalar_t\b")
+_HALF_NAME = re.compile(r"\b(?:__half2?|half2?)\s+(?:const\s+)?(\w+)\s*[=;,)\[]")
+_HALF_POINTER = re.compile(r"\b(?:__half2?|half2?)\s*(?:const\s*)?\*\s*(?:\w*restrict\w*\s+)?(\w+)")
 _LIBRARY = re.compile(r"(cublasLt|cublas|cusparse|cusolver|curand|cufft|cudnn|nvrtc)(?:_v2|Dn)?\.h")
 """The headers of the CUDA toolkit that declare a library, with its name."""
 _BUILD_FOLDER = re.compile(r"[\w./-]*include[\w./-]*|[\w./-]*csrc[\w./-]*|[\w.-]+/[\w./-]+")
@@ -165,9 +178,26 @@ def _list_needed_flags(files: Iterable[Path], defined: Collection[str]) -> list[
     """Return the options of nvcc, and the libraries, that files cannot be compiled without."""
     texts = [_read_text(file) for file in files]
     flags = [flag for flag, code in _LANGUAGE_FLAGS.items() if any(map(code.search, texts))]
+    flags += _HALF_FLAGS if _needs_half_operators(re.sub(r"//[^\n]*", "", "\n".join(texts))) else ()
     whole = [drop_undefined_parts(text, defined) for text in texts]
     names = [name for text in whole for _, name in _INCLUDE.findall(text)]
     return [*flags, *(f"-l{found[1]}" for name in names if (found := _LIBRARY.fullmatch(name)))]
+
+
+def _needs_half_operators(text: str) -> bool:
+    """Whether a torch extension calculates with numbers of cuda_fp16.h by operators.
+
+    Beside torch's own operators those are ambiguous, so a source with torch's types gets none.
+    """
+    if not _TORCH_HEADER.search(text) or _TORCH_HALF.search(text):
+        return False
+    pointers = set(_HALF_POINTER.findall(text))
+    plain = set(_HALF_NAME.findall(text)) - pointers
+    one, each = ("|".join(sorted(names)) or "$^" for names in (plain, pointers))
+    number = rf"\b(?:(?:{one})\b(?:\[[^\]\n]*\])?|(?:{each})\[[^\]\n]*\])"
+    return bool(
+        re.search(rf"{number}\s*(?:[-+*/]=?|[<>]=?)\s*[\w(]|[\w)\]]\s*[-+*/<>]=?\s*{number}", text)
+    )
 
 
 def _is_standard(name: str) -> bool:
@@ -253,22 +283,22 @@ def _list_named_folders(root: Path) -> list[Path]:
 
 
 def _list_project_flags(source: Path, root: Path) -> list[str]:
-    """List the options and macros of the nearest build file: of make, just, CMake, Python.
+    """List the options and macros of the nearest build file: of make, just, CMake, Python, Bazel.
 
     Of several standards of the language the newest counts: a compiler takes one.
     """
     words: list[str] = []
     for folder in _list_folders_up(source, root):
         files = [file for name in _BUILD_FILES for file in sorted(folder.glob(name))[:4]]
-        words += [word for file in files for word in _list_make_words(_read_text(file))]
+        words += [word for file in files for word in _list_make_words(_read_make(file))]
         words += _list_cmake_words(_read_text(folder / "CMakeLists.txt"))
+        words += _list_bazel_words(folder)
         found = {f: _read_text(f) for f in sorted(folder.glob("*.py"))[:_MAX_LOADERS]}
         loaders = [f for f, t in found.items() if "extra_cuda_cflags" in t and source.name in t]
         texts = [t for f in (folder / "setup.py", *loaders) for t in _list_strings(f)]
         parts = [part for text in texts if text.lstrip()[:1] == "-" for part in text.split()]
         parts = [re.sub(r"=(?:%\w|\{\w*\})$", "=", part) for part in parts]
-        parts = [re.sub("^-use", "--use", part) for part in parts]
-        words += [part for part in parts if _KEPT_FLAG.fullmatch(part)]
+        words += [re.sub("^-use", "--use", p) for p in parts if _SETUP_FLAG.fullmatch(p)]
         words += re.findall(r"[\"'](-[\w=+-]+)[\"']", _read_text(folder / "pyproject.toml"))
         if words:
             break
@@ -368,6 +398,13 @@ def _list_make_words(text: str) -> list[str]:
     return [word.strip("\"',") for word in joined.split()]
 
 
+def _read_make(file: Path, depth: int = 0) -> str:
+    """Return the text of a Makefile, after that of the files that it includes."""
+    text = _read_text(file)
+    names = re.findall(r"^-?include[ \t]+([\w./-]+)", text, re.MULTILINE) if depth < 2 else []
+    return "\n".join([*(_read_make(file.parent / name, depth + 1) for name in names), text])
+
+
 def _leave_out_conditions(text: str) -> str:
     depth, lines = 0, []
     for line in text.splitlines():
@@ -406,6 +443,15 @@ def _leave_out_cmake_conditions(text: str) -> str:
         depth -= bool(re.match(r"\s*endif\s*\(", line, re.IGNORECASE))
         lines.append(line)
     return "\n".join(lines)
+
+
+def _list_bazel_words(folder: Path) -> list[str]:
+    """List the options and macros of BUILD files."""
+    text = _read_text(folder / "BUILD") or _read_text(folder / "BUILD.bazel")
+    words = re.findall(r"[\"'](-[^\"'\s]+)[\"']", text)
+    for listed in re.findall(r"\b(?:local_)?defines\s*=\s*\[([^\]]*)\]", text):
+        words += [f"-D{name}" for name in re.findall(r"[\"']([\w=]+)[\"']", listed)]
+    return words
 
 
 def list_undefined_functions(text: str, headers: Sequence[str]) -> tuple[str, ...]:
@@ -484,6 +530,17 @@ def needs_relocatable_code(texts: Sequence[str], names: Sequence[str]) -> bool:
     ends = "|".join(re.sub(r"::", r"\\s*::\\s*", each) for each in names) or "(?!)"
     defined = re.compile(rf"__device__[^;{{}}()]*\b(?:{ends})\s*\([^;{{}}]*\{{")
     return any(defined.search(drop_comments(text)) for text in texts)
+
+
+def find_submodule(header: str, root: Path) -> str:
+    """Return the command that brings a missing header's submodule; empty where none is known."""
+    paths = re.findall(r"^\s*path\s*=\s*(\S+)", _read_text(root / ".gitmodules"), re.MULTILINE)
+    empty = [p for p in paths if not any((root / p).glob("*"))]
+    part = PurePosixPath(header).parts[0].partition(".")[0].lower()
+    named = [p for p in empty if part in PurePosixPath(p).name.lower()]
+    if not empty:
+        return ""
+    return f"git submodule update --init {(named or empty)[0] if named else ''}".strip()
 
 
 def _list_strings(file: Path) -> list[str]:

@@ -98,7 +98,7 @@ def plan_call(
     types = _choose_types(function, names, found, said)
     function = apply_template(function, types, facts)
     function = _fill_parameters(function, own, site, facts, (said, observed or Observed()))
-    launch = _find_launch(function, site, facts, types, said)
+    launch = _find_launch(function, (own, site), facts, types, said)
     part = _find_inner_include(own, facts)
     function = _drop_unused(function, own, launch, structures, part)
     hint = _describe_launch(function, own, site)
@@ -282,16 +282,20 @@ def _drop_unused(
 
 def _find_launch(
     function: Function,
-    site: LaunchSite | None,
+    source: tuple[Declaration, LaunchSite | None],
     facts: SourceFacts,
     types: Sequence[str],
     said: Mapping[str, str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the statements and the configuration of a launch: said, or as the file's own."""
+    own, site = source
     if not function.is_kernel:
         return (), ()
     statements, configuration = _plan_launch(function, site, facts, types) if site else ((), ())
-    if _find_threads(site) > MAX_THREADS:  # no launch can be as that of the text
+    is_none = _find_threads(site) > MAX_THREADS  # so that no launch can be as that of the text
+    if is_none or (
+        configuration and _is_of_one_size(function, own, [*statements, configuration[0]])
+    ):
         statements, configuration = (), ()
     axes = {p.name for p in function.parameters if p.role == "size"}
     axes |= {*list_axes([dim for p in function.parameters for dim in p.shape])}
@@ -319,6 +323,20 @@ def _rename_clashing(
         )
     ]
     return lines[: len(statements)], lines[len(statements) :]
+
+
+def _is_of_one_size(function: Function, own: Declaration, lines: Sequence[str]) -> bool:
+    """Whether a launch's grid is the same for all sizes, and the kernel leaves out the rest."""
+    named = set(re.findall(r"[A-Za-z_]\w*", " ".join(lines)))
+    sizes = {p.name for p in function.parameters if p.role == "size"}
+    shaped = set(list_axes([dim for p in function.parameters for dim in p.shape]))
+    used = set(_INDEX.findall(get_text(own.body)))
+    blocks = {each for each in used if each.startswith("blockIdx")}
+    text = " ".join(lines).replace("dim3", "")
+    is_fixed = not sizes & named and FILL_IN_MARK not in text
+    is_fixed &= re.search(r"[2-9]|\d\d", text) is not None
+    strides = any(each.startswith("gridDim") for each in used)
+    return bool(blocks and sizes & shaped) and is_fixed and not strides
 
 
 def _fill_statement(statement: str, said: Mapping[str, str], axes: Collection[str]) -> str:

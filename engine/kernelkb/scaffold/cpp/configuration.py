@@ -86,6 +86,9 @@ def collect_configuration(
 
 
 def _collect_statements(text: str, host: _Host, statements: dict[str, str], depth: int) -> bool:
+    for word in re.findall(r"\b([A-Za-z_]\w*)\s*::", text):
+        if word in host.known:  # Traits::kThreads, of a parameter of the template
+            statements[word] = f"using {word} = {host.known[word]};"
     for word in dict.fromkeys(_WORD.findall(text)):
         if _calls_method(word, text, host):
             return False

@@ -325,6 +325,7 @@ def _draft_call(plan: CallPlan, stream: str, check: str) -> str:
 def _format_arguments(plan: CallPlan, stream: str) -> tuple[str, str]:
     """Return the arguments of a call, and the statements that fill the structures among them."""
     members = {name: each for each in plan.structures for _, name in each.fields}
+    chosen = dict(zip(plan.function.template, plan.template, strict=False))
     arguments: dict[str, None] = {}
     filled = ""
     for p in plan.function.parameters:
@@ -334,7 +335,8 @@ def _format_arguments(plan: CallPlan, stream: str) -> tuple[str, str]:
             continue
         own = f"kb_{each.parameter}"
         if own not in arguments:
-            filled += f"  {each.kind} {own}{{}};\n"
+            kind = re.sub(r"\w+", lambda match: chosen.get(match[0], match[0]), each.kind)
+            filled += f"  {kind} {own}{{}};\n"
             arguments[own] = None
         field = next(field for field, name in each.fields if name == p.name)
         filled += f"  {own}.{field} = {value};\n"

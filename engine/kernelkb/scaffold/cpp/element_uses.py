@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
+from kernelkb.scaffold.cpp.element_types import count_parts
 from kernelkb.scaffold.cpp.syntax import (
     LOOPS,
     get_part,
@@ -54,7 +56,9 @@ class _Test(NamedTuple):
 def read_elements(each: Parameter, names: Sequence[str], body: Node) -> Parameter:
     """Return an array of a kernel with what the uses of its elements say beyond its shape."""
     if each.role == "output":
-        is_partly = not each.is_read and may_skip_elements(each.name, body)
+        last = each.shape[-1] if each.shape else ""
+        parts = max(count_parts(each.type), int(last) if last.isdecimal() else 1)
+        is_partly = not each.is_read and may_skip_elements(each.name, body, parts)
         each = each._replace(is_read=True, is_certain=False) if is_partly else each
         return _ask_counted(each, body)
     if not each.fill and is_positive(each.name, body):
@@ -68,6 +72,22 @@ def read_elements(each: Parameter, names: Sequence[str], body: Node) -> Paramete
         return each._replace(points_into=UNKNOWN)
     each = each._replace(points_into=pointed or each.points_into)
     return each if each.points_into else _read_choice(each, names, body)
+
+
+def _is_made_integer(node: Node, array: str, held: Collection[str]) -> bool:
+    """Whether an expression is a cast to an integer of an element, as it is."""
+    is_cast = node.type in ("cast_expression", "call_expression") and unwrap(node) != node
+    return is_cast and _is_element(unwrap(node), array, held)
+
+
+def _bounds(held: Collection[str], counted: Collection[str], body: Node) -> bool:
+    """Whether one of some variables is compared with one that an index is made of."""
+    for node in iter_nodes(body):
+        if get_part(node, "operator") in ("<", "<=", ">", ">="):
+            sides = {get_part(node, "left"), get_part(node, "right")}
+            if sides & {*held} and sides & {*counted}:
+                return True
+    return False
 
 
 def _ask_counted(each: Parameter, body: Node) -> Parameter:
@@ -101,7 +121,8 @@ def _read_choice(each: Parameter, names: Sequence[str], body: Node) -> Parameter
     """Return an array with the one of which its elements are places, or with that question.
 
     Integers that are an index as they are lie below a size of the other array. It is asked of
-    floats that choose elements, and of a number behind a pointer.
+    floats that are made integers, of a number behind a pointer, and of integers that bound an
+    index of others, as where the rows of a sparse matrix begin.
     """
     values: dict[str, list[Node]] = {}
     for name, value in iter_settings(body):
@@ -110,12 +131,18 @@ def _read_choice(each: Parameter, names: Sequence[str], body: Node) -> Parameter
     is_integer = each.dtype in ("int32", "int64")
     indices = [index for base, index in iter_subscripts(body) if base in {*names} - {each.name}]
     if (each.dtype or "").startswith(("float", "bfloat")):
-        place = next((index for index in indices if _list_names(index) & held), None)
+        cast = next((n for n in iter_nodes(body) if _is_made_integer(n, each.name, held)), None)
+        chosen = (index for index in indices if _list_names(index) & held)
+        place = cast or next(chosen, None)
         return each._replace(asks_fill=("integers 32", show_line(place))) if place else each
     for base, index in iter_subscripts(body) if is_integer else ():
         is_other = base in names and base != each.name
         if is_other and _is_element(unwrap(index), each.name, held):
             return each._replace(indexes=(base, 0))
+    places = {_drop_blanks(index) for base, index in iter_subscripts(body) if base == each.name}
+    counted = {name for index in indices for name in _list_names(index)}
+    if is_integer and any("+1" in place for place in places) and _bounds(held, counted, body):
+        return each._replace(points_into=UNKNOWN)
     pointers = [n for n in iter_nodes(body) if get_text(n) == f"*{each.name}"]
     if is_integer and pointers:
         why = "one number behind a pointer: 'integers 9 from 8' is 8"
@@ -197,7 +224,8 @@ def find_pointed_array(array: str, others: Sequence[str], body: Node) -> str:
 def begins_parts(array: str, body: Node) -> bool:
     """Whether elements of an array are where parts of another one begin, each by itself.
 
-    As ``x[first[block] + thread]``.
+    As ``x[first[block] + thread]``; or they bound a loop from below, and those of another array
+    from above: ``for (j = first[row]; j < last[row]; j++)``.
     """
     values = dict(iter_settings(body))
     held = {name for name, value in values.items() if _read_base(value) == array}
@@ -208,7 +236,8 @@ def begins_parts(array: str, body: Node) -> bool:
             other = sides[is_side[0]]
             if any(is_side) and not get_text(other).isdecimal() and _is_index(node, values, body):
                 return True
-    return False
+    loops = [node for node in iter_nodes(body) if node.type == "for_statement"]
+    return any(array in bounds for loop in loops if len(bounds := _list_bounds(loop, values)) == 2)
 
 
 def _read_base(node: Node | None) -> str:
@@ -225,12 +254,24 @@ def _is_index(node: Node, values: Mapping[str, Node], body: Node) -> bool:
     return any(unwrap(index) == node or get_text(index) in held for index in indices)
 
 
+def _list_bounds(loop: Node, values: Mapping[str, Node]) -> set[str]:
+    """Return the arrays whose elements a loop's variable begins with, and stays below."""
+    begin = loop.child_by_field_name("initializer")
+    first = next((v for _, v in iter_settings(begin)), None) if begin is not None else None
+    last = loop.child_by_field_name("condition")
+    ends = (first, last.child_by_field_name("right") if last is not None else None)
+    found = {_read_base(values.get(get_text(each), each)) for each in ends}
+    return found - {""}
+
+
 class _Store(NamedTuple):
     """One assignment to an element of an array."""
 
     left: Node
     indices: tuple[Node, ...]
     """What its elements are chosen by: also where a pointer into the array points."""
+    member: str
+    """Of an element that is a vector or a structure, the one that is set; empty for all."""
 
 
 class _Values(NamedTuple):
@@ -239,16 +280,29 @@ class _Values(NamedTuple):
     nodes: Mapping[str, Sequence[Node]]
     read: Collection[str]
     """Those whose values come from elements of arrays."""
+    moving: Collection[str]
+    """Those that tell threads apart, or count in a loop."""
+    changed: Collection[str]
+    """Those that are counted up or down."""
+    pointers: Collection[str] = ()
+    """Those into the array that is looked at."""
 
 
-def may_skip_elements(array: str, body: Node) -> bool:
+def may_skip_elements(array: str, body: Node, parts: int = 1) -> bool:
     """Whether the stores to an array leave out elements, which keep the values of before the call.
 
-    The first or the last one, as a stencil does, or those that the values of other arrays choose.
+    The first or the last one, as a stencil does, those that the values of other arrays choose,
+    those between the steps of an index, or some of the ``parts`` members of each.
     """
-    stores = [*_iter_stores(array, body)]
-    values = _collect_values(body)
-    return bool(stores) and all(_is_inside(each, values) for each in stores)
+    starts: dict[str, tuple[Node, ...]] = {array: ()}
+    stores = [*_iter_stores(starts, body)]
+    values = _collect_values(body)._replace(pointers=starts.keys())
+    members = {each.member for each in stores}
+    if stores and "" not in members and len(members) < parts:
+        return True
+    return bool(stores) and (
+        _has_gaps(stores, values) or all(_is_inside(each, values) for each in stores)
+    )
 
 
 _RACE = (
@@ -265,7 +319,7 @@ def list_races(outputs: Collection[str], inputs: Collection[str], body: Node) ->
     values = _collect_values(body)
     found: dict[str, None] = {}
     for output in sorted(outputs):
-        for store in _iter_stores(output, body):
+        for store in _iter_stores({output: ()}, body):
             right = store.left.parent and store.left.parent.child_by_field_name("right")
             nodes = [each for index in store.indices for each in iter_nodes(index)]
             names = {get_text(each) for each in nodes} & {*values.read}
@@ -276,9 +330,9 @@ def list_races(outputs: Collection[str], inputs: Collection[str], body: Node) ->
     return [*found]
 
 
-def _iter_stores(array: str, body: Node) -> Iterator[_Store]:
-    """Yield the stores to an array, also those by pointers into it."""
-    starts: dict[str, tuple[Node, ...]] = {array: ()}
+def _iter_stores(starts: dict[str, tuple[Node, ...]], body: Node) -> Iterator[_Store]:
+    """Yield the stores to an array, and add the pointers into it to its name in ``starts``."""
+    array = next(iter(starts))
     for name, value in iter_values(body):
         base = next((n for n in _list_direct_names(value, array) if n in starts), None)
         if base is not None and name.type == "pointer_declarator" and _is_pointer(value, base):
@@ -287,8 +341,8 @@ def _iter_stores(array: str, body: Node) -> Iterator[_Store]:
         left = node.child_by_field_name("left")
         if node.type != "assignment_expression" or left is None:
             continue
-        is_member = left.type == "field_expression"
-        element = left.child_by_field_name("argument") if is_member else left
+        member = get_part(left, "field") if left.type == "field_expression" else ""
+        element = left.child_by_field_name("argument") if member else left
         if element is None or element.type not in ("subscript_expression", "pointer_expression"):
             continue
         base = get_part(element, "argument")
@@ -297,7 +351,7 @@ def _iter_stores(array: str, body: Node) -> Iterator[_Store]:
             names = re.findall(r"[A-Za-z_]\w*", base) if "*)" not in base else []
             base, listed = next((n for n in names if n in starts), ""), element
         if base in starts:
-            yield _Store(left, (*starts[base], listed))
+            yield _Store(left, (*starts[base], listed), member)
 
 
 def _is_pointer(value: Node, base: str) -> bool:
@@ -312,7 +366,54 @@ def _collect_values(body: Node) -> _Values:
         nodes.setdefault(name, []).append(value)
     loops = (n.child_by_field_name("initializer") for n in iter_nodes(body))
     counted = {name for loop in loops if loop is not None for name, _ in iter_settings(loop)}
-    return _Values(nodes, _list_read(body) - counted)
+    changed = {get_part(n, "argument") for n in iter_nodes(body) if n.type == "update_expression"}
+    moving = set(counted)
+    for _ in range(_DEPTH):
+        moving |= {
+            name
+            for name, values in nodes.items()
+            for value in values
+            if re.search(r"threadIdx|blockIdx", get_text(value)) or _list_names(value) & moving
+        }
+    return _Values(nodes, _list_read(body) - counted, moving, changed)
+
+
+def _has_gaps(stores: Sequence[_Store], values: _Values) -> bool:
+    """Whether an index takes larger steps than the stores of one step fill: ``y[2 * i]``."""
+    found = [_read_step(index, values) for store in stores for index in store.indices]
+    step = gcd(*(each for each, _ in found))
+    ends = {sum(_read_step(i, values)[1] for i in each.indices) % (step or 1) for each in stores}
+    return 1 < step != len(ends)
+
+
+def _read_step(node: Node, values: _Values, depth: int = 0) -> tuple[int, int]:
+    """Return what the values of an index differ by at least, 0 for a constant; and one of them."""
+    listed = node.child_by_field_name("indices")
+    inner = (listed or node).named_children
+    if listed is not None or node.type in ("subscript_argument_list", "pointer_expression"):
+        return _read_step(inner[0], values, depth) if inner else (1, 0)
+    node = unwrap(node)
+    text = get_text(node)
+    own = values.nodes.get(text, ())
+    if text.isdecimal() or text in values.pointers:
+        return 0, int(text) if text.isdecimal() else 0
+    if len(own) == 1 and text not in values.changed and depth < _DEPTH:
+        return _read_step(own[0], values, depth + 1)
+    left, right = (node.child_by_field_name(side) for side in ("left", "right"))
+    operator = get_part(node, "operator")
+    if operator not in ("+", "-", "*") or left is None or right is None:
+        return _UNKNOWN_STEP if _STEP_NAME.fullmatch(text) else 1, 0
+    (one, first), (other, last) = (_read_step(each, values, depth) for each in (left, right))
+    if operator == "*":
+        is_constant, named = not (one or other), _UNKNOWN_STEP in (one, other)
+        step = 0 if is_constant else (one or first) * (other or last)
+        return _UNKNOWN_STEP if named else step, first * last
+    return gcd(one, other), first - last if operator == "-" else first + last
+
+
+_UNKNOWN_STEP = 2**31 - 1
+"""Of an index that is multiplied by a step that the call says: ``y[i * incy]``."""
+_STEP_NAME = re.compile(r"inc_?\w|(?:\w+_)?(?:stride|step|inc)(?:_?\w)?")
 
 
 def _list_read(body: Node) -> set[str]:
@@ -346,14 +447,29 @@ def _is_inside(store: _Store, values: _Values) -> bool:
     }
     if any(_leaves_out(test, derived, get_text(store.left)) for test in _iter_tests(store.left)):
         return True
+    texts = [*map(get_text, store.indices), *(get_text(v) for n in names for v in values.nodes[n])]
+    is_whole = not any(re.search(r"/|>>", text) for text in texts)
     return any(
         _leaves_out(test, names, get_text(store.left))
+        or _chooses(test, names & {*values.moving}, is_whole=is_whole)
         or (
             not test.step
             and ("[" in test.text or bool({*values.read} & {*re.findall(r"\w+", test.text)}))
         )
         for test in _iter_tests(store.left)
     )
+
+
+def _chooses(test: _Test, names: Collection[str], *, is_whole: bool) -> bool:
+    """Whether a condition takes one part of the elements only: a triangle, or each second one.
+
+    ``is_whole`` says that no index is divided, so that each second one may be all that there are.
+    """
+    either = "|".join(map(re.escape, sorted(names))) or "(?!)"
+    own = rf"(?<![\w+*/.\])-])(?:{either})"
+    is_triangle = rf"{own}(?:[<>]=?|[!=]=)(?:{either})(?![\w+*/.\[(-])"
+    is_part = rf"{own}(?:%\w+|&1\)?)(?:[!=]=|$)"
+    return bool(re.search(is_triangle, test.text) or (is_whole and re.search(is_part, test.text)))
 
 
 def _leaves_out(test: _Test, names: Collection[str], stored: str) -> bool:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from kernelkb.scaffold.cpp.element_uses import (
-    iter_settings,
-    iter_subscripts,
-    show_line,
-)
+from kernelkb.scaffold.cpp.element_uses import iter_settings, iter_subscripts, show_line
 from kernelkb.scaffold.cpp.syntax import (
     INTEGER_CAST,
     get_part,
@@ -31,6 +28,10 @@ _COMPARISONS = ("<", "<=", "!=", ">=", ">")
 _LOOPS = ("for_statement", "while_statement", "do_statement")
 _EXACT = {"<": False, ">=": False, ">": True, "<=": True}
 """Operators that say below which size an index stays; True: the size stands on the left."""
+
+
+_SUMS = ("binary_expression", "parenthesized_expression", "cast_expression")
+_RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "&&", "||")
 
 
 class KernelIndices(NamedTuple):
@@ -125,6 +126,22 @@ def _read_bound(node: Node, indices: KernelIndices, stated: dict[str, set[str]])
     stated.setdefault(index, set()).add(exact)
 
 
+def list_offsets(body: Node | None, names: Collection[str]) -> set[str]:
+    """Return the integers that a body only adds to indices: they are no sizes."""
+    added, others = set[str](), set[str]()
+    for node in iter_nodes(body):
+        name = get_text(node)
+        if node.type != "identifier" or name not in names:
+            continue
+        chain = [*takewhile(lambda outer: outer.type in _SUMS, iter_parents(node))]
+        operators = [get_part(each, "operator") for each in chain]
+        first = next(filter(None, operators), "")
+        is_compared = any(each in _RELATIONS for each in operators)
+        is_added = first == "+" and not is_compared  # n - i counts down from a size
+        (added if is_added else others).add(name)
+    return added - others
+
+
 def _find_exact(text: str, sizes: frozenset[str], values: Mapping[str, Node]) -> str:
     """Return the size that an expression is, without its casts; empty for anything else."""
     bare = re.sub(r"\s", "", text)
@@ -149,7 +166,8 @@ def _find_size(text: str, sizes: frozenset[str], values: Mapping[str, Node]) -> 
     return text if text.isdecimal() else None
 
 
-_MADE_DEPTH = 4
+_CLAMPS = re.compile(r"(?:std::)?(?:min|max|clamp)")
+_ADDED_DEPTH = 4
 """Variables, and arrays of a block's shared memory, that a value goes through."""
 
 
@@ -162,30 +180,41 @@ def ask_added(array: Parameter, body: Node | None) -> Parameter:
     is_integer = array.role == "input" and array.dtype in ("int32", "int64")
     if body is None or is_known or not is_integer:
         return array
-    held, sums = {array.name}, set[str]()
-    for _ in range(_MADE_DEPTH):
+    held = {array.name}
+    for _ in range(_ADDED_DEPTH):
         for name, value in iter_settings(body):
-            parts = _list_addends(value)
-            if parts & held:
-                own = name.lstrip("* ").partition("[")[0]
-                held.add(own)
-                sums |= {own} if len(parts) > 1 else set()
+            if any(_is_held(each, held) for each in _iter_addends(value)):
+                held.add(name.lstrip("* ").partition("[")[0])
     for base, index in iter_subscripts(body):
-        parts = _list_addends(index)
-        is_sum = len(parts) > 1 or parts & sums
-        if base != array.name and is_sum and parts & held:
+        addends = [*_iter_addends(index)]
+        is_sum = len(addends) > 1 or _is_summed(get_text(index), held, body)
+        if base != array.name and is_sum and any(_is_held(each, held) for each in addends):
             why = f"its values are added to an index, {show_line(index)}"
             return array._replace(asks_fill=("integers 32|zeros", why))
     return array
 
 
-def _list_addends(node: Node) -> set[str]:
-    """Return the variables, and the arrays of the elements, that a sum is made of."""
+def _iter_addends(node: Node) -> Iterator[Node]:
+    """Yield the parts of a sum or a difference but numbers; another expression is its own."""
     node = unwrap(node)
-    if node.type in ("identifier", "subscript_expression"):
-        return {(get_part(node, "argument") or get_text(node)).partition("[")[0]}
-    is_sum = node.type == "binary_expression" and get_part(node, "operator") in ("+", "-")
-    inner = node if is_sum else node.child_by_field_name("arguments")
-    return {
-        name for each in (inner.named_children if inner else ()) for name in _list_addends(each)
-    }
+    is_sum = get_part(node, "operator") in ("+", "-") and node.type == "binary_expression"
+    for side in node.named_children if is_sum else ():
+        yield from _iter_addends(side)
+    if not is_sum and node.type != "number_literal":
+        yield node
+
+
+def _is_held(node: Node, held: Collection[str]) -> bool:
+    """Whether an expression is an element of an array, or a variable, that holds such values."""
+    if node.type == "call_expression" and not _CLAMPS.fullmatch(get_part(node, "function")):
+        given = node.child_by_field_name("arguments")
+        return given is not None and any(_is_held(each, held) for each in given.named_children)
+    is_element = node.type == "subscript_expression"
+    text = get_part(node, "argument") if is_element else get_text(node)
+    return node.type in ("identifier", "subscript_expression") and text.partition("[")[0] in held
+
+
+def _is_summed(name: str, held: Collection[str], body: Node) -> bool:
+    """Whether a variable is a sum with such values."""
+    own = [[*_iter_addends(value)] for each, value in iter_settings(body) if each == name]
+    return any(len(parts) > 1 and any(_is_held(p, held) for p in parts) for parts in own)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 
 from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.scaffold.answers import MAX_THREADS
 from kernelkb.scaffold.cpp.functions import SourceFacts, build_function
 from kernelkb.scaffold.cpp.index_bounds import read_indices
 from kernelkb.scaffold.cpp.syntax import (
@@ -15,10 +16,13 @@ from kernelkb.scaffold.cpp.syntax import (
     bind_arguments,
     collect_locals,
     find_local_value,
+    get_part,
     get_text,
+    iter_nodes,
+    iter_values,
     strip_casts,
 )
-from kernelkb.scaffold.cpp.tiles import list_tile_steps
+from kernelkb.scaffold.cpp.tiles import list_grid_steps, list_tile_steps
 from kernelkb.scaffold.draft import Function, SizeLimit
 
 _MAX_DEPTH = 4
@@ -41,6 +45,7 @@ def list_limits(
         texts = dict(_iter_values(launch[0])) | dict(facts.constants)
         texts |= dict(zip(function.template, types, strict=False))
         texts |= {p.name: p.value for p in function.parameters if p.role == "number"}
+        found += _limit_block(launch[1], texts, function)
         return (*found, *_iter_limits(own, launch[1], texts, {}))
     for site in facts.sites:
         kernel = next((d for d in facts.declarations if d.name == site.kernel and d.body), None)
@@ -52,17 +57,32 @@ def list_limits(
             texts |= {name: texts.get(value, value) for name, value in given}
             bound = bind_arguments(site.arguments, names)
             found += _iter_limits(kernel, site.configuration, texts, bound)
+            found += _limit_block(site.configuration, texts, function)
     return tuple(found)
 
 
 _DOUBLED = r"<=?\s*{0}\s*;\s*(?:\w+\s*(?:<<=\s*1|\*=\s*2)|(\w+)\s*=\s*(?:\1\s*(?:\*\s*2|<<\s*1)))"
 """A loop over the powers of two up to a size."""
+_LEFT_OUT = re.compile(r"\b(\w+)\s*%\s*(\w+)\s*\)*\s*!=\s*0\b")
+"""A size that is not taken unless it is a multiple of a number."""
 _SHIFT = re.compile(r"\b1[uUlL]*\s*<<|\b(?:std::)?(?:pow|exp2|ldexp)f?\s*\(\s*2\b")
 
 
 def _iter_needs(function: Function, own: Declaration, facts: SourceFacts) -> Iterator[SizeLimit]:
-    """Yield the sizes that are powers of two, as a loop or a caller shows."""
+    """Yield the sizes that are powers of two, and those that have to be multiples of a number.
+
+    Of arrays whose elements a kernel pairs by ``i ^ step``, as a bitonic sort does; those that a
+    loop doubles an index up to, and that a caller shifts.
+    """
+    inner = {site.kernel: site.arguments for site in facts.sites if site.host == own}
     names = [p.name for p in function.parameters]
+    for each in facts.declarations:
+        if each != own and (function.is_kernel or each.name not in {*inner, *function.launches}):
+            continue
+        given = [p.name for p in build_function(each).parameters]
+        bound = bind_arguments(inner.get(each.name, ()), given) if each != own else {}
+        for array in _list_exchanged(each, given):
+            yield SizeLimit((f"{bound.get(array, array)}.shape[0]",))
     hosts = [site for site in facts.sites if function.is_kernel and site.kernel == function.name]
     for site in hosts:
         for name, text in zip(names, site.arguments, strict=False):
@@ -72,10 +92,30 @@ def _iter_needs(function: Function, own: Declaration, facts: SourceFacts) -> Ite
             if _SHIFT.search(value) or doubled:
                 yield SizeLimit((name,))
     yield from (SizeLimit((p.name,)) for p in function.parameters if _is_doubled(p.name, own))
+    for one, number in _LEFT_OUT.findall(get_text(own.body)):
+        step = facts.constants.get(number, number)
+        if one in names and step.isdecimal():
+            yield SizeLimit((one,), int(step))
 
 
 def _is_doubled(size: str, own: Declaration) -> bool:
     return re.search(_DOUBLED.format(re.escape(size)), get_text(own.body)) is not None
+
+
+def _list_exchanged(own: Declaration, arrays: Sequence[str]) -> list[str]:
+    """List the arrays of a kernel that are indexed by an index with some of its bits changed."""
+    values = dict(iter_values(own.body))
+    changed = {get_text(name) for name, value in values.items() if _XOR.search(get_text(value))}
+    found = dict[str, None]()
+    for node in iter_nodes(own.body) if own.body else ():
+        text = get_text(node.child_by_field_name("indices"))
+        words = set(re.findall(r"\w+", text))
+        if node.type == "subscript_expression" and (words & changed or _XOR.search(text)):
+            found[get_part(node, "argument")] = None
+    return [name for name in found if name in arrays]
+
+
+_XOR = re.compile(r"\b[A-Za-z_]\w*\s*\^\s*[A-Za-z_(]")
 
 
 def _iter_values(statements: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -99,6 +139,8 @@ def _iter_limits(
     numbers = {n: number for n in texts if (number := _read_number(texts[n], texts))}
     steps = [*list_tile_steps(kernel, sizes, numbers, _read_extents(configuration[1], texts))]
     yield from (SizeLimit((bound.get(size, size),), step) for size, step in steps)
+    divided = list_grid_steps(configuration[0], texts, numbers)
+    yield from (SizeLimit((size,), step) for size, step in divided)
     grid, block = (_read_extents(each, texts) for each in configuration[:2])
     indices = read_indices(kernel.body, sizes)
     for index, size in indices.exact.items():
@@ -210,6 +252,20 @@ def _list_words(text: str, values: Mapping[str, set[str]]) -> set[str]:
         inner = " ".join(each for word in words & values.keys() for each in values[word])
         words |= {*re.findall(r"[A-Za-z_][\w.]*", inner)}
     return words
+
+
+def _limit_block(
+    configuration: Sequence[str], texts: Mapping[str, str], function: Function
+) -> list[SizeLimit]:
+    """Return the limits of the sizes that are extents of a block: all threads are at most 1024."""
+    edges = list_extents(configuration[1], texts) if len(configuration) > 1 else []
+    sizes = [p.name for p in function.parameters if p.role == "size"]
+    named = [edge for edge in edges if edge in sizes]
+    rest = prod(_read_number(edge, texts) or 1 for edge in edges if edge not in sizes)
+    most = 1
+    while named and rest * (most + 1) ** len(named) <= MAX_THREADS:
+        most += 1
+    return [SizeLimit((name,), 1, most) for name in dict.fromkeys(named)]
 
 
 def list_extents(text: str, texts: Mapping[str, str]) -> list[str]:

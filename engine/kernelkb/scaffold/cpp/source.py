@@ -291,7 +291,9 @@ _SIZE = re.compile(
 )
 _RANK = re.compile(
     r"(?:CHECK|ASSERT|ENFORCE)\w*\([^;{}]*?\b(\w+)\.(?:dim|ndim|ndimension)\(\)\s*==\s*(\d+)"
+    r"|\b(\w+)\.packed_accessor\w*<[^<>,]+,\s*(\d+)"
 )
+_RANK_CHECK = re.compile(r"\bCHECK_DIM\w*\((\d+),\s*(\w+)\)")
 _LOOKS = re.compile(
     r"size|sizes|dim|ndim|ndimension|shape|stride|strides|view|reshape|\w*accessor\w*"
 )
@@ -392,12 +394,14 @@ def _trace_tensors(
     names = [p.name for p in tensors]
     counts = _list_counts(declaration, names)
     sizes = [Parameter(name, "int64_t", "size") for name in known.list_sizes() | {*counts}]
+    aliases = _list_pointer_aliases(declaration.body, names)
     facts = SourceFacts(tuple(declarations), tuple(find_launch_sites(declarations)), {}, {}, {})
     found = trace_arrays(
         Function(declaration.name, (*tensors, *sizes)),
         declaration,
         facts,
-        name_argument=lambda text: _find_tensor(text, names) or text,
+        name_argument=lambda text: _find_tensor(text, names, aliases) or text,
+        aliases=aliases,
     )
     return {p.name: p for p in found.parameters}
 
@@ -433,14 +437,15 @@ def _read_dimensions(declaration: Declaration, tensors: Sequence[str]) -> _Dimen
             pairs.append((sides[0], sides[1]))
         elif node.type == "field_expression" and _LOOKS.fullmatch(get_part(node, "field")):
             looked_at.add(get_part(node, "argument").strip("() "))
+    text = get_text(declaration.body)
+    pairs += re.findall(r"CHECK_EQ\(([^,()]*\([^()]*\)|[^,()]+),\s*([^;]*?)\)\s*(?:<<|;|$)", text)
     for one, other in (*pairs, *pairs):  # a name may come after the comparison with it
         _name_dimension(one, other, sizes, seen, tensors)
         _name_dimension(other, one, sizes, seen, tensors)
-    found = _RANK.findall(get_text(declaration.body))
-    ranks = {
-        name: int(rank) for name, rank in found if {r for n, r in found if n == name} == {rank}
-    }
-    several = {n for n, _ in found if n not in ranks}
+    found = [(m[1] or m[3], int(m[2] or m[4])) for m in _RANK.finditer(text)]
+    found += [(m[2], int(m[1])) for m in _RANK_CHECK.finditer(text)]
+    ranks = {name: rank for name, rank in found if {r for n, r in found if n == name} == {rank}}
+    several = _find_several(pairs, tensors) | {n for n, _ in found if n not in ranks}
     several |= {
         tensor
         for (tensor, _), names in seen.items()
@@ -448,6 +453,17 @@ def _read_dimensions(declaration: Declaration, tensors: Sequence[str]) -> _Dimen
     }
     kept = {name: dims for name, dims in sizes.items() if name not in several}
     return _Dimensions(kept, ranks, frozenset(looked_at | several))
+
+
+def _find_several(pairs: Sequence[tuple[str, str]], tensors: Sequence[str]) -> set[str]:
+    """Return the tensors of which one variable holds two dimensions: of several ranks in turn."""
+    places: dict[tuple[str, str], set[int]] = {}
+    for text, name in pairs:
+        own = _SIZE.fullmatch(re.sub(r"\s", "", text))
+        if own is not None and own[1] in tensors and name.isidentifier():
+            places.setdefault((own[1], name), set()).add(_read_index(own))
+    names = {name for (_, name), indices in places.items() if len(indices) > 1}
+    return {tensor for (tensor, name) in places if name in names}
 
 
 def _name_dimension(
@@ -462,7 +478,10 @@ def _name_dimension(
     if own is None or own[1] not in tensors:
         return
     other = re.sub(r"^\((.*)\)$", r"\1", re.sub(r"\s", "", other))
+    same = _SIZE.fullmatch(other)
     name = other if re.fullmatch(r"[A-Za-z_]\w*|[1-9]\d*", other) else ""
+    if same and same[1] in tensors:
+        name = sizes.get(same[1], {}).get(_read_index(same), "")
     if name and name not in ("true", "false"):
         sizes.setdefault(own[1], {}).setdefault(_read_index(own), name)
         seen.setdefault((own[1], _read_index(own)), set()).add(name)
@@ -473,15 +492,20 @@ def _read_index(size: re.Match[str]) -> int:
 
 
 def _read_dtypes(declaration: Declaration, tensors: Sequence[str]) -> dict[str, str]:
-    """Return the dtype of each tensor that is read as one type, or checked to be of one."""
+    """Return the dtype of each tensor that is cast to one type, or checked to be of one."""
     found: dict[str, set[str]] = {}
     for node in iter_nodes(declaration.body):
         text = get_text(node)
         if node.type not in ("call_expression", "cast_expression") or len(text) > 300:
             continue
-        typed = _TYPED_POINTER.search(text)
-        if typed and typed[1] in tensors and typed[2].replace("std::", "") in DTYPES:
-            found.setdefault(typed[1], set()).add(DTYPES[typed[2].replace("std::", "")])
+        typed = _TYPED_POINTER.search(text) or _TYPED_INFO.match(text)
+        cast = re.match(
+            r"(?:\w+<|\()\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*[>)]*\(?\s*(\w+)\.", text
+        )
+        named = (typed.groups(),) if typed else (cast.groups()[::-1],) if cast else ()
+        for name, kind in named:
+            if name in tensors and kind.replace("std::", "") in DTYPES:
+                found.setdefault(name, set()).add(DTYPES[kind.replace("std::", "")])
         words = re.findall(r"\w+", re.sub(r'"[^"\n]*"', "", text))
         tested = {word for word in words if word in tensors}
         is_test = "==" in text or re.match(r"\w*(?:CHECK|ASSERT)", text)
@@ -492,15 +516,24 @@ def _read_dtypes(declaration: Declaration, tensors: Sequence[str]) -> dict[str, 
 
 
 _TYPED_POINTER = re.compile(r"\b(\w+)\.\w*(?:data_ptr|data|accessor\w*)<(?:const )?([\w:]+)[,>]")
+_TYPED_INFO = re.compile(r"(?:\w+::)*\w*Info<(?:const )?(?=[\w:]+[^<>()]*>\(\s*(\w+)\b)([\w:]+)")
 
 
-def _find_tensor(text: str, tensors: Sequence[str]) -> str | None:
-    """Return the tensor that an argument is, or whose data it points to."""
+def _list_pointer_aliases(body: Node | None, tensors: Sequence[str]) -> dict[str, str]:
+    aliases: dict[str, str] = {}
+    for name, value in iter_values(body):
+        tensor, text = _find_tensor(get_text(value), tensors, aliases), get_text(value)
+        if tensor is not None and ("data" in text or "(" not in text):
+            aliases[re.sub(r"[*\s]", "", get_text(name))] = tensor
+    return aliases
+
+
+def _find_tensor(text: str, tensors: Sequence[str], aliases: dict[str, str]) -> str | None:
     match = _POINTER.search(text)
     if match and match[1] in tensors:
         return match[1]
     bare = re.sub(r"^\([^()]*\)", "", text.strip())
-    return bare if bare in tensors else None
+    return aliases.get(bare) or (bare if bare in tensors else None)
 
 
 def _read_passed_on(

@@ -1,4 +1,4 @@
-"""What an array holds before a call: the zeros that its host sets it to, or what is asked."""
+"""What an array holds before a call: one value that its host sets it to, or what is asked."""
 
 from __future__ import annotations
 
@@ -13,31 +13,27 @@ from kernelkb.scaffold.draft import Function, Parameter
 
 _OF_BYTES = ("cudaMemset", "cudaMemsetAsync")
 _COPIES = ("cudaMemcpy", "cudaMemcpyAsync")
+_FILLS = re.compile(r"(?:(?:thrust|std)::)?(?:uninitialized_)?fill(?:_n)?")
 _NO_CHANGE = re.compile(
     r"cuda(?:Malloc|Free|Memset|Memcpy)\w*|cudaDeviceSynchronize|sizeof|.*device_ptr"
     r"|.*pointer_cast|\w*(?:[cC]heck|CHECK)\w*"
 )
-_NUMBER = re.compile(r"-?(?:[\d.]+(?:[eE]-?\d+)?[fF]?|[A-Z][A-Z_]+)")
-_ONE_NUMBER = re.compile(r"&\w+")
 
 
 class _Settings(NamedTuple):
-    """The calls of a host that set or change the memory that it passes to a kernel, as written."""
+    """What a host does to the memory that it passes to a kernel."""
 
-    zeros: tuple[str, ...]
-    """Those that set all of its bytes to 0."""
-    memsets: tuple[str, ...]
-    """Those that set them to something else."""
-    copies: Mapping[str, str]
-    """Those that copy to it, with what they copy."""
-    others: tuple[str, ...]
-    """Those that it is handed on to."""
-    literal: str
-    """What sets each element of what is copied to it to one number; empty without it."""
+    values: Mapping[str, str] = {}
+    """By what fills it with one value: that value."""
+    others: tuple[str, ...] = ()
+    """Calls that fill it with something else, or hand it on."""
 
 
 def fill_starts(function: Function, facts: SourceFacts) -> Function:
-    """Return a function whose arrays that its host sets to zeros are so, or are asked for."""
+    """Return a function whose arrays that its host sets to one value have it, or are asked for it.
+
+    The calls of the function in its file show what is passed.
+    """
     callers = [*_iter_callers(function, facts)]
     if not callers:
         return function
@@ -78,45 +74,106 @@ def _find_memory(argument: str) -> str:
 def _read_settings(
     name: str, host: Declaration, function: Function, facts: SourceFacts
 ) -> _Settings:
-    zeros, memsets, copies, others = list[str](), list[str](), dict[str, str](), list[str]()
+    values, others = dict[str, str](), dict[str, None]()
+    made = _find_value(name, host) if "device_vector" in get_text(host.body) else None
+    values |= {made[0]: made[1]} if made else {}
     for called, arguments in iter_calls(host.body):
         texts = [_find_memory(each) for each in arguments]
         shown = f"{called}({', '.join(arguments)})"
-        is_target = texts[:1] == [name] and len(texts) > 1
-        if called in _OF_BYTES and is_target:
-            (zeros if to_fill(texts[1]) == "zeros" else memsets).append(shown)
-        elif called in _COPIES and is_target:
-            copies[shown] = arguments[1]
+        if called in _OF_BYTES and texts[:1] == [name] and len(texts) > 1:
+            bare = to_fill(texts[1])
+            values |= {shown: texts[1]} if bare == "zeros" else {}
+            others |= {} if bare == "zeros" else {shown: None}
+        elif called in _COPIES and texts[:1] == [name] and len(texts) > 1:
+            found = _find_value(texts[1], host)
+            values |= {found[0]: found[1]} if found else {}
+            others |= {} if found else {shown: None}
+        elif _FILLS.fullmatch(called) and re.search(rf"\b{name}\b", shown):
+            values[shown] = texts[-1]
         elif name in texts and called != function.name and not _NO_CHANGE.fullmatch(called):
-            others.append(shown)
+            others[shown] = None
     sites = (site for site in facts.sites if site.host == host and site.kernel != function.name)
     named = (s for s in sites if name in [strip_casts(each) for each in s.arguments])
-    others += (f"line {site.line}: {site.kernel}<<<..>>>" for site in named)
-    literal = next(filter(None, (_find_literal(text, host) for text in copies.values())), "")
-    return _Settings(tuple(zeros), tuple(memsets), copies, tuple(others), literal)
+    others |= {f"line {site.line}: {site.kernel}<<<..>>>": None for site in named}
+    return _Settings(values, tuple(others))
 
 
-def _find_literal(name: str, host: Declaration) -> str:
-    """Return the statement that sets all elements of memory of the host to one number."""
-    sets = re.compile(rf"(?<![.>\w]){re.escape(name)}\s*\[[^\];]*\]\s*=\s*([^;=]+);")
-    found = {match[1]: match[0] for match in sets.finditer(get_text(host.body))}
-    value, shown = next(iter(found.items()), ("", ""))
-    return shown if len(found) == 1 and _NUMBER.fullmatch(value) else ""
+_MADE = (
+    r"\b{n} ?(?:\[[^\]]*\] ?)*= ?\{{ ?(?P<a>0\w*)? ?\}} ?[;,]"
+    r"|\b\w*vector ?<[^;<>]*> ?{n} ?[({{](?P<of>[^();{{}},]*)(?:, ?(?P<b>[^;{{}}]+?))?[)}}] ?;"
+    r"|\b{n} ?= ?(?:\([^()]*\) ?)?(?P<c>calloc)\b|\bmemset ?\( ?&?{n} ?, ?(?P<d>0)\b"
+    r"|\bfill(?:_n)? ?\( ?{n}\b[^;]*, ?(?P<e>[^;,]+?)\) ?;"
+    r"|(?<![.>\w]){n} ?(?:\[[^\];]*\] ?)+= ?(?P<f>(?!=)[^;=]+?) ?;"
+    r"|\w {n} ?= ?(?P<g>[-+\w.]+) ?[;,]"
+)
+"""What sets all elements of memory of the host, or one of them, to one value."""
+_CHANGED = (
+    r"(?<![.>\w]){n} ?(?:\[[^\];]*\] ?)+(?:[-+*/|&^]=|\+\+|--)|\b{n}\.push_back"
+    r"|(?:>>|\+\+|--) ?{n}\b"
+    r"|(?<![.>\w]){n} ?\[ ?\d+ ?\] ?=(?!=)|[;{{}}] ?{n} ?= ?(?!\w*alloc|new\b)[\w]"
+)
+"""What sets one element of it, or takes the content of other memory."""
+_ONE_VALUE = re.compile(
+    r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[fFuUlL]*|[-+]?(?:[A-Z][A-Z_\d]*|[A-Z\w]*INF\w*)"
+    r"|[-+]?std::numeric_limits<[\w ]+>::\w+\(\)|true|false|'\\0'"
+)
+
+
+def _find_value(name: str, host: Declaration) -> tuple[str, str] | None:
+    """Return what sets memory of the host to one value, and that value; None for other content."""
+    if not name.isidentifier():
+        return None
+    body = re.sub(r"\s+", " ", get_text(host.body))
+    if re.search(_CHANGED.format(n=name), body) or _is_handed_on(name, host):
+        return None
+    found = dict[str, str]()
+    for match in re.finditer(_MADE.format(n=name), body):
+        of = match["of"]
+        if of and re.search(rf"vector ?<[^;<>]*> ?{re.escape(of.strip())}\b", body):
+            return None  # a copy of another one
+        given = (value for key, value in match.groupdict().items() if key != "of")
+        text = next(filter(None, given), "0").strip()
+        bare = strip_casts(text)
+        if not _ONE_VALUE.fullmatch(bare) and text != "calloc":
+            return None
+        found["0" if bare in ("calloc", "false", "'\\0'") else bare] = match[0].strip(" ;")
+    if len(found) > 1:  # a later one wins over the zeros that it was made with
+        found = {value: shown for value, shown in found.items() if to_fill(value) != "zeros"}
+    return (
+        next(((shown, value) for value, shown in found.items()), None) if len(found) == 1 else None
+    )
+
+
+def _is_handed_on(name: str, host: Declaration) -> bool:
+    """Whether a function is called with memory of the host that may fill it."""
+    known = re.compile(
+        r"(?:.*::)?(?:free|malloc|calloc|memset|fill|fill_n|sizeof|cuda\w+|delete|\w*pointer_cast)"
+    )
+    return any(
+        name in map(_find_memory, arguments)
+        and not (known.fullmatch(called) or _NO_CHANGE.fullmatch(called))
+        for called, arguments in iter_calls(host.body)
+    )
 
 
 def _set_start(array: Parameter, found: _Settings) -> Parameter:
-    """Return an array with the zeros that its host gives it, or with the question for its values.
-
-    They are asked of integers that are set, or are one number, and of outputs of one value.
-    """
-    if found.zeros and not (found.memsets or found.copies or found.others):
-        return array._replace(fill="zeros", asks_fill=("", ""))
+    """Return an array with the values that its host gives it, or with the question for them."""
     is_integer = bool(array.dtype) and "float" not in (array.dtype or "")
-    numbers = [call for call, text in found.copies.items() if _ONE_NUMBER.fullmatch(text)]
-    if is_integer and found.zeros:
-        return array._replace(asks_fill=("zeros|integers 32", found.zeros[0]))
-    if is_integer and (found.memsets or numbers):
-        return array._replace(asks_fill=("integers 32|zeros", (*found.memsets, *numbers)[0]))
-    if array.role == "output" and found.literal:
-        return array._replace(asks_fill=("zeros|ones|normal", found.literal))
-    return array
+    values = {*found.values.values()}
+    fills = {to_fill(value) for value in values}
+    shown = next(iter(found.values), "")
+    if len(fills) == 1 and not found.others:
+        fill, value = fills.pop(), values.pop()
+        if fill == "zeros" or (fill == "ones" and array.role == "output"):
+            return array._replace(fill=fill, asks_fill=("", ""))
+        if array.role == "output" or is_integer or not re.match(r"[-+]?[\d.]", value):
+            why = "" if fill.startswith("integers") else "; kernel.yaml has no such fill"
+            guess = fill if fill.startswith("integers") else "zeros|ones|normal"
+            return array._replace(asks_fill=(guess, shown + why))
+        return array
+    if not is_integer:
+        return array
+    if found.values:
+        return array._replace(asks_fill=("zeros|integers 32", shown))
+    memset = next((each for each in found.others if each.startswith(_OF_BYTES)), "")
+    return array._replace(asks_fill=("integers 32|zeros", memset)) if memset else array

@@ -303,9 +303,17 @@ def find_launch_sites(declarations: Sequence[Declaration]) -> list[LaunchSite]:
 
 def _read_site(node: Node, syntax: Node, arguments: Node, host: Declaration) -> LaunchSite:
     called = node.child_by_field_name("function")
+    name, template = read_called_name(called), read_template_arguments(called)
+    held = re.search(
+        rf"\bauto\s*\*?\s*{re.escape(name)}\s*=\s*&?\s*(?:\w+::)*(\w+)\s*(?:<([^;]*)>)?\s*;",
+        get_text(host.body),
+    )
+    if held is not None:  # auto kernel = &twice<float>; kernel<<<..>>>(..)
+        name = held[1]
+        template = tuple(filter(None, (each.strip() for each in (held[2] or "").split(","))))
     return LaunchSite(
-        read_called_name(called),
-        read_template_arguments(called),
+        name,
+        template,
         tuple(get_text(n) for n in syntax.named_children if n.type != "comment"),
         tuple(get_text(n) for n in arguments.named_children if n.type != "comment"),
         host,
@@ -510,7 +518,7 @@ class Structure(NamedTuple):
     function: str
     parameter: str
     kind: str
-    """Its type."""
+    """Its type, with template arguments."""
     fields: tuple[tuple[str, str], ...]
     """Each field, and the name that stands for it in the rewritten text."""
 

@@ -1,4 +1,4 @@
-"""Sizes that are multiples of a tile whose last elements no test guards."""
+"""Sizes that are multiples: of a tile whose last elements no test guards, of what a grid drops."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "&&", "||")
+_DIVIDED = re.compile(r"(?<![\w.)])([A-Za-z_]\w*)\s*/\s*\(?([A-Za-z_]\w*|\d+)\b(?!\s*\)?\s*[.+])")
+"""A size that is divided without the rest: ``n / 64``, and not ``(n + 63) / 64``."""
 _DEPTH = 3
 
 
@@ -44,6 +46,24 @@ def list_tile_steps(
         if size not in guarded:
             step = step if size in steps else tile
             yield from [(size, step)] if step > 1 else []
+
+
+def list_grid_steps(
+    grid: str, texts: Mapping[str, str], numbers: Mapping[str, int]
+) -> Iterator[tuple[str, int]]:
+    """Yield each size that the grid of a launch divides without the rest, with the divisor."""
+    for _ in range(_DEPTH):
+        grid = re.sub(r"\b[A-Za-z_]\w*\b(?!\s*[(.])", lambda m: _spell_out(m[0], texts), grid)
+    if re.search(r"\w*ceil\w*\s*\(|\w*(?:div|DIV)\w*\s*\(", grid):
+        return
+    for size, by in _DIVIDED.findall(grid):
+        if (step := _read(by, numbers)) > 1:
+            yield size, step
+
+
+def _spell_out(name: str, texts: Mapping[str, str]) -> str:
+    text = texts.get(name, "")
+    return f"({text})" if re.search(r"[/(,]", text) else name
 
 
 def _read(word: str, numbers: Mapping[str, int]) -> int:
