@@ -427,9 +427,10 @@ def test_a_returned_tensor_has_the_shape_that_it_was_made_with_only_as_it_is(ret
 
 
 PARAMETERS = """
-struct Sizes { int batch, seqlen; float scale = 1.f; };
 template <typename T>
-struct Params : public Sizes {
+struct Params {
+  int batch, seqlen;
+  float scale = 1.f;
   const T *__restrict__ x;  // [batch, seqlen]
   T* y;
   T* unread;
@@ -1250,16 +1251,6 @@ int main() {
 """
 
 
-def test_what_a_host_names_as_a_parameter_but_for_case_has_a_name_of_its_own(project):
-    (project / "k.cu").write_text(IMAGE.replace("PASSED", "image.rows"))
-    asked = [each.partition("=")[0] for each in init_project("k.cu").to_fill]
-    made = init_project("k.cu", answers=["host_Rows=rows", "reference"])
-
-    assert asked == ["host_Rows", "reference"]
-    assert made.to_fill == ()
-    assert "const int host_Rows = rows;" in (project / "kernels/k/launch.cu").read_text()
-
-
 def test_a_variable_of_the_host_that_a_constant_is_a_copy_of_is_the_parameter(project):
     (project / "k.cu").write_text(IMAGE.replace("PASSED", "Rows"))
 
@@ -1831,6 +1822,16 @@ def test_the_edge_of_a_block_is_asked_and_the_threads_of_a_block_are_a_limit(pro
 
     assert "wide=6" in [line.partition(" ")[0] for line in asked]
     assert max(w["wide"] for w in sizes.values()) <= 32
+
+
+def test_the_only_extent_of_a_block_is_asked_with_its_launch(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(float* t, int side) { t[threadIdx.x] *= 2; }\n"
+        "int main() { float* t; int wide; scan(&wide); k<<<1, wide>>>(t, wide); }\n"
+    )
+    asked = init_project("k.cu").to_fill
+
+    assert "line 2: <<<1, wide>>>" in next(line for line in asked if line.startswith("side="))
 
 
 def test_a_block_of_as_many_threads_as_a_parameter_says_has_a_limit(project):

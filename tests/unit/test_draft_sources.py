@@ -10,7 +10,6 @@ from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import load_kernel
 from kernelkb.scaffold.answers import read_said
 from kernelkb.scaffold.cpp.source import summarize_included
-from kernelkb.scaffold.cpp.type_aliases import expand_aliases
 
 COPIES = """\
 import torch, triton, triton.language as tl
@@ -797,91 +796,6 @@ def test_neighbours_of_an_element_are_no_offsets(project):
         "  if (i < n) y[i] = w[i] * (x[i] + x[i + 1]);\n}\n"
     )
     assert any("x=[n] " in each for each in init_project("k.cu").to_fill)
-
-
-SHORT_TYPES = """\
-#pragma once
-namespace nums {
-using Num = const float;
-using Count = const int;
-using In = Num*;
-typedef float *Out, *const Fixed;
-}
-"""
-SHIFT = """\
-\ufeff#include "short_types.h"
-__global__ void shift(nums::In x, nums::Out y, nums::Count n) {
-  nums::Count i = blockIdx.x * blockDim.x + threadIdx.x;
-  nums::Out to = y, from = nullptr;
-  if (i < n) to[i] = x[i] + 1.0f;
-}
-"""
-
-
-@pytest.mark.parametrize(
-    ("text", "expanded"),
-    [
-        ("typedef const float* P;\nvoid f(P x);", "\nvoid f(const float* x);"),
-        ("using P = float*;\nvoid f(const P x);", "\nvoid f(float* const x);"),
-        ("using C = const int;\nvoid f(const C n, C* x);", "\nvoid f(const int n, const int* x);"),
-        ("using R = float&;\nvoid f(const R x);", "\nvoid f(float& x);"),
-        (
-            "using P = float*; using Q = P const;\nQ a = f(1, 2), b;",
-            "\nfloat* const a = f(1, 2), *b;",
-        ),
-        ("typedef float T, *P;\nvoid f(P x, T y);", "using T = float;\nvoid f(float* x, T y);"),
-        ("typedef const\n int C;\nC n = 1;", "\n\nconst int n = 1;"),
-        ("void f() { using P = int*; P p; }\nint P;", "void f() { int* p; }\nint P;"),
-        ("struct S { typedef int* at; at p; };\nint at;", "struct S { int* p; };\nint at;"),
-        ("using P = int*;\nvoid f() { using P = int4; P p; s.P = 1; }", None),
-        ("#if A\nusing P = int*;\n#else\nusing P = float*;\n#endif\nvoid f(P x);", "same"),
-        ("template <class T>\nusing P = T*;\nvoid f(P<int> x);", "same"),
-        ("using P = Q*; using Q = P*;\nvoid f(P x);", "same"),
-    ],
-)
-def test_a_name_of_a_pointer_or_const_type_is_written_out_where_it_is_known(text, expanded):
-    if expanded is None:
-        expanded = text.replace("using P = int*;", "")
-    found = expand_aliases(text)
-
-    assert found == (text if expanded == "same" else expanded)
-    assert found.count("\n") == text.count("\n")
-
-
-@pytest.mark.parametrize("build", ["target_include_directories(k PRIVATE include/a)", "", "-I"])
-def test_arrays_and_sizes_by_names_that_a_header_defines_are_as_if_written_out(project, build):
-    folder = project / "include/a"
-    folder.mkdir(parents=True)
-    (folder / "short_types.h").write_text(SHORT_TYPES)
-    if build == "-I":
-        (project / "Makefile").write_text("k: k.cu\n\tnvcc -Iinclude/a k.cu\n")
-    elif build:
-        (project / "CMakeLists.txt").write_text(build)
-    (project / "k.cu").write_text(SHIFT, encoding="utf-8")
-
-    answers = ["grid=(n + 127) / 128", "block=128", "reference=mine"]
-    made = init_project("k.cu", answers=answers)
-    written = (project / "kernels/k/kernel.yaml").read_text()
-
-    assert made.to_fill == ()
-    assert "{name: x, shape: [n], dtype: float32" in written
-    assert "{name: y, shape: [n], dtype: float32" in written
-    assert "-I../../include/a" in written
-    assert (
-        "(const float* x, float* y, std::int64_t n" in (project / "kernels/k/launch.cu").read_text()
-    )
-
-
-def test_a_function_of_a_header_has_the_types_that_another_header_names(project):
-    (project / "short_types.h").write_text("using In = const float*;\ntypedef float* Out;\n")
-    names = {"const float*": "In", "float*": "Out"}
-    text = re.sub("const float\\*|float\\*", lambda m: names[m[0]], ROWS + LAUNCH)
-    (project / "rows.cuh").write_text('#include "short_types.h"\n' + text)
-    (project / "app.cu").write_text('#include "rows.cuh"\nint main() { run(0, 0, 0, 4, 8); }\n')
-    made = init_project("app.cu", answers=["reference"])
-
-    assert made.to_fill == ()
-    assert "  run(const_cast<float*>(x), " in (project / "kernels/app/launch.cu").read_text()
 
 
 HEAT = """\

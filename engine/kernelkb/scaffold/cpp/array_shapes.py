@@ -21,6 +21,7 @@ from kernelkb.scaffold.cpp.index_bounds import (
     read_indices,
 )
 from kernelkb.scaffold.cpp.syntax import (
+    LOOPS,
     Declaration,
     LaunchSite,
     bind_arguments,
@@ -67,13 +68,8 @@ def infer_shape(
 ) -> tuple[tuple[str, ...], bool]:
     """Return the shape of an array, outermost first, and whether all of its uses prove it.
 
-    It is empty where the subscripts do not show it.
-
-    Args:
-        array: The parameter's name.
-        body: The kernel's body.
-        indices: From ``read_indices``.
-        grid: The size that ``blockIdx.x`` and its kin stay below, by that text.
+    It is empty where the subscripts do not show it. ``grid`` holds the size that ``blockIdx.x``
+    and its kin stay below, by that text.
     """
     accesses, is_whole = _collect_accesses(array, body, indices)
     shapes = [
@@ -155,7 +151,7 @@ def _collect_accesses(array: str, body: Node, indices: KernelIndices) -> tuple[l
             base = get_part(node, "left")
             if base in starts:
                 starts[base] = starts[base] + _expand_child(node, "right", indices)
-                is_plain &= not any(outer.type in _LOOPS for outer in iter_parents(node))
+                is_plain &= not any(outer.type in LOOPS for outer in iter_parents(node))
                 seen.append((node.start_byte, node.end_byte))
         accessed = _read_access(node, starts, indices)
         if accessed is not None:
@@ -178,7 +174,6 @@ def _find_parent_type(name: Node, indices: KernelIndices) -> str:
     return "init_declarator" if is_value and get_text(name) not in indices.moved else outer.type
 
 
-_LOOPS = ("for_statement", "while_statement")
 _DECLARING = ("init_declarator", "pointer_declarator", "parameter_declaration")
 
 

@@ -96,18 +96,14 @@ class IncludePlan(NamedTuple):
 
 
 def plan_includes(source: Path, root: Path, files: Sequence[Path]) -> IncludePlan:
-    """Return the folders, flags and missing headers; compile_commands.json counts first.
-
-    Args:
-        source: The file.
-        root: The project.
-        files: Every header and source below ``root``.
-    """
+    """Return the folders, flags and missing headers; compile_commands.json counts first."""
     searched, said = _read_compile_commands(source, root)
     named = [*searched, *_list_named_folders(root)]
     folders: dict[Path, None] = {}
     edges: dict[Path, dict[str, Path | None]] = {}
-    by_name = _group_by_name(files)
+    by_name: dict[str, list[Path]] = {}
+    for file in files:
+        by_name.setdefault(file.name, []).append(file)
     pending, seen = [source.resolve()], dict[Path, None]()
     while pending and len(seen) < _MAX_HEADERS:
         file = pending.pop(0)
@@ -151,13 +147,6 @@ def _plan_flags(
     )
 
 
-def _group_by_name(files: Iterable[Path]) -> dict[str, list[Path]]:
-    by_name: dict[str, list[Path]] = {}
-    for file in files:
-        by_name.setdefault(file.name, []).append(file)
-    return by_name
-
-
 def _list_defined(files: Iterable[Path], flags: Iterable[str]) -> set[str]:
     """Return the macros that some files and the flags of a build define."""
     names = {name for file in files for name in _DEFINE.findall(_read_text(file))}
@@ -169,10 +158,7 @@ def _list_missing(
 ) -> list[str]:
     """List the headers that are not found, without those that the preprocessor leaves out.
 
-    Args:
-        source: The file that is compiled.
-        edges: What each file includes, and the file of it that was found.
-        defined: Macros.
+    ``edges`` holds what each file includes, and the file of it that was found.
     """
     missing, seen, pending = dict[str, None](), {source}, [source]
     while pending:
@@ -473,10 +459,6 @@ def list_undefined_functions(text: str, headers: Sequence[str]) -> tuple[str, ..
 
     Members of classes have the name of the class, as ``Grid::fit``; a constructor is
     ``Grid::Grid``.
-
-    Args:
-        text: What the source holds.
-        headers: What the project's files hold that it includes.
     """
     texts = (text, *headers)
     declarations = [each for one in texts for each in iter_declarations(parse_c(one))]
@@ -544,12 +526,7 @@ def defines_any(text: str, names: Sequence[str]) -> bool:
 
 
 def needs_relocatable_code(texts: Sequence[str], names: Sequence[str]) -> bool:
-    """Whether one of some functions is device code of another file, which nvcc has to link.
-
-    Args:
-        texts: What the other files hold.
-        names: Of the functions, as ``list_undefined_functions`` returns them.
-    """
+    """Whether one of some functions is device code of another file, which nvcc has to link."""
     ends = "|".join(re.sub(r"::", r"\\s*::\\s*", each) for each in names) or "(?!)"
     defined = re.compile(rf"__device__[^;{{}}()]*\b(?:{ends})\s*\([^;{{}}]*\{{")
     return any(defined.search(drop_comments(text)) for text in texts)

@@ -26,7 +26,7 @@ from kernelkb.scaffold.cpp.array_shapes import (
 )
 from kernelkb.scaffold.cpp.configuration import LANGUAGE_WORDS, collect_configuration
 from kernelkb.scaffold.cpp.element_types import find_dtype, is_size_type
-from kernelkb.scaffold.cpp.element_uses import list_races
+from kernelkb.scaffold.cpp.element_uses import list_races, show_line
 from kernelkb.scaffold.cpp.functions import SourceFacts
 from kernelkb.scaffold.cpp.launch_limits import ask_edges, list_limits, warn_of_exchange
 from kernelkb.scaffold.cpp.objects import find_refusal, set_objects_apart
@@ -39,7 +39,6 @@ from kernelkb.scaffold.cpp.syntax import (
     find_local_value,
     get_text,
     iter_nodes,
-    iter_parents,
 )
 from kernelkb.scaffold.draft import (
     DraftQuestion,
@@ -52,8 +51,6 @@ from kernelkb.scaffold.extents import list_axes
 
 _SET_SYMBOL = re.compile(r"\bcudaMemcpyToSymbol(?:Async)?\s*(?:<[^<>]*>)?\(\s*&?\s*(?:\w+::)*(\w+)")
 _INDEX = re.compile(r"\b(?:blockIdx|threadIdx|blockDim|gridDim)\.[xyz]")
-_MAX_SHOWN = 80
-"""Characters of a line that is shown beside a mark."""
 
 
 class CallPlan(NamedTuple):
@@ -93,15 +90,7 @@ def plan_call(
     structures: Sequence[Structure] = (),
     observed: Observed | None = None,
 ) -> CallPlan:
-    """Return shapes, numbers, template arguments and launch of a function of pointers.
-
-    Args:
-        function: What is called.
-        facts: Its file.
-        answers: What was told of it.
-        structures: Those whose fields are its parameters.
-        observed: Which answers a run gave.
-    """
+    """Return shapes, numbers, template arguments and launch of a function of pointers."""
     said = answers or {}
     own, site = _find_source(function, facts)
     found = find_template(function, own, site, facts)
@@ -117,7 +106,8 @@ def plan_call(
     asked = _list_questions(function, dict(zip(names, types, strict=False)), launch, own, hint)
     asked += [DraftQuestion(n, "", facts.memory[n]) for n in memory if not find_answer(said, n)]
     told = _list_warnings(function, own, part) + warn_of_exchange(function, own, facts)
-    plan = CallPlan(function, _list_sizes(function), types, *launch, hint, (*asked,))
+    sizes = tuple(p.name for p in function.parameters if p.role == "size")
+    plan = CallPlan(function, sizes, types, *launch, hint, (*asked,))
     return plan._replace(
         limits=list_limits(function, own, facts, launch, types),
         fills=tuple(_fill_memory(n, said, facts, (scope, function)) for n, scope in memory.items()),
@@ -135,10 +125,6 @@ def _choose_types(
     taken = [each.name for each in function.parameters]
     told = [find_answer(drop_alike(said, name, taken), name) for name in names]
     return tuple(own or value for own, value in zip(told, found, strict=False))
-
-
-def _list_sizes(function: Function) -> tuple[str, ...]:
-    return tuple(p.name for p in function.parameters if p.role == "size")
 
 
 def _find_inner_include(own: Declaration, facts: SourceFacts) -> int:
@@ -201,7 +187,7 @@ def _fill_parameters(
     if len(sizes) > 1 or said or not is_read:
         function = mark_unused_sizes(function, shaped, said)
     marked = [
-        p._replace(use=(f"{p.rows}, " if p.rows else "") + _find_use(p.name, own))
+        p._replace(use=(f"{p.rows}, " if p.rows else "") + (_find_use(p.name, own) or p.use))
         if _is_unknown(p)
         else p
         for p in function.parameters
@@ -313,7 +299,6 @@ def _find_launch(
         statements, configuration = (), ()
     axes = {p.name for p in function.parameters if p.role == "size"}
     axes |= {*list_axes([dim for p in function.parameters for dim in p.shape])}
-    statements, configuration = _rename_alike(statements, configuration, function)
     filled = [text for each in statements if (text := _fill_statement(each, said, axes))]
     hidden = axes | facts.constants.keys()  # a macro cannot be declared
     filled, configuration = _rename_clashing(filled, configuration, hidden)
@@ -330,26 +315,9 @@ def _rename_clashing(
     """Return a launch whose variables have other names than the sizes that the launcher takes."""
     declared = (re.match(r"(?:const )?[\w:]+ (\w+)\s*[=({]", each) for each in statements)
     names = {match[1] for match in declared if match and match[1] in axes}
-    return _rename(statements, configuration, names, "kb_host_")
-
-
-def _rename_alike(
-    statements: Sequence[str], configuration: Sequence[str], function: Function
-) -> tuple[list[str], list[str]]:
-    """Return a launch in which what is asked differs from parameters by more than case."""
-    own = {p.name for p in function.parameters}
-    asked = (re.match(rf"const int (\w+) = {FILL_IN_MARK}", each) for each in statements)
-    names = {match[1] for match in asked if match and match[1] not in own}
-    alike = {name for name in names if name.lower() in {each.lower() for each in own}}
-    return _rename(statements, configuration, alike, "host_")
-
-
-def _rename(
-    statements: Sequence[str], configuration: Sequence[str], names: Collection[str], head: str
-) -> tuple[list[str], list[str]]:
     pattern = re.compile(rf"(?<![.>\w])({'|'.join(names) or '(?!)'})\b")
     lines = [
-        pattern.sub(rf"{head}\1", code) + sign + comment
+        pattern.sub(r"kb_host_\1", code) + sign + comment
         for code, sign, comment in (
             each.partition("  // ") for each in (*statements, *configuration)
         )
@@ -431,11 +399,7 @@ def _find_use(name: str, own: Declaration) -> str:
     """Return the first line of a body that uses an array, with its number; empty without one."""
     for node in iter_nodes(own.body):
         if node.type in ("identifier", "type_identifier") and get_text(node) == name:
-            ends = ("statement", "declaration")
-            chain = [node, *iter_parents(node)]
-            node = next((each for each in chain if each.type.endswith(ends)), chain[-1])
-            first = get_text(node).splitlines()[0].strip()
-            return f"line {node.start_point[0] + 1}: {first[:_MAX_SHOWN]}"
+            return show_line(node)
     return ""
 
 
@@ -503,14 +467,7 @@ def _find_given(given: str, site: LaunchSite | None, facts: SourceFacts) -> str:
 def find_template(
     function: Function, own: Declaration, site: LaunchSite | None, facts: SourceFacts
 ) -> tuple[str, ...]:
-    """Return the arguments of a function's template: instantiated, launched with, or marks.
-
-    Args:
-        function: What is called.
-        own: Its declaration.
-        site: Its launch, if the file has one.
-        facts: The rest of the file.
-    """
+    """Return the arguments of a function's template: instantiated, launched with, or marks."""
     explicit = facts.instantiations.get(function.name)
     if explicit and all(is_known(text, facts) for text in explicit):
         named = [each for each in own.template if "..." not in each.type]

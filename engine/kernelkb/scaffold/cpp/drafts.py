@@ -23,7 +23,6 @@ from kernelkb.scaffold.cpp.observed_launches import SeenAnswers, SeenLaunch, ans
 from kernelkb.scaffold.cpp.source import complete_function
 from kernelkb.scaffold.cpp.structures import take_structures_apart
 from kernelkb.scaffold.cpp.syntax import Structure, bind_arguments
-from kernelkb.scaffold.cpp.type_aliases import expand_aliases
 from kernelkb.scaffold.draft import (
     Draft,
     DraftedFiles,
@@ -78,12 +77,7 @@ def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
 
 
 def answer_launches(request: DraftRequest, launches: Sequence[SeenLaunch]) -> SeenAnswers:
-    """Return what launches of a program say of a draft of pointers, as ``--set`` would say it.
-
-    Args:
-        request: The kernel, or the function that launches it.
-        launches: Of one kernel, the most frequent first.
-    """
+    """Return what launches of a program say of a draft of pointers, as ``--set`` would say it."""
     facts, structures = _read_texts(request)
     name = launches[0].name
     named = [d for d in facts.declarations if d.is_global and d.body is not None]
@@ -111,7 +105,7 @@ def _read_texts(request: DraftRequest) -> tuple[SourceFacts, list[Structure]]:
     """Return what a source, its headers and its callers say, with structures taken apart."""
     inner = (*request.headers, *request.other_texts)
     every = (add_macros(request.text, request.headers), *inner, *request.callers)
-    texts, structures = take_structures_apart([expand_aliases(each, inner) for each in every])
+    texts, structures = take_structures_apart(every)
     count = len(inner) + 1
     return read_facts(texts[0], texts[1:count], texts[count:]), structures
 
@@ -497,9 +491,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {{
 def draft_include(request: DraftRequest, hidden: Sequence[str] = ()) -> str:
     """Return the lines that include a source unchanged, its ``main`` renamed if it has one.
 
-    Args:
-        request: The source, and what stands before it.
-        hidden: Its macros that mean something else behind it.
+    ``hidden`` are its macros that mean something else behind it.
     """
     named = (*request.before, f'"{request.include}"')
     lines = "".join(f"#include {name}\n" for name in named)

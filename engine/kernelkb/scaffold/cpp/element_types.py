@@ -74,11 +74,9 @@ def _iter_structures(root: Node) -> Iterator[tuple[Node, list[Node]]]:
 
 
 def read_objects(root: Node, names: Mapping[str, str]) -> dict[str, str]:
-    """Map each structure that is more than numbers of one type to why, with the line of a member.
+    """Map each structure that is more than numbers of one type to why, with a member's line.
 
-    Args:
-        root: Of a file.
-        names: What stands for a type, as ``real`` of ``typedef double real``.
+    ``names`` tells what stands for a type, as ``real`` of ``typedef double real``.
     """
     found: dict[str, str] = {}
     for node, fields in _iter_structures(root):
@@ -92,8 +90,7 @@ def read_objects(root: Node, names: Mapping[str, str]) -> dict[str, str]:
             elif dtype and dtypes - {dtype}:
                 why = why or f"has members of several types, {shown}"
             dtypes |= {dtype} if dtype else set()
-        own = [node.child_by_field_name("name"), _find_typedef_name(node)]
-        found |= {get_text(name): why for name in own if why and name is not None}
+        found |= dict.fromkeys(_list_names(node) if why else (), why)
     return found
 
 
@@ -104,32 +101,28 @@ def list_number_structures(root: Node) -> set[str]:
         kinds = [get_part(each, "type").removeprefix("std::") for each in fields]
         are_numbers = all(find_dtype(kind) or is_size_type(kind) for kind in kinds)
         if fields and are_numbers and not any("*" in get_text(each) for each in fields):
-            names = (node.child_by_field_name("name"), _find_typedef_name(node))
-            found |= {get_text(name) for name in names if name is not None}
+            found |= {*_list_names(node)}
     return found
 
 
 def read_records(root: Node, names: Mapping[str, str]) -> dict[str, tuple[str, int]]:
-    """Map each structure of members of one type, such as a complex number, to that type.
-
-    Args:
-        root: Of a file.
-        names: What stands for a type, as ``real`` of ``typedef double real``.
-    """
-    records = {}
+    """Map each structure of members of one type, such as a complex number, to that type."""
+    records: dict[str, tuple[str, int]] = {}
     for node, fields in _iter_structures(root):
         kinds = {names.get(kind, kind) for kind in (get_part(n, "type") for n in fields)}
         counts = [_count_members(n) for n in fields]
         if len(kinds) == 1 and all(counts) and find_dtype(kind := kinds.pop()):
-            name = node.child_by_field_name("name") or _find_typedef_name(node)
-            records[get_text(name)] = (kind, sum(counts) * count_parts(kind))
+            parts = (kind, sum(counts) * count_parts(kind))
+            records |= dict.fromkeys(_list_names(node)[:1], parts)
     return records
 
 
-def _find_typedef_name(node: Node) -> Node | None:
+def _list_names(node: Node) -> list[str]:
+    """List the names of a structure: its own, and that of its typedef."""
     parent = node.parent
     is_typedef = parent is not None and parent.type == "type_definition"
-    return parent.child_by_field_name("declarator") if is_typedef and parent is not None else None
+    names = [get_part(node, "name"), get_part(parent, "declarator") if is_typedef else ""]
+    return [name for name in names if name]
 
 
 def _count_members(field: Node) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.scaffold.cpp.element_types import count_parts
 from kernelkb.scaffold.cpp.syntax import (
+    LOOPS,
     get_part,
     get_text,
     iter_nodes,
@@ -33,7 +34,6 @@ _OUTSIDE = (
 """The same of a condition that leaves the body."""
 _PARTS = re.compile(r"[%/]|>>|&")
 """What takes the row and the column out of an index."""
-_LOOPS = ("for_statement", "while_statement")
 _RAISED = r"{v}(?:\+\+|\+=|<<=|\*=)|\+\+{v}|{v}={v}(?:\+|<<|\*)"
 """What makes an index larger: a loop that lowers it ends at the first one."""
 _DEPTH = 3
@@ -54,13 +54,7 @@ class _Test(NamedTuple):
 
 
 def read_elements(each: Parameter, names: Sequence[str], body: Node) -> Parameter:
-    """Return an array of a kernel with what the uses of its elements say beyond its shape.
-
-    Args:
-        each: The array.
-        names: Those of all parameters.
-        body: The kernel's body.
-    """
+    """Return an array of a kernel with what the uses of its elements say beyond its shape."""
     if each.role == "output":
         last = each.shape[-1] if each.shape else ""
         parts = max(count_parts(each.type), int(last) if last.isdecimal() else 1)
@@ -208,11 +202,6 @@ def find_pointed_array(array: str, others: Sequence[str], body: Node) -> str:
 
     They are read side by side, ``begin[row]`` and ``begin[row + 1]``, and an index that runs
     between them chooses elements of the other one.
-
-    Args:
-        array: The parameter's name.
-        others: The names of all arrays.
-        body: The kernel's body.
     """
     places = {_drop_blanks(index) for base, index in iter_subscripts(body) if base == array}
     if not any(f"{place}+1" in places or f"1+{place}" in places for place in places):
@@ -227,7 +216,7 @@ def find_pointed_array(array: str, others: Sequence[str], body: Node) -> str:
         is_direct = all(node.type != "subscript_expression" for node in iter_nodes(index))
         if base in others and base != array and names & running and is_direct:
             return base
-    loops = (node for node in iter_nodes(body) if node.type in _LOOPS)
+    loops = (node for node in iter_nodes(body) if node.type in LOOPS)
     conditions = (loop.child_by_field_name("condition") for loop in loops)
     return UNKNOWN if any(_list_names(each) & running for each in conditions) else ""
 
@@ -303,12 +292,7 @@ def may_skip_elements(array: str, body: Node, parts: int = 1) -> bool:
     """Whether the stores to an array leave out elements, which keep the values of before the call.
 
     The first or the last one, as a stencil does, those that the values of other arrays choose,
-    those between the steps of an index, or members of each.
-
-    Args:
-        array: The parameter's name.
-        body: The kernel's body.
-        parts: Members of one element.
+    those between the steps of an index, or some of the ``parts`` members of each.
     """
     starts: dict[str, tuple[Node, ...]] = {array: ()}
     stores = [*_iter_stores(starts, body)]
@@ -331,13 +315,7 @@ _SAME = re.compile(r"-?[\d.]+[fFuUlL]*|[A-Z][A-Z\d_]*|true|false|")
 
 
 def list_races(outputs: Collection[str], inputs: Collection[str], body: Node) -> list[str]:
-    """Return a sentence for each array that says where numbers are stored, if it may say one twice.
-
-    Args:
-        outputs: Names of arrays.
-        inputs: Those that may choose their elements.
-        body: The kernel's body.
-    """
+    """Return a sentence for each input that may say twice where a number is stored."""
     values = _collect_values(body)
     found: dict[str, None] = {}
     for output in sorted(outputs):
@@ -485,10 +463,7 @@ def _is_inside(store: _Store, values: _Values) -> bool:
 def _chooses(test: _Test, names: Collection[str], *, is_whole: bool) -> bool:
     """Whether a condition takes one part of the elements only: a triangle, or each second one.
 
-    Args:
-        test: On the way to a store.
-        names: What tells its elements apart.
-        is_whole: Whether no index is divided, so that each second one may be all that there are.
+    ``is_whole`` says that no index is divided, so that each second one may be all that there are.
     """
     either = "|".join(map(re.escape, sorted(names))) or "(?!)"
     own = rf"(?<![\w+*/.\])-])(?:{either})"
@@ -519,7 +494,7 @@ def _iter_tests(store: Node) -> Iterator[_Test]:
         test = _drop_blanks(outer.child_by_field_name("condition"))
         if outer.type == "if_statement" and outer.child_by_field_name("consequence") == inner:
             yield _Test(test)
-        elif outer.type in _LOOPS and outer.child_by_field_name("body") == inner:
+        elif outer.type in LOOPS and outer.child_by_field_name("body") == inner:
             step = _drop_blanks(outer.child_by_field_name("update") or inner)
             begin = get_part(outer, "initializer")
             yield _Test(test, step=step, begin=begin)

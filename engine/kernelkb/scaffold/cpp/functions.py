@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kernelkb.scaffold.cpp.element_types import (
@@ -30,7 +30,6 @@ from kernelkb.scaffold.cpp.syntax import (
     read_template_arguments,
     strip_casts,
 )
-from kernelkb.scaffold.cpp.type_aliases import iter_blocks
 from kernelkb.scaffold.draft import CallStyle, Function, Parameter, ParameterRole
 
 if TYPE_CHECKING:
@@ -80,6 +79,11 @@ _CONSTANT = re.compile(
 )
 
 
+_BRACE = re.compile(
+    r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'|//[^\n]*|/\*.*?\*/'
+    r'|(?P<scope>\bnamespace\b[^;{}()]*|\bextern\s*"C"\s*)?(?P<brace>[{}])',
+    re.DOTALL,
+)
 _INCLUDE = re.compile(r"[ \t]*#[ \t]*include\b")
 
 
@@ -170,9 +174,7 @@ def _parse_parameter(node: Node) -> Parameter:
 def classify_array(parameter: Parameter, uses: Mapping[str, Sequence[Node]]) -> Parameter:
     """Return an array parameter with the role that a body shows, and whether that is certain.
 
-    Args:
-        parameter: An array; one that is not const arrives as an output.
-        uses: The body's identifiers, by their text.
+    One that is not const arrives as an output.
     """
     if parameter.role == "input":
         return parameter
@@ -272,12 +274,12 @@ def _classify_argument(node: Node, arguments: Node, *, is_pointer: bool) -> Acce
     base = (called and called.child_by_field_name("name")) or called
     name = get_text(base).rpartition("::")[2]
     is_first = arguments.named_children[0] == node
+    if name.startswith("atomic") and is_first:
+        return "written" if name == "atomicExch" else "updated"
     if name.startswith("__ld"):
         return "read"
     if name.startswith("__st") and is_first:
         return "written"
-    if name.startswith("atomic") and is_first:
-        return "written" if name == "atomicExch" else "updated"
     is_by_value = name.startswith(("(", "atomic")) or _BY_VALUE.fullmatch(name)
     return "read" if is_by_value and not is_pointer else "passed on"
 
@@ -344,12 +346,7 @@ class SourceFacts(NamedTuple):
 
 
 def add_macros(text: str, headers: Sequence[str]) -> str:
-    """Return a text with the macros of its headers that it uses behind it, where they expand it.
-
-    Args:
-        text: What the source holds.
-        headers: What the project's files hold that it includes.
-    """
+    """Return a text with the macros of its headers that it uses behind it, where they expand it."""
     found = [m for header in headers for m in MACRO.finditer(header)]
     macros = {m[1]: m[0] for m in reversed(found)}  # of several the first, as the text's own
     used: dict[str, None] = {}
@@ -400,7 +397,7 @@ def _read_file(text: str) -> SourceFacts:
     root = parse_c(text)
     declarations = tuple(iter_declarations(root))
     constants: dict[str, str] = {}
-    blocks = [*iter_blocks(text)]
+    blocks = [*_iter_blocks(text)]
     for match in _CONSTANT.finditer(text):
         name = match[1] or match[3]
         value = (match[2] or match[4] or match[5] or "").strip()
@@ -438,15 +435,23 @@ def _read_file(text: str) -> SourceFacts:
     )
 
 
+def _iter_blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the blocks in braces begin and end, without namespaces."""
+    stack: list[tuple[int, bool]] = []
+    for match in _BRACE.finditer(text):
+        if match["brace"] == "{":
+            stack.append((match.start("brace"), bool(match["scope"])))
+        elif match["brace"] and stack:
+            begin, is_scope = stack.pop()
+            if not is_scope:
+                yield begin, match.end()
+
+
 def list_undefined_macros(text: str, headers: Sequence[str]) -> list[str]:
     """Return the names that neither a file nor a header says, though its code counts on them.
 
     Arrays are as long as they say, or constants of the file have their values. The project's
     build says them then: ``float x[TILE]`` with ``-DTILE=64``.
-
-    Args:
-        text: What the file holds.
-        headers: What the project's files hold that it includes.
     """
     root = parse_c(text)
     found = {

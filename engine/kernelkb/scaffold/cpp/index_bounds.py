@@ -127,12 +127,7 @@ def _read_bound(node: Node, indices: KernelIndices, stated: dict[str, set[str]])
 
 
 def list_offsets(body: Node | None, names: Collection[str]) -> set[str]:
-    """Return the integers that a body only adds to indices: they are no sizes.
-
-    Args:
-        body: Of a kernel.
-        names: Of its integers.
-    """
+    """Return the integers that a body only adds to indices: they are no sizes."""
     added, others = set[str](), set[str]()
     for node in iter_nodes(body):
         name = get_text(node)
@@ -180,10 +175,6 @@ def ask_added(array: Parameter, body: Node | None) -> Parameter:
     """Return an array of integers with the question for them, if they are added to an index.
 
     Those that are an index as they are, or the number of a row, are drawn below its size.
-
-    Args:
-        array: An input that is not seen to hold offsets or places.
-        body: The kernel's body.
     """
     is_known = array.fill or array.points_into or array.indexes[0] or array.asks_fill[0]
     is_integer = array.role == "input" and array.dtype in ("int32", "int64")

@@ -37,14 +37,8 @@ def list_limits(
 ) -> tuple[SizeLimit, ...]:
     """Return the largest sizes, in elements, for which one thread is there for each.
 
-    Of ``k<<<rows, 256>>>`` and ``if (threadIdx.x < n)``: ``n`` is at most 256.
-
-    Args:
-        function: What is called.
-        own: Its declaration.
-        facts: Its file.
-        launch: Statements and configuration of a kernel's launch; a launcher has its own.
-        types: Arguments of a kernel's template.
+    Of ``k<<<rows, 256>>>`` and ``if (threadIdx.x < n)``: ``n`` is at most 256. ``launch`` holds
+    statements and configuration of a kernel's; a launcher has its own.
     """
     found = [*_iter_needs(function, own, facts)]
     if function.is_kernel:
@@ -166,11 +160,11 @@ def _iter_limits(
 
 
 def ask_edges(function: Function, own: Declaration, facts: SourceFacts) -> Function:
-    """Return a function whose sizes that are edges of a block of several are to be said.
+    """Return a function whose sizes that are edges of a block are to be said.
 
     Of ``k<<<m, dim3(n, n, n)>>>`` and ``__shared__ float t[4][4][4]``: the guess for ``n`` is 4.
     """
-    guesses = dict[str, str]()
+    guesses, lines = dict[str, str](), dict[str, str]()
     for kernel, site in _list_starts(function, own, facts):
         texts = dict(_iter_values(collect_locals(site.host, site.line).values()))
         edges = list_extents(site.configuration[1], texts)
@@ -179,11 +173,12 @@ def ask_edges(function: Function, own: Declaration, facts: SourceFacts) -> Funct
         guess = next(iter(extents)) if len(extents) == 1 else ""
         names = [p.name for p in build_function(kernel).parameters]
         own_names = {text: n for n, text in bind_arguments(site.arguments, names).items()}
-        for edge in edges if len([e for e in edges if e != "1"]) > 1 else ():
+        for edge in edges:
             name = own_names.get(edge, "") if function.is_kernel else edge
             guesses[name] = guess if guess.isdecimal() else ""
+            lines[name] = f"line {site.line}: <<<{', '.join(site.configuration)}>>>"
     parameters = [
-        p._replace(role="number", value=FILL_IN_MARK, guess=guesses[p.name])
+        p._replace(role="number", value=FILL_IN_MARK, guess=guesses[p.name], use=lines[p.name])
         if p.role == "size" and p.name in guesses
         else p
         for p in function.parameters
@@ -274,12 +269,7 @@ def _limit_block(
 
 
 def list_extents(text: str, texts: Mapping[str, str]) -> list[str]:
-    """List what stands for each extent of a grid or a block, following what names stand for.
-
-    Args:
-        text: As it is written.
-        texts: What variables are set to.
-    """
+    """List what stands for each extent of a grid or a block, following what names stand for."""
     for _ in range(_MAX_DEPTH):
         bare = strip_casts(text)
         text = texts.get(bare, bare)
@@ -287,13 +277,9 @@ def list_extents(text: str, texts: Mapping[str, str]) -> list[str]:
     return [strip_casts(part.strip()) for part in bare.split(",")]
 
 
-def _read_extents(text: str, texts: Mapping[str, str], depth: int = 0) -> tuple[int, int, int]:
+def _read_extents(text: str, texts: Mapping[str, str]) -> tuple[int, int, int]:
     """Return the three extents of a grid or a block; 0 for one that is no number."""
-    bare = strip_casts(text)
-    if bare in texts and depth < _MAX_DEPTH:
-        return _read_extents(texts[bare], texts, depth + 1)
-    parts = re.sub(r"^(?:dim3)?\s*[({](.*)[)}]$", r"\1", bare).split(",")
-    x, y, z, *_ = *(_read_number(part.strip(), texts) for part in parts), 1, 1
+    x, y, z, *_ = *(_read_number(part, texts) for part in list_extents(text, texts)), 1, 1
     return x, y, z
 
 

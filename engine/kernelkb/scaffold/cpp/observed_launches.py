@@ -373,12 +373,7 @@ _SIZES = {dtype: struct.calcsize(code) for dtype, code in _CODES.items()} | {"bf
 
 
 def _answer_sizes(seen: Mapping[str, _Seen], threads: int) -> dict[str, str]:
-    """Return the shape of each array that it has room for exactly, and each number.
-
-    Args:
-        seen: Arrays and numbers.
-        threads: Of a block.
-    """
+    """Return the shape of each array that it has room for exactly, and each number."""
     numbers = {
         name: each
         for name, each in seen.items()
@@ -413,14 +408,7 @@ def _answer_numbers(
     answers: Mapping[str, str],
     sizes: Mapping[str, Sequence[float]],
 ) -> dict[str, str]:
-    """Return for each number whether it is an axis, its value, or that it varies.
-
-    Args:
-        seen: Arrays and numbers.
-        numbers: Those that are numbers.
-        answers: The shapes of arrays.
-        sizes: The numbers that may be sizes.
-    """
+    """Return for each number whether it is an axis, its value, or that it varies."""
     arrays = [name for name in seen if name not in numbers]
     said: dict[str, str] = {}
     dims = {d for name in seen for d in seen[name].parameter.shape}

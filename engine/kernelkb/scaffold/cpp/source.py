@@ -37,7 +37,6 @@ from kernelkb.scaffold.cpp.syntax import (
     iter_values,
     parse_c,
 )
-from kernelkb.scaffold.cpp.type_aliases import expand_aliases
 from kernelkb.scaffold.draft import (
     Function,
     Parameter,
@@ -78,7 +77,7 @@ def summarize_c_source(name: str, text: str, headers: Sequence[str] = ()) -> Sou
     """
     if not any(word in text for word in _KERNEL_WORDS):  # most files; spares the parsing
         return None
-    root = parse_c(expand_aliases(add_macros(text, headers), headers))
+    root = parse_c(add_macros(text, headers))
     declarations = list(iter_declarations(root))
     defined = {each.name: each for each in declarations if each.body is not None}
     is_cuda = name.endswith((".cu", ".cuh")) or _CUDA_INCLUDE.search(text) or _names_cuda(root)
@@ -102,14 +101,8 @@ def summarize_c_source(name: str, text: str, headers: Sequence[str] = ()) -> Sou
 
 
 def summarize_included(text: str, headers: Sequence[str]) -> SourceSummary | None:
-    """Return the functions of headers that a source instantiates, or calls; None without one.
-
-    Args:
-        text: What the source holds.
-        headers: What the project's files hold that it includes.
-    """
+    """Return the functions of headers that a source instantiates, or calls; None without one."""
     texts = [each for each in headers if any(word in each for word in _KERNEL_WORDS)]
-    text, texts = expand_aliases(text, headers), [expand_aliases(e, headers) for e in texts]
     every = [each for one in texts for each in iter_declarations(parse_c(one))]
     if not every:
         return None
@@ -154,9 +147,8 @@ def _list_tensor_functions(
 
 def complete_function(function: Function, text: str, headers: Sequence[str]) -> Function:
     """Return a function of tensors with what the kernels in its file's headers show of it."""
-    own = list(iter_declarations(parse_c(expand_aliases(add_macros(text, headers), headers))))
-    texts = [expand_aliases(each, headers) for each in headers]
-    inner = [d for each in texts for d in iter_declarations(parse_c(each))]
+    own = list(iter_declarations(parse_c(add_macros(text, headers))))
+    inner = [d for each in headers for d in iter_declarations(parse_c(each))]
     found = next(d for d in own if d.name == function.name and d.line == function.line)
     every = [*own, *inner]
     bodies = {each.name: each for each in reversed(every) if each.body is not None}

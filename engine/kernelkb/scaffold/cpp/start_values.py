@@ -32,9 +32,7 @@ class _Settings(NamedTuple):
 def fill_starts(function: Function, facts: SourceFacts) -> Function:
     """Return a function whose arrays that its host sets to one value have it, or are asked for it.
 
-    Args:
-        function: A kernel, or a launcher, whose calls in the file show what is passed.
-        facts: The file.
+    The calls of the function in its file show what is passed.
     """
     callers = [*_iter_callers(function, facts)]
     if not callers:
@@ -122,12 +120,7 @@ _ONE_VALUE = re.compile(
 
 
 def _find_value(name: str, host: Declaration) -> tuple[str, str] | None:
-    """Return what sets memory of the host to one value, and that value; None for another content.
-
-    Args:
-        name: Of the memory.
-        host: The function that fills it, in a loop or at once.
-    """
+    """Return what sets memory of the host to one value, and that value; None for other content."""
     if not name.isidentifier():
         return None
     body = re.sub(r"\s+", " ", get_text(host.body))

@@ -10,7 +10,7 @@ from kernelkb.scaffold.cpp.syntax import Structure, drop_comments
 
 _STRUCTURE = re.compile(
     r"(?:template\s*<([^<>]*)>\s*)?\bstruct\s+(?:__align__\(\d+\)\s*|alignas\(\d+\)\s*)?(\w+)"
-    r"(?:\s*:\s*(?:public\s+)?(\w+))?\s*(\{)"
+    r"\s*\{"
 )
 _FIELD = re.compile(
     r"^((?:(?:const|unsigned|long|struct|typename)\s+)*[A-Za-z_][\w:]*(?:<[^<>;]*>)?(?:\s+const)?)"
@@ -31,10 +31,7 @@ def take_structures_apart(texts: Sequence[str]) -> tuple[list[str], list[Structu
     """Return texts in which functions take the fields of structures, and what was taken apart.
 
     ``k(Params p) { p.y[0] = p.n; }`` becomes ``k(float *y, int n) { y[0] = n; }``, on the same
-    lines. A structure with arrays or methods that are called stays as it is.
-
-    Args:
-        texts: A source, then what it includes.
+    lines. A structure with a base, arrays or methods that are called stays as it is.
     """
     named = _TYPEDEF.sub(r"struct \1 \2; struct \3 \2;", "\n".join(map(drop_comments, texts)))
     layouts = _read_layouts(named)
@@ -43,17 +40,15 @@ def take_structures_apart(texts: Sequence[str]) -> tuple[list[str], list[Structu
 
 
 def _read_layouts(text: str) -> dict[str, _Layout]:
-    """Map each structure of plain fields, also of its base, to them."""
+    """Map each structure of plain fields to them."""
     layouts: dict[str, _Layout] = {}
     for match in _STRUCTURE.finditer(text):
-        body = text[match.end() : _find_end(text, match.end())]
-        base = layouts.get(match[3] or "")
         names = tuple(re.findall(r"(\w+)\s*(?:=[^,]*)?(?:,|$)", match[1] or ""))
-        fields = _read_fields(body)
-        if fields and (base or not match[3]):
-            layouts[match[2]] = _Layout(names, (*(base.fields if base else ()), *fields))
-    # One of numbers alone, as a complex number, is a value.
-    return {n: x for n, x in layouts.items() if any("*" in kind for kind, _ in x.fields)}
+        fields = _read_fields(text[match.end() : _find_end(text, match.end())])
+        # One of numbers alone, as a complex number, is a value.
+        if any("*" in kind for kind, _ in fields):
+            layouts[match[2]] = _Layout(names, tuple(fields))
+    return layouts
 
 
 def _read_fields(body: str) -> list[tuple[str, str]]:
@@ -104,7 +99,8 @@ def _take_apart(text: str, layouts: Mapping[str, _Layout], found: list[Structure
         end = _find_end(text, begin) if begin != closing else closing
         called = re.findall(r"\b(\w+)\s*\(", text[head : match.start() + 1])
         other = text[head : match.start()] + text[match.end() : closing] + text[begin:end]
-        names = {f: f if _is_free(f, other) else f"{parameter}_{f}" for _, f in layout.fields}
+        taken_names = {*re.findall(r"(?<![.>\w])\w+", other)}
+        names = {f: f"{parameter}_{f}" if f in taken_names else f for _, f in layout.fields}
         given = dict(zip(layout.template, (match[3] or "<>")[1:-1].split(","), strict=False))
         parts = [f"{_fill(kind, given)} {names[field]}" for kind, field in layout.fields]
         body = _pass_on(text[begin:end], parameter, names)
@@ -115,10 +111,6 @@ def _take_apart(text: str, layouts: Mapping[str, _Layout], found: list[Structure
         parameters = ", ".join(parts) + lines + text[match.end() : begin]
         text = text[: match.start()] + parameters + body + text[end:]
     return _expand_locals(text, layouts, kinds)
-
-
-def _is_free(name: str, text: str) -> bool:
-    return re.search(rf"(?<![.>\w]){re.escape(name)}\b", text) is None
 
 
 def _fill(kind: str, given: Mapping[str, str]) -> str:

@@ -9,7 +9,6 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
-from kernelkb.scaffold.cpp.type_aliases import expand_aliases
 from kernelkb.scaffold.extents import split_call
 
 if TYPE_CHECKING:
@@ -35,6 +34,9 @@ _REWRITES = [
 ]
 _CAST = re.compile(r"\b(?:reinterpret|static|const)_cast\s*<((?:[^<>]|<[^<>]*>)*)>\s*\(")
 _DEFAULT = re.compile(r"(?<![<>=!])=(?!=)")
+
+
+LOOPS = ("for_statement", "while_statement")
 
 
 class TemplateParameter(NamedTuple):
@@ -137,8 +139,8 @@ def _substitute(names: Sequence[str], body: str, arguments: Sequence[str]) -> st
 
 
 def parse_c(text: str) -> Node:
-    """Return the syntax tree of C++ or CUDA text: without directives, macros and aliases."""
-    text = expand_macros(expand_aliases(text))
+    """Return the syntax tree of C++ or CUDA text: without directives and macros."""
+    text = expand_macros(text)
     for pattern, replacement in _REWRITES:
         replace = partial(_replace_on_its_lines, replacement)
         text = re.sub(pattern, replace, text, flags=re.DOTALL | re.MULTILINE)
@@ -426,23 +428,12 @@ def find_local_value(name: str, host: Declaration) -> str:
     for node in iter_nodes(host.body):
         own = get_part(node, "declarator") or get_part(node, "left")
         if node.type in ("init_declarator", "assignment_expression") and own == name:
-            if node.type == "assignment_expression" and any(
-                map(_may_be_left_out, iter_parents(node))
-            ):
+            is_branched = any(outer.type in _BRANCHES for outer in iter_parents(node))
+            if node.type == "assignment_expression" and is_branched:
                 return ""
             value = get_part(node, "value") or get_part(node, "right")
             return re.sub(r"^\{\s*([^{},]*?)\s*\}$", r"\1", value)  # int n {32};
     return ""
-
-
-def _may_be_left_out(node: Node) -> bool:
-    return node.type in (
-        "if_statement",
-        "else_clause",
-        "case_statement",
-        "for_statement",
-        "while_statement",
-    )
 
 
 def collect_locals(host: Declaration, line: int) -> dict[str, str]:
@@ -465,15 +456,11 @@ def collect_locals(host: Declaration, line: int) -> dict[str, str]:
     return found
 
 
-def _is_unset(declared: str) -> bool:
-    return not re.search(r"[=({]", declared)
-
-
 def _set_again(found: dict[str, str], node: Node, host: Declaration, line: int) -> None:
     """Change what sets a variable before a line by an assignment to it, ``++`` or ``--``."""
     target, value = get_part(node, "left") or get_part(node, "argument"), get_part(node, "right")
     name = target.partition(".")[0]
-    loops = (o for o in iter_parents(node) if o.type in ("for_statement", "while_statement"))
+    loops = (o for o in iter_parents(node) if o.type in LOOPS)
     is_late = node.start_point[0] >= line
     if name not in found or (is_late and not any(_holds(loop, line) for loop in loops)):
         return
@@ -481,7 +468,7 @@ def _set_again(found: dict[str, str], node: Node, host: Declaration, line: int) 
     is_plain &= _find_branch(node, host, line) != "branch"
     if not is_plain or re.search(rf"\b{re.escape(name)}\b", value):
         found[name] += "" if BRANCH in found[name] else f" {BRANCH} {get_text(node)};"
-    elif target != name or _is_unset(found[name]):
+    elif target != name or not re.search(r"[=({]", found[name]):
         found[name] += f" {get_text(node)};"
     else:
         found[name] = f"{found[name].partition(name)[0]}{name} = {value};"

@@ -51,13 +51,7 @@ def list_tile_steps(
 def list_grid_steps(
     grid: str, texts: Mapping[str, str], numbers: Mapping[str, int]
 ) -> Iterator[tuple[str, int]]:
-    """Yield each size that the grid of a launch divides without the rest, with the divisor.
-
-    Args:
-        grid: As it is written.
-        texts: What variables of the host are set to.
-        numbers: Values of constants and of parameters of templates.
-    """
+    """Yield each size that the grid of a launch divides without the rest, with the divisor."""
     for _ in range(_DEPTH):
         grid = re.sub(r"\b[A-Za-z_]\w*\b(?!\s*[(.])", lambda m: _spell_out(m[0], texts), grid)
     if re.search(r"\w*ceil\w*\s*\(|\w*(?:div|DIV)\w*\s*\(", grid):
@@ -101,12 +95,9 @@ def _ends_plain_loop(test: Node) -> bool:
     loop = next((o for o in iter_parents(test) if o.type.endswith("statement")), None)
     if loop is None or loop.type != "for_statement":
         return False
+    begin = get_part(loop, "initializer")
     is_end = loop.child_by_field_name("condition") == test
-    return is_end and not re.search(r"[A-Za-z_]\w*\.[xyz]|[=,]\s*[A-Za-z_]", _read_begin(loop))
-
-
-def _read_begin(loop: Node) -> str:
-    return get_part(loop, "initializer")
+    return is_end and not re.search(r"[A-Za-z_]\w*\.[xyz]|[=,]\s*[A-Za-z_]", begin)
 
 
 def _list_loop_steps(body: Node) -> dict[str, set[str]]:
