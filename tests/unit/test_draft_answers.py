@@ -277,6 +277,9 @@ def test_a_store_through_a_macro_that_casts_makes_an_output():
     }
 
 
+BOTH = "M, N = x.shape\n    K, L = w.shape\n    "
+
+
 @pytest.mark.parametrize(
     ("head", "shape"),
     [
@@ -287,6 +290,9 @@ def test_a_store_through_a_macro_that_casts_makes_an_output():
         ("assert x.ndim == 2\n    M, N = x.shape[0], x.shape[1]", ("M", "N")),
         ("B, T, V = *w.shape, x.shape[-1]\n    assert x.shape == (B, V)", ("B", "V")),
         ("x = x.transpose(0, 1)\n    M, N = x.shape", ()),
+        (f"{BOTH}assert M > 1 and w.shape[0] == x.shape[1]", ("M", "K")),
+        (f"{BOTH}if K != x.shape[1]:\n        raise ValueError", ("M", "K")),
+        (f"{BOTH}assert K == N or N == 1", ("M", "N")),
     ],
 )
 def test_a_tensor_has_the_shape_that_its_function_takes_apart(head, shape):

@@ -206,6 +206,7 @@ def test_a_number_of_an_object_is_no_array(project):
     "launch",
     [
         "Box.double[(1,)](x, y, n, B=64)",
+        "self.double[(1,)](x, y, n, B=64)",
         "run = functools.partial(Box.double[(1,)], x, y)\n    run(n, B=64)",
     ],
 )
