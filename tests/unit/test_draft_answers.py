@@ -67,9 +67,7 @@ def list_marks(folder):
 def test_an_answer_fills_in_what_was_asked_and_stays_with_the_next_one(project):
     (project / "gate.py").write_text(GATED)
     asked = init_project("gate.py", kernel="gate")
-    first = init_project(
-        "gate.py", kernel="gate", answers=["g=[batch, seq, width]", "scale=2.0", "shift=0.0"]
-    )
+    first = init_project("gate.py", kernel="gate", answers=["g=[batch, seq, width]", "scale=2.0"])
     last = init_project("gate.py", kernel="gate", answers=["dtype", "reference=e * g"])
     kernel = load_kernel(str(project / "kernels/gate")).kernel
 
@@ -77,7 +75,6 @@ def test_an_answer_fills_in_what_was_asked_and_stays_with_the_next_one(project):
         "g=[batch, seq, width]",
         "dtype=float16",
         "scale=?",
-        "shift=?",
         "reference=mine",
     ]
     assert [line.partition("=")[0] for line in first.to_fill] == ["dtype", "reference"]
@@ -94,6 +91,7 @@ def test_where_a_value_is_from_stands_beside_it(project):
     init_project("gate.py", kernel="gate", answers=["g=[batch, seq, width]", "dtype=float16"])
     text = (project / "kernels/gate/kernel.yaml").read_text()
 
+    assert "# Assumed: shift = 0.0 (the caller's default, line 22).\n" in text
     assert "# Said: g=[batch, seq, width]\n" in text
     assert "dtype: float16, fill: normal}  # shape said\n" in text
 
@@ -279,6 +277,9 @@ def test_a_store_through_a_macro_that_casts_makes_an_output():
     }
 
 
+BOTH = "M, N = x.shape\n    K, L = w.shape\n    "
+
+
 @pytest.mark.parametrize(
     ("head", "shape"),
     [
@@ -287,7 +288,11 @@ def test_a_store_through_a_macro_that_casts_makes_an_output():
         ("_, T = x.shape", ()),
         ("T = x.shape[-1]", ()),
         ("assert x.ndim == 2\n    M, N = x.shape[0], x.shape[1]", ("M", "N")),
+        ("B, T, V = *w.shape, x.shape[-1]\n    assert x.shape == (B, V)", ("B", "V")),
         ("x = x.transpose(0, 1)\n    M, N = x.shape", ()),
+        (f"{BOTH}assert M > 1 and w.shape[0] == x.shape[1]", ("M", "K")),
+        (f"{BOTH}if K != x.shape[1]:\n        raise ValueError", ("M", "K")),
+        (f"{BOTH}assert K == N or N == 1", ("M", "N")),
     ],
 )
 def test_a_tensor_has_the_shape_that_its_function_takes_apart(head, shape):

@@ -34,14 +34,32 @@ def read_arrays(text):
     ("lines", "launch"),
     [
         (
+            f"a = {MAKE.format('x')}\n    b = {MAKE.format('base=y')}\n"
+            "    b.store([i, i], a.load([i, i]))",
+            "",
+        ),
+        (
+            f"a = {MAKE.format('x')}\n    b = {MAKE.format('y')}\n"
+            "    b.atomic_add([i, i], a.gather(i, i))",
+            "",
+        ),
+        (
+            f"a = {MAKE.format('x').replace('make', '_experimental_make')}\n    v = "
+            f"tl.load_tensor_descriptor(a, [i, i])\n    b = {MAKE.format('y')}\n"
+            "    tl._experimental_descriptor_store(b, v, [i, i])",
+            "",
+        ),
+        (
             f"a = {BLOCK.format('x')}\n    b = {BLOCK.format('y')}\n    tl.store(b, tl.load(a))",
             "",
         ),
+        ("y.store([i, i], x.load([i, i]))", "TensorDescriptor.from_tensor({0}, [B, B])"),
+        ("y.store([i, i], x.load([i, i]))", "TensorDescriptor({0}, [m, n], [n, 1], [B, B])"),
         ("_put(y, i, _get(x, i))", ""),
         ("_put(y, i, _get(x, i))", "{0}.view(-1)"),
     ],
 )
-def test_roles_follow_from_block_pointers_and_helpers(lines, launch):
+def test_roles_follow_from_descriptors_block_pointers_and_helpers(lines, launch):
     helpers = (
         "@triton.jit\ndef _at(p, i):\n    return tl.load(p + i)\n\n\n"
         "@triton.jit\ndef _get(p, i):\n    return _at(p, i)\n\n\n"
@@ -58,26 +76,6 @@ def test_roles_follow_from_block_pointers_and_helpers(lines, launch):
     )
 
     assert read_arrays(text) == {"src": ("input", True), "dst": ("output", True)}
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        "b.store([i, i], a.load([i, i]))",
-        "b.atomic_add([i, i], a.gather(i, i))",
-        "tl._experimental_descriptor_store(b, tl.load_tensor_descriptor(a, [i, i]), [i, i])",
-    ],
-)
-def test_roles_of_what_descriptors_load_and_store_are_asked(project, lines):
-    text = (
-        "@triton.jit\ndef k(x, y, m, n, B: tl.constexpr):\n    i = 0\n"
-        f"    a = {MAKE.format('x')}\n    b = {MAKE.format('base=y')}\n    {lines}\n\n\n"
-        "def scale(src: torch.Tensor, dst: torch.Tensor, m, n):\n    k[(1,)](src, dst, m, n, 64)\n"
-    )
-    made, _ = write_launcher(project, text)
-
-    assert [is_certain for _, is_certain in read_arrays(text).values()] == [False, False]
-    assert any("multiples of 16 bytes" in each for each in made.warnings)
 
 
 def test_a_use_that_is_not_understood_is_asked():
@@ -138,6 +136,19 @@ def test_a_size_that_is_a_block_is_a_power_of_two_also_where_it_is_assigned_agai
     assert [each.step for each in function.limits if "cols" in each.sizes] == [0]
 
 
+def test_strides_of_descriptors_are_multiples_of_16_bytes(project):
+    text = (
+        f"@triton.jit\ndef k(x, y, m, n, B: tl.constexpr):\n    a = {MAKE.format('x')}\n"
+        f"    b = {MAKE.format('y')}\n    b.store([0, 0], a.load([0, 0]))\n\n\n"
+        "def run(x, y):\n    m, n = x.shape\n    k[(1,)](x, y, m, n, 64)\n"
+    )
+    function = summarize_source("k.py", HEAD + text).functions[0]
+
+    assert ("x.shape[1]@7" in str(function.limits)) or any(
+        "n" in each.sizes and each.step == 16 for each in function.limits
+    )
+
+
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
@@ -191,15 +202,22 @@ def test_a_number_of_an_object_is_no_array(project):
     assert any(each.startswith("plan=?") for each in write_launcher(project, text)[0].to_fill)
 
 
-def test_kernels_that_are_static_methods_are_found():
+@pytest.mark.parametrize(
+    "launch",
+    [
+        "Box.double[(1,)](x, y, n, B=64)",
+        "self.double[(1,)](x, y, n, B=64)",
+        "run = functools.partial(Box.double[(1,)], x, y)\n    run(n, B=64)",
+    ],
+)
+def test_kernels_that_are_static_methods_and_partial_launches(launch):
     kernel = DOUBLE.strip().replace("_double", "double").replace("\n", "\n    ")
     text = (
         f"class Box:\n    @staticmethod\n    {kernel}\n\n\n"
         "class Double(torch.autograd.Function):\n    @staticmethod\n"
         "    def forward(ctx, x, *args, **kwargs):\n        n = x.shape[0]\n"
-        "        y = torch.empty_like(x)\n        Box.double[(1,)](x, y, n, B=64)\n"
-        "        return y\n"
-    )
+        "        y = torch.empty_like(x)\n        LAUNCH\n        return y\n"
+    ).replace("LAUNCH", launch.replace("\n", "\n    "))
     function = summarize_source("k.py", HEAD + text).functions[0]
 
     assert (function.name, function.launches) == ("Double", ("Box.double",))
@@ -292,10 +310,11 @@ def test_dtypes_that_a_name_has_are_offered_and_windows_are_short(project):
     assert "large: {length: 3072, kernel_size: 5}" in yaml
 
 
-def test_an_index_is_drawn_over_all_rows_that_it_numbers(project):
+@pytest.mark.parametrize(("test", "low"), [("i >= 0", ", low: -1"), ("r < n", "")])
+def test_an_index_is_drawn_over_all_rows_that_it_numbers(project, test, low):
     text = (
         "@triton.jit\ndef k(rows, at, y, n, D, B: tl.constexpr):\n    r = tl.program_id(0)\n"
-        "    i = tl.load(at + r)\n    c = tl.arange(0, B)\n    ok = (r < n) & (c < D)\n"
+        f"    i = tl.load(at + r)\n    c = tl.arange(0, B)\n    ok = ({test}) & (c < D)\n"
         "    tl.store(y + r * D + c, tl.load(rows + i * D + c, mask=ok), mask=c < D)\n\n\n"
         "def pick(rows: torch.Tensor, at: torch.Tensor, y: torch.Tensor):\n"
         "    count, D = rows.shape\n    n = at.shape[0]\n    k[(n,)](rows, at, y, n, D, B=64)\n"
@@ -303,7 +322,7 @@ def test_an_index_is_drawn_over_all_rows_that_it_numbers(project):
     write_launcher(project, text, ["at=[n]", "at.dtype=int32"])
     yaml = (project / "kernels/k/kernel.yaml").read_text()
 
-    assert "name: at, shape: [n], dtype: int32, fill: integers, scale: count}" in yaml
+    assert f"name: at, shape: [n], dtype: int32, fill: integers, scale: count{low}}}" in yaml
 
 
 def test_a_result_that_is_computed_from_what_a_kernel_wrote_is_asked(project):
@@ -314,8 +333,9 @@ def test_a_result_that_is_computed_from_what_a_kernel_wrote_is_asked(project):
         "    step = peak / 127.0\n    count = x.numel() * 2\n    return y, step\n"
     )
     asked = write_launcher(project, text.replace("y, step", "y, step, peak + x"))[0].to_fill
+    drafted = (project / "kernels/k/kernel.yaml").read_text()
 
-    assert any(each.startswith("step=") for each in asked)
+    assert "name: step, shape: [rows]" in drafted
     assert any(each.startswith("step.dtype=") for each in asked)
     assert any(each.startswith("out2=") for each in asked)
 
@@ -425,7 +445,7 @@ def test_the_function_that_calls_a_launcher_may_be_chosen(project, entry):
     assert "_MODULE.Fill.apply(x)" in code if "apply" in entry else "_MODULE.twice(x)" in code
 
 
-def test_what_the_public_function_passes_to_the_autograd_class_is_asked(project):
+def test_what_the_public_function_passes_to_the_autograd_class_is_taken(project):
     text = (
         f"{DOUBLE}class Fill(torch.autograd.Function):\n    @staticmethod\n"
         "    def forward(ctx, x, eps, exact):\n        y = torch.empty_like(x)\n"
@@ -433,7 +453,7 @@ def test_what_the_public_function_passes_to_the_autograd_class_is_asked(project)
         "def fill(x, eps=1e-05, exact=False):\n    return Fill.apply(x, eps, exact)\n"
     )
 
-    assert "_MODULE.Fill.apply(x, FILL_IN, FILL_IN)" in write_launcher(project, text)[1]
+    assert "_MODULE.Fill.apply(x, 1e-05, False)" in write_launcher(project, text)[1]
 
 
 def test_of_functions_of_one_name_only_the_last_is_there(project):
@@ -693,7 +713,19 @@ def test_what_a_launcher_itself_writes_into_an_argument_counts(last, roles):
     found = ["both" if p.is_read and p.role == "output" else p.role for p in function.parameters]
 
     assert tuple(found) == roles
-    assert [p.is_certain for p in function.parameters] == [role == "input" for role in roles]
+
+
+def test_an_array_that_is_only_copied_into_is_an_output():
+    text = (
+        f"{DOUBLE}def run(x: torch.Tensor, y: torch.Tensor):\n    fresh = torch.empty_like(x)\n"
+        "    _double[(1,)](x, fresh, x.numel(), B=64)\n    y.copy_(fresh)\n"
+    )
+    function = summarize_source("k.py", HEAD + text).functions[0]
+
+    assert [(p.role, p.is_read) for p in function.parameters] == [
+        ("input", False),
+        ("output", False),
+    ]
 
 
 ONE_WAY = """\
@@ -744,16 +776,18 @@ POWERED = (
     "check",
     [
         "assert cols == roundUpPow2(cols), 'no'",
+        "assert roundUpPow2(x.shape[-1]) == x.shape[-1]",
         "assert is_power_of_two(cols)",
         "assert rows > 1 and cols == nearest(cols)",
         "if cols != roundUpPow2(cols):\n        raise ValueError",
         "if not is_pow2(cols):\n        raise ValueError",
     ],
 )
-def test_a_size_that_a_function_leaves_as_it_is_is_warned_of(project, check):
-    made, _ = write_launcher(project, POWERED.replace("CHECK", check))
+def test_a_size_that_a_function_leaves_as_it_is_is_a_power_of_two(project, check):
+    write_launcher(project, POWERED.replace("CHECK", check), ["dtype=float32", "reference=x * 2"])
+    kernel = load_kernel(str(project / "kernels/k")).kernel
 
-    assert any("what it needs of cols was not read" in each for each in made.warnings)
+    assert all(n & (n - 1) == 0 for n in (s["cols"] for s in kernel.workloads.values()))
 
 
 def test_a_check_of_a_size_by_a_function_is_warned_of(project):
@@ -974,8 +1008,13 @@ def twice(x: torch.Tensor):
         ("ts = (64, 512)\nmany = [triton.Config({'TILE': t}) for t in ts]", "configs=many"),
         ("def make():\n    return [triton.Config({'TILE': 512})]", "make()"),
         ("def make():\n    return [triton.Config({'TILE': 512})]\n\n\nmany = make()", "many"),
+        (
+            "many = [triton.Config({'TILE': t}) for t, w in itertools.product([64, 512], [1024])]",
+            "many",
+        ),
         ("many = [triton.Config(dict(TILE=512, W=64))]", "many"),
         ("class Own:\n    T: int = 512", "[triton.Config({'TILE': Own.T})]"),
+        ("many = [triton.Config({'TILE': t}) for t, w in [(64, 4), (512, 8)]]", "many"),
     ],
 )
 def test_blocks_that_named_configurations_give_are_read(project, configs, tune):
@@ -987,15 +1026,7 @@ def test_blocks_that_named_configurations_give_are_read(project, configs, tune):
     assert not any("TILE" in each for each in made.warnings)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        "from settings import *",
-        "from settings import many",
-        "many = [triton.Config({'TILE': t}) for t, w in itertools.product([64, 512], [1024])]",
-        "many = [triton.Config({'TILE': t}) for t, w in [(64, 4), (512, 8)]]",
-    ],
-)
+@pytest.mark.parametrize("given", ["from settings import *", "from settings import many"])
 def test_open_blocks_of_configurations_elsewhere_are_warned_of(project, given):
     text = TUNED.replace("CONFIGS", given).replace("TUNE", "many")
     made, _ = write_launcher(project, text)
@@ -1031,7 +1062,7 @@ def test_constants_of_a_class_or_the_file_bound_sizes(project, check, passed):
 
 
 PEAK = (
-    f"{DOUBLE}def peak(x: torch.Tensor):\n    b, t, d = x.shape\n    v = x.view(-1, x.shape[-1])\n"
+    f"{DOUBLE}def peak(x: torch.Tensor):\n    SHAPE\n    v = x.view(-1, x.shape[-1])\n"
     "    M, N = v.shape\n    s = torch.empty((M,), dtype=x.dtype)\n"
     "    _double[(1,)](v, s, M, B=64)\n    CHANGE\n    return RESULT\n"
 )
@@ -1046,11 +1077,17 @@ PEAK = (
         ("", "s.view(x.shape[:-1])"),
     ],
 )
-def test_the_shape_of_a_result_that_is_reshaped_is_asked(project, change, result):
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_result_that_is_reshaped_like_an_argument_shares_its_axes(
+    project, change, result, is_told
+):
     text = PEAK.replace("CHANGE", change).replace("RESULT", result)
-    made, _ = write_launcher(project, text)
+    text = text.replace("SHAPE", "b, t, d = x.shape" if is_told else "")
+    made, _ = write_launcher(project, text, [] if is_told else ["x=[b, t, N]"])
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
 
-    assert any(re.match(r"(?:s|out)=", each) for each in made.to_fill)
+    assert is_told == (", shape: [b, t], dtype" in yaml)
+    assert is_told != any(re.match(r"(?:s|out)=", each) for each in made.to_fill)
 
 
 @pytest.mark.parametrize("change", ["s.unsqueeze(-1)", "s.view(-1, 2)", "s.reshape(M, 1)"])
@@ -1099,7 +1136,7 @@ def test_starts_beside_lengths_are_asked_how_to_fill(project):
 
     assert len(filled) == 1
     assert "starts + lens" in filled[0]
-    assert any("overlap or end outside" in each for each in made.warnings)
+    assert any("starts, lens are places or lengths" in each for each in made.warnings)
 
 
 def test_places_below_a_part_of_a_size_make_it_large_enough(project):

@@ -54,6 +54,7 @@ inline void run(const float* x, const float* s, float* y, int rows, int cols) {
         "    k = _slow\n    if how:\n        k = _fast\n    k[(n,)](x, y, n, B=64)\n",
         "    run = (_fast if how else _slow)[(n,)]\n    run(x, y, n, B=64)\n",
         "    TABLE[how][(n,)](x, y, n, B=64)\n",
+        "    k = TABLE.get(how)\n    run = k[(n,)]\n    run(x, y, n, B=64)\n",
     ],
 )
 def test_of_kernels_that_are_chosen_each_may_run_and_where_they_differ_is_asked(lines):
@@ -244,6 +245,33 @@ def test_of_two_ranks_in_turn_neither_is_the_shape():
     )
 
     assert read_arrays(COPIES + lines)["x"].shape == ()
+
+
+def test_a_number_that_one_call_passes_as_an_expression_is_not_known():
+    lines = "    _fast[(n,)](x, y, n, B=64)\n"
+    calls = (
+        "\n\ndef outer(x, y):\n    copy(x, y, 3)\n\n\ndef other(x, y):\n    copy(x, y, len(x))\n"
+    )
+    function = summarize_source("k.py", COPIES + lines + calls).functions
+    how = next(f for f in function if f.name == "copy").parameters[2]
+
+    assert how.value == ""
+
+
+@pytest.mark.parametrize(
+    ("calls", "value"),
+    [
+        ("def outer(x, y, out=None):\n    copy(x, y, out)\n", "None"),
+        ("def outer(x, y, out=None):\n    out = len(x)\n    copy(x, y, out)\n", ""),
+        ("def outer(x, y, *, out=None):\n    out, z = len(x), y\n    copy(x, z, out)\n", ""),
+    ],
+)
+def test_a_default_that_the_caller_assigns_to_does_not_reach_what_it_calls(calls, value):
+    lines = "    _fast[(n,)](x, y, n, B=64)\n"
+    functions = summarize_source("k.py", f"{COPIES}{lines}\n\n{calls}").functions
+    how = next(f for f in functions if f.name == "copy").parameters[2]
+
+    assert how.value == value
 
 
 def test_what_a_function_passes_to_itself_says_nothing_of_its_first_call():
@@ -1704,7 +1732,7 @@ def test_sizes_that_keep_their_defaults_are_numbers(project):
     lines = [each.partition("  #")[0] for each in asked.to_fill]
 
     assert "y=[7, 48]" in lines
-    assert "out1=?" in lines
+    assert "out1=[48]" in lines
     text = (project / "kernels/k/kernel.yaml").read_text()
     for sizes in re.findall(r"(?:small|large): \{(.*)\}", text):
         assert int(dict(re.findall(r"(\w+): (\d+)", sizes))["n"]) % 48 == 0

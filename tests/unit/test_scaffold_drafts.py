@@ -159,7 +159,8 @@ def test_a_launcher_has_the_shapes_of_the_kernel_that_it_starts():
         ),
         (
             "k.py",
-            "import triton\n@triton.jit\ndef k(x): pass\n"
+            "import triton\ndef k(x): pass\nk = triton.jit(k)\n"
+            "def count_programs(x):\n    k.warmup(x, grid=(1,))\n"
             "def test_add(x):\n    k[(1,)](x)\n"
             "def add_backward(x):\n    k[(1,)](x)\n"
             "def add(x):\n    k[(1,)](x)\n",

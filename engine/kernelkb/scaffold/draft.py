@@ -103,7 +103,7 @@ class Parameter(NamedTuple):
     dtypes: str = ""
     """What its dtype may be, the likeliest first, with | between; empty for a float."""
     origin: str = ""
-    """Where it is known from, if not from the text: said or observed."""
+    """Where it is known from, if not from the text: said, observed, or a caller's default."""
     fill: str = ""
     """How its values are drawn, as kernel.yaml says it: ``integers 32``, ``offsets count``.
     Not below 5: ``integers 32 from 5``."""

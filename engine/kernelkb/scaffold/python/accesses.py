@@ -1,28 +1,43 @@
-"""Loads and stores of the functions that a Triton kernel calls, as if they stood in it."""
+"""Loads and stores of Triton kernels in one form: of descriptors, and of functions they call."""
 
 from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections.abc import Mapping
 
 from kernelkb.scaffold.python.launches import ACCESSES, HELPER
-from kernelkb.scaffold.python.nodes import find_first, iter_accesses, map_first, match_arguments
+from kernelkb.scaffold.python.nodes import (
+    LANGUAGE,
+    find_first,
+    iter_accesses,
+    map_first,
+    match_arguments,
+)
 
 _MAX_DEPTH = 3
 
 
-def inline_accesses(
+_FUNCTION = re.compile(
+    r"tl\.(?:_experimental_)?(?:descriptor_)?(load|store)(?:_tensor_descriptor)?"
+)
+_METHOD = re.compile(r"(\w+)\.(load|gather|store|scatter|atomic_\w+)")
+_SAME = {"gather": "load", "scatter": "store"}
+"""Of a tensor descriptor, and the function of ``tl`` that does the same."""
+
+
+def unify_accesses(
     nodes: Mapping[str, ast.FunctionDef | None],
 ) -> dict[str, ast.FunctionDef | None]:
-    """Return kernels with what functions that they call load or store at their end.
+    """Return kernels in which ``d.load([i])`` of a descriptor is ``tl.load(d, [i])``.
 
-    It stands there as ``kb.load(x)`` or ``kb.store(x)``.
+    What a function that a kernel calls loads or stores stands at its end, as ``kb.load(x)``.
 
     Args:
         nodes: The kernels, and the functions of Triton that they call, by name.
     """
-    found = {name: copy.deepcopy(node) for name, node in nodes.items()}
+    found = {n: _Unify().visit(copy.deepcopy(node)) if node else None for n, node in nodes.items()}
     defined = {name: node for name, node in found.items() if node is not None}
     for _ in range(_MAX_DEPTH):
         accesses = {name: list_led(node) for name, node in defined.items()}
@@ -34,6 +49,21 @@ def inline_accesses(
                     texts -= {ast.unparse(each) for each in node.body}
                     node.body += [ast.parse(text).body[0] for text in sorted(texts)]
     return found
+
+
+class _Unify(ast.NodeTransformer):
+    """Writes each access of a tensor descriptor as one of a pointer."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        called = ast.unparse(node.func)
+        function, method = _FUNCTION.fullmatch(called), _METHOD.fullmatch(called)
+        kind = function[1] if function else ""
+        if method and method[1] not in LANGUAGE:
+            kind = _SAME.get(method[2], method[2])
+            node.args.insert(0, ast.Name(method[1], ast.Load()))
+        node.func = ast.parse(f"tl.{kind}", mode="eval").body if kind else node.func
+        return node
 
 
 def _list_passed(

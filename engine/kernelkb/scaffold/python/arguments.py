@@ -7,10 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kernelkb.scaffold.python.branches import fold_branches
+from kernelkb.scaffold.python.branches import fold_branches, list_stored
 from kernelkb.scaffold.python.launches import Kernels
+from kernelkb.scaffold.python.nodes import match_arguments
 
 _MAX_FOLDS = 2
+_MAX_CALLERS = 3
 
 
 class Given(NamedTuple):
@@ -51,6 +53,58 @@ def read_given(
     names = {a.arg for a in (*passed, *by_name)}
     options = [name for name in defaults if name not in names]
     return Given([*passed, *by_name], needed, options, fold_branches(function, {**known, **said}))
+
+
+def read_values(
+    function: ast.FunctionDef, given: Given, owner: str, callers: Sequence[ast.FunctionDef]
+) -> dict[str, tuple[str, str]]:
+    """Map each parameter to its default, or what the file's calls pass, and where that is said."""
+    defaults = list_defaults(function).items()
+    own = {n: ("" if n in given.needed else ast.unparse(value), "") for n, value in defaults}
+    called = f"{owner}.apply" if owner else function.name
+    names = [a.arg for a in given.passed]
+    return {n: own.get(n) or _find_given(called, names, n, callers) for n in names}
+
+
+def _find_given(
+    called: str, names: Sequence[str], name: str, callers: Sequence[ast.FunctionDef], depth: int = 0
+) -> tuple[str, str]:
+    """Return what the file's own calls pass for a parameter, and where that is said.
+
+    Nothing where calls differ. How a function calls itself says nothing.
+
+    Args:
+        called: What is called, ``run`` or ``Scan.apply``.
+        names: Its parameters, in the order of a call.
+        name: The one that is asked about.
+        callers: The file's functions.
+        depth: Of calls that have been followed.
+    """
+    found: dict[str, str] = {}
+    for caller in callers if depth < _MAX_CALLERS else ():
+        for call in ast.walk(caller) if caller.name != called else ():
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == called:
+                value = match_arguments(names, call).get(name)
+                found |= dict([_follow(caller, value, callers, depth)] if value else [])
+    return next(iter(found.items())) if len(found) == 1 else ("", "")
+
+
+def _follow(
+    caller: ast.FunctionDef, value: ast.expr, callers: Sequence[ast.FunctionDef], depth: int
+) -> tuple[str, str]:
+    """Return a constant, or the default of a caller's parameter, or what its callers pass for it.
+
+    Nothing for an expression, or a name that the caller assigns to: only running it tells.
+    """
+    if isinstance(value, ast.Constant):
+        return ast.unparse(value), f"line {value.lineno} passes it"
+    if not isinstance(value, ast.Name) or value.id in list_stored(caller):
+        return "", ""
+    own = list_defaults(caller).get(value.id)
+    if own is not None:
+        return ast.unparse(own), f"the caller's default, line {own.lineno}"
+    names = [a.arg for a in (*caller.args.posonlyargs, *caller.args.args)]
+    return _find_given(caller.name, names, value.id, callers, depth + 1)
 
 
 _BOUND = ("forward", "__call__", "ctx", "self", "cls")

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kernelkb.scaffold.draft import SizeLimit
+from kernelkb.scaffold.draft import SizeLimit, to_field_name
 from kernelkb.scaffold.python.arguments import list_defaults
+from kernelkb.scaffold.python.indices import STARTS
 from kernelkb.scaffold.python.launches import (
     ACCESSES,
     Kernels,
@@ -20,6 +21,7 @@ from kernelkb.scaffold.python.nodes import (
     find_mask,
     iter_accesses,
     iter_assigned,
+    iter_checks,
     iter_named,
     list_words,
     map_first,
@@ -53,7 +55,8 @@ def list_limits(function: ast.FunctionDef, kernels: Kernels) -> tuple[SizeLimit,
         for m in _DIVISIBLE.finditer(ast.unparse(function))
         if values.get(m[2], "").isdecimal()
     ]
-    found += [*_list_parts(function, kernels), *_list_listed(function)]
+    found += [*_list_aligned(function, kernels), *_list_parts(function, kernels)]
+    found += _list_listed(function)
     for kernel, passed in iter_passed(function, kernels):
         steps = _list_constants(kernel, kernels) | passed
         for block in _list_blocks(kernel):
@@ -101,21 +104,31 @@ _MAX_NAMES = 3
 """Of names that stand for each other."""
 
 
-def iter_checks(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, bool]]:
-    """Yield what a function asserts, and what it refuses: the latter with True."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assert):
-            yield node.test, False
-        elif isinstance(node, ast.If) and any(isinstance(n, ast.Raise) for n in node.body):
-            yield node.test, True
+def find_power(test: ast.AST) -> ast.expr | None:
+    """Return the size of a check that a power of two passes: ``n == f(n)``, ``is_pow2(n)``."""
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq | ast.NotEq):
+        sides = (test.left, test.comparators[0])
+        for call, size in (sides, sides[::-1]):
+            given = [*map(ast.unparse, call.args)] if isinstance(call, ast.Call) else []
+            if given == [ast.unparse(size)] and not _ROUNDS.match(ast.unparse(call)):
+                return size
+    is_power = isinstance(test, ast.Call) and _POWER.search(ast.unparse(test.func))
+    return test.args[0] if is_power and len(test.args) == 1 else None  # type: ignore[attr-defined]
+
+
+_POWER = re.compile(r"(?i)pow\w*(?:2|two)\w*$")
+_ROUNDS = re.compile(r"(?:int|float|abs|round|math\.\w+|torch\.\w+)\(")
+"""Calls that leave any whole number as it is."""
 
 
 def _list_listed(function: ast.FunctionDef) -> list[SizeLimit]:
-    """List the sizes that a function checks to be one of some numbers."""
+    """List the sizes that a function checks to be a power of two, or one of some numbers."""
     found = []
     for checked, is_refused in iter_checks(function):
         is_kept = (ast.NotIn, ast.NotEq) if is_refused else (ast.In, ast.Eq)
         for test in ast.walk(checked):
+            if (size := find_power(test)) is not None:
+                found.append(SizeLimit(_resolve(function, ast.unparse(size))))
             if isinstance(test, ast.Compare) and isinstance(test.ops[0], is_kept):
                 numbers = _NUMBERS.fullmatch(ast.unparse(test.comparators[0]))
                 sizes = _resolve(function, ast.unparse(test.left))
@@ -135,6 +148,28 @@ def _iter_divided(function: ast.FunctionDef) -> Iterator[ast.BinOp]:
         is_divided = isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv | ast.Mod)
         if is_divided and isinstance(node.left, plain) and isinstance(node.right, plain):  # type: ignore[attr-defined]
             yield node  # type: ignore[misc]
+
+
+_ALIGNED = 16
+"""Elements of one byte in the unit of a tensor descriptor's strides, except of the last axis."""
+
+
+def _list_aligned(function: ast.FunctionDef, kernels: Kernels) -> list[SizeLimit]:
+    """List the sizes that are strides of tensor descriptors, which are multiples of 16 bytes."""
+    found: list[tuple[str, ...]]
+    found = [(f"{name}.shape[-1]",) for name in _FROM_TENSOR.findall(ast.unparse(function))]
+    for kernel, passed in iter_passed(function, kernels):
+        calls = [n for n in ast.walk(kernel) if isinstance(n, ast.Call)]
+        for call in [n for n in calls if "tensor_descriptor" in ast.unparse(n.func)]:
+            strides = match_arguments(["base", "shape", "strides"], call).get("strides")
+            for each in getattr(strides, "elts", []):
+                size = _STRIDE.sub(".shape[-1]", passed.get(ast.unparse(each), ""))
+                found.append(_resolve(function, size))
+    return [SizeLimit(sizes, _ALIGNED) for sizes in found]
+
+
+_FROM_TENSOR = re.compile(r"\bTensorDescriptor(?:\.from_tensor)?\((\w+)")
+_STRIDE = re.compile(r"\.stride\(-?\d+\)")
 
 
 def _list_assigned(function: ast.FunctionDef) -> dict[str, str]:
@@ -206,14 +241,30 @@ def _list_tuned(kernel: ast.FunctionDef, kernels: Kernels) -> list[tuple[str, in
         elif isinstance(node, ast.Assign):
             values.setdefault(ast.unparse(node.targets[0]), []).append(node.value)
         elif isinstance(node, ast.comprehension | ast.For):
-            over = values.get(ast.unparse(node.iter), [node.iter])[0]
-            values.setdefault(ast.unparse(node.target), []).extend(getattr(over, "elts", []))
+            for name, column in _iter_looped(node.target, node.iter, values):
+                values.setdefault(name, []).extend(column)
     return [
         (str(key), size.value)
         for key, value in given
         for size in values.get(ast.unparse(value), [value])
         if isinstance(size, ast.Constant) and isinstance(size.value, int)
     ]
+
+
+def _iter_looped(
+    target: ast.expr, over: ast.expr, values: Mapping[str, list[ast.expr]]
+) -> Iterator[tuple[str, list[ast.expr]]]:
+    """Yield each name that a loop sets with the elements of what is written that it runs over."""
+    over = values.get(ast.unparse(over), [over])[0]
+    if not isinstance(target, ast.Tuple):
+        yield ast.unparse(target), getattr(over, "elts", [])
+    elif isinstance(over, ast.Call) and ast.unparse(over.func).endswith("product"):
+        for each, part in zip(target.elts, over.args, strict=False):
+            yield from _iter_looped(each, part, values)
+    else:
+        rows = [getattr(row, "elts", []) for row in getattr(over, "elts", [])]
+        for each, *column in zip(target.elts, *rows, strict=False):
+            yield ast.unparse(each), column
 
 
 def _list_divided(
@@ -323,13 +374,14 @@ _MAKES = re.compile(r"make_block_ptr")
 def bounds_parts(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> bool:
     """Return whether a tensor says where parts of an array begin: it is read at i and at i + 1.
 
-    A table that is read at elements of an array does not.
+    A table that is read at elements of an array does not, unless it is named as one that does.
     """
+    is_named = STARTS.search(to_field_name(tensor))
     for kernel, given in iter_passed(function, kernels):
         passed = name_passed(function, given)
         inner = next((n for n, value in passed.items() if value == tensor), None)
         if inner is not None:
-            data = _list_loaded(kernel)
+            data = set[str]() if is_named else _list_loaded(kernel)
             listed = [t for t in list_places(kernel, inner) if not data & {*_WORD.findall(t)}]
             places = {re.sub(r"[()]", "", each) for each in listed}
             if any(f"{place} + 1" in places for place in places):
@@ -358,11 +410,11 @@ def list_spread(function: ast.FunctionDef, kernels: Kernels) -> set[str]:
     return found
 
 
-def find_indexed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> str:
-    """Return the array whose rows a tensor's elements number; empty for none.
+def find_indexed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> tuple[str, int]:
+    """Return the array whose rows a tensor's elements number, and -1 where it is tested for.
 
     That is an array that is read at ``x + index * D``, D being its last size or its first stride,
-    or at ``x + index``.
+    or at ``x + index``. Else an empty name and 0.
     """
     for kernel, given in iter_passed(function, kernels):
         passed = name_passed(function, given)
@@ -371,6 +423,7 @@ def find_indexed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> st
         loads = rf"(?m)^ *(\w+) = tl\.load\({inner}\b[^\n]*$"
         for index in re.findall(loads, text) if inner else ():
             own = rf"{index}(?:\[[^\]]*\])?"
+            low = -1 if re.search(rf"\b{own}\)? *(?:>= 0|!= -1|== -1|> -1|< 0)", text) else 0
             for name in sorted(passed.keys() - {inner}):
                 found = re.search(rf"\b{name} \+ {own} \* (\w+)", text)
                 size = passed.get(found[1], "") if found else ""
@@ -380,8 +433,8 @@ def find_indexed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> st
                     for each in _resolve(function, size)
                 )
                 if is_row or re.search(rf"tl\.load\({name} \+ {own}[,)]", text):
-                    return array
-    return ""
+                    return array, low
+    return "", 0
 
 
 def _list_loaded(kernel: ast.FunctionDef) -> set[str]:

@@ -21,6 +21,7 @@ from kernelkb.scaffold.python.arguments import (
     list_defaults,
     list_words,
     read_given,
+    read_values,
 )
 from kernelkb.scaffold.python.block_bounds import (
     bounds_parts,
@@ -47,7 +48,7 @@ from kernelkb.scaffold.python.launches import (
 from kernelkb.scaffold.python.nodes import iter_named, map_first, walk_own
 from kernelkb.scaffold.python.objects import describe_objects
 from kernelkb.scaffold.python.shapes import find_dimension, read_shapes
-from kernelkb.scaffold.python.writes import list_chosen, list_written
+from kernelkb.scaffold.python.writes import is_used, list_chosen, list_written
 
 _TENSOR_WORDS = re.compile(
     r"\b{name}\.(?:shape|stride|size|is_cuda|numel|dtype|device|contiguous|view|reshape|dim|ndim"
@@ -63,6 +64,7 @@ def read_python_function(
     owner: str = "",
     *,
     takes_tensors: bool = False,
+    callers: Sequence[ast.FunctionDef] = (),
     said: Mapping[str, object] = MappingProxyType({}),
 ) -> Function:
     """Return a function with its tensors, their shapes, and the tensors that it returns.
@@ -73,13 +75,12 @@ def read_python_function(
         launches: Those that it launches.
         owner: Its class; empty for a plain function.
         takes_tensors: Whether arguments without a type are tensors.
+        callers: The file's functions, whose defaults may reach it.
         said: What is known of arguments that it has defaults for, as values.
     """
     used = {n for each in (("tl.load",), STORES) for n in list_accessed(function, kernels, each)}
     given = read_given(function, owner, drop_guarded(kernels, launches, used), said)
-    words = list_words(function)
-    defaults = {n: ast.unparse(value) for n, value in list_defaults(function).items()}
-    values = {n: value for n, value in defaults.items() if n not in given.needed}
+    values, words = read_values(function, given, owner, callers), list_words(function)
     function = given.function
     launches = list_launches(function, kernels) or launches
     parts = _read_parameters(given, kernels, values, takes_tensors=takes_tensors)
@@ -101,7 +102,7 @@ def read_python_function(
 def _read_parameters(
     given: Given,
     kernels: Kernels,
-    values: Mapping[str, str],
+    values: Mapping[str, tuple[str, str]],
     *,
     takes_tensors: bool,
 ) -> tuple[Parameter, ...]:
@@ -111,16 +112,15 @@ def _read_parameters(
     changed = _drop_set(list_accessed(function, kernels, UPDATES), text)
     used, own = loaded | stored, list_written(function, kernels)
     plain = {a.arg for a in required if takes_tensors and not a.annotation} - {"stream"} | used
-    present = [a for a in required if values.get(a.arg) != "None"]
+    present = [a for a in required if values[a.arg][0] != "None"]
     tensors = [a.arg for a in present if a.arg in plain or _is_tensor(a, text, given.needed)]
     stored |= own & {*tensors}
-    own = _drop_set(own, text)
-    changed |= own
+    changed |= {name for name in _drop_set(own, text) if is_used(function, name)}
     shapes = read_shapes(function)
     guesses = _guess_shapes(function, kernels, [a for a in tensors if a not in shapes])
     indices = list_indices(function, kernels)
     dtypes = {a: guess_dtypes(function, kernels, a, is_index=a in indices) for a in tensors}
-    elsewhere = list_passed_on(function, kernels) | list_chosen(function, kernels) | own
+    elsewhere = list_passed_on(function, kernels) | list_chosen(function, kernels)
     returned = _read_returned(function, shapes, tensors, guesses)
     returned = [] if _returns_only(function, {*tensors} & (stored | elsewhere)) else returned
     written, unsure = (set[str](), set[str]()) if returned else (stored, elsewhere)
@@ -131,7 +131,8 @@ def _read_parameters(
     for each in (_make_parameter(a, tensors, written, shapes, dtypes) for a in required):
         each = each._replace(is_certain=each.name not in unsure, by_name=each.name in by_name)
         if each.role == "number":
-            parameters.append(each._replace(value=each.value or values.get(each.name, "")))
+            value, origin = (each.value, "") if each.value else values[each.name]
+            parameters.append(each._replace(value=value, origin=origin))
             continue
         copy = f"{each.name}.clone()" if returned and each.name in stored else ""  # each call's own
         is_read = each.role == "output" and each.name in loaded | changed | spread
@@ -145,8 +146,8 @@ def _read_places(
 ) -> Parameter:
     """Return an array with what its elements are places in; else with that question."""
     is_bound = each.role == "input" and bounds_parts(function, kernels, each.name)
-    indexed = find_indexed(function, kernels, each.name)
-    each = each._replace(points_into=UNKNOWN if is_bound else "", indexes=(indexed, 0))
+    indexed, low = find_indexed(function, kernels, each.name)
+    each = each._replace(points_into=UNKNOWN if is_bound else "", indexes=(indexed, low))
     lengths = [a.arg for a in function.args.args if LENGTHS.search(to_field_name(a.arg))]
     if indexed and lengths and STARTS.search(to_field_name(each.name)):
         why = (
@@ -337,9 +338,16 @@ def _find_returned_shape(
     kept = re.escape(viewed[1]) if viewed else "$^"
     if same := re.search(rf"\b{kept} = (\w+)\.(?:shape|size\(\))\n", ast.unparse(function)):
         return shapes.get(same[1], ()), same[1] in shapes
+    named = [value for name, value in iter_named(function) if name == text]
+    if first := _LIKE.search(_write_shapes(function, [part, *named][-1])):
+        led = shapes.get(first[1], ())[: int(first[2])]
+        return (led, True) if led else (_name_sizes(dims, shapes), False)
     dims = _name_sizes(viewed[1].split(", ") if viewed else dims, shapes)
-    if any(is_computed(function, dim) for dim in dims) or _SUMMED.search(text):
+    if any(is_computed(function, dim) for dim in dims):
         return (), False
+    if summed := _SUMMED.search(text):
+        at = int(summed[1] or len(dims))
+        return (*dims[:at], *dims[at + 1 :]) if at < len(dims) else (), False
     base = re.search(r"\w+", text)
     is_made = base is not None and _is_as_made(function, part, base[0])
     is_known = bool(dims) if viewed else is_made and (source in tensors or bool(dims))
@@ -406,6 +414,13 @@ def _collect_made(function: ast.FunctionDef) -> dict[str, _Made]:
             made[name] = (*like, own[2] if own[2] == before[2] else _OTHER)
         elif before is not None and _CAST.search(ast.unparse(assigned)):
             made[name] = (*before[:2], _OTHER)
+        elif (
+            before is None
+            and isinstance(assigned, ast.BinOp)
+            and isinstance(assigned.right, ast.Constant)
+        ):
+            base = made.get(ast.unparse(assigned.left))
+            made |= {name: (*base[:2], _OTHER)} if base is not None else {}
     return made
 
 
@@ -447,7 +462,11 @@ _MADE_FLOAT = re.compile(r"torch\.(?:empty|zeros|ones|rand|randn)")
 _MAKER_WORDS = {"device", "requires_grad", "pin_memory", "memory_format", "layout", "generator"}
 _DIMENSION = re.compile(r"\w+|\w+\.(?:shape\[-?\d+\]|size\(-?\d+\))")
 _VIEW = re.compile(r"\w+\.(?:view|reshape)\(\(?((?:[\w.]+(?:\[\d+\])?(?:, )?)+)\)?\)")
-_SUMMED = re.compile(r"\.(?:sum|mean|amax|amin)\(")
+_LIKE = re.compile(
+    r"\.(?:view|reshape)\(\*?(\w+)\.(?:shape|size\(\))\[:(-?\d+)\]\)(?:\.contiguous\(\))?$"
+)
+"""A view with the first axes of another tensor."""
+_SUMMED = re.compile(r"\.(?:sum|mean|amax|amin)\((?:dim=|axis=)?(\d+)?")
 _CAST = re.compile(r"\.(?:to|type_as|float|half|bfloat16|type|view_as_\w+)\(")
 _OTHER = "other"
 """Of a tensor whose dtype is written, and not as that of another tensor or by its name."""

@@ -89,7 +89,9 @@ class _Uses:
         for target, value, node in _iter_set(self._kernel):
             if target in self._every or _find_moved(value) in self._every:
                 yield node, value
-        yield from ((call, call.args[0]) for call in iter_accesses(self._kernel, ACCESSES))
+        for call in iter_accesses(self._kernel, ACCESSES):
+            inside = [each for each in call.args[1:] if isinstance(each, ast.List)]  # a descriptor
+            yield from ((call, each) for each in (call.args[0], *inside))
 
     def _is_direct(self, node: ast.expr) -> bool:
         while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):

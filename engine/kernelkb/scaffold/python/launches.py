@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
-from typing import NamedTuple, get_args
+from typing import NamedTuple, TypeGuard, get_args
 
 from kernelkb.model.kernels.kernel import Dtype
 from kernelkb.scaffold.python.branches import fold_branches
@@ -65,6 +65,7 @@ def iter_launches(function: ast.FunctionDef, kernels: Kernels) -> Iterator[Kerne
     """
     known = {name: _KernelNames((name,), 1) for name in kernels.nodes}
     named = [pair for each in (*kernels.assignments, function) for pair in iter_named(each)]
+    bound = {name: value for name, value in named if _is_partial(value)}
     for _ in range(_MAX_RENAMINGS):
         for target, value in named:
             if (found := _resolve_kernels(value, known)) is not None:
@@ -75,10 +76,24 @@ def iter_launches(function: ast.FunctionDef, kernels: Kernels) -> Iterator[Kerne
         if isinstance(node, ast.Call):
             called = _resolve_kernels(node.func, known)
             if called is not None and called.subscripts == 0:
-                yield KernelCall(called.kernels, node)
+                first = bound.get(ast.unparse(node.func))
+                yield KernelCall(called.kernels, _join_bound(first, node) if first else node)
 
 
 _MAX_RENAMINGS = 2
+
+
+def _is_partial(node: ast.expr) -> TypeGuard[ast.Call]:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in _PARTIAL
+
+
+_PARTIAL = ("partial", "functools.partial")
+
+
+def _join_bound(first: ast.Call, call: ast.Call) -> ast.Call:
+    """Return a call with what ``functools.partial(kernel[grid], x, B=64)`` gave it before."""
+    joined = ast.Call(call.func, [*first.args[1:], *call.args], [*first.keywords, *call.keywords])
+    return ast.copy_location(joined, call)
 
 
 def _resolve_kernels(node: ast.expr, known: Mapping[str, _KernelNames]) -> _KernelNames | None:
@@ -89,8 +104,11 @@ def _resolve_kernels(node: ast.expr, known: Mapping[str, _KernelNames]) -> _Kern
         return known.get(node.id)
     if isinstance(node, ast.Attribute):
         base = _resolve_kernels(node.value, known)
-        if base is None:  # Gate.kernel, a static method
-            return known.get(ast.unparse(node))
+        if base is None:  # Gate.kernel, a static method, or self.kernel of any class
+            owner, method = ast.unparse(node.value), f".{node.attr}"
+            is_any = owner in ("self", "cls")
+            same = tuple(n for n in known if n == owner + method or (is_any and n.endswith(method)))
+            return _KernelNames(same, 1) if same else None
         is_run = node.attr in ("run", "warmup")
         return base._replace(subscripts=0) if is_run else _KernelNames((node.attr,), 1)
     if isinstance(node, ast.Subscript):
@@ -99,11 +117,11 @@ def _resolve_kernels(node: ast.expr, known: Mapping[str, _KernelNames]) -> _Kern
         parts = [node.body, node.orelse]
     elif isinstance(node, ast.Dict | ast.List | ast.Tuple):
         parts, more = node.values if isinstance(node, ast.Dict) else node.elts, 1
+    elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "get":
+        parts, more = [node.func.value], -1  # type: ignore[attr-defined]
     elif isinstance(node, ast.Call) and _resolve_kernels(node.func, known) is None:
         parts = node.args[:1]  # wrap_triton(k)
     found = [each for part in parts if (each := _resolve_kernels(part, known)) is not None]
-    if isinstance(node, ast.Call) and any(each.subscripts == 0 for each in found):
-        return None  # partial(k[grid], x)
     names = tuple(dict.fromkeys(name for each in found for name in each.kernels))
     left = found[0].subscripts + more if found else -1
     return _KernelNames(names, left) if left >= 0 else None
@@ -304,6 +322,7 @@ def name_passed(
     for inner, text in passed.items():
         node: ast.expr | None = ast.parse(text, mode="eval").body
         for _ in range(_MAX_STEPS):
+            node = _find_base(node) if node is not None else None
             name = find_first(node) if node is not None and is_view(node, copies) else ""
             node = values.get(name)
             if name in arguments:
@@ -373,7 +392,9 @@ def _find_base(value: ast.expr) -> ast.expr:
     return base or next(iter(value.args), value)
 
 
-_MAKES = re.compile(r"\.(?:make_block_ptr|\w*make_tensor_descriptor)$")
+_MAKES = re.compile(
+    r"(?:make_block_ptr|make_tensor_descriptor|TensorDescriptor(?:\.from_tensor)?|tma_desc\w*)$"
+)
 
 
 DTYPES = get_args(Dtype)

@@ -7,8 +7,9 @@ import builtins
 import re
 
 from kernelkb.scaffold.draft import Function, to_field_name
-from kernelkb.scaffold.python.block_bounds import iter_checks
+from kernelkb.scaffold.python.block_bounds import find_power
 from kernelkb.scaffold.python.indices import LENGTHS, STARTS
+from kernelkb.scaffold.python.nodes import iter_checks
 
 _GONE = (
     (r"triton\.(?:ops|code_gen|impl)\b", "3.0"),
@@ -45,11 +46,6 @@ def list_needs(function: Function, text: str) -> list[str]:
         "the arrays: check the sizes of the workloads"
         for kernel, names in function.unread
     ]
-    if re.search(r"TensorDescriptor|make_tensor_descriptor", text):
-        warnings.append(
-            "the strides of tensor descriptors have to be multiples of 16 bytes: check the sizes "
-            "of the workloads"
-        )
     warnings += _describe_parts(function)
     own = [n for n in ast.walk(tree) if getattr(n, "lineno", 0) == function.line]
     body = next((n for n in own if isinstance(n, ast.FunctionDef)), None)
@@ -67,8 +63,9 @@ def _list_unread(function: Function, body: ast.FunctionDef) -> list[str]:
     sizes = {dim for each in function.parameters for dim in each.shape}
     found = []
     for check, _ in iter_checks(body):
+        known = {call for n in ast.walk(check) if find_power(n) for call in ast.walk(n)}
         for call in ast.walk(check):
-            if not isinstance(call, ast.Call):
+            if not isinstance(call, ast.Call) or call in known:
                 continue
             words = [w for each in call.args for w in re.findall(r"\w+", ast.unparse(each))]
             own = [word for word in dict.fromkeys(words) if word in sizes]
@@ -83,21 +80,26 @@ def _list_unread(function: Function, body: ast.FunctionDef) -> list[str]:
 
 def _describe_parts(function: Function) -> list[str]:
     """Return that arrays that bound parts of others, each drawn alone, may not fit each other."""
-    names = {p.name: to_field_name(p.name) for p in function.parameters if p.role == "input"}
-    places = [p.name for p in function.parameters if p.role == "input" and any(p.asks_fill)]
-    places += [n for n, name in names.items() if STARTS.search(name) or LENGTHS.search(name)]
-    sizes = [
-        *(p.name for p in function.parameters),
-        *(d for p in function.parameters for d in p.shape),
-    ]
+    arrays = [p for p in function.parameters if p.type == "tensor" and p.role == "input"]
+    starts = [p.name for p in arrays if STARTS.search(to_field_name(p.name))]
+    lengths = [p.name for p in arrays if LENGTHS.search(to_field_name(p.name))]
+    sizes = [p.name for p in function.parameters]
+    sizes += [dim for p in function.parameters for dim in p.shape]
     most = [name for name in sizes if _MOST.match(to_field_name(name))]
-    every = [*dict.fromkeys([*places, *most[:1] * bool(places)])]
-    if len(every) < 2:
-        return []
-    return [
-        f"{', '.join(every)} are places or lengths of parts of arrays, each drawn alone: parts may "
-        "overlap or end outside of their array; kb init --from records those of a run"
-    ]
+    lengths = [name for name in lengths if name not in starts]
+    places = [p.name for p in arrays if any(p.asks_fill)]
+    if (starts and lengths) or (most and (starts or lengths)):
+        return [
+            f"{', '.join([*starts, *lengths, *most[:1]])} are places or lengths of parts of "
+            "arrays, each drawn alone: parts may overlap, be too long or end outside of their "
+            "array; kb init --from records those of a run"
+        ]
+    if len(places) > 1:
+        return [
+            f"{', '.join(places)} are places in other arrays, each drawn alone: they may not fit "
+            "each other; kb init --from records those of a run"
+        ]
+    return []
 
 
 _MOST = re.compile(r"max_?\w*len")

@@ -56,6 +56,15 @@ def iter_accesses(kernel: ast.AST, calls: Sequence[str]) -> Iterator[ast.Call]:
             yield node
 
 
+def iter_checks(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield what a function asserts, and what it refuses: the latter with True."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assert):
+            yield node.test, False
+        elif isinstance(node, ast.If) and any(isinstance(n, ast.Raise) for n in node.body):
+            yield node.test, True
+
+
 def find_mask(call: ast.Call) -> ast.expr | None:
     """Return what a load or store is given as ``mask=``."""
     return next((k.value for k in call.keywords if k.arg == "mask"), None)
@@ -71,6 +80,10 @@ def walk_own(function: ast.FunctionDef) -> Iterator[ast.AST]:
             pending += ast.iter_child_nodes(node)
 
 
+LANGUAGE = ("tl", "triton", "language", "gl", "tle")
+"""Names of modules with the functions of kernels."""
+
+
 def find_first(node: ast.expr) -> str:
     """Return the name that a place begins with, as x of ``x + row * stride``; else nothing."""
     while not isinstance(node, ast.Name):
@@ -81,7 +94,7 @@ def find_first(node: ast.expr) -> str:
         elif isinstance(node, ast.Call):
             base = next((k.value for k in node.keywords if k.arg == "base"), None)
             inner = getattr(node.func, "value", None)
-            is_method = isinstance(inner, ast.expr) and ast.unparse(inner) not in _LANGUAGE
+            is_method = isinstance(inner, ast.expr) and ast.unparse(inner) not in LANGUAGE
             first = inner if is_method else node.args[0] if node.args else None
             if (base or first) is None:
                 return ""
@@ -91,10 +104,9 @@ def find_first(node: ast.expr) -> str:
     return node.id
 
 
-_LANGUAGE = ("tl", "triton", "language", "gl", "tle")
 _VIEWS = (
     *("view", "view_as", "reshape", "contiguous", "detach", "transpose", "permute", "t"),
-    *("unsqueeze", "squeeze", "flatten", "narrow", "select", "expand"),
+    *("unsqueeze", "squeeze", "flatten", "narrow", "select", "expand", "data_ptr"),
 )
 
 

@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Mapping
 
+from kernelkb.scaffold.python.nodes import iter_checks
+
 
 def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
     """Name the dimensions of tensors by ``M, N = x.shape``, or by ``x.shape[0]`` with a known rank.
@@ -25,6 +27,11 @@ def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
         named = tuple(dims.get(at) or dims.get(at - rank, "") for at in range(rank))
         if named and all(named):
             shapes.setdefault(name, named)
+    known = {dim for dims in (*shapes.values(), *map(dict.values, single.values())) for dim in dims}
+    for match in _SHAPE_IS.finditer(text):
+        stated = tuple(re.findall(r"\w+", match[2]))
+        if all(dim in known or dim.isdecimal() for dim in stated):
+            shapes[match[1]] = stated
     shapes = {name: dims for name, dims in shapes.items() if all(dims)}
     for match in _SAME_SHAPE.finditer(text):
         for one, other in (match.groups(), match.groups()[::-1]):
@@ -36,6 +43,10 @@ def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
     return _unify(function, {name: dims for name, dims in shapes.items() if name not in changed})
 
 
+_SHAPE_IS = re.compile(
+    r"assert(?![^\n]*\.(?:shape|size\(\)) ==[^\n]* or )[^\n]*?"
+    r"\b(\w+)\.(?:shape|size\(\)) == \(([\w, ]+)\)"
+)
 _VIEWED = re.compile(r"(?:^|\n)\s*(\w+) = \1\.(?:view|reshape)\(-1, [\w.\[\]-]+\)")
 _RANK = re.compile(r"assert[^\n]*?\b(\w+)\.(?:ndim|dim\(\)) == (\d+)")
 _SAME_SHAPE = re.compile(r"assert[^\n]*?\b(\w+)\.(?:shape|size\(\)) == (\w+)\.(?:shape|size\(\))")
@@ -44,7 +55,6 @@ _RESHAPED = re.compile(
     r"(?!\.(?:view|reshape)\(-1, [\w.\[\]-]+\)\s*(?:\n|$))"
     r"[^\n]*?(?:\.(?:view|reshape|permute|transpose|unsqueeze|flatten|squeeze|mT|T)\b|->)"
 )
-_SAME_NAME = re.compile(r"(\w+) == (\w+)(?: and |$)")
 
 
 def _unify(
@@ -52,29 +62,28 @@ def _unify(
 ) -> dict[str, tuple[str, ...]]:
     """Give dimensions that an assertion compares one name."""
     renamed, known = dict[str, str](), {dim for shape in shapes.values() for dim in shape}
-    for node in ast.walk(function):
-        if isinstance(node, ast.Assert):
-            text = _DIMENSION.sub(
-                lambda m: _name_dimension(m, shapes) or m[0], ast.unparse(node.test)
-            )
-            match = _SAME_NAME.match(text)
-            if match and {*match.groups()} <= known and match[1] != match[2]:
-                renamed[match[2]] = match[1]
+    for check, is_refused in iter_checks(function):
+        same, other_way = (ast.NotEq, ast.And) if is_refused else (ast.Eq, ast.Or)
+        nodes = [*ast.walk(check)]
+        if any(isinstance(n, ast.BoolOp) and isinstance(n.op, other_way) for n in nodes):
+            continue
+        for test in (n for n in nodes if isinstance(n, ast.Compare) and isinstance(n.ops[0], same)):
+            sides = (test.left, test.comparators[0])
+            one, other = (find_dimension(n, shapes) or ast.unparse(n) for n in sides)
+            if {one, other} <= known and one != other:
+                renamed[other] = one
     return {name: tuple(renamed.get(d, d) for d in shape) for name, shape in shapes.items()}
 
 
 _DIMENSION = re.compile(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))")
 
 
-def _name_dimension(match: re.Match[str], shapes: Mapping[str, tuple[str, ...]]) -> str | None:
-    shape, index = shapes.get(match[1], ()), int(match[2] or match[3])
-    return shape[index] if -len(shape) <= index < len(shape) else None
-
-
 def find_dimension(node: ast.expr, shapes: Mapping[str, tuple[str, ...]]) -> str | None:
     """Return how a shape names what an expression reads of it, as ``x.shape[0]``; or None."""
     match = _DIMENSION.fullmatch(ast.unparse(node))
-    return _name_dimension(match, shapes) if match else None
+    shape = shapes.get(match[1], ()) if match else ()
+    index = int(match[2] or match[3]) if match else 0
+    return shape[index] if -len(shape) <= index < len(shape) else None
 
 
 def _read_assignment(

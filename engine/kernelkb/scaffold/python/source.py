@@ -34,7 +34,7 @@ from kernelkb.scaffold.draft import (
     to_field_name,
 )
 from kernelkb.scaffold.draft_text import finish_draft
-from kernelkb.scaffold.python.accesses import inline_accesses
+from kernelkb.scaffold.python.accesses import unify_accesses
 from kernelkb.scaffold.python.branches import ARRAY, list_stored
 from kernelkb.scaffold.python.functions import RETURNED, STREAM, read_python_function
 from kernelkb.scaffold.python.launcher import count_levels, draft_launcher
@@ -158,7 +158,16 @@ def _list_kernels(tree: ast.Module) -> Kernels:
         and any("jit" in ast.unparse(d) and "jitted" not in node.name for d in node.decorator_list)
         and not any("cute." in ast.unparse(d) for d in node.decorator_list)
     }
-    nodes = inline_accesses({**imported, **decorated})
+    functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
+    wrapped = {
+        name: functions[word]
+        for node in tree.body
+        for name, value in iter_named(node)
+        if isinstance(node, ast.Assign) and re.search(r"\bjit\(", ast.unparse(value))
+        for word in re.findall(r"\w+", ast.unparse(value))
+        if word in functions
+    }
+    nodes = unify_accesses({**imported, **decorated, **wrapped})
     inner = [each for node in tree.body if isinstance(node, ast.ClassDef) for each in _bind(node)]
     return Kernels(nodes, [*(n for n in tree.body if isinstance(n, ast.Assign)), *inner])
 
@@ -182,11 +191,14 @@ def _list_wrappers(tree: ast.Module, kernels: Kernels, said: Mapping[str, object
     plain = [f for f in last.values() if f.name not in kernels.nodes]
     direct = {f.name: list_launches(f, kernels) for f in plain}
     launching = {name: launched for name, launched in direct.items() if launched}
+    running = {n: each for n, each in launching.items() if not _only_compiles(last[n])}
+    launching = running or launching
+    callers = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
     kernels = kernels._replace(functions={f.name: f for f in plain})
     entries = {f.name: _list_indirect(f, launching) for f in plain if f.name not in launching}
     found, inner = (
         [
-            read_python_function(f, kernels, group[f.name], said=said)
+            read_python_function(f, kernels, group[f.name], callers=callers, said=said)
             for f in plain
             if group.get(f.name)
         ]
@@ -195,8 +207,17 @@ def _list_wrappers(tree: ast.Module, kernels: Kernels, said: Mapping[str, object
     for owner in (node for node in tree.body if isinstance(node, ast.ClassDef)):
         if any(ast.unparse(base).endswith("Function") for base in owner.bases):
             for method, launched in _list_forward(owner, kernels, launching):
-                found.append(read_python_function(method, kernels, launched, owner.name, said=said))
+                read = read_python_function(
+                    method, kernels, launched, owner.name, callers=callers, said=said
+                )
+                found.append(read)
     return _order_menu(found), (*inner,)
+
+
+def _only_compiles(function: ast.FunctionDef) -> bool:
+    """Whether a function launches no kernel that it compiles, such as to read its registers."""
+    text = ast.unparse(function)
+    return ".warmup(" in text and "](" not in text
 
 
 def _order_menu(found: list[Function]) -> tuple[Function, ...]:

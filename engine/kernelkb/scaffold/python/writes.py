@@ -67,6 +67,25 @@ def _iter_helped(node: ast.AST, kernels: Kernels, depth: int) -> Iterator[ast.ex
         yield from (value for name, value in bind(helper, node) if name in own)
 
 
+def is_used(function: ast.FunctionDef, name: str) -> bool:
+    """Return whether a function does more with a tensor than to set all of it, or ask its sizes."""
+    apart = set[ast.AST]()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute) and _ABOUT.fullmatch(node.attr):
+            apart.add(node.value)
+        elif isinstance(node, ast.Call):
+            apart |= {k.value for k in node.keywords if k.arg == "out"}
+            apart |= {*node.args[:1]} if ast.unparse(node.func).endswith("_like") else set()
+    own = {n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == name}
+    return bool(own - apart)
+
+
+_ABOUT = re.compile(
+    r"(?:copy|zero|fill)_|shape|stride|size|dtype|device|is_\w+|numel|n?dim|data_ptr"
+)
+"""What sets all elements of a tensor, or reads none."""
+
+
 def list_chosen(function: ast.FunctionDef, kernels: Kernels) -> set[str]:
     """List the names passed to kernels that write into one of two, by a flag that is not known."""
     found = set[str]()
