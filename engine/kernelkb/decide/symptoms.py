@@ -34,7 +34,8 @@ _ERROR = re.compile(
     r"|CMake Error|Check failed: |Segmentation fault|\bAborted\b|terminate called"
     r"|Assertion (?:.* failed|`))"
     r"|\S+ \S+ ERROR \[|.{0,60}\[ERROR\] |.*\bFAILED \S.{0,200} - [\w.]*(?:Error|Exception)\b"
-    r"|.*\w\.(?:cpp|cc|cu):\d+: Failure$|[\s>|]*(?:E {3,})?"
+    r"|.*\w\.(?:cpp|cc|cu):\d+: Failure$|\s*={3,} Invalid __\w+__ |[\s>|]*(?:E {3,})?"
+    r"(?:(?:Pallas|JAX|Triton|CUDA|PyTorch|Numba|CuPy) )?"
     r"(?:[\w.]+Transformation: )?(?:\[\w+\]:\s*)?[\w.]*(?:Error|Exception|Interrupt)\b(?::|$)"
     r")"
 )
