@@ -35,7 +35,8 @@ _ERROR = re.compile(
     r"|Assertion (?:.* failed|`))"
     r"|\S+ \S+ ERROR \[|.{0,60}\[ERROR\] |.*\bFAILED \S.{0,200} - [\w.]*(?:Error|Exception)\b"
     r"|.*\w\.(?:cpp|cc|cu):\d+: Failure$|[\s>|]*(?:E {3,})?"
-    r"(?:[\w.]+(?:Transformation|StackTrace): )?(?:\[\w+\]:\s*)?[\w.]*(?:Error|Exception|Interrupt)\b(?::|$)"
+    r"(?:[\w.]+(?:Transformation|StackTrace): )?(?:\[\w+\]:\s*)?"
+    r"[\w.]*(?:Error|Exception|Interrupt)\b(?::|$)"
     r")"
 )
 _CONSEQUENCE = re.compile(
