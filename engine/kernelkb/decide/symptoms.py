@@ -36,7 +36,8 @@ _ERROR = re.compile(
     r"|\S+ \S+ ERROR \[|.{0,60}\[ERROR\] |.*\bFAILED \S.{0,200} - [\w.]*(?:Error|Exception)\b"
     r"|.*\w\.(?:cpp|cc|cu):\d+: Failure$|\s*={3,} Invalid __\w+__ |[\s>|]*(?:E {3,})?"
     r"(?:(?:Pallas|JAX|Triton|CUDA|PyTorch|Numba|CuPy) )?"
-    r"(?:[\w.]+Transformation: )?(?:\[\w+\]:\s*)?[\w.]*(?:Error|Exception|Interrupt)\b(?::|$)"
+    r"(?:[\w.]+(?:Transformation|StackTrace): )?(?:\[\w+\]:\s*)?"
+    r"[\w.]*(?:Error|Exception|Interrupt)\b(?::|$)"
     r")"
 )
 _CONSEQUENCE = re.compile(
