@@ -88,6 +88,10 @@ _OTHER_SHARE = 0.5
 and of an entry of a product that the question does not name."""
 _NUMBER_SHARE = 0.35
 """The same for a number below 1000: mostly a size or a share, seldom a subject."""
+_DEVICE_SHARE = 0.5
+"""The same for the name of a GPU in a question of more than ``_DEVICE_WORDS`` words: most such
+questions are about something that happens there, not about its data."""
+_DEVICE_WORDS = 6
 _SPREAD_COUNT = 3
 """Hits that together are to hold what a question is about: people read no more."""
 _SPREAD_DEPTH = 12
@@ -132,6 +136,8 @@ class _Term(NamedTuple):
     """Whether only questions of this field hold it."""
     is_outside: bool = False
     """Whether it is a word of another field."""
+    is_device: bool = False
+    """Whether it names one or few GPUs."""
 
     def weigh(self, position: int) -> float:
         """Return how much of what the word says a document holds, in the unit of ``weight``."""
@@ -158,7 +164,7 @@ def search(
         field_only: Return none for what holds no word of this field.
     """
     raw_scores, text = score_counters(index, _TAGS.sub(partial(_keep_named, index), query))
-    terms = [_find_term(index, word) for word in _iter_subject_words(index, text)]
+    terms = _dim_devices([_find_term(index, word) for word in _iter_subject_words(index, text)])
     is_field = bool(CODE_NAME.search(text)) or any(term.is_field for term in terms)
     if field_only and not is_field:
         return []
@@ -180,6 +186,13 @@ def search(
         Hit(documents[p].kind, documents[p].id, documents[p].title, round(scores[p], 2))
         for p in _spread(terms, scores, found)[:max_count]
     ]
+
+
+def _dim_devices(terms: list[_Term]) -> list[_Term]:
+    """Return the words of a question; in a long one the names of GPUs count less."""
+    if len(terms) <= _DEVICE_WORDS:
+        return terms
+    return [t._replace(share=t.share * _DEVICE_SHARE) if t.is_device else t for t in terms]
 
 
 def _spread(terms: list[_Term], scores: Mapping[int, float], found: list[int]) -> list[int]:
@@ -397,11 +410,13 @@ def _find_term(index: SearchIndex, word: str) -> _Term:
     elif not names:
         share *= _UNNAMED_SHARE
     weight = math.log(1 + len(index.documents) / len(scores))
-    is_field = "field" in lists or _names_device(index, word, names)
-    return _Term(word, weight, share, scores, names, is_field)
+    is_gpu = _names_gpu(index, word, names)
+    is_device = is_gpu and any(index.documents[p].kind == "device" for p in names)
+    is_field = is_gpu or "field" in lists
+    return _Term(word, weight, share, scores, names, is_field, is_device=is_device)
 
 
-def _names_device(index: SearchIndex, word: str, names: frozenset[int]) -> bool:
+def _names_gpu(index: SearchIndex, word: str, names: frozenset[int]) -> bool:
     """Whether a word such as 4090, a100 or sm90 names one or few GPUs."""
     if not any(letter.isdigit() for letter in word) or len(word) < 2 or len(names) > 12:
         return False
