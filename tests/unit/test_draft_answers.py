@@ -1,6 +1,7 @@
 """What kb init takes from a source, what it asks for, and how an answer fills it in."""
 
 import ast
+import math
 import re
 import shutil
 import subprocess
@@ -1356,7 +1357,6 @@ def test_a_reference_names_functions_of_torchs_parts(project, said):
         ("float", "y[i] = logf(2.0f) * x[i];", "normal"),
         ("float", "float a = x[i]; y[i] = sqrtf(a * a + 1);", "normal"),
         ("float", "float a = x[i]; y[i] = logf(a + 1e-7f);", "uniform"),
-        ("int", "y[i] = 8 / x[i];", "integers"),
     ],
 )
 @pytest.mark.parametrize("kernel", ["k", "run"])
@@ -1464,7 +1464,7 @@ CLEARED = (
             "zeros",
         ),
         ("thrust::fill(thrust::device_ptr<int>(m), thrust::device_ptr<int>(m) + n, 0);", "zeros"),
-        ("cudaMemset(m, -1, n * 4);", "integers 32|zeros"),
+        ("cudaMemset(m, 3, n * 4);", "integers 32|zeros"),
         ("cudaMemset(m, 0, n * 4); other<<<1, 64>>>(m, n);", "zeros|integers 32"),
         (
             "cudaMemset(m, 0, n * 4); cudaMemcpy(m, in, 4, cudaMemcpyHostToDevice);",
@@ -1559,7 +1559,13 @@ def test_what_counters_begin_with_is_asked(project, kind, code, is_asked):
 
 @pytest.mark.parametrize(
     ("said", "written"),
-    [("0", "zeros"), ("1.0f", "ones"), ("7", "integers, scale: 8, low: 7"), ("-INFINITY", "")],
+    [
+        ("0", "zeros"),
+        ("1.0f", "ones"),
+        ("7", "integers, scale: 8, low: 7"),
+        ("-1", 'integers, scale: "0", low: -1'),
+        ("-INFINITY", ""),
+    ],
 )
 def test_the_values_before_a_call_may_be_one_number(project, said, written):
     (project / "k.cu").write_text(
@@ -1568,7 +1574,7 @@ def test_the_values_before_a_call_may_be_one_number(project, said, written):
         "void run(float* y, const float* x, int n) { k<<<n / 64 + 1, 64>>>(y, x, n); }\n"
     )
     if not written:
-        with pytest.raises(BadValueError, match=r"of one value kernel\.yaml has 0, 1"):
+        with pytest.raises(BadValueError, match=r"of one value kernel\.yaml has -1, 0, 1"):
             init_project("k.cu", answers=[f"y.fill={said}"])
         return
     init_project("k.cu", answers=[f"y.fill={said}", "reference"])
@@ -1879,3 +1885,321 @@ def test_a_header_without_includes_has_those_of_the_file_that_includes_it(projec
     launcher = (project / "kernels/sum/launch.cu").read_text()
 
     assert ("#include <cstdio>\n" in launcher) is (not own)
+
+
+CHOSEN = """\
+template <int SIDE> __global__ void turn(const float* x, float* y, int side) {{
+  __shared__ float held[SIDE];
+  held[threadIdx.x] = x[blockIdx.x * side + threadIdx.x];
+  __syncthreads();
+  y[blockIdx.x * side + threadIdx.x] = held[side - 1 - threadIdx.x];
+}}
+void run(const float* x, float* y, int rows, int side) {{
+  {choice}
+}}
+int main() {{
+  float *x, *y; int rows = 64, side;
+  {choice}
+}}
+"""
+BY_IF = "if (side == 8) turn<8><<<rows, side>>>(x, y, side);\n"
+BY_IF += "  else if (16 == side) {{ turn<16><<<rows, side>>>(x, y, side); }}"
+BY_CASE = "switch (side) {{ case 8: turn<8><<<rows, side>>>(x, y, side); break;\n"
+BY_CASE += "  case 16: turn<16><<<rows, side>>>(x, y, side); break; }}"
+REST = "\n  else turn<32><<<rows, side>>>(x, y, side);"
+
+
+@pytest.mark.parametrize("choice", [BY_IF, BY_CASE])
+def test_a_launcher_that_starts_a_kernel_for_some_sizes_only_is_told_and_has_these(project, choice):
+    (project / "k.cu").write_text(CHOSEN.format(choice=choice).replace("{{", "{"))
+    first = init_project("k.cu", kernel="run", name="k")
+    said = ["x=[rows, side]", "y=[rows, side]", "side=axis", "reference"]
+    init_project("k.cu", kernel="run", name="k", answers=said)
+    sizes = load_kernel(str(project / "kernels/k")).kernel.workloads
+
+    assert any(line.startswith("side=8  # or 16") for line in first.to_fill)
+    assert "run starts no kernel unless side == 8 or side == 16" in " ".join(first.warnings)
+    assert {each["side"] for each in sizes.values()} <= {8, 16}
+
+
+def test_a_launcher_with_a_branch_for_all_other_sizes_is_not_told_to_start_nothing(project):
+    (project / "k.cu").write_text(CHOSEN.format(choice=BY_IF + REST))
+    told = init_project("k.cu", kernel="run", name="k").warnings
+
+    assert "starts no kernel" not in " ".join(told)
+
+
+@pytest.mark.parametrize("side", [8, 16])
+def test_a_template_that_is_chosen_by_a_size_is_asked_with_the_size_of_its_branch(project, side):
+    text = CHOSEN.format(choice=BY_IF)
+    (project / "k.cu").write_text(text[: text.index("void run")] + text[text.index("int main") :])
+    first = init_project("k.cu")
+    said = [f"SIDE={side}", "x=[rows, side]", "y=[rows, side]", "side=axis", "grid=rows"]
+    done = init_project("k.cu", answers=[*said, "reference"])
+    sizes = load_kernel(str(project / "kernels/k")).kernel.workloads
+
+    asked = next(line for line in first.to_fill if line.startswith("SIDE="))
+    assert "SIDE=8  # or 16" in asked
+    assert "side == 8 starts turn<8>; say side to suit it" in asked
+    assert f"is for side == {side}, line" in " ".join(done.warnings)
+    assert {each["side"] for each in sizes.values()} == {side}
+
+
+@pytest.mark.parametrize("axes", [5, 7, 9, 12])
+def test_arrays_of_many_axes_have_room_in_the_memory_of_a_gpu(project, axes):
+    names = [f"d{at}" for at in range(axes)]
+    (project / "k.cu").write_text(
+        f"__global__ void k(const float* x, float* y, int count, int {', int '.join(names)}) {{\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        f"  if (i < count) y[i] = x[i] * ({' + '.join(names)});\n}}\n"
+    )
+    whole = f"[{', '.join(names)}]"
+    said = [f"x={whole}", f"y={whole}", f"count={'*'.join(names)}", "grid=count/64+1", "block=64"]
+    init_project("k.cu", answers=[*said, *(f"{name}=axis" for name in names), "reference"])
+    sizes = load_kernel(str(project / "kernels/k")).kernel.workloads
+
+    assert 8 * math.prod(sizes["small"].values()) <= 8 * 2**20
+    assert 2**20 < 8 * math.prod(sizes["large"].values()) <= 8 * 2**27
+
+
+GROUPED = """\
+__global__ void scale(const float* x, const float* by, float* y, int chans, int wide, int parts) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < chans * wide) y[i] = x[i] * by[i / wide / (chans / parts)];
+}
+void run(const float* x, const float* by, float* y, int chans, int wide, int parts) {
+  const int each = chans / parts;
+  scale<<<(chans * wide + 255) / 256, 256>>>(x, by, y, chans, wide, parts);
+}
+"""
+
+
+@pytest.mark.parametrize("name", ["scale", "run"])
+def test_a_size_that_is_divided_by_another_is_a_multiple_of_it(project, name):
+    (project / "k.cu").write_text(GROUPED)
+    said = ["x=[chans, wide]", "y=[chans, wide]", "by=[parts]", "reference", "parts=axis"]
+    init_project("k.cu", kernel=name, name="k", answers=[*said, "chans=axis", "wide=axis"])
+    sizes = load_kernel(str(project / "kernels/k")).kernel.workloads
+
+    assert all(each["chans"] % each["parts"] == 0 for each in sizes.values())
+    assert all(1 < each["parts"] < each["chans"] for each in sizes.values())
+
+
+HALVED = """\
+__device__ int place(const {kind}* keys, int count, {kind} key) {{
+  int low = 0, high = count;
+  while (low < high) {{
+    int middle = {middle};
+    if (keys[middle] < key) low = middle + 1; else high = middle;
+  }}
+  return low;
+}}
+__global__ void find(const {kind}* table, const {kind}* key, int* at, int count, int keys) {{
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < keys) at[i] = {call};
+}}
+void run(const {kind}* table, const {kind}* key, int* at, int count, int keys) {{
+  find<<<(keys + 255) / 256, 256>>>(table, key, at, count, keys);
+}}
+"""
+
+
+@pytest.mark.parametrize("kind", ["float", "int"])
+@pytest.mark.parametrize("name", ["run", "find"])
+@pytest.mark.parametrize(
+    ("middle", "call"),
+    [
+        ("(low + high) / 2", "place(table, count, key[i])"),
+        ("low + ((high - low) >> 1)", "place(table, count, key[i])"),
+        ("0", "thrust::upper_bound(thrust::seq, table, table + count, key[i]) - table"),
+    ],
+)
+def test_an_array_that_is_searched_is_asked_for_values_that_ascend(
+    project, kind, name, middle, call
+):
+    (project / "k.cu").write_text(HALVED.format(kind=kind, middle=middle, call=call))
+    asked = [q for q in init_project("k.cu", kernel=name).to_fill if ".fill" in q]
+
+    assert [line.partition("  #")[0] for line in asked] == ["table.fill=offsets 1024"]
+    assert "it has to ascend" in asked[0]
+
+
+def test_an_array_that_a_loop_halves_without_moving_an_end_is_not_searched(project):
+    (project / "k.cu").write_text(
+        "__global__ void sum(const float* x, float* y, int n) {\n  float own = x[threadIdx.x];\n"
+        "  for (int step = n / 2; step > 0; step /= 2) { int at = threadIdx.x + step;\n"
+        "    if (at < n) own += x[at]; }\n  y[threadIdx.x] = own;\n}\n"
+        "void run(const float* x, float* y, int n) { sum<<<1, n>>>(x, y, n); }\n"
+    )
+    assert not [q for q in init_project("k.cu", kernel="run").to_fill if ".fill" in q]
+
+
+@pytest.mark.parametrize("name", ["run", "k"])
+@pytest.mark.parametrize("code", ["8 / x[i]", "i % x[i]", "split(i, x)"])
+def test_integers_that_divide_are_asked_and_not_drawn_with_0(project, code, name):
+    (project / "k.cu").write_text(
+        "__device__ int split(int i, const int* of) { return i / of[0]; }\n"
+        "__global__ void k(const int* x, float* y, int n) {"
+        f" int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = {code} + x[i]; }}\n"
+        "void run(const int* x, float* y, int n) { k<<<(n + 63) / 64, 64>>>(x, y, n); }\n"
+    )
+    asked = [q for q in init_project("k.cu", kernel=name).to_fill if ".fill" in q]
+
+    assert len(asked) == 1
+    assert asked[0].startswith("x.fill=ones  # or integers 32 from 1")
+    assert "none may be 0" in asked[0]
+
+
+def test_strides_in_an_array_are_asked(project):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, const int* in_strides, float* y, int n) {"
+        " int i = blockIdx.x * 64 + threadIdx.x; if (i < n) y[i] = x[i * in_strides[0]]; }\n"
+        "void run(const float* x, const int* in_strides, float* y, int n) {"
+        " k<<<(n + 63) / 64, 64>>>(x, in_strides, y, n); }\n"
+    )
+    asked = init_project("k.cu", kernel="run").to_fill
+
+    assert any(line.startswith("in_strides.fill=ones") for line in asked)
+
+
+@pytest.mark.parametrize("held", ["extern __shared__ float s[];", "__shared__ float s[2048];"])
+@pytest.mark.parametrize("name", ["run", "smooth"])
+def test_how_much_wider_shared_memory_is_than_a_block_is_no_free_axis(project, held, name):
+    (project / "k.cu").write_text(
+        "__global__ void smooth(const float* x, float* y, int n, int reach) {\n"
+        f"  {held}\n  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        "  for (int j = threadIdx.x; j < blockDim.x + 2 * reach; j += blockDim.x)\n"
+        "    s[j] = x[min(n - 1, max(0, (int)(blockIdx.x * blockDim.x) + j - reach))];\n"
+        "  __syncthreads();\n  float sum = 0;\n"
+        "  for (int j = -reach; j <= reach; j++) sum += s[threadIdx.x + reach + j];\n"
+        "  if (i < n) y[i] = sum;\n}\n"
+        "void run(const float* x, float* y, int n, int reach) {\n"
+        "  smooth<<<(n + 63) / 64, 64, (64 + 2 * reach) * sizeof(float)>>>(x, y, n, reach);\n}\n"
+    )
+    asked = init_project("k.cu", kernel=name).to_fill
+
+    assert any(line.startswith("reach=?") for line in asked)
+
+
+@pytest.mark.parametrize(
+    ("shared", "most"), [("n * sizeof(float)", 12288), ("(n + 32) * sizeof(double)", 6112)]
+)
+@pytest.mark.parametrize("name", ["run", "rows"])
+def test_sizes_keep_to_the_shared_memory_of_a_launch(project, shared, most, name):
+    (project / "k.cu").write_text(
+        "__global__ void rows(const float* x, float* y, int m, int n) {\n"
+        "  extern __shared__ float s[];\n"
+        "  for (int i = threadIdx.x; i < n; i += 64) s[i] = x[blockIdx.x * n + i];\n"
+        "  __syncthreads();\n"
+        "  for (int i = threadIdx.x; i < n; i += 64) y[blockIdx.x * n + i] = s[n - 1 - i];\n}\n"
+        f"void run(const float* x, float* y, int m, int n) {{\n  int room = {shared};\n"
+        "  rows<<<m, 64, room>>>(x, y, m, n);\n}\n"
+    )
+    said = ["x=[m, n]", "y=[m, n]", "m=axis", "n=axis", "reference"]
+    init_project("k.cu", kernel=name, name="k", answers=said)
+    sizes = load_kernel(str(project / "kernels/k")).kernel.workloads
+
+    assert max(each["n"] for each in sizes.values()) <= most
+
+
+def test_a_size_that_ends_an_array_of_fixed_shared_memory_is_no_larger(project):
+    (project / "k.cu").write_text(
+        "#define ROOM 96\n__global__ void rows(const float* x, float* y, int m, int n) {\n"
+        "  __shared__ float s[ROOM];\n"
+        "  for (int i = threadIdx.x; i < n; i += 64) s[i] = x[blockIdx.x * n + i];\n"
+        "  __syncthreads();\n"
+        "  for (int j = threadIdx.x; j < n; j += 64) y[blockIdx.x * n + j] = s[j];\n}\n"
+        "void run(const float* x, float* y, int m, int n) { rows<<<m, 64>>>(x, y, m, n); }\n"
+    )
+    said = ["x=[m, n]", "y=[m, n]", "m=axis", "n=axis", "reference"]
+    init_project("k.cu", kernel="run", name="k", answers=said)
+    sizes = load_kernel(str(project / "kernels/k")).kernel.workloads
+
+    assert max(each["n"] for each in sizes.values()) == 96
+
+
+@pytest.mark.parametrize(
+    ("block", "most"), [("2 * w, 2 * w", 16), ("w + 2, 8", 126), ("2*w, w, 4", 11)]
+)
+@pytest.mark.parametrize("name", ["run", "grow"])
+def test_a_block_whose_edges_are_computed_from_a_size_has_no_more_threads_than_fit(
+    project, block, most, name
+):
+    (project / "k.cu").write_text(
+        "__global__ void grow(const float* x, float* y, int m, int w) {\n"
+        "  y[(blockIdx.x * 2 * w + threadIdx.y) * 2 * w + threadIdx.x] = x[blockIdx.x * w];\n}\n"
+        "void run(const float* x, float* y, int m, int w) {\n"
+        f"  dim3 edges({block});\n  grow<<<m, edges>>>(x, y, m, w);\n}}\n"
+    )
+    said = ["x=[m, w]", "y=[m, 2 * w, 2 * w]", "m=axis", "w=axis", "reference"]
+    init_project("k.cu", kernel=name, name="k", answers=said)
+    sizes = load_kernel(str(project / "kernels/k")).kernel.workloads
+
+    assert max(each["w"] for each in sizes.values()) <= most
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        ("long unsigned int", "int64"),
+        ("unsigned long int", "int64"),
+        ("long long unsigned", "int64"),
+        ("int unsigned", "int32"),
+        ("short int", "int16"),
+        ("char unsigned", "uint8"),
+        ("char signed", "int8"),
+    ],
+)
+def test_the_words_of_an_integer_type_may_have_any_order(project, kind, dtype):
+    (project / "k.cu").write_text(
+        f"__global__ void k(const float* x, {kind}* y, {kind} n) {{\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = x[i] > 0;\n}\n"
+    )
+    init_project("k.cu")
+
+    assert f"name: y, shape: [n], dtype: {dtype}}}" in (
+        project / "kernels/k/kernel.yaml"
+    ).read_text().replace("[FILL_IN]", "[n]")
+
+
+@pytest.mark.parametrize(("first", "guess"), [("32", "tile=32 - k + 1"), ("pick(k)", "tile=?")])
+def test_a_guess_names_no_local_variable_of_the_host(project, first, guess):
+    (project / "k.cu").write_text(
+        "__global__ void k(const float* x, float* y, int n, int k, int tile) {\n"
+        "  int i = blockIdx.x * tile + threadIdx.x;\n"
+        "  if (threadIdx.x < tile && i < n) y[i] = x[i] * k;\n}\n"
+        f"int main() {{\n  float *x, *y; int n = 999, k = 3, wide = {first};\n"
+        "  int tile = wide - k + 1;\n  k<<<(n + tile - 1) / tile, wide>>>(x, y, n, k, tile);\n}\n"
+    )
+    asked = [line.partition("  #")[0] for line in init_project("k.cu").to_fill]
+
+    assert guess in asked
+
+
+@pytest.mark.parametrize("byte", ["-1", "0xff", "255"])
+@pytest.mark.parametrize("more", ["", "other<<<1, 64>>>(m, n);"])
+def test_integers_that_the_host_sets_to_minus_1_have_that_for_a_guess(project, byte, more):
+    host = f"cudaMemset(m, {byte}, n * 4); {more}"
+    text = CLEARED.format(kind="int*", name="m", host=host, code="if (m[i] < 0) m[i] = y[i];")
+    (project / "k.cu").write_text(text)
+    asked = init_project("k.cu", kernel="k").to_fill
+    init_project("k.cu", kernel="k", answers=["m.fill"])
+
+    assert any(line.startswith("m.fill=integers 0 from -1") for line in asked)
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+    assert 'fill: integers, scale: "0", low: -1' in yaml
+
+
+def test_the_first_line_of_a_notebooks_cell_is_told_first(project):
+    body = "__global__ void k(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] *= 2; }\n"
+    (project / "k.cu").write_text(f'%%cuda\n#include "absent.h"\n{body}')
+    told = init_project("k.cu").warnings
+
+    assert told[0] == "k.cu begins with %%cuda, a line of a notebook and no C++: delete it"
+
+
+def test_a_header_of_the_compiler_itself_is_not_missing(project):
+    body = "__global__ void k(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] *= 2; }\n"
+    (project / "k.cu").write_text(f"#include <bits/stdc++.h>\n{body}")
+
+    assert not init_project("k.cu").warnings

@@ -79,7 +79,7 @@ def read_answers(
     return answers
 
 
-_OF_ONE_VALUE = "; of one value kernel.yaml has 0, 1 and larger whole numbers"
+_OF_ONE_VALUE = "; of one value kernel.yaml has -1, 0, 1 and larger whole numbers"
 
 
 def to_fill(value: str) -> str:
@@ -88,6 +88,8 @@ def to_fill(value: str) -> str:
     Args:
         value: A number of C++, or anything else.
     """
+    if re.fullmatch(r"-1\.?0*[fFuUlL]*", value):
+        return "integers 0 from -1"
     number = re.fullmatch(r"\+?(\d+)\.?0*[fFuUlL]*|\.0+[fF]?|0x0+", value)
     whole = int(number[1] or 0) if number else -1
     if whole < 0 or (value.startswith("0") and whole):  # of base 8

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from math import lcm
 
 from kernelkb.errors import BadValueError
@@ -33,16 +34,23 @@ from kernelkb.scaffold.draft import (
     make_start_input,
     to_field_name,
 )
-from kernelkb.scaffold.extents import list_axes, rename_axes
+from kernelkb.scaffold.extents import list_axes, rename_axes, split_shape
 
 _SMALL_UNITS, _LARGE_UNITS = (1024, 32, 8, 4, 4, 4), (2**22, 1024, 64, 8, 4, 4)
 """What the sizes of the drafted workloads are multiples of, by the most axes of one array."""
-_MOST_ELEMENTS = 2**28
-"""Of one array of a drafted workload: 1 GiB of float32."""
-_PART = re.compile(r"([A-Za-z_]\w*) *// *(\d+)")
+_MOST_ELEMENTS = (2**20, 2**27)
+"""Of all arrays of the small and the large workload: 4 and 512 MiB of float32."""
+_PART = re.compile(r"([A-Za-z_]\w*) *// *([A-Za-z_]\w*|\d+)")
 """A size that is divided into groups: what is left over would have none."""
-_FACTORS = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
-"""Of the axes in turn: no two have one size, so that a mix-up of axes cannot pass a check."""
+_FACTORS = (
+    (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41),
+    (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13),
+    (3, 4),
+    (2, 3),
+    (2, 1),
+)
+"""Of the axes in turn: no two have one size, so that a mix-up of axes cannot pass a check. The
+further rows are for arrays of so many axes that they would not have room."""
 _WINDOW = re.compile(
     r"k(?:ernel)?_?(?:size|len|h|w|height|width)|(?:filter|window|conv)_?(?:size|len|h|w)?"
     r"|top_?k|num_taps"
@@ -238,19 +246,25 @@ def _choose_sizes(draft: Draft) -> list[dict[str, int]]:
     count = len(draft.axes)
     ranks = [sum(bool(list_axes([dim])) for dim in shape) if shape else count for shape in shapes]
     rank = min(max(ranks, default=1), len(_LARGE_UNITS)) or 1
-    factors = dict(zip(draft.axes, _FACTORS * (count // len(_FACTORS) + 1), strict=False))
     workloads = []
-    for unit in (_SMALL_UNITS[rank - 1], _LARGE_UNITS[rank - 1]):
-        while True:
+    units = (_SMALL_UNITS[rank - 1], _LARGE_UNITS[rank - 1])
+    held = [p.shape or split_shape(p.guess) for p in (*draft.inputs, *draft.outputs)]
+    for unit, most in zip(units, _MOST_ELEMENTS, strict=True):
+        found: list[tuple[float, dict[str, int]]] = []
+        for row, shift in product(_FACTORS, range(unit.bit_length())):
+            factors = zip(draft.axes, row * (count // len(row) + 1), strict=False)
             sizes = {
-                axis: factor * (1 if _WINDOW.fullmatch(axis.lower()) else unit)
-                for axis, factor in factors.items()
+                axis: factor * (1 if _WINDOW.fullmatch(axis.lower()) else unit >> shift)
+                for axis, factor in factors
             }
             _keep_checks(sizes, draft.checks, [dim for shape in shapes for dim in shape])
-            if unit <= 1 or max(_count(shape, sizes) for shape in (*shapes, ())) <= _MOST_ELEMENTS:
+            found.append((sum(_count(s, sizes) for s in held if list_axes(s)), sizes))
+            if found[-1][0] <= most:
                 break
-            unit //= 2
-        workloads.append({draft.fields[axis]: n for axis, n in sizes.items()})
+        else:  # some sizes are as the source says
+            found.sort(key=lambda each: max(each[0], _MOST_ELEMENTS[-1]))
+            found.reverse()
+        workloads.append({draft.fields[axis]: n for axis, n in found[-1][1].items()})
     return workloads
 
 
@@ -268,7 +282,12 @@ def _keep_checks(sizes: dict[str, int], checks: SizeChecks, extents: Sequence[st
     sizes |= {axis: 1 << (sizes[axis].bit_length() - 1) for axis in checks.powers}
     parts = [pair for extent in extents for pair in _PART.findall(extent) if pair[0] in sizes]
     steps: dict[str, int] = {}
-    for axis, of in (*parts, *checks.multiples.items()):
+    pairs = dict.fromkeys((*parts, *checks.multiples.items()))
+    for axis, of in sorted(pairs, key=lambda pair: not pair[1].isdecimal()):
+        if (
+            of in sizes and of not in steps and sizes[of] >= sizes[axis]
+        ):  # parts of one element each are seldom meant
+            sizes[of] = max(1, sizes[axis] // 2)
         step = lcm(int(of) if of.isdecimal() else sizes.get(of, 1), steps.get(axis, 1)) or 1
         steps[axis] = step
         count, others = max(sizes[axis] // step, 1), {n for a, n in sizes.items() if a != axis}
@@ -298,6 +317,7 @@ def _format_input(array: Parameter, draft: Draft) -> str:
     if array.fill:
         kind, _, rest = array.fill.partition(" ")
         scale, _, low = rest.partition(" from ")
+        scale = '"0"' if scale == "0" else scale  # an expression may be 0, and no number
         told = f", scale: {rename_axes(scale, draft.fields)}" if scale else ""
         told += f", low: {low}" if low else ""
         return _format_array(array, draft, f", fill: {kind}{told}")

@@ -28,10 +28,9 @@ def choose_fill(
         others: The elements of each other array in them: offsets end with as many.
     """
     lows, highs = [min(own) for own in values], [max(own) for own in values]
-    if not any(lows) and not any(highs):
-        return "zeros", ""
-    if {*lows, *highs} == {1}:
-        return "ones", ""
+    fixed = {0: "zeros", 1: "ones", -1: "integers 0 from -1"}
+    if len({*lows, *highs}) == 1 and lows[0] in fixed:
+        return fixed[lows[0]], ""
     if max(highs) <= 0:
         return "", f"are {min(lows)} to {max(highs)}"
     is_sorted = all(all(a <= b for a, b in pairwise(own)) for own in values)

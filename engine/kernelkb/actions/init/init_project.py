@@ -457,7 +457,12 @@ def _make_request(
     if request.function.style != "pointers" or request.uses_torch:  # torch links its own libraries
         kept = tuple(f for f in request.flags if not f.startswith("-l"))
         request = request._replace(flags=kept)
-    warnings = [describe_missing(header, source.root) for header in includes.missing]
+    warnings = []
+    if cell := re.match(r"\s*(%%\w+)", request.text):
+        warnings = [
+            f"{path.name} begins with {cell[1]}, a line of a notebook and no C++: delete it"
+        ]
+    warnings += [describe_missing(header, source.root) for header in includes.missing]
     warnings += _describe_home(request, includes.headers)
     return request, [*warnings, *includes.notes]
 

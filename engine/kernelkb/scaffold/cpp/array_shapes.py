@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.answers import find_answer
+from kernelkb.scaffold.cpp.configuration import spell_out_locals
 from kernelkb.scaffold.cpp.element_types import count_parts, find_dtype
 from kernelkb.scaffold.cpp.element_uses import read_elements
 from kernelkb.scaffold.cpp.functions import SourceFacts, build_function, list_row_extents
@@ -329,6 +330,7 @@ def ask_computed_sizes(
         words = {bound.get(word, "") for word in list_axes([text])} - {"", each.name}
         is_computed = re.fullmatch(r"[\w\s()*/+-]+", text) and re.search(r"\w\s*[*/+-]", text)
         if each.role == "size" and words and is_computed:
+            text = spell_out_locals(text, site.host, bound.keys() | facts.constants.keys())
             guess = " ".join(re.sub(r"/+", "//", rename_axes(text, bound)).split())
             each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
         elif each.role == "size" and text == "1":  # of an array that is taken as one row

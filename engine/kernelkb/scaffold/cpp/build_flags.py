@@ -202,7 +202,8 @@ def _needs_half_operators(text: str) -> bool:
 
 def _is_standard(name: str) -> bool:
     """Whether a header in angle brackets comes with every compiler."""
-    return "." not in name or name in _STANDARD or Path("/usr/include", name).is_file()
+    is_own = "." not in name or name in _STANDARD or name.startswith("bits/")
+    return is_own or Path("/usr/include", name).is_file()
 
 
 def _is_of_toolkit(name: str, file: Path) -> bool:
@@ -212,7 +213,7 @@ def _is_of_toolkit(name: str, file: Path) -> bool:
 def _is_foreign(name: str) -> bool:
     if "/" not in name and not name.endswith((".h", ".cuh", ".hpp")):
         return False
-    if name.startswith(_OTHER_PLATFORMS):
+    if name.startswith((*_OTHER_PLATFORMS, "bits/")):
         return False
     return not is_of_toolkit(name) and not Path("/usr/include", name).exists()
 

@@ -28,9 +28,15 @@ from kernelkb.scaffold.cpp.configuration import LANGUAGE_WORDS, collect_configur
 from kernelkb.scaffold.cpp.element_types import find_dtype, is_size_type
 from kernelkb.scaffold.cpp.element_uses import list_races, show_line
 from kernelkb.scaffold.cpp.functions import SourceFacts
-from kernelkb.scaffold.cpp.launch_limits import ask_edges, list_limits, warn_of_exchange
+from kernelkb.scaffold.cpp.launch_limits import ask_edges, ask_radii, list_limits, warn_of_exchange
 from kernelkb.scaffold.cpp.objects import find_refusal, set_objects_apart
-from kernelkb.scaffold.cpp.start_values import fill_starts
+from kernelkb.scaffold.cpp.size_branches import (
+    choose_site,
+    guess_tested,
+    list_template_choices,
+    warn_of_branches,
+)
+from kernelkb.scaffold.cpp.start_values import ask_needed_values, fill_starts
 from kernelkb.scaffold.cpp.syntax import (
     Declaration,
     LaunchSite,
@@ -93,9 +99,11 @@ def plan_call(
     """Return shapes, numbers, template arguments and launch of a function of pointers."""
     said = answers or {}
     own, site = _find_source(function, facts)
+    choices = list_template_choices(function, facts)
     found = find_template(function, own, site, facts)
     names = [each.name for each in own.template if "..." not in each.type]
     types = _choose_types(function, names, found, said)
+    site = choose_site(function, types, facts, site)
     function = apply_template(function, types, facts)
     function = _fill_parameters(function, own, site, facts, (said, observed or Observed()))
     launch = _find_launch(function, (own, site), facts, types, said)
@@ -104,8 +112,10 @@ def plan_call(
     hint = _describe_launch(function, own, site)
     memory = _list_memory(own, facts)
     asked = _list_questions(function, dict(zip(names, types, strict=False)), launch, own, hint)
+    asked = [DraftQuestion(q.key, *choices.get(q.key, (q.guess, q.why))) for q in asked]
     asked += [DraftQuestion(n, "", facts.memory[n]) for n in memory if not find_answer(said, n)]
     told = _list_warnings(function, own, part) + warn_of_exchange(function, own, facts)
+    told += warn_of_branches(function, own, facts, types)
     sizes = tuple(p.name for p in function.parameters if p.role == "size")
     plan = CallPlan(function, sizes, types, *launch, hint, (*asked,))
     return plan._replace(
@@ -174,10 +184,12 @@ def _fill_parameters(
 ) -> Function:
     """Return a function with shapes, roles and numbers: of the text, then as they were told."""
     said, _ = told
-    function = fill_starts(fill_arrays(function, own, facts), facts)
+    function = ask_needed_values(fill_arrays(function, own, facts), own, facts)
+    function = fill_starts(function, facts)
     function = fill_numbers(set_objects_apart(function, own, facts), site, facts)
     function = ask_computed_sizes(function, own, site, facts) if site else function
-    function = ask_edges(function, own, facts)
+    function = ask_radii(ask_edges(function, own, facts), own, facts)
+    function = guess_tested(function, own, facts)
     function = function._replace(
         parameters=apply_answers(function.parameters, *told, takes_pointers=True)
     )
@@ -474,8 +486,11 @@ def find_template(
         return (*explicit, *[FILL_IN_MARK] * (len(named) - len(explicit)))
     given = [] if site is None else [_resolve(text, site, facts) for text in site.template]
     values = []
+    chosen = list_template_choices(function, facts)
     for index, parameter in enumerate(own.template):
-        if index < len(given) and given[index]:
+        if parameter.name in chosen:
+            values.append(FILL_IN_MARK)
+        elif index < len(given) and given[index]:
             values.append(given[index])
         elif "..." not in parameter.type:
             is_default = parameter.default and is_known(parameter.default, facts)

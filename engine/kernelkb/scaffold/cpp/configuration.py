@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from kernelkb.scaffold.cpp.syntax import (
     Declaration,
     LaunchSite,
     collect_locals,
+    find_local_value,
     get_part,
     get_text,
     iter_declarators,
@@ -108,6 +110,22 @@ def _collect_statements(text: str, host: _Host, statements: dict[str, str], dept
             if host.is_of_caller or not is_known:
                 return False
     return True
+
+
+def spell_out_locals(text: str, host: Declaration, known: Collection[str]) -> str:
+    """Return an expression with numbers for the local variables of a host that are such.
+
+    Empty where it names one that is not: a launcher that takes it would not compile. ``known``
+    are those that the launcher has, too.
+    """
+    declared = collect_locals(host, sys.maxsize)
+    for word in dict.fromkeys(_WORD.findall(text)):
+        if word in declared and word not in known:
+            value = find_local_value(word, host)
+            if not value.isdecimal():
+                return ""
+            text = re.sub(rf"\b{word}\b", value, text)
+    return text
 
 
 def _is_method(host: Declaration) -> bool:

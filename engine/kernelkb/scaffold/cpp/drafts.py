@@ -186,7 +186,7 @@ def _make_draft(request: DraftRequest, plan: CallPlan) -> Draft:
     parameters = plan.function.parameters
     sizes = {p.name for p in parameters if p.role == "size"}
     notes = [
-        f"{each.sizes[0]} is at most {each.most}, the threads that its launch has for it"
+        f"{each.sizes[0]} is at most {each.most}, what its launch has threads or shared memory for"
         for each in plan.limits
         if each.most and each.sizes[0] in sizes
     ]

@@ -20,7 +20,7 @@ DTYPES = {
     "__nv_fp8_e4m3": "float8_e4m3fn",
     "__nv_fp8_e5m2": "float8_e5m2",
     **dict.fromkeys(("int", "int32_t"), "int32"),
-    **dict.fromkeys(("int64_t", "long", "long int", "long long", "long long int"), "int64"),
+    **dict.fromkeys(("int64_t", "long", "long long"), "int64"),
     **dict.fromkeys(("short", "int16_t"), "int16"),
     **dict.fromkeys(("uint8_t", "unsigned char"), "uint8"),
     **dict.fromkeys(("int8_t", "char", "signed char"), "int8"),
@@ -31,9 +31,10 @@ DTYPES = {
     **dict.fromkeys(("uint16_t", "unsigned short", "ushort"), "int16"),
 }
 _SIZE_TYPE = re.compile(
-    r"(?:unsigned\s+|signed\s+)?(?:int|long|long int|long long|long long int)|unsigned|s?size_t"
+    r"(?:unsigned\s+)?(?:int|long|long long)|unsigned|signed|s?size_t"
     r"|u?int(?:32|64)_t|ptrdiff_t"
 )
+_INTEGER_WORDS = frozenset(("unsigned", "signed", "char", "short", "long", "int"))
 _VECTOR = re.compile(
     r"(float|double|int|uint|char|uchar|short|half|__half|nv_bfloat16|__nv_bfloat16)([234]|16[24])"
 )
@@ -47,14 +48,25 @@ _COMPLEX = {
 
 def is_size_type(type_name: str) -> bool:
     """Whether a type may hold the number of elements along an axis."""
-    return bool(_SIZE_TYPE.fullmatch(type_name))
+    return bool(_SIZE_TYPE.fullmatch(_order_words(type_name)))
+
+
+def _order_words(type_name: str) -> str:
+    """Return an integer type as ``unsigned long``, for ``long unsigned int`` and the like."""
+    words = type_name.split()
+    if len(words) < 2 or not {*words} <= _INTEGER_WORDS:
+        return type_name
+    kinds = [word for word in words if word in ("char", "short", "long")] or ["int"]
+    is_signed = "signed" in words and "char" in words
+    sign = ["unsigned"] if "unsigned" in words else ["signed"] if is_signed else []
+    return " ".join((*sign, *kinds))
 
 
 def find_dtype(type_name: str) -> str | None:
     """Return the dtype of an element type, also of a vector's parts; None for another type."""
     vector = _VECTOR.fullmatch(_COMPLEX.get(type_name, type_name))
     part = vector[1] if vector else type_name
-    return DTYPES.get(_VECTOR_PARTS.get(part, part))
+    return DTYPES.get(_VECTOR_PARTS.get(part, _order_words(part)))
 
 
 def count_parts(type_name: str) -> int:

@@ -61,7 +61,7 @@ def read_elements(each: Parameter, names: Sequence[str], body: Node) -> Paramete
         is_partly = not each.is_read and may_skip_elements(each.name, body, parts)
         each = each._replace(is_read=True, is_certain=False) if is_partly else each
         return _ask_counted(each, body)
-    if not each.fill and is_positive(each.name, body):
+    if not each.fill and find_positive(each.name, body) is not None:
         each = each._replace(fill="uniform")
     pointed = find_pointed_array(each.name, names, body)
     dims = each.shape or split_shape(each.guess)
@@ -154,8 +154,8 @@ _OF_POSITIVE = re.compile(r"(?:__|std::)?(?:log(?:2|10)?f?|r?sqrtf?|powf?)")
 """Functions whose first argument is to be positive."""
 
 
-def is_positive(array: str, body: Node) -> bool:
-    """Whether an array's elements are divided by, or go into a logarithm or a root as they are."""
+def find_positive(array: str, body: Node) -> Node | None:
+    """Return what divides by an array's element, or takes a logarithm or a root of it as it is."""
     held = {name for name, value in iter_settings(body) if _read_base(value) == array}
     for node in iter_nodes(body):
         places: list[Node] = []
@@ -164,11 +164,11 @@ def is_positive(array: str, body: Node) -> bool:
             called = get_part(node, "function")
             first = given.named_children[0]
             places = [*_iter_addends(first)] if _OF_POSITIVE.fullmatch(called) else []
-        elif get_part(node, "operator") in ("/", "/="):
+        elif get_part(node, "operator") in ("/", "/=", "%", "%="):
             places = [each for each in (node.child_by_field_name("right"),) if each]
         if any(_is_element(f, array, held) for each in places for f in _iter_factors(each)):
-            return True
-    return False
+            return node
+    return None
 
 
 def _iter_factors(node: Node) -> Iterator[Node]:

@@ -5,16 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
+from typing import TYPE_CHECKING
 
 from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.model.kernels.kernel import evaluate_axis_expression
 from kernelkb.scaffold.answers import MAX_THREADS
+from kernelkb.scaffold.cpp.element_types import find_dtype
+from kernelkb.scaffold.cpp.element_uses import show_line
 from kernelkb.scaffold.cpp.functions import SourceFacts, build_function
 from kernelkb.scaffold.cpp.index_bounds import read_indices
+from kernelkb.scaffold.cpp.size_branches import iter_branch_limits
 from kernelkb.scaffold.cpp.syntax import (
     Declaration,
     LaunchSite,
     bind_arguments,
     collect_locals,
+    drop_comments,
     find_local_value,
     get_part,
     get_text,
@@ -24,6 +30,10 @@ from kernelkb.scaffold.cpp.syntax import (
 )
 from kernelkb.scaffold.cpp.tiles import list_grid_steps, list_tile_steps
 from kernelkb.scaffold.draft import Function, SizeLimit
+from kernelkb.scaffold.extents import list_axes, split_shape
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
 
 _MAX_DEPTH = 4
 
@@ -40,12 +50,14 @@ def list_limits(
     Of ``k<<<rows, 256>>>`` and ``if (threadIdx.x < n)``: ``n`` is at most 256. ``launch`` holds
     statements and configuration of a kernel's; a launcher has its own.
     """
-    found = [*_iter_needs(function, own, facts)]
+    found = [*_iter_needs(function, own, facts), *_iter_divided(function, own, facts)]
+    found += iter_branch_limits(function, own, facts, types)
     if function.is_kernel:
         texts = dict(_iter_values(launch[0])) | dict(facts.constants)
         texts |= dict(zip(function.template, types, strict=False))
         texts |= {p.name: p.value for p in function.parameters if p.role == "number"}
         found += _limit_block(launch[1], texts, function)
+        found += _limit_shared(own, launch[1], texts, {n: n for n in texts}, facts)
         return (*found, *_iter_limits(own, launch[1], texts, {}))
     for site in facts.sites:
         kernel = next((d for d in facts.declarations if d.name == site.kernel and d.body), None)
@@ -58,6 +70,7 @@ def list_limits(
             bound = bind_arguments(site.arguments, names)
             found += _iter_limits(kernel, site.configuration, texts, bound)
             found += _limit_block(site.configuration, texts, function)
+            found += _limit_shared(kernel, site.configuration, texts, bound, facts)
     return tuple(found)
 
 
@@ -186,6 +199,54 @@ def ask_edges(function: Function, own: Declaration, facts: SourceFacts) -> Funct
     return function._replace(parameters=tuple(parameters))
 
 
+_WINDOW = (
+    r"[=(]\s*-\s*\(?(?:int\)\s*)?{0}\s*;|\b2\s*\*\s*{0}\s*\+\s*1\b|\b{0}\s*\*\s*2\s*\+\s*1\b"
+    r"|\+\s*2\s*\*\s*{0}\b(?!\s*[*\[(])|(?:threadIdx\.[xyz]|\btid\w*|\blocal\w*) \+ {0}\s*[\];]"
+)
+"""How a kernel names what it reads to both sides of an element."""
+
+
+def ask_radii(function: Function, own: Declaration, facts: SourceFacts) -> Function:
+    """Return a function whose sizes that a block in shared memory is wider by are to be said.
+
+    Of a kernel that reads ``-r`` to ``r`` around an element, of which shared memory holds
+    ``blockDim.x + 2 * r``. One that an array's shape proves is an axis, and a small one.
+    """
+    lines = dict[str, str]()
+    for kernel, bound in _list_bodies(function, own, facts):
+        names = [p.name for p in build_function(kernel).parameters if p.role == "size"]
+        uses = [n for n in iter_nodes(kernel.body) if n.type == "identifier"]
+        for name in names if "__shared__" in get_text(kernel.body) else ():
+            if re.search(_WINDOW.format(name), get_text(kernel.body)):
+                first = next(node for node in uses if get_text(node) == name)
+                lines.setdefault(bound.get(name, name), show_line(first))
+    arrays = [p for p in function.parameters if p.role in ("input", "output")]
+    proved = {axis for each in arrays for axis in list_axes(each.shape)}
+    parameters = []
+    for each in function.parameters:
+        if each.name in lines and each.role == "size" and each.name not in proved:
+            each = each._replace(role="number", value=FILL_IN_MARK, use=lines[each.name])
+        if each.guess and {*lines} & {*split_shape(each.guess)}:
+            each = each._replace(guess="")
+        parameters.append(each)
+    return function._replace(parameters=tuple(parameters))
+
+
+def _list_bodies(
+    function: Function, own: Declaration, facts: SourceFacts
+) -> list[tuple[Declaration, Mapping[str, str]]]:
+    """List a kernel, or those of a launcher, each with what its sizes are in the function."""
+    if function.is_kernel:
+        return [(own, {})]
+    bodies = {d.name: d for d in facts.declarations if d.body is not None}
+    found: list[tuple[Declaration, Mapping[str, str]]] = []
+    for site in facts.sites:
+        if site.host == own and site.kernel in bodies:
+            names = [p.name for p in build_function(bodies[site.kernel]).parameters]
+            found.append((bodies[site.kernel], bind_arguments(site.arguments, names)))
+    return found
+
+
 _FIXED = re.compile(r"__shared__\s[^;()=]*?\w((?:\s*\[\s*\w+\s*\]){2,3})\s*;")
 """A block's array of fixed extents, of which there are several."""
 
@@ -260,12 +321,123 @@ def _limit_block(
     """Return the limits of the sizes that are extents of a block: all threads are at most 1024."""
     edges = list_extents(configuration[1], texts) if len(configuration) > 1 else []
     sizes = [p.name for p in function.parameters if p.role == "size"]
-    named = [edge for edge in edges if edge in sizes]
-    rest = prod(_read_number(edge, texts) or 1 for edge in edges if edge not in sizes)
-    most = 1
-    while named and rest * (most + 1) ** len(named) <= MAX_THREADS:
-        most += 1
-    return [SizeLimit((name,), 1, most) for name in dict.fromkeys(named)]
+    return _limit_room(" * ".join(f"({edge})" for edge in edges), MAX_THREADS, texts, sizes)
+
+
+_ELEMENT = re.compile(r"\bsizeof\s*\(\s*([\w: ]+?)\s*\)")
+_CAST = re.compile(
+    r"\((?:unsigned|int|long|size_t|u?int\d+_t)(?: (?:int|long))*\)|\bstatic_cast<[^<>]*>|std::"
+)
+
+
+def _limit_room(
+    text: str, room: int, texts: Mapping[str, str], sizes: Sequence[str]
+) -> list[SizeLimit]:
+    """Return the limits of the sizes of an expression, all alike, that is at most ``room``.
+
+    What it names besides counts as 1.
+    """
+    for _ in range(_MAX_DEPTH):
+        words = [w for w in re.findall(r"[A-Za-z_]\w*", text) if w in texts and w not in sizes]
+        for word in dict.fromkeys(words):
+            text = re.sub(rf"(?<![.\w]){word}\b", f"({texts[word]})".replace("\\", ""), text)
+    text = _ELEMENT.sub(lambda m: str(int(re.sub(r"\D", "", find_dtype(m[1]) or "32")) // 8), text)
+    text = re.sub(r"/+", "//", re.sub(r"\b(\d+)[uUlL]+\b", r"\1", _CAST.sub("", text)))
+    left = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", text))
+    named = [word for word in left if word in sizes]
+    others = {word: 1 for word in left if word not in ("min", "max")}
+
+    def holds(size: int) -> bool:
+        return evaluate_axis_expression(text, others | dict.fromkeys(named, size)) <= room
+
+    least, most = 1, _MOST_SIZE
+    try:
+        if not named or holds(most) or not holds(least):
+            return []
+        while most - least > 1:
+            middle = (least + most) // 2
+            least, most = (middle, most) if holds(middle) else (least, middle)
+    except ValueError:
+        return []
+    return [SizeLimit((name,), 1, least) for name in named]
+
+
+_MOST_SIZE = 2**24
+_SHARED_BYTES, _ASKED_BYTES = 48 * 1024, 96 * 1024
+"""Shared memory of a block: without asking for more, and where a host asks."""
+_STATIC = re.compile(r"(?<!extern )__shared__\s[^;()={}]*?(\w+)\s*((?:\[[^\];]+\]\s*)+);")
+
+
+def _limit_shared(
+    kernel: Declaration,
+    configuration: Sequence[str],
+    texts: Mapping[str, str],
+    bound: Mapping[str, str],
+    facts: SourceFacts,
+) -> Iterator[SizeLimit]:
+    """Yield the limits of the sizes for which a block's shared memory has room.
+
+    Of the dynamic one, as its launch says; and those that bound a subscript of a static one.
+    """
+    own = build_function(kernel).parameters
+    names = [p.name for p in own if p.role == "size"]
+    if len(configuration) > 2:
+        sizes = [bound.get(name, name) for name in names]
+        asks = any("MaxDynamicSharedMemorySize" in get_text(d.body) for d in facts.declarations)
+        room = _ASKED_BYTES if asks else _SHARED_BYTES
+        yield from _limit_room(configuration[2], room, texts, sizes)
+    indices = read_indices(kernel.body, names) if kernel.body else None
+    held = {
+        m[1]: re.findall(r"\[([^\]]+)\]", m[2]) for m in _STATIC.finditer(get_text(kernel.body))
+    }
+    for base, places in _iter_places(kernel.body) if indices else ():
+        for place, extent in zip(places, held.get(base, ()), strict=False):
+            size = indices.exact.get(place, "") if indices and place.isidentifier() else ""
+            less = re.match(r"(\w+)\s*-", place)
+            size = less[1] if less and less[1] in names else size
+            room = _read_number(extent.strip(), texts)
+            if size in names and room:
+                yield SizeLimit((bound.get(size, size),), 1, room)
+
+
+def _iter_places(body: Node | None) -> Iterator[tuple[str, list[str]]]:
+    """Yield the array and the subscripts, outermost first, of each element that a body names."""
+    for node in iter_nodes(body):
+        places, base = list[str](), node
+        while base.type == "subscript_expression":
+            places.insert(0, get_part(base, "indices").strip("[] "))
+            base = base.child_by_field_name("argument") or node
+            if base == node:
+                break
+        if places:
+            yield get_text(base), places
+
+
+_DIVISION = re.compile(r"(?<![\w.)\]/*%])\s*\b([A-Za-z_]\w*)\s*/\s*([A-Za-z_]\w*)\b(?!\s*[.(\[])")
+"""One name that is divided by another, without the rest."""
+
+
+def _iter_divided(function: Function, own: Declaration, facts: SourceFacts) -> Iterator[SizeLimit]:
+    """Yield the sizes that are divided by another one: groups that have as many elements each."""
+    names = {p.name for p in function.parameters if p.role in ("size", "number")}
+    found = dict[tuple[str, str], None]()
+    hosts = [s for s in facts.sites if function.is_kernel and s.kernel == function.name]
+    texts: list[tuple[str, Mapping[str, str]]] = [(drop_comments(get_text(own.body)), {})]
+    for site in hosts:
+        given = bind_arguments(site.arguments, [p.name for p in function.parameters])
+        text = drop_comments(get_text(site.host.body))
+        texts.append((text, {text: name for name, text in given.items()}))
+    for body, bound in _list_bodies(function, own, facts):
+        texts.append((drop_comments(get_text(body.body)), bound))
+    numbers = [p.value or p.guess for p in function.parameters if p.role == "number"]
+    texts += [(text.replace("//", "/"), {}) for text in numbers]
+    for text, bound in texts:
+        for pair in _DIVISION.findall(text):
+            one, by = (bound.get(name, "" if bound else name) for name in pair)
+            found |= {(one, by): None} if {one, by} <= names and one != by else {}
+    for one, by in found:
+        if (by, one) not in found:
+            yield SizeLimit((one,), 1, of=(by,))
 
 
 def list_extents(text: str, texts: Mapping[str, str]) -> list[str]:

@@ -4,14 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.scaffold.answers import to_fill
-from kernelkb.scaffold.cpp.functions import SourceFacts
-from kernelkb.scaffold.cpp.syntax import Declaration, get_text, iter_calls, strip_casts
+from kernelkb.scaffold.cpp.element_uses import (
+    find_positive,
+    iter_settings,
+    iter_subscripts,
+    show_line,
+)
+from kernelkb.scaffold.cpp.functions import SourceFacts, build_function
+from kernelkb.scaffold.cpp.syntax import (
+    Declaration,
+    get_text,
+    iter_calls,
+    iter_nodes,
+    read_called_name,
+    strip_casts,
+)
 from kernelkb.scaffold.draft import Function, Parameter
 
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
 _OF_BYTES = ("cudaMemset", "cudaMemsetAsync")
+_ALL_BITS = r"-1|0[xX][fF]+[uU]?|255"
+"""A byte of which each signed integer is -1."""
 _COPIES = ("cudaMemcpy", "cudaMemcpyAsync")
 _FILLS = re.compile(r"(?:(?:thrust|std)::)?(?:uninitialized_)?fill(?:_n)?")
 _NO_CHANGE = re.compile(
@@ -48,6 +66,89 @@ def fill_starts(function: Function, facts: SourceFacts) -> Function:
     return function._replace(parameters=tuple(parameters))
 
 
+def ask_needed_values(function: Function, own: Declaration, facts: SourceFacts) -> Function:
+    """Return a function whose arrays that a search or a division reads are asked for their values.
+
+    A search needs ascending ones; integers that divide are not 0, and strides are of one shape.
+    """
+    parameters = []
+    for each in function.parameters:
+        is_open = each.role == "input" or (each.role == "output" and each.is_read)
+        dtype = each.dtype or ""
+        bodies = [*_iter_readers(each.name, own, facts)] if is_open and not each.points_into else []
+        searched = next(filter(None, (_find_search(*body) for body in bodies)), "").rstrip(";")
+        divides = next(filter(None, (find_positive(*body) for body in bodies)), None)
+        size = each.shape[0] if each.shape and each.shape[0].isidentifier() else "1024"
+        if searched and each.fill in ("", "uniform"):
+            why = f"{searched}; it has to ascend: 'offsets {size}' draws 0 to {size}"
+            each = each._replace(asks_fill=(f"offsets {size}", why), fill="", indexes=("", 0))
+        elif dtype.startswith(("int", "uint")) and each.fill in ("", "uniform"):
+            if divides is not None:
+                why = f"{show_line(divides).rstrip(';')}; none may be 0"
+                each = each._replace(asks_fill=("ones|integers 32 from 1", why), fill="")
+            elif _STRIDES.fullmatch(each.name.lower()) and bodies:
+                why = "no fill of kernel.yaml draws the strides of a shape"
+                each = each._replace(asks_fill=("ones|integers 32 from 1", why))
+        parameters.append(each)
+    return function._replace(parameters=tuple(parameters))
+
+
+_STRIDES = re.compile(r"\w*strides\d*_?")
+_SEARCH = re.compile(
+    r"\w*(?:lower_?bound|upper_?bound|equal_?range|binary_?search|bsearch|search_?sorted)\w*",
+    re.IGNORECASE,
+)
+_HALF = re.compile(r"/\s*2\b|>>\s*1\b")
+_DEPTH = 3
+
+
+def _iter_readers(
+    name: str, own: Declaration, facts: SourceFacts, depth: int = 0
+) -> Iterator[tuple[str, Node]]:
+    """Yield the bodies that an array is handed to, itself, each with its name there."""
+    if own.body is None or depth > _DEPTH:
+        return
+    yield name, own.body
+    called = [*iter_calls(own.body)]
+    called += [(s.kernel, [*s.arguments]) for s in facts.sites if s.host == own]
+    bodies = {d.name: d for d in facts.declarations if d.body is not None and d != own}
+    for function, arguments in called:
+        inner = bodies.get(function)
+        names = [p.name for p in build_function(inner).parameters] if inner else []
+        for given, text in zip(names, arguments, strict=False):
+            if inner is not None and strip_casts(text) == name:
+                yield from _iter_readers(given, inner, facts, depth + 1)
+
+
+def _find_search(array: str, body: Node) -> str:
+    """Return the line that searches an array which ascends; empty for none.
+
+    A call with a pointer to it, ``lower_bound(x, x + n, y)``; or an element in the middle of two
+    places, one of which becomes the middle.
+    """
+    own = rf"(?:\([\w\s*]+\)\s*)?&?\s*{re.escape(array)}\b(?!\s*\[[^\]]*\]\s*$)"
+    for node in iter_nodes(body):
+        given = node.child_by_field_name("arguments")
+        called = read_called_name(node.child_by_field_name("function"))
+        is_search = node.type == "call_expression" and _SEARCH.fullmatch(called)
+        places = given.named_children if given and is_search else ()
+        if any(re.match(own, get_text(each)) for each in places):
+            return show_line(node)
+    values: dict[str, set[str]] = {}
+    for name, value in iter_settings(body):
+        values.setdefault(name, set()).add(get_text(value))
+    halves = {n for n, texts in values.items() if any(map(_HALF.search, texts))}
+    words = {n: {w for t in texts for w in re.findall(r"\w+", t)} for n, texts in values.items()}
+    middles = {n for n in values if n in halves or words[n] & halves}
+    for base, index in iter_subscripts(body):
+        for middle in middles & {*re.findall(r"\w+", get_text(index))} if base == array else ():
+            ends = words[middle] & values.keys() - {middle}
+            moved = rf"{middle}(?:\s*[-+]\s*1)?"
+            if any(re.fullmatch(moved, text) for end in ends for text in values[end]):
+                return show_line(index)
+    return ""
+
+
 def _iter_callers(
     function: Function, facts: SourceFacts
 ) -> Iterator[tuple[Declaration, Sequence[str]]]:
@@ -81,9 +182,10 @@ def _read_settings(
         texts = [_find_memory(each) for each in arguments]
         shown = f"{called}({', '.join(arguments)})"
         if called in _OF_BYTES and texts[:1] == [name] and len(texts) > 1:
-            bare = to_fill(texts[1])
-            values |= {shown: texts[1]} if bare == "zeros" else {}
-            others |= {} if bare == "zeros" else {shown: None}
+            value = "-1" if re.fullmatch(_ALL_BITS, strip_casts(texts[1])) else texts[1]
+            is_value = value == "-1" or to_fill(value) == "zeros"
+            values |= {shown: value} if is_value else {}
+            others |= {} if is_value else {shown: None}
         elif called in _COPIES and texts[:1] == [name] and len(texts) > 1:
             found = _find_value(texts[1], host)
             values |= {found[0]: found[1]} if found else {}
@@ -162,6 +264,8 @@ def _set_start(array: Parameter, found: _Settings) -> Parameter:
     values = {*found.values.values()}
     fills = {to_fill(value) for value in values}
     shown = next(iter(found.values), "")
+    if not is_integer and shown.startswith(_OF_BYTES) and "-1" in values:
+        return array
     if len(fills) == 1 and not found.others:
         fill, value = fills.pop(), values.pop()
         if fill == "zeros" or (fill == "ones" and array.role == "output"):
@@ -174,6 +278,8 @@ def _set_start(array: Parameter, found: _Settings) -> Parameter:
     if not is_integer:
         return array
     if found.values:
-        return array._replace(asks_fill=("zeros|integers 32", shown))
+        fill = to_fill(next(iter(found.values.values())))
+        fill = fill if fill.startswith("integers") else "zeros"
+        return array._replace(asks_fill=(f"{fill}|integers 32", shown))
     memset = next((each for each in found.others if each.startswith(_OF_BYTES)), "")
     return array._replace(asks_fill=("integers 32|zeros", memset)) if memset else array

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
@@ -287,6 +287,9 @@ class LaunchSite(NamedTuple):
     line: int
     is_of_caller: bool = False
     """Whether it stands in a file that includes the kernel's."""
+    tests: tuple[str, ...] = ()
+    """What holds where it is reached: conditions of branches, and ``n == 8`` in a ``switch``;
+    what does not hold begins with ``!``."""
 
 
 def find_launch_sites(declarations: Sequence[Declaration]) -> list[LaunchSite]:
@@ -318,7 +321,20 @@ def _read_site(node: Node, syntax: Node, arguments: Node, host: Declaration) -> 
         tuple(get_text(n) for n in arguments.named_children if n.type != "comment"),
         host,
         node.start_point[0] + 1,
+        tests=tuple(_iter_tests(node)),
     )
+
+
+def _iter_tests(node: Node) -> Iterator[str]:
+    """Yield the conditions of the branches around a statement, innermost first."""
+    for inner, outer in pairwise((node, *iter_parents(node))):
+        if outer.type == "if_statement" and outer.child_by_field_name("condition") != inner:
+            is_first = outer.child_by_field_name("consequence") == inner
+            yield ("" if is_first else "!") + get_part(outer, "condition")
+        elif outer.type == "case_statement":
+            switch = next(each for each in iter_parents(outer) if each.type == "switch_statement")
+            size, value = strip_casts(get_part(switch, "condition")), get_part(outer, "value")
+            yield f"{size} == {value}" if value else f"!{size}"
 
 
 def read_called_name(called: Node | None) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _RELATIONS = ("<", "<=", ">", ">=", "==", "!=", "&&", "||")
 _DIVIDED = re.compile(r"(?<![\w.)])([A-Za-z_]\w*)\s*/\s*\(?([A-Za-z_]\w*|\d+)\b(?!\s*\)?\s*[.+])")
 """A size that is divided without the rest: ``n / 64``, and not ``(n + 63) / 64``."""
+_SETTINGS = ("init_declarator", "assignment_expression")
 _DEPTH = 3
 
 
@@ -41,6 +42,9 @@ def list_tile_steps(
     known = {**numbers, **{f"blockDim.{axis}": n for axis, n in zip("xyz", block, strict=False)}}
     guarded, steps = _list_guarded(kernel.body), _list_loop_steps(kernel.body)
     tile = lcm(*(n for word in _list_tiles(kernel.body) if (n := _read(word, known)) > 1))
+    if not _list_tiles(kernel.body, guarded):  # each place is tested: what counts nothing is free
+        counting = _list_counting(kernel.body)
+        sizes = [size for size in sizes if size in counting]
     for size in sizes:
         step = lcm(*(_read(each, known) or 1 for each in steps.get(size, ())))
         if size not in guarded:
@@ -111,14 +115,34 @@ def _list_loop_steps(body: Node) -> dict[str, set[str]]:
     return found
 
 
-def _list_tiles(body: Node) -> Collection[str]:
-    """Return what the places of a block are multiplied by: numbers and names."""
+def _list_counting(body: Node) -> set[str]:
+    """Return the names in the conditions of loops, and in what these are computed from."""
+    loops = (
+        node
+        for node in iter_nodes(body)
+        if node.type.endswith(("for_statement", "while_statement"))
+    )
+    found = {w for loop in loops for w in re.findall(r"\w+", get_part(loop, "condition"))}
+    values = {get_text(name): {*re.findall(r"\w+", get_text(v))} for name, v in iter_values(body)}
+    for _ in range(_DEPTH):
+        found |= {word for name in found & values.keys() for word in values[name]}
+    return found
+
+
+def _list_tiles(body: Node, guarded: Collection[str] = ()) -> Collection[str]:
+    """Return what the places of a block are multiplied by: numbers and names.
+
+    None of a variable that is in ``guarded``.
+    """
     text = get_text(body)
     aliases = re.findall(r"\b(\w+)\s*=\s*(?:\(\w+\)\s*)?blockIdx\.[xyz]\s*[;,]", text)
     place = re.compile("|".join((r"blockIdx\.[xyz]", *aliases)))
     found = dict[str, None]()
     for node in iter_nodes(body):
         is_whole = node.parent is not None and get_part(node.parent, "operator") != "*"
+        outer = next((o for o in iter_parents(node) if o.type in _SETTINGS), node)
+        if (get_part(outer, "declarator") or get_part(outer, "left")) in guarded:
+            continue
         if get_part(node, "operator") == "*" and node.type == "binary_expression" and is_whole:
             factors = re.split(r"\s*\*\s*", get_text(node))
             found |= dict.fromkeys(factors if any(map(place.fullmatch, factors)) else ())
