@@ -140,6 +140,26 @@ def list_words(function: ast.FunctionDef) -> dict[str, str]:
     return found
 
 
+def list_lists(function: ast.FunctionDef) -> set[str]:
+    """List the arguments that are lists of numbers: by their type, default, or how they are used.
+
+    That is ``t, h = sizes`` or ``len(sizes)``, where no element of it is used as an array.
+    """
+    text, defaults = ast.unparse(function), list_defaults(function)
+    found = {n for n, value in defaults.items() if isinstance(value, ast.Tuple | ast.List)}
+    for each in _list_arguments(function):
+        name, kind = each.arg, ast.unparse(each.annotation) if each.annotation else ""
+        taken = re.search(rf"(?m)^ *\(?(\w+(?:, \w+)+)\)? = {name}$", text)
+        is_used = taken or re.search(rf"\blen\({name}\)", text)
+        names = "|".join([rf"{name}\[[^\]]*\]", *(taken[1].split(", ") if taken else [])])
+        is_plain = is_used and not kind and not re.search(rf"\b(?:{names})\.[a-z]", text)
+        found |= {name} if _LIST.search(kind) or is_plain else set()
+    return found
+
+
+_LIST = re.compile(r"\b(?:[Ll]ist|[Tt]uple|Sequence|Iterable)(?:\[(?:int|float|bool)\b|$| \|)")
+
+
 def _list_arguments(function: ast.FunctionDef) -> list[ast.arg]:
     return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
 
@@ -185,6 +205,10 @@ def drop_guarded(kernels: Kernels, launches: Sequence[str], used: set[str]) -> s
 def _is_needed(function: ast.FunctionDef, name: str, used: set[str]) -> bool:
     """Whether a function refuses None for an argument, or uses it and never asks for None."""
     nodes = [*ast.walk(function)]
+    if any(isinstance(n, ast.Starred) and isinstance(n.value, ast.IfExp) for n in nodes):
+        without = ast.walk(fold_branches(function, {name: None}))
+        if any(isinstance(n, ast.Starred) and isinstance(n.value, ast.Constant) for n in without):
+            return True  # of *0 nothing can be passed
     for node in nodes:
         if isinstance(node, ast.If) and any(isinstance(n, ast.Raise) for n in node.body):
             parts, others = _split(node.test, ast.Or), _split(node.test, ast.And)
