@@ -1382,6 +1382,8 @@ def _mix(x, d, y, n, s0, s1, B: tl.constexpr):
 
 
 def mix(x: torch.Tensor, d=None, z=None):
+    if d is not None and d.dim() == 1:
+        d = d.unsqueeze(0)
     y = torch.empty_like(x)
     _mix[(1,)](x, d, y, x.numel(), *(d.stride(0), d.stride(1)) if d is not None else LEFT, 64)
     return y
@@ -1421,7 +1423,7 @@ def test_optional_arrays_without_which_nothing_is_stored_are_asked(project, alwa
     text = CHOSEN.replace("    ALWAYS\n", f"    {always}\n" if always else "")
     asked = [line.partition("=")[0] for line in write_launcher(project, text)[0].to_fill]
 
-    assert ({"a", "b"} <= {*asked}) == (not always)
+    assert ({"a", "b", "a.dtype", "b.dtype"} <= {*asked}) == (not always)
     if not always:
         _, call = write_launcher(project, text, ["a=[n]", "b=None"])
         assert "pick(x, a, None)" in call

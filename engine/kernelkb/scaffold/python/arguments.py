@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kernelkb.scaffold.python.branches import fold_branches, list_stored
+from kernelkb.scaffold.python.branches import decide, fold_branches, list_stored
 from kernelkb.scaffold.python.launches import Kernels
-from kernelkb.scaffold.python.nodes import match_arguments
+from kernelkb.scaffold.python.nodes import find_first, is_view, iter_named, match_arguments
 
 _MAX_FOLDS = 2
 _MAX_CALLERS = 3
@@ -205,11 +205,15 @@ def drop_guarded(kernels: Kernels, launches: Sequence[str], used: set[str]) -> s
 def _is_needed(function: ast.FunctionDef, name: str, used: set[str]) -> bool:
     """Whether a function refuses None for an argument, or uses it and never asks for None."""
     nodes = [*ast.walk(function)]
-    if any(isinstance(n, ast.Starred) and isinstance(n.value, ast.IfExp) for n in nodes):
-        without = ast.walk(fold_branches(function, {name: None}))
-        if any(isinstance(n, ast.Starred) and isinstance(n.value, ast.Constant) for n in without):
-            return True  # of *0 nothing can be passed
+    set_ = [value for target, value in iter_named(function) if target == name]
+    is_own = all(is_view(value) and find_first(value) == name for value in set_)
     for node in nodes:
+        chosen = node.value if is_own and isinstance(node, ast.Starred) else None
+        taken = decide(chosen.test, {name: None}) if isinstance(chosen, ast.IfExp) else None
+        if isinstance(chosen, ast.IfExp) and taken is not None:
+            side = chosen.body if taken else chosen.orelse
+            if isinstance(side, ast.Constant):  # of *0 nothing can be passed
+                return True
         if isinstance(node, ast.If) and any(isinstance(n, ast.Raise) for n in node.body):
             parts, others = _split(node.test, ast.Or), _split(node.test, ast.And)
             is_alone = sum(ast.unparse(p).endswith(" is None") for p in others) == 1

@@ -115,12 +115,18 @@ def _read_given(
     used = drop_guarded(kernels, launches, used)
     given = read_given(function, owner, used, said)
     lost = list_unstored(function, given, kernels, said)
-    return read_given(function, owner, used, dict.fromkeys(lost, ARRAY) | said) if lost else given
+    known: dict[str, object] = {**dict.fromkeys(lost, ARRAY), **said}
+    return read_given(function, owner, used, known) if lost else given
 
 
 def _name_kind(each: Parameter, function: ast.FunctionDef, words: Mapping[str, str]) -> Parameter:
-    """Return a parameter with what its user may say of it: a word, or a list of numbers."""
+    """Return a parameter with what its user may say of it: a word, a list of numbers, a dtype.
+
+    That is asked for an optional output by itself.
+    """
     each = each._replace(guess=each.guess or words.get(each.name, ""))
+    if each.role == "output" and each.type == "tensor" and each.name in list_defaults(function):
+        each = each._replace(has_own_dtype=True)
     is_list = each.type == "number" and each.value != STREAM and each.name in list_lists(function)
     return each._replace(type=LIST, use="a list of numbers, as [1, 2]") if is_list else each
 
