@@ -1147,3 +1147,283 @@ def test_places_below_a_part_of_a_size_make_it_large_enough(project):
     kernel = load_kernel(str(project / "kernels/k")).kernel
 
     assert all(s["count"] % 512 == 0 for s in kernel.workloads.values())
+
+
+TWICE = f"""\
+{DOUBLE}def twice(x: torch.Tensor, MORE):
+    N, D = x.shape
+    SIZES
+    y = torch.empty_like(x)
+    _double[(N,)](x, y, x.numel(), B=D)
+    return y
+"""
+
+
+@pytest.mark.parametrize("read", ["x.shape[0]", "int(x.shape[0])", "int(x.size(0))"])
+def test_a_checked_size_is_read_through_a_cast_to_an_integer(project, read):
+    check = f"steps = {read}\n    if steps not in (1, 2, 4):\n        raise ValueError(steps)"
+    text = TWICE.replace(", MORE", "").replace("N, D = x.shape\n    ", "assert x.ndim == 2\n    ")
+    text = text.replace("SIZES", f"{check}\n    N, D = x.shape")
+    write_launcher(project, text, ["dtype=float32", "reference=x * 2"])
+    workloads = load_kernel(str(project / "kernels/k")).kernel.workloads
+
+    assert {sizes["n"] for sizes in workloads.values()} <= {1, 2, 4}
+
+
+@pytest.mark.parametrize(
+    ("said", "shape"),
+    [
+        ("[-(-rows // 64), cols]", "[(rows + 63) // 64, cols]"),
+        ("[2 * -(-rows // 64)]", "[2 * ((rows + 63) // 64)]"),
+        ("[-(-(rows + 1) // part)]", "[((rows + 1) + part - 1) // part]"),
+    ],
+)
+def test_a_quotient_rounded_up_by_two_signs_is_one_of_a_shape(project, said, shape):
+    write_launcher(project, TWICE.replace(", MORE", ", w").replace("SIZES", ""), [f"w={said}"])
+
+    assert f"name: w, shape: {shape}," in (project / "kernels/k/kernel.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("parameter", "use"),
+    [
+        ("parts: list[int]", "n = parts[0]"),
+        ("parts: Tuple[int, ...] | None", "n = parts[0]"),
+        ("parts=(1, 2, 3)", "n = parts[0]"),
+        ("parts", "t, h, w = parts"),
+        ("parts", "n = len(parts)"),
+    ],
+)
+def test_an_answer_for_a_list_of_numbers_is_that_list(project, parameter, use):
+    text = TWICE.replace("MORE", parameter).replace("SIZES", use)
+    made, call = write_launcher(project, text, ["parts=[24, 20, 20]"])
+
+    assert "twice(x, [24, 20, 20])" in call
+    assert not any("parts" in line for line in made.to_fill)
+    asked = write_launcher(project, text)[0].to_fill if "(1" not in parameter else []
+    assert all("as [1, 2]" in line for line in asked if line.startswith("parts"))
+
+
+BLOCKED = """\
+@triton.jit
+def _copy(x, y, n, D: tl.constexpr, B: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    c = tl.arange(0, D)
+    tl.store(y + at[:, None] * D + c, tl.load(x + at[:, None] * D + c))
+
+
+def copy(x, BLOCK):
+    n, d = x.shape
+    assert d in (16, 32)
+    SET
+    y = torch.empty_like(x)
+    _copy[(triton.cdiv(n, block),)](x, y, n, D=d, B=block)
+    return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameter", "own", "is_kept"),
+    [
+        ("block", "", True),
+        ("block=64", "", True),
+        ("block: int = 32", "", True),
+        ("block", "block = 2 * d", False),
+    ],
+)
+def test_a_block_that_was_said_bounds_sizes(project, parameter, own, is_kept):
+    text = BLOCKED.replace("BLOCK", parameter).replace("SET", own)
+    write_launcher(project, text, ["block=448", "dtype=float32", "reference=x"])
+    workloads = load_kernel(str(project / "kernels/k")).kernel.workloads
+
+    assert all(sizes["n"] % 448 == 0 for sizes in workloads.values()) == is_kept
+
+
+PACKED = f"""\
+{DOUBLE}def scan(g: torch.Tensor, w: torch.Tensor):
+    rows, three_H = g.shape
+    H = three_H // 3
+    CHECK
+    y = torch.empty((rows, H), device=g.device, dtype=g.dtype)
+    _double[(rows,)](g, y, rows * H, B=64)
+    return y
+"""
+
+
+@pytest.mark.parametrize("said", ["h", "H", "three_h // 3"])
+def test_a_size_that_is_a_part_of_an_axis_is_no_second_axis(project, said):
+    told = [f"w=[{said}]", f"y=[rows, {said}]", "dtype=float32", "reference=w"]
+    write_launcher(project, PACKED.replace("CHECK", ""), told)
+    kernel = load_kernel(str(project / "kernels/k")).kernel
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert "axes: [rows, three_h]" in yaml
+    assert "name: w, shape: [three_h // 3]," in yaml
+    assert all(sizes["three_h"] % 3 == 0 for sizes in kernel.workloads.values())
+
+
+def test_an_axis_that_is_said_by_its_part_stays_said(project):
+    told = ["g=[rows, 3 * h]", "w=[h]", "y=[rows, h]", "dtype=float32", "reference=w"]
+    write_launcher(project, PACKED.replace("CHECK", ""), told)
+
+    assert "axes: [rows, h]" in (project / "kernels/k/kernel.yaml").read_text()
+
+
+FACTORY = f"""\
+{DOUBLE}def make(scale=1):
+    def run(x, w=None):
+        y = torch.empty_like(x)
+        _double[(1,)](x, y, x.numel(), B=64)
+        return y
+
+    return run
+
+
+"""
+
+
+@pytest.mark.parametrize("kernel", [None, "run"])
+@pytest.mark.parametrize("bound", ["", "run = make()\n"])
+def test_a_function_that_another_one_makes_is_told_with_the_way_to_it(project, bound, kernel):
+    (project / "k.py").write_text(HEAD + FACTORY + bound)
+    says = r"run \(line 13\) is made by make\(\) when that is called.*def NAME\(x, w\):"
+
+    with pytest.raises(BadValueError, match=says):
+        init_project("k.py", kernel=kernel)
+    assert not (project / "kernels").exists()
+
+
+def test_a_function_that_calls_what_a_factory_makes_is_drafted(project):
+    _, call = write_launcher(
+        project, f"{FACTORY}def go(x):\n    return make()(x)\n", ["x=[n]"], kernel="go"
+    )
+
+    assert "_MODULE.go(x)" in call
+
+
+PAIR = f"""\
+{DOUBLE}def _pair(x):
+    packed = torch.empty_like(x)
+    scales = torch.empty((x.shape[0],), device=x.device, dtype=torch.float16)
+    _double[(1,)](x, packed, x.numel(), B=64)
+    return RETURNED
+
+
+def pack(x: torch.Tensor):
+    if x.numel() == 0:
+        return torch_pack(x)
+    return _pair(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "names"),
+    [
+        ("packed, scales", ["packed", "scales"]),
+        ("packed.view(-1), scales", ["out", "scales"]),
+        ("(x, scales)", ["x_out", "scales"]),
+    ],
+)
+def test_what_a_function_of_the_file_returns_in_turn_is_as_many_outputs(project, returned, names):
+    text = PAIR.replace("RETURNED", returned)
+    made, call = write_launcher(project, text, kernel="pack")
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+
+    assert re.findall(r"{name: (\w+)\b", yaml.partition("outputs:")[2]) == names
+    assert "return results[0], results[1]" in call
+    assert {*names} <= {line.partition("=")[0] for line in made.to_fill}
+
+
+LABELS = """\
+@triton.jit
+def _loss(at, x, y, cols, stride, B: tl.constexpr):
+    r = tl.program_id(0)
+    MOVE
+    place = tl.load(at + r)
+    c = tl.arange(0, B)
+    top = tl.max(tl.load(x + c, mask=c < cols, other=0.0), 0)
+    tl.store(y + r, top - tl.load(x + place))
+
+
+def loss(x: torch.Tensor, labels: torch.Tensor):
+    rows, cols = x.shape
+    y = torch.empty((rows,), device=x.device, dtype=torch.float32)
+    _loss[(rows,)](labels, x, y, cols, STEP, B=triton.next_power_of_2(cols))
+    return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("move", "step", "scale"),
+    [
+        ("x += r * stride", "x.stride(0)", "cols"),
+        ("x = x + r * stride.to(tl.int64)", "x.stride(0)", "cols"),
+        ("x += r * cols", "0", "cols"),
+        ("x += r * stride", "1", None),
+        ("x += r * stride * 2", "x.stride(0)", None),
+    ],
+)
+def test_labels_are_places_along_the_axis_that_they_choose_from(project, move, step, scale):
+    text = LABELS.replace("MOVE", move).replace("STEP", step)
+    told = ["labels=[rows]", "labels.dtype=int64"]
+    asked = write_launcher(project, text, told)[0].to_fill
+    yaml = (project / "kernels/k/kernel.yaml").read_text()
+
+    if scale:
+        assert f"name: labels, shape: [rows], dtype: int64, fill: integers, scale: {scale}" in yaml
+    assert any(line.startswith("labels.fill=?") for line in asked) == (scale is None)
+
+
+STEPPED = f"""\
+{DOUBLE}@triton.jit
+def _mix(x, d, y, n, s0, s1, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + i, tl.load(x + i) + tl.load(d + i * s0), mask=i < n)
+
+
+def mix(x: torch.Tensor, d=None, z=None):
+    if d is not None and d.dim() == 1:
+        d = d.unsqueeze(0)
+    y = torch.empty_like(x)
+    _mix[(1,)](x, d, y, x.numel(), *(d.stride(0), d.stride(1)) if d is not None else LEFT, 64)
+    return y
+"""
+
+
+@pytest.mark.parametrize(("left", "is_asked"), [("0", True), ("None", True), ("(0, 0)", False)])
+def test_an_optional_array_without_which_a_call_cannot_be_written_is_asked(project, left, is_asked):
+    asked = write_launcher(project, STEPPED.replace("LEFT", left))[0].to_fill
+
+    assert any(line.startswith("d=") for line in asked) == is_asked
+    assert not any(line.startswith("z=") for line in asked)
+
+
+CHOSEN = """\
+@triton.jit
+def _pick(x, a, b, n, A: tl.constexpr, KEEP: tl.constexpr, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    v = tl.load(x + i, mask=i < n)
+    if KEEP:
+        tl.store(x + i, v, mask=i < n)
+    if A:
+        tl.store(a + i, v * 2, mask=i < n)
+    if b is not None:
+        tl.store(b + i, v * 3, mask=i < n)
+    ALWAYS
+
+
+def pick(x: torch.Tensor, a=None, b=None, keep=False):
+    _pick[(1,)](x, a, b, x.numel(), A=a is not None, KEEP=keep, B=64)
+    return x, a, b
+"""
+
+
+@pytest.mark.parametrize("always", ["", "tl.store(x + i, v * 2, mask=i < n)"])
+def test_optional_arrays_without_which_nothing_is_stored_are_asked(project, always):
+    text = CHOSEN.replace("    ALWAYS\n", f"    {always}\n" if always else "")
+    asked = [line.partition("=")[0] for line in write_launcher(project, text)[0].to_fill]
+
+    assert ({"a", "b", "a.dtype", "b.dtype"} <= {*asked}) == (not always)
+    if not always:
+        _, call = write_launcher(project, text, ["a=[n]", "b=None"])
+        assert "pick(x, a, None)" in call

@@ -11,6 +11,7 @@ from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.model.kernels.kernel import Dtype, Fill
 from kernelkb.scaffold.draft import (
+    LIST,
     NO_AXES,
     OBSERVED_HEAD,
     PROGRAM_HEAD,
@@ -281,7 +282,7 @@ def _apply_answer(each: Parameter, answers: Mapping[str, str], observed: Observe
     if each.type in ("number", "tensor"):
         each = _choose_kind(each, said)
     if each.role in ("size", "number"):
-        if _is_listed(said):
+        if _is_listed(said) and each.type != LIST:
             raise BadValueError(
                 f"--set '{each.name}={said}': {each.name} is no array: it is passed by value "
                 f"({each.type}); give a number or an expression, as --set {each.name}=8, or --set "
@@ -336,13 +337,26 @@ _PLAIN_NUMBER = re.compile(r"-?\d*\.\d*(?:e[+-]?\d+)?|-?\d+e[+-]?\d+|True|False|
 
 def _read_shape(name: str, text: str) -> tuple[str, ...]:
     dims = [part.strip() for part in re.sub(r"^[\[(](.*)[\])]$", r"\1", text).split(",")]
-    dims = [dim for dim in dims if dim] or [NO_AXES] * (text in ("[]", "()"))
+    dims = [_write_rounded(dim) for dim in dims if dim] or [NO_AXES] * (text in ("[]", "()"))
     if not dims or not all(dim == NO_AXES or _EXTENT.fullmatch(dim) for dim in dims):
         raise BadValueError(
             f"--set '{name}={text}' is no shape; give names, numbers and their sums, products and "
             f"quotients, as '{name}=[rows + 1, cols // 2, 64]'"
         )
     return tuple(dims)
+
+
+def _write_rounded(extent: str) -> str:
+    """Return an extent with each ``-(-n // 64)`` as ``(n + 63) // 64``."""
+    if not (found := _ROUNDED.search(extent)):
+        return extent
+    size, step = found.groups()
+    less = f"{int(step) - 1}" if step.isdecimal() else f"{step} - 1"
+    text = f"({size} + {less}) // {step}"
+    return text if found[0] == extent else _write_rounded(extent.replace(found[0], f"({text})"))
+
+
+_ROUNDED = re.compile(r"- *\( *- *(\w+|\([^()]*\)) *// *(\w+) *\)")
 
 
 def read_launch_word(key: str, text: str) -> str:

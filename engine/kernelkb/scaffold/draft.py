@@ -70,6 +70,8 @@ _OPTION = re.compile(
 )
 """Names of integers that are options of a call, and no sizes."""
 ROLES = ("input", "output", "both")
+LIST = "list"
+"""The type of a parameter of Python that is a list of numbers."""
 UNKNOWN = "?"
 NO_AXES = "()"
 """The shape of an array of one element that has no axes, as a single one: empty is unknown."""
@@ -179,6 +181,8 @@ class Function(NamedTuple):
     """Of Python: arguments that a call leaves out, unless something is said of them."""
     words: tuple[str, ...] = ()
     """Of Python: arguments that are strings."""
+    parts: tuple[tuple[str, str], ...] = ()
+    """Of Python: names that are parts of axes, with that: ``("H", "three_H // 3")``."""
 
     @property
     def is_variant(self) -> bool:

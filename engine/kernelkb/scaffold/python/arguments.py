@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kernelkb.scaffold.python.branches import fold_branches, list_stored
+from kernelkb.scaffold.python.branches import decide, fold_branches, list_stored
 from kernelkb.scaffold.python.launches import Kernels
-from kernelkb.scaffold.python.nodes import match_arguments
+from kernelkb.scaffold.python.nodes import find_first, is_view, iter_named, match_arguments
 
 _MAX_FOLDS = 2
 _MAX_CALLERS = 3
@@ -140,6 +140,26 @@ def list_words(function: ast.FunctionDef) -> dict[str, str]:
     return found
 
 
+def list_lists(function: ast.FunctionDef) -> set[str]:
+    """List the arguments that are lists of numbers: by their type, default, or how they are used.
+
+    That is ``t, h = sizes`` or ``len(sizes)``, where no element of it is used as an array.
+    """
+    text, defaults = ast.unparse(function), list_defaults(function)
+    found = {n for n, value in defaults.items() if isinstance(value, ast.Tuple | ast.List)}
+    for each in _list_arguments(function):
+        name, kind = each.arg, ast.unparse(each.annotation) if each.annotation else ""
+        taken = re.search(rf"(?m)^ *\(?(\w+(?:, \w+)+)\)? = {name}$", text)
+        is_used = taken or re.search(rf"\blen\({name}\)", text)
+        names = "|".join([rf"{name}\[[^\]]*\]", *(taken[1].split(", ") if taken else [])])
+        is_plain = is_used and not kind and not re.search(rf"\b(?:{names})\.[a-z]", text)
+        found |= {name} if _LIST.search(kind) or is_plain else set()
+    return found
+
+
+_LIST = re.compile(r"\b(?:[Ll]ist|[Tt]uple|Sequence|Iterable)(?:\[(?:int|float|bool)\b|$| \|)")
+
+
 def _list_arguments(function: ast.FunctionDef) -> list[ast.arg]:
     return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
 
@@ -185,7 +205,15 @@ def drop_guarded(kernels: Kernels, launches: Sequence[str], used: set[str]) -> s
 def _is_needed(function: ast.FunctionDef, name: str, used: set[str]) -> bool:
     """Whether a function refuses None for an argument, or uses it and never asks for None."""
     nodes = [*ast.walk(function)]
+    set_ = [value for target, value in iter_named(function) if target == name]
+    is_own = all(is_view(value) and find_first(value) == name for value in set_)
     for node in nodes:
+        chosen = node.value if is_own and isinstance(node, ast.Starred) else None
+        taken = decide(chosen.test, {name: None}) if isinstance(chosen, ast.IfExp) else None
+        if isinstance(chosen, ast.IfExp) and taken is not None:
+            side = chosen.body if taken else chosen.orelse
+            if isinstance(side, ast.Constant):  # of *0 nothing can be passed
+                return True
         if isinstance(node, ast.If) and any(isinstance(n, ast.Raise) for n in node.body):
             parts, others = _split(node.test, ast.Or), _split(node.test, ast.And)
             is_alone = sum(ast.unparse(p).endswith(" is None") for p in others) == 1

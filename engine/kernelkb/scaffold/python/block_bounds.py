@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kernelkb.scaffold.draft import SizeLimit, to_field_name
 from kernelkb.scaffold.python.arguments import list_defaults
+from kernelkb.scaffold.python.branches import list_stored
 from kernelkb.scaffold.python.indices import STARTS
 from kernelkb.scaffold.python.launches import (
     ACCESSES,
@@ -27,6 +28,7 @@ from kernelkb.scaffold.python.nodes import (
     map_first,
     match_arguments,
 )
+from kernelkb.scaffold.python.shapes import list_parts, read_shapes
 
 
 class _Block(NamedTuple):
@@ -47,21 +49,30 @@ _WHOLE_ROW = 65536
 """The largest size of which one block holds all elements."""
 
 
-def list_limits(function: ast.FunctionDef, kernels: Kernels) -> tuple[SizeLimit, ...]:
-    """List what sizes have to be for the blocks of the kernels that a function launches."""
-    values = _list_numbers(kernels) | _list_assigned(function)
+def list_limits(
+    function: ast.FunctionDef, kernels: Kernels, said: Mapping[str, object]
+) -> tuple[SizeLimit, ...]:
+    """List what sizes have to be for the blocks of the kernels that a function launches.
+
+    Args:
+        function: The launcher.
+        kernels: Of its file.
+        said: What its user said of arguments, as values.
+    """
+    values, stored = _list_numbers(kernels) | _list_assigned(function), list_stored(function)
+    values |= {n: f"{v}" for n, v in said.items() if type(v) is int and n not in stored}
     found = [
         SizeLimit(_resolve(function, m[1]), int(values[m[2]]))
         for m in _DIVISIBLE.finditer(ast.unparse(function))
         if values.get(m[2], "").isdecimal()
     ]
-    found += [*_list_aligned(function, kernels), *_list_parts(function, kernels)]
+    found += [*_list_aligned(function, kernels), *_list_parts(function, kernels, values)]
     found += _list_listed(function)
     for kernel, passed in iter_passed(function, kernels):
         steps = _list_constants(kernel, kernels) | passed
         for block in _list_blocks(kernel):
             name = next((w for w in _NAME.findall(block.extent) if w in steps), "")
-            value = values.get(steps.get(name, ""), steps.get(name, ""))
+            value = _follow(steps.get(name, ""), values)
             power = re.fullmatch(r".*\bnext_power_of_2\(([\w.\[\]()-]+?)\).*", value)
             if value.isdecimal() or block.extent.isdecimal():
                 extent = re.sub(rf"\b{name}\b", value, block.extent) if name else block.extent
@@ -80,19 +91,27 @@ def list_limits(function: ast.FunctionDef, kernels: Kernels) -> tuple[SizeLimit,
     return tuple(dict.fromkeys(each for each in found if each.sizes))
 
 
-def _list_parts(function: ast.FunctionDef, kernels: Kernels) -> list[SizeLimit]:
+def _follow(name: str, values: Mapping[str, str]) -> str:
+    """Return what a name stands for, through names that stand for each other."""
+    for _ in range(_MAX_NAMES):
+        name = values.get(name, name)
+    return name
+
+
+def _list_parts(
+    function: ast.FunctionDef, kernels: Kernels, values: Mapping[str, str]
+) -> list[SizeLimit]:
     """List the sizes that are divided by other ones, as heads by those of the keys."""
     divided = [(n.op, ast.unparse(n.left), ast.unparse(n.right)) for n in _iter_divided(function)]
     for kernel, passed in iter_passed(function, kernels):
         for node in _iter_divided(kernel):
             left, right = (passed.get(ast.unparse(side), "") for side in (node.left, node.right))
             divided.append((node.op, left, right))
-    found, values = [], _list_assigned(function)
+    whole_parts = list_parts(function, read_shapes(function)).values()
+    found = [SizeLimit((axis,), count) for axis, count in whole_parts if count & (count - 1)]
     for operator, left, right in divided:
         whole, part = _resolve(function, left), _resolve(function, right)
-        number = right
-        for _ in range(_MAX_NAMES):
-            number = values.get(number, number)
+        number = _follow(right, values)
         if whole and number.isdecimal() and isinstance(operator, ast.Mod):
             found.append(SizeLimit(whole, int(number)))
         elif whole and part and left != right:
@@ -410,11 +429,12 @@ def list_spread(function: ast.FunctionDef, kernels: Kernels) -> set[str]:
     return found
 
 
-def find_indexed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> tuple[str, int]:
-    """Return the array whose rows a tensor's elements number, and -1 where it is tested for.
+def find_indexed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> tuple[str, int, int]:
+    """Return the array that a tensor's elements choose from, the smallest one, and the axis.
 
     That is an array that is read at ``x + index * D``, D being its last size or its first stride,
-    or at ``x + index``. Else an empty name and 0.
+    or at ``x + index``, where x may be a row of it. The smallest is -1 where that is tested for.
+    Else an empty name.
     """
     for kernel, given in iter_passed(function, kernels):
         passed = name_passed(function, given)
@@ -428,13 +448,33 @@ def find_indexed(function: ast.FunctionDef, kernels: Kernels, tensor: str) -> tu
                 found = re.search(rf"\b{name} \+ {own} \* (\w+)", text)
                 size = passed.get(found[1], "") if found else ""
                 array = passed[name]
-                is_row = size == f"{array}.stride(0)" or any(
-                    each in (f"{array}.shape[1]", f"{array}.shape[-1]")
-                    for each in _resolve(function, size)
-                )
-                if is_row or re.search(rf"tl\.load\({name} \+ {own}[,)]", text):
-                    return array, low
-    return "", 0
+                is_first, moves = size == f"{array}.stride(0)", _list_moves(kernel, name)
+                if is_first or _is_last_size(function, array, size):
+                    return array, low, -2 if moves and not is_first else 0
+                rows = (f"{array}.stride(0)", f"{array}.stride(-2)")
+                steps = [passed.get(each, "") for each in moves]
+                if re.search(rf"tl\.load\({name} \+ {own}[,)]", text) and all(
+                    each in rows or _is_last_size(function, array, each) for each in steps
+                ):
+                    return array, low, -1 if moves else 0
+    return "", 0, 0
+
+
+def _is_last_size(function: ast.FunctionDef, array: str, size: str) -> bool:
+    last = (f"{array}.shape[1]", f"{array}.shape[-1]")
+    return any(each in last for each in _resolve(function, size))
+
+
+def _list_moves(kernel: ast.FunctionDef, name: str) -> list[str]:
+    """List by what a kernel moves a pointer along: S of ``x += row * S``, else all that it adds."""
+    found = []
+    for node in ast.walk(kernel):
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        if isinstance(node, ast.Assign | ast.AugAssign) and ast.unparse(target or node) == name:
+            text = ast.unparse(node.value).removeprefix(f"{name} + ")
+            step = re.fullmatch(r"[\w.()]+ \* (\w+)(?:\.to\([\w.]+\))?", text)
+            found.append(step[1] if step else text)
+    return found
 
 
 def _list_loaded(kernel: ast.FunctionDef) -> set[str]:

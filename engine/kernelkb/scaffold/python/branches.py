@@ -22,7 +22,7 @@ def fold_branches(function: ast.FunctionDef, known: Mapping[str, object]) -> ast
     for node in ast.walk(function):
         target = node.targets[0] if isinstance(node, ast.Assign) else None
         if isinstance(target, ast.Name) and stored.count(target.id) == 1:
-            value = _decide(node.value, fixed)  # type: ignore[attr-defined]
+            value = decide(node.value, fixed)  # type: ignore[attr-defined]
             fixed |= {} if value is None else {target.id: value}
     folded: ast.FunctionDef = _Fold(fixed).visit(copy.deepcopy(function))
     for node in ast.walk(folded):
@@ -49,22 +49,22 @@ class _Fold(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
         self.generic_visit(node)
-        taken = _decide(node.test, self._known)
+        taken = decide(node.test, self._known)
         return node if taken is None else node.body if taken else node.orelse
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
         self.generic_visit(node)
-        taken = _decide(node.test, self._known)
+        taken = decide(node.test, self._known)
         return node if taken is None else node.body if taken else node.orelse
 
 
-def _decide(test: ast.expr, known: Mapping[str, object]) -> bool | None:
+def decide(test: ast.expr, known: Mapping[str, object]) -> bool | None:
     """Return whether a condition holds; None where the known values do not tell."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        inner = _decide(test.operand, known)
+        inner = decide(test.operand, known)
         return None if inner is None else not inner
     if isinstance(test, ast.BoolOp):
-        parts, is_or = [_decide(each, known) for each in test.values], isinstance(test.op, ast.Or)
+        parts, is_or = [decide(each, known) for each in test.values], isinstance(test.op, ast.Or)
         return is_or if is_or in parts else None if None in parts else not is_or
     names = {n.id for n in ast.walk(test) if isinstance(n, ast.Name)}
     is_plain = isinstance(test, ast.Name | ast.Compare) and names and names <= known.keys()

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from kernelkb.scaffold.draft import (
+    LIST,
     UNKNOWN,
     Function,
     Parameter,
@@ -19,6 +20,7 @@ from kernelkb.scaffold.python.arguments import (
     Given,
     drop_guarded,
     list_defaults,
+    list_lists,
     list_words,
     read_given,
     read_values,
@@ -30,7 +32,7 @@ from kernelkb.scaffold.python.block_bounds import (
     list_spread,
     list_unread,
 )
-from kernelkb.scaffold.python.branches import list_stored
+from kernelkb.scaffold.python.branches import ARRAY, list_stored
 from kernelkb.scaffold.python.indices import LENGTHS, STARTS, Index, list_indices
 from kernelkb.scaffold.python.launches import (
     DTYPES,
@@ -47,13 +49,15 @@ from kernelkb.scaffold.python.launches import (
 )
 from kernelkb.scaffold.python.nodes import iter_named, map_first, walk_own
 from kernelkb.scaffold.python.objects import describe_objects
-from kernelkb.scaffold.python.shapes import find_dimension, read_shapes
-from kernelkb.scaffold.python.writes import is_used, list_chosen, list_written
+from kernelkb.scaffold.python.shapes import find_dimension, list_parts, read_shapes
+from kernelkb.scaffold.python.writes import is_used, list_chosen, list_unstored, list_written
 
 _TENSOR_WORDS = re.compile(
     r"\b{name}\.(?:shape|stride|size|is_cuda|numel|dtype|device|contiguous|view|reshape|dim|ndim"
     r"|new_empty|is_contiguous|data_ptr|unsqueeze|permute|transpose|T|element_size|to|[a-z]+_)\b"
 )
+_MAX_CALLS = 2
+"""Of functions of the file, one in another, whose result is returned."""
 _MAKER = re.compile(r"(?:torch\.)?(?:(?:empty|zeros|ones|full|rand|randn)(_like)?|(\w+)\.new_\w+)")
 
 
@@ -78,25 +82,59 @@ def read_python_function(
         callers: The file's functions, whose defaults may reach it.
         said: What is known of arguments that it has defaults for, as values.
     """
-    used = {n for each in (("tl.load",), STORES) for n in list_accessed(function, kernels, each)}
-    given = read_given(function, owner, drop_guarded(kernels, launches, used), said)
+    given = _read_given(function, kernels, launches, owner, said)
     values, words = read_values(function, given, owner, callers), list_words(function)
     function = given.function
     launches = list_launches(function, kernels) or launches
     parts = _read_parameters(given, kernels, values, takes_tensors=takes_tensors)
     return Function(
         owner or function.name,
-        tuple(p._replace(guess=p.guess or words.get(p.name, "")) for p in parts),
+        tuple(_name_kind(p, function, words) for p in parts),
         returns="apply" if owner else "",
         style="python",
         line=function.lineno,
         launches=tuple(launches),
-        limits=list_limits(function, kernels),
+        limits=list_limits(function, kernels, said),
         unread=list_unread(function, kernels),
         lacks=describe_objects(function, kernels, owner or function.name),
         options=tuple(given.options),
         words=tuple(words),
+        parts=_write_parts(function),
     )
+
+
+def _read_given(
+    function: ast.FunctionDef,
+    kernels: Kernels,
+    launches: Sequence[str],
+    owner: str,
+    said: Mapping[str, object],
+) -> Given:
+    """Return what a launcher is called with, with each array of which it needs at least one."""
+    used = {n for each in (("tl.load",), STORES) for n in list_accessed(function, kernels, each)}
+    used = drop_guarded(kernels, launches, used)
+    given = read_given(function, owner, used, said)
+    lost = list_unstored(function, given, kernels, said)
+    known: dict[str, object] = {**dict.fromkeys(lost, ARRAY), **said}
+    return read_given(function, owner, used, known) if lost else given
+
+
+def _name_kind(each: Parameter, function: ast.FunctionDef, words: Mapping[str, str]) -> Parameter:
+    """Return a parameter with what its user may say of it: a word, a list of numbers, a dtype.
+
+    That is asked for an optional output by itself.
+    """
+    each = each._replace(guess=each.guess or words.get(each.name, ""))
+    if each.role == "output" and each.type == "tensor" and each.name in list_defaults(function):
+        each = each._replace(has_own_dtype=True)
+    is_list = each.type == "number" and each.value != STREAM and each.name in list_lists(function)
+    return each._replace(type=LIST, use="a list of numbers, as [1, 2]") if is_list else each
+
+
+def _write_parts(function: ast.FunctionDef) -> tuple[tuple[str, str], ...]:
+    """List the names that are parts of axes, with that: ``("H", "three_H // 3")``."""
+    found = list_parts(function, read_shapes(function))
+    return tuple((name, f"{axis} // {count}") for name, (axis, count) in found.items())
 
 
 def _read_parameters(
@@ -106,8 +144,7 @@ def _read_parameters(
     *,
     takes_tensors: bool,
 ) -> tuple[Parameter, ...]:
-    function, required = given.function, given.passed
-    text = ast.unparse(function)
+    function, required, text = given.function, given.passed, ast.unparse(given.function)
     loaded, stored = (list_accessed(function, kernels, each) for each in (("tl.load",), STORES))
     changed = _drop_set(list_accessed(function, kernels, UPDATES), text)
     used, own = loaded | stored, list_written(function, kernels)
@@ -121,7 +158,8 @@ def _read_parameters(
     indices = list_indices(function, kernels)
     dtypes = {a: guess_dtypes(function, kernels, a, is_index=a in indices) for a in tensors}
     elsewhere = list_passed_on(function, kernels) | list_chosen(function, kernels)
-    returned = _read_returned(function, shapes, tensors, guesses)
+    returned = _read_followed(function, kernels)
+    returned = returned or _read_returned(function, shapes, tensors, guesses)
     returned = [] if _returns_only(function, {*tensors} & (stored | elsewhere)) else returned
     written, unsure = (set[str](), set[str]()) if returned else (stored, elsewhere)
     unsure |= {p.origin.removeprefix(RETURNED) for p in returned} - stored
@@ -146,8 +184,9 @@ def _read_places(
 ) -> Parameter:
     """Return an array with what its elements are places in; else with that question."""
     is_bound = each.role == "input" and bounds_parts(function, kernels, each.name)
-    indexed, low = find_indexed(function, kernels, each.name)
-    each = each._replace(points_into=UNKNOWN if is_bound else "", indexes=(indexed, low))
+    indexed, low, axis = find_indexed(function, kernels, each.name)
+    each = each._replace(points_into=UNKNOWN if is_bound else "")
+    each = each._replace(indexes=(indexed, low), indexed_axis=axis)
     lengths = [a.arg for a in function.args.args if LENGTHS.search(to_field_name(a.arg))]
     if indexed and lengths and STARTS.search(to_field_name(each.name)):
         why = (
@@ -286,6 +325,39 @@ def _read_returned(
         outputs.append(output._replace(has_own_dtype=has_own, value=value))
     is_lost = not outputs and any(isinstance(part, ast.Name) for part in parts)
     return [Parameter("out", "return", "output", is_certain=False)] if is_lost else outputs
+
+
+def _read_followed(function: ast.FunctionDef, kernels: Kernels) -> list[Parameter]:
+    """Return an output for each array of a tuple that a function of the file returns in turn.
+
+    That is for ``return pair(x)``; none for anything else.
+    """
+    value = _find_last(function)
+    own, found = {a.arg for a in function.args.args}, list[Parameter]()
+    followed = _follow_call(value, kernels)
+    for at, part in enumerate(followed.elts if isinstance(followed, ast.Tuple) else ()):
+        use = f"line {value.lineno}: return {ast.unparse(value)}" if value else ""
+        name = part.id if isinstance(part, ast.Name) else f"out{at or ''}"
+        name += "_out" * (name in own)
+        each = Parameter(name, "return", "output", use=use, value=f"[{at}]", has_own_dtype=True)
+        found += [] if isinstance(part, ast.Constant) else [each]
+    return found
+
+
+def _find_last(function: ast.FunctionDef) -> ast.expr | None:
+    """Return what the last line of a function returns that returns something."""
+    values = [n.value for n in walk_own(function) if isinstance(n, ast.Return) and n.value]
+    return max(values, key=lambda value: value.lineno, default=None)
+
+
+def _follow_call(
+    value: ast.expr | None, kernels: Kernels, left: int = _MAX_CALLS
+) -> ast.expr | None:
+    """Return what a function of the file returns that an expression calls; else None."""
+    called = value.func if isinstance(value, ast.Call) else None
+    helper = kernels.functions.get(called.id) if isinstance(called, ast.Name) else None
+    last = _find_last(helper) if helper is not None and left else None
+    return _follow_call(last, kernels, left - 1) if isinstance(last, ast.Call) else last
 
 
 RETURNED = "the argument "

@@ -70,6 +70,22 @@ def find_mask(call: ast.Call) -> ast.expr | None:
     return next((k.value for k in call.keywords if k.arg == "mask"), None)
 
 
+def drop_casts(tree: ast.Module) -> ast.Module:
+    """Return a tree with ``int(x.shape[0])`` as ``x.shape[0]``, which is an integer."""
+    plain: ast.Module = _DropCasts().visit(tree)
+    return plain
+
+
+class _DropCasts(ast.NodeTransformer):
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        is_cast = isinstance(node.func, ast.Name) and node.func.id == "int" and len(node.args) == 1
+        return node.args[0] if is_cast and _SIZE.fullmatch(ast.unparse(node.args[0])) else node
+
+
+_SIZE = re.compile(r"\w+\.(?:shape\[-?\d+\]|size\(-?\d+\)|numel\(\)|n?dim(?:\(\))?)")
+
+
 def walk_own(function: ast.FunctionDef) -> Iterator[ast.AST]:
     """Yield the nodes of a function without those of functions inside of it, as of its grid."""
     pending: list[ast.AST] = [*function.body]

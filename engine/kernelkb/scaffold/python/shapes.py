@@ -6,7 +6,8 @@ import ast
 import re
 from collections.abc import Mapping
 
-from kernelkb.scaffold.python.nodes import iter_checks
+from kernelkb.scaffold.python.branches import list_stored
+from kernelkb.scaffold.python.nodes import iter_checks, iter_named
 
 
 def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
@@ -73,6 +74,22 @@ def _unify(
             if {one, other} <= known and one != other:
                 renamed[other] = one
     return {name: tuple(renamed.get(d, d) for d in shape) for name, shape in shapes.items()}
+
+
+def list_parts(
+    function: ast.FunctionDef, shapes: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, int]]:
+    """Map each name that is a part of an axis to the axis and its parts: ``H = three_H // 3``."""
+    axes, stored = {dim for shape in shapes.values() for dim in shape}, list_stored(function)
+    found: dict[str, tuple[str, int]] = {}
+    for name, value in iter_named(function):
+        if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.FloorDiv):
+            continue
+        axis = find_dimension(value.left, shapes) or ast.unparse(value.left)
+        count = getattr(value.right, "value", None)
+        if axis in axes and isinstance(count, int) and name not in axes and stored.count(name) == 1:
+            found[name] = axis, count
+    return found
 
 
 _DIMENSION = re.compile(r"(\w+)\.(?:shape\[(-?\d+)\]|size\((-?\d+)\))")

@@ -34,13 +34,14 @@ from kernelkb.scaffold.draft import (
     to_field_name,
 )
 from kernelkb.scaffold.draft_text import finish_draft
+from kernelkb.scaffold.extents import list_axes, rename_axes
 from kernelkb.scaffold.python.accesses import unify_accesses
 from kernelkb.scaffold.python.branches import ARRAY, list_stored
 from kernelkb.scaffold.python.functions import RETURNED, STREAM, read_python_function
 from kernelkb.scaffold.python.launcher import count_levels, draft_launcher
 from kernelkb.scaffold.python.launches import Kernels, list_launches
 from kernelkb.scaffold.python.needs import list_needs
-from kernelkb.scaffold.python.nodes import iter_named
+from kernelkb.scaffold.python.nodes import drop_casts, find_first, iter_named, walk_own
 
 _ALLOWED_CALL_PREFIXES = (
     *("sys.path.", "warnings.", "logging.", "os.environ.", "torch.manual_seed", "torch.set_"),
@@ -98,7 +99,7 @@ def summarize_python(
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return None
-    tree.body = list(_iter_level(tree.body))
+    tree.body = list(_iter_level(drop_casts(tree).body))
     classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     if "ModelNew" in classes:
@@ -190,6 +191,7 @@ def _list_wrappers(tree: ast.Module, kernels: Kernels, said: Mapping[str, object
     last = {f.name: f for f in tree.body if isinstance(f, ast.FunctionDef) and f.name != "_"}
     plain = [f for f in last.values() if f.name not in kernels.nodes]
     direct = {f.name: list_launches(f, kernels) for f in plain}
+    made = {f.name: each for f in plain if direct[f.name] and (each := _find_made(f))}
     launching = {name: launched for name, launched in direct.items() if launched}
     running = {n: each for n, each in launching.items() if not _only_compiles(last[n])}
     launching = running or launching
@@ -200,7 +202,7 @@ def _list_wrappers(tree: ast.Module, kernels: Kernels, said: Mapping[str, object
         [
             read_python_function(f, kernels, group[f.name], callers=callers, said=said)
             for f in plain
-            if group.get(f.name)
+            if group.get(f.name) and f.name not in made
         ]
         for group in (launching, entries)
     )
@@ -211,7 +213,38 @@ def _list_wrappers(tree: ast.Module, kernels: Kernels, said: Mapping[str, object
                     method, kernels, launched, owner.name, callers=callers, said=said
                 )
                 found.append(read)
-    return _order_menu(found), (*inner,)
+    found = [*_order_menu(found), *(_refuse_made(n, each, direct[n]) for n, each in made.items())]
+    return (*found,), (*inner,)
+
+
+_Definition = ast.FunctionDef | ast.ClassDef
+
+
+def _find_made(function: ast.FunctionDef) -> _Definition | None:
+    """Return what a function makes and returns in place of arrays: it launches nothing itself."""
+    nodes = [*walk_own(function)]
+    returned = {find_first(n.value) for n in nodes if isinstance(n, ast.Return) and n.value}
+    made = [n for n in nodes if isinstance(n, _Definition) and n.name in returned]
+    is_launch = (isinstance(n, ast.Call) and isinstance(n.func, ast.Subscript) for n in nodes)
+    return made[0] if returned == {n.name for n in made} and made and not any(is_launch) else None
+
+
+def _refuse_made(name: str, made: _Definition, launches: tuple[str, ...]) -> Function:
+    """Return what a function makes, with how it can be drafted: no launcher can name it."""
+    given = made.args if isinstance(made, ast.FunctionDef) else None
+    arguments = ", ".join(a.arg for a in given.args) if given else "..."
+    return Function(
+        made.name,
+        style="python",
+        line=made.lineno,
+        launches=launches,
+        lacks=(
+            f"{made.name} (line {made.lineno}) is made by {name}() when that is called, and a "
+            f"draft calls functions that the file defines: write one, def NAME({arguments}): "
+            f"return {name}(...)({arguments}), and draft it with kb init FILE --kernel NAME; or "
+            f'record a run with kb init --from "python PROGRAM" --op {made.name}'
+        ),
+    )
 
 
 def _only_compiles(function: ast.FunctionDef) -> bool:
@@ -350,6 +383,7 @@ def draft_python_files(request: DraftRequest) -> DraftedFiles:
     said = _join_returned(
         function, apply_answers(function.parameters, request.answers, request.observed)
     )
+    said = _name_parts(function, said)
     marked = mark_unknown(said, request.text, function.line)
     parameters = _write_numbers(marked, _make_draft(request, marked, []), request.text)
     function = function._replace(parameters=tuple(parameters))
@@ -407,6 +441,24 @@ def _join_returned(function: Function, said: Sequence[Parameter]) -> list[Parame
         copy = f"{each.name}.clone()" if is_input and each.name in asked else each.value
         found += [] if each.name in own else [each._replace(value=copy)]
     return found
+
+
+def _name_parts(function: Function, said: Sequence[Parameter]) -> list[Parameter]:
+    """Return parameters with each name that is a part of an axis as that: ``three_H // 3``."""
+    known = {dim for each in function.parameters for dim in each.shape}
+    taken = {to_field_name(name) for name in (*known, *(p.name for p in said))}
+    plain = {dim for each in said for dim in each.shape}
+    parts = {
+        to_field_name(name): part
+        for name, part in function.parts
+        if part.partition(" ")[0] in plain and to_field_name(name) not in taken
+    }
+    axes = {axis: to_field_name(axis) for axis in list_axes([*plain])}
+    inner = {axis: f"({parts[name]})" for axis, name in axes.items() if name in parts}
+    return [
+        p._replace(shape=tuple(parts.get(axes.get(d, d)) or rename_axes(d, inner) for d in p.shape))
+        for p in said
+    ]
 
 
 def _write_numbers(parameters: Sequence[Parameter], draft: Draft, text: str) -> list[Parameter]:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from kernelkb.scaffold.python.arguments import Given, list_defaults
+from kernelkb.scaffold.python.branches import decide, fold_branches
 from kernelkb.scaffold.python.launches import (
+    HELPER,
     STORES,
     Kernels,
     bind,
     is_accessed,
     iter_passed,
+    list_accessed,
+    list_launches,
     name_passed,
 )
-from kernelkb.scaffold.python.nodes import find_first, is_view, iter_named
+from kernelkb.scaffold.python.nodes import find_first, is_view, iter_accesses, iter_named
 
 _MAX_DEPTH = 2
 _IN_PLACE = re.compile(r"(?!(?:requires_grad|detach|set|rename|share_memory)_$)[a-z]\w*[a-z0-9]_")
@@ -84,6 +89,36 @@ _ABOUT = re.compile(
     r"(?:copy|zero|fill)_|shape|stride|size|dtype|device|is_\w+|numel|n?dim|data_ptr"
 )
 """What sets all elements of a tensor, or reads none."""
+
+
+def list_unstored(
+    function: ast.FunctionDef, given: Given, kernels: Kernels, said: Mapping[str, object]
+) -> set[str]:
+    """List the optional arrays that kernels store to where they store nothing without any of them.
+
+    Args:
+        function: The launcher.
+        given: What it is called with.
+        kernels: Of its file.
+        said: What its user said of arguments, as values.
+    """
+    launched = [*iter_passed(given.function, kernels)]
+    if not launched or not all(map(kernels.nodes.get, list_launches(given.function, kernels))):
+        return set()
+    left = {n: v for n, v in list_defaults(function).items() if n not in given.needed}
+    known: dict[str, object] = {n: v.value for n, v in left.items() if isinstance(v, ast.Constant)}
+    optional = {n for n, value in known.items() if value is None} - said.keys()
+    known |= said
+    for kernel, passed in launched:
+        fixed: dict[str, object] = {}
+        for inner, text in passed.items():
+            taken = decide(ast.parse(text, mode="eval").body, known)
+            fixed |= {inner: known[text]} if text in known else {}
+            fixed |= {inner: taken} if taken is not None and inner not in fixed else {}
+        folded = fold_branches(kernel, fixed)
+        if any(iter_accesses(folded, [*STORES, *(each.replace("tl.", HELPER) for each in STORES)])):
+            return set()
+    return optional & list_accessed(function, kernels, STORES)
 
 
 def list_chosen(function: ast.FunctionDef, kernels: Kernels) -> set[str]:
