@@ -242,13 +242,14 @@ def _choose_workloads(draft: Draft) -> dict[str, str]:
 
 def _choose_sizes(draft: Draft) -> list[dict[str, int]]:
     """Return the sizes of the small and the large workload: distinct, and divisible."""
-    shapes = [p.shape for p in (*draft.inputs, *draft.outputs)]
+    arrays = (*draft.inputs, *draft.outputs)
+    shapes = [p.shape for p in arrays]
     count = len(draft.axes)
     ranks = [sum(bool(list_axes([dim])) for dim in shape) if shape else count for shape in shapes]
     rank = min(max(ranks, default=1), len(_LARGE_UNITS)) or 1
     workloads = []
     units = (_SMALL_UNITS[rank - 1], _LARGE_UNITS[rank - 1])
-    held = [p.shape or split_shape(p.guess) for p in (*draft.inputs, *draft.outputs)]
+    held = [p.shape or split_shape(p.guess.partition("|")[0]) for p in arrays]
     for unit, most in zip(units, _MOST_ELEMENTS, strict=True):
         found: list[tuple[float, dict[str, int]]] = []
         for row, shift in product(_FACTORS, range(unit.bit_length())):
@@ -269,12 +270,14 @@ def _choose_sizes(draft: Draft) -> list[dict[str, int]]:
 
 
 def _count(shape: Sequence[str], sizes: Mapping[str, int]) -> float:
-    """Return the elements of an array; 1 where an extent names another size."""
+    """Return the elements of an array; 1 where an extent is another text, as a guess may be."""
     if not all(axis in sizes for axis in list_axes(shape)):
         return 1
-    return evaluate_axis_expression(
-        "*".join(f"({dim})" for dim in shape if dim != NO_AXES) or "1", sizes
-    )
+    text = "*".join(f"({dim})" for dim in shape if dim != NO_AXES) or "1"
+    try:
+        return evaluate_axis_expression(text, sizes)
+    except ValueError:
+        return 1
 
 
 def _keep_checks(sizes: dict[str, int], checks: SizeChecks, extents: Sequence[str]) -> None:
