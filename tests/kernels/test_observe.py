@@ -90,6 +90,24 @@ def test_shapes_values_and_code_of_a_function_are_recorded_from_the_program(proj
 
 
 @pytest.mark.slow
+def test_what_is_imported_from_another_folder_is_found_there(project):
+    (project / "lib" / "parts").mkdir(parents=True)
+    (project / "lib" / "halves.py").write_text("def get_half():\n    return 0.5\n")
+    (project / "lib" / "parts" / "one.py").write_text("def halve(x, by):\n    return x * by\n")
+    (project / "app.py").write_text(
+        "import sys\n\nsys.path.append('lib')\n\nimport torch\n\nfrom halves import *\n"
+        "from parts.one import halve\n\nHALF = get_half()\n\n\ndef halved(x):\n"
+        "    return halve(x, get_half()) + HALF\n\n\nhalved(torch.randn(6, 32))\n"
+    )
+    init_observed(shlex.join([sys.executable, "app.py"]), "app:halved")
+    reference = (project / "kernels" / "halved" / "reference.py").read_text()
+
+    assert "from halves import *" in reference
+    assert reference.count("sys.path.append(") == 1
+    assert "HALF = get_half()" in reference
+
+
+@pytest.mark.slow
 def test_what_a_call_changes_in_place_is_an_output(project, program):
     init_observed(program, "train:accumulate")
     kernel = load_kernel("accumulate").kernel

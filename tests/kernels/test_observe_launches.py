@@ -76,7 +76,9 @@ int cuLaunchKernel(void* kernel, unsigned gx, unsigned, unsigned, unsigned bx, u
                    unsigned, void*, void** arguments, void**) {
   const char* written = std::getenv("FAKE_WRITTEN");  // floats, of the second array
   float* output = arguments ? *static_cast<float**>(arguments[1]) : nullptr;
-  for (int i = 0; written && output && i < std::atoi(written); ++i) output[i] = 7;
+  const char* step = std::getenv("FAKE_STEP");
+  for (int i = 0; written && output && i < std::atoi(written); i += step ? std::atoi(step) : 1)
+    output[i] = 7;
   std::printf("launched %s %u %u\n", static_cast<char*>(kernel), gx, bx);
   return 0;
 }
@@ -735,6 +737,19 @@ def test_an_output_that_launches_write_to_its_end_is_not_doubted(
     assert not any(text.startswith("y:") for text in result.warnings)
 
 
+def test_an_output_that_launches_leave_in_parts_may_be_read_and_written(
+    project, make_program, monkeypatch
+):
+    monkeypatch.setenv("FAKE_WRITTEN", "1000")
+    monkeypatch.setenv("FAKE_STEP", "3")
+    (project / "k.cu").write_text(KERNEL)
+    result = init_launches("k.cu", make_program(TWICE, "8844"), answers=["reference"])
+
+    (told,) = [text for text in result.warnings if text.startswith("y:")]
+    assert "666 of its" in told
+    assert "--set y.role=both" in told
+
+
 @pytest.mark.parametrize(("written", "is_asked"), [(100, False), (10, True)])
 def test_memory_beyond_what_the_text_and_the_run_write_is_no_doubt(
     project, monkeypatch, written, is_asked
@@ -744,8 +759,38 @@ def test_memory_beyond_what_the_text_and_the_run_write_is_no_doubt(
     text += " { twice<<<1, n>>>(x, y, n); }\n"
     launch = launch_sizes("twice(int const*, int*, int)", [(100, 0), (130, 0)], [100])
     contents = {0: bytes(520)}
-    output = launch.arguments[1]._replace(contents=contents, written={0: 4 * written})
+    output = launch.arguments[1]._replace(contents=contents, written={0: (4 * written,)})
     arguments = (launch.arguments[0], output, *launch.arguments[2:])
     result = init_seen(project, monkeypatch, text, [launch._replace(arguments=arguments)])
 
     assert any(line.startswith("y=") for line in result.to_fill) == is_asked
+
+
+INNER = """
+#include <cstdio>
+__global__ void inner(const int* x, int* y, int n, int gap) {
+  int i = threadIdx.x;
+  if (i >= gap && i < n - gap) y[i] = x[i] + 1;
+}
+int main() {
+  int *x, *y, host[200];
+  for (int i = 0; i < 200; ++i) host[i] = 7 * i % 11;
+  cudaMalloc(&x, sizeof host), cudaMalloc(&y, 4 * sizeof host);
+  cudaMemcpy(x, host, sizeof host, cudaMemcpyHostToDevice);
+  cudaMemset(y, 0, 4 * sizeof host);
+  inner<<<1, 256>>>(x, y, 200, 25);
+  return std::printf("%s\\n", cudaGetErrorName(cudaDeviceSynchronize())) < 0;
+}
+"""
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_what_a_launch_changes_is_compared(project, tmp_path):
+    (project / "k.cu").write_text(INNER)
+    subprocess.run(["nvcc", "-arch=native", "k.cu", "-o", "app"], cwd=project, check=True)
+    (launch,) = record_launches("./app", "inner", tmp_path)
+
+    assert launch.arguments[1].written == {0: (4 * 175, *launch.arguments[1].written[0][1:])}
+    assert launch.arguments[1].written[0][3] == 800 - 150
+    result = init_launches("k.cu", "./app", answers=["reference=mine"])
+    assert any(line.startswith("y=") for line in result.to_fill)

@@ -117,7 +117,7 @@ def test_a_draft_that_was_changed_by_hand_takes_no_answers(project):
         ("x=[rows % 2]", "is no shape"),
         ("grid", "is no answer"),
         ("reference=open(x)", "no expression of torch"),
-        ("reference=torch.einsum('ij->ji', x)", "(words only as approximate, indexing, mode, "),
+        ("reference=torch.einsum('ij->ji', x)", "(words only as reduction='none' "),
         ("reference=torch.load(x)", "no expression of torch"),
     ],
 )

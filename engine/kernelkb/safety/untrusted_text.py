@@ -154,13 +154,18 @@ def _is_option(node: ast.keyword) -> bool:
     return node.arg in WORD_OPTIONS and isinstance(word, str) and word.isidentifier()
 
 
-WORD_OPTIONS = ("approximate", "indexing", "mode", "padding_mode", "reduction", "rounding_mode")
+WORD_OPTIONS = (
+    *("approximate", "compute_mode", "indexing", "mode", "norm", "ord", "padding", "padding_mode"),
+    *("reduce", "reduction", "rounding_mode", "side"),
+)
 """Keyword arguments of torch whose value may be a word."""
+_NUMBER_CALLS = ("abs", "bool", "float", "int", "len", "max", "min", "range", "sum")
+"""Functions of Python that make numbers of numbers."""
 
 
 def _is_plain(node: ast.AST, names: Collection[str]) -> bool:
     if isinstance(node, ast.Name):
-        return node.id in names or node.id == "torch"
+        return node.id in names or node.id == "torch" or node.id in _NUMBER_CALLS
     if isinstance(node, ast.Attribute):
         path = ast.unparse(node)
         is_torch = re.fullmatch(r"torch(?:\.\w+)+", path)

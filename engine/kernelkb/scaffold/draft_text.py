@@ -11,7 +11,7 @@ from math import lcm
 from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.model.kernels.kernel import evaluate_axis_expression
-from kernelkb.safety.untrusted_text import WORD_OPTIONS, is_torch_expression
+from kernelkb.safety.untrusted_text import is_torch_expression
 from kernelkb.scaffold.draft import (
     DRAFTED_VARIANT,
     NO_AXES,
@@ -179,7 +179,7 @@ def _draft_reference(draft: Draft) -> tuple[str, str]:
         raise BadValueError(
             f"reference {said!r} is no expression of torch, the inputs {', '.join(names)} "
             f"and the axes {', '.join(sizes) or '(none yet)'} "
-            f"(words only as {', '.join(WORD_OPTIONS)}); "
+            "(words only as reduction='none' and its like); "
             "write reference.py into the kernel's folder, and say reference=reference.py:NAME"
         )
     lines = "".join(f"    {name} = {size}\n" for name, size in used.items())
@@ -233,8 +233,9 @@ def _choose_workloads(draft: Draft) -> dict[str, str]:
         rows = [dict(re.findall(r"(\w+): (\d+)", part)) for part in seen.split("|")]
         names = (f"observed-{at + 1}" for at in range(len(rows)))
         small = chosen["small"]
+        seen_names = {draft.fields[axis]: to_field_name(axis) for axis in draft.axes}
         chosen = {
-            name: {axis: int(row.get(axis, small[axis])) for axis in small}
+            name: {axis: int(row.get(seen_names[axis], small[axis])) for axis in small}
             for name, row in zip(names, rows, strict=True)
         }
     return {name: ", ".join(f"{a}: {n}" for a, n in row.items()) for name, row in chosen.items()}

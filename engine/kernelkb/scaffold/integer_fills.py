@@ -13,6 +13,32 @@ _NEAR = 0.9
 _CHANCE = 4
 """Integers that are all different are so on purpose where this times their square is above the
 room that they have."""
+_TYPE_CODES = {
+    "bool": "B", "int8": "b", "uint8": "B", "int16": "h", "int32": "i", "int64": "q",
+}  # fmt: skip
+"""Of ``array``, by dtype."""
+
+
+def read_integers(
+    dtype: str, type_name: str, counts: Sequence[float], contents: Sequence[bytes]
+) -> dict[int, Sequence[int]]:
+    """Return what launches find in an array of integers, by the number of each that was read.
+
+    Args:
+        dtype: Of its elements; nothing is read of another one than an integer.
+        type_name: As written in C++, which says whether they are unsigned.
+        counts: Its elements in each launch.
+        contents: What each launch finds in its memory; empty where that was not read.
+    """
+    code = _TYPE_CODES.get(dtype, "")
+    code = code.upper() if type_name.startswith(("u", "size_t")) else code
+    found: dict[int, Sequence[int]] = {}
+    for at, (count, content) in enumerate(zip(counts, contents, strict=False)):
+        values = array(code or "b")
+        size = min(int(count), len(content) // values.itemsize) * values.itemsize
+        values.frombytes(content[:size])
+        found |= {at: values} if code and values else {}
+    return found
 
 
 def choose_fill(

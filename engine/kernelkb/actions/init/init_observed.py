@@ -358,8 +358,8 @@ def read_source(function: dict[str, Any]) -> str:
 def find_places(function: dict[str, Any], kernel_folder: Path, program: str) -> Places:
     """Return the paths from the kernel's folder of what can be loaded without running the program.
 
-    Those are the program's extension libraries, the function's own file if it is no script, and
-    the modules beside it.
+    Those are the program's extension libraries, the function's own file if it is no script, the
+    modules beside it, and the program's other ones.
     """
     files = list(function["libraries"])
     own = function["source_file"]
@@ -369,12 +369,14 @@ def find_places(function: dict[str, Any], kernel_folder: Path, program: str) -> 
     if not own or not Path(own).is_file() or function["is_library"]:
         return Places(found)
     root = Path(own).resolve().parents[function["module"].count(".")]
-    modules = [p for p in root.iterdir() if p.suffix in (".py", ".so") or p.is_dir()]
+    beside = [p for p in root.iterdir() if p.suffix in (".py", ".so") or p.is_dir()]
+    folders = {path.name.partition(".")[0]: root for path in beside}
+    folders |= {name: Path(folder) for name, folder in function["modules"].items()}
     return Places(
         found,
         _make_relative(root, kernel_folder),
-        frozenset(path.name.partition(".")[0] for path in modules),
-        frozenset(path.name.partition(".")[0] for path in modules if path.suffix == ".so"),
+        {name: _make_relative(folder, kernel_folder) for name, folder in folders.items()},
+        frozenset(path.name.partition(".")[0] for path in beside if path.suffix == ".so"),
     )
 
 

@@ -7,8 +7,9 @@
 // bytes in hexadecimal, with zeros for each pointer; of the memory that the pointer at this place
 // points into, what is left behind it, and where in the allocation it points.
 // What the first launches find behind each pointer is in a file of its own: values, process, launch,
-// argument and place, with - between. A line {"written": [launch, argument, place, end]} says up to
-// which byte of it the launch changed something.
+// argument and place, with - between. A line {"written": [launch, argument, place, end, kept, ...]}
+// says up to which byte of it the launch changed something, and how many elements of 1, 2, 4 and 8
+// bytes it left as they were.
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -174,6 +175,15 @@ void write_values(Launch* launch) {
   }
 }
 
+// How many elements of a size are the same before and after a launch.
+std::size_t count_kept(const std::vector<unsigned char>& before,
+                       const std::vector<unsigned char>& after, std::size_t size) {
+  std::size_t kept = 0;
+  for (std::size_t at = 0; at + size <= after.size(); at += size)
+    kept += std::memcmp(&before[at], &after[at], size) == 0;
+  return kept;
+}
+
 // Compares what was read before a launch with what it left.
 void write_changes(const Launch& launch) {
   Lock lock(state().mutex);
@@ -185,9 +195,12 @@ void write_changes(const Launch& launch) {
     if (after.empty() || !read_memory(each.address, &after)) continue;
     std::size_t end = after.size();
     while (end > 0 && after[end - 1] == each.before[end - 1]) --end;
-    write_line("{\"written\": [" + std::to_string(launch.number) + ", " +
-               std::to_string(each.argument) + ", " + std::to_string(each.at) + ", " +
-               std::to_string(end) + "]}");
+    std::string line = "{\"written\": [" + std::to_string(launch.number) + ", " +
+                       std::to_string(each.argument) + ", " + std::to_string(each.at) + ", " +
+                       std::to_string(end);
+    for (std::size_t size : {1, 2, 4, 8})
+      line += ", " + std::to_string(count_kept(each.before, after, size));
+    write_line(line + "]}");
   }
 }
 

@@ -316,14 +316,15 @@ def _read_launches(folder: Path) -> tuple[list[SeenLaunch], list[str]]:
         counts: list[int] = next((row["counts"] for row in rows if "counts" in row), [])
         names += [row["seen"] for row in rows if "seen" in row]
         own = [row for row in rows if "grid" in row]
-        written = {tuple(row["written"][:3]): row["written"][3] for row in rows if "written" in row}
+        changes = [row["written"] for row in rows if "written" in row]
+        written = {tuple(row[:3]): (row[3], *row[4:]) for row in changes}
         for number, (row, count) in enumerate(zip(own, [*counts, *[1] * len(own)], strict=False)):
             arguments = tuple(
                 LaunchArgument(
                     bytes.fromhex(each["bytes"]),
                     {at: (left, offset) for at, left, offset in each["memory"]},
                     _read_contents(file, (number, place), [at for at, *_ in each["memory"]]),
-                    {at: end for (*key, at), end in written.items() if key == [number, place]},
+                    {at: row for (*key, at), row in written.items() if key == [number, place]},
                 )
                 for place, each in enumerate(row["arguments"])
             )

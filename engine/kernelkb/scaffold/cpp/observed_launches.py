@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import struct
-from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations, permutations
@@ -17,7 +16,7 @@ from kernelkb.scaffold.answers import DOUBT
 from kernelkb.scaffold.cpp.element_types import DTYPES
 from kernelkb.scaffold.draft import WORKLOADS, Function, Parameter, to_field_name
 from kernelkb.scaffold.extents import list_axes, split_shape
-from kernelkb.scaffold.integer_fills import choose_fill, name_ascending
+from kernelkb.scaffold.integer_fills import choose_fill, name_ascending, read_integers
 
 MAX_SEEN_WORKLOADS = 6
 _VARIES = "varies"
@@ -36,8 +35,9 @@ class LaunchArgument(NamedTuple):
     start of it."""
     contents: Mapping[int, bytes] = {}
     """What each pointer points to before the launch, at most 4 MiB; of the first launches only."""
-    written: Mapping[int, int] = {}
-    """Of each pointer whose contents were read: the bytes up to the last one that changed."""
+    written: Mapping[int, Sequence[int]] = {}
+    """Of each pointer whose contents were read: the bytes up to the last one that changed, and how
+    many elements of 1, 2, 4 and 8 bytes did not."""
 
 
 class SeenLaunch(NamedTuple):
@@ -76,6 +76,8 @@ class _Seen(NamedTuple):
     """Of an array whose pointer is inside of an allocation of its own: the elements before it."""
     written: tuple[float | None, ...] = ()
     """Of an array: the elements up to the last one that each launch changed, where it is known."""
+    unchanged: int = 0
+    """Of an array: the fewest elements that a launch left as they were, where that is known."""
 
     def take(self, kept: Sequence[int]) -> _Seen:
         """Return what some of the launches tell."""
@@ -93,6 +95,8 @@ class _LaunchValues(NamedTuple):
     contents: Mapping[str, bytes]
     written: Mapping[str, float]
     """The elements up to the last one that the launch changed, of the arrays where it is known."""
+    unchanged: Mapping[str, int]
+    """How many elements of an array the launch left as they were, where it changed any."""
 
 
 def answer_by_launches(
@@ -226,7 +230,10 @@ def _collect_seen(
             size = _SIZES.get(outer.dtype or "", 1)
             before = max(offset or 0 for offset in offsets) // size
             written = tuple(row.written.get(name) for row in rows)
-            seen[outer.name] = _Seen(outer, numbers, is_whole, contents, before, written)
+            unchanged = min(
+                (row.unchanged[name] for row in rows if name in row.unchanged), default=0
+            )
+            seen[outer.name] = _Seen(outer, numbers, is_whole, contents, before, written, unchanged)
     return seen
 
 
@@ -258,7 +265,15 @@ def _list_warnings(
                 "reads before it reads out of bounds"
             )
         is_known = set(each.written) == {*each.numbers}
-        if _is_only_written(each) and not is_known and answers.get(name, DOUBT)[0] != DOUBT:
+        if not _is_only_written(each) or answers.get(name, "")[:1] == DOUBT:
+            continue
+        if each.unchanged > _FEW * min(each.numbers):
+            warnings.append(
+                f"{name}: {each.unchanged} of its {has} elements are after a launch as before; "
+                f"where the kernel leaves them, say so with --set {name}.role=both, or with fewer "
+                f"elements, --set '{name}=[...]'"
+            )
+        elif name in answers and not is_known:
             warnings.append(
                 f"{name}: {answers[name]} is the memory behind it, {has} elements; where the "
                 f"kernel writes fewer, say so with --set '{name}=[...]'"
@@ -287,6 +302,8 @@ def _list_object_warnings(
     return warnings
 
 
+_FEW = 0.05
+"""A part of an array that may be left as it was by chance: zeros over zeros."""
 _POOL_BYTES = 2**21
 """What pools take from the driver is a multiple of it."""
 
@@ -327,6 +344,7 @@ def _split_arguments(
     found: dict[str, float] = {}
     contents: dict[str, bytes] = {}
     written: dict[str, float] = {}
+    unchanged: dict[str, int] = {}
     arguments = iter(launch.arguments)
     argument, owner, place, unread = None, "", 0, ""
     for each in kernel.parameters:
@@ -349,13 +367,15 @@ def _split_arguments(
         elif is_pointer and place in argument.memory and kind in _SIZES:
             found[each.name] = argument.memory[place][0] // _SIZES[kind]
             contents[each.name] = argument.contents.get(place, b"")
-            end = argument.written.get(place, 0)
+            end, *same = argument.written.get(place, (0,))
             if 0 < end < len(contents[each.name]) or end == argument.memory[place][0]:
                 written[each.name] = -(-end // _SIZES[kind])
+            if end and same:
+                unchanged[each.name] = same[_SIZES[kind].bit_length() - 1]
         place += size
     if next(arguments, None) is not None:
-        return _LaunchValues({}, {}, {})
-    return _LaunchValues(found, contents, written)
+        return _LaunchValues({}, {}, {}, {})
+    return _LaunchValues(found, contents, written, unchanged)
 
 
 _CODES = {
@@ -470,12 +490,6 @@ def _count_elements(
     return tuple(math.prod(evaluate_axis_expression(dim, row) for dim in dims) for row in rows)
 
 
-_INTEGERS = {
-    "bool": "B", "int8": "b", "uint8": "B", "int16": "h", "int32": "i", "int64": "q",
-}  # fmt: skip
-"""Type codes of ``array``."""
-
-
 def _answer_values(
     seen: Mapping[str, _Seen], answers: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
@@ -490,8 +504,12 @@ def _answer_values(
         shape = () if said.startswith(DOUBT) else split_shape(said) or each.parameter.shape
         counts = _count_elements(shape, {n: seen[n].numbers for n in numbers}, len(each.numbers))
         counts = counts or (each.numbers if each.is_whole else ())
-        values = _read_values(each, counts) if is_given else {}
-        if not values:
+        kind = each.parameter
+        values = read_integers(kind.dtype or "", kind.type, counts, each.contents)
+        if not values or not is_given:
+            continue
+        if stray := _find_stray(each, seen, values):
+            notes.append(f"{name}: the run has {stray}: what of it the kernel reads is not seen")
             continue
         others = [one.numbers for other, one in seen.items() if other not in {name, *numbers}]
         fill, lost = choose_fill(
@@ -505,17 +523,15 @@ def _answer_values(
     return fills, notes
 
 
-def _read_values(each: _Seen, counts: Sequence[float]) -> dict[int, Sequence[int]]:
-    """Return what launches find in an array of integers, by the number of each that was read."""
-    code = _INTEGERS.get(each.parameter.dtype or "", "")
-    code = code.upper() if re.match(r"u|size_t", each.parameter.type) else code
-    found: dict[int, Sequence[int]] = {}
-    for at, (count, content) in enumerate(zip(counts, each.contents, strict=False)):
-        values = array(code or "b")
-        size = min(int(count), len(content) // values.itemsize) * values.itemsize
-        values.frombytes(content[:size])
-        found |= {at: values} if code and values else {}
-    return found
+def _find_stray(each: _Seen, seen: Mapping[str, _Seen], values: Mapping[int, Sequence[int]]) -> str:
+    """Return which values of an array of places are no places of the array that they index."""
+    other, smallest = each.parameter.indexes
+    if other not in seen:
+        return ""
+    low, high = min(map(min, values.values())), max(map(max, values.values()))
+    room = int(max(seen[other].numbers))
+    is_stray = low < smallest or high >= room
+    return f"values from {low} to {high}, and {other} has {room} elements" if is_stray else ""
 
 
 def _find_shapes(array: _Seen, sizes: Mapping[str, Sequence[float]], threads: int) -> list[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import json
 import re
 import symtable
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kernelkb.scaffold.observed.calls import (
@@ -59,8 +60,8 @@ class Places(NamedTuple):
     """By absolute path of a library or of the function's own file."""
     root: str = ""
     """The folder from which the program imports the function's module."""
-    modules: frozenset[str] = frozenset()
-    """Names of the modules and packages in that folder."""
+    modules: Mapping[str, str] = {}
+    """The program's modules and packages, each with the folder from which it is imported."""
     extensions: frozenset[str] = frozenset()
     """Those of them that are compiled."""
 
@@ -144,11 +145,12 @@ def _draft_python(function: Function, plan: ObservedPlan, text: str, places: Pla
         head = slice_function(text, owner, own)
     except NotSliceable as error:
         return _import_own_file(function, places, called, str(error))
-    used = set(_iter_imported(head)) & places.modules
-    reason = reason or (_NO_TORCH if used & places.extensions else "")
+    used = [*_iter_imported(head), *(name.partition(".")[0] for name in imports)]
+    reason = reason or (_NO_TORCH if places.extensions.intersection(used) else "")
     others = "".join(f"import {name}\n" for name in imports)
-    if used or any(name.partition(".")[0] in places.modules for name in imports):
-        others = f"{_extend_path(places)}\n{others}"
+    folders = [places.modules[name] for name in used if name in places.modules]
+    if folders:
+        others = f"{_extend_path(folders)}\n{others}"
     return Callee(f"{others}\n{head}", called, reason)
 
 
@@ -195,8 +197,11 @@ def _iter_imported(text: str) -> Iterator[str]:
             yield (node.module or "").partition(".")[0]
 
 
-def _extend_path(places: Places) -> str:
-    return f"sys.path.append(str(Path(__file__).parent / {json.dumps(places.root)}))\n"
+def _extend_path(folders: Iterable[str]) -> str:
+    return "".join(
+        f"sys.path.append(str(Path(__file__).parent / {json.dumps(folder)}))\n"
+        for folder in dict.fromkeys(folders)
+    )
 
 
 def _import_own_file(function: Function, places: Places, called: str, why: str) -> Callee:
@@ -208,7 +213,7 @@ def _import_own_file(function: Function, places: Places, called: str, why: str) 
     module = function["module"]
     if function["source_file"] not in places.files:
         raise UnwritableCall(_explain_place(function, why))
-    head = f"{_extend_path(places)}\nimport {module}\n"
+    head = f"{_extend_path([places.root])}\nimport {module}\n"
     reason = f"{why}, so that it cannot be copied; its recorded outputs are the reference"
     return Callee(head, f"{module}.{called}", reason)
 
@@ -241,7 +246,9 @@ def _explain_place(function: Function, why: str) -> str:
     )
 
 
-_PURE_CALLS = ("torch.", "math.", "np.", "numpy.", "tl.")
+_PURE_CALLS = ("torch.", "math.", "np.", "numpy.", "tl.", "triton.")
+_QUERY = re.compile(r"(?:\w+\.)*(?:get|is|has|current)_\w+")
+"""A function that tells something, as ``driver.active.utils.get_device_properties``."""
 _PURE_NAMES = (
     *("abs", "bool", "dict", "float", "frozenset", "int", "len", "list", "max", "min", "range"),
     *("round", "set", "str", "sum", "tuple"),
@@ -292,6 +299,8 @@ def slice_function(
             needed.add(at)
             _require_harmless(tree.body[at], used)
             pending.extend(_list_used_names(tree.body[at]))
+    if any(used not in definitions and not hasattr(builtins, used) for used in used_names):
+        needed |= {*definitions.get("*", ())}  # its imports of all that a module has
     parts = [_write(tree.body[at], used_names) for at in sorted(needed)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -328,7 +337,10 @@ def _require_harmless(statement: ast.stmt, name: str) -> None:
             raise NotSliceable(f"it uses {name}, which its file imports from its own package")
         return
     called = (ast.unparse(call.func) for call in _iter_calls(statement))
-    if not all(each.startswith(_PURE_CALLS) or each in _PURE_NAMES for each in called):
+    if not all(
+        each.startswith(_PURE_CALLS) or each in _PURE_NAMES or _QUERY.fullmatch(each)
+        for each in called
+    ):
         raise NotSliceable(f"it uses {name}, which its file computes")
 
 
@@ -342,7 +354,9 @@ def _iter_calls(node: ast.AST) -> Iterator[ast.Call]:
 
 def _write(statement: ast.stmt, used: set[str]) -> str:
     if isinstance(statement, ast.Import | ast.ImportFrom):
-        aliases = [a for a in statement.names if (a.asname or a.name.partition(".")[0]) in used]
+        aliases = [
+            a for a in statement.names if (a.asname or a.name.partition(".")[0]) in (*used, "*")
+        ]
         is_future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
         if is_future or not aliases:
             return ""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from kernelkb.measure.worker.observe.names import (
@@ -273,6 +274,7 @@ def make_function(kind: str, module: str, qualname: str, **fields: Any) -> Obser
         "is_method": False,
         "kernels": [],
         "libraries": sorted({*libraries, *loaded_libraries}),
+        "modules": _find_own_modules(),
         "calls": [],
         "uncounted": 0,
         "errors": [],
@@ -280,3 +282,15 @@ def make_function(kind: str, module: str, qualname: str, **fields: Any) -> Obser
     }
     function: ObservedFunction = made  # type: ignore[assignment]  # its keys are those above
     return function
+
+
+def _find_own_modules() -> dict[str, str]:
+    """Map the names of modules that belong to no installed package to where they are found."""
+    found = {}
+    for name, module in list(sys.modules.items()):
+        own = vars(module) if isinstance(module, ModuleType) else {}
+        file = next(iter(own.get("__path__", ())), own.get("__file__"))
+        is_program = "." not in name and not name.startswith("__") and name != "kernelkb"
+        if is_program and isinstance(file, str) and is_own(file):
+            found[name] = str(Path(file).resolve().parent)
+    return found

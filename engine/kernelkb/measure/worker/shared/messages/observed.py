@@ -99,6 +99,8 @@ class ObservedFunction(TypedDict):
     """Triton kernels that it launched: then it is no torch code."""
     libraries: list[str]
     """Extension libraries that the program loaded."""
+    modules: dict[str, str]
+    """The program's own modules and packages, each with the folder that it is imported from."""
     calls: list[ObservedCall]
     uncounted: int
     """Calls beyond ``max_signatures`` distinct ones."""
