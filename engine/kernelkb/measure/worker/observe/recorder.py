@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from kernelkb.measure.worker.observe.names import (
@@ -288,7 +287,7 @@ def _find_own_modules() -> dict[str, str]:
     """Map the names of modules that belong to no installed package to where they are found."""
     found = {}
     for name, module in list(sys.modules.items()):
-        own = vars(module) if isinstance(module, ModuleType) else {}
+        own = getattr(module, "__dict__", {})
         file = next(iter(own.get("__path__", ())), own.get("__file__"))
         is_program = "." not in name and not name.startswith("__") and name != "kernelkb"
         if is_program and isinstance(file, str) and is_own(file):
