@@ -264,21 +264,27 @@ def _list_warnings(
                 f"{has + each.before}; an array here begins at its pointer, so that a kernel that "
                 "reads before it reads out of bounds"
             )
-        is_known = set(each.written) == {*each.numbers}
-        if not _is_only_written(each) or answers.get(name, "")[:1] == DOUBT:
-            continue
-        if each.unchanged > _FEW * min(each.numbers):
-            warnings.append(
-                f"{name}: {each.unchanged} of its {has} elements are after a launch as before; "
-                f"where the kernel leaves them, say so with --set {name}.role=both, or with fewer "
-                f"elements, --set '{name}=[...]'"
-            )
-        elif name in answers and not is_known:
-            warnings.append(
-                f"{name}: {answers[name]} is the memory behind it, {has} elements; where the "
-                f"kernel writes fewer, say so with --set '{name}=[...]'"
-            )
+        warnings += _list_output_warnings(name, each, answers.get(name, ""))
     return warnings
+
+
+def _list_output_warnings(name: str, each: _Seen, said: str) -> list[str]:
+    """Return what launches do not write of an output whose shape is taken as said."""
+    has = int(max(each.numbers))
+    if not _is_only_written(each) or said.startswith(DOUBT):
+        return []
+    if each.unchanged > _FEW * min(each.numbers):
+        return [
+            f"{name}: {each.unchanged} of its {has} elements are after a launch as before; where "
+            f"the kernel leaves them, say so with --set {name}.role=both, or with fewer elements, "
+            f"--set '{name}=[...]'"
+        ]
+    if not said or set(each.written) == {*each.numbers}:
+        return []
+    return [
+        f"{name}: {said} is the memory behind it, {has} elements; where the kernel writes fewer, "
+        f"say so with --set '{name}=[...]'"
+    ]
 
 
 def _list_object_warnings(

@@ -290,7 +290,20 @@ def slice_function(
     if missing := [each for each in (name, *also) if each not in definitions]:
         what = "it" if missing[0] == name else missing[0]
         raise NotSliceable(f"{what} is not defined at the top level of its file")
-    needed, used_names, pending = set[int](), set[str](), [name, *also]
+    needed, used_names = _collect_needed(tree, definitions, (name, *also))
+    parts = [_write(tree.body[at], used_names) for at in sorted(needed)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _collect_needed(
+    tree: ast.Module, definitions: Mapping[str, Sequence[int]], names: Sequence[str]
+) -> tuple[set[int], set[str]]:
+    """Return the statements that some names need, by their place, and all names that they use.
+
+    Raises:
+        NotSliceable: One of them does more than define.
+    """
+    needed, used_names, pending = set[int](), set[str](), [*names]
     while pending:
         if (used := pending.pop()) in used_names:
             continue
@@ -301,8 +314,7 @@ def slice_function(
             pending.extend(_list_used_names(tree.body[at]))
     if any(used not in definitions and not hasattr(builtins, used) for used in used_names):
         needed |= {*definitions.get("*", ())}  # its imports of all that a module has
-    parts = [_write(tree.body[at], used_names) for at in sorted(needed)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return needed, used_names
 
 
 def _collect_definitions(tree: ast.Module) -> dict[str, list[int]]:
