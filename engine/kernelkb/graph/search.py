@@ -277,7 +277,7 @@ def _add_usual_causes(index: SearchIndex, text: str, scores: dict[int, float]) -
 def _score_words(index: SearchIndex, terms: list[_Term], *, is_field: bool) -> dict[int, float]:
     """Return the score of each document that holds enough of what the words are about."""
     words = [term.word for term in terms]
-    if _lacks_subject(terms):
+    if _lacks_subject(terms) and not (is_field and "speed" in _find_lists(index, words)):
         return {}
     phrases = _score_phrases(index, words)
     sign = "field word" if is_field else "phrase" if phrases else "no sign"
@@ -301,7 +301,10 @@ def _score_words(index: SearchIndex, terms: list[_Term], *, is_field: bool) -> d
 
 
 def _lacks_subject(terms: Iterable[_Term]) -> bool:
-    """Whether a word that no entry holds is the subject, as all others say little."""
+    """Whether a word that no entry holds is the subject, as all others say little.
+
+    In a question about the speed of a program they may be all that is asked.
+    """
     known = [term for term in terms if term.scores]
     unknown = any(not term.scores and term.word.isalpha() for term in terms)
     return unknown and all(term.share < 1.0 for term in known)
