@@ -92,6 +92,8 @@ _DEVICE_SHARE = 0.5
 """The same for the name of a GPU in a question of more than ``_DEVICE_WORDS`` words: most such
 questions are about something that happens there, not about its data."""
 _DEVICE_WORDS = 6
+_MAX_NAMED = 12
+"""Most entries that a word of a GPU's title, such as its kind of memory, may name."""
 _SPREAD_COUNT = 3
 """Hits that together are to hold what a question is about: people read no more."""
 _SPREAD_DEPTH = 12
@@ -421,9 +423,14 @@ def _find_term(index: SearchIndex, word: str) -> _Term:
 
 def _names_gpu(index: SearchIndex, word: str, names: frozenset[int]) -> bool:
     """Whether a word such as 4090, a100 or sm90 names one or few GPUs."""
-    if not any(letter.isdigit() for letter in word) or len(word) < 2 or len(names) > 12:
+    if not any(letter.isdigit() for letter in word) or len(word) < 2:
         return False
-    return any(index.documents[p].kind in ("device", "architecture") for p in names)
+    kinds = {index.documents[p].kind for p in names}
+    if len(names) <= _MAX_NAMED:
+        return not kinds.isdisjoint(("device", "architecture"))
+    # Many entries speak of a well-known GPU; a memory size in its id is no name.
+    ids = (index.documents[p].id for p in names if index.documents[p].kind == "device")
+    return len(word) > 2 and any(word in split_words(device) for device in ids)
 
 
 def _find_lists(index: SearchIndex, words: Iterable[str]) -> set[str]:
