@@ -92,6 +92,8 @@ _DEVICE_SHARE = 0.5
 """The same for the name of a GPU in a question of more than ``_DEVICE_WORDS`` words: most such
 questions are about something that happens there, not about its data."""
 _DEVICE_WORDS = 6
+_MAX_NAMED = 12
+"""Most entries that a word of a GPU's title, such as its kind of memory, may name."""
 _SPREAD_COUNT = 3
 """Hits that together are to hold what a question is about: people read no more."""
 _SPREAD_DEPTH = 12
@@ -277,7 +279,7 @@ def _add_usual_causes(index: SearchIndex, text: str, scores: dict[int, float]) -
 def _score_words(index: SearchIndex, terms: list[_Term], *, is_field: bool) -> dict[int, float]:
     """Return the score of each document that holds enough of what the words are about."""
     words = [term.word for term in terms]
-    if _lacks_subject(terms):
+    if _lacks_subject(terms) and not (is_field and "speed" in _find_lists(index, words)):
         return {}
     phrases = _score_phrases(index, words)
     sign = "field word" if is_field else "phrase" if phrases else "no sign"
@@ -301,7 +303,10 @@ def _score_words(index: SearchIndex, terms: list[_Term], *, is_field: bool) -> d
 
 
 def _lacks_subject(terms: Iterable[_Term]) -> bool:
-    """Whether a word that no entry holds is the subject, as all others say little."""
+    """Whether a word that no entry holds is the subject, as all others say little.
+
+    In a question about the speed of a program they may be all that is asked.
+    """
     known = [term for term in terms if term.scores]
     unknown = any(not term.scores and term.word.isalpha() for term in terms)
     return unknown and all(term.share < 1.0 for term in known)
@@ -418,9 +423,14 @@ def _find_term(index: SearchIndex, word: str) -> _Term:
 
 def _names_gpu(index: SearchIndex, word: str, names: frozenset[int]) -> bool:
     """Whether a word such as 4090, a100 or sm90 names one or few GPUs."""
-    if not any(letter.isdigit() for letter in word) or len(word) < 2 or len(names) > 12:
+    if not any(letter.isdigit() for letter in word) or len(word) < 2:
         return False
-    return any(index.documents[p].kind in ("device", "architecture") for p in names)
+    kinds = {index.documents[p].kind for p in names}
+    if len(names) <= _MAX_NAMED:
+        return not kinds.isdisjoint(("device", "architecture"))
+    # Many entries speak of a well-known GPU; a memory size in its id is no name.
+    ids = (index.documents[p].id for p in names if index.documents[p].kind == "device")
+    return len(word) > 2 and any(word in split_words(device) for device in ids)
 
 
 def _find_lists(index: SearchIndex, words: Iterable[str]) -> set[str]:
