@@ -108,6 +108,23 @@ def test_what_is_imported_from_another_folder_is_found_there(project):
 
 
 @pytest.mark.slow
+def test_copied_code_whose_calls_are_too_large_to_record_is_run_once(project, capsys):
+    (project / "app.py").write_text(
+        "import torch\n\n\ndef later(x):\n    return part(x)\n\n\ndef fine(x):\n"
+        "    return torch.relu(x)\n\n\nglobals()['part'] = torch.relu\n"
+        "x = torch.randn(2500, 2000)\nlater(x), fine(x)\n"
+    )
+    command = shlex.join([sys.executable, "app.py"])
+
+    assert main(["init", "--from", command, "--op", "app:fine"]) == 0
+    assert "the draft ran once" in capsys.readouterr().out
+    assert main(["init", "--from", command, "--op", "app:later"]) == 1
+    told = capsys.readouterr().out
+    assert "the draft is not usable yet" in told
+    assert "'part' is not defined" in told
+
+
+@pytest.mark.slow
 def test_what_a_call_changes_in_place_is_an_output(project, program):
     init_observed(program, "train:accumulate")
     kernel = load_kernel("accumulate").kernel

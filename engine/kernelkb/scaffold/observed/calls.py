@@ -419,7 +419,7 @@ def _find_constant(recipe: Mapping[str, Any]) -> str:
 
 
 RECORDED_FILE = "recorded.safetensors"
-VARIANT_FILE = "observed.py"
+VARIANT_FILE, OBSERVED_VARIANT = "observed.py", "observed"
 
 
 class ObservedKernel(NamedTuple):
@@ -469,7 +469,7 @@ def _list_targets(kernel: ObservedKernel) -> Sequence[str]:
 def _make_variant(kernel: ObservedKernel, target: str) -> dict[str, Any]:
     is_triton = bool(kernel.kernels) and target == "cuda"
     return {
-        "id": "observed",
+        "id": OBSERVED_VARIANT,
         "target": target,
         "language": "triton" if is_triton else "python",
         "source": VARIANT_FILE,
@@ -541,6 +541,6 @@ def _make_reference(kernel: ObservedKernel) -> dict[str, Any]:
     if kernel.reference == "recorded":
         return {"recorded": RECORDED_FILE}
     if kernel.reference == "variant":
-        return {"variant": "observed"}
+        return {"variant": OBSERVED_VARIANT}
     made: dict[str, Any] = {"file": "reference.py", "function": ENTRY}
     return {**made, "inputs": "make_inputs"} if needs_input_function(kernel.plan) else made
