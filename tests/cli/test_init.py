@@ -4,7 +4,9 @@ import json
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -539,26 +541,35 @@ def test_an_unfinished_draft_blocks_no_other_kernel_and_is_listed(repository, ca
     )
 
 
-@pytest.mark.parametrize(
-    ("found", "code"),
-    [
-        (SimpleNamespace(status="correct", sanitized=("memcheck",)), 0),
-        (SimpleNamespace(status="incorrect", detail="small: 3 of 12 elements are wrong"), 1),
-    ],
-)
+@pytest.mark.parametrize("reference", ["mine", "x + y_start"])
+@pytest.mark.parametrize("is_wrong", [False, True])
 def test_a_draft_that_fails_where_it_runs_is_no_success(
-    repository, monkeypatch, capsys, found, code
+    repository, monkeypatch, capsys, is_wrong, reference
 ):
-    """Stands for a GPU, on which finished drafts run once."""
+    """Stands for a GPU, on which finished drafts run once; their own reference compares nothing."""
     (repository / "src" / "add.cu").write_text(TUTORIAL)
-    monkeypatch.setattr(draft_run, "check_variant", lambda *_: found)
-    ended = main(["init", "src/add.cu", "--set", "reference=mine"])
+    wrong = SimpleNamespace(status="incorrect", detail="3 of 12 elements", sanitized=())
+    right = SimpleNamespace(status="correct", detail=None, sanitized=("memcheck",))
+    finding = SimpleNamespace(tool="memcheck", error_count=3, message="of 12 elements")
+    report = SimpleNamespace(
+        reason=None, findings=[finding] * is_wrong, finished_tools=("memcheck",)
+    )
+    built = SimpleNamespace(error=None)
+    monkeypatch.setattr(draft_run, "check_variant", lambda *_: wrong if is_wrong else right)
+    monkeypatch.setattr(draft_run, "prepare", lambda *_: MagicMock())
+    monkeypatch.setattr(draft_run, "build_prepared", lambda *_: built)
+    monkeypatch.setattr(draft_run, "lock_device", lambda _: nullcontext())
+    monkeypatch.setattr(draft_run, "sanitize", lambda *_: report)
+    ended = main(["init", "src/add.cu", "--set", f"reference={reference}"])
 
-    assert ended == code
+    assert ended == int(is_wrong)
     said, last = capsys.readouterr().out.splitlines()[-2:]  # the next step follows from the run
-    assert ("not usable yet: small: 3 of 12" if code else "ran once under") in said
-    cure = "next: correct the shapes" if code else "next: kb variant add add changed"
-    assert last.startswith(cure)
+    assert (
+        "not usable yet: " if is_wrong else "ran once under compute-sanitizer (memcheck)"
+    ) in said
+    assert ("of 12 elements" in said) == is_wrong
+    assert ("nothing checks what it computes" in said) == (reference == "mine" and not is_wrong)
+    assert last.startswith("next: correct the shapes" if is_wrong else "next: kb ")
 
 
 MACRO_LAUNCHER = """\
