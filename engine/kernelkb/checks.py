@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -26,6 +27,15 @@ _MEASURED = frozenset({"own-measurement", "session"})
 
 Complaint = tuple[str, str]
 """The id of an entry, and a sentence about what is wrong with it."""
+_CHOICE = re.compile(
+    r"\b(?:or|either|else|mostly|often|several|seldom|sometimes|usual|usually)\b|;", re.IGNORECASE
+)
+"""Words of a cause that is one of several."""
+_SHARED = re.compile(
+    r"\b(?:[Ss]everal|[Tt]wo|[Tt]hree) (?:causes|things) (?:share|look)|\b[Cc]auses that share"
+    r"|^Either\b|\bsays only that\b"
+)
+"""Words of a cause that name the line as one of several causes."""
 _ROUNDING_TOLERANCE = 0.0002
 """learned.yaml holds four decimals."""
 
@@ -50,6 +60,7 @@ def lint(knowledge: Knowledge) -> list[Complaint]:
         *every_leaf_has_a_case(knowledge),
         *every_example_shows_its_symptom(knowledge, rules),
         *no_look_alike_shows_its_symptom(knowledge, rules),
+        *every_kind_is_told_as_a_choice(knowledge),
         *every_pattern_is_reached(graph, knowledge),
         *every_other_name_belongs_to_an_entry(graph, knowledge),
         *every_source_has_an_address_or_says_why_not(knowledge),
@@ -132,6 +143,15 @@ def no_look_alike_shows_its_symptom(
         rows = find_symptoms(rules, symptom.counterexample)
         if any(row["symptom"] == symptom.id for row in rows):
             yield symptom.id, "is found in its counterexample"
+
+
+def every_kind_is_told_as_a_choice(knowledge: Knowledge) -> Iterator[tuple[str, str]]:
+    """A symptom whose line names the kind only offers several causes, and says that it is one."""
+    for symptom in (s for family in knowledge.symptoms for s in family.symptoms):
+        if symptom.kind_only and not _CHOICE.search(symptom.cause):
+            yield symptom.id, "is kind_only, and its cause offers no choice (or, mostly, either)"
+        elif not symptom.kind_only and (said := _SHARED.search(symptom.cause)):
+            yield symptom.id, f"says {said[0]!r} and is not kind_only"
 
 
 def _format_metrics(metrics: dict[str, float]) -> str:

@@ -212,3 +212,33 @@ def test_a_pattern_that_only_a_fix_names_is_reached():
     assert list_complaints(more) == [
         "pattern:lonely: no entry names this pattern; remove it or use it"
     ]
+
+
+def change_symptom(symptom, **update):
+    families = tuple(
+        family.model_copy(
+            update={
+                "symptoms": tuple(
+                    s.model_copy(update=update) if s.id == symptom else s for s in family.symptoms
+                )
+            }
+        )
+        for family in knowledge().symptoms
+    )
+    return knowledge().model_copy(update={"symptoms": families})
+
+
+def test_a_kind_that_is_told_as_one_cause_is_named():
+    broken = change_symptom("cudnn-failed", cause="The memory is full.")
+
+    assert list_complaints(broken) == [
+        "cudnn-failed: is kind_only, and its cause offers no choice (or, mostly, either)"
+    ]
+
+
+def test_an_entry_with_several_causes_has_to_be_a_kind():
+    broken = change_symptom("cudnn-failed", kind_only=False)
+
+    assert list_complaints(broken) == [
+        "cudnn-failed: says 'Several causes share' and is not kind_only"
+    ]

@@ -147,7 +147,37 @@ def test_an_error_in_capitals_is_one(line):
 def test_a_kind_of_error_is_told_apart_from_its_cause(log, is_general):
     note = find_symptoms(program(), log)[0]["note"] or ""
 
-    assert note.startswith("Only the kind of this error is known") is is_general
+    assert ("The line names the kind only" in note) is is_general
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "a/conv.py:456: UserWarning: ",
+        "[W Conv_v8.cpp:919] Warning: ",
+        "W0520 10:11:12.123456  4711 cuda_dnn.cc:400] ",
+        "2026-01-02 03:04:05.678901: W external/xla/cuda_dnn.cc:400] ",
+        "WARNING 06-13 11:42:20 a.py:11] ",
+        "(Worker pid=12) WARNING 06-13 11:42:20 a.py:11] ",
+        "[rank3]:[W1128 10:11:12.1 a.cpp:4] ",
+    ],
+)
+def test_a_line_that_calls_itself_a_warning_leads_with_no_error(before):
+    said = "cuDNN error: CUDNN_STATUS_NOT_INITIALIZED"
+
+    found = find_symptoms(program(), f"{before}{said}\n")
+
+    assert [row["severity"] for row in found] == ["warning"]
+    assert find_failure(program(), f"{before}{said}\n") is None
+    assert find_symptoms(program(), f"{before}{said}\nRuntimeError: {said}\n")[0]["line"] == 2
+
+
+def test_a_cause_in_a_warning_is_told_before_a_family_of_errors():
+    log = """a.py:128: UserWarning: CUDA initialization: Found no NVIDIA driver on your system.
+    AssertionError: Torch not compiled with CUDA enabled and torch.cuda.is_available() is False
+    """
+
+    assert find_symptoms(program(), log)[0]["symptom"] in {"no-cuda-driver", "torch-without-cuda"}
 
 
 def test_the_exit_status_of_make_is_no_error_of_cuda():

@@ -304,6 +304,7 @@ class SymptomRow(TypedDict):
     explain: str | None
     cuda_errors: list[CudaErrorRow]
     fallback: bool
+    kind_only: bool
 
 
 class HardwareTables(TypedDict):

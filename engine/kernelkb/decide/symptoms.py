@@ -51,7 +51,14 @@ _CONSEQUENCE = re.compile(
 _REMARK = re.compile(
     r"\s*(?:\[?warning\b|-- |[^\s():]+(?:\(\d+\)|:\d+(?::\d+)?): warning\b)", re.IGNORECASE
 )
-"""How lines begin that a program goes on after."""
+"""How lines begin that a program goes on after, where no word of theirs is that of an error."""
+_WARNING = re.compile(
+    r"\s*(?:\([^()\n]{1,60}\) )?(?:\[W[ \d]|W\d{4} \d\d:|\[?WARNING\b|\[warn"
+    r"|[-\d: T.,/|]{8,32}[|\s]*\[?W(?:ARN(?:ING)?\b| ))"
+    r"|[^\n]{0,200}?(?:^|[\s.])"
+    r"(?:(?:User|Future|Runtime|Deprecation|Performance|Numba\w*)Warning: |- WARNING -)"
+)
+"""How lines begin that call themselves a warning, whatever they say of errors."""
 
 _MAX_WRAPPED = 600
 """Characters of a text that is joined from its lines."""
@@ -73,19 +80,8 @@ _HEADING = re.compile(r"CMake Error (?:at|in) \S[^\n]*:\s*$")
 
 _COMPILERS = frozenset({"nvcc", "build"})
 """Kinds of symptoms whose general ones are errors of a compiler in the text of a program."""
-_REFUSING = frozenset(
-    {
-        "nvcc",
-        "ptxas",
-        "triton",
-        "kernel-languages",
-        "torch-extension",
-        "dynamo",
-        "libraries",
-        "nccl",
-    }
-)
-"""Kinds whose general ones say that a program is refused, and its author has to find out why."""
+_KIND_ONLY = "The line names the kind only: which of these it is, the check tells."
+"""The note of an answer whose line does not settle the cause."""
 _BYTES = {"K": 2**10, "M": 2**20, "G": 2**30}
 _NAMES_OF_CODE = re.compile(r"\[A-Z|_Z|[A-Z]{3,}_|\(\?i")
 """Patterns with names of functions, mangled symbols and constants, whose case carries meaning."""
@@ -154,11 +150,15 @@ class _SymptomHit(NamedTuple):
 
     @property
     def is_remark(self) -> bool:
-        """Whether the line itself calls it a warning, or is one of CMake's on what it looks for."""
+        """Whether its line is one that a program goes on after."""
         match = next(iter(self.matches.values()))
-        start = match.string.rfind("\n", 0, match.start()) + 1
-        line = match.string[start : match.end()].partition("\n")[0]
-        return _REMARK.match(line) is not None and _ERROR.match(line) is None
+        return _is_warning(match) or _is_remark(match)
+
+    @property
+    def is_cause(self) -> bool:
+        """Whether it may be what ended the work, though perhaps told in a warning before."""
+        is_remark = _is_remark(next(iter(self.matches.values())))
+        return self.is_specific and self.row["severity"] == "error" and not is_remark
 
     @property
     def lines(self) -> set[int]:
@@ -170,11 +170,27 @@ class _SymptomHit(NamedTuple):
         }
 
     @property
-    def order(self) -> tuple[bool, int, int]:
-        """Errors before warnings, then by place; of two at one place the longer match first."""
+    def order(self) -> tuple[bool, int, bool, int]:
+        """Errors before warnings, then by line; of one line settled ones, then longer matches."""
         line, match = next(iter(self.matches.items()))
         is_error = self.row["severity"] == "error" and not self.is_remark
-        return not is_error, line, match.start() - match.end()
+        return not is_error, line, self.row["kind_only"], match.start() - match.end()
+
+
+def _is_remark(match: re.Match[str]) -> bool:
+    """Return whether a match begins in a line of a compiler's or CMake's that stops nothing."""
+    line = _cut_matched_line(match)
+    return _REMARK.match(line) is not None and _ERROR.match(line) is None
+
+
+def _is_warning(match: re.Match[str]) -> bool:
+    """Return whether a match begins in a line that calls itself a warning."""
+    return _WARNING.match(_cut_matched_line(match)) is not None
+
+
+def _cut_matched_line(match: re.Match[str]) -> str:
+    start = match.string.rfind("\n", 0, match.start()) + 1
+    return match.string[start : match.end()].partition("\n")[0]
 
 
 def find_symptoms(
@@ -228,6 +244,9 @@ def _find_hits(
             continue
         explained = {line for name in row["unless"] for line in found.get(name, ())}
         matches = {n: match for n, match in found[row["id"]].items() if n not in explained}
+        told = {n: match for n, match in matches.items() if not _is_warning(match)}
+        if row["severity"] == "error" and told:
+            matches = told
         if matches:
             hits.append(_SymptomHit(row, matches))
     hits = list(_drop_general_hits(_drop_consequences(hits, find_first_error(text))))
@@ -243,7 +262,7 @@ def _drop_consequences(hits: list[_SymptomHit], first: FirstError | None) -> lis
 
 def _drop_general_hits(hits: list[_SymptomHit]) -> Iterator[_SymptomHit]:
     """Yield the hits without those that say less than another error does."""
-    named = [hit.order[1] for hit in hits if not hit.order[0] and hit.is_specific]
+    named = [hit.order[1] for hit in hits if hit.is_cause]
     for hit in hits:
         is_first = hit.is_general_of_text and hit.order[1] < min(named, default=0)
         if hit.is_specific or not named or is_first:
@@ -319,19 +338,16 @@ def _find_log_architecture(text: str) -> str | None:
 def _describe_captured(
     rules: CompiledRules, row: SymptomRow, captured: Mapping[str, str], arch: str | None
 ) -> str | None:
-    told = describe_cuda_error(row["cuda_errors"], captured.get("error", ""))
-    if told is not None:
-        return told
-    if row["fallback"] and row["kind"] in _REFUSING:
-        return "Only the kind of this error is known, not its cause here."
+    notes = [
+        describe_cuda_error(row["cuda_errors"], captured.get("error", "")),
+        _KIND_ONLY if row["kind_only"] else None,
+    ]
     if row["explain"] == "device-memory" and "requested" in captured:
-        return _describe_request(captured["requested"], captured["capacity"])
-    if row["explain"] != "shared-memory":
-        return None
+        notes.append(_describe_request(captured["requested"], captured["capacity"]))
     size = captured.get("bytes") or captured.get("size")
-    if size is None:
-        return None
-    return " ".join(_describe_shared_memory_fit(rules, int(size, 16), arch)) or None
+    if row["explain"] == "shared-memory" and size is not None:
+        notes.extend(_describe_shared_memory_fit(rules, int(size, 16), arch))
+    return " ".join(filter(None, notes)) or None
 
 
 def _describe_request(requested: str, capacity: str) -> str | None:

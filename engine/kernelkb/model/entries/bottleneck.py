@@ -262,6 +262,10 @@ class Symptom(Record):
     """It is also found where a log shows one of these by name, number or text."""
     fallback: bool = False
     """Whether it only names a family of errors: it is reported where no other error is found."""
+    kind_only: bool = False
+    """Whether its patterns take a whole class of messages (a status of a library, a type of
+    exception, a failed assertion), so that the line does not settle the cause: the answer says so,
+    ``cause`` is a choice, and ``check`` decides."""
     severity: Literal["error", "warning"] = "error"
     """Whether it stops the work, or only costs time or hides a cause; errors are told first."""
     unless: tuple[Slug, ...] = ()
