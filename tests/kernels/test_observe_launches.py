@@ -766,6 +766,42 @@ def test_memory_beyond_what_the_text_and_the_run_write_is_no_doubt(
     assert any(line.startswith("y=") for line in result.to_fill) == is_asked
 
 
+SUMS = """
+__global__ void sums(int* in, int* blockSums, int n) {
+  extern __shared__ int s[];
+  int i = blockIdx.x * blockDim.x * 2 + threadIdx.x;
+  s[threadIdx.x] = i < n ? in[i] : 0;
+  __syncthreads();
+  if (threadIdx.x == 0) blockSums[blockIdx.x] = s[0];
+}
+void run(int* in, int* blockSums, int n) {
+  sums<<<(n + 511) / 512, 256, 1024>>>(in, blockSums, n);
+}
+"""
+
+
+def test_an_answer_to_a_question_outranks_what_was_observed_whatever_its_case(project, monkeypatch):
+    launch = launch_sizes("sums(int*, int*, int)", [(100_000, 0), (196, 0)], [100_000])
+    asked = init_seen(project, monkeypatch, SUMS, [launch], answers=())
+    (shape,) = [line for line in asked.to_fill if line.startswith("blocksums=")]
+    answers = [shape.partition("  #")[0], "reference=mine"]
+
+    assert init_seen(project, monkeypatch, SUMS, [launch], answers=answers).to_fill == ()
+
+
+def test_rows_of_which_only_the_grid_tells_how_many_there_are_proposed(project, monkeypatch):
+    text = "__global__ void halve(const float* x, float* y, int d) {"
+    text += (
+        " const float* row = x + (size_t)blockIdx.x * d; float* to = y + (size_t)blockIdx.x * d;"
+    )
+    text += " for (int i = threadIdx.x; i < d; i += blockDim.x) to[i] = row[i] / 2; }\n"
+    launch = launch_sizes("halve(float const*, float*, int)", [(3000, 0), (3000, 0)], [1000])
+    launch = launch._replace(grid=(3, 1, 1))
+    result = init_seen(project, monkeypatch, text, [launch])
+
+    assert [line.partition("  #")[0] for line in result.to_fill] == ["x=[3, d]", "y=[3, d]"]
+
+
 INNER = """
 #include <cstdio>
 __global__ void inner(const int* x, int* y, int n, int gap) {

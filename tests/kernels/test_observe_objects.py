@@ -180,6 +180,19 @@ def test_an_operation_of_an_extension_is_recorded(
 
 
 @pytest.mark.slow
+def test_an_output_that_held_its_result_before_the_call_is_found(project, extension):
+    (project / "myext.so").symlink_to(extension)
+    (project / "train.py").write_text(
+        "import torch\nimport myext\n\nx = torch.randn(8, 32)\nout = -x\nmyext.negate(out, x)\n"
+    )
+    init_observed(COMMAND, "myext:negate")
+    kernel = load_kernel("negate").kernel
+
+    assert [each.name for each in kernel.inputs] == ["arg1"]
+    assert [each.name for each in kernel.outputs] == ["arg0"]
+
+
+@pytest.mark.slow
 def test_functions_of_an_extension_that_may_be_meant_are_named(project, extension):
     (project / "myext.so").symlink_to(extension)
     (project / "train.py").write_text(EXTENSION_PROGRAM)

@@ -85,12 +85,13 @@ def finish_draft(draft: Draft, files: Mapping[str, str], names: Iterable[str] = 
     reference, code = _draft_reference(draft)
     more = {"reference.py": code} if code else {}
     arrays = [p.name for p in (*draft.inputs, *draft.outputs)]
+    asked = [q.key.partition(".")[0] for q in questions]
     known = [
         *arrays,
         *draft.axes,
         *names,
         *({RETURNS} & draft.answers.keys()),
-        *(q.key.partition(".")[0] for q in questions),
+        *(key for key in asked if key not in draft.fields.values()),  # else known by its own name
     ]
     yaml = format_kernel_yaml(draft, reference)
     return DraftedFiles(

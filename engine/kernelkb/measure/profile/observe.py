@@ -183,6 +183,12 @@ def _require_observer(processes: Sequence[ObservedProcess], folder: Path, comman
         )
 
 
+_NO_OUTPUT = (
+    "it returns no tensor, and changes none that it is passed; where another call had filled its "
+    "output before, clear it or make the call alone"
+)
+
+
 def _choose_function(
     functions: Sequence[ObservedFunction],
     processes: Sequence[ObservedProcess],
@@ -198,7 +204,7 @@ def _choose_function(
     if not called:
         for function in functions:
             if function["errors"] or function["calls"]:
-                why = function["errors"][0] if function["errors"] else "it returns no tensor"
+                why = function["errors"][0] if function["errors"] else _NO_OUTPUT
                 raise BadValueError(f"no call of {function['name']} can be recorded: {why}")
         raise BadValueError(_describe_unseen(processes, operation, command))
     own = [one for one in called if not one["is_library"]]

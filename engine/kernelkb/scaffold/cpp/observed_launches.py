@@ -11,11 +11,16 @@ from itertools import combinations, permutations
 from typing import NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
-from kernelkb.model.kernels.kernel import evaluate_axis_expression
 from kernelkb.scaffold.answers import DOUBT
 from kernelkb.scaffold.cpp.element_types import DTYPES
 from kernelkb.scaffold.draft import WORKLOADS, Function, Parameter, to_field_name
-from kernelkb.scaffold.extents import list_axes, split_shape
+from kernelkb.scaffold.extents import (
+    count_elements,
+    find_extents,
+    list_axes,
+    split_shape,
+    write_shape,
+)
 from kernelkb.scaffold.integer_fills import choose_fill, name_ascending, read_integers
 
 MAX_SEEN_WORKLOADS = 6
@@ -127,7 +132,7 @@ def answer_by_launches(
     same = [each for each, row in zip(same, rows, strict=True) if len(row.numbers) == most]
     rows = [row for row in rows if len(row.numbers) == most]
     seen = _collect_seen(function, kernel, passed, same, rows)
-    answers = _answer_sizes(seen, math.prod(first.block))
+    answers = _answer_sizes(seen, (math.prod(first.block), math.prod(first.grid)))
     fixed = _fix_numbers(seen, answers, [each.calls for each in same])
     answers |= fixed.answers
     seen = {name: each.take(fixed.kept) for name, each in seen.items()}
@@ -255,7 +260,7 @@ def _list_warnings(
             continue
         has = int(max(each.numbers))
         if _lacks_room(each, sizes):
-            shape = _write_shape(each.parameter.shape)
+            shape = write_shape(each.parameter.shape)
             warnings.append(f"{name}: {shape} is read from the text, but it has {has} elements")
             warnings[-1] += " in the run"
         if each.before:
@@ -398,7 +403,7 @@ _CODES = {
 _SIZES = {dtype: struct.calcsize(code) for dtype, code in _CODES.items()} | {"bfloat16": 2}
 
 
-def _answer_sizes(seen: Mapping[str, _Seen], threads: int) -> dict[str, str]:
+def _answer_sizes(seen: Mapping[str, _Seen], counts: tuple[int, int]) -> dict[str, str]:
     """Return the shape of each array that it has room for exactly, and each number."""
     numbers = {
         name: each
@@ -415,11 +420,11 @@ def _answer_sizes(seen: Mapping[str, _Seen], threads: int) -> dict[str, str]:
         is_doubted = _lacks_room(each, sizes)
         if name in numbers or (each.parameter.shape and not is_doubted):
             continue
-        found = _find_shapes(each, sizes, threads)
+        found = _find_shapes(each, sizes, counts)
         if len(found) > 1 and _lacks_names(each, found):
             found, is_doubted = [], True
         if _is_partly_written(each):
-            found = [*dict.fromkeys((*_find_written(each, sizes, threads), *found))]
+            found = [*dict.fromkeys((*_find_written(each, sizes, counts), *found))]
             is_doubted = True
         if is_doubted or len(found) > 1 or (each.before and not list_axes(found)):
             answers[name] = f"{DOUBT}{'|'.join(found)}"
@@ -460,7 +465,7 @@ def _lacks_room(array: _Seen, sizes: Mapping[str, Sequence[float]]) -> bool:
 
     Of memory that is part of a pool, or goes on for another array, only too little is told.
     """
-    needed = _count_elements(array.parameter.shape, sizes, len(array.numbers))
+    needed = count_elements(array.parameter.shape, sizes, len(array.numbers))
     if not needed:
         return False
     is_filled = array.is_whole and not (_is_only_written(array) and needed == array.written)
@@ -478,22 +483,14 @@ def _is_partly_written(array: _Seen) -> bool:
     return _is_only_written(array) and bool(known) and all(2 * end <= has for end, has in known)
 
 
-def _find_written(array: _Seen, sizes: Mapping[str, Sequence[float]], threads: int) -> list[str]:
+def _find_written(
+    array: _Seen, sizes: Mapping[str, Sequence[float]], counts: tuple[int, int]
+) -> list[str]:
     """Return the shapes that end where each launch ended to write."""
     ends = tuple(end for end in array.written if end)
     if len(ends) < len(array.numbers):
         return []
-    return _find_shapes(array._replace(numbers=ends, is_whole=True), sizes, threads)
-
-
-def _count_elements(
-    dims: Sequence[str], sizes: Mapping[str, Sequence[float]], count: int
-) -> tuple[float, ...]:
-    """Return the elements of a shape in each launch; empty where a size is not known."""
-    if not dims or not {*list_axes(dims)} <= sizes.keys():
-        return ()
-    rows = [{axis: int(sizes[axis][at]) for axis in list_axes(dims)} for at in range(count)]
-    return tuple(math.prod(evaluate_axis_expression(dim, row) for dim in dims) for row in rows)
+    return _find_shapes(array._replace(numbers=ends, is_whole=True), sizes, counts)
 
 
 def _answer_values(
@@ -508,7 +505,7 @@ def _answer_values(
         is_given = each.parameter.role == "input" or each.parameter.is_read
         said = answers.get(name, "")
         shape = () if said.startswith(DOUBT) else split_shape(said) or each.parameter.shape
-        counts = _count_elements(shape, {n: seen[n].numbers for n in numbers}, len(each.numbers))
+        counts = count_elements(shape, {n: seen[n].numbers for n in numbers}, len(each.numbers))
         counts = counts or (each.numbers if each.is_whole else ())
         kind = each.parameter
         values = read_integers(kind.dtype or "", kind.type, counts, each.contents)
@@ -540,7 +537,9 @@ def _find_stray(each: _Seen, seen: Mapping[str, _Seen], values: Mapping[int, Seq
     return f"values from {low} to {high}, and {other} has {room} elements" if is_stray else ""
 
 
-def _find_shapes(array: _Seen, sizes: Mapping[str, Sequence[float]], threads: int) -> list[str]:
+def _find_shapes(
+    array: _Seen, sizes: Mapping[str, Sequence[float]], counts: tuple[int, int]
+) -> list[str]:
     """Return the shapes that fill the memory of an array in each launch: one, or what it may be.
 
     How many elements there are does not say in which order the dimensions are.
@@ -549,46 +548,22 @@ def _find_shapes(array: _Seen, sizes: Mapping[str, Sequence[float]], threads: in
     found = []
     rest = {name for count in (1, 2, 3) for name in combinations(sizes, count)}
     for dims in (guess, *sorted(rest, key=lambda names: (len(names), names))):
-        if _count_elements(dims, sizes, len(array.numbers)) == array.numbers:
+        if count_elements(dims, sizes, len(array.numbers)) == array.numbers:
             found.append(dims)
             if dims == guess:
-                return [_write_shape(dims)]
+                return [write_shape(dims)]
     if not found:
-        return _find_extents(array, sizes, threads)
+        is_told = array.is_whole or array.before > 0
+        return find_extents(array.numbers, sizes, counts, takes_number=is_told)
     fewest = [dims for dims in found if len(dims) == len(found[0])]
     orders = [order for dims in fewest for order in permutations(dims)]
-    return [_write_shape(order) for order in orders[:_MAX_SHAPES]]
+    return [write_shape(order) for order in orders[:_MAX_SHAPES]]
 
 
 def _lacks_names(array: _Seen, found: Sequence[str]) -> bool:
     """Whether shapes fill the memory by chance: each lacks sizes that the text has for an array."""
     named = {*list_axes(split_shape(array.parameter.guess))}
     return len(set(array.numbers)) == 1 and all(named - {*list_axes([text])} for text in found)
-
-
-def _find_extents(array: _Seen, sizes: Mapping[str, Sequence[float]], threads: int) -> list[str]:
-    """Return the sums and quotients of sizes that fill the memory of an array, or its number.
-
-    A quotient of one size that was seen may be a number as well: then both are returned.
-    """
-    is_fixed = len(set(array.numbers)) == 1
-    number = [str(int(array.numbers[0]))] * (is_fixed and (array.is_whole or array.before > 0))
-    count = len(array.numbers)
-    sums = [f"{one} + {other}" for one, other in combinations(sizes, 2)]
-    blocks = [per for per in dict.fromkeys((threads, 2 * threads, _WARP)) if per > 1]
-    parts = [f"({axis} + {per - 1}) // {per}" for axis in sizes for per in blocks]
-    fit = [t for t in sums if _count_elements((t,), sizes, count) == array.numbers]
-    if not fit and set(array.numbers) != {1}:
-        fit = [t for t in parts if _count_elements((t,), sizes, count) == array.numbers]
-        fit += number if is_fixed else []
-    return [_write_shape((text,)) for text in (fit or number)[:_MAX_SHAPES]]
-
-
-_WARP = 32
-
-
-def _write_shape(dims: Sequence[str]) -> str:
-    return f"[{', '.join(dims)}]"
 
 
 def _write_number(value: float, kind: str) -> str:

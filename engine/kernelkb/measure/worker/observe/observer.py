@@ -577,21 +577,24 @@ def wrap_extension(module: ModuleType, operation: OperationName, recorder: Recor
 
 def _wrap(module: ModuleType, name: str, called: Any, recorder: Recorder) -> Any:
     file = getattr(module, "__file__", None) or ""
-    record = make_function(
-        "extension", module.__name__, name, source_file=file, is_library=is_installed(file)
-    )
+    fields = {"source_file": file, "is_library": is_installed(file)}
+    record = make_function("extension", module.__name__, name, **fields)
 
     @functools.wraps(called)
     def call(*args: Any, **kwargs: Any) -> Any:
         if recorder.is_inside:
             return called(*args, **kwargs)
+
+        def repeat(tensors: Mapping[int, Any]) -> object:
+            words = {key: tensors.get(id(own), own) for key, own in kwargs.items()}
+            return called(*(tensors.get(id(own), own) for own in args), **words)
+
         positional = [(f"arg{at}", value) for at, value in enumerate(args)]
         begun, result, has_failed = recorder.begin(record, positional, kwargs), None, True
         try:
-            result = called(*args, **kwargs)
-            has_failed = False
+            result, has_failed = called(*args, **kwargs), False
         finally:
-            recorder.end(begun, result, has_failed=has_failed)
+            recorder.end(begun, result, has_failed=has_failed, repeat=repeat)
         return result
 
     return call

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,10 @@ _MAX_SEEN = 4000
 _WRITTEN_SEEN = 400
 _WRITE_EVERY_S = 2.0
 """The program may be ended at any time, and tells nothing then."""
+
+
+Repeat = Callable[[Mapping[int, Any]], object]
+"""Makes a call again with other tensors, by the id of each of its own."""
 
 
 class Recorder:
@@ -148,18 +152,21 @@ class Recorder:
             description.sum_up()
         return function, description, call, copies
 
-    def end(self, begun: Any, result: Any, *, has_failed: bool = False) -> None:
+    def end(
+        self, begun: Any, result: Any, *, has_failed: bool = False, repeat: Repeat | None = None
+    ) -> None:
         """Record a call after it ran.
 
         Args:
             begun: What ``begin`` returned.
             result: What the call returned.
             has_failed: Whether it raised; it is not recorded then.
+            repeat: Makes the call again, with other tensors in place of its own.
         """
         try:
             if begun is not None and not has_failed:
                 function, description, call, copies = begun
-                self._end(function, description, call, copies, result)
+                self._end(function, description, call, copies, result, repeat)
         except Exception as error:  # as above
             self._add_error(begun[0], error)
         finally:
@@ -168,11 +175,19 @@ class Recorder:
             self.write()
 
     def _end(
-        self, function: ObservedFunction, description: Any, call: Any, copies: Any, result: Any
+        self,
+        function: ObservedFunction,
+        description: Any,
+        call: Any,
+        copies: Any,
+        result: Any,
+        repeat: Repeat | None,
     ) -> None:
         from kernelkb.measure.worker.observe.call_record import describe_tensor, list_tensors
 
         changed = description.find_changed(copies)
+        if not changed and not list_tensors(result) and repeat and copies is not None:
+            changed = _find_overwritten(description.tensors, repeat)
         returned = [
             tensor
             for tensor in list_tensors(result)
@@ -221,6 +236,25 @@ class Recorder:
         scratch = path.with_suffix(".tmp")
         scratch.write_text(json.dumps(process), encoding="utf-8")
         scratch.replace(path)
+
+
+def _find_overwritten(tensors: Sequence[Any], repeat: Repeat) -> list[int]:
+    """Return which tensors a call fills with what they held before: another call had filled them.
+
+    The call is made again with copies of the tensors, one of them cleared.
+    """
+    import torch
+
+    found = []
+    for at, tensor in enumerate(tensors):
+        if not bool((tensor != 0).any()):
+            continue
+        copies = {id(each): each.detach().clone() for each in tensors}
+        copies[id(tensor)].zero_()
+        repeat(copies)
+        if torch.equal(copies[id(tensor)], tensor):
+            found.append(at)
+    return found
 
 
 def _describe_data(call: ObservedCall, tensors: Sequence[Any]) -> list[DataSummary]:
