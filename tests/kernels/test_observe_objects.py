@@ -115,14 +115,14 @@ def program(project):
 @pytest.mark.slow
 def test_parameters_of_a_module_are_inputs_of_its_method(project, program):
     result = init_observed(program, "train:Block")
-    kernel = load_kernel("block").kernel
+    kernel = load_kernel("block_").kernel
     names = {each.name for each in kernel.inputs}
 
     assert result.warnings == ()
     assert names == {"mix_weight", "mix_bias", "layers_1_gain", "shift", "x", "scale"}
     assert kernel.reference.is_torch
     assert "Block.forward(_build_module(Block, {" in (
-        (project / "kernels" / "block" / "observed.py").read_text()
+        (project / "kernels" / "block_" / "observed.py").read_text()
     )
 
 

@@ -1329,6 +1329,18 @@ def test_the_status_that_a_launcher_returns_is_not_dropped(project):
     assert "if (kb_status != cudaSuccess) return static_cast<int>(kb_status);" in launcher
 
 
+def test_a_reference_may_name_what_the_source_names(project):
+    (project / "k.cu").write_text(
+        "__global__ void add(const float* xVal, float* yVal, int nRows) {"
+        " int i = threadIdx.x; if (i < nRows) yVal[i] += xVal[i]; }\n"
+    )
+    init_project("k.cu", answers=["reference=yVal_start + xVal[:nRows]"])
+
+    code = (project / "kernels/k/reference.py").read_text()
+    assert "def reference(xval, yval_start):" in code
+    assert code.endswith("return yval_start + xval[:nrows]\n")
+
+
 @pytest.mark.parametrize(
     "said",
     [

@@ -169,6 +169,7 @@ def _draft_reference(draft: Draft) -> tuple[str, str]:
         return f"reference: {{file: {file[1]}, function: {file[2]}}}", ""
     names = [draft.fields[p.name] for p in list_all_inputs(draft)]
     said = re.sub(r"(?<![\w.])F\.(?=[a-z])", "torch.nn.functional.", said)
+    said = _write_fields(said, draft.fields)
     sizes = {
         draft.fields[dim]: f"{draft.fields[p.name]}.shape[{at}]"
         for p in list_all_inputs(draft)
@@ -186,6 +187,13 @@ def _draft_reference(draft: Draft) -> tuple[str, str]:
     lines = "".join(f"    {name} = {size}\n" for name, size in used.items())
     code = f"import torch\n\n\ndef reference({', '.join(names)}):\n{lines}    return {said}\n"
     return "reference: {file: reference.py, function: reference}", code
+
+
+def _write_fields(said: str, fields: Mapping[str, str]) -> str:
+    """Return an expression with names of the source, ``rowPtr``, as kernel.yaml has them."""
+    own = {name: field for name, field in fields.items() if name not in fields.values()}
+    own |= {f"{name}_start": f"{field}_start" for name, field in own.items()}
+    return re.sub(r"(?<![\w.])[A-Za-z_]\w*", lambda match: own.get(match[0], match[0]), said)
 
 
 def format_kernel_yaml(draft: Draft, reference: str) -> str:
