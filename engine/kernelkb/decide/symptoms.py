@@ -43,7 +43,7 @@ _ERROR = re.compile(
 _CONSEQUENCE = re.compile(
     r"ninja: |CalledProcessError|returned non-zero exit|make(?:\[\d+\])?: \*\*\*|collect2: "
     r"|errors? detected in the compilation|aborted due to errors|error: command "
-    r"|Error building extension|subprocess-exited-with-error|MSB3721|\[end of output\]"
+    r"|failed: \(Exit \d+\)|Error building extension|subprocess-exited-with-error|MSB3721|\[end of output\]"
     r"|ERROR: Failed building wheel|nvcc compilation of \S+ failed"
 )
 """Lines that only report that something else failed."""
@@ -285,6 +285,8 @@ def find_failure(rules: CompiledRules, log: str) -> SymptomMatch | None:
 def _compile(pattern: str, in_any_case: bool = False) -> re.Pattern[str]:
     """Return the compiled pattern; there are more than the cache of ``re`` keeps."""
     is_sentence = in_any_case and not _NAMES_OF_CODE.search(pattern)
+    if is_sentence and pattern[0].isalpha():
+        pattern = rf"(?<![^\W_])(?:{pattern})"  # "RuntimeError: " is no "error: "
     return re.compile(pattern, re.MULTILINE | (re.IGNORECASE if is_sentence else re.NOFLAG))
 
 
