@@ -18,7 +18,7 @@ from kernelkb.decide.conditions import (
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules
 
-RULES_SCHEMA = 38
+RULES_SCHEMA = 39
 """Version of the file format. Raise it whenever ``kernelkb.decide.rules`` changes: files of other
 versions are ignored."""
 

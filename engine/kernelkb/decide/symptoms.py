@@ -43,8 +43,8 @@ _ERROR = re.compile(
 _CONSEQUENCE = re.compile(
     r"ninja: |CalledProcessError|returned non-zero exit|make(?:\[\d+\])?: \*\*\*|collect2: "
     r"|errors? detected in the compilation|aborted due to errors|error: command "
-    r"|Error building extension|subprocess-exited-with-error|MSB3721|\[end of output\]"
-    r"|ERROR: Failed building wheel|nvcc compilation of \S+ failed"
+    r"|failed: \(Exit \d+\)|Error building extension|subprocess-exited-with-error|MSB3721"
+    r"|\[end of output\]|ERROR: Failed building wheel|nvcc compilation of \S+ failed"
 )
 """Lines that only report that something else failed."""
 
@@ -53,18 +53,24 @@ _REMARK = re.compile(
 )
 """How lines begin that a program goes on after, where no word of theirs is that of an error."""
 _WARNING = re.compile(
-    r"\s*(?:\([^()\n]{1,60}\) )?(?:\[W[ \d]|W\d{4} \d\d:|\[?WARNING\b|\[warn"
+    r"\s*(?:\([^()\n]{1,60}\) )?(?:\[[WI][ \d]|W\d{4} \d\d:|\[?WARNING\b|\[warn"
     r"|[-\d: T.,/|]{8,32}[|\s]*\[?W(?:ARN(?:ING)?\b| ))"
     r"|[^\n]{0,200}?(?:^|[\s.])"
     r"(?:(?:User|Future|Runtime|Deprecation|Performance|Numba\w*)Warning: |- WARNING -)"
 )
-"""How lines begin that call themselves a warning, whatever they say of errors."""
+"""How lines begin that call themselves a warning or a remark, whatever they say of errors."""
 
 _MAX_WRAPPED = 600
 """Characters of a text that is joined from its lines."""
 
 _QUOTED = re.compile(r"^[ \t]+\|.*|\b[Ii]f you (?:encounter|see|get|run into)\b.*", re.MULTILINE)
 """What a compiler proposes below a line of the program, and what is said of errors to come."""
+_ECHOED = re.compile(
+    r"^([^\n]{1,300}:\d+(?::\d+)?: (?:warning|note): [^\n]*\n)([ \t][^\n]{0,400})"
+    r"(?=\n[ \t]*~*\^[~^]*[ \t]*(?:\n|$))",
+    re.MULTILINE,
+)
+"""A line of the program that g++ shows below a warning, with a mark below it."""
 _GUTTER = re.compile(
     r"^[ \t]+\|(?=[ \t>]+(?:E {3,}|[\w.]*(?:Error|Exception|Interrupt)\b(?::|$)|File \")|[ \t]*$)",
     re.MULTILINE,
@@ -285,6 +291,8 @@ def find_failure(rules: CompiledRules, log: str) -> SymptomMatch | None:
 def _compile(pattern: str, in_any_case: bool = False) -> re.Pattern[str]:
     """Return the compiled pattern; there are more than the cache of ``re`` keeps."""
     is_sentence = in_any_case and not _NAMES_OF_CODE.search(pattern)
+    if is_sentence and pattern[0].isalpha():
+        pattern = rf"(?<![^\W_])(?:{pattern})"  # "RuntimeError: " is no "error: "
     return re.compile(pattern, re.MULTILINE | (re.IGNORECASE if is_sentence else re.NOFLAG))
 
 
@@ -542,6 +550,7 @@ def clean_log(log: str) -> LogText:
     gutter = _ANY_GUTTER if _GROUP.search(matched) else _GUTTER
     for left_out in (_RANK, gutter, _QUOTED):
         matched = left_out.sub(lambda found: " " * len(found[0]), matched)
+    matched = _ECHOED.sub(lambda found: found[1] + " " * len(found[2]), matched)
     return LogText(shown, matched, starts)
 
 

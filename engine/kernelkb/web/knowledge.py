@@ -60,7 +60,6 @@ _HIDDEN = (
     "raw_zero",
     "captures",
     "fallback",
-    "kind_only",
 )
 """Fields that a page shows elsewhere, or that only programs read."""
 _GROUPED = {"bottlenecks": "group", "metrics": "unit", "thresholds": "evidence"}
