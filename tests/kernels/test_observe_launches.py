@@ -802,6 +802,22 @@ def test_rows_of_which_only_the_grid_tells_how_many_there_are_proposed(project, 
     assert [line.partition("  #")[0] for line in result.to_fill] == ["x=[3, d]", "y=[3, d]"]
 
 
+def test_a_launch_of_which_the_text_does_not_show_all_is_taken_from_the_run(project, monkeypatch):
+    text = "#include <cstdlib>\n__global__ void halve(const float* x, float* y, int n) {"
+    text += " int step = gridDim.x * blockDim.x;"
+    text += " for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += step)"
+    text += " y[i] = x[i] / 2; }\nint main(int count, char** words) {"
+    text += " int blocks = atoi(words[1]), threads = atoi(words[2]), n = 3000; float *x, *y;"
+    text += (
+        " cudaMalloc(&x, 4 * n); cudaMalloc(&y, 4 * n); halve<<<blocks, threads>>>(x, y, n); }\n"
+    )
+    launch = launch_sizes("halve(float const*, float*, int)", [(3000, 0), (3000, 0)], [3000])
+    result = init_seen(project, monkeypatch, text, [launch._replace(grid=(3, 1, 1))])
+
+    assert result.to_fill == ()
+    assert "<<<dim3(3, 1, 1), dim3(256, 1, 1)" in (project / "kernels/k/launch.cu").read_text()
+
+
 INNER = """
 #include <cstdio>
 __global__ void inner(const int* x, int* y, int n, int gap) {

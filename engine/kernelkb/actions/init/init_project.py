@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,6 +47,7 @@ from kernelkb.scaffold.draft import (
     DRAFTED_VARIANT,
     OWN_REFERENCE,
     REFERENCE_KEY,
+    WORKLOADS,
     DraftedFiles,
     DraftQuestion,
     DraftRequest,
@@ -232,17 +233,33 @@ def init_launches(
     request, _ = _make_request(source, "cuda", kernel, given)
     seen = answer_launches(_add_related(request, source)[0], launches)
     asked = _draft_files(source, "cuda", kernel, given)[0]
-    known = {to_field_name(n) for n in asked.names}
-    open_ = {q.key.lower() for q in asked.questions}
-    said = [
-        f"{key}={value}"
-        for key, value in seen.answers.items()
-        if to_field_name(key.split(".")[0]) in known and (key not in _LAUNCH_WORDS or key in open_)
-    ]
+    said = _list_observed(
+        seen.answers, asked, lambda run: _draft_files(source, "cuda", kernel, {**run, **given})[0]
+    )
     program = " ".join(command.split())
     result = init_project(file, None, "cuda", name, kernel, answers, (program, said))
     warnings = (*seen.warnings, *result.warnings)
     return result.model_copy(update={"warnings": warnings, "next": result.say or result.next})
+
+
+def _list_observed(
+    seen: Mapping[str, str], asked: DraftedFiles, draft: Callable[[dict[str, str]], DraftedFiles]
+) -> list[str]:
+    """Return the answers of a run to what a draft has; of its launch those to what is asked.
+
+    All of the launch is, where the draft asks less with it: then the text does not show all of it.
+    But it is that of one workload.
+    """
+    known = {to_field_name(n) for n in asked.names}
+    launch = {key: seen[key] for key in _LAUNCH_WORDS if key in seen}
+    told = {q.key.lower() for q in asked.questions} & launch.keys()
+    if launch and not told and "|" not in seen.get(WORKLOADS, ""):
+        told = {*launch} if len(draft(launch).questions) < len(asked.questions) else told
+    return [
+        f"{key}={value}"
+        for key, value in seen.items()
+        if to_field_name(key.split(".")[0]) in known and (key not in launch or key in told)
+    ]
 
 
 def _read_given(source: KernelSource, kernel: str | None, answers: Sequence[str]) -> dict[str, str]:

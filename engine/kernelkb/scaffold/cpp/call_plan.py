@@ -316,9 +316,22 @@ def _find_launch(
     filled, configuration = _rename_clashing(filled, configuration, hidden)
     given = [read_launch_word(key, said.get(key, "")) for key in _LAUNCH_KEYS]
     if all(given[:2]):
-        return tuple(filled), tuple(filter(None, given))
+        used = " ".join(
+            (*given, *(site.arguments if site else ()), *(site.template if site else ()))
+        )
+        return _keep_used(filled, used), tuple(filter(None, given))
     replaced = [told or text for told, text in zip(given, configuration, strict=False)]
     return tuple(filled), tuple(replaced)
+
+
+def _keep_used(statements: Sequence[str], used: str) -> tuple[str, ...]:
+    """Return a launch's statements but those of its configuration alone that are marks."""
+    kept: list[str] = []
+    for each in reversed(statements):
+        name = re.match(rf"const (?:int|auto) (\w+) = {FILL_IN_MARK};", each)
+        if not name or re.search(rf"\b{name[1]}\b", " ".join((used, *kept))):
+            kept.insert(0, each)
+    return tuple(kept)
 
 
 def _rename_clashing(
