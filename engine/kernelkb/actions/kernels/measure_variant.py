@@ -196,7 +196,7 @@ def _add_cure(built: Build) -> Build:
     rules, cure = load_compiled_rules(), built.cure or ""
     found = find_failure(rules, log) or find_failure(rules, f"{built.error}\n{log}")
     if found is not None:
-        cure = f"{found['symptom']}: {' '.join(filter(None, (found['note'], found['cure'])))}"
+        cure = f"{found['symptom']}: {' '.join(filter(None, (found['cure'], found['note'])))}"
     return built.model_copy(update={"cure": cure + (f"; the whole log: {kept}" if log else "")})
 
 
