@@ -162,7 +162,7 @@ def define_variables(facts: SourceFacts, said: Mapping[str, str], asked: Collect
 
 _WRITES = (
     r"(?<![.>\w]){0}\s*(?:\[[^\]]*\]\s*)*(?:[-+*/|&^]?=(?!=)|\+\+|--)|(?:\+\+|--)\s*{0}\b"
-    r"|&\s*{0}\b"
+    r"|(?<!&)&\s*{0}\b"
 )
 """Where code that is called sets a variable itself, or has another function do so."""
 
