@@ -1209,7 +1209,7 @@ def test_files_of_c_are_compiled_along_and_headers_of_the_toolkit_are_not_missin
     (project / "k.cu").write_text(
         '#include <cuComplex.h>\n#include <nvml.h>\n#include "count.h"\n'
         + SCALE
-        + "int main(int c, char**) { return count_of(c); }\n"
+        + "int start(int c) { return count_of(c); }\n"
     )
     made = init_project("k.cu")
 
@@ -1614,7 +1614,7 @@ def test_a_function_that_a_header_of_the_project_defines_is_not_called_undefined
     (project / "k.cu").write_text(
         "int find_it(int a);\nint lose_it(int a);\n"
         + SCALE
-        + "int main(int c, char**) { return find_it(c) + lose_it(c); }\n"
+        + "int start(int c) { return find_it(c) + lose_it(c); }\n"
     )
     told = [w for w in init_project("k.cu").warnings if "defines" in w]
 

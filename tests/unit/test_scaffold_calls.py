@@ -6,6 +6,7 @@ import pytest
 
 from kernelkb.actions.init.init_project import init_project
 from kernelkb.actions.init.init_source import find_near_definers, summarize_source
+from kernelkb.errors import BadValueError
 from kernelkb.scaffold.cpp.build_flags import plan_includes
 from kernelkb.scaffold.cpp.call_plan import plan_call
 from kernelkb.scaffold.cpp.functions import read_facts
@@ -306,3 +307,229 @@ def test_a_variable_of_two_loops_has_no_bound_behind_them():
     plan = plan_call(summarize_source("k.cu", text).functions[0], read_facts(text))
 
     assert [p.shape for p in plan.function.parameters[:2]] == [("n",), ()]
+
+
+def ask(project, text, **options):
+    """Draft k.cu of a text, and return what is asked, by key."""
+    (project / "k.cu").write_text(text)
+    asked = init_project("k.cu", name="k", **options).to_fill
+    return {line.partition("=")[0]: line for line in asked}
+
+
+def read_drafted(project, name="kernel.yaml"):
+    return (project / "kernels/k" / name).read_text()
+
+
+COPY = """\
+__global__ void copy(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i];
+}
+"""
+START = "void run(const float* x, float* y, int n) { copy<<<GRID>>>(x, y, n); }\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"), [("c++23", "c++20"), ("c++2b", "c++20"), ("c++20", "c++20")]
+)
+def test_a_standard_that_nvcc_does_not_know_is_told_and_not_taken(tmp_path, given, taken):
+    (tmp_path / "k.cu").write_text(COPY)
+    (tmp_path / "Makefile").write_text(f"k: k.cu\n\tnvcc -std={given} k.cu -o k\n")
+    plan = plan_includes(tmp_path / "k.cu", tmp_path, [])
+
+    assert plan.flags == (f"-std={taken}",)
+    assert [note.split()[0] for note in plan.notes] == [f"-std={given}"] * (given != taken)
+
+
+def test_variables_that_another_file_sets_are_asked_and_defined(project):
+    head = "extern int blocks;\nextern dim3 threads;\nextern int unused;\n"
+    text = head + COPY + START.replace("GRID", "blocks, threads")
+    text += "int other() { return unused; }\n"
+
+    assert {"blocks", "threads"} <= ask(project, text).keys()
+    assert not ask(project, text, answers=["blocks=(n + 63) / 64", "threads=64", "reference"])
+    launcher = read_drafted(project, "launch.cu")
+    assert "decltype(unused) unused{};" in launcher
+    assert "  blocks = (n + 63) / 64;" in launcher
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "is_asked"),
+    [
+        ("static int wide;\n", "", True),
+        ("int wide = 64;\nvoid parse(char** a) { wide = atoi(a[1]); }\n", "", True),
+        ("int wide = 64;\n", "", False),
+        ("int wide;\n", "wide = 64; ", False),
+        ("int wide;\n", "int wide = 64; ", False),
+    ],
+)
+def test_a_variable_of_the_file_that_no_text_sets_is_asked(project, head, body, is_asked):
+    text = head + COPY + START.replace("GRID", "n / 64, wide").replace("{ copy", f"{{ {body}copy")
+
+    assert ("wide" in ask(project, text)) is is_asked
+
+
+def test_a_constant_of_a_launch_that_nothing_defines_is_asked(project):
+    text = COPY + START.replace("GRID", "CEIL_OF(n, 64), BLOCK_SIZE")
+
+    assert "BLOCK_SIZE" in ask(project, text)
+    assert "BLOCK_SIZE" not in ask(project, "enum { BLOCK_SIZE = 64 };\n" + text)
+
+
+def test_files_that_only_main_needs_are_not_compiled_along(project):
+    (project / "tools.cu").write_text('#include "lost.h"\nvoid report(int n) {}\nint main() {}\n')
+    (project / "half.cu").write_text("float halve(float a) { return a / 2; }\nint main() {}\n")
+    text = "void report(int n);\nfloat halve(float a);\n" + COPY
+    text += "void use(float* x, float* y, int n) { copy<<<n, 1>>>(x, y, int(halve(n))); }\n"
+    (project / "k.cu").write_text(text + "int main() { report(3); }\n")
+    made = init_project("k.cu", name="k")
+
+    assert made.warnings == ()
+    assert "also: [half.cu]" in read_drafted(project)
+    assert "#define main static kb_hidden_main" in read_drafted(project, "half.cu")
+    assert "#define main static kb_hidden_main" in read_drafted(project, "launch.cu")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "float *a, *b; cudaMalloc(&a, n); cudaMalloc(&b, n);"
+        " cudaMemcpy(a, x, n, cudaMemcpyDefault); copy<<<n, 1>>>(a, b, n);"
+        " cudaMemcpy(y, b, n, cudaMemcpyDefault);",
+        "thrust::device_vector<float> a(x, x + n), b(n);"
+        " copy<<<n, 1>>>(a.data().get(), b.data().get(), n);"
+        " thrust::copy(b.begin(), b.end(), y);",
+        "float *a, *b; reserve(&a, &b); memcpy(a, x, 4 * n); copy<<<n, 1>>>(a, b, n);",
+        "float s = 0; for (int i = 0; i < n; i++) s += x[i];"
+        " copy<<<n, 1>>>(held, other, n); y[0] = s;",
+    ],
+)
+def test_a_function_that_works_on_host_memory_names_its_kernel(project, body):
+    text = COPY + f'extern "C" void run(const float* x, float* y, int n) {{ {body} }}\n'
+
+    assert ask(project, text).keys() >= {"reference"}
+    with pytest.raises(BadValueError, match=r"run takes no arrays of the device.*--kernel copy"):
+        init_project("k.cu", kernel="run", name="r")
+
+
+def test_a_function_of_host_memory_that_launches_nothing_is_a_kernel(project):
+    text = 'extern "C" void twice(const float* x, float* y, int n) { y[n - 1] = 2 * x[n - 1]; }\n'
+    (project / "k.cpp").write_text(text)
+
+    assert "x" in [q.partition("=")[0] for q in init_project("k.cpp", name="k").to_fill]
+
+
+@pytest.mark.parametrize(
+    ("declared", "more", "is_asked"),
+    [
+        ("__constant__ struct Tap { int at; float by; } gain;", "", True),
+        ("__constant__ __align__(16) float gain[4];", "", True),
+        ("__constant__ Pair<int, 4> gain;", "", True),
+        ("__constant__ float gain = 2.0f;", "", False),
+        (
+            "__constant__ float gain = 2.0f;",
+            "void set(float g) { cudaMemcpyToSymbol(gain, &g, 4); }\n",
+            True,
+        ),
+    ],
+)
+def test_what_fills_constant_memory_is_asked(project, declared, more, is_asked):
+    text = f"{declared}\n{COPY}{more}".replace("= x[i]", "= x[i] * use(gain)")
+
+    assert ("gain" in ask(project, text)) is is_asked
+
+
+def test_constant_memory_is_no_axis(project):
+    text = "__constant__ int wide;\n" + COPY.replace("y[i]", "y[i * wide]")
+    (project / "k.cu").write_text(text)
+
+    with pytest.raises(BadValueError, match="wide is set once, for all workloads"):
+        init_project("k.cu", name="k", answers=["y=[n, wide]"])
+    ask(project, text, answers=["y=[n, wide]", "wide=64"])
+    assert "shape: [n, 64]" in read_drafted(project)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_asked"),
+    [
+        ("{ copy<<<n, 1>>>(x, y, n); }", False),
+        ("{ copy<<<n, 1>>>(x, y, n); copy<<<n, 1>>>(x + n, y, n); }", True),
+        ("{ copy<<<n, 1>>>(x, y, n); const float* z = &x[n]; copy<<<n, 1>>>(z, y, n); }", True),
+        ("{ copy<<<n, 1>>>(x, y, n); x += n; copy<<<n, 1>>>(x, y, n); }", True),
+    ],
+)
+def test_an_array_that_a_launcher_hands_on_with_an_offset_is_asked_for_its_shape(
+    project, host, is_asked
+):
+    text = COPY + f"void run(const float* x, float* y, int n) {host}\n"
+
+    assert ("x" in ask(project, text)) is is_asked
+
+
+STEP = """\
+__global__ void pick(const float* x, const KIND* s, float* y, int n, int wide) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) { BODY }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "is_asked"),
+    [
+        ("int", "y[i] = x[i * s[0]];", True),
+        ("int", "const float* row = x + i * s[1]; y[i] = row[0];", True),
+        ("int", "int at = 0; for (int d = 0; d < 4; d++) at += i % 3 * s[d]; y[i] = x[at];", True),
+        ("int", "int w = s[i]; for (int j = 0; j < w; j++) y[i] += x[j];", True),
+        ("int", "if (i < s[0] * s[1]) y[i] = x[i];", True),
+        ("long long", "y[i] = x[i << s[0]];", True),
+        ("float", "int at = (int)(i * s[0]); y[i] = x[at];", True),
+        ("int", "y[i] = x[s[i] * wide];", False),
+        ("int", "y[i] = x[s[i] % n * i];", False),
+        ("int", "if (s[i] > 0) y[i] = x[i] * s[i];", False),
+        ("float", "float a = s[i]; y[i] = a > 0 ? x[i] : a;", False),
+    ],
+)
+def test_values_that_are_steps_or_sizes_are_asked(project, kind, body, is_asked):
+    text = STEP.replace("KIND", kind).replace("BODY", body)
+
+    assert ("s.fill" in ask(project, text)) is is_asked
+
+
+@pytest.mark.parametrize(
+    ("passed", "asked"),
+    [
+        ("n, (n + 31) / 32", "words=(n + 31) // 32  # a guess; go passes (n + 31) / 32"),
+        ("64 * k, (k + 3) / 4", "words=axis  # a guess; go passes (k + 3) / 4"),
+        ("n, k", ""),
+    ],
+)
+def test_a_size_that_the_caller_of_a_launcher_computes_is_asked(project, passed, asked):
+    text = COPY.replace("int n", "int n, int words").replace("y[i] =", "y[i * words] =")
+    text += (
+        "void run(const float* x, float* y, int n, int words) {"
+        " copy<<<n, 1>>>(x, y, n, words); }\n"
+        f"void go(float* x, float* y, int n, int k) {{ run(x, y, {passed}); }}\n"
+    )
+    own = ask(project, text, kernel="run").get("words", "")
+
+    assert own == asked
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_refused"),
+    [
+        (["x=[rows]"], True),
+        (["x=[rows]", "rows=axis"], False),
+        (["x=[N]"], False),
+        (["x=[n, 4]"], False),
+    ],
+)
+def test_a_shape_with_a_size_that_a_draft_has_not_is_refused(project, answers, is_refused):
+    (project / "k.cu").write_text(COPY)
+
+    if is_refused:
+        with pytest.raises(BadValueError, match="no size is called rows; there are n;"):
+            init_project("k.cu", name="k", answers=answers)
+    else:
+        assert "x" not in ask(project, COPY, answers=answers)

@@ -26,7 +26,7 @@ from kernelkb.scaffold.draft import (
     is_index,
     to_field_name,
 )
-from kernelkb.scaffold.extents import list_axes, rename_axes, split_call
+from kernelkb.scaffold.extents import list_axes, rename_axes, split_call, split_shape
 
 _DTYPES = get_args(Dtype)
 _ASPECTS = {"role": ROLES, "dtype": _DTYPES, "fill": get_args(Fill)}
@@ -131,6 +131,28 @@ def refuse_unknown(given: Mapping[str, str], drafted: DraftedFiles) -> None:
     if unknown:
         listed = ", ".join(q.key for q in drafted.questions) or "nothing"
         raise BadValueError(f"--set {unknown}: there is no such name; asked for: {listed}")
+    _refuse_new_axes(given, drafted)
+
+
+def _refuse_new_axes(given: Mapping[str, str], drafted: DraftedFiles) -> None:
+    """Raise BadValueError for a shape with sizes that a draft has not, in place of those it has.
+
+    In place of a shape that is known, or all of several. A new size is said: ``rows=axis``,
+    ``grid=rows``.
+    """
+    plain = " ".join(value for value in given.values() if not _is_listed(value))
+    told = {word.lower() for word in (*given, *re.findall(r"[A-Za-z_]\w*", plain))}
+    names = {each.lower() for each in drafted.names}
+    known = {to_field_name(n) for n in names} | names | told
+    asked = {q.key.lower() for q in drafted.questions}
+    for key, value in given.items() if drafted.axes else ():
+        sizes = split_shape(value) if _is_listed(value) else ()
+        new = [each for each in sizes if each.isidentifier() and each.lower() not in known]
+        if new and (key.lower() not in asked or len(new) == len(sizes) > 1):
+            raise BadValueError(
+                f"--set '{key}={value}': no size is called {new[0]}; there are "
+                f"{', '.join(drafted.axes)}; a new one is said with --set {new[0]}=axis, too"
+            )
 
 
 def read_said(text: str) -> tuple[dict[str, str], Observed]:

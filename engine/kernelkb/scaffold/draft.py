@@ -145,6 +145,8 @@ class DraftedFiles(NamedTuple):
     """What the files mark with FILL_IN."""
     names: tuple[str, ...] = ()
     """What ``--set`` may name, besides ``.role`` and ``.dtype``."""
+    axes: tuple[str, ...] = ()
+    """What a size in a shape may be called without more."""
     refusal: str = ""
     """Why the files are not to be written, with what can be done; empty where they are."""
     warnings: tuple[str, ...] = ()
@@ -232,6 +234,9 @@ class SourceSummary(NamedTuple):
     """CUDA text in the strings of a Python file."""
     inner: tuple[Function, ...] = ()
     """Launchers that others of the file call; they are drafted where one is chosen by its name."""
+
+    of_host: tuple[Function, ...] = ()
+    """Functions that launch with arrays that they make, as copies of those that they take."""
 
 
 class Observed(NamedTuple):

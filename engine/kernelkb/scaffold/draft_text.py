@@ -98,6 +98,7 @@ def finish_draft(draft: Draft, files: Mapping[str, str], names: Iterable[str] = 
         {"kernel.yaml": yaml, **files, **more},
         tuple(questions),
         tuple(dict.fromkeys([*known, REFERENCE_KEY, WORKLOADS, "dtype"])),
+        tuple(draft.axes),
     )
 
 

@@ -159,6 +159,13 @@ def _choose_named(source: KernelSource, kernel: str | None) -> Function:
             f"{source.path} defines {kernel}, and no function of tensors in it launches it; record "
             f'a run: kb init {source.path} --kernel {kernel} --from "python PROGRAM"'
         )
+    host = next((each for each in source.analysis.of_host if each.name == kernel), None)
+    if not named and host is not None:
+        words = ["kb", "init", str(source.path), "--kernel", host.launches[0]]
+        raise BadValueError(
+            f"{kernel} takes no arrays of the device: it copies or reads memory of the host; draft "
+            f"a kernel that it starts ({', '.join(host.launches)}): {shlex.join(words)}"
+        )
     if not named:
         raise BadValueError(_format_menu(source, f"{source.path} has no kernel {kernel!r}"))
     return named[0]

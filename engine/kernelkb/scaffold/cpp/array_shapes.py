@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
-from kernelkb.scaffold.answers import find_answer
-from kernelkb.scaffold.cpp.configuration import spell_out_locals
 from kernelkb.scaffold.cpp.element_types import count_parts, find_dtype
 from kernelkb.scaffold.cpp.element_uses import read_elements
 from kernelkb.scaffold.cpp.functions import SourceFacts, build_function, list_row_extents
 from kernelkb.scaffold.cpp.index_bounds import (
     KernelIndices,
-    ask_added,
+    ask_placed,
     list_offsets,
     name_index,
     read_indices,
@@ -24,7 +22,6 @@ from kernelkb.scaffold.cpp.index_bounds import (
 from kernelkb.scaffold.cpp.syntax import (
     LOOPS,
     Declaration,
-    LaunchSite,
     bind_arguments,
     find_local_value,
     get_part,
@@ -35,7 +32,7 @@ from kernelkb.scaffold.cpp.syntax import (
     strip_casts,
     unwrap,
 )
-from kernelkb.scaffold.draft import UNKNOWN, Function, Parameter, is_option
+from kernelkb.scaffold.draft import UNKNOWN, Function, Parameter
 from kernelkb.scaffold.extents import list_axes, rename_axes, split_shape
 
 if TYPE_CHECKING:
@@ -288,8 +285,16 @@ def fill_arrays(function: Function, own: Declaration, facts: SourceFacts) -> Fun
         if guess and _GRID in guess:  # rows: of one size that no other array has
             guess = re.sub(rf"\b{_GRID}\b", free[0], guess) if len(free) == 1 else ""
         shape = () if _GRID in each.shape else each.shape
+        if shape and not function.is_kernel and _is_moved(each.name, own):
+            shape = ()  # what it holds more is not seen
         parameters.append(each._replace(shape=shape, guess="" if shape else guess))
     return filled._replace(parameters=tuple(parameters))
+
+
+def _is_moved(name: str, own: Declaration) -> bool:
+    """Whether a launcher hands on a pointer behind the begin of an array: ``x + n``, ``&x[n]``."""
+    moved = rf"(?<![.>\w]){re.escape(name)}\s*(?:\+|-(?!>))|[+&]\s*{re.escape(name)}\b\s*(?!\()"
+    return re.search(moved, get_text(own.body)) is not None
 
 
 def _find_offsets(function: Function, own: Declaration, facts: SourceFacts) -> set[str]:
@@ -308,58 +313,6 @@ def _find_offsets(function: Function, own: Declaration, facts: SourceFacts) -> s
             found[bare] = found.get(bare, True) and name in offsets
     words = re.findall(r"\w+", get_text(own.body))
     return {name for name in sizes if found.get(name) and words.count(name) == 1}
-
-
-def ask_computed_sizes(
-    function: Function, own: Declaration, site: LaunchSite, facts: SourceFacts
-) -> Function:
-    """Return a kernel whose sizes that its launch computes from its other ones are to be said.
-
-    And those that are 1 there, so that its grid may be for one row, and those of constants that
-    the kernel reads itself. Of ``n = rows * cols; k<<<..>>>(x, n, cols)``: the guess for ``n`` is
-    ``rows * cols``.
-    """
-    read = set(re.findall(r"[A-Za-z_]\w*", get_text(own.body)))
-    names = [p.name for p in function.parameters]
-    passed = dict(zip(names, site.arguments, strict=False))
-    bound = {text: name for name, text in bind_arguments(site.arguments, names).items()}
-    parameters = []
-    for each in function.parameters:
-        text = strip_casts(passed.get(each.name, ""))
-        text = find_local_value(text, site.host) if text.isidentifier() else text
-        words = {bound.get(word, "") for word in list_axes([text])} - {"", each.name}
-        is_computed = re.fullmatch(r"[\w\s()*/+-]+", text) and re.search(r"\w\s*[*/+-]", text)
-        if each.role == "size" and words and is_computed:
-            text = spell_out_locals(text, site.host, bound.keys() | facts.constants.keys())
-            guess = " ".join(re.sub(r"/+", "//", rename_axes(text, bound)).split())
-            each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
-        elif each.role == "size" and text == "1":  # of an array that is taken as one row
-            each = each._replace(role="number", value=FILL_IN_MARK, guess="1|axis")
-        elif each.role == "size" and {*list_axes([text])} & facts.constants.keys() & read:
-            guess = f"{text}|axis" if set(list_axes([text])) <= facts.constants.keys() else "axis"
-            each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
-        parameters.append(each)
-    return function._replace(parameters=tuple(parameters))
-
-
-def mark_unused_sizes(
-    function: Function, shaped: Collection[str], said: Mapping[str, str]
-) -> Function:
-    """Turn integers that are the size of no array into numbers that have to be filled in.
-
-    A size that an array's shape may have stays one as long as that shape is asked for.
-    """
-    arrays = [p for p in function.parameters if p.role in ("input", "output")]
-    guessed = set(list_axes([p.guess for p in arrays]))
-    parameters = []
-    for each in function.parameters:
-        is_unused = each.role == "size" and each.name not in shaped
-        is_open = each.name in guessed and not is_option(each.name)
-        if is_unused and not is_open and not find_answer(said, each.name):
-            guess = "" if is_option(each.name) else "axis"
-            each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
-        parameters.append(each)
-    return function._replace(parameters=tuple(parameters))
 
 
 def trace_arrays(
@@ -565,7 +518,7 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
             guess = each.guess if is_proved or not shape else f"[{', '.join(whole)}]"
             each = each._replace(shape=whole if is_proved or not shape else (), guess=guess)
             each = read_elements(each, [p.name for p in function.parameters], own.body)
-            each = ask_added(each, own.body)
+            each = ask_placed(each, [p.name for p in function.parameters], own.body)
             chosen = next((p for p in function.parameters if p.name == each.indexes[0]), each)
             each = each._replace(indexed_axis=-1 - len(list_parts(chosen.type, facts)))
         parameters.append(each)

@@ -138,13 +138,13 @@ def _plan_flags(
     every = said or _list_project_flags(source, root)
     given, notes = ([*said], list[str]()) if said else _choose_macros(every, files)
     defined = _list_defined(files, every)
-    old = _list_old_standards(given)
+    old = [f for f in given if "std=" in f and _read_standard(f) < _OLDEST_STANDARD]
     notes += [f"{flag} of the project's build was left out: C++17 is compiled" for flag in old]
-    return (
-        [*(f for f in given if f not in old), *_list_needed_flags(files, defined)],
-        notes,
-        defined,
-    )
+    is_cuda = source.suffix in (".cu", ".cuh")
+    new = [f for f in given if is_cuda and "std=" in f and _read_standard(f) > _NEWEST_STANDARD]
+    notes += [f"{f} of the project's build is not known to nvcc: C++20 is compiled" for f in new]
+    kept = ["-std=c++20" if f in new else f for f in given if f not in old]
+    return [*kept, *_list_needed_flags(files, defined)], notes, defined
 
 
 def _list_defined(files: Iterable[Path], flags: Iterable[str]) -> set[str]:
@@ -355,11 +355,9 @@ def _choose_macros(flags: Sequence[str], files: Iterable[Path]) -> tuple[list[st
 
 _OLDEST_STANDARD = 117
 """Of C++, as ``_read_standard`` counts: the headers of a launcher, and of torch, need it."""
+_NEWEST_STANDARD = 120
+"""That nvcc takes, up to CUDA 13.0."""
 _DRAFT_STANDARDS = {"0x": 11, "1y": 14, "1z": 17, "2a": 20, "2b": 23, "2c": 26}
-
-
-def _list_old_standards(flags: Sequence[str]) -> list[str]:
-    return [f for f in flags if "std=" in f and _read_standard(f) < _OLDEST_STANDARD]
 
 
 def _read_standard(flag: str) -> int:
@@ -459,19 +457,36 @@ def list_undefined_functions(text: str, headers: Sequence[str]) -> tuple[str, ..
     """Return the functions that a source or its headers declare and use, and do not define.
 
     Members of classes have the name of the class, as ``Grid::fit``; a constructor is
-    ``Grid::Grid``.
+    ``Grid::Grid``. What only ``main`` calls is left out: its file is compiled without it.
     """
-    texts = (text, *headers)
+    texts = (_leave_out_main(text), *headers)
     declarations = [each for one in texts for each in iter_declarations(parse_c(one))]
     bodies = [each for each in declarations if each.body is not None]
     defined = {each.name for each in bodies}
     declared = dict.fromkeys(each.name for each in declarations if each.body is None)
     calls = Counter(re.findall(r"\b([A-Za-z_]\w*)\s*(?:<[^;(){}]*>\s*)?\(", "\n".join(texts)))
     free = [name for name in declared if name not in defined and calls[name] > 1]
-    own = drop_comments(add_macros(text, headers))
+    own = drop_comments(add_macros(texts[0], headers))
     methods = {"::".join([*each.scope.split("::")[-2:-1], each.name]) for each in bodies}
     members = {name: None for one in texts for name in list_members(one)}
     return (*free, *(m for m in members if m not in methods and _calls_member(own, m)))
+
+
+def _leave_out_main(text: str) -> str:
+    """Return a text without the body of ``main``."""
+    if not is_main_alone(text):
+        return text
+    root = parse_c(text)
+    whole = root.text or b""
+    bodies = [d.body for d in iter_declarations(root) if d.name == "main" and d.body is not None]
+    for own in reversed(bodies):
+        whole = whole[: own.start_byte] + b"{}" + whole[own.end_byte :]
+    return whole.decode() if bodies else text
+
+
+def is_main_alone(text: str) -> bool:
+    """Whether a text names ``main`` once, so that it can be made static, which drops it."""
+    return len(re.findall(r"\bmain\b", drop_comments(text))) == 1
 
 
 def list_members(text: str) -> dict[str, bool]:

@@ -19,17 +19,25 @@ from kernelkb.scaffold.answers import (
     find_answer,
     read_launch_word,
 )
-from kernelkb.scaffold.cpp.array_shapes import (
+from kernelkb.scaffold.cpp.array_shapes import fill_arrays
+from kernelkb.scaffold.cpp.configuration import (
+    LANGUAGE_WORDS,
     ask_computed_sizes,
-    fill_arrays,
+    collect_configuration,
     mark_unused_sizes,
 )
-from kernelkb.scaffold.cpp.configuration import LANGUAGE_WORDS, collect_configuration
 from kernelkb.scaffold.cpp.element_types import find_dtype, is_size_type
 from kernelkb.scaffold.cpp.element_uses import list_races, show_line
 from kernelkb.scaffold.cpp.functions import SourceFacts
 from kernelkb.scaffold.cpp.launch_limits import ask_edges, ask_radii, list_limits, warn_of_exchange
-from kernelkb.scaffold.cpp.objects import find_refusal, set_objects_apart
+from kernelkb.scaffold.cpp.objects import (
+    define_variables,
+    fill_memory,
+    find_refusal,
+    list_memory,
+    refuse_memory,
+    set_objects_apart,
+)
 from kernelkb.scaffold.cpp.size_branches import (
     choose_site,
     guess_tested,
@@ -55,7 +63,6 @@ from kernelkb.scaffold.draft import (
 )
 from kernelkb.scaffold.extents import list_axes
 
-_SET_SYMBOL = re.compile(r"\bcudaMemcpyToSymbol(?:Async)?\s*(?:<[^<>]*>)?\(\s*&?\s*(?:\w+::)*(\w+)")
 _INDEX = re.compile(r"\b(?:blockIdx|threadIdx|blockDim|gridDim)\.[xyz]")
 
 
@@ -77,8 +84,12 @@ class CallPlan(NamedTuple):
     """What is not known of the template, the launch and the memory that it needs."""
     limits: tuple[SizeLimit, ...] = ()
     """The largest sizes that the launch reaches."""
+    filled: tuple[str, ...] = ()
+    """Variables of the device and the file that the function reads, and no text gives a value."""
     fills: tuple[str, ...] = ()
-    """Statements that set the variables of the device that the kernel reads."""
+    """Statements that set them."""
+    definitions: str = ""
+    """Lines that define the host's variables that the texts only declare."""
     structures: tuple[Structure, ...] = ()
     """Those that the function takes, whose fields are its parameters here."""
     refusal: str = ""
@@ -110,17 +121,20 @@ def plan_call(
     part = _find_inner_include(own, facts)
     function = _drop_unused(function, own, launch, structures, part)
     hint = _describe_launch(function, own, site)
-    memory = _list_memory(own, facts)
+    memory = list_memory(own, facts)
     asked = _list_questions(function, dict(zip(names, types, strict=False)), launch, own, hint)
     asked = [DraftQuestion(q.key, *choices.get(q.key, (q.guess, q.why))) for q in asked]
-    asked += [DraftQuestion(n, "", facts.memory[n]) for n in memory if not find_answer(said, n)]
+    lines = {**facts.variables, **facts.memory}
+    asked += [DraftQuestion(n, "", lines[n]) for n in memory if not find_answer(said, n)]
     told = _list_warnings(function, own, part) + warn_of_exchange(function, own, facts)
     told += warn_of_branches(function, own, facts, types)
     sizes = tuple(p.name for p in function.parameters if p.role == "size")
     plan = CallPlan(function, sizes, types, *launch, hint, (*asked,))
     return plan._replace(
         limits=list_limits(function, own, facts, launch, types),
-        fills=tuple(_fill_memory(n, said, facts, (scope, function)) for n, scope in memory.items()),
+        filled=tuple(memory),
+        fills=tuple(fill_memory(n, said, facts, (scope, function)) for n, scope in memory.items()),
+        definitions=define_variables(facts, said, memory),
         structures=tuple(structures),
         refusal=find_refusal(function, own, facts),
         warnings=(*told, *_warn_of_shared(function, launch, own)),
@@ -187,82 +201,22 @@ def _fill_parameters(
     function = ask_needed_values(fill_arrays(function, own, facts), own, facts)
     function = fill_starts(function, facts)
     function = fill_numbers(set_objects_apart(function, own, facts), site, facts)
-    function = ask_computed_sizes(function, own, site, facts) if site else function
+    function = ask_computed_sizes(function, own, site, facts)
     function = ask_radii(ask_edges(function, own, facts), own, facts)
     function = guess_tested(function, own, facts)
     function = function._replace(
         parameters=apply_answers(function.parameters, *told, takes_pointers=True)
     )
+    refuse_memory(function, facts)
     shaped = set(list_axes([dim for p in function.parameters for dim in p.shape]))
     sizes = [p.name for p in function.parameters if p.role == "size"]
     is_read = re.search(rf"\b(?:{'|'.join(sizes)})\b", get_text(own.body))
     if len(sizes) > 1 or said or not is_read:
         function = mark_unused_sizes(function, shaped, said)
     marked = [
-        p._replace(use=(f"{p.rows}, " if p.rows else "") + (_find_use(p.name, own) or p.use))
-        if _is_unknown(p)
-        else p
-        for p in function.parameters
+        p._replace(use=_show_use(p, own)) if _is_unknown(p) else p for p in function.parameters
     ]
     return function._replace(parameters=tuple(marked))
-
-
-def _list_memory(own: Declaration, facts: SourceFacts) -> dict[str, str]:
-    """Map the variables of the device that a function or what it calls reads to that one's scope.
-
-    None that one of them sets: what nothing sets is zero, and may choose that nothing is done.
-    """
-    seen, pending, found, text = {own.name}, [own], dict[str, str](), ""
-    while pending:
-        reader = pending.pop()
-        text += get_text(reader.body)
-        nodes = iter_nodes(reader.body) if reader.body else ()
-        words = {get_text(n) for n in nodes if n.type == "identifier"}
-        found |= dict.fromkeys(words & facts.memory.keys(), reader.scope)
-        called = [d for d in facts.declarations if d.name in words and d.name not in seen]
-        seen |= {each.name for each in called}
-        pending += called
-    own_set = set(_SET_SYMBOL.findall(text))
-    named = (name for name in facts.memory if name in found and name not in own_set)
-    return {name: found[name] for name in named if not re.search(_WRITES.format(name), text)}
-
-
-_WRITES = (
-    r"(?<![.>\w]){0}\s*(?:\[[^\]]*\]\s*)*(?:[-+*/|&^]?=(?!=)|\+\+|--)|(?:\+\+|--)\s*{0}\b"
-    r"|&\s*{0}\b"
-)
-"""Where code that is called sets a variable itself, or has another function do so."""
-
-
-def _fill_memory(
-    name: str, said: Mapping[str, str], facts: SourceFacts, of: tuple[str, Function]
-) -> str:
-    """Return the statements that copy values to a variable of the device, once.
-
-    Args:
-        name: Of the memory.
-        said: What was told of it, among others.
-        facts: Its file.
-        of: The scope of a function that reads it, whose namespaces may be those of the memory;
-            and the function that is called.
-
-    Raises:
-        BadValueError: The values depend on a size, and are copied for the first workload only.
-    """
-    value, (scope, function) = find_answer(said, name), of
-    sizes = {p.name for p in function.parameters if p.role == "size"}
-    if sizes & set(re.findall(r"\w+", value)):
-        raise BadValueError(
-            f"--set {name}={value}: {name} is set once for all workloads; give numbers"
-        )
-    kind = f"std::remove_all_extents_t<decltype({name})>"
-    opened = f"using namespace {scope.removesuffix('::')};\n  " if scope else ""
-    values = value.strip("{}[]") or FILL_IN_MARK
-    return (
-        f"{opened}static const {kind} kb_{name}[] = {{{values}}};  // {facts.memory[name]}\n"
-        f"  [[maybe_unused]] static const cudaError_t kb_{name}_is_set =\n"
-        f"      cudaMemcpyToSymbol({name}, kb_{name}, sizeof(kb_{name}));"
-    )
 
 
 def _drop_unused(
@@ -418,6 +372,13 @@ def _is_unknown(parameter: Parameter) -> bool:
     if parameter.role in ("input", "output"):
         return not (parameter.shape and parameter.dtype and parameter.is_certain)
     return parameter.value == FILL_IN_MARK
+
+
+def _show_use(each: Parameter, own: Declaration) -> str:
+    """Return what shows why something is not known: what a call passes, or the line of a use."""
+    if each.role == "number" and each.use:
+        return each.use
+    return (f"{each.rows}, " if each.rows else "") + (_find_use(each.name, own) or each.use)
 
 
 def _find_use(name: str, own: Declaration) -> str:

@@ -1,25 +1,32 @@
-"""The grid and the block of a launch, with what its host function computes them from."""
+"""The grid, the block and the sizes of a call, with what its host computes them from."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kernelkb.loading.kernels import FILL_IN_MARK
+from kernelkb.scaffold.answers import find_answer
 from kernelkb.scaffold.cpp.element_types import find_dtype
+from kernelkb.scaffold.cpp.functions import SourceFacts
 from kernelkb.scaffold.cpp.syntax import (
     BRANCH,
     Declaration,
     LaunchSite,
+    bind_arguments,
     collect_locals,
     find_local_value,
     get_part,
     get_text,
+    iter_calls,
     iter_declarators,
     iter_nodes,
+    strip_casts,
 )
+from kernelkb.scaffold.draft import Function, Parameter, is_option
+from kernelkb.scaffold.extents import list_axes, rename_axes
 
 _LANGUAGE_TEXT = """
 __half __half2 __nv_bfloat16 __nv_bfloat162 auto bool ceil ceilf ceill char const
@@ -175,3 +182,92 @@ def _collect_kinds(host: Declaration) -> dict[str, str]:
             if name.type == "identifier":
                 kinds.setdefault(get_text(name), kind)
     return kinds
+
+
+_COMPUTED = re.compile(r"(?=.*\w\s*[*/+-])[\w\s()*/+-]+")
+
+
+def ask_computed_sizes(
+    function: Function, own: Declaration, site: LaunchSite | None, facts: SourceFacts
+) -> Function:
+    """Return a function whose sizes that its launch or call computes from others are to be said.
+
+    And of a kernel those that are 1 there, so that its grid may be for one row, and those of
+    constants that it reads itself. Of ``n = rows * cols; k<<<..>>>(x, n, cols)``: the guess for
+    ``n`` is ``rows * cols``.
+    """
+    calls = [(site.arguments, site.host)] if site else [*_iter_calls(function, own, facts)]
+    for arguments, host in calls:
+        names = [p.name for p in function.parameters]
+        passed = dict(zip(names, arguments, strict=False))
+        bound = {text: name for name, text in bind_arguments(arguments, names).items()}
+        parameters = [
+            _ask_computed(p, passed.get(p.name, ""), host, (bound, facts, own))
+            if p.role == "size"
+            else p
+            for p in function.parameters
+        ]
+        function = function._replace(parameters=tuple(parameters))
+    return function
+
+
+def _iter_calls(
+    function: Function, own: Declaration, facts: SourceFacts
+) -> Iterator[tuple[Sequence[str], Declaration]]:
+    """Yield the calls of a launcher in its texts, with the functions that they stand in."""
+    for host in facts.declarations:
+        for name, arguments in iter_calls(host.body) if host != own else ():
+            if name.rpartition("::")[2] == function.name and not function.is_kernel:
+                yield arguments, host
+
+
+def _ask_computed(
+    each: Parameter,
+    given: str,
+    host: Declaration,
+    known: tuple[Mapping[str, str], SourceFacts, Declaration],
+) -> Parameter:
+    """Return a size with the question for it, where a call passes an expression for it."""
+    bound, facts, own = known
+    text = strip_casts(given)
+    text = find_local_value(text, host) if text.isidentifier() else text
+    named = set(list_axes([text]))
+    words = {bound.get(word, "") for word in named} - {"", each.name}
+    is_computed = _COMPUTED.fullmatch(text) is not None
+    guess = ""
+    if words and is_computed:
+        text = spell_out_locals(text, host, bound.keys() | facts.constants.keys())
+        guess = " ".join(re.sub(r"/+", "//", rename_axes(text, bound)).split())
+    elif not own.is_global:
+        if not (is_computed and named and "/" in text):
+            return each
+        guess = "axis"
+    elif text == "1":  # of an array that is taken as one row
+        guess = "1|axis"
+    elif named & facts.constants.keys() & set(re.findall(r"[A-Za-z_]\w*", get_text(own.body))):
+        guess = f"{text}|axis" if named <= facts.constants.keys() else "axis"
+    else:
+        return each
+    use = "" if own.is_global else f"{host.name} passes {' '.join(given.split())}"
+    use += f" = {' '.join(text.split())}" if use and given.isidentifier() and text else ""
+    return each._replace(role="number", value=FILL_IN_MARK, guess=guess, use=use)
+
+
+def mark_unused_sizes(
+    function: Function, shaped: Collection[str], said: Mapping[str, str]
+) -> Function:
+    """Turn integers that are the size of no array into numbers that have to be filled in.
+
+    A size that an array's shape may have stays one as long as that shape is asked for.
+    """
+    arrays = [p for p in function.parameters if p.role in ("input", "output")]
+    guessed = set(list_axes([p.guess for p in arrays]))
+    parameters = []
+    for each in function.parameters:
+        is_unused = each.role == "size" and each.name not in shaped
+        is_open = each.name in guessed and not is_option(each.name)
+        if is_unused and not is_open and not find_answer(said, each.name):
+            guess = "" if is_option(each.name) else "axis"
+            each = each._replace(role="number", value=FILL_IN_MARK, guess=guess)
+        parameters.append(each)
+    return function._replace(parameters=tuple(parameters))

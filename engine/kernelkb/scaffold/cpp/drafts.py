@@ -10,6 +10,7 @@ from kernelkb.errors import BadValueError
 from kernelkb.loading.kernels import FILL_IN_MARK, to_snake_case
 from kernelkb.model.kernels.languages import choose_compiled_language
 from kernelkb.scaffold.answers import apply_answers, find_answer, mark_unknown
+from kernelkb.scaffold.cpp.build_flags import is_main_alone
 from kernelkb.scaffold.cpp.call_plan import CallPlan, apply_template, plan_call
 from kernelkb.scaffold.cpp.element_types import is_size_type
 from kernelkb.scaffold.cpp.functions import (
@@ -22,7 +23,7 @@ from kernelkb.scaffold.cpp.functions import (
 from kernelkb.scaffold.cpp.observed_launches import SeenAnswers, SeenLaunch, answer_by_launches
 from kernelkb.scaffold.cpp.source import complete_function
 from kernelkb.scaffold.cpp.structures import take_structures_apart
-from kernelkb.scaffold.cpp.syntax import Structure, bind_arguments
+from kernelkb.scaffold.cpp.syntax import Structure, bind_arguments, drop_comments
 from kernelkb.scaffold.draft import (
     Draft,
     DraftedFiles,
@@ -60,18 +61,17 @@ def draft_pointer_files(request: DraftRequest) -> DraftedFiles:
     plan = plan._replace(questions=(*plan.questions, *macros))
     request = request._replace(function=request.function._replace(limits=plan.limits))
     draft = _make_draft(request, plan)
-    lines = draft_include(request, hidden)
+    lines = draft_include(request, hidden) + plan.definitions
     if request.uses_torch:
         launcher = draft_torch_launcher(draft, plan, lines)
     elif request.function.is_variant:
         launcher = lines
     else:
         launcher = draft_c_launcher(draft, plan, lines)
-    files = {draft.variant.source: launcher, **draft_including_files(request.others)}
+    files = {draft.variant.source: launcher, **draft_including_files(request)}
     names = [p.name for p in plan.function.parameters] + [*plan.function.template]
     locals_ = re.findall(r"(?:const int|const auto|using) (\w+) =", "\n".join(plan.statements))
-    fills = re.findall(r"kb_(\w+)_is_set", "\n".join(plan.fills))
-    names += [*locals_, *fills, *_list_asked_macros(request), "grid", "block", "shared"]
+    names += [*locals_, *plan.filled, *_list_asked_macros(request), "grid", "block", "shared"]
     warnings = (*plan.warnings, *_list_pasted_names(request))
     return finish_draft(draft, files, names)._replace(refusal=plan.refusal, warnings=warnings)
 
@@ -178,7 +178,7 @@ def _make_draft(request: DraftRequest, plan: CallPlan) -> Draft:
         "launch.cu" if is_cuda else "launch.cpp",
         f"{function.name} of {PurePosixPath(request.include).name}",
         binding="torch-extension" if request.uses_torch else "",
-        also=[*draft_including_files(request.others)],
+        also=[*draft_including_files(request)],
         flags=request.flags,
         kernels=[function.name] if function.is_kernel else [*function.launches],
     )
@@ -375,7 +375,7 @@ def draft_tensor_files(request: DraftRequest) -> DraftedFiles:
     hidden = _list_hidden_macros(request, arrays)
     lines = draft_include(request, hidden)
     launcher = _draft_launcher(draft, function, shaped, lines)
-    files = {draft.variant.source: launcher, **draft_including_files(request.others)}
+    files = {draft.variant.source: launcher, **draft_including_files(request)}
     drafted = finish_draft(draft, files, [p.name for p in shaped] + _list_asked_macros(request))
     return drafted._replace(warnings=(*_list_pasted_names(request),))
 
@@ -427,7 +427,7 @@ def _make_tensor_draft(
 ) -> Draft:
     function = request.function
     is_ffi = request.summary.kind == "tvm-ffi"
-    also = [*draft_including_files(request.others)]
+    also = [*draft_including_files(request)]
     missing = ", ".join(request.summary.missing_functions if not also else ())
     suffix = PurePosixPath(request.include).suffix
     suffix = ".cu" if request.target == "cuda" and suffix in (".cuh", ".h") else suffix
@@ -496,8 +496,14 @@ def draft_include(request: DraftRequest, hidden: Sequence[str] = ()) -> str:
     named = (*request.before, f'"{request.include}"')
     lines = "".join(f"#include {name}\n" for name in named)
     if request.summary.has_main:
-        lines = f"#define main kb_hidden_main\n{lines}#undef main\n"
+        lines = _hide_main(lines, request.text)
     return lines + "".join(f"#undef {name}\n" for name in hidden)
+
+
+def _hide_main(lines: str, text: str) -> str:
+    """Return lines that include a file without its ``main``, nor what only that needs."""
+    name = "static kb_hidden_main" if is_main_alone(text) else "kb_hidden_main"
+    return f"#define main {name}\n{lines}#undef main\n"
 
 
 def name_including_file(path: str) -> str:
@@ -506,9 +512,14 @@ def name_including_file(path: str) -> str:
     return f"{to_snake_case(words)}{PurePosixPath(path).suffix}"
 
 
-def draft_including_files(paths: Sequence[str]) -> dict[str, str]:
+def draft_including_files(request: DraftRequest) -> dict[str, str]:
     """Return files that include other sources of a kernel, which are compiled with it."""
-    return {name_including_file(path): f'#include "{path}"\n' for path in paths}
+    files = {}
+    for path, text in zip(request.others, request.other_texts, strict=True):
+        line = f'#include "{path}"\n'
+        has_main = re.search(r"\bmain\s*\(", drop_comments(text))
+        files[name_including_file(path)] = _hide_main(line, text) if has_main else line
+    return files
 
 
 def hide_module(include: str) -> str:

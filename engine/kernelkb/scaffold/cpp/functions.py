@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kernelkb.scaffold.cpp.element_types import (
@@ -20,15 +20,14 @@ from kernelkb.scaffold.cpp.syntax import (
     get_part,
     get_text,
     has_const,
-    iter_calls,
     iter_declarations,
     iter_declarators,
     iter_nodes,
     iter_values,
+    iter_variables,
     parse_c,
     read_called_name,
     read_template_arguments,
-    strip_casts,
 )
 from kernelkb.scaffold.draft import CallStyle, Function, Parameter, ParameterRole
 
@@ -67,8 +66,9 @@ _ALIAS = re.compile(
 )
 _MEMORY = re.compile(
     r"^[ \t]*(?:(?:static|extern|volatile)\s+)*(?:__(?:constant|managed|device)__\s+)+"
-    r"(?:(?:static|extern|volatile)\s+)*[\w:<> ]+?[\s*]+"
-    r"(\w+\s*(?:\[[^\]\n]*\]\s*)*(?:,[\s*]*\w+\s*(?:\[[^\]\n]*\]\s*)*)*);",
+    r"(?:(?:static|extern|volatile|__align__\(\d+\))\s+)*"
+    r"(?:struct\s*\w*\s*\{[^{}]*\}|\w+<[^<>;]*>|[\w:<> ]+?)[\s*]+"
+    r"(\w+\s*(?:\[[^\]\n]*\]\s*)*(?:,[\s*]*\w+\s*(?:\[[^\]\n]*\]\s*)*)*)(?:=[^;]*)?;",
     re.MULTILINE,
 )
 _CONSTANT = re.compile(
@@ -294,33 +294,6 @@ def _classify_element(node: Node, parent: Node) -> Access:
     return "updated" if parent.type == "update_expression" else "read"
 
 
-_MAX_CALLS = 3
-
-
-def list_host_memory(
-    declaration: Declaration, bodies: Mapping[str, Declaration], depth: int = 0
-) -> set[str]:
-    """Return the parameters of a function that it copies from or to the host's memory.
-
-    Itself, or by a function of the file that it passes them to.
-    """
-    own = {p.name for p in build_function(declaration).parameters}
-    found: set[str] = set()
-    for name, arguments in iter_calls(declaration.body):
-        passed = [strip_casts(text) for text in arguments]
-        inner = bodies.get(name)
-        if inner is not None and inner != declaration and depth < _MAX_CALLS:
-            host = list_host_memory(inner, bodies, depth + 1)
-            names = [p.name for p in build_function(inner).parameters]
-            found |= {text for text, each in zip(passed, names, strict=False) if each in host}
-        elif name.startswith("cudaMemcpy"):
-            is_read = "ToSymbol" in name or "HostToDevice" in passed[-2:][0] + passed[-1]
-            is_written = "FromSymbol" in name or "DeviceToHost" in passed[-2:][0] + passed[-1]
-            at = 0 if is_written else 2 if "2D" in name else 1
-            found |= {*passed[at : at + 1]} if is_read or is_written else set()
-    return found & own
-
-
 class SourceFacts(NamedTuple):
     """What a C++ file holds besides the function to call."""
 
@@ -339,8 +312,9 @@ class SourceFacts(NamedTuple):
     objects: Mapping[str, str] = {}
     """Structures that no array of kernel.yaml can hold, and why."""
     memory: Mapping[str, str] = {}
-    """``__constant__``, ``__device__`` and ``__managed__`` variables without a value in the text,
-    with the line."""
+    """``__constant__``, ``__device__`` and ``__managed__`` variables, with the line."""
+    variables: Mapping[str, str] = {}
+    """Of the host, with the line that declares each; that which defines it, if there is one."""
     include_lines: tuple[int, ...] = ()
     """Lines of the file's ``#include``, of which a body may hold one."""
 
@@ -389,8 +363,27 @@ def read_facts(text: str, headers: Sequence[str] = (), callers: Sequence[str] = 
         {name: parts for each in every for name, parts in each.records.items()},
         {name: why for each in every for name, why in each.objects.items()},
         {name: line for each in every for name, line in each.memory.items()},
+        _merge_variables(each.variables for each in every),
         own.include_lines,
     )
+
+
+def _read_memory(text: str) -> dict[str, str]:
+    return {
+        name: f"line {text.count(chr(10), 0, match.start()) + 1}: {' '.join(match[0].split())}"
+        for match in _MEMORY.finditer(text)
+        for name in re.findall(r"(?:^|,)[\s*]*(\w+)", match[1])
+    }
+
+
+def _merge_variables(files: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    rows = [row for variables in files for row in variables.items()]
+    return dict(sorted(rows, key=lambda row: is_declared_only(row[1]), reverse=True))
+
+
+def is_declared_only(line: str) -> bool:
+    """Whether a line of a variable says that another one defines it."""
+    return re.search(r"\bextern\b[^=]*$", line) is not None
 
 
 def _read_file(text: str) -> SourceFacts:
@@ -424,11 +417,11 @@ def _read_file(text: str) -> SourceFacts:
         aliases,
         records=read_records(root, constants | aliases),
         objects=read_objects(root, constants | aliases),
-        memory={
-            name: f"line {text.count(chr(10), 0, match.start()) + 1}: {match[0].strip()}"
-            for match in _MEMORY.finditer(text)
-            for name in re.findall(r"(?:^|,)[\s*]*(\w+)", match[1])
-        },
+        memory=_read_memory(text),
+        variables=_merge_variables(
+            {name: f"line {node.start_point[0] + 1}: {' '.join(get_text(node).split())}"}
+            for name, node in iter_variables(root)
+        ),
         include_lines=tuple(
             n for n, line in enumerate(text.split("\n"), 1) if _INCLUDE.match(line)
         ),
@@ -461,9 +454,10 @@ def list_undefined_macros(text: str, headers: Sequence[str]) -> list[str]:
         if size.type == "identifier"
     }
     values = [match[4] or match[5] or "" for match in _CONSTANT.finditer(text) if match[3]]
-    words = [word for value in values for word in re.findall(r"(?<![\w:.\"])[A-Z]\w+", value)]
+    values += re.findall(r"<<<([^;{}]*?)>>>", text)
+    words = [w for v in values for w in re.findall(r"(?<![\w:.\"])[A-Z]\w+\b(?!\s*\()", v)]
     found |= dict.fromkeys(word for word in words if _MACRO_NAME.fullmatch(word))
-    other = "\n".join((text, *headers))
+    other = re.sub(r"<<<[^;{}]*?>>>", "", "\n".join((text, *headers)))
     # A macro, a variable or parameter with its type before it, an enumerator.
     said = r"#[ \t]*define[ \t]+{0}\b|(?:[\w>*&][ \t]+|[,{{][ \t]*){0}\s*(?:[=,;>){{]|$)"
     return [n for n in found if not re.search(said.format(n), other, re.MULTILINE)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
@@ -169,29 +170,124 @@ def _find_size(text: str, sizes: frozenset[str], values: Mapping[str, Node]) -> 
 _CLAMPS = re.compile(r"(?:std::)?(?:min|max|clamp)")
 _ADDED_DEPTH = 4
 """Variables, and arrays of a block's shared memory, that a value goes through."""
+_FIXED_NAME = re.compile(r"[A-Z][A-Z\d_]*|blockDim|gridDim|[xyz]")
 
 
-def ask_added(array: Parameter, body: Node | None) -> Parameter:
-    """Return an array of integers with the question for them, if they are added to an index.
+class _Flow(NamedTuple):
+    """Where the elements of an array go in a body."""
 
-    Those that are an index as they are, or the number of a row, are drawn below its size.
+    array: str
+    held: set[str]
+    """The array, and the variables that depend on its elements."""
+    fixed: frozenset[str]
+    """Parameters and what is made of them alone: a row times its width is a place in range."""
+    is_float: bool
+
+
+def ask_placed(array: Parameter, names: Collection[str], body: Node | None) -> Parameter:
+    """Return an array with the question for its values, if an index or a size depends on them.
+
+    Integers that are an index as they are, or the number of a row, are drawn below its size.
     """
-    is_known = array.fill or array.points_into or array.indexes[0] or array.asks_fill[0]
-    is_integer = array.role == "input" and array.dtype in ("int32", "int64")
-    if body is None or is_known or not is_integer:
+    is_known = array.points_into or array.indexes[0] or array.asks_fill[0]
+    is_number = array.role == "input" and re.match(r"u?int|b?float", array.dtype or "")
+    if body is None or is_known or not is_number:
         return array
-    held = {array.name}
+    settings = [*iter_settings(body)]
+    is_float = "float" in (array.dtype or "")
+    flow = _Flow(array.name, {array.name}, _list_fixed(names, settings), is_float)
+    loops = (node.child_by_field_name("initializer") for node in iter_nodes(body))
+    begun = [each for loop in loops if loop is not None for each in iter_settings(loop)]
+    counted = {name for name, value in begun if not _holds(value, flow)}
     for _ in range(_ADDED_DEPTH):
-        for name, value in iter_settings(body):
-            if any(_is_held(each, held) for each in _iter_addends(value)):
-                held.add(name.lstrip("* ").partition("[")[0])
+        for name, value in settings:
+            if name not in counted and _holds(value, flow):
+                flow.held.add(name.lstrip("* ").partition("[")[0])
+    why = ""
     for base, index in iter_subscripts(body):
-        addends = [*_iter_addends(index)]
-        is_sum = len(addends) > 1 or _is_summed(get_text(index), held, body)
-        if base != array.name and is_sum and any(_is_held(each, held) for each in addends):
-            why = f"its values are added to an index, {show_line(index)}"
-            return array._replace(asks_fill=("integers 32|zeros", why))
-    return array
+        is_plain = not is_float and _is_plain(index, flow, settings)
+        if base != array.name and not is_plain and _holds(index, flow):
+            why = why or f"its values are in an index, {show_line(index)}"
+    bound = None if why or is_float else _find_bounded(flow, names, settings, body)
+    why = f"its values are a size or a step, {show_line(bound)}" if bound is not None else why
+    guess = "integers 32|ones" if bound is not None else "integers 32|zeros"
+    return array._replace(asks_fill=(guess, why), fill="") if why else array
+
+
+def _list_fixed(names: Collection[str], settings: Sequence[tuple[str, Node]]) -> frozenset[str]:
+    """Return parameters, and the variables that are set once, to an expression of such."""
+    fixed, counts = {*names}, Counter(name for name, _ in settings)
+    for name, value in settings:
+        words = _list_identifiers(value)
+        is_fixed = bool(words) and all(w in fixed or _FIXED_NAME.fullmatch(w) for w in words)
+        if is_fixed and counts[name] == 1 and "[" not in get_text(value):
+            fixed.add(name)
+    return frozenset(fixed)
+
+
+def _find_bounded(
+    flow: _Flow, names: Collection[str], settings: Sequence[tuple[str, Node]], body: Node
+) -> Node | None:
+    """Return where values of an array bound an index, or move a pointer; None for nowhere."""
+    counted = {word for _, index in iter_subscripts(body) for word in _list_identifiers(index)}
+    for node in iter_nodes(body):
+        operator = get_part(node, "operator")
+        sides = [node.child_by_field_name(side) for side in ("left", "right")]
+        for one, other in (sides, sides[::-1]):
+            if one is None or other is None or not _holds(one, flow):
+                continue
+            text = get_text(unwrap(other))
+            is_moved = operator == "+" and text in names and not _is_plain(one, flow, settings)
+            if (is_moved and text != flow.array) or (
+                operator in _COMPARISONS and text in counted - flow.held
+            ):
+                return node
+    return None
+
+
+def _list_identifiers(node: Node) -> set[str]:
+    return {get_text(each) for each in iter_nodes(node) if each.type == "identifier"}
+
+
+def _holds(node: Node, flow: _Flow) -> bool:
+    """Whether an expression depends on an element of an array, or a variable that holds such.
+
+    Not one that only chooses an element of another array, nor one that is kept in a range, nor
+    an integer that is a row: it is multiplied by what is the same for all threads.
+    """
+    operator = get_part(node, "operator")
+    if node.type == "identifier":
+        return get_text(node) in flow.held and get_text(node) != flow.array
+    if node.type == "subscript_expression":
+        return get_part(node, "argument").partition("[")[0] in flow.held
+    if node.type == "pointer_expression":
+        return re.sub(r"[*\s()]", "", get_text(node)) in flow.held
+    is_kept = operator in ("%", "&", *_RELATIONS, "!")
+    if is_kept or _CLAMPS.fullmatch(get_part(node, "function")):
+        return False
+    sides = [node.child_by_field_name(side) for side in ("left", "right")]
+    for one, other in (sides, sides[::-1]) if operator == "*" and not flow.is_float else ():
+        words = _list_identifiers(other) if other is not None else set[str]()
+        is_fixed = all(w in flow.fixed or _FIXED_NAME.fullmatch(w) for w in words)
+        if one is not None and is_fixed and _holds(one, flow) and "[" not in get_text(other):
+            return False
+    inner = node.named_children[node.type == "conditional_expression" :]
+    return any(_holds(each, flow) for each in inner)
+
+
+def _is_plain(index: Node, flow: _Flow, settings: Sequence[tuple[str, Node]]) -> bool:
+    """Whether an index is an element as it is, itself or by a variable, or a number beside it."""
+    parts = [*_iter_addends(index)]
+    if len(parts) != 1:
+        return False
+    own = [value for name, value in settings if name == get_text(parts[0])] or parts
+    addends = [[*_iter_addends(value)] for value in own]
+    return all(
+        len(each) == 1
+        and each[0].type == "subscript_expression"
+        and get_part(each[0], "argument") in flow.held
+        for each in addends
+    )
 
 
 def _iter_addends(node: Node) -> Iterator[Node]:
@@ -202,19 +298,3 @@ def _iter_addends(node: Node) -> Iterator[Node]:
         yield from _iter_addends(side)
     if not is_sum and node.type != "number_literal":
         yield node
-
-
-def _is_held(node: Node, held: Collection[str]) -> bool:
-    """Whether an expression is an element of an array, or a variable, that holds such values."""
-    if node.type == "call_expression" and not _CLAMPS.fullmatch(get_part(node, "function")):
-        given = node.child_by_field_name("arguments")
-        return given is not None and any(_is_held(each, held) for each in given.named_children)
-    is_element = node.type == "subscript_expression"
-    text = get_part(node, "argument") if is_element else get_text(node)
-    return node.type in ("identifier", "subscript_expression") and text.partition("[")[0] in held
-
-
-def _is_summed(name: str, held: Collection[str], body: Node) -> bool:
-    """Whether a variable is a sum with such values."""
-    own = [[*_iter_addends(value)] for each, value in iter_settings(body) if each == name]
-    return any(len(parts) > 1 and any(_is_held(p, held) for p in parts) for parts in own)

@@ -20,9 +20,9 @@ from kernelkb.scaffold.cpp.functions import (
     collect_made,
     find_style,
     is_tensor,
-    list_host_memory,
     read_facts,
 )
+from kernelkb.scaffold.cpp.objects import list_host_memory
 from kernelkb.scaffold.cpp.syntax import (
     Declaration,
     LaunchSite,
@@ -93,11 +93,12 @@ def summarize_c_source(name: str, text: str, headers: Sequence[str] = ()) -> Sou
     members = [member for each in (text, *headers) for member in list_members(each).items()]
     objects = {name for name, is_static in members if not is_static}
     values = {v for one in (text, *headers) for v in list_number_structures(parse_c(one))}
-    functions, inner = _list_pointer_functions(declarations, sites, objects, values)
+    functions, inner, hosts = _list_pointer_functions(declarations, sites, objects, values)
     if not functions:
         return None
     has_main = "main" in defined
-    return SourceSummary("cuda", tuple(functions), target, has_main, inner=tuple(inner))
+    summary = SourceSummary("cuda", tuple(functions), target, has_main)
+    return summary._replace(inner=tuple(inner), of_host=tuple(hosts))
 
 
 def summarize_included(text: str, headers: Sequence[str]) -> SourceSummary | None:
@@ -185,8 +186,10 @@ def _list_pointer_functions(
     sites: list[LaunchSite],
     members: Collection[str] = (),
     values: Collection[str] = (),
-) -> tuple[list[Function], list[Function]]:
+) -> tuple[list[Function], list[Function], list[Function]]:
     """List launchers, then the kernels that none of them starts; and launchers that others call.
+
+    And functions that launch with copies of the host's arrays that they take.
 
     Args:
         declarations: The functions of a file.
@@ -195,7 +198,7 @@ def _list_pointer_functions(
         values: Structures of numbers, which launchers take by value.
     """
     bodies = _index_bodies(declarations, sites)
-    launchers = []
+    launchers, others = [], []
     for each in bodies.values():
         launches = _list_launches(each, bodies, sites)
         function = build_function(each)
@@ -203,22 +206,21 @@ def _list_pointer_functions(
         is_member = f"{each.scope}{each.name}".split("::")[-2:] in [m.split("::") for m in members]
         is_launcher = not is_member and _is_launcher(each, values)
         is_called = (each.is_extern and takes_arrays) or (launches and is_launcher)
-        if is_called and not list_host_memory(each, bodies):
+        is_of_host = bool(list_host_memory(each, bodies, launches=bool(launches)))
+        if is_called and not is_of_host:
             launchers.append(function._replace(launches=launches))
+        elif launches and takes_arrays and is_of_host and not is_member:
+            others.append(function._replace(launches=launches))
     names = {launcher.name for launcher in launchers}
-    inner = {
-        name
-        for each in bodies.values()
-        if each.name in names and each.body is not None
-        for name, _ in iter_calls(each.body)
-    }
+    called_by = [each for each in bodies.values() if each.name in names]
+    inner = {name for each in called_by for name, _ in iter_calls(each.body)}
     outer = [f for f in launchers if f.name not in inner or bodies[f.name].is_extern] or launchers
     # Of a launcher that takes structures, only the kernels can be called with arrays.
     plain = [f for f in outer if all(p.dtype for p in f.parameters if p.role in _ARRAYS)]
     started = {kernel for launcher in plain for kernel in launcher.launches}
     kernels = [each for each in bodies.values() if each.is_global and each.name not in started]
     called = [each for each in launchers if each not in outer]
-    return [*outer, *(build_function(each) for each in kernels)], called
+    return [*outer, *(build_function(each) for each in kernels)], called, others
 
 
 def _index_bodies(

@@ -222,6 +222,22 @@ def iter_declarations(
             yield from [declaration] if declaration else []
 
 
+def iter_variables(node: Node) -> Iterator[tuple[str, Node]]:
+    """Yield the variables of a file with their declarations; none of the device, no constants."""
+    for child in node.named_children:
+        if child.type in ("namespace_definition", "linkage_specification", "declaration_list"):
+            yield from iter_variables(child)
+        head = get_text(child).partition("=")[0] if child.type == "declaration" else "const"
+        if re.search(r"__\w+__|\bconstexpr\b|\b(?<!extern )const\b|\btypedef\b", head):
+            continue
+        for each in child.children_by_field_name("declarator"):
+            chain = [each, *iter_declarators(each)]
+            if chain[-1].type == "identifier" and "function_declarator" not in {
+                c.type for c in chain
+            }:
+                yield get_text(chain[-1]), child
+
+
 def _parse_declaration(
     node: Node, scope: str, template: tuple[TemplateParameter, ...], extern: bool
 ) -> Declaration | None:
