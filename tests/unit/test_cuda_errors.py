@@ -44,6 +44,9 @@ def test_a_code_is_found_in_every_form(form):
     # A fork is the usual reason for this text of a run.
     if missed.get(3) == ["cuda-in-forked-process"]:
         del missed[3]
+    # Its number alone meant another error before CUDA 10.1.
+    if missed.get(4) == ["cuda-called-after-main"]:
+        del missed[4]
 
     assert missed == {}
 
