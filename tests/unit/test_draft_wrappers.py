@@ -222,3 +222,16 @@ def test_a_text_of_cuda_that_the_file_completes_is_told_first(project):
     )
 
     assert "source.cu lacks VALUE_1" in init_project("k.py", name="k").warnings[0]
+
+
+def test_results_that_are_summed_by_a_method_are_outputs_and_others_are_told(project):
+    text = (
+        f"{DOUBLE}def run(x):\n    n, m = x.shape\n    size = 64\n    y = torch.empty_like(x)\n"
+        "    parts = torch.empty((n, m), dtype=torch.float32)\n"
+        "    _double[(1,)](x, y, x.numel(), B=size)\n    DW = parts.sum(dim=0).to(x.dtype)\n"
+        "    return y, DW, y, size\n"
+    )
+    made, code = write_launcher(project, text)
+
+    assert "    return results[0], results[1]\n" in code
+    assert "line 19 returns size, too: taken as no arrays" in str(made.warnings)

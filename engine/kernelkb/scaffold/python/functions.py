@@ -53,7 +53,7 @@ from kernelkb.scaffold.python.made import (
     find_cast,
     list_casts,
 )
-from kernelkb.scaffold.python.nodes import iter_named, map_first, walk_own
+from kernelkb.scaffold.python.nodes import find_first, iter_named, map_first, walk_own
 from kernelkb.scaffold.python.objects import describe_objects
 from kernelkb.scaffold.python.shapes import find_dimension, list_parts, read_shapes
 from kernelkb.scaffold.python.writes import is_used, list_chosen, list_unstored, list_written
@@ -302,19 +302,21 @@ def _read_returned(
     if not (values := [v for v in returns if not isinstance(v, ast.Constant) or v.value]):
         return []
     last, is_one = values[-1], len({ast.unparse(value) for value in values}) == 1
-    parts = [*_iter_parts(last)]
+    parts = [*iter_parts(last)]
     made, casts, outputs = (
         collect_made(function),
         list_casts(function, last.lineno),
         list[Parameter](),
     )
-    computed = _list_computed(function, {*made, *tensors})
+    known = {*made, *tensors, *_list_computed(function, {*made, *tensors})}
     for index, (pick, part) in enumerate(parts):
+        if ast.unparse(part) in map(ast.unparse, (each for _, each in parts[:index])):
+            continue  # the same array again
         base = next((w for w in re.findall(r"\w+", ast.unparse(part)) if w != "torch"), "")
-        if isinstance(part, ast.Constant) or (base.isupper() and base not in (*made, *tensors)):
+        if isinstance(part, ast.Constant) or (base.isupper() and base not in known):
             continue
         is_empty = "0" in made.get(base, ("", ()))[1]  # as its option is left out
-        if len(parts) > 1 and (is_empty or base not in (*made, *tensors, *computed)):
+        if len(parts) > 1 and (is_empty or base not in known):
             continue
         is_name = isinstance(part, ast.Name) and base not in tensors
         field = base if is_name else f"{'result' if 'out' in tensors else 'out'}{index or ''}"
@@ -338,15 +340,15 @@ def _read_returned(
     return [Parameter("out", "return", "output", is_certain=False)] if is_lost else outputs
 
 
-def _iter_parts(value: ast.expr, pick: str = "") -> Iterator[tuple[str, ast.expr]]:
+def iter_parts(value: ast.expr, pick: str = "") -> Iterator[tuple[str, ast.expr]]:
     """Yield each array that a function returns, with what takes it out of the rest: ``[1][0]``."""
     if isinstance(value, ast.Dict):
         for key, each in zip(value.keys, value.values, strict=True):
-            yield from _iter_parts(each, f"{pick}[{ast.unparse(key) if key else ''}]")
+            yield from iter_parts(each, f"{pick}[{ast.unparse(key) if key else ''}]")
     elif isinstance(value, ast.Tuple | ast.List):
         single = len(value.elts) == 1 and not pick
         for at, each in enumerate(value.elts):
-            yield from _iter_parts(each, "" if single else f"{pick}[{at}]")
+            yield from iter_parts(each, "" if single else f"{pick}[{at}]")
     else:
         yield pick, value
 
@@ -486,8 +488,10 @@ def _list_computed(function: ast.FunctionDef, tensors: set[str]) -> set[str]:
     for name, value in iter_named(function):
         text = ast.unparse(value)
         is_torch = re.match(r"torch\.(?!cuda|device|float)", text)
-        used = tensors & {*re.findall(r"\b(?<!\.)\w+", _OF_TENSOR.sub("", text))}
-        if is_torch or (used and isinstance(value, ast.BinOp | ast.UnaryOp)):
+        used = (tensors | found) & {*re.findall(r"\b(?<!\.)\w+", _OF_TENSOR.sub("", text))}
+        is_method = isinstance(value, ast.Call) and find_first(value) in used
+        is_method &= not re.search(r"\.(?:item|tolist|nelement|get_device)\(\)$", text)
+        if is_torch or is_method or (used and isinstance(value, ast.BinOp | ast.UnaryOp)):
             found.add(name)
     return found
 

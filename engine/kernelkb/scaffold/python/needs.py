@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterator
 
 from kernelkb.scaffold.draft import Function, to_field_name
 from kernelkb.scaffold.python.block_bounds import find_power
+from kernelkb.scaffold.python.functions import iter_parts
 from kernelkb.scaffold.python.indices import LENGTHS, STARTS
-from kernelkb.scaffold.python.nodes import iter_checks, list_words
+from kernelkb.scaffold.python.nodes import iter_checks, list_words, walk_own
 
 _GONE = (
     (r"triton\.(?:ops|code_gen|impl)\b", "3.0"),
@@ -51,13 +52,27 @@ def list_needs(function: Function, text: str) -> list[str]:
     warnings += _describe_parts(function)
     own = [n for n in ast.walk(tree) if getattr(n, "lineno", 0) == function.line]
     body = next((n for n in own if isinstance(n, ast.FunctionDef)), None)
-    warnings += _list_unread(function, body) if body else []
+    warnings += [*_list_unread(function, body), *_list_dropped(function, body)] if body else []
     if body and (used := _DISTRIBUTED.search(ast.unparse(body))):
         warnings.append(
             f"{function.name} uses {used[0].rstrip('(')}: it runs in several processes, a draft "
             "in one"
         )
     return warnings
+
+
+def _list_dropped(function: Function, body: ast.FunctionDef) -> list[str]:
+    """Return which of the things that a launcher returns are no outputs of its draft."""
+    returned = [n.value for n in walk_own(body) if isinstance(n, ast.Return) and n.value]
+    parts = dict(iter_parts(returned[-1])) if returned else {}
+    taken = {p.value.removesuffix(".to_dense()") for p in function.parameters if p.type == "return"}
+    texts = {ast.unparse(each) for pick, each in parts.items() if pick in taken}
+    left = [ast.unparse(e) for e in parts.values() if not isinstance(e, ast.Constant)]
+    left = [each for each in dict.fromkeys(left) if each not in texts]
+    if not taken - {""} or not left:
+        return []
+    line = returned[-1].lineno
+    return [f"line {line} returns {', '.join(left)}, too: taken as no arrays, and not checked"]
 
 
 def _list_unread(function: Function, body: ast.FunctionDef) -> list[str]:
