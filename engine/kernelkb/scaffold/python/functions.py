@@ -302,21 +302,15 @@ def _read_returned(
     if not (values := [v for v in returns if not isinstance(v, ast.Constant) or v.value]):
         return []
     last, is_one = values[-1], len({ast.unparse(value) for value in values}) == 1
-    parts = [*iter_parts(last)]
-    made, casts, outputs = (
-        collect_made(function),
-        list_casts(function, last.lineno),
-        list[Parameter](),
-    )
+    parts, outputs = [*iter_parts(last)], list[Parameter]()
+    made, casts = collect_made(function), list_casts(function, last.lineno)
     known = {*made, *tensors, *_list_computed(function, {*made, *tensors})}
     for index, (pick, part) in enumerate(parts):
-        if ast.unparse(part) in map(ast.unparse, (each for _, each in parts[:index])):
-            continue  # the same array again
         base = next((w for w in re.findall(r"\w+", ast.unparse(part)) if w != "torch"), "")
-        if isinstance(part, ast.Constant) or (base.isupper() and base not in known):
-            continue
-        is_empty = "0" in made.get(base, ("", ()))[1]  # as its option is left out
-        if len(parts) > 1 and (is_empty or base not in known):
+        is_empty = len(parts) > 1 and "0" in made.get(base, ("", ()))[1]  # its option is left out
+        is_other = base not in known and (base.isupper() or len(parts) > 1)
+        is_same = ast.unparse(part) in [ast.unparse(each) for _, each in parts[:index]]
+        if isinstance(part, ast.Constant) or is_empty or is_other or is_same:
             continue
         is_name = isinstance(part, ast.Name) and base not in tensors
         field = base if is_name else f"{'result' if 'out' in tensors else 'out'}{index or ''}"
@@ -325,17 +319,15 @@ def _read_returned(
         is_known &= is_one
         shown = f"[{', '.join(shape)}]" if shape else _find_noted(ast.unparse(function), field)
         guess = shown if shape and not is_known else guesses.get(source) or shown * (not shape)
-        dtype = (find_cast(part, casts) or dtype) if is_one else OTHER
-        dtype = dtype or dtypes.get(source, "")
+        dtype = (find_cast(part, casts) or dtype or dtypes.get(source, "")) if is_one else OTHER
         has_own = dtype == OTHER or base not in (*made, *tensors)
         output = Parameter(field, "return", "output", dtype if dtype in DTYPES else None)
-        value = pick + _find_dense(function, part)
-        output = output._replace(shape=shape if is_known else (), guess=guess)
         if not is_name:  # it is no name of the text
             given = base if base in tensors and _is_given(function, part, base) else ""
             use = f"line {last.lineno}: return {ast.unparse(last)}"
             output = output._replace(use=use, origin=given and RETURNED + given)
-        outputs.append(output._replace(has_own_dtype=has_own, value=value))
+        output = output._replace(value=pick + _find_dense(function, part), guess=guess)
+        outputs.append(output._replace(shape=shape * is_known, has_own_dtype=has_own))
     is_lost = not outputs and any(isinstance(part, ast.Name) for _, part in parts)
     return [Parameter("out", "return", "output", is_certain=False)] if is_lost else outputs
 

@@ -134,21 +134,6 @@ def _find_triton_functions(
 
 def _list_kernels(tree: ast.Module) -> Kernels:
     """Return the kernels of Triton, also nested or behind autotune and heuristics."""
-    launched = {
-        word
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
-        if not isinstance(getattr(node.func.slice, "value", None), str)  # no key of a table
-        for word in _NAMES.findall(ast.unparse(node.func.value))
-    }
-    imported: dict[str, ast.FunctionDef | None] = {}
-    for node in ast.walk(tree):
-        for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
-            name, is_from = alias.asname or alias.name, isinstance(node, ast.ImportFrom)
-            own = [w for w in launched if w.startswith(f"{name}.") and name not in _NO_KERNELS]
-            imported |= dict.fromkeys(own)
-            if is_from and not own and ("kernel" in alias.name or name in launched - _NO_KERNELS):
-                imported[name] = None
     owners = {
         id(method): f"{node.name}.{method.name}"
         for node in ast.walk(tree)
@@ -170,9 +155,29 @@ def _list_kernels(tree: ast.Module) -> Kernels:
         for _, value in (iter_named(node) if isinstance(node, ast.Assign) else ())
         for name, each in _find_wrapped(value, functions).items()
     }
-    nodes = unify_accesses({**imported, **decorated, **wrapped})
+    nodes = unify_accesses({**_list_imported(tree), **decorated, **wrapped})
     inner = [each for node in tree.body if isinstance(node, ast.ClassDef) for each in _bind(node)]
     return Kernels(nodes, [*(n for n in tree.body if isinstance(n, ast.Assign)), *inner])
+
+
+def _list_imported(tree: ast.Module) -> dict[str, ast.FunctionDef | None]:
+    """Map each kernel of another file to None: ``k``, or ``kernels.k`` of a module."""
+    launched = {
+        word
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
+        if not isinstance(getattr(node.func.slice, "value", None), str)  # no key of a table
+        for word in _NAMES.findall(ast.unparse(node.func.value))
+    }
+    imported: dict[str, ast.FunctionDef | None] = {}
+    for node in ast.walk(tree):
+        for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+            name, is_from = alias.asname or alias.name, isinstance(node, ast.ImportFrom)
+            own = [w for w in launched if w.startswith(f"{name}.") and name not in _NO_KERNELS]
+            imported |= dict.fromkeys(own)
+            if is_from and not own and ("kernel" in alias.name or name in launched - _NO_KERNELS):
+                imported[name] = None
+    return imported
 
 
 _NAMES = re.compile(r"[A-Za-z_][\w.]*")
