@@ -152,7 +152,7 @@ def test_strides_of_descriptors_are_multiples_of_16_bytes(project):
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        ("    return {'y': y}", "returns a dict"),
+        ("    found = {}\n    found['y'] = y\n    return found", "returns a dict"),
         ("    found = []\n    found.append(y)\n    return found", "returns a list"),
         ("    return Result(y, n)", "returns an object of Result"),
     ],

@@ -54,6 +54,7 @@ from kernelkb.scaffold.draft import (
     Observed,
     to_field_name,
 )
+from kernelkb.scaffold.python.embedded import describe_copy
 from kernelkb.scaffold.python.source import PYTHON_LANGUAGES, draft_python_files
 
 _PROJECT_FILES = {
@@ -514,11 +515,10 @@ def _add_related(request: DraftRequest, source: KernelSource) -> tuple[DraftRequ
 
 def _draft_embedded(request: DraftRequest, path: Path) -> tuple[DraftedFiles, list[str]]:
     """Draft for CUDA text in a Python file, of which source.cu becomes a copy."""
-    text = request.summary.embedded
+    text, copied = request.summary.embedded, f'// Copied by kb init from "{request.include}".\n'
     drafted = draft_pointer_files(request._replace(text=text, include="source.cu"))
-    head = f'// Copied by kb init from the strings of "{request.include}".\n'
-    note = f"source.cu is a copy of the CUDA text in {path.name}: change it there, too"
-    return drafted._replace(files={**drafted.files, "source.cu": head + text}), [note]
+    files = {**drafted.files, "source.cu": copied + text}
+    return drafted._replace(files=files), describe_copy(path.name, text)
 
 
 def _suits(path: Path, flag: str) -> bool:

@@ -24,6 +24,7 @@ from kernelkb.scaffold.cpp.source import (
     summarize_included,
 )
 from kernelkb.scaffold.draft import Function, SourceSummary, to_field_name
+from kernelkb.scaffold.python.embedded import describe_unread_cuda
 from kernelkb.scaffold.python.source import PYTHON_LANGUAGES, summarize_python
 
 _SOURCE_SUFFIXES = tuple({suffix for row in LANGUAGES.values() for suffix in row.suffixes})
@@ -86,6 +87,9 @@ def find_source(file: str | None, name: str | None, kernel: str | None) -> Kerne
             f"{path} names __global__, but no kernel of it can be read: it is made by a macro, or "
             "the text around it is not understood; name the file that a kernel is written out in"
         )
+    told = describe_unread_cuda(str(path), text) if path.suffix == ".py" else ""
+    if summary is None and told:
+        raise BadValueError(told)
     if summary is None:
         raise BadValueError(
             f"{path} holds no kernel that kb init recognises: no __global__ function, no "

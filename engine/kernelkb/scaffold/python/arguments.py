@@ -7,7 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kernelkb.scaffold.python.branches import decide, fold_branches, list_stored
+from kernelkb.scaffold.python.branches import (
+    ARRAY,
+    decide,
+    fold_branches,
+    list_stored,
+    read_literal,
+)
 from kernelkb.scaffold.python.launches import Kernels
 from kernelkb.scaffold.python.nodes import find_first, is_view, iter_named, match_arguments
 
@@ -40,7 +46,7 @@ def read_given(
         said: What its user said of arguments, as values; ``ARRAY`` for an array.
     """
     defaults = list_defaults(function)
-    known = {n: value.value for n, value in defaults.items() if isinstance(value, ast.Constant)}
+    known = {n: v for n, value in defaults.items() if (v := read_literal(value)) is not ARRAY}
     decided: dict[str, object] = {n: value for n, value in known.items() if value is not None}
     for _ in range(_MAX_FOLDS):  # of two that are None, one may be needed only beside the other
         folded = fold_branches(function, {**decided, **said})
@@ -92,11 +98,11 @@ def _find_given(
 def _follow(
     caller: ast.FunctionDef, value: ast.expr, callers: Sequence[ast.FunctionDef], depth: int
 ) -> tuple[str, str]:
-    """Return a constant, or the default of a caller's parameter, or what its callers pass for it.
+    """Return constants, or the default of a caller's parameter, or what its callers pass for it.
 
     Nothing for an expression, or a name that the caller assigns to: only running it tells.
     """
-    if isinstance(value, ast.Constant):
+    if read_literal(value) is not ARRAY:
         return ast.unparse(value), f"line {value.lineno} passes it"
     if not isinstance(value, ast.Name) or value.id in list_stored(caller):
         return "", ""

@@ -216,8 +216,6 @@ def list_unread(function: ast.FunctionDef, kernels: Kernels) -> tuple[tuple[str,
     """List kernels with their blocks without a mask whose size no configuration shows."""
     found = []
     for kernel, passed in iter_passed(function, kernels):
-        if "autotune" not in " ".join(map(ast.unparse, kernel.decorator_list)):
-            continue
         open_ = {a.arg for a in kernel.args.args} - (
             _list_constants(kernel, kernels) | passed
         ).keys()

@@ -83,14 +83,14 @@ def _compute(test: ast.expr, known: Mapping[str, object]) -> bool | None:
     if not isinstance(test, ast.Compare) or len(test.ops) > 1:
         return None
     sides = [
-        known[each.id] if isinstance(each, ast.Name) else _read_literal(each)
+        known[each.id] if isinstance(each, ast.Name) else read_literal(each)
         for each in (test.left, test.comparators[0])
     ]
     compare = _COMPARISONS.get(type(test.ops[0]))
     return None if compare is None or ARRAY in sides else bool(compare(*sides))
 
 
-def _read_literal(node: ast.expr) -> object:
+def read_literal(node: ast.expr) -> object:
     """Return the value of a constant, or of a tuple, list or set of some; ARRAY for another."""
     try:
         return ast.literal_eval(node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from kernelkb.scaffold.draft import (
@@ -36,7 +36,6 @@ from kernelkb.scaffold.python.branches import ARRAY, list_stored
 from kernelkb.scaffold.python.indices import LENGTHS, STARTS, Index, list_indices
 from kernelkb.scaffold.python.launches import (
     DTYPES,
-    SHORT_DTYPES,
     STORES,
     UPDATES,
     Kernels,
@@ -47,7 +46,14 @@ from kernelkb.scaffold.python.launches import (
     list_launches,
     list_passed_on,
 )
-from kernelkb.scaffold.python.nodes import iter_named, map_first, walk_own
+from kernelkb.scaffold.python.made import (
+    OTHER,
+    Made,
+    collect_made,
+    find_cast,
+    list_casts,
+)
+from kernelkb.scaffold.python.nodes import find_first, iter_named, map_first, walk_own
 from kernelkb.scaffold.python.objects import describe_objects
 from kernelkb.scaffold.python.shapes import find_dimension, list_parts, read_shapes
 from kernelkb.scaffold.python.writes import is_used, list_chosen, list_unstored, list_written
@@ -58,7 +64,6 @@ _TENSOR_WORDS = re.compile(
 )
 _MAX_CALLS = 2
 """Of functions of the file, one in another, whose result is returned."""
-_MAKER = re.compile(r"(?:torch\.)?(?:(?:empty|zeros|ones|full|rand|randn)(_like)?|(\w+)\.new_\w+)")
 
 
 def read_python_function(
@@ -159,7 +164,7 @@ def _read_parameters(
     dtypes = {a: guess_dtypes(function, kernels, a, is_index=a in indices) for a in tensors}
     elsewhere = list_passed_on(function, kernels) | list_chosen(function, kernels)
     returned = _read_followed(function, kernels)
-    returned = returned or _read_returned(function, shapes, tensors, guesses)
+    returned = returned or _read_returned(function, shapes, dtypes, guesses)
     returned = [] if _returns_only(function, {*tensors} & (stored | elsewhere)) else returned
     written, unsure = (set[str](), set[str]()) if returned else (stored, elsewhere)
     unsure |= {p.origin.removeprefix(RETURNED) for p in returned} - stored
@@ -288,43 +293,56 @@ _TYPE_WORDS = r"(?i)(?:torch\W*)?(?:tensor|int|float|bool|str|optional|list|tupl
 def _read_returned(
     function: ast.FunctionDef,
     shapes: Mapping[str, tuple[str, ...]],
-    tensors: Sequence[str],
+    dtypes: Mapping[str, str],
     guesses: Mapping[str, str],
 ) -> list[Parameter]:
     """Return an output for each tensor that a function returns; of one like another its guess."""
+    tensors = [*dtypes]
     returns = [n.value for n in walk_own(function) if isinstance(n, ast.Return) and n.value]
     if not (values := [v for v in returns if not isinstance(v, ast.Constant) or v.value]):
         return []
     last, is_one = values[-1], len({ast.unparse(value) for value in values}) == 1
-    parts = last.elts if isinstance(last, ast.Tuple | ast.List) else [last]
-    made, outputs = _collect_made(function), list[Parameter]()
-    computed = _list_computed(function, {*made, *tensors})
-    for index, part in enumerate(parts):
+    parts, outputs = [*iter_parts(last)], list[Parameter]()
+    made, casts = collect_made(function), list_casts(function, last.lineno)
+    known = {*made, *tensors, *_list_computed(function, {*made, *tensors})}
+    for index, (pick, part) in enumerate(parts):
         base = next((w for w in re.findall(r"\w+", ast.unparse(part)) if w != "torch"), "")
-        if isinstance(part, ast.Constant) or (base.isupper() and base not in (*made, *tensors)):
-            continue
-        is_empty = "0" in made.get(base, ("", ()))[1]  # as its option is left out
-        if len(parts) > 1 and (is_empty or base not in (*made, *tensors, *computed)):
+        is_empty = len(parts) > 1 and "0" in made.get(base, ("", ()))[1]  # its option is left out
+        is_other = base not in known and (base.isupper() or len(parts) > 1)
+        is_same = ast.unparse(part) in [ast.unparse(each) for _, each in parts[:index]]
+        if isinstance(part, ast.Constant) or is_empty or is_other or is_same:
             continue
         is_name = isinstance(part, ast.Name) and base not in tensors
         field = base if is_name else f"{'result' if 'out' in tensors else 'out'}{index or ''}"
-        own = source, _, dtype = made.get(base, (base, (), ""))
+        own = source, _, dtype = made.get(base, (base, (), casts.get(base, "")))
         shape, is_known = _find_returned_shape(function, part, own, shapes, tensors)
         is_known &= is_one
         shown = f"[{', '.join(shape)}]" if shape else _find_noted(ast.unparse(function), field)
         guess = shown if shape and not is_known else guesses.get(source) or shown * (not shape)
-        dtype = _OTHER if not is_one or _CAST.search(ast.unparse(part)) else dtype
-        has_own = (base in made and dtype == _OTHER) or base not in (*made, *tensors)
+        dtype = (find_cast(part, casts) or dtype or dtypes.get(source, "")) if is_one else OTHER
+        has_own = dtype == OTHER or base not in (*made, *tensors)
         output = Parameter(field, "return", "output", dtype if dtype in DTYPES else None)
-        value = (f"[{index}]" if len(parts) > 1 else "") + _find_dense(function, part)
-        output = output._replace(shape=shape if is_known else (), guess=guess)
         if not is_name:  # it is no name of the text
             given = base if base in tensors and _is_given(function, part, base) else ""
             use = f"line {last.lineno}: return {ast.unparse(last)}"
             output = output._replace(use=use, origin=given and RETURNED + given)
-        outputs.append(output._replace(has_own_dtype=has_own, value=value))
-    is_lost = not outputs and any(isinstance(part, ast.Name) for part in parts)
+        output = output._replace(value=pick + _find_dense(function, part), guess=guess)
+        outputs.append(output._replace(shape=shape * is_known, has_own_dtype=has_own))
+    is_lost = not outputs and any(isinstance(part, ast.Name) for _, part in parts)
     return [Parameter("out", "return", "output", is_certain=False)] if is_lost else outputs
+
+
+def iter_parts(value: ast.expr, pick: str = "") -> Iterator[tuple[str, ast.expr]]:
+    """Yield each array that a function returns, with what takes it out of the rest: ``[1][0]``."""
+    if isinstance(value, ast.Dict):
+        for key, each in zip(value.keys, value.values, strict=True):
+            yield from iter_parts(each, f"{pick}[{ast.unparse(key) if key else ''}]")
+    elif isinstance(value, ast.Tuple | ast.List):
+        single = len(value.elts) == 1 and not pick
+        for at, each in enumerate(value.elts):
+            yield from iter_parts(each, "" if single else f"{pick}[{at}]")
+    else:
+        yield pick, value
 
 
 def _read_followed(function: ast.FunctionDef, kernels: Kernels) -> list[Parameter]:
@@ -391,7 +409,7 @@ def _returns_only(function: ast.FunctionDef, tensors: set[str]) -> bool:
 def _find_returned_shape(
     function: ast.FunctionDef,
     part: ast.expr,
-    own: _Made,
+    own: Made,
     shapes: Mapping[str, tuple[str, ...]],
     tensors: Sequence[str],
 ) -> tuple[tuple[str, ...], bool]:
@@ -462,63 +480,12 @@ def _list_computed(function: ast.FunctionDef, tensors: set[str]) -> set[str]:
     for name, value in iter_named(function):
         text = ast.unparse(value)
         is_torch = re.match(r"torch\.(?!cuda|device|float)", text)
-        used = tensors & {*re.findall(r"\b(?<!\.)\w+", _OF_TENSOR.sub("", text))}
-        if is_torch or (used and isinstance(value, ast.BinOp | ast.UnaryOp)):
+        used = (tensors | found) & {*re.findall(r"\b(?<!\.)\w+", _OF_TENSOR.sub("", text))}
+        is_method = isinstance(value, ast.Call) and find_first(value) in used
+        is_method &= not re.search(r"\.(?:item|tolist|nelement|get_device)\(\)$", text)
+        if is_torch or is_method or (used and isinstance(value, ast.BinOp | ast.UnaryOp)):
             found.add(name)
     return found
-
-
-_Made = tuple[str, tuple[str, ...], str]
-"""The tensor that another one is like, else its sizes; and its dtype, if that is written."""
-
-
-def _collect_made(function: ast.FunctionDef) -> dict[str, _Made]:
-    """Map each tensor that a function makes to what it is like."""
-    made: dict[str, _Made] = {}
-    for name, assigned in iter_named(function):
-        value = assigned
-        while isinstance(value, ast.Call) and _AS_MADE.search(ast.unparse(value.func)):
-            value = value.func.value  # type: ignore[attr-defined]
-        own = _read_maker(value) if isinstance(value, ast.Call) else None
-        before = made.get(name, own)
-        if own is not None and before is not None:
-            like = own[:2] if own[:2] == before[:2] else ("", ())
-            made[name] = (*like, own[2] if own[2] == before[2] else _OTHER)
-        elif before is not None and _CAST.search(ast.unparse(assigned)):
-            made[name] = (*before[:2], _OTHER)
-        elif (
-            before is None
-            and isinstance(assigned, ast.BinOp)
-            and isinstance(assigned.right, ast.Constant)
-        ):
-            base = made.get(ast.unparse(assigned.left))
-            made |= {name: (*base[:2], _OTHER)} if base is not None else {}
-    return made
-
-
-def _read_maker(call: ast.Call) -> _Made | None:
-    """Return what ``torch.empty((M, N), dtype=torch.float16)`` makes; None for another call."""
-    match = _MAKER.fullmatch(ast.unparse(call.func))
-    if match is None or not call.args:
-        return None
-    written = next((ast.unparse(k.value) for k in call.keywords if k.arg == "dtype"), "")
-    short = written.removeprefix("torch.")
-    dtype = SHORT_DTYPES.get(short, short)
-    if dtype not in DTYPES:
-        is_default = (
-            _MADE_FLOAT.fullmatch(match[0]) and {k.arg for k in call.keywords} <= _MAKER_WORDS
-        )
-        same = "" if written.endswith(".dtype") or (match[1] and not written) else _OTHER
-        dtype = "float32" if is_default else same
-    first = call.args[0]
-    if match[1]:
-        return ast.unparse(first), (), dtype
-    elements = first.elts if isinstance(first, ast.Tuple | ast.List) else call.args
-    dims = tuple(ast.unparse(e) for e in elements)
-    if all(_DIMENSION.fullmatch(d) for d in dims) and dims != ("shape",):
-        return "", dims, dtype
-    like = re.fullmatch(r"\*?(\w+)(?:\.(?:shape|size\(\)))?", ast.unparse(first))
-    return (like[1] if like else "", (), dtype)
 
 
 def _name_sizes(dims: Sequence[str], shapes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
@@ -528,17 +495,9 @@ def _name_sizes(dims: Sequence[str], shapes: Mapping[str, tuple[str, ...]]) -> t
     return tuple(named) if all(d.isidentifier() or d.isdecimal() for d in named) else ()
 
 
-_AS_MADE = re.compile(r"\)\.(?:contiguous|cuda|requires_grad_)$")
-_MADE_FLOAT = re.compile(r"torch\.(?:empty|zeros|ones|rand|randn)")
-"""Float32 where nothing says another dtype."""
-_MAKER_WORDS = {"device", "requires_grad", "pin_memory", "memory_format", "layout", "generator"}
-_DIMENSION = re.compile(r"\w+|\w+\.(?:shape\[-?\d+\]|size\(-?\d+\))")
 _VIEW = re.compile(r"\w+\.(?:view|reshape)\(\(?((?:[\w.]+(?:\[\d+\])?(?:, )?)+)\)?\)")
 _LIKE = re.compile(
     r"\.(?:view|reshape)\(\*?(\w+)\.(?:shape|size\(\))\[:(-?\d+)\]\)(?:\.contiguous\(\))?$"
 )
 """A view with the first axes of another tensor."""
 _SUMMED = re.compile(r"\.(?:sum|mean|amax|amin)\((?:dim=|axis=)?(\d+)?")
-_CAST = re.compile(r"\.(?:to|type_as|float|half|bfloat16|type|view_as_\w+)\(")
-_OTHER = "other"
-"""Of a tensor whose dtype is written, and not as that of another tensor or by its name."""

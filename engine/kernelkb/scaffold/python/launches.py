@@ -103,6 +103,8 @@ def _resolve_kernels(node: ast.expr, known: Mapping[str, _KernelNames]) -> _Kern
     if isinstance(node, ast.Name):
         return known.get(node.id)
     if isinstance(node, ast.Attribute):
+        if (whole := ast.unparse(node)) in known:  # kernels.double, of a module
+            return known[whole]
         base = _resolve_kernels(node.value, known)
         if base is None:  # Gate.kernel, a static method, or self.kernel of any class
             owner, method = ast.unparse(node.value), f".{node.attr}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 
 def iter_assigned(tree: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -70,17 +71,49 @@ def find_mask(call: ast.Call) -> ast.expr | None:
     return next((k.value for k in call.keywords if k.arg == "mask"), None)
 
 
-def drop_casts(tree: ast.Module) -> ast.Module:
-    """Return a tree with ``int(x.shape[0])`` as ``x.shape[0]``, which is an integer."""
-    plain: ast.Module = _DropCasts().visit(tree)
+def write_plainly(tree: ast.Module) -> ast.Module:
+    """Return a tree with ``int(x.shape[0])`` as ``x.shape[0]``, which is an integer.
+
+    Checks of several arrays stand one by one: ``for t in (x, y): assert t.ndim == 2``.
+    """
+    plain: ast.Module = _Plain().visit(tree)
     return plain
 
 
-class _DropCasts(ast.NodeTransformer):
+class _Plain(ast.NodeTransformer):
+    def visit_For(self, node: ast.For) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        is_check = all(isinstance(each, ast.Assert | ast.If) for each in node.body)
+        rows = _list_rows(node.target, node.iter) if is_check else []
+        return [_Put(row).visit(copy.deepcopy(e)) for row in rows for e in node.body] or node
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
+        every = node.args[0] if ast.unparse(node.func) == "all" and len(node.args) == 1 else None
+        if isinstance(every, ast.GeneratorExp | ast.ListComp) and len(every.generators) == 1:
+            only = every.generators[0]
+            rows = [] if only.ifs else _list_rows(only.target, only.iter)
+            parts = [_Put(row).visit(copy.deepcopy(every.elt)) for row in rows]
+            return ast.copy_location(ast.BoolOp(ast.And(), parts), node) if parts[1:] else node
         is_cast = isinstance(node.func, ast.Name) and node.func.id == "int" and len(node.args) == 1
         return node.args[0] if is_cast and _SIZE.fullmatch(ast.unparse(node.args[0])) else node
+
+
+class _Put(ast.NodeTransformer):
+    def __init__(self, values: Mapping[str, ast.expr]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self._values.get(node.id, node)
+
+
+def _list_rows(target: ast.expr, over: ast.expr) -> list[dict[str, ast.expr]]:
+    """List the values of the names that a loop over a written tuple or list sets."""
+    names = [*map(ast.unparse, target.elts if isinstance(target, ast.Tuple) else [target])]
+    written = over.elts if isinstance(over, ast.Tuple | ast.List) else []
+    rows = [getattr(e, "elts", []) if isinstance(target, ast.Tuple) else [e] for e in written]
+    is_whole = all(len(row) == len(names) for row in rows)
+    return [dict(zip(names, row, strict=True)) for row in rows] if is_whole else []
 
 
 _SIZE = re.compile(r"\w+\.(?:shape\[-?\d+\]|size\(-?\d+\)|numel\(\)|n?dim(?:\(\))?)")

@@ -86,7 +86,8 @@ def _list_named(function: ast.FunctionDef, arguments: Collection[str]) -> dict[s
 def _name_kind(function: ast.FunctionDef, value: ast.expr) -> str:
     """Return what a value is that is no array and no tuple of arrays; else nothing."""
     if isinstance(value, ast.Name):
-        kinds = {_name_literal(each) for name, each in iter_named(function) if name == value.id}
+        values = [each for name, each in iter_named(function) if name == value.id]
+        kinds = {"a dict" if isinstance(e, ast.Dict) else _name_literal(e) for e in values}
         return kinds.pop() if len(kinds) == 1 else ""
     return "" if isinstance(value, ast.List) else _name_literal(value)
 
@@ -94,6 +95,8 @@ def _name_kind(function: ast.FunctionDef, value: ast.expr) -> str:
 def _name_literal(value: ast.expr) -> str:
     function = getattr(value, "func", None)
     called = function.id if isinstance(function, ast.Name) else ""
+    if isinstance(value, ast.Dict) and all(isinstance(k, ast.Constant) for k in value.keys):
+        return ""  # each of its values is an array
     if isinstance(value, ast.Dict | ast.DictComp) or called in ("dict", "defaultdict"):
         return "a dict"
     if isinstance(value, ast.List | ast.ListComp) or called == "list":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from kernelkb.scaffold.python.branches import list_stored
 from kernelkb.scaffold.python.nodes import iter_checks, iter_named
@@ -34,8 +35,10 @@ def read_shapes(function: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
         if all(dim in known or dim.isdecimal() for dim in stated):
             shapes[match[1]] = stated
     shapes = {name: dims for name, dims in shapes.items() if all(dims)}
-    for match in _SAME_SHAPE.finditer(text):
-        for one, other in (match.groups(), match.groups()[::-1]):
+    for sides in [*_iter_equal(function)] * 2:
+        pair = [_WHOLE.fullmatch(ast.unparse(side)) for side in sides]
+        names = [each[1] for each in pair if each]
+        for one, other in (names, names[::-1]) if len(names) == len(pair) else ():
             if one in shapes:
                 shapes.setdefault(other, shapes[one])
     changed = {m[1] for m in _RESHAPED.finditer(text) if m[1] == m[2]}
@@ -50,7 +53,7 @@ _SHAPE_IS = re.compile(
 )
 _VIEWED = re.compile(r"(?:^|\n)\s*(\w+) = \1\.(?:view|reshape)\(-1, [\w.\[\]-]+\)")
 _RANK = re.compile(r"assert[^\n]*?\b(\w+)\.(?:ndim|dim\(\)) == (\d+)")
-_SAME_SHAPE = re.compile(r"assert[^\n]*?\b(\w+)\.(?:shape|size\(\)) == (\w+)\.(?:shape|size\(\))")
+_WHOLE = re.compile(r"(\w+)\.(?:shape|size\(\))")
 _RESHAPED = re.compile(
     r"(?:^|\n)\s*(\w+) = (?:rearrange\()?(\w+)\b"
     r"(?!\.(?:view|reshape)\(-1, [\w.\[\]-]+\)\s*(?:\n|$))"
@@ -63,17 +66,23 @@ def _unify(
 ) -> dict[str, tuple[str, ...]]:
     """Give dimensions that an assertion compares one name."""
     renamed, known = dict[str, str](), {dim for shape in shapes.values() for dim in shape}
+    for sides in _iter_equal(function):
+        one, other = (find_dimension(n, shapes) or ast.unparse(n) for n in sides)
+        if {one, other} <= known and one != other:
+            renamed[other] = one
+    return {name: tuple(renamed.get(d, d) for d in shape) for name, shape in shapes.items()}
+
+
+def _iter_equal(function: ast.FunctionDef) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield each two expressions that a function checks to be equal."""
     for check, is_refused in iter_checks(function):
         same, other_way = (ast.NotEq, ast.And) if is_refused else (ast.Eq, ast.Or)
         nodes = [*ast.walk(check)]
         if any(isinstance(n, ast.BoolOp) and isinstance(n.op, other_way) for n in nodes):
             continue
-        for test in (n for n in nodes if isinstance(n, ast.Compare) and isinstance(n.ops[0], same)):
-            sides = (test.left, test.comparators[0])
-            one, other = (find_dimension(n, shapes) or ast.unparse(n) for n in sides)
-            if {one, other} <= known and one != other:
-                renamed[other] = one
-    return {name: tuple(renamed.get(d, d) for d in shape) for name, shape in shapes.items()}
+        for test in (n for n in nodes if isinstance(n, ast.Compare)):
+            if all(isinstance(each, same) for each in test.ops[: 1 if is_refused else None]):
+                yield from pairwise([test.left, *test.comparators[: 1 if is_refused else None]])
 
 
 def list_parts(

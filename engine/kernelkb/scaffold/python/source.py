@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -36,19 +37,19 @@ from kernelkb.scaffold.draft import (
 from kernelkb.scaffold.draft_text import finish_draft
 from kernelkb.scaffold.extents import list_axes, rename_axes
 from kernelkb.scaffold.python.accesses import unify_accesses
+from kernelkb.scaffold.python.arguments import list_defaults as list_values
 from kernelkb.scaffold.python.branches import ARRAY, list_stored
+from kernelkb.scaffold.python.embedded import find_cuda_text
 from kernelkb.scaffold.python.functions import RETURNED, STREAM, read_python_function
 from kernelkb.scaffold.python.launcher import count_levels, draft_launcher
 from kernelkb.scaffold.python.launches import Kernels, list_launches
 from kernelkb.scaffold.python.needs import list_needs
-from kernelkb.scaffold.python.nodes import drop_casts, find_first, iter_named, walk_own
+from kernelkb.scaffold.python.nodes import find_first, iter_named, walk_own, write_plainly
 
 _ALLOWED_CALL_PREFIXES = (
     *("sys.path.", "warnings.", "logging.", "os.environ.", "torch.manual_seed", "torch.set_"),
     *("torch.backends.", "torch.library.", "torch.fx.", "logger.", "torch._dynamo.", "tl."),
 )
-_CUDA_WORD = "__global__"
-
 _SKIPPABLE = (ast.For, ast.While, ast.With, ast.Expr, ast.Assign, ast.AnnAssign, ast.Assert)
 _TEST_NAME = re.compile(r"_*(?:test|tests|bench|benchmark|verify|main)(?:_|$)")
 _BACKWARD = re.compile(r"backward|bwd|_bw(?:_|$)|(?:^|_)d[xwqkv](?:_|$)", re.IGNORECASE)
@@ -99,7 +100,7 @@ def summarize_python(
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return None
-    tree.body = list(_iter_level(drop_casts(tree).body))
+    tree.body = list(_iter_level(write_plainly(tree).body))
     classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     if "ModelNew" in classes:
@@ -110,7 +111,7 @@ def summarize_python(
         if (found := language.find(tree, text, said)) is not None:
             target = language.targets[0]
             return SourceSummary(name, found[0], target, inner=found[1])
-    embedded = _find_cuda_text(tree)
+    embedded = find_cuda_text(tree)
     return summarize_embedded(embedded) if embedded else None
 
 
@@ -133,18 +134,6 @@ def _find_triton_functions(
 
 def _list_kernels(tree: ast.Module) -> Kernels:
     """Return the kernels of Triton, also nested or behind autotune and heuristics."""
-    launched = {
-        ast.unparse(node.func.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
-    }
-    imported = {
-        alias.asname or alias.name: None
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-        if "kernel" in alias.name or (alias.asname or alias.name) in launched
-    }
     owners = {
         id(method): f"{node.name}.{method.name}"
         for node in ast.walk(tree)
@@ -161,16 +150,55 @@ def _list_kernels(tree: ast.Module) -> Kernels:
     }
     functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
     wrapped = {
-        name: functions[word]
+        name: each
         for node in tree.body
-        for name, value in iter_named(node)
-        if isinstance(node, ast.Assign) and re.search(r"\bjit\(", ast.unparse(value))
-        for word in re.findall(r"\w+", ast.unparse(value))
-        if word in functions
+        for _, value in (iter_named(node) if isinstance(node, ast.Assign) else ())
+        for name, each in _find_wrapped(value, functions).items()
     }
-    nodes = unify_accesses({**imported, **decorated, **wrapped})
+    nodes = unify_accesses({**_list_imported(tree), **decorated, **wrapped})
     inner = [each for node in tree.body if isinstance(node, ast.ClassDef) for each in _bind(node)]
     return Kernels(nodes, [*(n for n in tree.body if isinstance(n, ast.Assign)), *inner])
+
+
+def _list_imported(tree: ast.Module) -> dict[str, ast.FunctionDef | None]:
+    """Map each kernel of another file to None: ``k``, or ``kernels.k`` of a module."""
+    launched = {
+        word
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
+        if not isinstance(getattr(node.func.slice, "value", None), str)  # no key of a table
+        for word in _NAMES.findall(ast.unparse(node.func.value))
+    }
+    imported: dict[str, ast.FunctionDef | None] = {}
+    for node in ast.walk(tree):
+        for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+            name, is_from = alias.asname or alias.name, isinstance(node, ast.ImportFrom)
+            own = [w for w in launched if w.startswith(f"{name}.") and name not in _NO_KERNELS]
+            imported |= dict.fromkeys(own)
+            if is_from and not own and ("kernel" in alias.name or name in launched - _NO_KERNELS):
+                imported[name] = None
+    return imported
+
+
+_NAMES = re.compile(r"[A-Za-z_][\w.]*")
+_NO_KERNELS = {"torch", "triton", "wrap_triton"}
+_WRAPS = re.compile(r"\b(?:jit|autotune|heuristics)\b")
+
+
+def _find_wrapped(
+    value: ast.expr, functions: Mapping[str, ast.FunctionDef]
+) -> dict[str, ast.FunctionDef]:
+    """Return the function of ``triton.autotune(...)(triton.jit(f))`` with that as decorators."""
+    wraps = list[ast.expr]()
+    while isinstance(value, ast.Call) and value.args:
+        wraps.append(value.func)
+        value = value.args[0]
+    inner = functions.get(value.id) if isinstance(value, ast.Name) else None
+    if inner is None or not any(_WRAPS.search(ast.unparse(each)) for each in wraps):
+        return {}
+    whole = copy.copy(inner)
+    whole.decorator_list = [*wraps, *inner.decorator_list]
+    return {inner.name: whole}
 
 
 def _bind(owner: ast.ClassDef) -> Iterator[ast.Assign]:
@@ -310,47 +338,6 @@ def _is_cute_host(function: ast.FunctionDef) -> bool:
     return any(ast.unparse(d).startswith("cute.jit") for d in function.decorator_list)
 
 
-def _find_cuda_text(tree: ast.Module) -> str:
-    """Return the CUDA text of the file's strings, joined, with the constants that they name.
-
-    What only running the file tells stays as it is written.
-    """
-    constants: dict[str, str] = {}
-    for name, value in iter_named(tree):
-        if (text := _read_text(value, constants)) is not None:
-            constants.setdefault(name, text)
-    texts = [each for each in _iter_texts(tree, constants) if _CUDA_WORD in each and "{" in each]
-    return "\n".join(dict.fromkeys(texts))
-
-
-def _iter_texts(node: ast.AST, constants: Mapping[str, str]) -> Iterator[str]:
-    for child in ast.iter_child_nodes(node):
-        text = None if isinstance(child, ast.Name) else _read_text(child, constants)
-        if text is None:
-            yield from _iter_texts(child, constants)
-        elif not isinstance(child, ast.Constant) or isinstance(child.value, str):
-            yield text
-
-
-def _read_text(node: ast.AST, constants: Mapping[str, str]) -> str | None:
-    """Return the text of an expression; None for one that is no text."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, (str, int, float)):
-        return str(node.value)
-    if isinstance(node, ast.Name):
-        return constants.get(node.id)
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return _join([_read_text(node.left, constants), _read_text(node.right, constants)])
-    if isinstance(node, ast.JoinedStr):
-        return _join([_read_text(part, constants) for part in node.values])
-    if isinstance(node, ast.FormattedValue):
-        return _read_text(node.value, constants)
-    return None
-
-
-def _join(parts: list[str | None]) -> str | None:
-    return None if None in parts else "".join(part or "" for part in parts)
-
-
 class PythonLanguage(NamedTuple):
     """A language whose kernels stand in Python files, and how ``kb init`` drafts for it."""
 
@@ -387,7 +374,7 @@ def draft_python_files(request: DraftRequest) -> DraftedFiles:
     marked = mark_unknown(said, request.text, function.line)
     parameters = _write_numbers(marked, _make_draft(request, marked, []), request.text)
     function = function._replace(parameters=tuple(parameters))
-    notes = list_defaults(function)
+    notes = [*list_defaults(function), *_list_left(function, request.text)]
     copied = [p.name for p in parameters if p.role == "input" and p.value]
     if copied:
         notes.append(f"{', '.join(copied)}: a copy for each call, which the kernel changes")
@@ -398,6 +385,14 @@ def draft_python_files(request: DraftRequest) -> DraftedFiles:
     names = [*(p.name for p in parameters), *function.options]
     drafted = finish_draft(draft, {"launch.py": launcher}, names)
     return drafted._replace(warnings=(*list_needs(function, request.text),))
+
+
+def _list_left(function: Function, text: str) -> list[str]:
+    """Return the defaults of the arguments that a call leaves out, as a note."""
+    nodes = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef))
+    own = next((list_values(n) for n in nodes if n.lineno == function.line), {})
+    left = [f"{n}={ast.unparse(own[n])}" for n in function.options if n in own]
+    return [f"left at their defaults: {', '.join(left)}"] if left else []
 
 
 def _quote_words(request: DraftRequest) -> DraftRequest:
