@@ -818,6 +818,54 @@ def test_a_launch_of_which_the_text_does_not_show_all_is_taken_from_the_run(proj
     assert "<<<dim3(3, 1, 1), dim3(256, 1, 1)" in (project / "kernels/k/launch.cu").read_text()
 
 
+def test_a_grid_that_the_text_counts_in_steps_is_a_quotient_for_all_sizes(project, monkeypatch):
+    text = "__global__ void halve(const float* x, float* y, int n) {"
+    text += " int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = x[i] / 2; }\n"
+    text += "int main(int count, char** words) { int n = atoi(words[1]); float *x, *y;"
+    text += " unsigned int threads = 256, blocks = n / threads; if (n % threads) blocks += 1;"
+    text += " halve<<<blocks, threads>>>(x, y, n); }\n"
+    name = "halve(float const*, float*, int)"
+    launches = [
+        launch_sizes(name, [(n, 0), (n, 0)], [n])._replace(grid=(-(-n // 256), 1, 1))
+        for n in (3000, 300, 4096)
+    ]
+    result = init_seen(project, monkeypatch, text, launches)
+    launch = (project / f"kernels/{result.kernel}/launch.cu").read_text()
+
+    assert result.to_fill == ()
+    assert "<<<dim3((n + 255) / 256, 1, 1), dim3(256, 1, 1)" in launch
+    assert "blocks" not in launch.partition("extern")[2]
+
+
+def test_memory_that_may_be_a_pool_is_a_guess_with_the_shape_of_one_as_large(project, monkeypatch):
+    text = "__global__ void flip(const float* x, const float* w, float* y) {"
+    text += " int i = blockIdx.x * 256 + threadIdx.x; float s = 0;"
+    text += " for (int k = 0; k < 1024; ++k) s += x[(i + k) % 1048576] * w[i]; y[i] = s; }\n"
+    text += "int main() { float *x, *w, *y; flip<<<4096, 256>>>(x, w, y); }\n"
+    sizes = [(2**20, 0), (2**20, 0), (2**20, 0)]
+    launch = launch_sizes("flip(float const*, float const*, float*)", sizes, [])
+    result = init_seen(project, monkeypatch, text, [launch._replace(grid=(4096, 1, 1))])
+
+    asked = [line.partition("  #")[0] for line in result.to_fill]
+    assert asked == ["w=[1048576]", "y=[1048576]"]
+
+
+def test_a_structure_of_vectors_and_numbers_of_one_type_is_rows_of_them(project, monkeypatch):
+    text = "struct Body { float3 place; float3 speed; float mass; };\n"
+    text += "__global__ void fall(const Body* before, Body* after) {"
+    text += " int i = threadIdx.x; if (i < 40) { after[i].mass = before[i].mass;"
+    text += " after[i].place.x = before[i].place.x + before[i].speed.x; } }\n"
+    text += "int main() { Body *x, *y; fall<<<1, 64>>>(x, y); }\n"
+    arguments = tuple(LaunchArgument(bytes(8), {0: (40 * 28, 0)}) for _ in range(2))
+    launch = SeenLaunch("fall(Body const*, Body*)", (1, 1, 1), (64, 1, 1), 0, arguments, 1)
+    result = init_seen(project, monkeypatch, text, [launch])
+
+    assert not any("driver" in line for line in result.warnings)
+    drafted = (project / f"kernels/{result.kernel}/kernel.yaml").read_text()
+    assert "name: before, shape: [40, 7], dtype: float32" in drafted
+    assert "name: after, shape: [40, 7], dtype: float32" in drafted
+
+
 INNER = """
 #include <cstdio>
 __global__ void inner(const int* x, int* y, int n, int gap) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 
 from kernelkb.model.kernels.kernel import evaluate_axis_expression
 
@@ -102,3 +102,26 @@ def find_extents(
     if rows and fit == number:
         return [write_shape(order) for dims in rows for order in (dims, dims[::-1])]
     return [write_shape((text,)) for text in (fit or number)[:_MAX_EXTENTS]]
+
+
+def find_blocks(
+    blocks: Sequence[int], sizes: Mapping[str, Sequence[float]], block: Sequence[int]
+) -> str:
+    """Return the blocks of a grid in each launch: a number, else a quotient of one size.
+
+    Args:
+        blocks: Along one axis of the grid, of each launch.
+        sizes: Of each name in each launch.
+        block: Threads along each axis of a block.
+
+    Returns:
+        C++; empty where it is neither.
+    """
+    if len(set(blocks)) == 1:
+        return str(blocks[0])
+    elements, threads = tuple(map(float, blocks)), math.prod(block)
+    for axis, per in product(sizes, dict.fromkeys((1, *block, threads, 2 * threads))):
+        text = f"({axis} + {per - 1}) // {per}" if per > 1 else axis
+        if count_elements((text,), sizes, len(blocks)) == elements:
+            return text.replace("//", "/")
+    return ""

@@ -249,12 +249,12 @@ def _list_observed(
     """Return the answers of a run to what a draft has; of its launch those to what is asked.
 
     All of the launch is, where the draft asks less with it: then the text does not show all of it.
-    But it is that of one workload.
     """
     known = {to_field_name(n) for n in asked.names}
     launch = {key: seen[key] for key in _LAUNCH_WORDS if key in seen}
     told = {q.key.lower() for q in asked.questions} & launch.keys()
-    if launch and not told and "|" not in seen.get(WORKLOADS, ""):
+    is_of_all = "|" not in seen.get(WORKLOADS, "") or " / " in launch.get("grid", "")
+    if launch and not told and is_of_all:
         told = {*launch} if len(draft(launch).questions) < len(asked.questions) else told
     return [
         f"{key}={value}"

@@ -279,10 +279,10 @@ def _find_launch(
 
 
 def _keep_used(statements: Sequence[str], used: str) -> tuple[str, ...]:
-    """Return a launch's statements but those of its configuration alone that are marks."""
+    """Return a launch's statements but those of its configuration alone."""
     kept: list[str] = []
     for each in reversed(statements):
-        name = re.match(rf"const (?:int|auto) (\w+) = {FILL_IN_MARK};", each)
+        name = re.match(r"(?:const |unsigned )*[\w:]+ (\w+)\s*[=({]", each)
         if not name or re.search(rf"\b{name[1]}\b", " ".join((used, *kept))):
             kept.insert(0, each)
     return tuple(kept)

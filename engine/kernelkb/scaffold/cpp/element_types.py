@@ -118,14 +118,21 @@ def list_number_structures(root: Node) -> set[str]:
 
 
 def read_records(root: Node, names: Mapping[str, str]) -> dict[str, tuple[str, int]]:
-    """Map each structure of members of one type, such as a complex number, to that type."""
+    """Map each structure of numbers of one type, such as a complex number, to that type.
+
+    The number after it tells how many there are, of vectors among them each part.
+    """
     records: dict[str, tuple[str, int]] = {}
     for node, fields in _iter_structures(root):
-        kinds = {names.get(kind, kind) for kind in (get_part(n, "type") for n in fields)}
+        kinds = [names.get(kind, kind) for kind in (get_part(n, "type") for n in fields)]
         counts = [_count_members(n) for n in fields]
-        if len(kinds) == 1 and all(counts) and find_dtype(kind := kinds.pop()):
-            parts = (kind, sum(counts) * count_parts(kind))
-            records |= dict.fromkeys(_list_names(node)[:1], parts)
+        if not all(counts) or len({find_dtype(kind) for kind in kinds}) != 1:
+            continue
+        parts = [count_parts(kind) for kind in kinds]
+        is_packed = len(set(kinds)) == 1 or not {2, 4} & {*parts}  # those have gaps before them
+        if is_packed and find_dtype(kind := min(kinds, key=count_parts)):
+            total = sum(map(prod, zip(counts, parts, strict=True)))
+            records |= dict.fromkeys(_list_names(node)[:1], (kind, total))
     return records
 
 

@@ -6,7 +6,7 @@ import math
 import re
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations, permutations
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from kernelkb.scaffold.cpp.element_types import DTYPES
 from kernelkb.scaffold.draft import WORKLOADS, Function, Parameter, to_field_name
 from kernelkb.scaffold.extents import (
     count_elements,
+    find_blocks,
     find_extents,
     list_axes,
     split_shape,
@@ -127,7 +128,8 @@ def answer_by_launches(
     same = _list_same(launches, asks_launch=asks_launch)
     rows = [_split_arguments(kernel, fields, each) for each in same]
     if not rows[0].numbers:
-        return SeenAnswers(_answer_launch(kernel, first) if asks_launch else {}, (_UNTOLD,))
+        untold = () if first.arguments else (_UNTOLD,)
+        return SeenAnswers(_answer_launch(kernel, [first], {}) if asks_launch else {}, untold)
     most = max(len(row.numbers) for row in rows)  # others pass null for an array
     same = [each for each, row in zip(same, rows, strict=True) if len(row.numbers) == most]
     rows = [row for row in rows if len(row.numbers) == most]
@@ -140,7 +142,8 @@ def answer_by_launches(
     values, notes = _answer_values(seen, answers)
     workloads, left = _answer_workloads(answers, seen, [each.calls for each in kept])
     answers |= values | workloads
-    answers |= _answer_launch(kernel, kept[0]) if function.is_kernel else {}
+    sizes = {name: seen[name].numbers for name, value in answers.items() if value == "axis"}
+    answers |= _answer_launch(kernel, kept, sizes) if function.is_kernel else {}
     notes += _list_object_warnings(kernel, fields, kept[0])
     warnings = [*_list_warnings(seen, answers, launches, same), *fixed.warnings, *left]
     return SeenAnswers(answers, (*warnings, *notes))
@@ -172,8 +175,7 @@ def _fix_numbers(
 ) -> _FixedNumbers:
     """Return the most frequent values of the numbers that are to be one; of as frequent the first.
 
-    A reference is given the arrays and their sizes: it could not tell workloads apart that differ
-    in such a number.
+    A reference, given arrays and sizes, could not tell workloads apart that differ in a number.
     """
     names = [name for name, value in answers.items() if value == _VARIES]
     rows = [tuple(seen[name].numbers[at] for name in names) for at in range(len(calls))]
@@ -251,9 +253,8 @@ def _list_warnings(
     """Return which launches are left out, and where memory and the shape of an array part."""
     count = sum(each.calls for each in launches)
     left = count - sum(each.calls for each in same)
-    others = "other types, grids or blocks, or null pointers"
-    warnings = [f"{left} of {count} launches, with {others}, are left out"]
-    warnings = warnings if left else []
+    text = "launches, with other types, grids or blocks, or null pointers, are left out"
+    warnings = [f"{left} of {count} {text}"] if left else []
     sizes = {name: each.numbers for name, each in seen.items()}
     for name, each in seen.items():
         if each.parameter.role not in ("input", "output"):
@@ -331,11 +332,21 @@ def _find_offset(launch: SeenLaunch, kernel: Function, name: str) -> int | None:
     return offset if (left + offset) % _POOL_BYTES else None
 
 
-def _answer_launch(kernel: Function, launch: SeenLaunch) -> dict[str, str]:
-    """Return grid, block, shared memory and the arguments of the template."""
-    answers = {"grid": f"dim3{launch.grid}", "block": f"dim3{launch.block}"}
-    answers["shared"] = str(launch.shared_bytes)
-    match = re.search(rf"\b{re.escape(kernel.name)}<(.*)>\(", launch.name)
+def _answer_launch(
+    kernel: Function, launches: Sequence[SeenLaunch], sizes: Mapping[str, Sequence[float]]
+) -> dict[str, str]:
+    """Return grid, block, shared memory and the arguments of the template.
+
+    The grid is that of the first launch, or a quotient of a size, where that is the grid of all.
+    """
+    first = launches[0]
+    grid = [
+        find_blocks([each.grid[at] for each in launches], sizes, first.block) for at in (0, 1, 2)
+    ]
+    is_one = len({(each.block, each.shared_bytes) for each in launches}) == 1
+    shown = f"dim3({', '.join(grid)})" if all(grid) and is_one else f"dim3{first.grid}"
+    answers = {"grid": shown, "block": f"dim3{first.block}", "shared": str(first.shared_bytes)}
+    match = re.search(rf"\b{re.escape(kernel.name)}<(.*)>\(", first.name)
     if match:
         parts = re.findall(r"(?:[^,<>]|<[^<>]*>)+", match[1])
         named = zip(kernel.template, parts, strict=False)
@@ -366,12 +377,9 @@ def _split_arguments(
             argument, owner, place = next(arguments, None), fields.get(each.name, ""), 0
         place += -place % size if size else 0
         unread = owner if not size else unread  # what follows it in a structure is not placed
-        if (
-            argument is None
-            or place + size > len(argument.value)
-            or not size
-            or unread == owner != ""
-        ):
+        if argument is None or not size or place + size > len(argument.value):
+            continue
+        if unread == owner != "":
             continue
         if not is_pointer and kind in _CODES:
             found[each.name] = struct.unpack_from(_CODES[kind], argument.value, place)[0]
@@ -430,7 +438,24 @@ def _answer_sizes(seen: Mapping[str, _Seen], counts: tuple[int, int]) -> dict[st
             answers[name] = f"{DOUBT}{'|'.join(found)}"
         elif found:
             answers[name] = found[0]
+    answers |= _guess_others(seen, answers, [*numbers])
     return answers | _answer_numbers(seen, numbers, answers, sizes)
+
+
+def _guess_others(
+    seen: Mapping[str, _Seen], answers: Mapping[str, str], numbers: Collection[str]
+) -> dict[str, str]:
+    """Return as guesses, of arrays without a shape, that of one as large, and their elements."""
+    said = {name: split_shape(answers.get(name, "")) for name in seen if name not in numbers}
+    known = {name: dims or seen[name].parameter.shape for name, dims in said.items()}
+    guessed: dict[str, str] = {}
+    for name in [n for n in known if not known[n] and n not in answers and not seen[n].before]:
+        elements = seen[name].numbers
+        like = [dims for n, dims in known.items() if dims and seen[n].numbers == elements]
+        like += [(f"{elements[0]:.0f}",)] if len(set(elements)) == 1 else []
+        shapes = "|".join(dict.fromkeys(map(write_shape, like)))
+        guessed |= {name: f"{DOUBT}{shapes}"} if shapes else {}
+    return guessed
 
 
 def _answer_numbers(
