@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
+
+from kernelkb.decide.log_patterns import FULL_WIDTH, compile_pattern
 
 if TYPE_CHECKING:
     from kernelkb.decide.rules import CompiledRules, CudaErrorRow, SymptomRow
@@ -15,9 +17,9 @@ if TYPE_CHECKING:
 _TERMINAL_CODE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 """Colours and links that compilers write to a terminal (ECMA-48: CSI, OSC and single codes)."""
 _QUOTES = str.maketrans(
-    dict.fromkeys("\u2018\u2019\u00b4\u00ab\u00bb\u2039\u203a\u201e\u201c\u201d", "'")
+    FULL_WIDTH | dict.fromkeys("\u2018\u2019\u00b4\u00ab\u00bb\u2039\u203a\u201e\u201c\u201d", "'")
 )
-"""The quotation marks of localised compilers; one character for one, so offsets stay."""
+"""The marks of localised compilers; one character for one, so offsets stay."""
 _RANK = re.compile(r"^\[rank\d+\]:", re.MULTILINE)
 """What torchrun puts before each line."""
 _MAX_LINE_LENGTH = 300
@@ -45,8 +47,9 @@ _CONSEQUENCE = re.compile(
     r"|errors? detected in the compilation|aborted due to errors|error: command "
     r"|failed: \(Exit \d+\)|Error building extension|subprocess-exited-with-error|MSB3721"
     r"|\[end of output\]|ERROR: Failed building wheel|nvcc compilation of \S+ failed"
+    r"|\b(?:an?|the|this|these|following|with|same|next) (?i:errors?(?: messages?)?): *$"
 )
-"""Lines that only report that something else failed."""
+"""Lines that only report that something else failed, or that its words follow."""
 
 _REMARK = re.compile(
     r"\s*(?:\[?warning\b|-- |[^\s():]+(?:\(\d+\)|:\d+(?::\d+)?): warning\b)", re.IGNORECASE
@@ -89,9 +92,6 @@ _COMPILERS = frozenset({"nvcc", "build"})
 _KIND_ONLY = "The line names the kind only: which of these it is, the check tells."
 """The note of an answer whose line does not settle the cause."""
 _BYTES = {"K": 2**10, "M": 2**20, "G": 2**30}
-_NAMES_OF_CODE = re.compile(r"\[A-Z|_Z|[A-Z]{3,}_|\(\?i")
-"""Patterns with names of functions, mangled symbols and constants, whose case carries meaning."""
-
 _DISTINCT_WORDS = 4
 """Words from which a text of cudaGetErrorString is taken without a word about CUDA before it."""
 
@@ -143,6 +143,12 @@ class _SymptomHit(NamedTuple):
     row: SymptomRow
     matches: dict[int, re.Match[str]]
     """The first match of each line, by its number."""
+
+    @property
+    def told(self) -> tuple[int, re.Match[str]]:
+        """The match to quote: compute-sanitizer's, which names the kernel, or else the first."""
+        blocks = (found for found in self.matches.items() if "space" in found[1].re.groupindex)
+        return next(blocks, next(iter(self.matches.items())))
 
     @property
     def is_specific(self) -> bool:
@@ -287,22 +293,13 @@ def find_failure(rules: CompiledRules, log: str) -> SymptomMatch | None:
     return None if first is None or first["symptom"] in general else first
 
 
-@cache
-def _compile(pattern: str, in_any_case: bool = False) -> re.Pattern[str]:
-    """Return the compiled pattern; there are more than the cache of ``re`` keeps."""
-    is_sentence = in_any_case and not _NAMES_OF_CODE.search(pattern)
-    if is_sentence and pattern[0].isalpha():
-        pattern = rf"(?<![^\W_])(?:{pattern})"  # "RuntimeError: " is no "error: "
-    return re.compile(pattern, re.MULTILINE | (re.IGNORECASE if is_sentence else re.NOFLAG))
-
-
 def _match(
     row: SymptomRow, text: LogText, codes: Mapping[int, list[FoundError]], in_any_case: bool
 ) -> dict[int, re.Match[str]]:
     """Return the first match of each line, in order of lines."""
     matches: dict[int, re.Match[str]] = {}
     for pattern in row["log_patterns"]:
-        for match in _compile(pattern, in_any_case).finditer(text.matched):
+        for match in compile_pattern(pattern, in_any_case).finditer(text.matched):
             matches.setdefault(text.line_at(match.start()), match)
     own = {error["code"] for error in row["cuda_errors"]}
     for line, errors in codes.items() if own else ():
@@ -316,7 +313,7 @@ def _describe_hit(
     rules: CompiledRules, hit: _SymptomHit, text: LogText, arch: str | None
 ) -> SymptomMatch:
     row = hit.row
-    line, match = next(iter(hit.matches.items()))
+    line, match = hit.told
     captured = {name: value for name, value in match.groupdict().items() if value is not None}
     known_arch = arch or _find_log_architecture(text.shown)
     return {
