@@ -475,7 +475,12 @@ def _draft_entry(function: Function, plan: ObservedPlan, called: str) -> str:
         lines += draft_launch(plan)
         passed.append("**options")
         called += "[grid]"
-    lines.append(f"    result = {called}({', '.join(passed)})")
+    indent = "    "
+    if autocast := plan.calls[0].get("autocast"):
+        states = [f"torch.autocast({kind!r}, dtype=torch.{own})" for kind, own in autocast.items()]
+        lines.append(f"    with {', '.join(states)}:")
+        indent *= 2
+    lines.append(f"{indent}result = {called}({', '.join(passed)})")
     return "\n".join([*lines, _draft_return(plan)]) + "\n"
 
 
