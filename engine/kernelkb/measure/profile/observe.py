@@ -56,6 +56,8 @@ class Observation(NamedTuple):
     program: str
     """Its main script; empty where it has none."""
     warnings: tuple[str, ...]
+    start_folder: str = ""
+    """Where it started."""
 
 
 def observe_program(
@@ -92,7 +94,8 @@ def observe_program(
     function = _choose_function(functions, processes, operation, command)
     warnings = _list_warnings(run, function, timeout_s)
     program = next((p["program"] for p in processes if p["has_torch"]), "")
-    return Observation(function, folder, program, warnings)
+    start_folder = next((p["folder"] for p in processes if p["has_torch"]), "")
+    return Observation(function, folder, program, warnings, start_folder)
 
 
 def write_observer(folder: Path, job: ObserveJob | TraceJob | StackJob) -> dict[str, str]:

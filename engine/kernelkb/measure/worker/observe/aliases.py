@@ -60,7 +60,9 @@ def _iter_codes(value: Any, name: str) -> Iterator[CodeType]:
         forward = getattr(type(value), "forward", None)
         if isinstance(forward, FunctionType):  # a module of torch
             yield forward.__code__
-        inner = next((vars(value)[n] for n in _WRAPPED if n in getattr(value, "__dict__", {})), None)
+        inner = next(
+            (vars(value)[n] for n in _WRAPPED if n in getattr(value, "__dict__", {})), None
+        )
         if isinstance(value, functools.partial):
             inner = value.func
         if inner is None:

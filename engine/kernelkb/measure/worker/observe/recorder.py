@@ -52,7 +52,7 @@ class Recorder:
         self.seen: Counter[str] = Counter()
         self._state = threading.local()
         self._written_s = 0.0
-        self._start_folder = os.getcwd()
+        self._start_folder = str(Path.cwd())
         self._is_ended, self._endings = False, list[Callable[[], None]]()
         os.register_at_fork(after_in_child=self._forget)
 
