@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from kernelkb.scaffold.observed.callee import NotSliceable, Places, draft_call, slice_function
+from kernelkb.scaffold.observed.callee import Places, draft_call
 from kernelkb.scaffold.observed.calls import (
     ObservedKernel,
     SizeCode,
@@ -16,6 +16,7 @@ from kernelkb.scaffold.observed.calls import (
     plan_calls,
 )
 from kernelkb.scaffold.observed.recipes import make_fill
+from kernelkb.scaffold.observed.slices import FileContext, NotSliceable, slice_function
 
 FILE = """
 import argparse
@@ -178,6 +179,85 @@ def test_what_a_lambda_will_call_is_not_called_where_it_is_defined():
 def test_a_function_that_needs_the_running_program_is_not_copied(name, why):
     with pytest.raises(NotSliceable, match=why):
         slice_function(FILE, name)
+
+
+BLOCK = """
+import sys
+from pathlib import Path
+import torch
+from torch.utils.cpp_extension import load
+
+KIND = sys.argv[1]
+HERE = Path(__file__).parent
+load(name="ops", sources=["ops.cpp"], is_python_module=False)
+count = 0
+count += len(sys.argv)
+
+if KIND == "half":
+    flags = ["-O3"]
+    more = load(name="more", sources=[str(HERE / "more.cpp")], extra_cflags=flags)
+
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            rows = load_rows(x)
+            return torch.ops.ops.twice(more.twice(x))
+
+    def double(x):
+        return Twice.apply(x)
+
+def counted(x):
+    return x * count
+
+print(double(torch.ones(3)))
+"""
+
+
+def test_a_function_in_a_block_is_copied_with_the_values_of_the_run_and_its_extensions():
+    context = FileContext({"KIND": "'half'", "count": "2"}, "../../train.py", "../..")
+    copied = slice_function(BLOCK, "double", context=context)
+
+    assert "KIND = 'half'  # as in the run" in copied
+    assert "_run_in_folder(load, name='ops', sources=['ops.cpp']" in copied
+    assert "more = _run_in_folder(load, name='more'" in copied
+    assert 'os.chdir(Path(__file__).parent / "../..")' in copied
+    assert 'HERE = Path(str(Path(__file__).parent / "../../train.py")).parent' in copied
+    assert "print(" not in copied
+    compile(copied, "copied.py", "exec")
+
+
+@pytest.mark.parametrize(
+    ("name", "context", "why"),
+    [
+        ("double", FileContext(), r"in a block \(line 13\) that uses load\(...\)"),
+        ("double", FileContext(folder=".."), r"uses KIND, which its file computes with sys.argv"),
+        ("counted", FileContext({"count": "2"}), r"uses count, which its file computes"),
+    ],
+)
+def test_what_a_file_computes_is_named(name, context, why):
+    with pytest.raises(NotSliceable, match=why):
+        slice_function(BLOCK, name, context=context)
+
+
+def test_calls_under_autocast_are_their_own_kind_and_are_repeated_under_it():
+    function = {
+        "kind": "torch-function",
+        "name": "torch.add",
+        "module": "torch",
+        "qualname": "add",
+        "is_method": False,
+        "kernels": [],
+        "is_library": True,
+    }
+    half = make_call(3, 8, 64) | {"autocast": {"cuda": "bfloat16", "cpu": "float16"}}
+    plan = plan_calls([half, make_call(2, 8, 64) | {"autocast": {}}])
+    text = draft_call(function, plan, "", Places({})).text
+
+    assert plan.warnings[0].startswith("2 calls with other dtypes, dimensions or options")
+    assert (
+        "    with torch.autocast('cuda', dtype=torch.bfloat16), "
+        "torch.autocast('cpu', dtype=torch.float16):\n        result = torch.add(" in text
+    )
 
 
 LAUNCH = """

@@ -178,7 +178,8 @@ def _draft_kernel(observation: Observation, kernel_folder: Path, command: str) -
     """
     function = as_plain(observation.function)
     calls: list[Call] = [call for call in function["calls"] if call["outputs"]]
-    text, places = read_source(function), find_places(function, kernel_folder, observation.program)
+    text = read_source(function)
+    places = find_places(function, kernel_folder, observation.program, observation.start_folder)
     replayed = Replayed(observation.folder, kernel_folder)
     plan, source, faults = _draft_source(
         calls, replayed, lambda p: draft_call(function, p, text, places)
@@ -355,7 +356,9 @@ def read_source(function: dict[str, Any]) -> str:
         return ""
 
 
-def find_places(function: dict[str, Any], kernel_folder: Path, program: str) -> Places:
+def find_places(
+    function: dict[str, Any], kernel_folder: Path, program: str, start_folder: str = ""
+) -> Places:
     """Return the paths from the kernel's folder of what can be loaded without running the program.
 
     Those are the program's extension libraries, the function's own file if it is no script, the
@@ -377,6 +380,8 @@ def find_places(function: dict[str, Any], kernel_folder: Path, program: str) -> 
         _make_relative(root, kernel_folder),
         {name: _make_relative(folder, kernel_folder) for name, folder in folders.items()},
         frozenset(path.name.partition(".")[0] for path in beside if path.suffix == ".so"),
+        _make_relative(Path(own), kernel_folder),
+        _make_relative(Path(start_folder), kernel_folder) if start_folder else "",
     )
 
 

@@ -30,6 +30,8 @@ MAX_VALUE_BYTES = 16 * 2**20
 _MAX_SIGNATURES = 32
 _SHOWN_NAMES = 12
 _SHELL_SIGNS = frozenset("<>|&;")
+_FAILED_TEST = re.compile(r"(FAILED|ERROR) \S+::")
+"""How a line of pytest's summary starts."""
 _JOB_VARIABLE = "KB_OBSERVE"
 _START_SCRIPT = Path(next(iter(kernelkb.__path__))) / "measure" / "worker" / "observe" / "start.py"
 _CUSTOMIZATION = """\
@@ -54,6 +56,8 @@ class Observation(NamedTuple):
     program: str
     """Its main script; empty where it has none."""
     warnings: tuple[str, ...]
+    start_folder: str = ""
+    """Where it started."""
 
 
 def observe_program(
@@ -90,7 +94,8 @@ def observe_program(
     function = _choose_function(functions, processes, operation, command)
     warnings = _list_warnings(run, function, timeout_s)
     program = next((p["program"] for p in processes if p["has_torch"]), "")
-    return Observation(function, folder, program, warnings)
+    start_folder = next((p["folder"] for p in processes if p["has_torch"]), "")
+    return Observation(function, folder, program, warnings, start_folder)
 
 
 def write_observer(folder: Path, job: ObserveJob | TraceJob | StackJob) -> dict[str, str]:
@@ -155,9 +160,10 @@ def _require_success(
         )
     if run.returncode != 0:
         lines = _find_error(run.output).splitlines() or ["it printed nothing"]
+        told = next((line for line in lines if _FAILED_TEST.match(line)), lines[-1])
         how = f"signal {-run.returncode}" if run.returncode < 0 else f"status {run.returncode}"
         raise BadValueError(
-            f"{command} failed ({how}): {lines[-1]}; run it by itself until it ends without an "
+            f"{command} failed ({how}): {told}; run it by itself until it ends without an "
             "error, then record it"
         )
 
@@ -165,7 +171,7 @@ def _require_success(
 def _find_error(output: str) -> str:
     """Return what a program printed, without errors of its last clean-up behind its own."""
     before, _, _ = output.partition("\nException ignored ")
-    return (before if "Traceback (most recent call last)" in before else output).strip()
+    return (before if before.strip() else output).strip()
 
 
 def _require_observer(processes: Sequence[ObservedProcess], folder: Path, command: str) -> None:

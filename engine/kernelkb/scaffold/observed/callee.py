@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-import builtins
 import json
 import re
-import symtable
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +14,7 @@ from kernelkb.scaffold.observed.calls import (
     NumberPlan,
     ObservedPlan,
 )
-from kernelkb.scaffold.python.source import list_bound_names
+from kernelkb.scaffold.observed.slices import FileContext, NotSliceable, slice_function
 
 Function = Mapping[str, Any]
 """One observed function, as the observer writes it."""
@@ -64,6 +62,10 @@ class Places(NamedTuple):
     """The program's modules and packages, each with the folder from which it is imported."""
     extensions: frozenset[str] = frozenset()
     """Those of them that are compiled."""
+    own_file: str = ""
+    """The function's own file, script or not."""
+    folder: str = ""
+    """Where the program started."""
 
 
 class Callee(NamedTuple):
@@ -107,7 +109,7 @@ def draft_callee(function: Function, plan: ObservedPlan, text: str, places: Plac
     if kind == "triton":
         constants = _list_constant_names(plan, text)
         return Callee(
-            _slice(function, text, qualname, constants, is_launched=True), qualname, _TRITON
+            _slice(function, text, qualname, places, constants, is_launched=True), qualname, _TRITON
         )
     return _draft_python(function, plan, text, places)
 
@@ -120,7 +122,7 @@ def _draft_operation(function: Function, text: str, places: Places) -> Callee:
     if function["source_file"]:
         name = function["source_file"].rpartition(":")[2]
         reason = _TRITON if function["kernels"] else ""
-        return Callee(_slice(function, text, name), name, reason)
+        return Callee(_slice(function, text, name, places), name, reason)
     loads = [
         f"torch.ops.load_library(Path(__file__).parent / {json.dumps(path)})"
         for path in places.files.values()
@@ -142,16 +144,22 @@ def _draft_python(function: Function, plan: ObservedPlan, text: str, places: Pla
     try:
         if inner and not re.search(rf"^class {owner}\b", text, re.MULTILINE):
             raise UnwritableCall(_explain_place(function, "it is defined inside of another one"))
-        head = slice_function(text, owner, own)
+        head = slice_function(text, owner, own, context=_make_context(function, places))
     except NotSliceable as error:
         return _import_own_file(function, places, called, str(error))
     used = [*_iter_imported(head), *(name.partition(".")[0] for name in imports)]
-    reason = reason or (_NO_TORCH if places.extensions.intersection(used) else "")
+    is_built = "_run_in_folder(" in head
+    is_compiled = is_built or bool(places.extensions.intersection(used))
+    reason = reason or (_NO_TORCH if is_compiled else "")
     others = "".join(f"import {name}\n" for name in imports)
     folders = [places.modules[name] for name in used if name in places.modules]
     if folders:
         others = f"{_extend_path(folders)}\n{others}"
     return Callee(f"{others}\n{head}", called, reason)
+
+
+def _make_context(function: Function, places: Places) -> FileContext:
+    return FileContext(function.get("values", {}), places.own_file, places.folder)
 
 
 def is_autograd(plan: ObservedPlan) -> bool:
@@ -228,12 +236,14 @@ def _slice(
     function: Function,
     text: str,
     name: str,
+    places: Places,
     also: list[str] | None = None,
     *,
     is_launched: bool = False,
 ) -> str:
+    context = _make_context(function, places)
     try:
-        return slice_function(text, name, also or (), is_launched=is_launched)
+        return slice_function(text, name, also or (), is_launched=is_launched, context=context)
     except NotSliceable as error:
         raise UnwritableCall(_explain_place(function, str(error))) from error
 
@@ -244,143 +254,6 @@ def _explain_place(function: Function, why: str) -> str:
         "needs, to the top level of a file that the program imports, or name a function that it "
         "calls"
     )
-
-
-_PURE_CALLS = ("torch.", "math.", "np.", "numpy.", "tl.", "triton.")
-_QUERY = re.compile(r"(?:\w+\.)*(?:get|is|has|current)_\w+")
-"""A function that tells something, as ``driver.active.utils.get_device_properties``."""
-_PURE_NAMES = (
-    *("abs", "bool", "dict", "float", "frozenset", "int", "len", "list", "max", "min", "range"),
-    *("round", "set", "str", "sum", "tuple"),
-)
-_DROPPED_DECORATORS = ("compile", "custom_op", "no_grad", "inference_mode", "lru_cache", "cache")
-"""Without them a function computes the same, and is one that can be called by itself."""
-
-
-class NotSliceable(Exception):
-    """A function that cannot be copied by itself; the text says why."""
-
-
-def slice_function(
-    text: str, name: str, also: Sequence[str] = (), *, is_launched: bool = False
-) -> str:
-    """Return Python source with one function or class and what it needs of its file.
-
-    Imports, functions, classes and constants are copied, in the file's order; statements that do
-    something else are not, so that importing the copy does not run the program.
-
-    Args:
-        text: Source of the file.
-        name: A function or class at its top level.
-        also: Further ones.
-        is_launched: Whether it is a Triton kernel whose constants are all given: of its decorators
-            only ``triton.jit`` stays, which the others wrap.
-
-    Raises:
-        NotSliceable: There is no such function, or it needs what only running the file makes.
-    """
-    try:
-        tree = ast.parse(text)
-    except SyntaxError as error:
-        raise NotSliceable(f"its file does not parse: {error.msg}") from error
-    definitions = _collect_definitions(tree)
-    for at in definitions.get(name, ()) if is_launched else ():
-        kernel: Any = tree.body[at]
-        kernel.decorator_list = kernel.decorator_list[-1:]  # triton.jit, and no tuner
-    if missing := [each for each in (name, *also) if each not in definitions]:
-        what = "it" if missing[0] == name else missing[0]
-        raise NotSliceable(f"{what} is not defined at the top level of its file")
-    needed, used_names = _collect_needed(tree, definitions, (name, *also))
-    parts = [_write(tree.body[at], used_names) for at in sorted(needed)]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _collect_needed(
-    tree: ast.Module, definitions: Mapping[str, Sequence[int]], names: Sequence[str]
-) -> tuple[set[int], set[str]]:
-    """Return the statements that some names need, by their place, and all names that they use.
-
-    Raises:
-        NotSliceable: One of them does more than define.
-    """
-    needed, used_names, pending = set[int](), set[str](), [*names]
-    while pending:
-        if (used := pending.pop()) in used_names:
-            continue
-        used_names.add(used)
-        for at in definitions.get(used, ()):
-            needed.add(at)
-            _require_harmless(tree.body[at], used)
-            pending.extend(_list_used_names(tree.body[at]))
-    if any(used not in definitions and not hasattr(builtins, used) for used in used_names):
-        needed |= {*definitions.get("*", ())}  # its imports of all that a module has
-    return needed, used_names
-
-
-def _collect_definitions(tree: ast.Module) -> dict[str, list[int]]:
-    """Return the statements at the top level that bind each name, by their place."""
-    definitions: dict[str, list[int]] = {}
-    for at, statement in enumerate(tree.body):
-        has_branches = isinstance(statement, ast.If | ast.Try | ast.With)
-        for node in ast.walk(statement) if has_branches else (statement,):
-            for name in list_bound_names(node):
-                definitions.setdefault(name, []).append(at)
-    return definitions
-
-
-def _list_used_names(statement: ast.stmt) -> Iterator[str]:
-    """Yield the names of the file that a statement uses: no parameters and local variables."""
-    pending = [symtable.symtable(ast.unparse(statement), "statement", "exec")]
-    while pending:
-        table = pending.pop()
-        is_file = table.get_type() == "module"
-        for symbol in table.get_symbols():
-            if symbol.is_global() or (is_file and symbol.is_referenced()):
-                yield symbol.get_name()
-        pending += table.get_children()
-
-
-def _require_harmless(statement: ast.stmt, name: str) -> None:
-    """Raise NotSliceable for a statement that does more than define."""
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Import):
-        return
-    if isinstance(statement, ast.ImportFrom):
-        if statement.level:
-            raise NotSliceable(f"it uses {name}, which its file imports from its own package")
-        return
-    called = (ast.unparse(call.func) for call in _iter_calls(statement))
-    if not all(
-        each.startswith(_PURE_CALLS) or each in _PURE_NAMES or _QUERY.fullmatch(each)
-        for each in called
-    ):
-        raise NotSliceable(f"it uses {name}, which its file computes")
-
-
-def _iter_calls(node: ast.AST) -> Iterator[ast.Call]:
-    """Yield the calls that are made as a statement runs: of a lambda, those of its defaults."""
-    if isinstance(node, ast.Call):
-        yield node
-    for child in ast.iter_child_nodes(node):
-        yield from _iter_calls(child.args if isinstance(child, ast.Lambda) else child)
-
-
-def _write(statement: ast.stmt, used: set[str]) -> str:
-    if isinstance(statement, ast.Import | ast.ImportFrom):
-        aliases = [
-            a for a in statement.names if (a.asname or a.name.partition(".")[0]) in (*used, "*")
-        ]
-        is_future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
-        if is_future or not aliases:
-            return ""
-        statement.names = aliases
-    if isinstance(statement, ast.FunctionDef):
-        statement.decorator_list = [one for one in statement.decorator_list if not _is_dropped(one)]
-    return ast.unparse(statement)
-
-
-def _is_dropped(decorator: ast.expr) -> bool:
-    called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return ast.unparse(called).rpartition(".")[2] in _DROPPED_DECORATORS
 
 
 class CallSource(NamedTuple):
@@ -424,6 +297,7 @@ def write_file(title: str, code: str) -> str:
     """Return a Python file: a title, the imports that the code needs, and the code."""
     needed = {
         "import importlib.util": "importlib.util." in code,
+        "import os": "os.chdir(" in code,
         "import sys": "sys.path" in code,
         "import types": "types.SimpleNamespace(" in code,
         "from pathlib import Path": "Path(" in code,
@@ -475,7 +349,12 @@ def _draft_entry(function: Function, plan: ObservedPlan, called: str) -> str:
         lines += draft_launch(plan)
         passed.append("**options")
         called += "[grid]"
-    lines.append(f"    result = {called}({', '.join(passed)})")
+    indent = "    "
+    if autocast := plan.calls[0].get("autocast"):
+        states = [f"torch.autocast({kind!r}, dtype=torch.{own})" for kind, own in autocast.items()]
+        lines.append(f"    with {', '.join(states)}:")
+        indent *= 2
+    lines.append(f"{indent}result = {called}({', '.join(passed)})")
     return "\n".join([*lines, _draft_return(plan)]) + "\n"
 
 

@@ -168,7 +168,8 @@ def _describe_kind(call: Call) -> str:
         for field in ("tensors", "outputs")
     ]
     kinds = [(n["name"], type(n["value"]).__name__) for n in call["numbers"]]
-    return json.dumps([arrays, kinds, call["arguments"], call["changed"]], default=str)
+    options = [call["arguments"], call["changed"], call.get("autocast")]
+    return json.dumps([arrays, kinds, *options], default=str)
 
 
 def _fix_numbers(calls: Sequence[Call]) -> tuple[list[Call], list[str]]:

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 
 from kernelkb.measure.worker.observe.names import is_installed, name_module
+from kernelkb.measure.worker.observe.surroundings import read_autocast
+from kernelkb.measure.worker.shared.array_values import DTYPE_NAMES
 from kernelkb.measure.worker.shared.messages.observed import (
     ObservedCall,
     ObservedNumber,
@@ -50,8 +52,9 @@ _MAX_DEPTH = 6
 _MAX_ITEMS = 64
 """Of a list among the arguments: longer ones are data."""
 _MAX_TEXT_LENGTH = 200
-_SUMMED = 2**22
-"""Elements that are summed up at once, which takes 16 bytes each beside the tensor."""
+_SUMMED = 2**18
+"""Elements that are summed up at once, which takes 24 bytes each beside the tensor: few, as the
+program may measure how much memory it uses."""
 _TORCH_VALUES = (torch.dtype, torch.layout, torch.memory_format, torch.device)
 
 
@@ -82,6 +85,7 @@ class CallDescription:
         self._names: list[str] = []
         self.numbers: list[ObservedNumber] = []
         self.launch = launch
+        self.autocast = {} if launch else read_autocast()
         self.arguments = {
             "positional": [self._describe(name, value, 0) for name, value in positional],
             "named": {name: self._describe(name, value, 0) for name, value in named.items()},
@@ -89,7 +93,7 @@ class CallDescription:
         layouts = [
             (list(t.shape), list(t.stride()), str(t.dtype), t.device.type) for t in self.tensors
         ]
-        self.signature = repr((layouts, self.numbers, self.arguments, launch))
+        self.signature = repr((layouts, self.numbers, self.arguments, launch, self.autocast))
         self.versions = [_read_version(tensor) for tensor in self.tensors]
         self._sums: list[int] = []
 
@@ -142,6 +146,7 @@ class CallDescription:
             "outputs": [],
             "changed": [],
             "launch": self.launch,
+            "autocast": self.autocast,
             "file": None,
         }
 
@@ -171,10 +176,17 @@ def describe_tensor(name: str, tensor: torch.Tensor) -> ObservedTensor:
     """Return shape, layout and recipe of a tensor.
 
     Raises:
-        UnsupportedCall: It is sparse, nested, complex or on another kind of device.
+        UnsupportedCall: It is sparse, nested, of a dtype that no kernel.yaml names, or on another
+            kind of device.
     """
-    if tensor.layout != torch.strided or tensor.is_complex() or tensor.is_quantized:
-        raise UnsupportedCall(f"{name} is not a dense tensor of real numbers")
+    if tensor.layout != torch.strided or tensor.is_quantized:
+        raise UnsupportedCall(f"{name} is not a dense tensor")
+    if tensor.dtype not in DTYPE_NAMES:
+        raise UnsupportedCall(
+            f"{name} is of dtype {str(tensor.dtype).removeprefix('torch.')}, which no kernel.yaml "
+            "names; name a function that takes it as another, such as torch.view_as_real, or "
+            ".view(torch.uint8)"
+        )
     if tensor.device.type not in ("cpu", "cuda"):
         raise UnsupportedCall(f"{name} is on the device {tensor.device.type}")
     return {
@@ -219,15 +231,19 @@ def _read_version(tensor: torch.Tensor) -> int:
 
 
 def _has_same_bits(tensor: torch.Tensor, copy: torch.Tensor) -> bool:
-    return bool(torch.equal(tensor.detach().cpu().nan_to_num(), copy.nan_to_num()))
+    return bool(torch.equal(_view_bits(tensor.detach().cpu()), _view_bits(copy)))
+
+
+def _view_bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a flat tensor's bits as integers: few operations know every dtype."""
+    kinds = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    return tensor.reshape(-1).view(kinds[tensor.element_size()])
 
 
 def _sum_up(tensor: torch.Tensor) -> int:
     """Return the sum of a tensor's bits as integers, each times its place, modulo 2**64."""
-    kinds = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    bits = tensor.detach().reshape(-1).view(kinds[tensor.element_size()])
     total = torch.zeros((), dtype=torch.int64, device=tensor.device)
-    for part in bits.split(_SUMMED):
+    for part in _view_bits(tensor.detach()).split(_SUMMED):
         places = torch.arange(1, len(part) + 1, device=tensor.device)
         total = total * 31 + (part.to(torch.int64) * places).sum()
     return int(total)
@@ -250,6 +266,8 @@ def describe_values(tensor: torch.Tensor) -> Recipe:
         return {"kind": "zeros"}
     with torch.no_grad():
         array = tensor.detach()
+        if array.is_floating_point() and array.element_size() == 1:
+            array = array.to(torch.float32)  # few operations know these
         causal = _describe_causal(array)
         if causal is not None:
             return causal
@@ -381,6 +399,9 @@ def _describe_floats(array: torch.Tensor) -> Recipe:
 
 def _are_probabilities(array: torch.Tensor, low: float) -> bool:
     if low < 0 or array.dim() == 0 or array.shape[-1] < 2:
+        return False
+    first = array[(0,) * (array.dim() - 1)].to(torch.float32).sum()
+    if not bool((first - 1).abs() < _SUM_TOLERANCE):  # spares a copy of all
         return False
     sums = array.to(torch.float32).sum(dim=-1)
     return bool(((sums - 1).abs() < _SUM_TOLERANCE).all())

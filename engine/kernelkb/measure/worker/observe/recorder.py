@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,8 @@ class Recorder:
         self.seen: Counter[str] = Counter()
         self._state = threading.local()
         self._written_s = 0.0
+        self._start_folder = str(Path.cwd())
+        self._is_ended, self._endings = False, list[Callable[[], None]]()
         os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
@@ -60,8 +62,32 @@ class Recorder:
 
     @property
     def is_inside(self) -> bool:
-        """Whether this thread is in a call that is recorded, or in the recorder itself."""
-        return bool(getattr(self._state, "is_inside", False))
+        """Whether this thread is in a call that is recorded, or in the recorder itself.
+
+        Also once the program ends: its last objects are cleaned up without us.
+        """
+        return self._is_ended or bool(getattr(self._state, "is_inside", False))
+
+    def at_end(self, ending: Callable[[], None]) -> None:
+        """Have a hook taken away before Python shuts down."""
+        self._endings.append(ending)
+
+    def watch_forks(self) -> None:
+        """Have processes that multiprocessing forks write, too: they end without ``atexit``."""
+        from multiprocessing import util
+
+        util.register_after_fork(
+            self, lambda recorder: util.Finalize(None, recorder.finish, exitpriority=0)
+        )
+
+    def finish(self) -> None:
+        """Write what was seen, and observe nothing from here on."""
+        with suppress(Exception):  # the user's program is not to fail by ours
+            self.write()
+        self._is_ended = True
+        for ending in self._endings:
+            with suppress(Exception):  # as above
+                ending()
 
     def note_kernel(self, name: str) -> None:
         """Note that the call which is being recorded launched a Triton kernel."""
@@ -112,10 +138,10 @@ class Recorder:
         Whatever happens, ``end`` is to be called after it.
         """
         self._state.is_inside = True
-        find_main_file()
         function = self._functions.setdefault(function["name"], function)
         self._state.function = function
         try:
+            find_main_file()
             return self._begin(function, positional, named, launch)
         except Exception as error:  # the user's program is not to fail by ours
             self._add_error(function, error)
@@ -172,7 +198,8 @@ class Recorder:
         finally:
             self._state.is_inside, self._state.function = False, None
         if time.monotonic() - self._written_s > _WRITE_EVERY_S:
-            self.write()
+            with suppress(Exception):  # as above
+                self.write()
 
     def _end(
         self,
@@ -230,6 +257,7 @@ class Recorder:
             "functions": list(self._functions.values()),
             "seen": dict(self.seen.most_common(_WRITTEN_SEEN)),
             "program": find_main_file(),
+            "folder": self._start_folder,
             "has_torch": "torch" in sys.modules,
         }
         path = self._folder / f"calls-{os.getpid()}.json"
@@ -308,6 +336,7 @@ def make_function(kind: str, module: str, qualname: str, **fields: Any) -> Obser
         "kernels": [],
         "libraries": sorted({*libraries, *loaded_libraries}),
         "modules": _find_own_modules(),
+        "values": {},
         "calls": [],
         "uncounted": 0,
         "errors": [],

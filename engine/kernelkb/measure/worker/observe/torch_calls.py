@@ -19,9 +19,14 @@ def observe_torch_calls(operation: OperationName, recorder: Recorder) -> None:
     Those of the dispatcher only where they may be meant: that imports sympy, which takes seconds.
     """
     if not operation.is_torch_operation:
-        _FunctionMode(operation, recorder).__enter__()
+        _enter(_FunctionMode(operation, recorder), recorder)
     if operation.is_torch_operation or operation.is_bare:
-        _DispatchMode(operation, recorder).__enter__()
+        _enter(_DispatchMode(operation, recorder), recorder)
+
+
+def _enter(mode: Any, recorder: Recorder) -> None:
+    mode.__enter__()
+    recorder.at_end(lambda: mode.__exit__(None, None, None))
 
 
 class _Observed:

@@ -21,7 +21,7 @@ from kernelkb.measure.worker.shared.messages.specs import DataSummary
 _LENGTH_BYTES = 8
 _ALIGNMENT = 8
 _MAX_HEADER_BYTES = 100 * 2**20
-_NAMES = {
+DTYPE_NAMES = {
     torch.float64: "F64",
     torch.float32: "F32",
     torch.float16: "F16",
@@ -35,7 +35,7 @@ _NAMES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
-_DTYPES = {name: dtype for dtype, name in _NAMES.items()}
+_DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
 
 _MAX_WHOLE = 2**20
 """Values up to which all are looked at one by one."""
@@ -90,7 +90,7 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
     arrays = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     offset = 0
     for name, array in arrays.items():
-        entry = {"dtype": _NAMES[array.dtype], "shape": list(array.shape)}
+        entry = {"dtype": DTYPE_NAMES[array.dtype], "shape": list(array.shape)}
         header[name] = {**entry, "data_offsets": [offset, offset + array.nbytes]}
         offset += array.nbytes
     text = json.dumps(header).encode()

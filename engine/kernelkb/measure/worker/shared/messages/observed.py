@@ -73,6 +73,8 @@ class ObservedCall(TypedDict):
     launch: dict[str, Any] | None
     """Of a Triton kernel: ``grid``, options such as ``num_warps``, and ``constants``: the code of
     each ``tl.constexpr`` argument, by name."""
+    autocast: dict[str, str]
+    """The dtype of ``torch.autocast`` by the kind of device, where it was enabled."""
     file: str | None
     """With the values: inputs as ``input.0``, outputs as ``output.0``; None: too large."""
     data: NotRequired[list[DataSummary]]
@@ -101,6 +103,8 @@ class ObservedFunction(TypedDict):
     """Extension libraries that the program loaded."""
     modules: dict[str, str]
     """The program's own modules and packages, each with the folder that it is imported from."""
+    values: dict[str, str]
+    """The code of each plain global of its file, such as a number, at its first call."""
     calls: list[ObservedCall]
     uncounted: int
     """Calls beyond ``max_signatures`` distinct ones."""
@@ -116,4 +120,6 @@ class ObservedProcess(TypedDict):
     """Names of other operations, and how often they were called; the most frequent ones."""
     program: str
     """Its main script; empty where there is none."""
+    folder: str
+    """Where it started."""
     has_torch: bool
