@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations, permutations
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from typing import NamedTuple
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.answers import DOUBT
 from kernelkb.scaffold.cpp.element_types import DTYPES
-from kernelkb.scaffold.draft import WORKLOADS, Function, Parameter, to_field_name
+from kernelkb.scaffold.draft import Function, Parameter
 from kernelkb.scaffold.extents import (
     count_elements,
     find_blocks,
@@ -23,10 +22,8 @@ from kernelkb.scaffold.extents import (
     write_shape,
 )
 from kernelkb.scaffold.integer_fills import choose_fill, name_ascending, read_integers
+from kernelkb.scaffold.seen_numbers import VARIES, answer_workloads, fix_numbers, write_number
 
-MAX_SEEN_WORKLOADS = 6
-_VARIES = "varies"
-"""Stands for the value of a number until one of those that were seen is chosen."""
 _MAX_SHAPES = 6
 _UNTOLD = "the driver does not tell sizes of arguments (CUDA 12.4 does): only the launch is said"
 
@@ -58,6 +55,8 @@ class SeenLaunch(NamedTuple):
     arguments: tuple[LaunchArgument, ...]
     """Empty where the driver does not tell the sizes of arguments: before CUDA 12.4."""
     calls: int
+    others: int = 0
+    """Of the first one of a program: launches after the last different one that is kept."""
 
 
 class SeenAnswers(NamedTuple):
@@ -135,12 +134,15 @@ def answer_by_launches(
     rows = [row for row in rows if len(row.numbers) == most]
     seen = _collect_seen(function, kernel, passed, same, rows)
     answers = _answer_sizes(seen, (math.prod(first.block), math.prod(first.grid)))
-    fixed = _fix_numbers(seen, answers, [each.calls for each in same])
+    numbers = {name: each.numbers for name, each in seen.items()}
+    kinds = {name: each.parameter.type for name, each in seen.items()}
+    fixed = fix_numbers(numbers, kinds, answers, [each.calls for each in same])
     answers |= fixed.answers
     seen = {name: each.take(fixed.kept) for name, each in seen.items()}
     kept = [same[at] for at in fixed.kept]
     values, notes = _answer_values(seen, answers)
-    workloads, left = _answer_workloads(answers, seen, [each.calls for each in kept])
+    numbers = {name: each.numbers for name, each in seen.items()}
+    workloads, left = answer_workloads(answers, numbers, [each.calls for each in kept])
     answers |= values | workloads
     sizes = {name: seen[name].numbers for name, value in answers.items() if value == "axis"}
     answers |= _answer_launch(kernel, kept, sizes) if function.is_kernel else {}
@@ -159,62 +161,6 @@ def _list_same(launches: Sequence[SeenLaunch], *, asks_launch: bool) -> list[See
         if each.name == first.name
         and (not asks_launch or (each.grid, each.block, each.shared_bytes) == shape)
     ]
-
-
-class _FixedNumbers(NamedTuple):
-    """Numbers that differ between launches, and size no array, with the values that are kept."""
-
-    kept: Sequence[int]
-    """The launches that have these values."""
-    answers: Mapping[str, str]
-    warnings: Sequence[str]
-
-
-def _fix_numbers(
-    seen: Mapping[str, _Seen], answers: Mapping[str, str], calls: Sequence[int]
-) -> _FixedNumbers:
-    """Return the most frequent values of the numbers that are to be one; of as frequent the first.
-
-    A reference, given arrays and sizes, could not tell workloads apart that differ in a number.
-    """
-    names = [name for name, value in answers.items() if value == _VARIES]
-    rows = [tuple(seen[name].numbers[at] for name in names) for at in range(len(calls))]
-    counts: Counter[tuple[float, ...]] = Counter()
-    for row, count in zip(rows, calls, strict=True):
-        counts[row] += count
-    chosen, count = counts.most_common(1)[0]
-    kept = [at for at, row in enumerate(rows) if row == chosen]
-    if not names:
-        return _FixedNumbers(kept, {}, ())
-    kinds = [seen[name].parameter.type for name in names]
-    said, other = (
-        {n: _write_number(v, kind) for n, v, kind in zip(names, row, kinds, strict=True)}
-        for row in (chosen, next(row for row in counts if row != chosen))
-    )
-    text = (
-        f"{', '.join(names)}: {len(counts)} sets of values in the run, and no size of an array; "
-        f"{', '.join(f'{name}={value}' for name, value in said.items())} is kept, and "
-        f"{counts.total() - count} of {counts.total()} launches with others are left out; say "
-        f"others, as {' '.join(f'--set {name}={value}' for name, value in other.items())}"
-    )
-    return _FixedNumbers(kept, said, (text,))
-
-
-def _answer_workloads(
-    answers: Mapping[str, str], seen: Mapping[str, _Seen], calls: Sequence[int]
-) -> tuple[dict[str, str], list[str]]:
-    """Return the sizes that were seen as workloads, and which launches are of none of them."""
-    axes = [name for name, value in answers.items() if value == "axis"]
-    if not axes:
-        return {}, []
-    counts: Counter[str] = Counter()
-    for at, count in enumerate(calls):
-        sizes = ", ".join(f"{to_field_name(a)}: {int(seen[a].numbers[at])}" for a in axes)
-        counts[sizes] += count
-    kept = [*counts][:MAX_SEEN_WORKLOADS]
-    left = counts.total() - sum(counts[sizes] for sizes in kept)
-    text = f"{left} of {counts.total()} launches, with other sizes, are left out; {len(kept)} sizes"
-    return {WORKLOADS: " | ".join(kept)}, [f"{text} are workloads"] if left else []
 
 
 def _collect_seen(
@@ -255,6 +201,9 @@ def _list_warnings(
     left = count - sum(each.calls for each in same)
     text = "launches, with other types, grids or blocks, or null pointers, are left out"
     warnings = [f"{left} of {count} {text}"] if left else []
+    if others := sum(each.others for each in launches):
+        text = f"after the first {len(launches)} different ones, are not looked at"
+        warnings.insert(0, f"{others} of {count + others} launches, {text}")
     sizes = {name: each.numbers for name, each in seen.items()}
     for name, each in seen.items():
         if each.parameter.role not in ("input", "output"):
@@ -478,10 +427,10 @@ def _answer_numbers(
         if name in dims or (is_varied and is_open and name in sizes):
             said[name] = "axis"
         elif is_varied:
-            said[name] = _VARIES
+            said[name] = VARIES
         elif each.parameter.role == "size" or each.parameter.value in ("", FILL_IN_MARK):
             kind = each.parameter.type
-            said[name] = _write_number(each.numbers[0], kind)
+            said[name] = write_number(each.numbers[0], kind)
     return said
 
 
@@ -589,11 +538,3 @@ def _lacks_names(array: _Seen, found: Sequence[str]) -> bool:
     """Whether shapes fill the memory by chance: each lacks sizes that the text has for an array."""
     named = {*list_axes(split_shape(array.parameter.guess))}
     return len(set(array.numbers)) == 1 and all(named - {*list_axes([text])} for text in found)
-
-
-def _write_number(value: float, kind: str) -> str:
-    if kind == "bool":
-        return str(bool(value)).lower()
-    if kind not in ("float", "double", "half", "__half"):
-        return str(int(value))
-    return repr(float(f"{value:.9g}")) + ("f" if kind == "float" else "")
