@@ -18,6 +18,7 @@ from kernelkb.scaffold.extents import (
     find_blocks,
     find_extents,
     list_axes,
+    sort_by_ends,
     split_shape,
     write_shape,
 )
@@ -129,26 +130,34 @@ def answer_by_launches(
     if not rows[0].numbers:
         untold = () if first.arguments else (_UNTOLD,)
         return SeenAnswers(_answer_launch(kernel, [first], {}) if asks_launch else {}, untold)
-    most = max(len(row.numbers) for row in rows)  # others pass null for an array
-    same = [each for each, row in zip(same, rows, strict=True) if len(row.numbers) == most]
-    rows = [row for row in rows if len(row.numbers) == most]
+    same, rows = _leave_null_out(same, rows)
     seen = _collect_seen(function, kernel, passed, same, rows)
     answers = _answer_sizes(seen, (math.prod(first.block), math.prod(first.grid)))
-    numbers = {name: each.numbers for name, each in seen.items()}
     kinds = {name: each.parameter.type for name, each in seen.items()}
-    fixed = fix_numbers(numbers, kinds, answers, [each.calls for each in same])
+    fixed = fix_numbers(_list_numbers(seen), kinds, answers, [each.calls for each in same])
     answers |= fixed.answers
     seen = {name: each.take(fixed.kept) for name, each in seen.items()}
     kept = [same[at] for at in fixed.kept]
     values, notes = _answer_values(seen, answers)
-    numbers = {name: each.numbers for name, each in seen.items()}
-    workloads, left = answer_workloads(answers, numbers, [each.calls for each in kept])
+    workloads, left = answer_workloads(answers, _list_numbers(seen), [e.calls for e in kept])
     answers |= values | workloads
     sizes = {name: seen[name].numbers for name, value in answers.items() if value == "axis"}
     answers |= _answer_launch(kernel, kept, sizes) if function.is_kernel else {}
-    notes += _list_object_warnings(kernel, fields, kept[0])
-    warnings = [*_list_warnings(seen, answers, launches, same), *fixed.warnings, *left]
-    return SeenAnswers(answers, (*warnings, *notes))
+    warnings = [*_list_warnings(seen, answers, launches, same), *fixed.warnings, *left, *notes]
+    return SeenAnswers(answers, (*warnings, *_list_object_warnings(kernel, fields, kept[0])))
+
+
+def _leave_null_out(
+    launches: Sequence[SeenLaunch], rows: Sequence[_LaunchValues]
+) -> tuple[list[SeenLaunch], list[_LaunchValues]]:
+    """Return the launches, and their values, that pass null for no array that others pass."""
+    most = max(len(row.numbers) for row in rows)
+    same = [each for each, row in zip(launches, rows, strict=True) if len(row.numbers) == most]
+    return same, [row for row in rows if len(row.numbers) == most]
+
+
+def _list_numbers(seen: Mapping[str, _Seen]) -> dict[str, tuple[float, ...]]:
+    return {name: each.numbers for name, each in seen.items()}
 
 
 def _list_same(launches: Sequence[SeenLaunch], *, asks_launch: bool) -> list[SeenLaunch]:
@@ -263,6 +272,8 @@ def _list_object_warnings(
     return warnings
 
 
+_MIN_ROW = 16
+"""Shorter rows may fill the memory of an array by chance."""
 _FEW = 0.05
 """A part of an array that may be left as it was by chance: zeros over zeros."""
 _POOL_BYTES = 2**21
@@ -373,11 +384,12 @@ def _answer_sizes(seen: Mapping[str, _Seen], counts: tuple[int, int]) -> dict[st
         if all(isinstance(n, int) and n > 0 for n in each.numbers) and set(each.numbers) != {1}
     }
     answers: dict[str, str] = {}
+    shapes = [p.shape or split_shape(p.guess) or ("", *p.inner) for p, *_ in seen.values()]
     for name, each in seen.items():
         is_doubted = _lacks_room(each, sizes)
         if name in numbers or (each.parameter.shape and not is_doubted):
             continue
-        found = _find_shapes(each, sizes, counts)
+        found = sort_by_ends(_find_shapes(each, sizes, counts), shapes)
         if len(found) > 1 and _lacks_names(each, found):
             found, is_doubted = [], True
         if _is_partly_written(each):
@@ -516,7 +528,8 @@ def _find_shapes(
 ) -> list[str]:
     """Return the shapes that fill the memory of an array in each launch: one, or what it may be.
 
-    How many elements there are does not say in which order the dimensions are.
+    How many elements there are does not say in which order the dimensions are: an index of the
+    text does.
     """
     guess = split_shape(array.parameter.guess)
     found = []
@@ -528,10 +541,27 @@ def _find_shapes(
                 return [write_shape(dims)]
     if not found:
         is_told = array.is_whole or array.before > 0
-        return find_extents(array.numbers, sizes, counts, takes_number=is_told)
+        rows = _find_rows(array, sizes, counts[1])
+        return [rows] if rows else find_extents(array.numbers, sizes, counts, takes_number=is_told)
     fewest = [dims for dims in found if len(dims) == len(found[0])]
     orders = [order for dims in fewest for order in permutations(dims)]
+    inner = array.parameter.inner
+    orders = [dims for dims in orders if inner and dims[-len(inner) :] == inner] or orders
     return [write_shape(order) for order in orders[:_MAX_SHAPES]]
+
+
+def _find_rows(array: _Seen, sizes: Mapping[str, Sequence[float]], blocks: int) -> str:
+    """Return as a shape how many rows there are of the last sizes that an index of the text has.
+
+    Only of memory of its own that so many rows fill in each launch, and that are not short; rows
+    that are as many as the launch has blocks may be one for each.
+    """
+    inner = array.parameter.inner
+    row = count_elements(inner, sizes, len(array.numbers)) if array.is_whole else ()
+    counts = {divmod(has, one) for has, one in zip(array.numbers, row, strict=bool(row))}
+    count, rest = next(iter(counts), (0.0, 1.0))
+    is_told = len(counts) == 1 and not rest and count not in (0, blocks)
+    return write_shape((f"{count:.0f}", *inner)) if is_told and min(row) >= _MIN_ROW else ""
 
 
 def _lacks_names(array: _Seen, found: Sequence[str]) -> bool:
