@@ -157,6 +157,14 @@ int main(int count, char**) {
                                      arguments, nullptr);
 #endif
   }
+#ifdef MANY
+  for (int n = 1; n <= MANY; ++n) {
+    void *x = make(4), *y = make(4);
+    float a = 0.5f;
+    void* arguments[] = {&x, &y, &n, &a};
+    reinterpret_cast<Launch>(launch)(kernel, 1, 1, 1, 32, 1, 1, 0, nullptr, arguments, nullptr);
+  }
+#endif
 #ifdef USES_ATOI
   return std::atoi("41") != 42;
 #endif
@@ -674,6 +682,35 @@ def test_launches_of_sizes_that_are_no_workload_are_counted(project, monkeypatch
 
     assert len(load_kernel(str(project / "kernels/k")).kernel.workloads) == 6
     text = "3 of 36 launches, with other sizes, are left out; 6 sizes are workloads"
+    assert text in result.warnings
+
+
+def test_of_sizes_that_are_as_frequent_the_largest_is_the_first_workload(project, monkeypatch):
+    name = "fold(int*, int, int)"
+    rows = [(64, 2), (128, 1), (4096, 2), (256, 2)]
+    launches = [launch_sizes(name, [(n, 0)], [3, n], calls=calls) for n, calls in rows]
+    answers = ["reference=mine", "data.fill=integers 9"]
+    init_seen(project, monkeypatch, STEPS, launches, answers)
+
+    workloads = load_kernel(str(project / "kernels/k")).kernel.workloads
+    assert [sizes["n"] for sizes in workloads.values()] == [4096, 256, 64, 128]
+
+
+def test_every_launch_of_a_program_with_many_sets_of_values_is_counted(
+    project, make_program, tmp_path
+):
+    command = make_program(TWICE, "8844", "-DMANY=300")
+    launches = record_launches(command, "twice", tmp_path)
+
+    assert len(launches) == 256
+    assert sum(each.calls for each in launches) + sum(each.others for each in launches) == 303
+
+
+def test_launches_beyond_those_that_are_kept_are_told(project, monkeypatch):
+    first, *rest = (launch_sizes("fold(int*, int, int)", [(n, 0)], [3, n]) for n in (64, 128))
+    result = init_seen(project, monkeypatch, STEPS, [first._replace(others=46), *rest])
+
+    text = "46 of 48 launches, after the first 2 different ones, are not looked at"
     assert text in result.warnings
 
 

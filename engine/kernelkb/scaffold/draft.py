@@ -100,6 +100,8 @@ class Parameter(NamedTuple):
     """Of a number: the expression that is passed for it; empty where none is known."""
     guess: str = ""
     """What the text suggests and does not prove: a shape as ``[m, k]``, or a number's value."""
+    inner: tuple[str, ...] = ()
+    """Its last sizes, where only they are known: a row times one is where that row begins."""
     has_own_dtype: bool = False
     """Its dtype, which is not known, may be another than that of the others."""
     dtypes: str = ""

@@ -58,6 +58,12 @@ def write_shape(dims: Sequence[str]) -> str:
     return f"[{', '.join(dims)}]"
 
 
+def sort_by_ends(found: Sequence[str], shapes: Sequence[Sequence[str]]) -> list[str]:
+    """Return shapes as text with those first that end as most rows of some others do."""
+    ends = [shape[-1] for shape in shapes if shape[1:]]
+    return sorted(found, key=lambda text: -ends.count((split_shape(text) or ("",))[-1]))
+
+
 def count_elements(
     dims: Sequence[str], sizes: Mapping[str, Sequence[float]], count: int
 ) -> tuple[float, ...]:

@@ -26,7 +26,7 @@
 
 namespace {
 
-constexpr std::size_t kMostLaunches = 32;  // different ones that are written
+constexpr std::size_t kMostLaunches = 256;  // different ones that are written
 constexpr std::size_t kMostNames = 400;    // of other kernels
 constexpr std::size_t kMostRead = 6;       // launches whose arrays are read
 constexpr unsigned kMostWaits = 50000, kWaitMicroseconds = 100;
@@ -51,6 +51,7 @@ struct State {
   std::vector<std::string> lines;
   std::set<std::string> seen;
   std::size_t read_bytes = 0;
+  long others = 0;  // launches that are not written
   pid_t owner = 0;
 };
 
@@ -216,7 +217,8 @@ Launch record(void* function, const Config& config, void** arguments, void** ext
   Lock lock(own.mutex);
   if (own.owner != getpid()) {  // forked: its parent writes what it saw
     own.owner = getpid();
-    own.counts.clear(), own.lines.clear(), own.seen.clear(), own.read_bytes = 0;
+    own.counts.clear(), own.lines.clear(), own.seen.clear();
+    own.read_bytes = 0, own.others = 0;
   }
   const char* wanted = std::getenv("KB_LAUNCH_NAME");
   std::string name = get_name(function);
@@ -238,7 +240,11 @@ Launch record(void* function, const Config& config, void** arguments, void** ext
   std::string line = "{\"name\": \"" + name + "\", \"grid\": " + write_three(config.grid) +
                      ", \"block\": " + write_three(config.block) + ", \"shared\": " +
                      std::to_string(config.shared) + ", \"arguments\": [" + told + "]}";
-  if (own.counts.count(line) == 0 && own.lines.size() < kMostLaunches) {
+  if (own.counts.count(line) == 0 && own.lines.size() == kMostLaunches) {
+    ++own.others;
+    return launch;
+  }
+  if (own.counts.count(line) == 0) {
     own.lines.push_back(line);
     launch.number = own.lines.size() - 1;
     write_line(line);
@@ -254,7 +260,7 @@ __attribute__((destructor)) void write_counts() {
   std::string text;
   for (const std::string& each : own.lines)
     text += (text.empty() ? "" : ", ") + std::to_string(own.counts[each]);
-  write_line("{\"counts\": [" + text + "]}");
+  write_line("{\"counts\": [" + text + "], \"others\": " + std::to_string(own.others) + "}");
 }
 
 void keep(void* handle, const char* name, bool is_kernel) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -277,6 +278,8 @@ def record_launches(
 ) -> tuple[SeenLaunch, ...]:
     """Run a program and return the launches of one kernel, the most frequent first.
 
+    Of those that are as frequent, the largest grid comes first.
+
     A library that is compiled here is loaded into the program, and asks the driver about each
     argument. It needs no toolkit of CUDA.
 
@@ -303,7 +306,7 @@ def record_launches(
         listed = ", ".join(names[:_SHOWN_NAMES])
         called = f"; it launched {listed}" if listed else " or any other kernel"
         raise BadValueError(f"{command} ended and never launched {kernel}{called}")
-    return tuple(sorted(found, key=lambda each: -each.calls))
+    return tuple(sorted(found, key=lambda each: (-each.calls, -math.prod(each.grid))))
 
 
 def _build_launch_library(folder: Path) -> Path:
@@ -325,7 +328,8 @@ def _read_launches(folder: Path) -> tuple[list[SeenLaunch], list[str]]:
     names: list[str] = []
     for file in sorted(folder.glob("launches-*.jsonl")):
         rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        counts: list[int] = next((row["counts"] for row in rows if "counts" in row), [])
+        ended: dict[str, Any] = next((row for row in rows if "counts" in row), {"counts": []})
+        counts: list[int] = ended["counts"]
         names += [row["seen"] for row in rows if "seen" in row]
         own = [row for row in rows if "grid" in row]
         changes = [row["written"] for row in rows if "written" in row]
@@ -341,7 +345,8 @@ def _read_launches(folder: Path) -> tuple[list[SeenLaunch], list[str]]:
                 for place, each in enumerate(row["arguments"])
             )
             shape = (tuple(row["grid"]), tuple(row["block"]), row["shared"])
-            launches.append(SeenLaunch(row["name"], *shape, arguments, count))
+            others = 0 if number else ended.get("others", 0)
+            launches.append(SeenLaunch(row["name"], *shape, arguments, count, others))
     plain = _demangle([each.name for each in launches] + names, folder)
     launches = [each._replace(name=plain[each.name]) for each in launches]
     return launches, [plain[name] for name in dict.fromkeys(names)]

@@ -15,6 +15,7 @@ from kernelkb.scaffold.cpp.functions import SourceFacts, build_function, list_ro
 from kernelkb.scaffold.cpp.index_bounds import (
     KernelIndices,
     ask_placed,
+    find_inner_sizes,
     list_offsets,
     name_index,
     read_indices,
@@ -369,6 +370,7 @@ def _rename_shape(
     """Return an array of a called function with its shape in the sizes of the caller."""
     each = each._replace(points_into=bound.get(each.points_into, each.points_into and UNKNOWN))
     each = each._replace(indexes=(bound.get(each.indexes[0], ""), each.indexes[1]))
+    each = each._replace(inner=tuple(bound.get(size, UNKNOWN) for size in each.inner))
     renamed: list[str] = []
     for dim in each.shape or split_shape(each.guess):
         if not dim.isalnum() and not dim.isidentifier():
@@ -443,6 +445,7 @@ def _adopt(own: Parameter, found: Parameter, untraced: int) -> Parameter:
         dtype=own.dtype or found.dtype,
         shape=found.shape or own.shape,
         guess=found.guess,
+        inner=found.inner,
         use="traced",
     )
 
@@ -501,6 +504,8 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
     constants = {name: text for name, text in facts.constants.items() if text.isdecimal()}
     indices = read_indices(own.body, [*sizes, *constants])
     grid = {f"blockIdx.{axis}": _GRID for axis in _list_row_axes(own)}
+    arrays = [p.name for p in function.parameters if p.role in ("input", "output")]
+    inner = find_inner_sizes(own.body, arrays, sizes)
     parameters = []
     for each in function.parameters:
         if each.role in ("input", "output"):
@@ -517,6 +522,7 @@ def _fill_shapes(function: Function, own: Declaration, facts: SourceFacts) -> Fu
                 )  # a stride is how far the next element is, and no size
             guess = each.guess if is_proved or not shape else f"[{', '.join(whole)}]"
             each = each._replace(shape=whole if is_proved or not shape else (), guess=guess)
+            each = each._replace(inner=inner.get(each.name, ()))
             each = read_elements(each, [p.name for p in function.parameters], own.body)
             each = ask_placed(each, [p.name for p in function.parameters], own.body)
             chosen = next((p for p in function.parameters if p.name == each.indexes[0]), each)

@@ -298,3 +298,86 @@ def _iter_addends(node: Node) -> Iterator[Node]:
         yield from _iter_addends(side)
     if not is_sum and node.type != "number_literal":
         yield node
+
+
+_MAX_TERMS, _MAX_DEPTH = 32, 5
+_Term = tuple[bool, tuple[str, ...]]
+"""Of a sum of products: whether it depends on an index, and the sizes in it."""
+
+
+def find_inner_sizes(
+    body: Node | None, arrays: Collection[str], sizes: Collection[str]
+) -> dict[str, tuple[str, ...]]:
+    """Map arrays to the sizes that are multiplied by the index of a row, the innermost last.
+
+    Also by what a local variable holds, in whichever of its values; and of an array that is copied
+    element by element those of the copy.
+    """
+    if body is None or not sizes:
+        return {}
+    settings: dict[str, list[Node]] = {}
+    for name, value in iter_settings(body):
+        settings.setdefault(name.lstrip("*& "), []).append(value)
+    found: dict[str, list[set[_Term]]] = {}
+    for base, index in iter_subscripts(body):
+        begins = settings.get(base, ()) if base not in arrays else ()
+        found.setdefault(base, []).append(_expand_terms(index, sizes, settings))
+        for value in begins:
+            for array in _list_identifiers(value) & {*arrays}:
+                found.setdefault(array, []).append(_expand_terms(value, sizes, settings))
+    inner = {base: _choose_inner(terms) for base, terms in found.items()}
+    for array, copy in _iter_copies(body):
+        if array in arrays and not inner.get(array) and copy not in arrays:
+            inner[array] = inner.get(copy, ())
+    return {array: inner[array] for array in arrays if inner.get(array)}
+
+
+def _expand_terms(
+    node: Node, sizes: Collection[str], settings: Mapping[str, Sequence[Node]], depth: int = 0
+) -> set[_Term]:
+    """Return an index as terms of a sum; of a variable with several values those of each."""
+    node = unwrap(node)
+    text, operator = get_text(node), get_part(node, "operator")
+    sides = [node.child_by_field_name(side) for side in ("left", "right")]
+    if text in sizes:
+        return {(False, (text,))}
+    if node.type == "number_literal" or (_FIXED_NAME.fullmatch(text) and text not in settings):
+        return {(False, ())}
+    if node.type == "binary_expression" and operator in ("+", "-", "*") and all(sides):
+        left, right = (_expand_terms(each, sizes, settings, depth) for each in sides if each)
+        if operator != "*":
+            return left | right
+        pairs = ((one, other) for one in left for other in right)
+        products = {(a[0] or b[0], tuple(sorted(a[1] + b[1]))) for a, b in pairs}
+        return {(True, ())} if len(products) > _MAX_TERMS else products
+    found: set[_Term] = {(True, ())}
+    if node.type == "identifier" and depth < _MAX_DEPTH:
+        for value in settings.get(text, ()):
+            found |= {t for t in _expand_terms(value, sizes, settings, depth + 1) if t[1]}
+    return found if len(found) <= _MAX_TERMS else {(True, ())}
+
+
+def _choose_inner(accesses: Sequence[set[_Term]]) -> tuple[str, ...]:
+    """Return the sizes that all accesses have inside of the first axis, in one order."""
+    orders: set[tuple[str, ...]] = set()
+    for terms in accesses:
+        own = [sizes for has_index, sizes in terms if has_index]
+        lead = max(own, key=len, default=())
+        counts = {size: sum(size in each for each in own) for size in lead}
+        is_ordered = len({*counts.values()}) == len(lead) and all(
+            {*each} <= {*lead} for each in own
+        )
+        orders |= {tuple(sorted(lead, key=lambda size: counts[size]))} if is_ordered else {("",)}
+    longest = max(orders, key=len, default=())
+    is_one = all(longest[len(longest) - len(each) :] == each for each in orders)
+    return longest if is_one else ()
+
+
+def _iter_copies(body: Node) -> Iterator[tuple[str, str]]:
+    """Yield two arrays of which a statement uses the same element, either one first."""
+    for node in iter_nodes(body):
+        if node.type != "expression_statement":
+            continue
+        used = [(base, re.sub(r"\s", "", get_text(index))) for base, index in iter_subscripts(node)]
+        for one, index in used:
+            yield from ((one, other) for other, same in used if same == index and other != one)

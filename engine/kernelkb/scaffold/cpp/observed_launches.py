@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations, permutations
 from typing import NamedTuple
@@ -13,20 +12,19 @@ from typing import NamedTuple
 from kernelkb.loading.kernels import FILL_IN_MARK
 from kernelkb.scaffold.answers import DOUBT
 from kernelkb.scaffold.cpp.element_types import DTYPES
-from kernelkb.scaffold.draft import WORKLOADS, Function, Parameter, to_field_name
+from kernelkb.scaffold.draft import Function, Parameter
 from kernelkb.scaffold.extents import (
     count_elements,
     find_blocks,
     find_extents,
     list_axes,
+    sort_by_ends,
     split_shape,
     write_shape,
 )
 from kernelkb.scaffold.integer_fills import choose_fill, name_ascending, read_integers
+from kernelkb.scaffold.seen_numbers import VARIES, answer_workloads, fix_numbers, write_number
 
-MAX_SEEN_WORKLOADS = 6
-_VARIES = "varies"
-"""Stands for the value of a number until one of those that were seen is chosen."""
 _MAX_SHAPES = 6
 _UNTOLD = "the driver does not tell sizes of arguments (CUDA 12.4 does): only the launch is said"
 
@@ -58,6 +56,8 @@ class SeenLaunch(NamedTuple):
     arguments: tuple[LaunchArgument, ...]
     """Empty where the driver does not tell the sizes of arguments: before CUDA 12.4."""
     calls: int
+    others: int = 0
+    """Of the first one of a program: launches after the last different one that is kept."""
 
 
 class SeenAnswers(NamedTuple):
@@ -130,23 +130,34 @@ def answer_by_launches(
     if not rows[0].numbers:
         untold = () if first.arguments else (_UNTOLD,)
         return SeenAnswers(_answer_launch(kernel, [first], {}) if asks_launch else {}, untold)
-    most = max(len(row.numbers) for row in rows)  # others pass null for an array
-    same = [each for each, row in zip(same, rows, strict=True) if len(row.numbers) == most]
-    rows = [row for row in rows if len(row.numbers) == most]
+    same, rows = _leave_null_out(same, rows)
     seen = _collect_seen(function, kernel, passed, same, rows)
     answers = _answer_sizes(seen, (math.prod(first.block), math.prod(first.grid)))
-    fixed = _fix_numbers(seen, answers, [each.calls for each in same])
+    kinds = {name: each.parameter.type for name, each in seen.items()}
+    fixed = fix_numbers(_list_numbers(seen), kinds, answers, [each.calls for each in same])
     answers |= fixed.answers
     seen = {name: each.take(fixed.kept) for name, each in seen.items()}
     kept = [same[at] for at in fixed.kept]
     values, notes = _answer_values(seen, answers)
-    workloads, left = _answer_workloads(answers, seen, [each.calls for each in kept])
+    workloads, left = answer_workloads(answers, _list_numbers(seen), [e.calls for e in kept])
     answers |= values | workloads
     sizes = {name: seen[name].numbers for name, value in answers.items() if value == "axis"}
     answers |= _answer_launch(kernel, kept, sizes) if function.is_kernel else {}
-    notes += _list_object_warnings(kernel, fields, kept[0])
-    warnings = [*_list_warnings(seen, answers, launches, same), *fixed.warnings, *left]
-    return SeenAnswers(answers, (*warnings, *notes))
+    warnings = [*_list_warnings(seen, answers, launches, same), *fixed.warnings, *left, *notes]
+    return SeenAnswers(answers, (*warnings, *_list_object_warnings(kernel, fields, kept[0])))
+
+
+def _leave_null_out(
+    launches: Sequence[SeenLaunch], rows: Sequence[_LaunchValues]
+) -> tuple[list[SeenLaunch], list[_LaunchValues]]:
+    """Return the launches, and their values, that pass null for no array that others pass."""
+    most = max(len(row.numbers) for row in rows)
+    same = [each for each, row in zip(launches, rows, strict=True) if len(row.numbers) == most]
+    return same, [row for row in rows if len(row.numbers) == most]
+
+
+def _list_numbers(seen: Mapping[str, _Seen]) -> dict[str, tuple[float, ...]]:
+    return {name: each.numbers for name, each in seen.items()}
 
 
 def _list_same(launches: Sequence[SeenLaunch], *, asks_launch: bool) -> list[SeenLaunch]:
@@ -159,62 +170,6 @@ def _list_same(launches: Sequence[SeenLaunch], *, asks_launch: bool) -> list[See
         if each.name == first.name
         and (not asks_launch or (each.grid, each.block, each.shared_bytes) == shape)
     ]
-
-
-class _FixedNumbers(NamedTuple):
-    """Numbers that differ between launches, and size no array, with the values that are kept."""
-
-    kept: Sequence[int]
-    """The launches that have these values."""
-    answers: Mapping[str, str]
-    warnings: Sequence[str]
-
-
-def _fix_numbers(
-    seen: Mapping[str, _Seen], answers: Mapping[str, str], calls: Sequence[int]
-) -> _FixedNumbers:
-    """Return the most frequent values of the numbers that are to be one; of as frequent the first.
-
-    A reference, given arrays and sizes, could not tell workloads apart that differ in a number.
-    """
-    names = [name for name, value in answers.items() if value == _VARIES]
-    rows = [tuple(seen[name].numbers[at] for name in names) for at in range(len(calls))]
-    counts: Counter[tuple[float, ...]] = Counter()
-    for row, count in zip(rows, calls, strict=True):
-        counts[row] += count
-    chosen, count = counts.most_common(1)[0]
-    kept = [at for at, row in enumerate(rows) if row == chosen]
-    if not names:
-        return _FixedNumbers(kept, {}, ())
-    kinds = [seen[name].parameter.type for name in names]
-    said, other = (
-        {n: _write_number(v, kind) for n, v, kind in zip(names, row, kinds, strict=True)}
-        for row in (chosen, next(row for row in counts if row != chosen))
-    )
-    text = (
-        f"{', '.join(names)}: {len(counts)} sets of values in the run, and no size of an array; "
-        f"{', '.join(f'{name}={value}' for name, value in said.items())} is kept, and "
-        f"{counts.total() - count} of {counts.total()} launches with others are left out; say "
-        f"others, as {' '.join(f'--set {name}={value}' for name, value in other.items())}"
-    )
-    return _FixedNumbers(kept, said, (text,))
-
-
-def _answer_workloads(
-    answers: Mapping[str, str], seen: Mapping[str, _Seen], calls: Sequence[int]
-) -> tuple[dict[str, str], list[str]]:
-    """Return the sizes that were seen as workloads, and which launches are of none of them."""
-    axes = [name for name, value in answers.items() if value == "axis"]
-    if not axes:
-        return {}, []
-    counts: Counter[str] = Counter()
-    for at, count in enumerate(calls):
-        sizes = ", ".join(f"{to_field_name(a)}: {int(seen[a].numbers[at])}" for a in axes)
-        counts[sizes] += count
-    kept = [*counts][:MAX_SEEN_WORKLOADS]
-    left = counts.total() - sum(counts[sizes] for sizes in kept)
-    text = f"{left} of {counts.total()} launches, with other sizes, are left out; {len(kept)} sizes"
-    return {WORKLOADS: " | ".join(kept)}, [f"{text} are workloads"] if left else []
 
 
 def _collect_seen(
@@ -255,6 +210,9 @@ def _list_warnings(
     left = count - sum(each.calls for each in same)
     text = "launches, with other types, grids or blocks, or null pointers, are left out"
     warnings = [f"{left} of {count} {text}"] if left else []
+    if others := sum(each.others for each in launches):
+        text = f"after the first {len(launches)} different ones, are not looked at"
+        warnings.insert(0, f"{others} of {count + others} launches, {text}")
     sizes = {name: each.numbers for name, each in seen.items()}
     for name, each in seen.items():
         if each.parameter.role not in ("input", "output"):
@@ -314,6 +272,8 @@ def _list_object_warnings(
     return warnings
 
 
+_MIN_ROW = 16
+"""Shorter rows may fill the memory of an array by chance."""
 _FEW = 0.05
 """A part of an array that may be left as it was by chance: zeros over zeros."""
 _POOL_BYTES = 2**21
@@ -424,11 +384,12 @@ def _answer_sizes(seen: Mapping[str, _Seen], counts: tuple[int, int]) -> dict[st
         if all(isinstance(n, int) and n > 0 for n in each.numbers) and set(each.numbers) != {1}
     }
     answers: dict[str, str] = {}
+    shapes = [p.shape or split_shape(p.guess) or ("", *p.inner) for p, *_ in seen.values()]
     for name, each in seen.items():
         is_doubted = _lacks_room(each, sizes)
         if name in numbers or (each.parameter.shape and not is_doubted):
             continue
-        found = _find_shapes(each, sizes, counts)
+        found = sort_by_ends(_find_shapes(each, sizes, counts), shapes)
         if len(found) > 1 and _lacks_names(each, found):
             found, is_doubted = [], True
         if _is_partly_written(each):
@@ -478,10 +439,10 @@ def _answer_numbers(
         if name in dims or (is_varied and is_open and name in sizes):
             said[name] = "axis"
         elif is_varied:
-            said[name] = _VARIES
+            said[name] = VARIES
         elif each.parameter.role == "size" or each.parameter.value in ("", FILL_IN_MARK):
             kind = each.parameter.type
-            said[name] = _write_number(each.numbers[0], kind)
+            said[name] = write_number(each.numbers[0], kind)
     return said
 
 
@@ -567,7 +528,8 @@ def _find_shapes(
 ) -> list[str]:
     """Return the shapes that fill the memory of an array in each launch: one, or what it may be.
 
-    How many elements there are does not say in which order the dimensions are.
+    How many elements there are does not say in which order the dimensions are: an index of the
+    text does.
     """
     guess = split_shape(array.parameter.guess)
     found = []
@@ -579,21 +541,30 @@ def _find_shapes(
                 return [write_shape(dims)]
     if not found:
         is_told = array.is_whole or array.before > 0
-        return find_extents(array.numbers, sizes, counts, takes_number=is_told)
+        rows = _find_rows(array, sizes, counts[1])
+        return [rows] if rows else find_extents(array.numbers, sizes, counts, takes_number=is_told)
     fewest = [dims for dims in found if len(dims) == len(found[0])]
     orders = [order for dims in fewest for order in permutations(dims)]
+    inner = array.parameter.inner
+    orders = [dims for dims in orders if inner and dims[-len(inner) :] == inner] or orders
     return [write_shape(order) for order in orders[:_MAX_SHAPES]]
+
+
+def _find_rows(array: _Seen, sizes: Mapping[str, Sequence[float]], blocks: int) -> str:
+    """Return as a shape how many rows there are of the last sizes that an index of the text has.
+
+    Only of memory of its own that so many rows fill in each launch, and that are not short; rows
+    that are as many as the launch has blocks may be one for each.
+    """
+    inner = array.parameter.inner
+    row = count_elements(inner, sizes, len(array.numbers)) if array.is_whole else ()
+    counts = {divmod(has, one) for has, one in zip(array.numbers, row, strict=bool(row))}
+    count, rest = next(iter(counts), (0.0, 1.0))
+    is_told = len(counts) == 1 and not rest and count not in (0, blocks)
+    return write_shape((f"{count:.0f}", *inner)) if is_told and min(row) >= _MIN_ROW else ""
 
 
 def _lacks_names(array: _Seen, found: Sequence[str]) -> bool:
     """Whether shapes fill the memory by chance: each lacks sizes that the text has for an array."""
     named = {*list_axes(split_shape(array.parameter.guess))}
     return len(set(array.numbers)) == 1 and all(named - {*list_axes([text])} for text in found)
-
-
-def _write_number(value: float, kind: str) -> str:
-    if kind == "bool":
-        return str(bool(value)).lower()
-    if kind not in ("float", "double", "half", "__half"):
-        return str(int(value))
-    return repr(float(f"{value:.9g}")) + ("f" if kind == "float" else "")
