@@ -339,7 +339,8 @@ def _format_input(array: Parameter, draft: Draft) -> str:
         return _format_array(array, draft, f", fill: {FILL_IN_MARK}")
     if array.dtype is None or array.dtype.startswith(("float", "bfloat")):
         is_positive = re.search(r"var(?!i?able)|std|sigma", array.name.lower())
-        return _format_array(array, draft, f", fill: {'uniform' if is_positive else 'normal'}")
+        fill = f", fill: {'uniform' if is_positive else 'normal'}"
+        return _format_array(array, draft, fill, _ASSUMED)
     if array.points_into:
         into = next((p for p in draft.inputs if p.name == array.points_into and p.shape), None)
         end = rename_axes(into.shape[0], draft.fields) if into else FILL_IN_MARK
@@ -355,7 +356,7 @@ def _format_input(array: Parameter, draft: Draft) -> str:
         dims = [dim for p in (*draft.inputs, *draft.outputs) for dim in p.shape]
         fixed = [int(dim) for dim in dims if dim.isdecimal() and int(dim) > _MOST_PARTS]
         bound = min([bound, *fixed, *_choose_sizes(draft)[0].values()])
-    return _format_array(array, draft, f", fill: integers, scale: {bound}")
+    return _format_array(array, draft, f", fill: integers, scale: {bound}", _ASSUMED)
 
 
 def _format_output(array: Parameter, draft: Draft) -> str:
@@ -363,14 +364,19 @@ def _format_output(array: Parameter, draft: Draft) -> str:
     return _format_array(array, draft, start)
 
 
-def _format_array(array: Parameter, draft: Draft, options: str) -> str:
+_ASSUMED = "fill assumed"
+"""Of values that neither a text nor a run tells."""
+
+
+def _format_array(array: Parameter, draft: Draft, options: str, note: str = "") -> str:
     dims = [rename_axes(dim, draft.fields) for dim in array.shape] or [FILL_IN_MARK]
     dims = [dim for dim in dims if dim != NO_AXES]
     name, dtype = draft.fields[array.name], array.dtype or FILL_IN_MARK
     guess = f"perhaps {array.guess}" if array.guess and not array.shape else ""
     is_open = not (array.shape and array.dtype and array.is_certain)
     told = "; ".join(filter(None, (guess, array.use)))
-    comment = told if is_open else array.origin or "from the text"
+    origin = told if is_open else array.origin or "from the text"
+    comment = "; ".join(filter(None, (origin, note)))
     entry = f"  - {{name: {name}, shape: [{', '.join(dims)}], dtype: {dtype}{options}}}"
     entry += f"  # {comment}\n" if comment else "\n"
     if array.is_certain:

@@ -239,7 +239,8 @@ def _drop_unused(
     for each in function.parameters:
         is_field = each.name in fields and each.role in ("input", "output")
         if each.name not in words and (is_field or each.value == FILL_IN_MARK):
-            kind, value = (f"{each.type}*", "nullptr") if is_field else (each.type, "0")
+            empty = "0" if find_dtype(each.type) or is_size_type(each.type) else "{}"
+            kind, value = (f"{each.type}*", "nullptr") if is_field else (each.type, empty)
             each = each._replace(role="number", type=kind, value=value, dtype=None)
             each = each._replace(origin="the kernel does not read it", guess="")
         parameters.append(each)
