@@ -707,9 +707,9 @@ def test_an_output_that_a_count_of_the_values_indexes_is_told(project, monkeypat
     told = [[each for each in own if each.startswith("found: how far")] for own in warnings]
     assert told == [
         [
-            "found: how far it is written depends on the values of x, line 6: if (gap * gap < "
-            "reach) found[(count++) * n + i] = j; give them as the program has them, "
-            "--set x.fill=..., or a larger array, --set 'found=[...]'"
+            "found: how far it is written depends on the values of x, line 7: "
+            "found[(count++) * n + i] = j; give them as the program has them, --set x.fill=..., "
+            "or a larger array, --set 'found=[...]'"
         ],
         [],
     ]
