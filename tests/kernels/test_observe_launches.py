@@ -7,6 +7,7 @@ is preloaded are real, and so is the way to the driver: dlsym, then cuGetProcAdd
 import os
 import re
 import shutil
+import struct
 import subprocess
 
 import pytest
@@ -412,9 +413,11 @@ def test_values_of_integers_are_drawn_as_a_run_had_them(project, make_program, v
 
     text = (project / "kernels/k/kernel.yaml").read_text()
     assert f"name: x, shape: [n], dtype: int32, {drawn}" in text
-    told = f"x: in the run its values {lost}; drawn ones do not"
-    assert [each[: len(told)] for each in result.warnings] == ([told] if lost else [])
-    cures = ["--set 'x.fill=offsets " in each for each in result.warnings]
+    told = f"x: in the run its values {lost}; drawn ones {'are' if 'are' in lost else 'do'} not"
+    own = [each[: len(told)] for each in result.warnings if "its values" in each]
+    assert own == ([told] if lost else [])
+    told = [each for each in result.warnings if "its values" in each]
+    cures = ["--set 'x.fill=offsets " in each for each in told]
     assert cures == ([lost == "ascend"] if lost else [])
     assert load_kernel(str(project / "kernels/k")).kernel.inputs[0].name == "x"
 
@@ -587,6 +590,131 @@ def test_memory_that_a_sum_of_sizes_fills_has_that_shape(
         assert f"name: c, shape: {shape}" in text
 
 
+ROWS = """
+__global__ void rows(int across, const int down, int* field, int* seen) {
+  int at;
+  if (threadIdx.y < down && threadIdx.x < down) {
+    at = threadIdx.y * across + threadIdx.x;
+    field[at] += 1;
+  }
+  if (blockIdx.y < down) {
+    at = blockIdx.y * across + threadIdx.x;
+    seen[at] = field[at];
+  }
+}
+"""
+SQUARE = ("field", "seen")
+MIDDLES = """
+__global__ void middles(const int* points, const int* middles, int* sums, int n, int wide, int k) {
+  extern __shared__ int all[];
+  int* near = all;
+  int* own = &near[k * wide];
+  int tid = threadIdx.x, best = -1;
+  if (tid < k * wide) near[tid] = middles[tid];
+  for (int c = 0; c < k; ++c)
+    for (int i = 0; i < wide; ++i)
+      if (points[i + tid * wide] < near[i + c * wide]) best = c;
+  for (int i = 0; i < wide; i++) atomicAdd(&own[i + best * wide], points[i + tid * wide]);
+  if (tid < k * wide) atomicAdd(&sums[tid], own[tid]);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "elements", "numbers", "shapes"),
+    [
+        (
+            ROWS,
+            "rows",
+            [5120, 5120],
+            [128, 40],
+            {"field": "[down, across]", "seen": "[down, across]"},
+        ),
+        (
+            MIDDLES,
+            "middles",
+            [600, 12, 12],
+            [150, 4, 3],
+            {"middles": "[k, wide]", "sums": "[k, wide]"},
+        ),
+        (
+            MIDDLES.replace("&own[i + best * wide]", "&own[0]"),
+            "middles",
+            [600, 12, 12],
+            [150, 4, 3],
+            {"middles": "[k, wide]", "sums": "[k, wide] or [wide, k]"},
+        ),
+    ],
+)
+def test_the_order_of_axes_is_that_of_an_index_of_the_text(
+    project, monkeypatch, text, name, elements, numbers, shapes
+):
+    """Also of one that a local variable holds, and of a copy that is made element by element."""
+    launch = launch_sizes(name, [(n, 0) for n in elements], numbers)
+    if name == "rows":
+        launch = launch._replace(arguments=(*launch.arguments[2:], *launch.arguments[:2]))
+    launch = launch._replace(name=f"{name}({'int*, ' * len(elements)}int)")
+    result = init_seen(project, monkeypatch, text, [launch])
+    drafted = (project / "kernels/k/kernel.yaml").read_text()
+
+    for array, shape in shapes.items():
+        first, *more = shape.split(" or ")
+        if more:
+            assert [w for w in result.to_fill if w.startswith(f"{array}={first}  # or {more[0]}")]
+        else:
+            assert re.search(rf"name: {array}(_start)?, shape: {re.escape(first)}", drafted)
+            assert not [line for line in result.to_fill if line.startswith(f"{array}=")]
+
+
+NEAR = """
+__global__ void near(const float* x, int* found, int* counts, const int n, float reach) {
+  int count = 0, i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  for (int j = 0; j < n; ++j) {
+    float gap = x[j] - x[i];
+    if (gap * gap < reach) found[(count++) * n + i] = j;
+  }
+  counts[i] = count;
+}
+"""
+
+
+def test_memory_that_rows_of_a_known_length_fill_is_as_many_rows(project, monkeypatch):
+    name = "near(float const*, int*, int*, int, float)"
+    launch = launch_sizes(name, [(300, 0), (3000, 0), (300, 0)], [300, 0])
+    init_seen(project, monkeypatch, NEAR, [launch])
+
+    text = (project / "kernels/k/kernel.yaml").read_text()
+    assert re.search(r"# Observed: found=\[10, n\]", text)
+
+
+@pytest.mark.parametrize("is_run", [True, False])
+def test_an_output_that_a_count_of_the_values_indexes_is_told(project, monkeypatch, is_run):
+    launch = launch_sizes(
+        "near(float const*, int*, int*, int, float)",
+        [(300, 0), (3000, 0), (300, 0)],
+        [300, 0],
+    )
+    warnings = []
+    for text in (NEAR, NEAR.replace("if (gap", "if (count < 10 && gap")):
+        shutil.rmtree(project / "kernels/k", ignore_errors=True)
+        if is_run:
+            warnings.append(init_seen(project, monkeypatch, text, [launch]).warnings)
+        else:
+            (project / "k.cu").write_text(text)
+            warnings.append(init_project("k.cu").warnings)
+
+    told = [[each for each in own if each.startswith("found: how far")] for own in warnings]
+    assert told == [
+        [
+            "found: how far it is written depends on the values of x, line 7: "
+            "found[(count++) * n + i] = j; give them as the program has them, --set x.fill=..., "
+            "or a larger array, --set 'found=[...]'"
+        ],
+        [],
+    ]
+
+
 BLOCKS = """
 __global__ void blocks(const int* x, int* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -704,6 +832,73 @@ def test_every_launch_of_a_program_with_many_sets_of_values_is_counted(
 
     assert len(launches) == 256
     assert sum(each.calls for each in launches) + sum(each.others for each in launches) == 303
+
+
+SPARSE = """
+__global__ void sparse(const int* begin, const int* column, const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float sum = 0;
+  for (int j = begin[i]; j < begin[i + 1]; ++j) sum += x[column[j]];
+  y[i] = sum;
+}
+"""
+
+
+def launch_sparse(lengths, column):
+    """Return a launch of ``sparse`` on rows of some lengths, given the column of an element."""
+    count, rows, total = len(lengths), [0], sum(lengths)
+    for length in lengths:
+        rows.append(rows[-1] + length)
+    columns = [column(i, j) for i, length in enumerate(lengths) for j in range(length)]
+    launch = launch_sizes(
+        "sparse(int const*, int const*, float const*, float*, int)",
+        [(count + 1, 0), (total, 0), (count, 0), (count, 0)],
+        [count],
+    )
+    values = [struct.pack(f"<{len(own)}i", *own) for own in (rows, columns)]
+    filled = [
+        each._replace(contents={0: content})
+        for each, content in zip(launch.arguments, values, strict=False)
+    ]
+    return launch._replace(arguments=(*filled, *launch.arguments[2:]))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "told"),
+    [
+        (
+            [4, *[7] * 998, 4],
+            "begin: in the run its rows have 4 to 7 entries, none empty; drawn ones have 0 to "
+            "about 48, about 7% of them empty",
+        ),
+        (
+            [7 * (i % 2) for i in range(1000)],
+            "begin: in the run its rows have 0 to 7 entries, 50% of them empty; drawn ones have 0 "
+            "to about 24, about 13% of them empty",
+        ),
+    ],
+)
+def test_the_lengths_of_rows_that_are_lost_are_told(project, monkeypatch, lengths, told):
+    launch = launch_sparse(lengths, lambda i, j: (i * 7919 + j * 131) % 1000)
+    result = init_seen(project, monkeypatch, SPARSE, [launch])
+
+    assert "fill: offsets" in (project / "kernels/k/kernel.yaml").read_text()
+    assert [each for each in result.warnings if each.startswith(told)] != []
+
+
+@pytest.mark.parametrize(
+    ("column", "is_told"),
+    [(lambda i, j: min(i + j, 999), True), (lambda i, j: (i * 7919 + j * 131) % 1000, False)],
+)
+def test_columns_that_lie_near_each_other_are_told(project, monkeypatch, column, is_told):
+    launch = launch_sparse([5] * 1000, column)
+    result = init_seen(project, monkeypatch, SPARSE, [launch])
+
+    told = [each for each in result.warnings if each.startswith("column: in the run its values")]
+    assert len(told) == is_told
+    text = "column: in the run its values are near their neighbours, half of them at most 1 away"
+    assert not told or told[0].startswith(text)
 
 
 def test_launches_beyond_those_that_are_kept_are_told(project, monkeypatch):

@@ -29,6 +29,7 @@ from kernelkb.scaffold.cpp.configuration import (
 from kernelkb.scaffold.cpp.element_types import find_dtype, is_size_type
 from kernelkb.scaffold.cpp.element_uses import list_races, show_line
 from kernelkb.scaffold.cpp.functions import SourceFacts
+from kernelkb.scaffold.cpp.index_bounds import warn_of_counts
 from kernelkb.scaffold.cpp.launch_limits import ask_edges, ask_radii, list_limits, warn_of_exchange
 from kernelkb.scaffold.cpp.objects import (
     define_variables,
@@ -164,7 +165,8 @@ def _list_warnings(function: Function, own: Declaration, inner_include: int) -> 
     if own.body is None or not function.is_kernel:
         return ()
     part = f"{own.name} includes a part of its body, line {inner_include}, which was not read"
-    return (*([part] if inner_include else []), *list_races(outputs, drawn, own.body))
+    told = [*list_races(outputs, drawn, own.body), *warn_of_counts(arrays, own.body)]
+    return (*([part] if inner_include else []), *told)
 
 
 def _warn_of_shared(

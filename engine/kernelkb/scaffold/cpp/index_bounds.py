@@ -381,3 +381,60 @@ def _iter_copies(body: Node) -> Iterator[tuple[str, str]]:
         used = [(base, re.sub(r"\s", "", get_text(index))) for base, index in iter_subscripts(node)]
         for one, index in used:
             yield from ((one, other) for other, same in used if same == index and other != one)
+
+
+_ATOMIC_COUNT = re.compile(r"atomic(?:Add|Inc|_add|_inc|_fetch_add)\w*")
+
+
+def warn_of_counts(arrays: Sequence[Parameter], body: Node) -> list[str]:
+    """Return a sentence for each output that a count indexes which depends on values of inputs."""
+    warnings: dict[str, str] = {}
+    outputs = {p.name for p in arrays if p.role == "output"}
+    inputs = [p.name for p in arrays if p.role == "input"]
+    settings = [*iter_settings(body)]
+    depends = {name: _list_dependent(name, settings) for name in inputs}
+    for base, index in iter_subscripts(body):
+        if base not in outputs or base in warnings:
+            continue
+        conditions = [*_iter_count_conditions(index, body)]
+        words = {word for each in conditions for word in _list_identifiers(each)}
+        if named := [name for name in inputs if depends[name] & words]:
+            warnings[base] = (
+                f"{base}: how far it is written depends on the values of {', '.join(named)}, "
+                f"{show_line(index).rstrip(';')}; give them as the program has them, "
+                f"--set {named[0]}.fill=..., or a larger array, --set '{base}=[...]'"
+            )
+    return [*warnings.values()]
+
+
+def _list_dependent(array: str, settings: Sequence[tuple[str, Node]]) -> set[str]:
+    """Return an array, and the variables that are made of its elements."""
+    held = {array}
+    for _ in range(_ADDED_DEPTH):
+        held |= {n.lstrip("*& ") for n, value in settings if _list_identifiers(value) & held}
+    return held
+
+
+def _iter_count_conditions(index: Node, body: Node) -> Iterator[Node]:
+    """Yield the conditions under which a count in an index grows, of one that has no bound."""
+    words = _list_identifiers(index)
+    for node in iter_nodes(body):
+        target = node.child_by_field_name("argument") or node.child_by_field_name("left")
+        is_step = node.type == "update_expression" or get_part(node, "operator") == "+="
+        is_count = is_step and get_text(target) in words and not _is_bounded(target, body)
+        is_inside = index.start_byte <= node.start_byte and node.end_byte <= index.end_byte
+        is_count |= is_inside and bool(_ATOMIC_COUNT.fullmatch(get_part(node, "function")))
+        for outer in iter_parents(node) if is_count else ():
+            condition = outer.child_by_field_name("condition")
+            if outer.type == "if_statement" and condition is not None:
+                yield condition
+
+
+def _is_bounded(count: Node | None, body: Node) -> bool:
+    """Whether a body compares a count with something, as it is."""
+    for node in iter_nodes(body):
+        if get_part(node, "operator") in (*_COMPARISONS, "=="):
+            sides = (node.child_by_field_name(side) for side in ("left", "right"))
+            if get_text(count) in {get_text(unwrap(side)) for side in sides if side is not None}:
+                return True
+    return False

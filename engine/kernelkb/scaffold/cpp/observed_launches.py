@@ -22,7 +22,7 @@ from kernelkb.scaffold.extents import (
     split_shape,
     write_shape,
 )
-from kernelkb.scaffold.integer_fills import choose_fill, name_ascending, read_integers
+from kernelkb.scaffold.integer_fills import choose_fill, describe_lost, read_integers
 from kernelkb.scaffold.seen_numbers import VARIES, answer_workloads, fix_numbers, write_number
 
 _MAX_SHAPES = 6
@@ -507,8 +507,7 @@ def _answer_values(
             [[own[at] for at in values] for own in others],
         )
         fills |= {f"{name}.fill": fill} if fill else {}
-        cure = name_ascending(name, [*values.values()]) if lost == "ascend" else ""
-        notes += [f"{name}: in the run its values {lost}; drawn ones do not{cure}"] if lost else []
+        notes += describe_lost(name, fill, lost, [*values.values()])
     return fills, notes
 
 
