@@ -28,7 +28,7 @@ COMMAND = shlex.join([sys.executable, "train.py"])
 
 class Scale(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x):
+    def forward(_, x):
         return x * 2
 
 
@@ -194,81 +194,76 @@ def test_nothing_of_the_observer_is_left_when_python_ends(tmp_path):
     assert calls[0].read_text().count('"count"') == 3  # of one that atexit made, too
 
 
-WAYS = """
-import functools
+USES = """
 import sys
 import torch
 
 class Rescale(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, by):
-        ctx.by = by
         return x * by
 
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * ctx.by, None
-
-def clip(x, low, high, *, step=None):
-    return x.clamp(low, high) if step is None else x * step
-
-class Mixer:
-    @staticmethod
-    def mix(x, y):
-        return x + y
-
-    @classmethod
-    def merge(cls, x, y):
-        return cls.mix(x, y)
-
-SCALE = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
+SCALE = float(sys.argv[1])
+rescale = Rescale.apply
 
 def scaled(x):
     return x * SCALE
 
-rescale = Rescale.apply
-clip_unit = functools.partial(clip, low=-1.0, high=1.0)
-shifted = lambda x: x + 1.5
-layer = torch.nn.Linear(16, 8)
-linear = layer
+def linear(x, weight):
+    return torch.nn.functional.linear(x, weight)
 
-@torch.inference_mode()
-def infer(x):
-    return x.relu() * 2
+def dequantize(q, scale):
+    return q.float() * scale
 
-class Rows(torch.utils.data.Dataset):
-    def __len__(self):
-        return 6
+def quantize(x):
+    return (x / x.abs().max() * 448).to(torch.float8_e4m3fn)
 
-    def __getitem__(self, at):
-        return augment(torch.randn(4, 4))
-
-def augment(x):
-    return x.flip(0) * 2
-
-def store(x, out):
-    out.copy_(x * 3)
-
-def pair(x):
-    return x * 2, None
-
-if __name__ == "__main__":
-    for rows in (8, 8):
-        x = torch.randn(rows, 16, requires_grad=True)
-        rescale(x, 0.5).sum().backward()
-        clip_unit(torch.randn(rows, 16))
-        shifted(torch.randn(rows, 16))
-        Mixer.mix(torch.randn(rows, 16), torch.randn(rows, 16))
-        Mixer.merge(torch.randn(rows, 16), torch.randn(rows, 16))
-        scaled(torch.randn(rows, 16))
-        with torch.no_grad():
-            infer(torch.randn(rows, 16))
-            store(torch.randn(rows, 16), torch.empty(rows, 16))
-            pair(torch.randn(rows, 16))
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            linear(torch.randn(rows, 16))
-        q = torch.randn(rows, 16).to(torch.float8_e4m3fn)
-        dequantize(q) if False else None
-    for batch in torch.utils.data.DataLoader(Rows(), batch_size=2, num_workers=1):
-        pass
+for _ in range(2):
+    x = torch.randn(8, 16)
+    rescale(x, 0.5)
+    scaled(x)
+    dequantize(quantize(x), torch.rand(1))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        linear(x, torch.randn(16, 16))
 """
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("operation", "copied"),
+    [
+        ("rescale", "result = Rescale.apply(x, by)"),
+        ("scaled", "SCALE = 2.5  # as in the run"),
+        ("linear", "with torch.autocast('cpu', dtype=torch.bfloat16):"),
+        ("dequantize", "return q.float() * scale"),
+        ("quantize", "torch.float8_e4m3fn"),
+    ],
+)
+def test_a_call_is_repeated_as_the_program_made_it(project, operation, copied):
+    (project / "train.py").write_text(USES)
+    result = init_observed(f"{COMMAND} 2.5", f"train:{operation}")
+    checked = check_variant(result.kernel, "observed", target="cpu")
+
+    assert copied in (project / "kernels" / result.kernel / "observed.py").read_text()
+    assert load_kernel(result.kernel).kernel.reference.is_torch
+    assert checked.status == "correct", checked.detail
+
+
+FAILS = """
+def test_one():
+    import torch
+    class Late:
+        def __del__(self):
+            raise ImportError("sys.meta_path is None")
+    import sys
+    sys.late = Late()
+    assert torch.ones(1) == 2, "not one"
+"""
+
+
+@pytest.mark.slow
+def test_of_a_test_run_that_fails_the_test_is_named(project):
+    (project / "test_late.py").write_text(FAILS)
+    command = shlex.join([sys.executable, "-m", "pytest", "-q", "test_late.py"])
+    with pytest.raises(BadValueError, match=r"FAILED test_late.py::test_one - Assert"):
+        init_observed(command, "f")

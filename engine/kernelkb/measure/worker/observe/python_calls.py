@@ -29,7 +29,7 @@ def observe_python_functions(operation: OperationName, recorder: Recorder) -> No
 
 
 def _end_profiling() -> None:
-    threading.setprofile(None)  # type: ignore[arg-type]  # typeshed: None is left out
+    threading.setprofile(None)
     sys.setprofile(None)
 
 

@@ -262,7 +262,7 @@ class Oracle:
             raise
         except RuntimeError:
             # It creates tensors of a fixed dtype, which torch does not mix with wider ones.
-            self.dtype, self._outputs = None, self._run_native(self._inputs)
+            self.dtype, self._outputs = None, _widen(self._run_native(self._inputs))
 
     def _find_dtype(self) -> None:
         try:
@@ -281,9 +281,10 @@ class Oracle:
     def run(self, inputs: Tensors, *, preserve_inputs: bool = True) -> Tensors:
         """Return the reference's outputs for inputs, in the oracle's dtype."""
         if self.dtype is None:
-            return self._run_native(inputs)
+            return _widen(self._run_native(inputs))
         with fp32_precision("fp32"):  # an oracle in fp32 is to be exact
-            return self._case.run_reference(inputs, self.dtype, preserve_inputs=preserve_inputs)
+            outputs = self._case.run_reference(inputs, self.dtype, preserve_inputs=preserve_inputs)
+        return _widen(outputs)
 
     def iter_pieces(self, *, with_native: bool = False) -> Iterator[OraclePiece]:
         """Yield all rows, piece by piece, or those of the sample.
@@ -340,6 +341,14 @@ class Oracle:
             perturbed = perturb_inputs(inputs, seed, self.dtype)
             joined.append(self.run(perturbed, preserve_inputs=False))
         return _join(joined)
+
+
+def _widen(outputs: Tensors) -> Tensors:
+    """Return outputs that a reference rounds to float8 itself as fp32: few operations know them."""
+    return [
+        one.to(torch.float32) if one.is_floating_point() and one.element_size() == 1 else one
+        for one in outputs
+    ]
 
 
 def has_integers(case: KernelCase) -> bool:
