@@ -118,3 +118,29 @@ def test_the_cure_is_exact(name, cure):
     log = next(m.log for m in MESSAGES if m.name == name)
 
     assert cure in find_symptoms(program(), log)[0]["cure"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a.cpp:1:10: fatal error: torch/extension.h: No such file or directory",
+        "a.cpp:1:10: 致命错误\uff1atorch/extension.h\uff1a没有那个文件或目录",
+        "a.cpp:1: schwerwiegender Fehler: torch/extension.h: Datei oder Verzeichnis nicht gefunden",
+        "a.cpp:1:10: erreur fatale : torch/extension.h : Aucun fichier ou dossier de ce nom",
+        "a.cpp:1:10: error fatal: torch/extension.h: No existe el fichero o el directorio",
+        "a.cpp:1:10: фатальная ошибка: torch/extension.h: Нет такого файла или каталога",
+    ],
+)
+def test_the_name_of_a_header_decides_in_any_language_of_gcc(line):
+    found = find_symptoms(program(), line)
+
+    assert [row["symptom"] for row in found] == ["torch-header-missing"]
+    assert found[0]["captured"] == {"header": "torch/extension.h"}
+
+
+def test_a_block_of_the_sanitizer_is_quoted_before_the_error_of_the_runtime():
+    log = next(m.log for m in MESSAGES if m.name == "sanitizer-block-below-the-runtime-error")
+    first = find_symptoms(program(), log)[0]
+
+    assert "Invalid __global__ read" in first["said"]
+    assert first["captured"]["kernel"] == "snap.cu:87"

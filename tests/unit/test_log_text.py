@@ -19,6 +19,8 @@ from kernelkb.decide.symptoms import clean_log, find_first_error
         ("a.cpp:1:1: \u9519\u8bef\uff1a\u2018x\u2019\n", 1),
         ("==ERROR== something new\n", 1),
         ("Segmentation fault (core dumped)\n", 1),
+        ("It stops with the following error:\n\na.h:2:2: error: #error no\n", 3),
+        ("It stops with the following error:\n\nsomething unknown\n", 1),
     ],
 )
 def test_the_first_error_is_the_cause_not_what_follows(log, line):
