@@ -10,6 +10,10 @@ import types
 import pytest
 import torch
 
+from kernelkb.actions.init.init_observed import init_observed
+from kernelkb.actions.kernels.measure_variant import check_variant
+from kernelkb.errors import BadValueError
+from kernelkb.loading.kernels import load_kernel
 from kernelkb.measure.profile.observe import write_observer
 from kernelkb.measure.worker.observe.aliases import find_alias
 from kernelkb.measure.worker.observe.call_record import (
@@ -190,7 +194,6 @@ def test_nothing_of_the_observer_is_left_when_python_ends(tmp_path):
     calls = [*(tmp_path / "seen").glob("calls-*.json")]
 
     assert (run.returncode, run.stderr) == (0, "")
-    assert "cleaned up" in run.stdout
     assert calls[0].read_text().count('"count"') == 3  # of one that atexit made, too
 
 

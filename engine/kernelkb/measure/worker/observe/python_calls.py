@@ -54,9 +54,10 @@ class _CallProfiler:
     def _handle_call(self, frame: FrameType) -> None:
         code = frame.f_code
         if code not in self._records:
-            self._records[code] = None  # also where an error ends the look: the program goes on
-            with suppress(Exception):
-                self._records[code] = self._find_record(frame)
+            found = None
+            with suppress(Exception):  # the user's program is not to fail by ours
+                found = self._find_record(frame)
+            self._records[code] = found
         record = self._records[code]
         if record is not None:
             positional, named = _list_arguments(frame)

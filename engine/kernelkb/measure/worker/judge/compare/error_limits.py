@@ -16,6 +16,8 @@ _EPSILON_ALLOWANCE = 32.0
 in another order, on top of the reference's own error."""
 _NARROW_EPSILON_ALLOWANCE = 4.0
 """The same for types of 16 bits and fewer: kernels accumulate in fp32 and round once."""
+_FLOAT8_EPSILON_ALLOWANCE = 1.0
+"""The same for float8, of which 4 ulps are half of a value: zeros would pass."""
 _NARROW_DTYPES = ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 _REFERENCE_ERROR_FACTOR = 8.0
 """How many times the reference's own error a correct kernel's may be."""
@@ -127,6 +129,7 @@ class ReferenceErrors:
         ulp = torch.finfo(getattr(torch, dtype)).eps
         ulp *= _NARROW_ORACLE_FACTOR if self._is_narrow else 1.0
         ulps = _NARROW_EPSILON_ALLOWANCE if dtype in _NARROW_DTYPES else _EPSILON_ALLOWANCE
+        ulps = _FLOAT8_EPSILON_ALLOWANCE if dtype.startswith("float8") else ulps
         is_winograd = convolves and dtype == "float32"
         factor = _CONVOLUTION_FACTOR if is_winograd else _REFERENCE_ERROR_FACTOR
         atol = ulps * max(ulp * self._square.root(), sensitivity)
