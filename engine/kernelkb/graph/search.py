@@ -107,10 +107,19 @@ _USUAL_SCORE = 3.0
 little, and nothing beside the score of an entry that its words name (tuned)."""
 _USUAL_LOSS = 0.15
 """Share of that which each further cause has less."""
+_FIRM_SHARE = 0.95
+"""Least share of the best score for the likeliest of causes that are firm (tuned)."""
+_TITLE_SHARE = 0.5
+"""Share of the score of the first sentence alone that counts beside that of the whole (tuned)."""
 _OPPOSITE_SHARE = 0.2
 """Factor on the score of an entry that says the opposite of the question."""
 _TAGS = re.compile(r"^\s*(?:\[[^\[\]\n]{1,20}\]\s*)+(?=\S)")
 """Tags in front of a thread's title, such as ``[Question][cutlass]``."""
+
+
+_TITLE = re.compile(r"[^\n]{8,80}?[.?!](?=\s+\S+\s+\S+\s+\S)")
+"""The first sentence of a question that goes on: mostly the title of a thread."""
+_CALL = re.compile(r"\w\(\)")
 
 
 class Hit(NamedTuple):
@@ -166,16 +175,18 @@ def search(
         field_only: Return none for what holds no word of this field.
     """
     raw_scores, text = score_counters(index, _TAGS.sub(partial(_keep_named, index), query))
-    terms = _dim_devices([_find_term(index, word) for word in _iter_subject_words(index, text)])
+    terms = _find_terms(index, text)
     is_field = bool(CODE_NAME.search(text)) or any(term.is_field for term in terms)
     if field_only and not is_field:
         return []
-    scores = _score_words(index, terms, is_field=is_field)
-    if is_field and not any(term.is_outside for term in terms):
-        _add_windows(index, terms, scores)
-    named = _score_names(index, terms)
-    scores = {p: score * (_NAME_BASE + named.get(p, 0.0)) for p, score in scores.items()}
-    _add_usual_causes(index, text, scores)
+    is_ours = is_field and not any(term.is_outside for term in terms)
+    scores = _score_text(index, terms, is_field=is_field, has_windows=is_ours)
+    title = _TITLE.match(text)
+    if is_ours and title and (CODE_NAME.search(title[0]) or _CALL.search(title[0])):
+        alone = _score_text(index, _find_terms(index, title[0]), is_field=True, has_windows=True)
+        for position, score in alone.items():
+            scores[position] = scores.get(position, 0.0) + _TITLE_SHARE * score
+    firm = _add_usual_causes(index, text, scores)
     for position in _find_opposite(index, query) & scores.keys():
         scores[position] *= _OPPOSITE_SHARE
     scores |= {p: max(scores.get(p, 0.0), score) for p, score in raw_scores.items()}
@@ -186,8 +197,23 @@ def search(
     )
     return [
         Hit(documents[p].kind, documents[p].id, documents[p].title, round(scores[p], 2))
-        for p in _spread(terms, scores, found)[:max_count]
+        for p in _spread(terms, scores, found, firm)[:max_count]
     ]
+
+
+def _find_terms(index: SearchIndex, text: str) -> list[_Term]:
+    return _dim_devices([_find_term(index, word) for word in _iter_subject_words(index, text)])
+
+
+def _score_text(
+    index: SearchIndex, terms: list[_Term], *, is_field: bool, has_windows: bool
+) -> dict[int, float]:
+    """Return the scores of documents by the words of a text and the names that it holds."""
+    scores = _score_words(index, terms, is_field=is_field)
+    if has_windows:
+        _add_windows(index, terms, scores)
+    named = _score_names(index, terms)
+    return {p: score * (_NAME_BASE + named.get(p, 0.0)) for p, score in scores.items()}
 
 
 def _dim_devices(terms: list[_Term]) -> list[_Term]:
@@ -197,13 +223,20 @@ def _dim_devices(terms: list[_Term]) -> list[_Term]:
     return [t._replace(share=t.share * _DEVICE_SHARE) if t.is_device else t for t in terms]
 
 
-def _spread(terms: list[_Term], scores: Mapping[int, float], found: list[int]) -> list[int]:
-    """Return sorted positions; behind the first those earlier that hold what it does not."""
+def _spread(
+    terms: list[_Term], scores: Mapping[int, float], found: list[int], firm: set[int]
+) -> list[int]:
+    """Return sorted positions; behind the first those earlier that hold what it does not.
+
+    What is firm loses nothing for words that those before it hold.
+    """
     first, rest = found[:1], found[1:]
     seen: set[str] = set()
     while rest and len(first) < _SPREAD_COUNT:
         seen |= {term.word for term in terms if first[-1] in term.names}
-        first.append(max(rest[:_SPREAD_DEPTH], key=partial(_score_new, terms, scores, seen)))
+        near = rest[:_SPREAD_DEPTH]
+        kept = {p: scores[p] if p in firm else _score_new(terms, scores, seen, p) for p in near}
+        first.append(max(near, key=kept.__getitem__))
         rest.remove(first[-1])
     return first + rest
 
@@ -257,23 +290,31 @@ def _add_windows(index: SearchIndex, terms: list[_Term], scores: dict[int, float
         scores[position] = scores.get(position, 0.0) + _WINDOW_SHARE * score
 
 
-def _add_usual_causes(index: SearchIndex, text: str, scores: dict[int, float]) -> None:
-    """Raise the scores of the usual causes of the effect that a question complains of.
+def _add_usual_causes(index: SearchIndex, text: str, scores: dict[int, float]) -> set[int]:
+    """Raise the scores of the usual causes of what a question complains of; return the firm ones.
 
     Of wrong results, which are symptoms, no advice for speed and no GPU is the cause.
     """
     held = _find_lists(index, split_words(text))
     best: dict[int, float] = {}
+    firm: dict[int, float] = {}
     rows = index.database.execute("SELECT * FROM usual_cause")
-    for said, unsaid, position, place in rows:
+    for said, unsaid, is_firm, position, place in rows:
         if held.issuperset(said.split()) and held.isdisjoint(unsaid.split()):
-            best[position] = max(best.get(position, 0.0), _USUAL_SCORE * (1 - _USUAL_LOSS * place))
+            share = 1 - _USUAL_LOSS * place
+            best[position] = max(best.get(position, 0.0), _USUAL_SCORE * share)
+            if is_firm:
+                firm[position] = max(firm.get(position, 0.0), _FIRM_SHARE * share)
     if {index.documents[position].kind for position in best} == {"symptom"}:
         for position in scores:
             if index.documents[position].kind != "symptom":
                 scores[position] *= _OTHER_SHARE
     for position, score in best.items():
         scores[position] = scores.get(position, 0.0) + score
+    highest = max(scores.values(), default=0.0)
+    for position, share in firm.items():
+        scores[position] = max(scores[position], share * highest)
+    return set(firm)
 
 
 def _score_words(index: SearchIndex, terms: list[_Term], *, is_field: bool) -> dict[int, float]:

@@ -60,7 +60,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _BRITISH = re.compile(r"is(e|ed|er|es|ing|ation|ations)$")
 _BARE = re.compile(r"^(?:un|non)(?=[a-z]{5})")
 
-INDEX_SCHEMA = 3
+INDEX_SCHEMA = 4
 """Version of the tables and of what they hold; part of the name of a file that keeps them."""
 _TABLES = """
 CREATE VIRTUAL TABLE entry USING fts5(
@@ -74,7 +74,9 @@ CREATE TABLE name_norm (position INTEGER, norm REAL);
 CREATE TABLE document (kind TEXT, id TEXT, title TEXT);
 CREATE TABLE vocabulary (word TEXT);
 CREATE TABLE counter (name TEXT, position INTEGER, share REAL);
-CREATE TABLE usual_cause (said TEXT, unsaid TEXT, position INTEGER, place INTEGER);
+CREATE TABLE usual_cause (
+    said TEXT, unsaid TEXT, is_firm INTEGER, position INTEGER, place INTEGER
+);
 """
 _SENTENCE_KINDS = frozenset(("threshold", "guard", "workflow"))
 """Kinds of entries that have no title: the reason or the action stands for it."""
@@ -183,9 +185,9 @@ def build_search_index(
     database.executemany("INSERT INTO vocabulary VALUES (?)", ((word,) for word in sorted(words)))
     database.executemany("INSERT INTO counter VALUES (?, ?, ?)", _iter_counters(kept))
     database.executemany(
-        "INSERT INTO usual_cause SELECT ?, ?, rowid - 1, ? FROM document WHERE id = ?",
+        "INSERT INTO usual_cause SELECT ?, ?, ?, rowid - 1, ? FROM document WHERE id = ?",
         (
-            (" ".join(one.said), " ".join(one.unsaid), place, cause)
+            (" ".join(one.said), " ".join(one.unsaid), one.firm, place, cause)
             for one in usual_causes
             for place, cause in enumerate(one.causes)
         ),

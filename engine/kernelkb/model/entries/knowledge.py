@@ -48,6 +48,8 @@ class UsualCauses(Record):
     """Such of which it holds none."""
     causes: tuple[str, ...] = Field(min_length=1)
     """Ids of entries, the likeliest first."""
+    firm: bool = False
+    """Whether they belong among the first whatever the other words of the question tell."""
 
 
 class SearchTerms(Record):
