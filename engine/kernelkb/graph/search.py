@@ -181,11 +181,8 @@ def search(
         return []
     is_ours = is_field and not any(term.is_outside for term in terms)
     scores = _score_text(index, terms, is_field=is_field, has_windows=is_ours)
-    title = _TITLE.match(text)
-    if is_ours and title and (CODE_NAME.search(title[0]) or _CALL.search(title[0])):
-        alone = _score_text(index, _find_terms(index, title[0]), is_field=True, has_windows=True)
-        for position, score in alone.items():
-            scores[position] = scores.get(position, 0.0) + _TITLE_SHARE * score
+    if is_ours:
+        _add_title(index, text, scores)
     firm = _add_usual_causes(index, text, scores)
     for position in _find_opposite(index, query) & scores.keys():
         scores[position] *= _OPPOSITE_SHARE
@@ -195,10 +192,17 @@ def search(
         (p for p in scores if kind in (None, documents[p].kind)),
         key=lambda p: (-round(scores[p], 2), documents[p].id),
     )
-    return [
-        Hit(documents[p].kind, documents[p].id, documents[p].title, round(scores[p], 2))
-        for p in _spread(terms, scores, found, firm)[:max_count]
-    ]
+    hits = ((documents[p], scores[p]) for p in _spread(terms, scores, found, firm)[:max_count])
+    return [Hit(each.kind, each.id, each.title, round(score, 2)) for each, score in hits]
+
+
+def _add_title(index: SearchIndex, text: str, scores: dict[int, float]) -> None:
+    """Count the first sentence of a question alone, too, where it names code."""
+    title = _TITLE.match(text)
+    if title and (CODE_NAME.search(title[0]) or _CALL.search(title[0])):
+        alone = _score_text(index, _find_terms(index, title[0]), is_field=True, has_windows=True)
+        for position, score in alone.items():
+            scores[position] = scores.get(position, 0.0) + _TITLE_SHARE * score
 
 
 def _find_terms(index: SearchIndex, text: str) -> list[_Term]:

@@ -86,10 +86,7 @@ def slice_function(
     Raises:
         NotSliceable: There is no such function, or it needs what only running the file makes.
     """
-    try:
-        tree = ast.parse(text)
-    except SyntaxError as error:
-        raise NotSliceable(f"its file does not parse: {error.msg}") from error
+    tree = _parse(text)
     definitions = _collect_definitions(tree)
     for at in definitions.get(name, ()) if is_launched else ():
         kernel: Any = tree.body[at]
@@ -99,6 +96,23 @@ def slice_function(
         raise NotSliceable(f"{what} is not defined at the top level of its file")
     collected = _Collector(tree, definitions, context)
     collected.collect((name, *also))
+    return _write_copy(tree, collected, definitions, context)
+
+
+def _parse(text: str) -> ast.Module:
+    try:
+        return ast.parse(text)
+    except SyntaxError as error:
+        raise NotSliceable(f"its file does not parse: {error.msg}") from error
+
+
+def _write_copy(
+    tree: ast.Module,
+    collected: _Collector,
+    definitions: Mapping[str, Sequence[int]],
+    context: FileContext,
+) -> str:
+    """Return what was collected of a file as one text, in the file's order."""
     parts = [
         (at, _write(tree.body[at], collected.used_names, collected.builders))
         for at in collected.needed
