@@ -601,4 +601,4 @@ def test_a_question_without_a_line_says_so(repository, capsys):
         "say a=[rows, columns]  # a guess; no line tells it",
         "say b=?  # no line tells it",
     ]
-    assert "fill: normal}  # perhaps [rows, columns]\n" in drafted
+    assert "fill: normal}  # perhaps [rows, columns]; fill assumed\n" in drafted

@@ -1125,4 +1125,4 @@ def test_on_a_gpu_what_a_launch_changes_is_compared(project, tmp_path):
     assert launch.arguments[1].written == {0: (4 * 175, *launch.arguments[1].written[0][1:])}
     assert launch.arguments[1].written[0][3] == 800 - 150
     result = init_launches("k.cu", "./app", answers=["reference=mine"])
-    assert any(line.startswith("y=") for line in result.to_fill)
+    assert any(line.startswith(("y=", "y.role=")) for line in result.to_fill)

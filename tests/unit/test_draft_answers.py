@@ -94,7 +94,7 @@ def test_where_a_value_is_from_stands_beside_it(project):
 
     assert "# Assumed: shift = 0.0 (the caller's default, line 22).\n" in text
     assert "# Said: g=[batch, seq, width]\n" in text
-    assert "dtype: float16, fill: normal}  # shape said\n" in text
+    assert "dtype: float16, fill: normal}  # shape said; fill assumed\n" in text
 
 
 def test_a_draft_that_was_changed_by_hand_takes_no_answers(project):

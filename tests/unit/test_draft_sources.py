@@ -131,7 +131,7 @@ def test_what_a_run_showed_stays_apart_from_what_was_said(project):
 
     assert "# Observed in a run of: ./app 3\n# Observed: x=[rows, cols]\n" in text
     assert "# Said: block=32\n" in text
-    assert "fill: normal}  # shape observed\n" in text
+    assert "fill: normal}  # shape observed; fill assumed\n" in text
     assert answers["block"] == "32"
     assert (observed.keys, observed.program) == ({"x", "s", "grid"}, "./app 3")
 
