@@ -49,7 +49,7 @@ class UsualCauses(Record):
     causes: tuple[str, ...] = Field(min_length=1)
     """Ids of entries, the likeliest first."""
     firm: bool = False
-    """Whether they belong among the first whatever the other words of the question tell."""
+    """Whether they stay among the first, whatever else the question says."""
 
 
 class SearchTerms(Record):
